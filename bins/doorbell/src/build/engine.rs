@@ -7,7 +7,7 @@ use crate::config::model::{Config, Descriptors, Engine, OnWorkerFailure, Timeout
 use crate::control_plane::ControlPlane;
 use crate::exit::{Exit, Failure};
 use crate::operator::Operator;
-use crate::registry::Keeper;
+use crate::registry::HealthRegistry;
 use crate::sockets::activation;
 use crate::workers;
 use doorbell::{Event, LocalAddr, Server, ServerBuilder, StartError, StartErrorKind, Workers};
@@ -15,9 +15,9 @@ use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-pub(crate) fn builder(config: &Config, keeper: &Arc<Keeper>, operator: &Operator) -> ServerBuilder {
+pub(crate) fn builder(config: &Config, registry: &Arc<HealthRegistry>, operator: &Operator) -> ServerBuilder {
     let runtime = &config.runtime;
-    let (observed, told) = (Arc::clone(keeper), operator.clone());
+    let (observed, told) = (Arc::clone(registry), operator.clone());
     let mut builder = Server::builder();
     let common = config.listeners.first();
     let Timeouts { write, linger, .. } = common.map(|listener| listener.timeouts.clone()).unwrap_or_default();
@@ -87,7 +87,7 @@ pub(crate) fn show(addr: &LocalAddr) -> String {
     }
 }
 
-fn observe(event: &Event, keeper: &Keeper, operator: &Operator) {
+fn observe(event: &Event, registry: &HealthRegistry, operator: &Operator) {
     match event {
         Event::DriverFellBack { worker, why, cause } => {
             tracing::warn!(worker = worker.0, why, "a worker goes on with epoll");
@@ -98,7 +98,7 @@ fn observe(event: &Event, keeper: &Keeper, operator: &Operator) {
         }
         Event::WorkerFailed { worker, failure } => {
             tracing::error!(worker = worker.0, %failure, "a worker failed");
-            keeper.fail("a worker failed");
+            registry.fail("a worker failed");
             operator.worker_changed(worker.0, failure.to_string(), None);
         }
         // The engine may learn to tell more.

@@ -9,7 +9,7 @@ use crate::config::model::Config;
 use crate::guards::Common;
 use crate::guards::client_limits::Tables;
 use crate::http::Service;
-use crate::registry::Keeper;
+use crate::registry::HealthRegistry;
 use crate::routes::{BareService, Materials, RouteService, RouteServices};
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// # Errors
 /// What is wrong with the configuration.
 pub fn service(config: &Config) -> Result<Box<dyn Service + Send + Sync>, String> {
-    let keeper = Keeper::build(config)?;
+    let registry = HealthRegistry::build(config)?;
     let lane = compute::start(config).map_err(|error| error.to_string())?;
     let stores = Stores::open(config, &Reading::new(lane.clone()), &mut Vec::new())?;
     let tables = Arc::new(Tables::after(&Tables::default(), config)?);
@@ -26,7 +26,7 @@ pub fn service(config: &Config) -> Result<Box<dyn Service + Send + Sync>, String
     let services = RouteServices::default();
     let materials = Materials {
         config,
-        keeper: &keeper,
+        registry: &registry,
         push: None,
         common: &common,
         stores: &stores,

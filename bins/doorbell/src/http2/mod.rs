@@ -22,7 +22,7 @@ use crate::config::model::{Config, Http1 as Http1Config};
 use crate::exit::{Exit, Failure};
 use crate::http::limit::client_net;
 use crate::http::{Limits, Peer, Time};
-use crate::registry::Keeper;
+use crate::registry::HealthRegistry;
 use addresses::Addresses;
 pub(crate) use common::Common;
 use config::Desk;
@@ -85,13 +85,13 @@ pub(crate) struct Lane {
 
 impl Plan {
     /// `None` where no listener speaks HTTP/2. Counts in `common`, where other generations count as well.
-    pub(crate) fn new(config: &Config, keeper: &Keeper, common: Arc<Common>) -> Option<Self> {
+    pub(crate) fn new(config: &Config, registry: &HealthRegistry, common: Arc<Common>) -> Option<Self> {
         (0..config.listeners.len()).find(|&listener| config.has_http2(listener))?;
         let (ends, ended) = watch::channel(false);
         let answers = config
             .grpc
             .enabled
-            .then(|| Answers::new(Statuses::follow(config, keeper), &common, ended, &config.grpc));
+            .then(|| Answers::new(Statuses::follow(config, registry), &common, ended, &config.grpc));
         Some(Self {
             answers,
             desks: Vec::new(),

@@ -120,7 +120,7 @@ impl Operator {
             return Err(Refusal::new(RefusalKind::Busy, text));
         }
         let drain = inside.drains.set(endpoint, drain).clone();
-        inside.keepers().for_each(|keeper| keeper.drain_one(endpoint, Some(&drain.reason)));
+        inside.registries().for_each(|registry| registry.drain_one(endpoint, Some(&drain.reason)));
         let left =
             |until: Duration| unix_ms().saturating_add(millis(until.saturating_sub(self.0.clock.now())));
         self.0.journal.record(Happening::Drain {
@@ -143,14 +143,14 @@ impl Operator {
 
     /// It drains alone no more: has that answered and written down.
     fn drained_one(&self, inside: &Inside, endpoint: &str) {
-        inside.keepers().for_each(|keeper| keeper.drain_one(endpoint, None));
+        inside.registries().for_each(|registry| registry.drain_one(endpoint, None));
         let (endpoint, reason) = (endpoint.to_owned(), String::new());
         self.0.journal.record(Happening::Drain { endpoint, on: false, reason, until_unix_ms: None });
     }
 
     /// Has everybody answered so. Whoever connects meanwhile is accepted at once: he is not to be found waiting when listeners close.
     pub(super) fn drain_all(&self, inside: &Inside, on: bool) {
-        inside.keepers().for_each(|keeper| keeper.drain(on));
+        inside.registries().for_each(|registry| registry.drain(on));
         if let Some(running) = self.running() {
             running.handle.accept_at_once(on);
         }

@@ -35,7 +35,7 @@ pub(crate) use running::Running;
 pub(crate) use windows::Window;
 
 use crate::config::format_duration;
-use crate::registry::{Keeper, Subject};
+use crate::registry::{HealthRegistry, Subject};
 use crate::supervisor::queue::Queue;
 use crate::wire::{Happening, HoldSource, Refusal, RefusalKind};
 use arc_swap::ArcSwapOption;
@@ -81,9 +81,9 @@ struct Inside {
     holds: Holds,
     windows: Windows,
     /// Boards that answer somebody: the one in use, which is the last, and those before it whose connections are not over.
-    keepers: Vec<Weak<Keeper>>,
+    registries: Vec<Weak<HealthRegistry>>,
     /// A board that may come into use.
-    candidate: Weak<Keeper>,
+    candidate: Weak<HealthRegistry>,
     generation: u64,
     /// Why the last reload changed nothing, and when that was; `None` when it was done.
     refused_reload: Option<(String, Duration)>,
@@ -122,26 +122,26 @@ impl Operator {
 
     /// A board that may answer probes: it drains and is in maintenance as was wanted before, and hears of what is wanted meanwhile. What its
     /// configuration says counts from [`Self::adopt`] on; until then nothing is different if it goes again.
-    pub(crate) fn prepare(&self, keeper: &Arc<Keeper>) {
+    pub(crate) fn prepare(&self, registry: &Arc<HealthRegistry>) {
         let mut inside = self.lock();
-        keeper.report_to(&self.0.journal);
-        keeper.drain(inside.life.is_draining());
+        registry.report_to(&self.0.journal);
+        registry.drain(inside.life.is_draining());
         for (endpoint, drain) in inside.drains.all() {
-            keeper.drain_one(endpoint, Some(&drain.reason));
+            registry.drain_one(endpoint, Some(&drain.reason));
         }
-        inside.candidate = Arc::downgrade(keeper);
+        inside.candidate = Arc::downgrade(registry);
         let now = self.0.clock.now();
         let targets: Vec<String> = inside.holds.targets().map(str::to_owned).collect();
-        targets.iter().for_each(|target| inside.apply_to(keeper, target, now));
+        targets.iter().for_each(|target| inside.apply_to(registry, target, now));
     }
 
     /// A board that was prepared is the one in use: names mean what they mean there, and its windows are those that open.
-    pub(crate) fn adopt(&self, keeper: &Arc<Keeper>) {
+    pub(crate) fn adopt(&self, registry: &Arc<HealthRegistry>) {
         let mut inside = self.lock();
         inside.candidate = Weak::new();
-        inside.keepers.retain(|keeper| keeper.strong_count() > 0);
-        inside.keepers.push(Arc::downgrade(keeper));
-        inside.windows.replace(keeper.take_windows());
+        inside.registries.retain(|registry| registry.strong_count() > 0);
+        inside.registries.push(Arc::downgrade(registry));
+        inside.windows.replace(registry.take_windows());
         self.look_at_windows(&mut inside, self.0.clock.now());
         drop(inside);
         // Whoever lets time pass does not know when the next window begins.
@@ -225,7 +225,7 @@ impl Operator {
                 .and_then(|hold| hold.until)
                 .map(|until| unix_ms().saturating_add(millis(until.saturating_sub(now)))),
         });
-        inside.keepers().for_each(|keeper| inside.apply_to(&keeper, target, now));
+        inside.registries().for_each(|registry| inside.apply_to(&registry, target, now));
     }
 
     fn record(&self, inside: &Inside, moved: Moved) {
@@ -242,30 +242,30 @@ impl Operator {
 
 impl Inside {
     /// A board that may come into use is last: what it takes over meanwhile from the one before is what that one was told already.
-    fn keepers(&self) -> impl Iterator<Item = Arc<Keeper>> {
-        self.keepers.iter().chain(std::iter::once(&self.candidate)).filter_map(Weak::upgrade)
+    fn registries(&self) -> impl Iterator<Item = Arc<HealthRegistry>> {
+        self.registries.iter().chain(std::iter::once(&self.candidate)).filter_map(Weak::upgrade)
     }
 
     /// Has a board answer what holds for a target.
-    fn apply_to(&self, keeper: &Keeper, target: &str, now: Duration) {
-        let Some(subject) = keeper.subject(target) else { return };
-        let readiness: Vec<Subject> = keeper.readiness().collect();
+    fn apply_to(&self, registry: &HealthRegistry, target: &str, now: Duration) {
+        let Some(subject) = registry.subject(target) else { return };
+        let readiness: Vec<Subject> = registry.readiness().collect();
         let meant = if subject == Subject::All { readiness.clone() } else { vec![subject] };
         let wanted = |subject| {
-            let hold = self.holds.holding(&keeper.name_of(subject)?, readiness.contains(&subject));
+            let hold = self.holds.holding(&registry.name_of(subject)?, readiness.contains(&subject));
             let left = |until: Duration| until.saturating_sub(now);
             Some((subject, hold.map(|hold| (hold.reason.as_str(), hold.until.map(left)))))
         };
-        keeper.maintain(meant.into_iter().filter_map(wanted));
+        registry.maintain(meant.into_iter().filter_map(wanted));
     }
 
     /// What a name means on the board in use, and the name by which it is kept.
     fn subject(&self, target: &str) -> Result<(Subject, String), Refusal> {
         let in_use =
-            self.keepers.iter().rev().chain(std::iter::once(&self.candidate)).find_map(Weak::upgrade);
-        let found = in_use.and_then(|keeper| {
-            let subject = keeper.subject(target)?;
-            Some((subject, keeper.name_of(subject)?))
+            self.registries.iter().rev().chain(std::iter::once(&self.candidate)).find_map(Weak::upgrade);
+        let found = in_use.and_then(|registry| {
+            let subject = registry.subject(target)?;
+            Some((subject, registry.name_of(subject)?))
         });
         found.ok_or_else(|| {
             let text = format!(

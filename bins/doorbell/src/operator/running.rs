@@ -4,7 +4,7 @@
 
 use crate::checks::{Heartbeat, Push, RunNow};
 use crate::config::model::{Check, Config, Lifecycle};
-use crate::registry::Keeper;
+use crate::registry::HealthRegistry;
 use crate::reload::Awaited;
 use crate::stats::process::Ledger;
 use crate::stats::totals::Totals;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Running {
-    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) registry: Arc<HealthRegistry>,
     pub(crate) handle: Handle,
     pub(crate) report: DriverReport,
     /// Listeners that are not open yet.
@@ -78,7 +78,7 @@ impl Running {
             let next_in_ms = view.next_in_ms.filter(|_| !kind.is_asked || view.last.is_none());
             CheckView { kind: kind.word.to_owned(), next_in_ms, ..view }
         };
-        self.keeper.checks(name, history).into_iter().map(named).collect()
+        self.registry.checks(name, history).into_iter().map(named).collect()
     }
 
     pub(super) fn workers(&self, fates: &BTreeMap<u16, Fate>) -> Vec<WorkerView> {

@@ -20,51 +20,51 @@ fn config(more: &str) -> Config {
     parse(&source, &|_| None).config.unwrap()
 }
 
-fn keeper() -> Arc<Keeper> {
-    Keeper::build(&config("")).unwrap()
+fn registry() -> Arc<HealthRegistry> {
+    HealthRegistry::build(&config("")).unwrap()
 }
 
 /// As after a start with this state file.
-fn operator_kept_in(path: &Path) -> (Operator, Arc<Keeper>) {
+fn operator_kept_in(path: &Path) -> (Operator, Arc<HealthRegistry>) {
     let operator = Operator::new(Supervisor::without_signals().queue());
     operator.keep_in(path);
-    let keeper = keeper();
-    operator.prepare(&keeper);
-    operator.adopt(&keeper);
-    (operator, keeper)
+    let registry = registry();
+    operator.prepare(&registry);
+    operator.adopt(&registry);
+    (operator, registry)
 }
 
-fn operator() -> (Operator, Arc<Keeper>) {
+fn operator() -> (Operator, Arc<HealthRegistry>) {
     let operator = Operator::new(Supervisor::without_signals().queue());
-    let keeper = keeper();
-    operator.prepare(&keeper);
-    operator.adopt(&keeper);
-    (operator, keeper)
+    let registry = registry();
+    operator.prepare(&registry);
+    operator.adopt(&registry);
+    (operator, registry)
 }
 
-fn endpoint(keeper: &Keeper, name: &str) -> EndpointView {
-    keeper.endpoints().into_iter().find(|endpoint| endpoint.name == name).unwrap()
+fn endpoint(registry: &HealthRegistry, name: &str) -> EndpointView {
+    registry.endpoints().into_iter().find(|endpoint| endpoint.name == name).unwrap()
 }
 
-fn state(keeper: &Keeper, name: &str) -> EndpointWord {
-    endpoint(keeper, name).state
+fn state(registry: &HealthRegistry, name: &str) -> EndpointWord {
+    endpoint(registry, name).state
 }
 
 #[test]
 fn a_drain_is_answered_before_the_call_returns_and_called_off_the_same_way() {
-    let (operator, keeper) = operator();
+    let (operator, registry) = operator();
     operator.drain("all", "new kernel", None, true).unwrap();
-    assert_eq!(state(&keeper, "readyz"), EndpointWord::Drain);
+    assert_eq!(state(&registry, "readyz"), EndpointWord::Drain);
     assert_eq!(
         (operator.status().lifecycle, operator.status().reason),
         (Lifecycle::Draining, "new kernel".into())
     );
-    let later = self::keeper();
+    let later = self::registry();
     operator.prepare(&later);
     operator.adopt(&later);
     assert_eq!(state(&later, "readyz"), EndpointWord::Drain, "a new board drains, too");
     operator.undrain("all").unwrap();
-    assert_eq!([state(&keeper, "readyz"), state(&later, "readyz")], [EndpointWord::Up; 2]);
+    assert_eq!([state(&registry, "readyz"), state(&later, "readyz")], [EndpointWord::Up; 2]);
     let (events, missed) = operator.events_since(0);
     assert_eq!(missed, 0);
     assert!(events.iter().any(|event| matches!(
@@ -79,14 +79,14 @@ fn a_drain_is_answered_before_the_call_returns_and_called_off_the_same_way() {
 
 #[test]
 fn a_stop_is_called_off_by_undrain_until_it_closes() {
-    let (operator, keeper) = operator();
+    let (operator, registry) = operator();
     assert!(operator.begin_stop("SIGTERM") && !operator.let_time_pass());
     assert!(!operator.begin_stop("SIGTERM"), "begun already");
-    assert_eq!(state(&keeper, "readyz"), EndpointWord::Drain);
+    assert_eq!(state(&registry, "readyz"), EndpointWord::Drain);
     assert!(operator.idle_for().is_some());
     operator.undrain("all").unwrap();
     assert_eq!(operator.idle_for(), None);
-    assert_eq!(state(&keeper, "readyz"), EndpointWord::Up);
+    assert_eq!(state(&registry, "readyz"), EndpointWord::Up);
     operator.close("SIGINT");
     assert!(!operator.let_time_pass(), "listeners are closed already");
     for refused in [operator.undrain("all"), operator.drain("all", "", None, true)] {
@@ -97,16 +97,16 @@ fn a_stop_is_called_off_by_undrain_until_it_closes() {
 /// What an operator said of one endpoint and of all are two things, in whatever order.
 #[test]
 fn an_endpoint_drains_alone_until_it_is_called_off() {
-    let (operator, keeper) = operator();
-    let states = |keeper: &Keeper| ["readyz", "second"].map(|name| state(keeper, name));
+    let (operator, registry) = operator();
+    let states = |registry: &HealthRegistry| ["readyz", "second"].map(|name| state(registry, name));
     let done = operator.drain("second", "disks", None, true).unwrap();
     assert!(done.starts_with("second: draining: ") && done.contains("`doorbell undrain second`"), "{done}");
-    assert_eq!(states(&keeper), [EndpointWord::Up, EndpointWord::Drain]);
-    assert_eq!(endpoint(&keeper, "second").note, "disks");
+    assert_eq!(states(&registry), [EndpointWord::Up, EndpointWord::Drain]);
+    assert_eq!(endpoint(&registry, "second").note, "disks");
     assert_eq!(operator.status().lifecycle, Lifecycle::Starting, "the program as a whole does not drain");
     let drains = operator.status().drains;
     assert_eq!((drains.len(), &*drains[0].endpoint, &*drains[0].reason), (1, "second", "disks"));
-    let later = self::keeper();
+    let later = self::registry();
     operator.prepare(&later);
     operator.adopt(&later);
     assert_eq!(states(&later), [EndpointWord::Up, EndpointWord::Drain], "a new board drains, too");
@@ -149,16 +149,16 @@ fn an_endpoint_drains_alone_until_it_is_called_off() {
 
 #[test]
 fn drains_end_by_themselves() {
-    let (operator, keeper) = operator();
+    let (operator, registry) = operator();
     operator.drain("all", "short", Some(Duration::ZERO), true).unwrap();
     operator.drain("second", "short", Some(Duration::ZERO), true).unwrap();
     operator.drain("readyz", "long", Some(Duration::from_secs(3600)), true).unwrap();
-    assert_eq!([state(&keeper, "readyz"), state(&keeper, "livez")], [EndpointWord::Drain; 2]);
+    assert_eq!([state(&registry, "readyz"), state(&registry, "livez")], [EndpointWord::Drain; 2]);
     assert!(operator.idle_for().unwrap().is_zero());
     assert!(!operator.let_time_pass());
-    assert_eq!(state(&keeper, "livez"), EndpointWord::Up);
-    assert_eq!(state(&keeper, "second"), EndpointWord::Down);
-    assert_eq!(state(&keeper, "readyz"), EndpointWord::Drain);
+    assert_eq!(state(&registry, "livez"), EndpointWord::Up);
+    assert_eq!(state(&registry, "second"), EndpointWord::Down);
+    assert_eq!(state(&registry, "readyz"), EndpointWord::Drain);
     let left = operator.idle_for().unwrap();
     assert!(left > Duration::from_secs(3500) && left <= Duration::from_secs(3600), "{left:?}");
     let view = operator.status();
@@ -168,29 +168,29 @@ fn drains_end_by_themselves() {
 
 #[test]
 fn maintenance_holds_for_what_was_named() {
-    let (operator, keeper) = operator();
+    let (operator, registry) = operator();
     operator.maintain("second", "disks", None).unwrap();
     assert_eq!(
-        (state(&keeper, "second"), endpoint(&keeper, "second").note),
+        (state(&registry, "second"), endpoint(&registry, "second").note),
         (EndpointWord::Maintenance, "disks".into())
     );
-    assert_eq!([state(&keeper, "readyz"), state(&keeper, "livez")], [EndpointWord::Up; 2]);
+    assert_eq!([state(&registry, "readyz"), state(&registry, "livez")], [EndpointWord::Up; 2]);
     operator.maintain("all", "everything", None).unwrap();
-    assert_eq!(state(&keeper, "readyz"), EndpointWord::Maintenance);
-    assert_eq!(state(&keeper, "livez"), EndpointWord::Up, "or the kubelet would kill the process");
-    assert_eq!(endpoint(&keeper, "second").note, "disks", "what was said of it stays");
+    assert_eq!(state(&registry, "readyz"), EndpointWord::Maintenance);
+    assert_eq!(state(&registry, "livez"), EndpointWord::Up, "or the kubelet would kill the process");
+    assert_eq!(endpoint(&registry, "second").note, "disks", "what was said of it stays");
     operator.ready("second").unwrap();
-    assert_eq!(endpoint(&keeper, "second").note, "everything");
+    assert_eq!(endpoint(&registry, "second").note, "everything");
     operator.maintain("livez", "on purpose", None).unwrap();
-    assert_eq!(state(&keeper, "livez"), EndpointWord::Maintenance);
+    assert_eq!(state(&registry, "livez"), EndpointWord::Maintenance);
     operator.drain("all", "", None, true).unwrap();
     operator.ready("all").unwrap();
     assert_eq!(operator.status().maintenance, []);
-    assert_eq!([state(&keeper, "readyz"), state(&keeper, "livez")], [EndpointWord::Up; 2]);
-    assert_eq!(state(&keeper, "second"), EndpointWord::Down, "by its check");
+    assert_eq!([state(&registry, "readyz"), state(&registry, "livez")], [EndpointWord::Up; 2]);
+    assert_eq!(state(&registry, "second"), EndpointWord::Down, "by its check");
     operator.maintain("db", "", None).unwrap();
     assert_eq!(operator.status().maintenance[0].target, "check:db");
-    assert_eq!(state(&keeper, "second"), EndpointWord::Maintenance);
+    assert_eq!(state(&registry, "second"), EndpointWord::Maintenance);
     assert_eq!(operator.maintain("dbs", "", None).unwrap_err().kind, RefusalKind::NotFound);
 }
 
@@ -207,11 +207,11 @@ fn a_clock_that_is_set_moves_windows_and_nothing_else() {
          [[maintenance.window]]\ncron = \"0 3 * * SUN UTC\"\nfor = \"30m\"\nendpoints = [\"patched\"]\n",
     );
     let operator = Operator::new(Supervisor::without_signals().queue());
-    let keeper = Keeper::build(&config).unwrap();
-    operator.prepare(&keeper);
-    operator.adopt(&keeper);
+    let registry = HealthRegistry::build(&config).unwrap();
+    operator.prepare(&registry);
+    operator.adopt(&registry);
     let success = Finding { outcome: Outcome::Success, latency: Duration::ZERO, reason: String::new() };
-    keeper.found(0, &success);
+    registry.found(0, &success);
     let long = Some(Duration::from_secs(7200));
     operator.maintain("third", "disks", long).unwrap();
     operator.drain("fourth", "fans", long, true).unwrap();
@@ -221,19 +221,19 @@ fn a_clock_that_is_set_moves_windows_and_nothing_else() {
     {
         jump::to(shift + jumped_ms);
         let last = operator.status().event;
-        keeper.tick();
+        registry.tick();
         assert!(operator.idle_for().unwrap() <= Duration::from_secs(30), "somebody looks soon");
         // As if that had passed.
         operator.lock().windows.replace(Window::all(&config));
         assert!(!operator.let_time_pass());
         let expected = if is_open { EndpointWord::Maintenance } else { EndpointWord::Up };
-        assert_eq!(state(&keeper, "patched"), expected, "{jumped_ms}");
-        let others = ["readyz", "second", "third", "fourth"].map(|name| state(&keeper, name));
+        assert_eq!(state(&registry, "patched"), expected, "{jumped_ms}");
+        let others = ["readyz", "second", "third", "fourth"].map(|name| state(&registry, name));
         assert_eq!(
             others,
             [EndpointWord::Up, EndpointWord::Up, EndpointWord::Maintenance, EndpointWord::Drain]
         );
-        let (_, check) = keeper.checks(None, true).remove(0);
+        let (_, check) = registry.checks(None, true).remove(0);
         assert_eq!((check.state, check.history.len()), (CheckWord::Up, 1));
         for age in [check.age_ms, check.last.unwrap().age_ms, check.last_success_age_ms.unwrap()] {
             assert!(age < 60_000, "{check:?}");
@@ -263,13 +263,13 @@ fn a_state_file_of_another_hour_is_taken_up_as_it_was() {
     let start = || operator_kept_in(&path);
     for (saved_ms, read_ms) in [(0, 3_600_000), (3_600_000, 0), (0, -3_600_000)] {
         jump::to(saved_ms);
-        let (operator, keeper) = start();
+        let (operator, registry) = start();
         operator.maintain("readyz", "disks", Some(Duration::from_secs(600))).unwrap();
         operator.drain("second", "fans", Some(Duration::from_secs(600)), true).unwrap();
-        drop((operator, keeper));
+        drop((operator, registry));
         jump::to(read_ms);
-        let (operator, keeper) = start();
-        let states = ["readyz", "second"].map(|name| state(&keeper, name));
+        let (operator, registry) = start();
+        let states = ["readyz", "second"].map(|name| state(&registry, name));
         assert_eq!(states, [EndpointWord::Maintenance, EndpointWord::Drain], "{saved_ms} {read_ms}");
         let status = operator.status();
         for left in [status.maintenance[0].left_ms, status.drains[0].left_ms] {
@@ -282,19 +282,19 @@ fn a_state_file_of_another_hour_is_taken_up_as_it_was() {
 
 #[test]
 fn maintenance_ends_by_itself() {
-    let (operator, keeper) = operator();
+    let (operator, registry) = operator();
     operator.maintain("readyz", "short", Some(Duration::ZERO)).unwrap();
     operator.maintain("second", "long", Some(Duration::from_secs(3600))).unwrap();
     assert!(!operator.let_time_pass());
-    assert_eq!(state(&keeper, "readyz"), EndpointWord::Up);
-    assert_eq!(state(&keeper, "second"), EndpointWord::Maintenance);
+    assert_eq!(state(&registry, "readyz"), EndpointWord::Up);
+    assert_eq!(state(&registry, "second"), EndpointWord::Maintenance);
     let left = operator.idle_for().unwrap();
     assert!(left > Duration::from_secs(3500) && left <= Duration::from_secs(3600), "{left:?}");
 }
 
 #[test]
 fn without_a_hook_a_reload_says_so() {
-    let (operator, _keeper) = operator();
+    let (operator, _registry) = operator();
     assert_eq!(operator.reload().unwrap_err().kind, RefusalKind::NotSupported);
     operator.on_reload(|| Err("line 3".to_owned()));
     assert_eq!(operator.reload().unwrap_err(), Refusal::new(RefusalKind::Failed, "line 3"));
@@ -309,59 +309,59 @@ fn without_a_hook_a_reload_says_so() {
 fn what_was_declared_is_there_after_a_restart() {
     let path = std::env::temp_dir().join(format!("doorbell-operator-{}", std::process::id()));
     let start = || operator_kept_in(&path);
-    let (operator, keeper) = start();
+    let (operator, registry) = start();
     assert!(!operator.maintain("second", "disks", None).unwrap().contains("not kept"));
     operator.maintain("livez", "over soon", Some(Duration::from_secs(9))).unwrap();
     operator.drain("readyz", "disks", Some(Duration::from_secs(9)), true).unwrap();
     operator.drain("second", "of a hook", None, false).unwrap();
     operator.drain("all", "kernel", None, true).unwrap();
-    let (second, _keeper) = start();
+    let (second, _registry) = start();
     assert!(second.status().maintenance.is_empty() && second.status().drains.is_empty());
     assert!(second.maintain("second", "", None).unwrap().contains("another instance keeps its state"));
-    drop((operator, keeper, second));
-    let (operator, keeper) = start();
-    assert_eq!(state(&keeper, "readyz"), EndpointWord::Drain, "before anybody asks");
-    assert_eq!(endpoint(&keeper, "readyz").note, "disks");
+    drop((operator, registry, second));
+    let (operator, registry) = start();
+    assert_eq!(state(&registry, "readyz"), EndpointWord::Drain, "before anybody asks");
+    assert_eq!(endpoint(&registry, "readyz").note, "disks");
     assert_eq!(operator.status().drains.len(), 1, "what a hook began belongs to the end of the process");
     assert_eq!(operator.status().reason, "kernel");
     operator.undrain("all").unwrap();
-    assert_eq!(endpoint(&keeper, "second").note, "disks");
+    assert_eq!(endpoint(&registry, "second").note, "disks");
     operator.drain("readyz", "disks", Some(Duration::from_secs(9)), true).unwrap();
     operator.drain("all", "of a hook", None, false).unwrap();
-    drop((operator, keeper));
+    drop((operator, registry));
     let mut store = Store::new(&path);
     let mut kept = store.load().unwrap();
     assert_eq!(kept.drains.len(), 1, "{kept:?}");
     kept.moment.since_boot_ms -= 10_000;
     store.save(&kept).unwrap();
     drop(store);
-    let (operator, keeper) = start();
-    assert_eq!(state(&keeper, "livez"), EndpointWord::Up, "over while nothing ran");
-    assert_eq!(state(&keeper, "readyz"), EndpointWord::Up, "and so is its drain");
-    assert_eq!(endpoint(&keeper, "second").note, "disks");
+    let (operator, registry) = start();
+    assert_eq!(state(&registry, "livez"), EndpointWord::Up, "over while nothing ran");
+    assert_eq!(state(&registry, "readyz"), EndpointWord::Up, "and so is its drain");
+    assert_eq!(endpoint(&registry, "second").note, "disks");
     operator.ready("all").unwrap();
-    drop((operator, keeper));
-    let (operator, _keeper) = start();
+    drop((operator, registry));
+    let (operator, _registry) = start();
     assert_eq!((operator.status().maintenance, operator.status().lifecycle), (vec![], Lifecycle::Starting));
     std::fs::remove_file(&path).unwrap();
 }
 
 #[test]
 fn longer_than_the_longest_time_is_refused() {
-    let (operator, keeper) = operator();
+    let (operator, registry) = operator();
     let (longest, longer) = (HOLD_MAX, HOLD_MAX + Duration::from_secs(1));
     assert!(operator.maintain("readyz", "", Some(longer)).unwrap_err().text.contains("longer than 366d"));
     assert!(operator.drain("readyz", "", Some(longer), true).is_err());
     assert!(operator.drain("all", "", Some(longer), true).is_err());
-    assert_eq!(state(&keeper, "readyz"), EndpointWord::Up, "nothing was done");
+    assert_eq!(state(&registry, "readyz"), EndpointWord::Up, "nothing was done");
     operator.maintain("readyz", "", Some(longest)).unwrap();
-    assert_eq!(state(&keeper, "readyz"), EndpointWord::Maintenance);
+    assert_eq!(state(&registry, "readyz"), EndpointWord::Maintenance);
 }
 
 #[test]
 fn files_declare_maintenance_until_they_are_gone() {
     let folder = std::env::temp_dir().join(format!("doorbell-files-{}", std::process::id()));
-    let (operator, keeper) = operator();
+    let (operator, registry) = operator();
     let mut files = MaintenanceFiles::new(&folder, &operator);
     assert_eq!(files.look(), Look::Same, "no directory, no maintenance");
     std::fs::create_dir(&folder).unwrap();
@@ -369,16 +369,19 @@ fn files_declare_maintenance_until_they_are_gone() {
     std::fs::write(folder.join("nobody"), "").unwrap();
     std::fs::write(folder.join(".hidden"), "").unwrap();
     assert_eq!(files.look(), Look::Changed("nobody, second".to_owned()));
-    assert_eq!(endpoint(&keeper, "second").note, "new disks");
-    assert_eq!(state(&keeper, "readyz"), EndpointWord::Up);
+    assert_eq!(endpoint(&registry, "second").note, "new disks");
+    assert_eq!(state(&registry, "readyz"), EndpointWord::Up);
     assert!(operator.ready("second").unwrap().contains("still in maintenance by a file"));
     operator.maintain("second", "said", None).unwrap();
-    assert_eq!(endpoint(&keeper, "second").note, "said", "an operator speaks first");
+    assert_eq!(endpoint(&registry, "second").note, "said", "an operator speaks first");
     operator.ready("second").unwrap();
     std::fs::write(folder.join("all"), "").unwrap();
     files.look();
-    assert_eq!(state(&keeper, "readyz"), EndpointWord::Maintenance);
+    assert_eq!(state(&registry, "readyz"), EndpointWord::Maintenance);
     std::fs::remove_dir_all(&folder).unwrap();
     assert_eq!(files.look(), Look::Changed("none any more".to_owned()));
-    assert_eq!([state(&keeper, "readyz"), state(&keeper, "second")], [EndpointWord::Up, EndpointWord::Down]);
+    assert_eq!(
+        [state(&registry, "readyz"), state(&registry, "second")],
+        [EndpointWord::Up, EndpointWord::Down]
+    );
 }

@@ -71,8 +71,8 @@ impl Operator {
             status.waiting = running.awaited.views();
             status.ports.extend(running.ports.clone());
             status.workers = running.workers(&fates);
-            status.endpoints = running.keeper.endpoints();
-            status.checks = running.keeper.check_counts();
+            status.endpoints = running.registry.endpoints();
+            status.checks = running.registry.check_counts();
             status.counters = running.counters();
         }
         status
@@ -91,15 +91,15 @@ impl Operator {
     pub(crate) fn run_check(&self, name: &str) -> Result<CheckView, Refusal> {
         let refused = |kind, text: String| Err(Refusal::new(kind, text));
         let Some((running, check)) = self.check_named(name) else { return no_check(name) };
-        let (Some(position), Some(hurry)) = (running.keeper.runs(check), &running.hurry) else {
+        let (Some(position), Some(hurry)) = (running.registry.runs(check), &running.hurry) else {
             let text = format!("check {name} is not run here: its results are told");
             return refused(RefusalKind::NotSupported, text);
         };
-        let asked = running.keeper.now();
+        let asked = running.registry.now();
         if !hurry.run_now(position) {
             return refused(RefusalKind::Busy, "too many runs are asked for: try again".to_owned());
         }
-        if !running.keeper.wait_for_result(check, asked, RUN_TIMEOUT) {
+        if !running.registry.wait_for_result(check, asked, RUN_TIMEOUT) {
             let text = format!("check {name} has no result yet: see `doorbell checks {name}`");
             return refused(RefusalKind::Busy, text);
         }
@@ -109,7 +109,7 @@ impl Operator {
     /// Takes the word of the application for how a check is that is told its results.
     pub(crate) fn push(&self, name: &str, outcome: Outcome, note: String) -> Result<String, Refusal> {
         let Some((running, check)) = self.check_named(name) else { return no_check(name) };
-        let (Some(position), Some(push)) = (running.keeper.is_told(check), &running.push) else {
+        let (Some(position), Some(push)) = (running.registry.is_told(check), &running.push) else {
             let text = format!("check {name} is run here: only one of `type = \"ttl\"` is told its results");
             return Err(Refusal::new(RefusalKind::NotSupported, text));
         };
@@ -122,7 +122,7 @@ impl Operator {
 
     fn check_named(&self, name: &str) -> Option<(Arc<Running>, CheckIndex)> {
         let running = self.running()?;
-        match running.keeper.subject(&format!("check:{name}"))? {
+        match running.registry.subject(&format!("check:{name}"))? {
             Subject::Check(check) => Some((running, check)),
             Subject::All | Subject::Endpoint(_) => None,
         }
@@ -130,7 +130,7 @@ impl Operator {
 
     /// Who probes.
     pub(crate) fn probers(&self) -> Vec<ProberView> {
-        self.running().map(|running| running.keeper.census().probers()).unwrap_or_default()
+        self.running().map(|running| running.registry.census().probers()).unwrap_or_default()
     }
 
     /// The events after this number that are kept, oldest first, and how many of them are not.

@@ -7,7 +7,7 @@
 //! A line always says everything: only the agent itself can take back what it said before, so `up` goes with `ready` and a weight
 //! (HAProxy configuration manual, `agent-check`).
 
-use super::{Keeper, Published, Serving};
+use super::{HealthRegistry, Published, Serving};
 use crate::checks::RunRequest;
 use crate::config::model::Config;
 use crate::exit::Failure;
@@ -71,7 +71,7 @@ struct Agent {
 pub(crate) fn add(
     mut builder: ServerBuilder,
     config: &Config,
-    keeper: &Keeper,
+    registry: &HealthRegistry,
     mut listening: impl FnMut(&str),
 ) -> Result<ServerBuilder, Failure> {
     if config.agents.is_empty() {
@@ -81,7 +81,7 @@ pub(crate) fn add(
     for agent in &config.agents {
         let same = known.iter().find(|lines| lines.maxconn == agent.maxconn).map(Arc::clone);
         let lines = same.unwrap_or_else(|| {
-            let lines = Lines::follow(config, keeper, agent.maxconn);
+            let lines = Lines::follow(config, registry, agent.maxconn);
             known.push(Arc::clone(&lines));
             lines
         });
@@ -107,13 +107,13 @@ pub(crate) fn add(
 
 impl Lines {
     /// Those of a configuration, each as its endpoint is and will be.
-    fn follow(config: &Config, keeper: &Keeper, maxconn: Option<u32>) -> Arc<Self> {
+    fn follow(config: &Config, registry: &HealthRegistry, maxconn: Option<u32>) -> Arc<Self> {
         let place = |endpoint| Place {
-            demands: keeper.demands_of(endpoint),
-            seat: keeper.census().seat(endpoint).cloned(),
+            demands: registry.demands_of(endpoint),
+            seat: registry.census().seat(endpoint).cloned(),
         };
-        let texts = keeper.render(move |serving, position| line(serving, position, maxconn).into_bytes());
-        let published = Arc::clone(keeper.published());
+        let texts = registry.render(move |serving, position| line(serving, position, maxconn).into_bytes());
+        let published = Arc::clone(registry.published());
         Arc::new(Self { places: (0..config.health.len()).map(place).collect(), published, texts, maxconn })
     }
 
@@ -270,9 +270,9 @@ mod tests {
         let text = "version = 1\n[check.db]\ntype = \"ttl\"\nttl = \"1m\"\n[check.cache]\ntype = \"ttl\"\nttl = \"1m\"\n\
                     [health.readyz]\nrequire = [\"db\"]\ndegrading = [\"cache\"]\nweight = { db = 60, cache = 40 }\n";
         let config = parse(&Source { name: "f".into(), text: text.into() }, &|_| None).config.unwrap();
-        let keeper = Keeper::build(&config).unwrap();
-        let lines = Lines::follow(&config, &keeper, None);
-        let limited = Lines::follow(&config, &keeper, Some(30));
+        let registry = HealthRegistry::build(&config).unwrap();
+        let lines = Lines::follow(&config, &registry, None);
+        let limited = Lines::follow(&config, &registry, Some(30));
         let readyz = config.health.iter().position(|health| health.name == "readyz").unwrap();
         let now = || {
             let mut line = Vec::new();
@@ -286,7 +286,7 @@ mod tests {
         };
         let tell = |check: usize, outcome: Outcome| {
             let finding = Finding { outcome, latency: Duration::ZERO, reason: "x".to_owned() };
-            let _next = keeper.found(check, &finding);
+            let _next = registry.found(check, &finding);
         };
         assert_eq!(now(), "down ready # db\n");
         tell(0, Outcome::Success);
@@ -296,15 +296,15 @@ mod tests {
         assert_eq!(now(), "up ready 100%\n");
         tell(0, Outcome::Failure);
         assert_eq!(now(), "down ready # db\n");
-        keeper.drain(true);
+        registry.drain(true);
         assert_eq!(now(), "down drain 40% # draining\n");
         tell(0, Outcome::Success);
         assert_eq!(now(), "up drain 100% # draining\n");
-        keeper.drain(false);
-        let subject = keeper.subject("readyz").unwrap();
-        keeper.maintain([(subject, Some(("patching\nnow", None)))]);
+        registry.drain(false);
+        let subject = registry.subject("readyz").unwrap();
+        registry.maintain([(subject, Some(("patching\nnow", None)))]);
         assert_eq!(now(), "maint # patching now\n");
-        keeper.maintain([(subject, None)]);
+        registry.maintain([(subject, None)]);
         assert_eq!(now(), "up ready 100%\n");
     }
 
@@ -315,8 +315,8 @@ mod tests {
                     [health.readyz]\nquorum = { of = [\"db\", \"cache\"], min = 1 }\nfail_open = { max_age = \"2m\" }\n\
                     weight = { db = 60, cache = 40 }\nendpoint_weight = true\n";
         let config = parse(&Source { name: "f".into(), text: text.into() }, &|_| None).config.unwrap();
-        let keeper = Keeper::build(&config).unwrap();
-        let lines = Lines::follow(&config, &keeper, None);
+        let registry = HealthRegistry::build(&config).unwrap();
+        let lines = Lines::follow(&config, &registry, None);
         let readyz = config.health.iter().position(|health| health.name == "readyz").unwrap();
         let now = || {
             let mut line = Vec::new();
@@ -326,7 +326,7 @@ mod tests {
         let tell = |outcome: Outcome| {
             for check in 0..2 {
                 let finding = Finding { outcome, latency: Duration::ZERO, reason: "x".to_owned() };
-                let _next = keeper.found(check, &finding);
+                let _next = registry.found(check, &finding);
             }
         };
         tell(Outcome::Success);

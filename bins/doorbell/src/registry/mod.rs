@@ -31,8 +31,8 @@ use log_lines::Line;
 pub(crate) use operate::Subject;
 pub(crate) use published::Published;
 use published::ReplySet;
-use reply_cache::Look;
-pub(crate) use reply_cache::{Held, Kept, Page};
+use reply_cache::ReplyTemplate;
+pub(crate) use reply_cache::{CachedReply, ReplyCache, ThreadReplies};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,7 +52,7 @@ type Follower = Box<dyn Fn(&Serving<'_>) + Send>;
 type Renderer = Box<dyn Fn(&Serving<'_>, usize) -> Vec<u8> + Send>;
 
 /// The board and everybody who is to know.
-pub(crate) struct Keeper {
+pub(crate) struct HealthRegistry {
     origin: Instant,
     places: Places,
     census: Census,
@@ -88,9 +88,9 @@ struct Inside {
     board: Board,
     /// The time of day at the origin.
     unix: Duration,
-    pages: Vec<Arc<Page>>,
-    /// For each check, the pages that answer for it alone, and its place there.
-    singles: Vec<Vec<(Arc<Page>, usize)>>,
+    caches: Vec<Arc<ReplyCache>>,
+    /// For each check, the caches that answer for it alone, and its place there.
+    singles: Vec<Vec<(Arc<ReplyCache>, usize)>>,
     /// By their place among the texts of a set.
     renderers: Vec<Renderer>,
     followers: Vec<Follower>,
@@ -116,7 +116,7 @@ impl Inside {
     }
 }
 
-impl Keeper {
+impl HealthRegistry {
     /// A board as the configuration says, and nothing known yet.
     pub(crate) fn build(config: &Config) -> Result<Arc<Self>, String> {
         Self::build_at(config, (Instant::now(), time_of_day()), None)
@@ -154,7 +154,7 @@ impl Keeper {
             inside: Mutex::new(Inside {
                 board,
                 unix,
-                pages: Vec::new(),
+                caches: Vec::new(),
                 singles: vec![Vec::new(); places.checks.len()],
                 renderers: Vec::new(),
                 followers: Vec::new(),
@@ -185,7 +185,7 @@ impl Keeper {
         std::mem::take(&mut *self.windows.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Has these checks run when somebody asks. Before the first page is made.
+    /// Has these checks run when somebody asks. Before the first cache is made.
     pub(crate) fn run_on_demand(&self, demands: impl Iterator<Item = (usize, RunRequest)>) {
         self.lock().demands.extend(demands);
     }
@@ -201,36 +201,37 @@ impl Keeper {
         index.map(|&index| self.lock().demands_of(index)).unwrap_or_default()
     }
 
-    /// The replies of a route, one page for all who answer with the same. `None` when its fields cannot be sent.
-    pub(crate) fn page(
+    /// The replies of a route, one cache for all who answer with the same. `None` when its fields cannot be sent.
+    pub(crate) fn cache(
         &self,
         route: &HealthRoute,
         headers: &[(String, String)],
         allow: &str,
         has_singles: bool,
-    ) -> Option<Arc<Page>> {
+    ) -> Option<Arc<ReplyCache>> {
         let endpoint = *self.places.endpoints.get(route.endpoint)?;
         let warns = self.warned.contains(&endpoint);
         let fields = self.fields.get(route.endpoint).copied().unwrap_or_default();
-        let look = Look::of(route, endpoint, headers, allow, has_singles, warns, fields);
+        let template = ReplyTemplate::of(route, endpoint, headers, allow, has_singles, warns, fields);
         let mut inside = self.lock();
-        if let Some(page) = inside.pages.iter().find(|page| *page.look() == look) {
-            return Some(Arc::clone(page));
+        if let Some(cache) = inside.caches.iter().find(|cache| *cache.template() == template) {
+            return Some(Arc::clone(cache));
         }
         let seat = self.census.seat(route.endpoint)?;
         let demands = inside.demands_of(endpoint);
-        let place = inside.pages.len();
-        let (page, replies) = Page::build(look, place, demands, &inside.board, seat, &self.published)?;
-        let page = Arc::new(page);
-        self.publish(&inside, |set| set.pages.push(replies));
-        inside.pages.push(Arc::clone(&page));
+        let place = inside.caches.len();
+        let (cache, replies) =
+            ReplyCache::build(template, place, demands, &inside.board, seat, &self.published)?;
+        let cache = Arc::new(cache);
+        self.publish(&inside, |set| set.caches.push(replies));
+        inside.caches.push(Arc::clone(&cache));
         if has_singles {
             let Inside { board, singles, .. } = &mut *inside;
             for (place, one) in board.endpoint(endpoint)?.config().uses.iter().enumerate() {
-                singles.get_mut(one.check.as_usize())?.push((Arc::clone(&page), place));
+                singles.get_mut(one.check.as_usize())?.push((Arc::clone(&cache), place));
             }
         }
-        Some(page)
+        Some(cache)
     }
 
     /// What probes are answered from.
@@ -355,13 +356,13 @@ impl Keeper {
 
     /// Renders what is different, publishes all of it at once, and wakes those that wait for it.
     fn show(&self, inside: &Inside, changed: &Changed) {
-        let Inside { board, pages, singles, renderers, followers, .. } = inside;
-        let renewed = pages.iter().filter(|page| changed.rendered.contains(&page.look().endpoint));
+        let Inside { board, caches, singles, renderers, followers, .. } = inside;
+        let renewed = caches.iter().filter(|cache| changed.rendered.contains(&cache.template().endpoint));
         let replies: Vec<_> =
-            renewed.filter_map(|page| Some((page.place(), page.rendered(board)?))).collect();
+            renewed.filter_map(|cache| Some((cache.place(), cache.rendered(board)?))).collect();
         let alone = changed.checks.iter().filter_map(|check| singles.get(check.as_usize())).flatten();
         let views: Vec<_> = alone
-            .filter_map(|(page, place)| Some((page.place(), *place, page.rendered_single(board, *place)?)))
+            .filter_map(|(cache, place)| Some((cache.place(), *place, cache.rendered_single(board, *place)?)))
             .collect();
         if changed.rendered.is_empty() && views.is_empty() {
             return;
@@ -376,8 +377,8 @@ impl Keeper {
                     texts[endpoint] = render(&serving, endpoint).into();
                 }
             }
-            replies.into_iter().for_each(|(page, replies)| set.pages[page].all = replies);
-            views.into_iter().for_each(|(page, place, views)| set.pages[page].singles.set(place, views));
+            replies.into_iter().for_each(|(cache, replies)| set.caches[cache].all = replies);
+            views.into_iter().for_each(|(cache, place, views)| set.caches[cache].singles.set(place, views));
         });
         if !changed.rendered.is_empty() {
             followers.iter().for_each(|follower| follower(&serving));
@@ -418,7 +419,7 @@ impl Changed {
     }
 }
 
-impl ResultSink for Keeper {
+impl ResultSink for HealthRegistry {
     fn now(&self) -> Time {
         Time::ZERO.after(self.origin.elapsed())
     }
@@ -481,7 +482,7 @@ impl Serving<'_> {
     }
 }
 
-impl fmt::Debug for Keeper {
+impl fmt::Debug for HealthRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Keeper").field("places", &self.places).finish_non_exhaustive()
     }

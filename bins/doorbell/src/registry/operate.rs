@@ -2,7 +2,7 @@
 //!
 //! Does not know about: who may want it, how long they want it.
 
-use super::{Changed, Inside, Keeper};
+use super::{Changed, HealthRegistry, Inside};
 use crate::checks::ResultSink as _;
 use doorbell_health::{CheckIndex, Command, EndpointIndex, Maintenance, Note, Target, Time};
 use std::sync::PoisonError;
@@ -17,7 +17,7 @@ pub(crate) enum Subject {
     Endpoint(EndpointIndex),
 }
 
-impl Keeper {
+impl HealthRegistry {
     /// Every endpoint drains or does not, and answers so before this returns.
     pub(crate) fn drain(&self, draining: bool) {
         // Why is said by the program as a whole.

@@ -38,7 +38,7 @@ pub(crate) struct Published {
 pub(crate) struct ReplySet {
     number: u64,
     /// By the place of the page.
-    pub(super) pages: Vec<PageReplies>,
+    pub(super) caches: Vec<CacheReplies>,
     /// By the position of the endpoint in the configuration.
     pub(super) told: Vec<Told>,
     /// By the place of whatever renders them.
@@ -47,7 +47,7 @@ pub(crate) struct ReplySet {
 
 /// The replies of one page.
 #[derive(Clone, Debug)]
-pub(super) struct PageReplies {
+pub(super) struct CacheReplies {
     pub(super) all: Arc<Replies>,
     pub(super) singles: Singles,
 }

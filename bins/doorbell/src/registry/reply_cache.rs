@@ -6,7 +6,7 @@
 //! less than counting a reference; a thread that finds another number reads anew.
 
 use super::fields::fields_of;
-use super::published::{PageReplies, Published, Singles};
+use super::published::{CacheReplies, Published, Singles};
 use super::warning::warning;
 use crate::checks::RunRequest;
 use crate::config::model::{Details, HealthFormat, HealthRoute, StateFields};
@@ -20,24 +20,24 @@ use std::sync::Arc;
 
 /// A health route, whose replies are in the set of its board.
 #[derive(Debug)]
-pub(crate) struct Page {
-    look: Look,
+pub(crate) struct ReplyCache {
+    template: ReplyTemplate,
     published: Arc<Published>,
     seat: Arc<Seat>,
     /// Its place in the set and among what threads keep.
     place: usize,
-    /// Where a probe looks first: no thread keeps anything there for a page with checks that run on demand, so each probe of it takes the
-    /// way on which they are asked, and all other pages need no look at whether there are any.
-    kept_at: usize,
+    /// Where a probe looks first: no thread keeps anything there for a cache with checks that run on demand, so each probe of it takes the
+    /// way on which they are asked, and all other caches need no look at whether there are any.
+    cached_at: usize,
     /// Checks that run on demand.
     demands: Box<[RunRequest]>,
     /// The places of the checks.
     names: HashMap<Box<[u8]>, usize>,
 }
 
-/// What a thread read last of one page.
+/// What a thread read last of one cache.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct CachedReply {
     /// Of the set.
     number: u64,
     pub(crate) replies: Arc<Replies>,
@@ -45,16 +45,16 @@ pub(crate) struct Held {
     pub(crate) own: Own,
 }
 
-/// What a thread read last, by the place of the page. To be put back where it was taken.
+/// What a thread read last, by the place of the cache. To be put back where it was taken.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Kept(ManuallyDrop<Box<Pages>>);
+pub(crate) struct ThreadReplies(ManuallyDrop<Box<CachedReplies>>);
 
-type Pages = Vec<Held>;
+type CachedReplies = Vec<CachedReply>;
 
 thread_local! {
     /// Never dropped by itself, so that no look asks whether the thread is about to end: [`END`] does that.
-    static KEPT: Cell<Option<ManuallyDrop<Box<Pages>>>> = const { Cell::new(None) };
+    static THREAD_REPLIES: Cell<Option<ManuallyDrop<Box<CachedReplies>>>> = const { Cell::new(None) };
     /// Touched once a thread, where the first look finds nothing.
     static END: End = const { End };
 }
@@ -64,16 +64,16 @@ struct End;
 
 impl Drop for End {
     fn drop(&mut self) {
-        drop(KEPT.take().map(ManuallyDrop::into_inner));
+        drop(THREAD_REPLIES.take().map(ManuallyDrop::into_inner));
     }
 }
 
-impl Kept {
+impl ThreadReplies {
     /// Of this thread. Whoever takes it a second time meanwhile has nothing, and reads anew.
     #[inline(always)]
     pub(crate) fn take() -> Self {
-        match KEPT.take() {
-            Some(kept) => Self(kept),
+        match THREAD_REPLIES.take() {
+            Some(thread_replies) => Self(thread_replies),
             None => Self::new(),
         }
     }
@@ -88,13 +88,13 @@ impl Kept {
 
     #[inline(always)]
     pub(crate) fn put_back(self) {
-        KEPT.set(Some(self.0));
+        THREAD_REPLIES.set(Some(self.0));
     }
 }
 
 /// How replies look, whatever the state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Look {
+pub(super) struct ReplyTemplate {
     pub(super) endpoint: EndpointIndex,
     /// Nothing where `Accept` decides.
     pub(super) format: Option<Format>,
@@ -178,7 +178,7 @@ impl Replies {
     }
 }
 
-impl Look {
+impl ReplyTemplate {
     pub(super) fn of(
         route: &HealthRoute,
         endpoint: EndpointIndex,
@@ -300,36 +300,36 @@ impl Look {
     }
 }
 
-impl Page {
-    /// `None` when the fields of the route cannot be sent. No other page of the board has this place; its replies are to be published.
+impl ReplyCache {
+    /// `None` when the fields of the route cannot be sent. No other cache of the board has this place; its replies are to be published.
     pub(super) fn build(
-        look: Look,
+        template: ReplyTemplate,
         place: usize,
         demands: Box<[RunRequest]>,
         board: &Board,
         seat: &Arc<Seat>,
         published: &Arc<Published>,
-    ) -> Option<(Self, PageReplies)> {
-        let all = Arc::new(look.replies(board)?);
-        let uses = &board.endpoint(look.endpoint)?.config().uses;
-        let singles = if look.has_singles { 0..uses.len() } else { 0..0 };
-        let singles: Singles = singles.map(|place| look.single(board, place)).collect::<Option<_>>()?;
+    ) -> Option<(Self, CacheReplies)> {
+        let all = Arc::new(template.replies(board)?);
+        let uses = &board.endpoint(template.endpoint)?.config().uses;
+        let singles = if template.has_singles { 0..uses.len() } else { 0..0 };
+        let singles: Singles = singles.map(|place| template.single(board, place)).collect::<Option<_>>()?;
         let names = uses.iter().enumerate();
         let names = names.map(|(place, one)| Some((board.check_name(one.check)?.as_bytes().into(), place)));
         let names = names.collect::<Option<_>>()?;
-        let kept_at = if demands.is_empty() { place } else { usize::MAX };
+        let cached_at = if demands.is_empty() { place } else { usize::MAX };
         let (seat, published) = (Arc::clone(seat), Arc::clone(published));
-        let page = Self { look, published, seat, place, kept_at, demands, names };
-        Some((page, PageReplies { all, singles }))
+        let cache = Self { template, published, seat, place, cached_at, demands, names };
+        Some((cache, CacheReplies { all, singles }))
     }
 
     /// The format of the route; nothing where `Accept` decides.
     pub(crate) const fn format(&self) -> Option<Format> {
-        self.look.format
+        self.template.format
     }
 
-    pub(super) const fn look(&self) -> &Look {
-        &self.look
+    pub(super) const fn template(&self) -> &ReplyTemplate {
+        &self.template
     }
 
     pub(super) const fn place(&self) -> usize {
@@ -338,9 +338,9 @@ impl Page {
 
     /// The replies of this moment, if the thread has them; otherwise they are to be read anew.
     #[inline(always)]
-    pub(crate) fn known<'k>(&self, kept: &'k Kept) -> Option<&'k Held> {
+    pub(crate) fn known<'k>(&self, thread_replies: &'k ThreadReplies) -> Option<&'k CachedReply> {
         let number = self.published.number();
-        kept.0.get(self.kept_at).filter(|held| held.number == number)
+        thread_replies.0.get(self.cached_at).filter(|cached| cached.number == number)
     }
 
     fn ask(&self) {
@@ -350,19 +350,19 @@ impl Page {
     /// The replies of this moment, from now on known to the thread; checks that run on demand are asked.
     #[cold]
     #[inline(never)]
-    pub(crate) fn read<'k>(&self, kept: &'k mut Kept) -> &'k Held {
+    pub(crate) fn read<'k>(&self, thread_replies: &'k mut ThreadReplies) -> &'k CachedReply {
         self.ask();
         let set = self.published.load();
-        let replies = &set.pages[self.place].all;
-        let held = |number| Held { number, replies: Arc::clone(replies), own: self.seat.own() };
-        if kept.0.len() <= self.place {
+        let replies = &set.caches[self.place].all;
+        let cached = |number| CachedReply { number, replies: Arc::clone(replies), own: self.seat.own() };
+        if thread_replies.0.len() <= self.place {
             // No set has this number.
-            kept.0.resize_with(self.place + 1, || held(0));
+            thread_replies.0.resize_with(self.place + 1, || cached(0));
         }
-        if kept.0[self.place].number != set.number() {
-            kept.0[self.place] = held(set.number());
+        if thread_replies.0[self.place].number != set.number() {
+            thread_replies.0[self.place] = cached(set.number());
         }
-        &kept.0[self.place]
+        &thread_replies.0[self.place]
     }
 
     /// Where probes of the endpoint are counted.
@@ -372,7 +372,7 @@ impl Page {
 
     /// Fields of every reply.
     pub(crate) fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.look.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+        self.template.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// What it answers without the checks of these names, to somebody who sees details. `None` when that has no status.
@@ -393,7 +393,7 @@ impl Page {
         let left = Left { out: &out, unknown: &unknown };
         let (state, code) = replies.snapshot.reply_without(&left, audience, format, &mut body);
         let weight = replies.snapshot.weight();
-        let fields = fields_of(self.look.fields, (state, code), weight, &self.look.headers);
+        let fields = fields_of(self.template.fields, (state, code), weight, &self.template.headers);
         Some(Without { state, status: Status::new(code)?, fields, body })
     }
 
@@ -406,17 +406,17 @@ impl Page {
     ) -> T {
         self.ask();
         let set = self.published.load();
-        let single = self.names.get(name).and_then(|&place| set.pages.get(self.place)?.singles.get(place));
+        let single = self.names.get(name).and_then(|&place| set.caches.get(self.place)?.singles.get(place));
         found(single.map(|views| &views[usize::from(sees_details)]))
     }
 
-    /// The endpoint rendered anew, to be published. Nothing where the fields cannot be sent, which were good when the page was made.
+    /// The endpoint rendered anew, to be published. Nothing where the fields cannot be sent, which were good when the cache was made.
     pub(super) fn rendered(&self, board: &Board) -> Option<Arc<Replies>> {
-        self.look.replies(board).map(Arc::new)
+        self.template.replies(board).map(Arc::new)
     }
 
     /// The reply about one check rendered anew.
     pub(super) fn rendered_single(&self, board: &Board, place: usize) -> Option<Views> {
-        self.look.single(board, place)
+        self.template.single(board, place)
     }
 }

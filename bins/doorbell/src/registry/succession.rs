@@ -6,7 +6,7 @@
 //! it finds to those before it that live. Order of locks: the older board's first.
 
 use super::log_lines::Line;
-use super::{Changed, Keeper};
+use super::{Changed, HealthRegistry};
 use crate::checks::{Finding, LastRun, ResultSink as _};
 use doorbell_health::Carry;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use std::time::Duration;
 /// A board before.
 #[derive(Clone, Debug)]
 pub(super) struct Elder {
-    keeper: Weak<Keeper>,
+    registry: Weak<HealthRegistry>,
     /// By the position of a check here, where it is there.
     places: Vec<Option<usize>>,
 }
@@ -37,7 +37,7 @@ impl Same {
     }
 }
 
-impl Keeper {
+impl HealthRegistry {
     /// Takes over what `before` knows: of checks that ask the same their results, judged as the configuration says now; of endpoints what they
     /// remember, and their verdict about a check that asks something new until its first result. From then on `before` is told of results
     /// found here, as long as it lives. Called again, only results are taken over.
@@ -68,11 +68,12 @@ impl Keeper {
 
     /// This board and those before it that live, as seen from one whose checks are here at `places`.
     fn with_elders(self: &Arc<Self>, places: &[Option<usize>]) -> Vec<Elder> {
-        let own = Elder { keeper: Arc::downgrade(self), places: places.to_vec() };
-        let living = self.elders.get().into_iter().flatten().filter(|elder| elder.keeper.strong_count() > 0);
+        let own = Elder { registry: Arc::downgrade(self), places: places.to_vec() };
+        let living =
+            self.elders.get().into_iter().flatten().filter(|elder| elder.registry.strong_count() > 0);
         let seen = |elder: &Elder| {
             let there = |place: &Option<usize>| elder.places.get((*place)?).copied().flatten();
-            Elder { keeper: elder.keeper.clone(), places: places.iter().map(there).collect() }
+            Elder { registry: elder.registry.clone(), places: places.iter().map(there).collect() }
         };
         std::iter::once(own).chain(living.map(seen)).collect()
     }
@@ -88,15 +89,15 @@ impl Keeper {
 
     /// Tells those before what was found of a check.
     pub(super) fn pass_on(&self, check: usize, finding: &Finding) {
-        for (keeper, places) in self.elders() {
+        for (registry, places) in self.elders() {
             if let Some(there) = places.get(check).copied().flatten() {
-                keeper.take_in(there, finding);
+                registry.take_in(there, finding);
             }
         }
     }
 
     pub(super) fn elders(&self) -> impl Iterator<Item = (Arc<Self>, &[Option<usize>])> {
         let elders = self.elders.get().into_iter().flatten();
-        elders.filter_map(|elder| Some((elder.keeper.upgrade()?, elder.places.as_slice())))
+        elders.filter_map(|elder| Some((elder.registry.upgrade()?, elder.places.as_slice())))
     }
 }

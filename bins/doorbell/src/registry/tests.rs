@@ -22,84 +22,84 @@ fn route(config: &Config, name: &str) -> HealthRoute {
     HealthRoute { details: Details::Always, ..HealthRoute::of(endpoint) }
 }
 
-fn with<T>(page: &Page, look: impl FnOnce(&Held) -> T) -> T {
-    let mut kept = Kept::take();
-    let told = match page.known(&kept) {
-        Some(held) => look(held),
-        None => look(page.read(&mut kept)),
+fn with<T>(cache: &ReplyCache, look: impl FnOnce(&CachedReply) -> T) -> T {
+    let mut thread_replies = ThreadReplies::take();
+    let told = match cache.known(&thread_replies) {
+        Some(cached) => look(cached),
+        None => look(cache.read(&mut thread_replies)),
     };
-    kept.put_back();
+    thread_replies.put_back();
     told
 }
 
-fn answer(page: &Page, audience: Audience) -> (u16, String) {
-    answer_to(page, audience, true)
+fn answer(cache: &ReplyCache, audience: Audience) -> (u16, String) {
+    answer_to(cache, audience, true)
 }
 
-fn answer_to(page: &Page, audience: Audience, sees_details: bool) -> (u16, String) {
-    with(page, |held| {
-        let reply = held.replies.reply(audience, Format::Text, sees_details).unwrap();
+fn answer_to(cache: &ReplyCache, audience: Audience, sees_details: bool) -> (u16, String) {
+    with(cache, |cached| {
+        let reply = cached.replies.reply(audience, Format::Text, sees_details).unwrap();
         (reply.status().code(), String::from_utf8(reply.content().to_vec()).unwrap())
     })
 }
 
-fn found(keeper: &Keeper, outcome: Outcome, reason: &str) -> Duration {
-    keeper.found(0, &Finding { outcome, latency: Duration::ZERO, reason: reason.to_owned() })
+fn found(registry: &HealthRegistry, outcome: Outcome, reason: &str) -> Duration {
+    registry.found(0, &Finding { outcome, latency: Duration::ZERO, reason: reason.to_owned() })
 }
 
 #[test]
 fn what_is_found_is_answered_at_once() {
     let config = config(ONE);
-    let keeper = Keeper::build(&config).unwrap();
-    let page = keeper.page(&route(&config, "readyz"), &[], "GET", true).unwrap();
-    let live = keeper.page(&route(&config, "livez"), &[], "GET", false).unwrap();
+    let registry = HealthRegistry::build(&config).unwrap();
+    let cache = registry.cache(&route(&config, "readyz"), &[], "GET", true).unwrap();
+    let live = registry.cache(&route(&config, "livez"), &[], "GET", false).unwrap();
     let single = |name: &str| {
-        page.with_single(name.as_bytes(), true, |reply| {
+        cache.with_single(name.as_bytes(), true, |reply| {
             reply.map(|reply| (reply.status().code(), String::from_utf8(reply.content().to_vec()).unwrap()))
         })
     };
     let all = |code, body: &str| {
         for audience in Audience::ALL {
-            assert_eq!(answer(&page, audience), (code, body.to_owned()));
+            assert_eq!(answer(&cache, audience), (code, body.to_owned()));
         }
         assert_eq!(answer(&live, Audience::Other), (200, "up\n".to_owned()));
     };
     all(503, "down\napp: unknown\n");
     assert_eq!(single("app"), Some((503, "unknown\n".to_owned())));
     assert_eq!(single("apps"), None);
-    found(&keeper, Outcome::Success, "");
+    found(&registry, Outcome::Success, "");
     all(200, "up\napp: up\n");
     assert_eq!(single("app"), Some((200, "ok".to_owned())));
-    found(&keeper, Outcome::Degraded, "slow");
+    found(&registry, Outcome::Degraded, "slow");
     all(200, "degraded\napp: degraded (slow)\n");
-    found(&keeper, Outcome::Failure, "refused");
+    found(&registry, Outcome::Failure, "refused");
     all(503, "down\napp: down (refused)\n");
     assert_eq!(single("app"), Some((503, "down: refused\n".to_owned())));
-    found(&keeper, Outcome::Success, "");
-    keeper.drain(true);
-    assert_eq!(answer(&page, Audience::Kubelet), (200, "up\napp: up\n".to_owned()));
-    assert_eq!(answer(&page, Audience::LoadBalancer), (599, "drain\napp: up\n".to_owned()));
-    let differ = |page: &Page| with(page, |held| !held.replies.plain.is_for(true));
-    assert!(differ(&page) && !differ(&live), "livez takes no notice of a drain");
+    found(&registry, Outcome::Success, "");
+    registry.drain(true);
+    assert_eq!(answer(&cache, Audience::Kubelet), (200, "up\napp: up\n".to_owned()));
+    assert_eq!(answer(&cache, Audience::LoadBalancer), (599, "drain\napp: up\n".to_owned()));
+    let differ = |cache: &ReplyCache| with(cache, |cached| !cached.replies.plain.is_for(true));
+    assert!(differ(&cache) && !differ(&live), "livez takes no notice of a drain");
 }
 
 #[test]
 fn routes_that_answer_the_same_share_a_page() {
     let config = config(ONE);
-    let keeper = Keeper::build(&config).unwrap();
+    let registry = HealthRegistry::build(&config).unwrap();
     let ready = route(&config, "readyz");
-    let page = keeper.page(&ready, &[], "GET", false).unwrap();
-    assert!(Arc::ptr_eq(&page, &keeper.page(&ready, &[], "GET", false).unwrap()));
-    let with_field = keeper.page(&ready, &[("A".to_owned(), "b".to_owned())], "GET", false).unwrap();
-    let with_singles = keeper.page(&ready, &[], "GET", true).unwrap();
+    let cache = registry.cache(&ready, &[], "GET", false).unwrap();
+    assert!(Arc::ptr_eq(&cache, &registry.cache(&ready, &[], "GET", false).unwrap()));
+    let with_field = registry.cache(&ready, &[("A".to_owned(), "b".to_owned())], "GET", false).unwrap();
+    let with_singles = registry.cache(&ready, &[], "GET", true).unwrap();
     let hidden =
-        keeper.page(&HealthRoute { details: Details::Never, ..ready.clone() }, &[], "GET", false).unwrap();
+        registry.cache(&HealthRoute { details: Details::Never, ..ready.clone() }, &[], "GET", false).unwrap();
     for other in [&with_field, &with_singles, &hidden] {
-        assert!(!Arc::ptr_eq(&page, other));
+        assert!(!Arc::ptr_eq(&cache, other));
     }
     assert_eq!(answer(&hidden, Audience::Other), (503, "down\n".to_owned()));
     assert!(
-        keeper.page(&ready, &[("A".to_owned(), "b\n".to_owned())], "GET", false).is_none(),
+        registry.cache(&ready, &[("A".to_owned(), "b\n".to_owned())], "GET", false).is_none(),
         "no such field"
     );
 }
@@ -107,11 +107,11 @@ fn routes_that_answer_the_same_share_a_page() {
 #[test]
 fn a_failed_worker_is_not_ready_and_alive() {
     let config = config("");
-    let keeper = Keeper::build(&config).unwrap();
+    let registry = HealthRegistry::build(&config).unwrap();
     let [ready, live] =
-        ["readyz", "livez"].map(|name| keeper.page(&route(&config, name), &[], "GET", false).unwrap());
+        ["readyz", "livez"].map(|name| registry.cache(&route(&config, name), &[], "GET", false).unwrap());
     assert_eq!(answer(&ready, Audience::Other), (200, "up\n".to_owned()));
-    keeper.fail("a worker failed");
+    registry.fail("a worker failed");
     assert_eq!(answer(&ready, Audience::Kubelet), (503, "down\nreason: a worker failed\n".to_owned()));
     assert_eq!(answer(&live, Audience::Kubelet), (200, "up\n".to_owned()));
 }
@@ -119,23 +119,23 @@ fn a_failed_worker_is_not_ready_and_alive() {
 #[test]
 fn followers_hear_of_news_only() {
     let config = config(ONE);
-    let keeper = Keeper::build(&config).unwrap();
+    let registry = HealthRegistry::build(&config).unwrap();
     let position = config.health.iter().position(|health| health.name == "readyz").unwrap();
     let heard = Arc::new(AtomicUsize::new(0));
     let (count, serves) = (Arc::clone(&heard), Arc::new(AtomicUsize::new(9)));
     let last = Arc::clone(&serves);
-    keeper.follow(move |serving| {
+    registry.follow(move |serving| {
         count.fetch_add(1, Ordering::Relaxed);
         last.store(usize::from(serving.told(position, Audience::Other).1), Ordering::Relaxed);
     });
     let now = || (heard.load(Ordering::Relaxed), serves.load(Ordering::Relaxed));
     assert_eq!(now(), (1, 0));
-    found(&keeper, Outcome::Success, "");
+    found(&registry, Outcome::Success, "");
     assert_eq!(now(), (2, 1));
-    found(&keeper, Outcome::Success, "");
-    keeper.tick();
+    found(&registry, Outcome::Success, "");
+    registry.tick();
     assert_eq!(now(), (2, 1));
-    keeper.drain(true);
+    registry.drain(true);
     assert_eq!(now(), (3, 0));
 }
 
@@ -143,13 +143,13 @@ fn followers_hear_of_news_only() {
 #[test]
 fn what_is_awaited_is_asked_often() {
     let config = config("[check.app]\ntype = \"tcp\"\naddress = \"a:1\"\nfall = 1\n");
-    let keeper = Keeper::build(&config).unwrap();
+    let registry = HealthRegistry::build(&config).unwrap();
     let (fast, usual, slow) = (Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(10));
-    assert_eq!(found(&keeper, Outcome::Failure, ""), fast);
-    assert_eq!(found(&keeper, Outcome::Failure, ""), fast);
-    assert_eq!(found(&keeper, Outcome::Success, ""), fast);
-    assert_eq!(found(&keeper, Outcome::Success, ""), usual);
-    assert_eq!(found(&keeper, Outcome::Failure, ""), slow);
+    assert_eq!(found(&registry, Outcome::Failure, ""), fast);
+    assert_eq!(found(&registry, Outcome::Failure, ""), fast);
+    assert_eq!(found(&registry, Outcome::Success, ""), fast);
+    assert_eq!(found(&registry, Outcome::Success, ""), usual);
+    assert_eq!(found(&registry, Outcome::Failure, ""), slow);
 }
 
 const WARNS: &str = "[check.db]\ntype = \"ttl\"\nttl = \"1h\"\nfall = 1\nrise = 1\n\
@@ -159,40 +159,40 @@ const WARNS: &str = "[check.db]\ntype = \"ttl\"\nttl = \"1h\"\nfall = 1\nrise = 
 #[test]
 fn a_kubelet_is_warned_of_degraded_and_all_others_read_the_status() {
     let config = config(WARNS);
-    let keeper = Keeper::build(&config).unwrap();
+    let registry = HealthRegistry::build(&config).unwrap();
     let ready = route(&config, "readyz");
-    let page = keeper.page(&ready, &[("Location".to_owned(), "/here".to_owned())], "GET", false).unwrap();
+    let cache = registry.cache(&ready, &[("Location".to_owned(), "/here".to_owned())], "GET", false).unwrap();
     let page_of =
-        |details| keeper.page(&HealthRoute { details, ..ready.clone() }, &[], "GET", false).unwrap();
+        |details| registry.cache(&HealthRoute { details, ..ready.clone() }, &[], "GET", false).unwrap();
     let (hidden, guarded) = (page_of(Details::Never), page_of(Details::Authenticated));
-    found(&keeper, Outcome::Success, "");
+    found(&registry, Outcome::Success, "");
     for audience in Audience::ALL {
-        assert_eq!(answer(&page, audience), (200, "up\ndb: up\n".to_owned()));
+        assert_eq!(answer(&cache, audience), (200, "up\ndb: up\n".to_owned()));
     }
-    found(&keeper, Outcome::Failure, "refused\r\nX: y");
+    found(&registry, Outcome::Failure, "refused\r\nX: y");
     let warned = (302, "readyz is degraded: db down (refused  X: y)".to_owned());
-    assert_eq!(answer(&page, Audience::Kubelet), warned);
+    assert_eq!(answer(&cache, Audience::Kubelet), warned);
     for audience in [Audience::LoadBalancer, Audience::Other] {
-        assert_eq!(answer(&page, audience).0, 203);
+        assert_eq!(answer(&cache, audience).0, 203);
     }
     // Anybody can say that he is a kubelet: reasons are for whoever sees details.
-    for (page, sees_details, expected) in [
+    for (cache, sees_details, expected) in [
         (&hidden, false, "readyz is degraded"),
         (&hidden, true, "readyz is degraded"),
         (&guarded, false, "readyz is degraded"),
         (&guarded, true, &warned.1),
     ] {
-        let found = answer_to(page, Audience::Kubelet, sees_details);
+        let found = answer_to(cache, Audience::Kubelet, sees_details);
         assert_eq!(found, (302, expected.to_owned()), "{sees_details}");
     }
-    with(&page, |held| assert_eq!(held.replies.state(Audience::Kubelet), EndpointState::Degraded));
+    with(&cache, |cached| assert_eq!(cached.replies.state(Audience::Kubelet), EndpointState::Degraded));
     // To a kubelet that is told nothing of a drain, it is degraded as before.
-    keeper.drain(true);
-    assert_eq!((answer(&page, Audience::Kubelet), answer(&page, Audience::Other).0), (warned, 503));
-    keeper.drain(false);
-    found(&keeper, Outcome::Success, "");
-    assert_eq!(answer(&page, Audience::Kubelet), (200, "up\ndb: up\n".to_owned()));
-    with(&page, |held| assert!(held.replies.plain.is_for(true), "all are told the same again"));
+    registry.drain(true);
+    assert_eq!((answer(&cache, Audience::Kubelet), answer(&cache, Audience::Other).0), (warned, 503));
+    registry.drain(false);
+    found(&registry, Outcome::Success, "");
+    assert_eq!(answer(&cache, Audience::Kubelet), (200, "up\ndb: up\n".to_owned()));
+    with(&cache, |cached| assert!(cached.replies.plain.is_for(true), "all are told the same again"));
 }
 
 #[test]
@@ -207,13 +207,13 @@ fn a_warning_keeps_within_the_body() {
         "[health.readyz]\ndegrading = [{names}]\ndegraded_via = \"kube-warning\"\nmax_body = \"256B\"\n"
     ));
     let config = config(&text);
-    let keeper = Keeper::build(&config).unwrap();
-    let page = keeper.page(&route(&config, "readyz"), &[], "GET", false).unwrap();
+    let registry = HealthRegistry::build(&config).unwrap();
+    let cache = registry.cache(&route(&config, "readyz"), &[], "GET", false).unwrap();
     for check in 0..40 {
         let reason = "connection refused".to_owned();
-        keeper.found(check, &Finding { outcome: Outcome::Failure, latency: Duration::ZERO, reason });
+        registry.found(check, &Finding { outcome: Outcome::Failure, latency: Duration::ZERO, reason });
     }
-    let (code, body) = answer(&page, Audience::Kubelet);
+    let (code, body) = answer(&cache, Audience::Kubelet);
     assert_eq!(code, 302);
     assert!(body.len() <= 256 && body.len() > 200, "{body}");
     assert!(
@@ -227,15 +227,15 @@ fn a_warning_keeps_within_the_body() {
 #[test]
 fn no_reply_is_torn_and_none_stays_old() {
     let config = config(ONE);
-    let keeper = Keeper::build(&config).unwrap();
-    let page = keeper.page(&route(&config, "readyz"), &[], "GET", true).unwrap();
+    let registry = HealthRegistry::build(&config).unwrap();
+    let cache = registry.cache(&route(&config, "readyz"), &[], "GET", true).unwrap();
     let (goes_on, reads) = (AtomicUsize::new(1), AtomicUsize::new(0));
     let whole = [(503, "down\napp: down (refused)\n"), (503, "down\napp: unknown\n"), (200, "up\napp: up\n")];
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 while goes_on.load(Ordering::Relaxed) == 1 {
-                    let (code, body) = answer(&page, Audience::Kubelet);
+                    let (code, body) = answer(&cache, Audience::Kubelet);
                     assert!(whole.contains(&(code, &*body)), "{code} {body}");
                     reads.fetch_add(1, Ordering::Relaxed);
                 }
@@ -244,8 +244,8 @@ fn no_reply_is_torn_and_none_stays_old() {
         for at in 0..2_000 {
             let (outcome, reason, code) =
                 if at % 2 == 0 { (Outcome::Success, "", 200) } else { (Outcome::Failure, "refused", 503) };
-            found(&keeper, outcome, reason);
-            assert_eq!(answer(&page, Audience::Other).0, code, "seen by the next who asks");
+            found(&registry, outcome, reason);
+            assert_eq!(answer(&cache, Audience::Other).0, code, "seen by the next who asks");
         }
         goes_on.store(0, Ordering::Relaxed);
     });
@@ -260,20 +260,21 @@ fn all_probes_are_told_of_a_change_at_once() {
         "[check.app]\ntype = \"ttl\"\nttl = \"1h\"\nfall = 1\nrise = 1\n\
          [health.readyz]\nrequire = [\"app\"]\n[health.other]\nrequire = [\"app\"]\n",
     );
-    let keeper = Keeper::build(&config).unwrap();
-    let page = keeper.page(&route(&config, "readyz"), &[], "GET", true).unwrap();
-    let plain = keeper.page(&route(&config, "readyz"), &[], "GET", false).unwrap();
-    let other = keeper.page(&route(&config, "other"), &[], "GET", true).unwrap();
+    let registry = HealthRegistry::build(&config).unwrap();
+    let cache = registry.cache(&route(&config, "readyz"), &[], "GET", true).unwrap();
+    let plain = registry.cache(&route(&config, "readyz"), &[], "GET", false).unwrap();
+    let other = registry.cache(&route(&config, "other"), &[], "GET", true).unwrap();
     let position = config.health.iter().position(|health| health.name == "readyz").unwrap();
-    let texts = keeper.render(|serving, at| vec![u8::from(serving.told(at, Audience::LoadBalancer).1)]);
-    let published = Arc::clone(keeper.published());
-    let single = |page: &Page| page.with_single(b"app", true, |reply| reply.unwrap().status().code() == 200);
-    let (page_of_check, page_of_other) = (Arc::clone(&page), Arc::clone(&other));
+    let texts = registry.render(|serving, at| vec![u8::from(serving.told(at, Audience::LoadBalancer).1)]);
+    let published = Arc::clone(registry.published());
+    let single =
+        |cache: &ReplyCache| cache.with_single(b"app", true, |reply| reply.unwrap().status().code() == 200);
+    let (cache_of_check, cache_of_other) = (Arc::clone(&cache), Arc::clone(&other));
     let (by_word, by_text) = (Arc::clone(&published), Arc::clone(&published));
     let probes: Vec<Box<dyn Fn() -> bool + Send>> = vec![
-        Box::new(move || single(&page_of_check)),
-        Box::new(move || single(&page_of_other)),
-        Box::new(move || answer(&page, Audience::Other).0 == 200),
+        Box::new(move || single(&cache_of_check)),
+        Box::new(move || single(&cache_of_other)),
+        Box::new(move || answer(&cache, Audience::Other).0 == 200),
         Box::new(move || answer(&plain, Audience::Kubelet).0 == 200),
         Box::new(move || answer(&other, Audience::LoadBalancer).0 == 200),
         Box::new(move || by_word.load().told(position)[Audience::LoadBalancer as usize].1),
@@ -298,7 +299,7 @@ fn all_probes_are_told_of_a_change_at_once() {
         first.store(at / 2, Ordering::Relaxed);
         target.store(1 - at % 2, Ordering::Relaxed);
         is_told.store(0, Ordering::Relaxed);
-        found(&keeper, if at % 2 == 0 { Outcome::Success } else { Outcome::Failure }, "");
+        found(&registry, if at % 2 == 0 { Outcome::Success } else { Outcome::Failure }, "");
         assert_eq!((is_told.load(Ordering::Relaxed), steps.load(Ordering::Relaxed)), (1, 2 * (at + 1)));
     }
 }
@@ -307,22 +308,22 @@ fn all_probes_are_told_of_a_change_at_once() {
 #[test]
 fn maintenance_of_several_is_published_once() {
     let config = config("[health.readyz]\n[health.other]\n[health.third]\n");
-    let keeper = Keeper::build(&config).unwrap();
+    let registry = HealthRegistry::build(&config).unwrap();
     let steps = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&steps);
     let count = move || {
         counted.fetch_add(1, Ordering::Relaxed);
     };
-    *keeper.published().pause.0.lock().unwrap() = Some(Box::new(count));
-    assert_eq!(keeper.readiness().count(), 3);
+    *registry.published().pause.0.lock().unwrap() = Some(Box::new(count));
+    assert_eq!(registry.readiness().count(), 3);
     for wanted in [Some(("disks", None)), None] {
         steps.store(0, Ordering::Relaxed);
-        keeper.maintain(keeper.readiness().map(|subject| (subject, wanted)));
+        registry.maintain(registry.readiness().map(|subject| (subject, wanted)));
         assert_eq!(steps.load(Ordering::Relaxed), 2, "a set, and its number");
-        let set = keeper.published().load();
+        let set = registry.published().load();
         let told: Vec<_> = (0..config.health.len()).map(|at| set.told(at)[0].0).collect();
-        let held = told.iter().filter(|state| **state == EndpointState::Maintenance).count();
-        assert_eq!(held, if wanted.is_some() { 3 } else { 0 }, "{told:?}");
+        let cached = told.iter().filter(|state| **state == EndpointState::Maintenance).count();
+        assert_eq!(cached, if wanted.is_some() { 3 } else { 0 }, "{told:?}");
     }
 }
 
@@ -330,14 +331,14 @@ fn maintenance_of_several_is_published_once() {
 #[test]
 fn pages_of_two_boards_keep_apart() {
     let config = config(ONE);
-    let keepers = [(); 2].map(|()| Keeper::build(&config).unwrap());
-    let pages: Vec<_> = keepers
+    let registries = [(); 2].map(|()| HealthRegistry::build(&config).unwrap());
+    let caches: Vec<_> = registries
         .iter()
-        .map(|keeper| keeper.page(&route(&config, "readyz"), &[], "GET", false).unwrap())
+        .map(|registry| registry.cache(&route(&config, "readyz"), &[], "GET", false).unwrap())
         .collect();
-    found(&keepers[0], Outcome::Success, "");
+    found(&registries[0], Outcome::Success, "");
     for _ in 0..3 {
-        assert_eq!([0, 1].map(|at| answer(&pages[at], Audience::Other).0), [200, 503]);
+        assert_eq!([0, 1].map(|at| answer(&caches[at], Audience::Other).0), [200, 503]);
     }
 }
 
@@ -345,15 +346,15 @@ fn pages_of_two_boards_keep_apart() {
 #[test]
 fn a_thread_that_ends_gives_back_what_it_read() {
     let config = config(ONE);
-    let keeper = Keeper::build(&config).unwrap();
-    let page = keeper.page(&route(&config, "readyz"), &[], "GET", false).unwrap();
+    let registry = HealthRegistry::build(&config).unwrap();
+    let cache = registry.cache(&route(&config, "readyz"), &[], "GET", false).unwrap();
     let replies = std::thread::scope(|scope| {
-        let page = &page;
-        let looks = move || with(page, |held| Arc::downgrade(&held.replies));
+        let cache = &cache;
+        let looks = move || with(cache, |cached| Arc::downgrade(&cached.replies));
         scope.spawn(move || drop((looks(), looks()))).join().unwrap();
         scope.spawn(looks).join().unwrap()
     });
-    found(&keeper, Outcome::Success, "");
+    found(&registry, Outcome::Success, "");
     assert!(replies.upgrade().is_none(), "replies of a former state are kept by a thread that is gone");
 }
 
@@ -361,28 +362,28 @@ fn a_thread_that_ends_gives_back_what_it_read() {
 #[expect(clippy::disallowed_methods, reason = "a thread that is stopped by others is imitated")]
 fn a_clock_that_is_set_is_followed() {
     let config = config(ONE);
-    let keeper = Keeper::build(&config).unwrap();
-    let page = keeper.page(&route(&config, "readyz"), &[], "GET", false).unwrap();
+    let registry = HealthRegistry::build(&config).unwrap();
+    let cache = registry.cache(&route(&config, "readyz"), &[], "GET", false).unwrap();
     let shows = |day: &str| {
-        with(&page, |held| {
-            let reply = held.replies.reply(Audience::Other, Format::HealthJson, true).unwrap();
+        with(&cache, |cached| {
+            let reply = cached.replies.reply(Audience::Other, Format::HealthJson, true).unwrap();
             String::from_utf8_lossy(reply.content()).contains(day)
         })
     };
-    found(&keeper, Outcome::Success, "");
-    let today = keeper.lock().unix;
+    found(&registry, Outcome::Success, "");
+    let today = registry.lock().unix;
     let noon = Duration::from_secs(47_482 * 86_400 + 43_200);
     assert!(!shows("2100-01-01T"));
-    keeper.look_at_clock(|| noon);
+    registry.look_at_clock(|| noon);
     assert!(shows("2100-01-01T"), "without a new result");
-    keeper.look_at_clock(|| noon + Duration::from_millis(900));
-    assert!(keeper.lock().unix < noon + Duration::from_millis(500), "that is no step");
-    let told = keeper.lock().unix;
-    keeper.look_at_clock(|| {
+    registry.look_at_clock(|| noon + Duration::from_millis(900));
+    assert!(registry.lock().unix < noon + Duration::from_millis(500), "that is no step");
+    let told = registry.lock().unix;
+    registry.look_at_clock(|| {
         std::thread::sleep(CLOCK_STEP_MIN + Duration::from_millis(200));
         noon
     });
-    assert_eq!(keeper.lock().unix, told, "a thread was stopped between two clocks");
-    keeper.tick();
-    assert!(!shows("2100-01-01T") && keeper.lock().unix.abs_diff(today) < CLOCK_STEP_MIN, "a tick looks");
+    assert_eq!(registry.lock().unix, told, "a thread was stopped between two clocks");
+    registry.tick();
+    assert!(!shows("2100-01-01T") && registry.lock().unix.abs_diff(today) < CLOCK_STEP_MIN, "a tick looks");
 }

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: who looks.
 
-use super::Keeper;
+use super::HealthRegistry;
 use crate::checks::ResultSink as _;
 use crate::operator::millis;
 use crate::wire::{AnswerView, CheckView, EndpointView, ResultView, UseView};
@@ -16,7 +16,7 @@ const HISTORY_MAX: usize = 1000;
 /// Results of each check in a view of all of them.
 const HISTORY_OF_ALL_MAX: usize = 10;
 
-impl Keeper {
+impl HealthRegistry {
     /// All endpoints, in the order of the configuration.
     pub(crate) fn endpoints(&self) -> Vec<EndpointView> {
         let inside = self.lock();

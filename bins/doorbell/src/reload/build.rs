@@ -18,7 +18,7 @@ use crate::guards::Common;
 use crate::guards::client_limits::Tables;
 use crate::http2::Plan;
 use crate::operator::admin;
-use crate::registry::Keeper;
+use crate::registry::HealthRegistry;
 use crate::registry::agent;
 use crate::reload::watch::Watched;
 use crate::routes::{Materials, RouteServices};
@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// All but the server.
 pub(super) struct Built {
-    pub(super) keeper: Arc<Keeper>,
+    pub(super) registry: Arc<HealthRegistry>,
     pub(super) access: Option<SharedLog>,
     pub(super) totals: Totals,
     pub(super) watched: Vec<Box<dyn Watched>>,
@@ -52,7 +52,7 @@ impl Built {
         config: &Config,
         before: Option<&Generation>,
     ) -> Result<Self, Failure> {
-        let (keeper, checks, push) = health(program, config, before)?;
+        let (registry, checks, push) = health(program, config, before)?;
         let mut watched: Vec<Box<dyn Watched>> = Vec::new();
         let lane = program.compute(config)?;
         let reading = compute::Reading::new(lane.clone());
@@ -68,7 +68,7 @@ impl Built {
         let access = log(config, before)?;
         let materials = Materials {
             config,
-            keeper: &keeper,
+            registry: &registry,
             push: push.as_ref(),
             common: &common,
             stores: &stores,
@@ -77,13 +77,13 @@ impl Built {
         let mut totals = Totals::of(&common, config);
         let sink = |log: &SharedLog| log.lock().unwrap_or_else(PoisonError::into_inner).sink();
         access.iter().for_each(|access| totals.set_access(Arc::as_ptr(access).addr(), sink(access)));
-        let mut builder = engine::builder(config, &keeper, &program.operator);
+        let mut builder = engine::builder(config, &registry, &program.operator);
         builder = builder.keep_descriptors(descriptors(config, checks.as_ref()));
         if let Some(checks) = &checks {
             totals.set_checks(Arc::clone(&program.checks), checks.connector());
             tracing::debug!("ports of checks: {}", checks.connector().report());
         }
-        let mut plan = Plan::new(config, &keeper, Arc::clone(&program.http2));
+        let mut plan = Plan::new(config, &registry, Arc::clone(&program.http2));
         let awaited = Awaited::default();
         let is_open = |listener: &str| before.is_some_and(|before| before.has_open(listener));
         for position in 0..config.listeners.len() {
@@ -98,7 +98,7 @@ impl Built {
             };
             builder = listener::add(builder, &materials, position, access, acceptor, &mut totals, &mut plan)?;
         }
-        builder = agent::add(builder, config, &keeper, |name| {
+        builder = agent::add(builder, config, &registry, |name| {
             totals.add_listener(&format!("agent.{name}"));
             plan.iter_mut().for_each(Plan::add_none);
         })?;
@@ -107,7 +107,7 @@ impl Built {
             builder = plan.attach(builder);
         }
         Ok(Self {
-            keeper,
+            registry,
             access,
             totals,
             watched,
@@ -125,20 +125,20 @@ impl Built {
 }
 
 /// A board, what runs its checks, and where pushed results are left.
-type Health = (Arc<Keeper>, Option<ChecksPlan>, Option<Push>);
+type Health = (Arc<HealthRegistry>, Option<ChecksPlan>, Option<Push>);
 
 /// The health of a configuration.
 fn health(program: &Program, config: &Config, before: Option<&Generation>) -> Result<Health, Failure> {
-    let keeper = match before {
-        Some(before) => Keeper::build_after(config, &before.keeper),
-        None => Keeper::build(config),
+    let registry = match before {
+        Some(before) => HealthRegistry::build_after(config, &before.registry),
+        None => HealthRegistry::build(config),
     };
-    let keeper = keeper.map_err(bad_config)?;
+    let registry = registry.map_err(bad_config)?;
     let left = before.and_then(|before| before.left.as_ref());
     let (checks, push) = checks::plan(config, &program.checks, left).map_err(bad_config)?.unzip();
-    keeper.run_on_demand(checks.iter().flat_map(|plan: &ChecksPlan| plan.run_requests()));
-    checks.iter().for_each(|plan| keeper.count_in(plan.stats()));
-    Ok((keeper, checks, push))
+    registry.run_on_demand(checks.iter().flat_map(|plan: &ChecksPlan| plan.run_requests()));
+    checks.iter().for_each(|plan| registry.count_in(plan.stats()));
+    Ok((registry, checks, push))
 }
 
 fn bad_config(why: String) -> Failure {

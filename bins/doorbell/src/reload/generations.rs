@@ -268,10 +268,10 @@ impl Fleet {
         let mut elder = inside.current.take();
         if let Some(elder) = &mut elder {
             generation.follow(elder, &same);
-            self.program.operator.adopt(&generation.keeper);
+            self.program.operator.adopt(&generation.registry);
         }
         let open = elder.as_mut().map(|elder| std::mem::take(&mut elder.ports)).unwrap_or_default();
-        generation.ports = ports.open(open, &generation.config, &generation.keeper);
+        generation.ports = ports.open(open, &generation.config, &generation.registry);
         generation.awaited.tell();
         generation.checks = checks.map(ReadyScheduler::go);
         self.program.operator.install(running);

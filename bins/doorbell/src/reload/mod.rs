@@ -33,7 +33,7 @@ use crate::guards::client_limits::Tables;
 use crate::http2::{self, Lane, Plan};
 use crate::operator::admin::Guard;
 use crate::operator::{MaintenanceFiles, Operator, Running};
-use crate::registry::{Keeper, Same};
+use crate::registry::{HealthRegistry, Same};
 use crate::reload::watch::{Stamps, Watch, Watched};
 use crate::routes::RouteServices;
 use crate::stats::process::Ledger;
@@ -70,7 +70,7 @@ pub(crate) struct Program {
 pub(crate) struct Generation {
     number: u64,
     config: Config,
-    keeper: Arc<Keeper>,
+    registry: Arc<HealthRegistry>,
     handle: Handle,
     totals: Arc<Totals>,
     lane: Option<Arc<Lane>>,
@@ -129,12 +129,12 @@ impl Program {
     }
 
     /// Takes up what was declared before the start, on the first board.
-    fn begin(&self, config: &Config, keeper: &Arc<Keeper>) {
+    fn begin(&self, config: &Config, registry: &Arc<HealthRegistry>) {
         if let Some(path) = &config.lifecycle.state_file {
             self.operator.keep_in(path);
         }
-        self.operator.prepare(keeper);
-        self.operator.adopt(keeper);
+        self.operator.prepare(registry);
+        self.operator.adopt(registry);
         let files = config.maintenance.file_dir.as_ref();
         let files = files.map(|directory| MaintenanceFiles::new(directory, &self.operator));
         *self.files.lock().unwrap_or_else(PoisonError::into_inner) =
@@ -172,7 +172,7 @@ impl Generation {
         // Before they are read: what changes meanwhile is another one at the next look.
         let stamps = stamps(&config);
         let Built {
-            keeper,
+            registry,
             access,
             totals,
             watched,
@@ -188,13 +188,13 @@ impl Generation {
         } = Built::new(program, &config, before)?;
         let lane = plan.map(Plan::start).transpose()?.map(Arc::new);
         if let Some(before) = before {
-            keeper.inherit(&before.keeper, &same);
+            registry.inherit(&before.registry, &same);
             builder = builder.succeed(&before.handle);
         }
         if before.is_some() {
-            program.operator.prepare(&keeper);
+            program.operator.prepare(&registry);
         } else {
-            program.begin(&config, &keeper);
+            program.begin(&config, &registry);
         }
         let watch = Watch::start(watched).map_err(no_thread)?;
         let hurry = checks.as_ref().map(ChecksPlan::run_now_handle);
@@ -202,7 +202,7 @@ impl Generation {
         let left = checks.as_ref().map(|plan| Left::of(&config, plan));
         let ports =
             Ports::prepare(&config, before.map(|before| (&before.ports, &before.config)), &program.ledger)?;
-        let checks = checks.map(|plan| plan.start(Arc::clone(&keeper))).transpose().map_err(no_thread)?;
+        let checks = checks.map(|plan| plan.start(Arc::clone(&registry))).transpose().map_err(no_thread)?;
         let waiter = Waiter::start().map_err(no_thread)?;
         // Last comes what clients see. From here on nothing fails any more.
         let server = builder.start().map_err(|error| crate::build::engine::start_failure(&error))?;
@@ -213,7 +213,7 @@ impl Generation {
         let generation = Self {
             number: before.map_or(1, |before| before.number + 1),
             config,
-            keeper,
+            registry,
             handle: server.handle(),
             totals: Arc::new(totals),
             lane,
@@ -237,7 +237,7 @@ impl Generation {
     /// What operators see of it.
     fn running(&self, program: &Program, server: &Server, origin: &str) -> Running {
         Running {
-            keeper: Arc::clone(&self.keeper),
+            registry: Arc::clone(&self.registry),
             handle: self.handle.clone(),
             report: server.driver_report().clone(),
             awaited: Arc::clone(&self.awaited),
@@ -317,12 +317,12 @@ impl Generation {
     /// that are still its leave there.
     fn follow(&self, before: &mut Self, same: &Same) {
         drop(before.checks.take());
-        self.keeper.inherit(&before.keeper, same);
+        self.registry.inherit(&before.registry, same);
         if let (Some(before), Some(now)) = (&before.push, &self.push) {
             before.redirect(now, &same.places);
         }
         before.services.give_way_to(&self.services);
-        self.keeper.speak_after(&before.keeper);
+        self.registry.speak_after(&before.registry);
     }
 }
 

@@ -5,7 +5,7 @@
 use crate::blackbox::{self, Probes};
 use crate::config::model::{Config, TcpGate};
 use crate::exit::Failure;
-use crate::registry::Keeper;
+use crate::registry::HealthRegistry;
 use crate::sockets::gate::{self, Gates};
 use crate::stats::process::Ledger;
 use std::collections::BTreeMap;
@@ -85,15 +85,15 @@ impl Ports {
 
 impl Unopened {
     /// Opens what is new, for endpoints of this board, and closes what is gone. What stays open is closed at no moment.
-    pub(super) fn open(self, before: Ports, config: &Config, keeper: &Keeper) -> Ports {
+    pub(super) fn open(self, before: Ports, config: &Config, registry: &HealthRegistry) -> Ports {
         let Ports { gates, probes } = before;
         let gates = match self.gates {
             Next::New(next) => {
                 let held = gates.map(Gates::give_up).unwrap_or_default();
-                Some(next.open(config, keeper, held))
+                Some(next.open(config, registry, held))
             }
             Next::None => None,
-            Next::Same => gates.inspect(|gates| gates.follow(config, keeper)),
+            Next::Same => gates.inspect(|gates| gates.follow(config, registry)),
         };
         let probes = match self.probes {
             Next::New(next) => {

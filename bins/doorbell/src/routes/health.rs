@@ -11,7 +11,7 @@ use crate::http::forwarded::Networks;
 use crate::http::prober::Asker;
 use crate::http::{Answered, Method, Request, Responder, StaticReply, Status};
 use crate::prober_stats::audience::audience_of;
-use crate::registry::{Held, Kept, Page};
+use crate::registry::{CachedReply, ReplyCache, ThreadReplies};
 use crate::stats::requests::Tally;
 use doorbell_health::Format;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(super) const CHECK_PARAM: &str = "check";
 /// A health route.
 #[derive(Debug)]
 pub(super) struct Health {
-    page: Arc<Page>,
+    cache: Arc<ReplyCache>,
     details: Details,
     viewers: Viewers,
     /// What those see who bring no token: their place in [`crate::registry::Plain::views`].
@@ -36,7 +36,7 @@ pub(super) struct Health {
 
 impl Health {
     pub(super) fn new(
-        page: Arc<Page>,
+        cache: Arc<ReplyCache>,
         route: &HealthRoute,
         viewers: Viewers,
         allow: String,
@@ -49,7 +49,7 @@ impl Health {
             Details::Authenticated => viewers.are_all(),
             Details::Never => false,
         };
-        Self { page, details, viewers, tokenless, allow, trusted, singles }
+        Self { cache, details, viewers, tokenless, allow, trusted, singles }
     }
 
     /// True when it matters from where it is asked.
@@ -109,29 +109,29 @@ impl Health {
         request: &Request<'_>,
         reply: Responder<'a>,
     ) -> Answered<'a> {
-        let mut kept = Kept::take();
-        let held = match self.page.known(&kept) {
-            Some(held) => held,
-            None => self.page.read(&mut kept),
+        let mut thread_replies = ThreadReplies::take();
+        let cached = match self.cache.known(&thread_replies) {
+            Some(cached) => cached,
+            None => self.cache.read(&mut thread_replies),
         };
-        let plain = &held.replies.plain;
+        let plain = &cached.replies.plain;
         let answered = match Asker::remembered(request) {
             // A head that is remembered has neither a query nor a token.
             Some(asker) if plain.is_for(asker.takes_anything) => {
-                held.own.count(asker.prober, plain.state, request.now());
+                cached.own.count(asker.prober, plain.state, request.now());
                 let views = if request.method() == Method::Options { &plain.options } else { &plain.views };
                 reply.send(&views[usize::from(self.tokenless)])
             }
-            _ => self.send_new(held, sees_details, request, reply),
+            _ => self.send_new(cached, sees_details, request, reply),
         };
-        kept.put_back();
+        thread_replies.put_back();
         answered
     }
 
     #[inline(never)]
     fn send_new<'a>(
         &self,
-        held: &Held,
+        cached: &CachedReply,
         sees_details: impl FnOnce() -> bool,
         request: &Request<'_>,
         reply: Responder<'a>,
@@ -139,12 +139,12 @@ impl Health {
         let asker = Asker::of(request);
         let audience = audience_of(asker.prober);
         let sees_details = sees_details();
-        self.page.seat().listen(request, &self.trusted);
+        self.cache.seat().listen(request, &self.trusted);
         if sees_details && let Some(names) = request.query_bytes().and_then(excluded) {
-            return self.send_without(held, &names, asker, request, reply);
+            return self.send_without(cached, &names, asker, request, reply);
         }
-        held.own.count(asker.prober, held.replies.state(audience), request.now());
-        match held.replies.reply(audience, self.format_of(request), sees_details) {
+        cached.own.count(asker.prober, cached.replies.state(audience), request.now());
+        match cached.replies.reply(audience, self.format_of(request), sees_details) {
             Some(found) => self.answer(found, request, reply),
             // There is one for everybody, from the start on.
             None => reply.status(Status::SERVICE_UNAVAILABLE).empty(),
@@ -156,23 +156,23 @@ impl Health {
     #[inline(never)]
     fn send_without<'a>(
         &self,
-        held: &Held,
+        cached: &CachedReply,
         names: &[String],
         asker: Asker,
         request: &Request<'_>,
         reply: Responder<'a>,
     ) -> Answered<'a> {
         let (audience, format) = (audience_of(asker.prober), self.format_of(request));
-        let Some(without) = self.page.without(&held.replies, names, audience, format) else {
+        let Some(without) = self.cache.without(&cached.replies, names, audience, format) else {
             return reply.status(Status::SERVICE_UNAVAILABLE).empty();
         };
-        held.own.count(asker.prober, without.state, request.now());
+        cached.own.count(asker.prober, without.state, request.now());
         let reply = match request.method() {
             Method::Options => reply.header("Allow", &self.allow),
             _ => reply,
         };
         let reply = reply.status(without.status).header("Content-Type", format.content_type());
-        let fields = self.page.fields().chain(without.fields.iter().map(|(name, value)| (*name, &**value)));
+        let fields = self.cache.fields().chain(without.fields.iter().map(|(name, value)| (*name, &**value)));
         fields.fold(reply, |reply, (name, value)| reply.header(name, value)).body(&without.body)
     }
 
@@ -187,7 +187,7 @@ impl Health {
         not_found: &StaticReply,
     ) -> Answered<'a> {
         let answered = match sees_details {
-            true => self.page.with_single(name, true, |found| match found {
+            true => self.cache.with_single(name, true, |found| match found {
                 Some(found) => self.answer(found, request, reply),
                 None => reply.send(not_found),
             }),
@@ -223,7 +223,7 @@ impl Health {
     fn format_of(&self, request: &Request<'_>) -> Format {
         let asked = request.query_bytes().and_then(asked_for);
         let accepted = || accepted(request.header("accept").unwrap_or_default());
-        asked.or_else(|| self.page.format()).unwrap_or_else(accepted)
+        asked.or_else(|| self.cache.format()).unwrap_or_else(accepted)
     }
 }
 

@@ -25,7 +25,7 @@ use crate::guards::{Common, Guards};
 use crate::http::forwarded::Networks;
 use crate::http::router::{self, Lookup, MethodSet, Router};
 use crate::http::{Answered, Begun, Request, Responder, StaticReply, Status};
-use crate::registry::Keeper;
+use crate::registry::HealthRegistry;
 use crate::stats::requests::Tally;
 pub(crate) use layered::{BareService, LayeredService};
 use reply::{Answer, Guarded};
@@ -87,7 +87,7 @@ struct Fixed {
 #[derive(Debug)]
 pub(crate) struct Materials<'a> {
     pub(crate) config: &'a Config,
-    pub(crate) keeper: &'a Keeper,
+    pub(crate) registry: &'a HealthRegistry,
     /// Where pushed results are left; nowhere when there is no check.
     pub(crate) push: Option<&'a Push>,
     pub(crate) common: &'a Common,

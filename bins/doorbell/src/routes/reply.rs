@@ -136,10 +136,10 @@ fn build_health(
         |path: &String| param_names(path).is_ok_and(|names| names.iter().any(|name| name == CHECK_PARAM));
     let has_singles = route.paths.iter().any(asks_for_check);
     let allow = MethodSet::of(&route.methods).to_string();
-    let page = materials.keeper.page(health, &route.headers, &allow, has_singles)?;
+    let cache = materials.registry.cache(health, &route.headers, &allow, has_singles)?;
     let viewers = Viewers::build(&health.details_auth, materials.config, materials.common);
     let singles = tally.filter(|_| has_singles).cloned();
-    Some(Health::new(page, health, viewers, allow, trusted.clone(), singles))
+    Some(Health::new(cache, health, viewers, allow, trusted.clone(), singles))
 }
 
 impl RouteService {

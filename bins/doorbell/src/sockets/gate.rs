@@ -10,7 +10,7 @@ use crate::config::model::{Config, TcpGate, WhenDown};
 use crate::exit::{Exit, Failure};
 use crate::http::prober::Prober;
 use crate::prober_stats::Seat;
-use crate::registry::{Keeper, Published};
+use crate::registry::{HealthRegistry, Published};
 use crate::stats::process::{Ledger, OpenGate};
 use crate::stats::totals::Item;
 use doorbell::time::{Clock as _, OsClock};
@@ -168,9 +168,9 @@ impl Gates {
     }
 
     /// The same gates mean endpoints of this board from now on.
-    pub(crate) fn follow(&self, config: &Config, keeper: &Keeper) {
-        config.tcp_gates.iter().zip(&self.up).for_each(|(gate, up)| up.follow(gate, keeper));
-        self.demands.send_replace(demands_of(config, keeper));
+    pub(crate) fn follow(&self, config: &Config, registry: &HealthRegistry) {
+        config.tcp_gates.iter().zip(&self.up).for_each(|(gate, up)| up.follow(gate, registry));
+        self.demands.send_replace(demands_of(config, registry));
     }
 
     /// The addresses that it has.
@@ -202,8 +202,8 @@ impl Drop for Gates {
 }
 
 /// What runs only when somebody asks for an endpoint that has a gate.
-fn demands_of(config: &Config, keeper: &Keeper) -> Vec<RunRequest> {
-    config.tcp_gates.iter().flat_map(|gate| keeper.demands_of(gate.endpoint)).collect()
+fn demands_of(config: &Config, registry: &HealthRegistry) -> Vec<RunRequest> {
+    config.tcp_gates.iter().flat_map(|gate| registry.demands_of(gate.endpoint)).collect()
 }
 
 /// Asks, until the thread ends.
@@ -227,16 +227,21 @@ async fn ask(mut demands: watch::Receiver<Vec<RunRequest>>) {
 
 impl Unopened {
     /// Opens what is up by this board. `held` are those of the addresses that were held, as far as anybody listened there.
-    pub(crate) fn open(mut self, config: &Config, keeper: &Keeper, mut held: Vec<Listening>) -> Gates {
+    pub(crate) fn open(
+        mut self,
+        config: &Config,
+        registry: &HealthRegistry,
+        mut held: Vec<Listening>,
+    ) -> Gates {
         for (gate, up) in config.tcp_gates.iter().zip(&self.up) {
-            up.follow(gate, keeper);
+            up.follow(gate, registry);
         }
         for gate in self.gates.iter_mut().filter(|gate| gate.port.is_none()) {
             if let Some(at) = held.iter().position(|(addr, _)| *addr == gate.addr) {
                 gate.port = Some(Port::Listening(held.remove(at).1));
             }
         }
-        self.demands.send_replace(demands_of(config, keeper));
+        self.demands.send_replace(demands_of(config, registry));
         let addrs = self.gates.iter().map(|gate| gate.addr).collect();
         let _begins = self.go.send(self.gates);
         Gates { up: self.up, addrs, demands: self.demands, stop: self.stop, thread: Some(self.thread) }
@@ -245,18 +250,18 @@ impl Unopened {
 
 impl Up {
     /// From now on it is as this board says that the endpoint of the gate serves, to a load balancer.
-    fn follow(&self, gate: &TcpGate, keeper: &Keeper) {
+    fn follow(&self, gate: &TcpGate, registry: &HealthRegistry) {
         let (endpoint, up) = (gate.endpoint, self.clone());
         let mine = {
             let mut term = self.term.lock().unwrap_or_else(PoisonError::into_inner);
             *term += 1;
             *term
         };
-        let seat = keeper.census().seat(endpoint).cloned();
-        let published = Arc::clone(keeper.published());
+        let seat = registry.census().seat(endpoint).cloned();
+        let published = Arc::clone(registry.published());
         *self.following.lock().unwrap_or_else(PoisonError::into_inner) =
             Some(Followed { published, endpoint, seat });
-        keeper.follow(move |serving| {
+        registry.follow(move |serving| {
             let (_, now) = serving.told(endpoint, Audience::LoadBalancer);
             // Held until it is told, so that nobody before is later.
             let term = up.term.lock().unwrap_or_else(PoisonError::into_inner);
@@ -425,17 +430,17 @@ mod tests {
         let text = "version = 1\n[check.db]\ntype = \"ttl\"\nttl = \"1m\"\n[health.readyz]\nrequire = [\"db\"]\n\
                     [tcp_gate.lb]\nbind = \"127.0.0.1:1\"\n";
         let config = parse(&Source { name: "f".into(), text: text.into() }, &|_| None).config.unwrap();
-        let before = Keeper::build(&config).unwrap();
+        let before = HealthRegistry::build(&config).unwrap();
         let (told, is_up) = watch::channel(false);
         let up = Up { told: Arc::new(told), term: Arc::default(), following: Following::default() };
-        let tell = |keeper: &Keeper, outcome: Outcome| {
+        let tell = |registry: &HealthRegistry, outcome: Outcome| {
             let finding = Finding { outcome, latency: Duration::ZERO, reason: String::new() };
-            let _next = keeper.found(0, &finding);
+            let _next = registry.found(0, &finding);
         };
         up.follow(&config.tcp_gates[0], &before);
         tell(&before, Outcome::Success);
         assert!(*is_up.borrow());
-        let after = Keeper::build_after(&config, &before).unwrap();
+        let after = HealthRegistry::build_after(&config, &before).unwrap();
         tell(&after, Outcome::Success);
         up.follow(&config.tcp_gates[0], &after);
         for _ in 0..5 {

@@ -8,7 +8,7 @@ use super::plan;
 use crate::checks::{Finding, LAG_BOUNDS_US, LagCounts, ResultSink, SchedulerCounters};
 use crate::config::model::{Action, Config};
 use crate::config::{Source, parse};
-use crate::registry::Keeper;
+use crate::registry::HealthRegistry;
 use doorbell_health::Time;
 use doorbell_testkit::figures;
 use doorbell_testkit::peers::wait_until;
@@ -81,21 +81,21 @@ impl Upstream {
 
 /// The board, and how much time the thread has used.
 struct Metered {
-    keeper: Arc<Keeper>,
+    registry: Arc<HealthRegistry>,
     cpu_ns: AtomicU64,
 }
 
 impl ResultSink for Metered {
     fn now(&self) -> Time {
-        self.keeper.now()
+        self.registry.now()
     }
 
     fn instant(&self, time: Time) -> tokio::time::Instant {
-        self.keeper.instant(time)
+        self.registry.instant(time)
     }
 
     fn found(&self, check: usize, finding: &Finding) -> Duration {
-        let next = self.keeper.found(check, finding);
+        let next = self.registry.found(check, finding);
         let used = clock_gettime(ClockId::ThreadCPUTime);
         let used_ns = u64::try_from(used.tv_sec * 1_000_000_000 + used.tv_nsec).unwrap();
         self.cpu_ns.store(used_ns, Ordering::Relaxed);
@@ -103,11 +103,11 @@ impl ResultSink for Metered {
     }
 
     fn deadline(&self) -> Time {
-        self.keeper.deadline()
+        self.registry.deadline()
     }
 
     fn tick(&self) {
-        self.keeper.tick();
+        self.registry.tick();
     }
 }
 
@@ -151,16 +151,16 @@ fn ten_thousand_checks_a_second_are_on_time() {
     assert!(LAG_BOUNDS_US.contains(&50_000), "the promise is one of the bounds");
     let upstream = Upstream::start();
     let config = config(upstream.addr);
-    let keeper = Keeper::build(&config).unwrap();
+    let registry = HealthRegistry::build(&config).unwrap();
     for route in &config.routes {
         if let Action::Health(health) = &route.action {
-            keeper.page(health, &route.headers, "GET", true).unwrap();
+            registry.cache(health, &route.headers, "GET", true).unwrap();
         }
     }
     let counters = Arc::new(SchedulerCounters::default());
     let (plan, _push) = plan(&config, &counters, None).unwrap().unwrap();
     let connector = plan.connector();
-    let metered = Arc::new(Metered { keeper, cpu_ns: AtomicU64::new(0) });
+    let metered = Arc::new(Metered { registry, cpu_ns: AtomicU64::new(0) });
     let lane = plan.start(Arc::clone(&metered)).unwrap().go();
     // On a machine of any speed all of them run again and again.
     let all = || counters.lag.counts().total() >= 3 * CHECKS as u64;
@@ -196,30 +196,30 @@ fn ten_thousand_checks_a_second_are_on_time() {
 
 /// Takes its time with a finding, until somebody lets it go.
 struct Hanging {
-    keeper: Arc<Keeper>,
+    registry: Arc<HealthRegistry>,
     gate: Mutex<()>,
 }
 
 impl ResultSink for Hanging {
     fn now(&self) -> Time {
-        self.keeper.now()
+        self.registry.now()
     }
 
     fn instant(&self, time: Time) -> tokio::time::Instant {
-        self.keeper.instant(time)
+        self.registry.instant(time)
     }
 
     fn found(&self, check: usize, finding: &Finding) -> Duration {
         let _passed = self.gate.lock().unwrap();
-        self.keeper.found(check, finding)
+        self.registry.found(check, finding)
     }
 
     fn deadline(&self) -> Time {
-        self.keeper.deadline()
+        self.registry.deadline()
     }
 
     fn tick(&self) {
-        self.keeper.tick();
+        self.registry.tick();
     }
 }
 
@@ -229,10 +229,10 @@ fn whoever_asks_sees_that_the_thread_goes_on_or_hangs() {
     let text =
         "version = 1\n[check.a]\ntype = \"file\"\npath = \"/dev/null\"\ninterval = \"1h\"\n".to_owned();
     let config = parse(&Source { name: "f".to_owned(), text }, &|_| None).config.unwrap();
-    let keeper = Keeper::build(&config).unwrap();
+    let registry = HealthRegistry::build(&config).unwrap();
     let (plan, _push) = plan(&config, &Arc::default(), None).unwrap().unwrap();
     let (pulse, hurry) = (plan.heartbeat(), plan.run_now_handle());
-    let desk = Arc::new(Hanging { keeper, gate: Mutex::new(()) });
+    let desk = Arc::new(Hanging { registry, gate: Mutex::new(()) });
     let lane = plan.start(Arc::clone(&desk)).unwrap().go();
     let turns_again = || {
         let before = pulse.turns();

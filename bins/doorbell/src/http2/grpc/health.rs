@@ -246,7 +246,7 @@ mod tests {
     use super::*;
     use crate::config::{Source, parse};
     use crate::http2::flood_limits::{Budget, Meter};
-    use crate::registry::Keeper;
+    use crate::registry::HealthRegistry;
 
     #[test]
     fn who_calls_is_known_by_name_and_else_by_address() {
@@ -267,10 +267,10 @@ mod tests {
     fn streams_of_all_generations_are_counted_together() {
         let text = "version = 1\n[grpc]\nmax_watches = 2\n".to_owned();
         let config = parse(&Source { name: "f".to_owned(), text }, &|_| None).config.unwrap();
-        let keeper = Keeper::build(&config).unwrap();
+        let registry = HealthRegistry::build(&config).unwrap();
         let (common, (_ends, ended)) = (Common::default(), watch::channel(false));
         let service = || {
-            let statuses = Statuses::follow(&config, &keeper);
+            let statuses = Statuses::follow(&config, &registry);
             HealthService::new(statuses, &common, ended.clone(), &config.grpc)
         };
         let account = || Account::new(Meter::new(Budget::default(), crate::http::Time::ZERO));

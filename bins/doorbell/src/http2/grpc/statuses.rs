@@ -11,7 +11,7 @@ use crate::config::model::Config;
 use crate::http::prober::Prober;
 use crate::prober_stats::Seat;
 use crate::prober_stats::audience::audience_of;
-use crate::registry::{Keeper, Published};
+use crate::registry::{HealthRegistry, Published};
 use doorbell::time::{Clock as _, OsClock};
 use doorbell_health::{Audience, EndpointState};
 use std::collections::BTreeMap;
@@ -55,7 +55,7 @@ pub(super) struct Watched {
 impl Statuses {
     /// The services of a configuration, each as its endpoint is and will be. gRPC knows two answers, and serving is what the same
     /// endpoint answers by HTTP with a code that says so.
-    pub(crate) fn follow(config: &Config, keeper: &Keeper) -> Arc<Self> {
+    pub(crate) fn follow(config: &Config, registry: &HealthRegistry) -> Arc<Self> {
         let overall = (OVERALL.to_owned(), config.grpc.overall);
         let endpoints: BTreeMap<String, usize> =
             config.grpc.services.iter().cloned().chain([overall]).collect();
@@ -64,14 +64,14 @@ impl Statuses {
             let news = Audience::ALL.map(|_| watch::Sender::new(ServingStatus::NotServing));
             let is_first = !known.contains(&endpoint);
             known.push(endpoint);
-            let demands = keeper.demands_of(endpoint);
-            let seat = keeper.census().seat(endpoint).cloned();
+            let demands = registry.demands_of(endpoint);
+            let seat = registry.census().seat(endpoint).cloned();
             (service, Service { endpoint, news, demands, seat, is_first })
         };
         let services = endpoints.into_iter().map(service).collect();
-        let statuses = Arc::new(Self { services, published: Arc::clone(keeper.published()) });
+        let statuses = Arc::new(Self { services, published: Arc::clone(registry.published()) });
         let follower = Arc::clone(&statuses);
-        keeper.follow(move |serving| {
+        registry.follow(move |serving| {
             for service in follower.services.values().filter(|service| serving.is_news(service.endpoint)) {
                 for (news, audience) in service.news.iter().zip(Audience::ALL) {
                     let (_, serves) = serving.told(service.endpoint, audience);
@@ -190,8 +190,8 @@ mod tests {
              [health.readyz]\non_drain = { kubelet = \"ignore\" }\n\
              [grpc]\nservices = { \"shop.Cart\" = \"cart\", \"shop.Orders\" = \"readyz\", alive = \"livez\" }\n",
         );
-        let keeper = Keeper::build(&config).unwrap();
-        let statuses = Statuses::follow(&config, &keeper);
+        let registry = HealthRegistry::build(&config).unwrap();
+        let statuses = Statuses::follow(&config, &registry);
         let now = |prober: Option<Prober>, expected: [ServingStatus; 4]| {
             let names = ["", "alive", "shop.Cart", "shop.Orders"];
             let expected: Vec<_> = names.into_iter().zip(expected).collect();
@@ -202,13 +202,13 @@ mod tests {
         let watched = statuses.watch("shop.Orders", Some(Prober::Envoy)).unwrap();
         let by_kubelet = statuses.watch("shop.Orders", KUBELET).unwrap();
         assert!(!watched.has_changed() && statuses.watch("shop.Other", None).is_none());
-        keeper.drain(true);
+        registry.drain(true);
         now(None, [no, yes, no, no]);
         now(KUBELET, [yes, yes, no, yes]);
         assert!(watched.has_changed() && !by_kubelet.has_changed());
         // A service that nobody has is no endpoint's.
         assert_eq!((statuses.get("shop.Other", None), statuses.get("alive", KUBELET)), (None, Some(yes)));
-        let rows = keeper.census().rows();
+        let rows = registry.census().rows();
         let rows: Vec<_> =
             rows.iter().map(|row| (&*row.endpoint, row.prober_name(), row.count(), row.told_last)).collect();
         let (up, drain) = (EndpointState::Up, EndpointState::Drain);
@@ -230,15 +230,15 @@ mod tests {
             "[listener.a]\nbind = \":8080\"\nhttp2 = true\n[check.db]\ntype = \"ttl\"\nttl = \"1h\"\nrise = 1\nfall = 1\n\
              [health.readyz]\nrequire = [\"db\"]\n[grpc]\nservices = { a = \"readyz\" }\n",
         );
-        let keeper = Keeper::build(&config).unwrap();
-        let statuses = Statuses::follow(&config, &keeper);
+        let registry = HealthRegistry::build(&config).unwrap();
+        let statuses = Statuses::follow(&config, &registry);
         let mut watched = statuses.watch("a", None).unwrap();
         assert_eq!(watched.status(), ServingStatus::NotServing);
-        keeper.drain(true);
+        registry.drain(true);
         assert!(!watched.has_changed(), "another reason, and the same status");
-        keeper.drain(false);
+        registry.drain(false);
         let finding = Finding { outcome: Outcome::Success, latency: Duration::ZERO, reason: String::new() };
-        let _next = keeper.found(0, &finding);
+        let _next = registry.found(0, &finding);
         assert!(watched.has_changed());
         assert_eq!((watched.status(), watched.has_changed()), (ServingStatus::Serving, false));
         let told = [statuses.get("a", KUBELET), statuses.get("b", KUBELET)];

@@ -123,7 +123,7 @@ impl Origins {
             program: Origin::found(now, before),
             checks: operator
                 .running()
-                .map(|running| Origin::found(now, running.keeper.since_zero()))
+                .map(|running| Origin::found(now, running.registry.since_zero()))
                 .unwrap_or_default(),
         };
         let took = operator.uptime().saturating_sub(before);
@@ -210,8 +210,8 @@ impl Scrape {
 
     fn add(&mut self, running: &Running) {
         let now = self.now;
-        self.last_successes = running.keeper.last_successes();
-        let census = running.keeper.census();
+        self.last_successes = running.registry.last_successes();
+        let census = running.registry.census();
         self.probers = census.rows();
         let views = census.views(now);
         self.views = views
