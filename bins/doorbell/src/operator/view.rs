@@ -130,7 +130,7 @@ impl Operator {
 
     /// Who probes.
     pub(crate) fn probers(&self) -> Vec<ProberView> {
-        self.running().map(|running| running.registry.census().probers()).unwrap_or_default()
+        self.running().map(|running| running.registry.prober_stats().probers()).unwrap_or_default()
     }
 
     /// The events after this number that are kept, oldest first, and how many of them are not.

@@ -1,4 +1,4 @@
-//! The counters of one prober at one endpoint in one lane, and their sum over lanes.
+//! The counters of one prober at one endpoint in one shard, and their sum over shards.
 //!
 //! Does not know about: which prober, which endpoint.
 
@@ -28,7 +28,7 @@ const _: () = assert!(STATES < 1 << STATE_BITS, "and one is left for nobody");
 /// One thread writes to it, and nothing that others write to is in its cache lines. A probe that is not noted needs the first of them alone.
 #[derive(Debug)]
 #[repr(align(64))]
-pub(super) struct Tally {
+pub(super) struct ProberCounters {
     told: [AtomicU64; STATES],
     /// When the last one came, in nanoseconds, and below it what it was told.
     last: AtomicU64,
@@ -40,13 +40,13 @@ pub(super) struct Tally {
 /// A probe of which the time is known.
 #[derive(Debug, Default)]
 struct Note {
-    /// As [`Tally::last`].
+    /// As [`ProberCounters::last`].
     word: AtomicU64,
     /// How many had been told the same by then.
     told: AtomicU64,
 }
 
-/// All lanes together.
+/// All shards together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sum {
     pub(super) told: [u64; STATES],
@@ -71,8 +71,8 @@ const fn place_of_note(number: u64) -> usize {
     number as usize % NOTES
 }
 
-impl Tally {
-    /// Plain loads and stores: only by the thread whose lane it is.
+impl ProberCounters {
+    /// Plain loads and stores: only by the thread whose shard it is.
     #[inline(always)]
     pub(super) fn count(&self, told: EndpointState, now: Time) {
         let count = &self.told[told as usize];
@@ -113,7 +113,7 @@ impl Tally {
         state.map(|state| (word >> STATE_BITS, state))
     }
 
-    /// The mean distance in nanoseconds, not less than the time from the last probe here to the `last` one anywhere: a lane that probes
+    /// The mean distance in nanoseconds, not less than the time from the last probe here to the `last` one anywhere: a shard that probes
     /// left for others says ever less.
     fn gap_ns(&self, last: u64) -> Option<f64> {
         let (mut apart, mut come) = (0, 0);
@@ -128,7 +128,7 @@ impl Tally {
     }
 }
 
-impl Default for Tally {
+impl Default for ProberCounters {
     fn default() -> Self {
         Self {
             told: <[AtomicU64; STATES]>::default(),
@@ -144,20 +144,20 @@ const fn as_f64(nanos: u64) -> f64 {
     nanos as f64
 }
 
-/// Probes per lane come as they may: what adds up is how often they come. How often they came stays as it was when nobody comes any
+/// Probes per shard come as they may: what adds up is how often they come. How often they came stays as it was when nobody comes any
 /// more: that is what the time since the last one is compared with.
-pub(super) fn sum<'t>(tallies: impl Iterator<Item = &'t Tally> + Clone) -> Option<Sum> {
+pub(super) fn sum<'t>(all: impl Iterator<Item = &'t ProberCounters> + Clone) -> Option<Sum> {
     let mut told = [0; STATES];
     let (mut last, mut told_last) = (0, EndpointState::Down);
-    for tally in tallies.clone() {
-        for (sum, count) in told.iter_mut().zip(&tally.told) {
+    for counters in all.clone() {
+        for (sum, count) in told.iter_mut().zip(&counters.told) {
             *sum += count.load(Ordering::Relaxed);
         }
-        if let Some((here, told_here)) = tally.last().filter(|(here, _)| *here >= last) {
+        if let Some((here, told_here)) = counters.last().filter(|(here, _)| *here >= last) {
             (last, told_last) = (here, told_here);
         }
     }
-    let per_second: f64 = tallies.filter_map(|tally| tally.gap_ns(last)).map(|gap| 1e9 / gap).sum();
+    let per_second: f64 = all.filter_map(|counters| counters.gap_ns(last)).map(|gap| 1e9 / gap).sum();
     if told == [0; STATES] {
         return None;
     }

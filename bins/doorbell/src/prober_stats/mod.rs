@@ -5,9 +5,9 @@
 //! # Decision: every thread counts for itself
 //!
 //! *Context.* A probe is answered in a few hundred instructions, and one line of memory that two threads write to would cost as much
-//! again. *Choice.* Each thread that answers has a lane, a number of its own, and each endpoint has counters by lane and prober, those of
-//! one prober in cache lines of their own. Whoever wants to know adds the lanes up. A thread that ends gives its lane back; should there be more
-//! threads than lanes, the last of them share one and may lose counts. Who sends a head is remembered with the head, so that a prober that sends the same again costs
+//! again. *Choice.* Each thread that answers has a shard, a number of its own, and each endpoint has counters by shard and prober, those of
+//! one prober in cache lines of their own. Whoever wants to know adds the shards up. A thread that ends gives its shard back; should there be more
+//! threads than shards, the last of them share one and may lose counts. Who sends a head is remembered with the head, so that a prober that sends the same again costs
 //! no look at its fields. *Measured:* the row `health` beside `fixed` in `benches/benches/instructions_health.rs`. *What would change it:*
 //! handlers that own a place for each worker.
 
@@ -22,44 +22,44 @@ mod view;
 use crate::http::forwarded::Networks;
 use crate::http::prober::Prober;
 use crate::http::{Peer, Request, Time};
-use counters::{PLACES, Tally, place_of};
+use counters::{PLACES, ProberCounters, place_of};
 use doorbell_health::EndpointState;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use view::Views;
 pub(crate) use view::{LbState, LbView};
 
-/// Lanes at most.
-pub(crate) const LANES_MAX: usize = 512;
+/// Shards at most.
+pub(crate) const SHARDS_MAX: usize = 512;
 
 /// Servers that each have all their workers at once: while one follows the other, those before them may still be about to end.
 const GENERATIONS: usize = 4;
 
 /// For threads beside the workers that answer probes: those of HTTP/2, and those of TCP gates.
-const LANES_BESIDE: usize = 10;
+const SHARDS_BESIDE: usize = 10;
 
 /// The field by which HAProxy says how it sees a server (`option httpchk` with `http-check send-state`).
 const STATE_FIELD: &str = "x-haproxy-server-state";
 
 /// All endpoints, in the order of the configuration.
 #[derive(Debug)]
-pub(crate) struct Census(Vec<Arc<Seat>>);
+pub(crate) struct ProberStats(Vec<Arc<ProbeCounters>>);
 
 /// Where the probes of one endpoint are counted.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct ProbeCounters {
     endpoint: Box<str>,
-    lanes: Box<[OnceLock<Arc<Tallies>>]>,
-    shared: OnceLock<Arc<Tallies>>,
+    shards: Box<[OnceLock<Arc<ShardCounters>>]>,
+    shared: OnceLock<Arc<ShardCounters>>,
     views: Views,
 }
 
 /// Where one thread counts the probes of one endpoint.
 #[derive(Clone, Debug)]
-pub(crate) struct Own(Arc<Tallies>);
+pub(crate) struct ThreadCounters(Arc<ShardCounters>);
 
 /// By prober.
-type Tallies = [Tally; PLACES];
+type ShardCounters = [ProberCounters; PLACES];
 
 /// Probers of one kind at one endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub(crate) struct Row {
     pub(crate) interval: Option<Duration>,
 }
 
-impl Own {
+impl ThreadCounters {
     /// Counts a probe.
     #[inline(always)]
     pub(crate) fn count(&self, prober: Option<Prober>, told: EndpointState, now: Time) {
@@ -97,57 +97,57 @@ impl Row {
     }
 }
 
-impl Census {
+impl ProberStats {
     /// For endpoints with these names, without probers so far, and `workers` threads.
     pub(crate) fn new<'a>(names: impl Iterator<Item = &'a str>, workers: usize) -> Self {
-        let lanes = workers.saturating_mul(GENERATIONS).saturating_add(LANES_BESIDE).min(LANES_MAX);
-        Self(names.map(|name| Arc::new(Seat::new(name, lanes))).collect())
+        let shards = workers.saturating_mul(GENERATIONS).saturating_add(SHARDS_BESIDE).min(SHARDS_MAX);
+        Self(names.map(|name| Arc::new(ProbeCounters::new(name, shards))).collect())
     }
 
     /// Counts on where another one did, for endpoints of the same name: a new configuration does not make probers strangers.
     pub(crate) fn go_on_with(&mut self, before: &Self) {
-        for seat in &mut self.0 {
-            if let Some(known) = before.0.iter().find(|known| known.endpoint == seat.endpoint) {
-                *seat = Arc::clone(known);
+        for probe_counters in &mut self.0 {
+            if let Some(known) = before.0.iter().find(|known| known.endpoint == probe_counters.endpoint) {
+                *probe_counters = Arc::clone(known);
             }
         }
     }
 
     /// Where the endpoint at this position is counted.
-    pub(crate) fn seat(&self, endpoint: usize) -> Option<&Arc<Seat>> {
+    pub(crate) fn probe_counters(&self, endpoint: usize) -> Option<&Arc<ProbeCounters>> {
         self.0.get(endpoint)
     }
 
     /// Whoever came, by endpoint and prober.
     pub(crate) fn rows(&self) -> Vec<Row> {
-        self.0.iter().flat_map(|seat| seat.rows()).collect()
+        self.0.iter().flat_map(|probe_counters| probe_counters.rows()).collect()
     }
 
     /// How load balancers said lately that they see us, by endpoint.
     pub(crate) fn views(&self, now: Time) -> impl Iterator<Item = (&str, Vec<LbView>)> {
-        self.0.iter().map(move |seat| (&*seat.endpoint, seat.views.all(now)))
+        self.0.iter().map(move |probe_counters| (&*probe_counters.endpoint, probe_counters.views.all(now)))
     }
 
     /// States of load balancers that had to go for others, that had no name, or that came from an address that is not trusted.
     pub(crate) fn views_refused(&self) -> u64 {
-        self.0.iter().map(|seat| seat.views.refused()).sum()
+        self.0.iter().map(|probe_counters| probe_counters.views.refused()).sum()
     }
 }
 
-impl Seat {
-    fn new(endpoint: &str, lanes: usize) -> Self {
+impl ProbeCounters {
+    fn new(endpoint: &str, shards: usize) -> Self {
         Self {
             endpoint: endpoint.into(),
-            lanes: std::iter::repeat_with(OnceLock::new).take(lanes).collect(),
+            shards: std::iter::repeat_with(OnceLock::new).take(shards).collect(),
             shared: OnceLock::new(),
             views: Views::default(),
         }
     }
 
     /// Where the thread that asks counts, and no other while it lives.
-    pub(crate) fn own(&self) -> Own {
-        let lane = self.lanes.get(shard::current()).unwrap_or(&self.shared);
-        Own(Arc::clone(lane.get_or_init(Arc::default)))
+    pub(crate) fn own(&self) -> ThreadCounters {
+        let shard = self.shards.get(shard::current()).unwrap_or(&self.shared);
+        ThreadCounters(Arc::clone(shard.get_or_init(Arc::default)))
     }
 
     /// Keeps what a request that is not remembered says beside who sends it. Only those are believed whom `trusted` has, if it has any: others may
@@ -166,13 +166,17 @@ impl Seat {
     }
 
     fn rows(&self) -> impl Iterator<Item = Row> {
-        let lanes: Vec<&Tallies> =
-            self.lanes.iter().chain([&self.shared]).filter_map(|lane| lane.get().map(|own| &**own)).collect();
+        let shards: Vec<&ShardCounters> = self
+            .shards
+            .iter()
+            .chain([&self.shared])
+            .filter_map(|shard| shard.get().map(|own| &**own))
+            .collect();
         let probers = Prober::ALL.iter().copied().map(Some).chain([None]);
         probers.filter_map(move |prober| {
             let place = place_of(prober);
-            let tallies = lanes.iter().map(|lane| &lane[place]);
-            counters::sum(tallies).map(|sum| Row {
+            let counters = shards.iter().map(|shard| &shard[place]);
+            counters::sum(counters).map(|sum| Row {
                 endpoint: self.endpoint.clone(),
                 prober,
                 told: sum.told,

@@ -1,14 +1,14 @@
-//! The census as operators see it.
+//! The prober statistics as operators see them.
 //!
 //! Does not know about: who asks for it.
 
-use super::{Census, Row};
+use super::{ProberStats, Row};
 use crate::http::Time;
 use crate::http::prober::Prober;
 use crate::wire::ProberView;
 use doorbell::time::{Clock as _, OsClock};
 
-impl Census {
+impl ProberStats {
     /// Who probes, by endpoint, those that are known first.
     pub(crate) fn probers(&self) -> Vec<ProberView> {
         let now = OsClock.now();

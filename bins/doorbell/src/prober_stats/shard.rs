@@ -8,31 +8,31 @@ thread_local! {
     static TAKEN: Taken = Taken::first();
 }
 
-/// Lanes that are free below the first that never was taken.
-static FREE: Mutex<Lanes> = Mutex::new(Lanes { free: Vec::new(), next: 0 });
+/// Shards that are free below the first that never was taken.
+static FREE: Mutex<Shards> = Mutex::new(Shards { free: Vec::new(), next: 0 });
 
-struct Lanes {
+struct Shards {
     free: Vec<usize>,
     next: usize,
 }
 
-/// The lane of this thread, given back with it.
+/// The shard of this thread, given back with it.
 struct Taken(usize);
 
-/// The lane of this thread. No two threads that live have the same; one that is about to end may have none any more, which is a number
-/// that no lane has.
+/// The shard of this thread. No two threads that live have the same; one that is about to end may have none any more, which is a number
+/// that no shard has.
 pub(crate) fn current() -> usize {
     TAKEN.try_with(|taken| taken.0).unwrap_or(usize::MAX)
 }
 
 impl Taken {
     fn first() -> Self {
-        let mut lanes = FREE.lock().unwrap_or_else(PoisonError::into_inner);
-        let lane = lanes.free.pop().unwrap_or_else(|| {
-            lanes.next += 1;
-            lanes.next - 1
+        let mut shards = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+        let shard = shards.free.pop().unwrap_or_else(|| {
+            shards.next += 1;
+            shards.next - 1
         });
-        Self(lane)
+        Self(shard)
     }
 }
 

@@ -9,17 +9,17 @@ use crate::http::prober::prober_of;
 use crate::http::{Limits, Peer};
 use std::collections::BTreeMap;
 
-fn census() -> Census {
-    Census::new(["readyz", "livez"].into_iter(), 2)
+fn prober_stats() -> ProberStats {
+    ProberStats::new(["readyz", "livez"].into_iter(), 2)
 }
 
-fn probe(seat: &Seat, bytes: &[u8], told: EndpointState, now: Time) {
+fn probe(probe_counters: &ProbeCounters, bytes: &[u8], told: EndpointState, now: Time) {
     let mut head = Head::new();
     assert_eq!(head.parse(bytes, &Limits::default()), Ok(Some(bytes.len())), "{}", bytes.escape_ascii());
     let client = crate::http::Client::UNKNOWN;
     let request = Request::new(bytes, &head, b"").from_client(&client, now, 0);
-    seat.own().count(prober_of(&request), told, now);
-    seat.listen(&request, &Networks::default());
+    probe_counters.own().count(prober_of(&request), told, now);
+    probe_counters.listen(&request, &Networks::default());
 }
 
 fn secs(secs: u64) -> Time {
@@ -62,13 +62,13 @@ fn probers_by_what_they_send() {
         (b"GET /readyz HTTP/1.0\r\nHost: a\r\n\r\n", "other"),
         (b"GET /readyz HTTP/1.1\r\nHost: a\r\nUser-Agent: x kube-probe/1.34\r\n\r\n", "other"),
     ];
-    let census = census();
-    let seat = census.seat(0).unwrap();
+    let prober_stats = prober_stats();
+    let probe_counters = prober_stats.probe_counters(0).unwrap();
     let mut expect: BTreeMap<&str, u64> = BTreeMap::new();
     for (at, (bytes, prober)) in rows.into_iter().enumerate() {
-        probe(seat, bytes, EndpointState::Up, secs(at as u64));
+        probe(probe_counters, bytes, EndpointState::Up, secs(at as u64));
         *expect.entry(prober).or_default() += 1;
-        let rows = census.rows();
+        let rows = prober_stats.rows();
         let counts: BTreeMap<_, _> = rows.iter().map(|row| (row.prober_name(), row.count())).collect();
         assert_eq!(counts, expect, "{}", bytes.escape_ascii());
         assert!(rows.iter().all(|row| &*row.endpoint == "readyz"));
@@ -78,13 +78,13 @@ fn probers_by_what_they_send() {
 #[test]
 fn what_they_were_told_and_when() {
     use EndpointState::{Degraded, Down, Drain, Maintenance, Up};
-    let census = census();
-    let seat = census.seat(1).unwrap();
-    assert_eq!(census.rows(), []);
+    let prober_stats = prober_stats();
+    let probe_counters = prober_stats.probe_counters(1).unwrap();
+    assert_eq!(prober_stats.rows(), []);
     for (at, told) in [Up, Up, Degraded, Down, Maintenance, Up, Drain].into_iter().enumerate() {
-        seat.own().count(Some(Prober::Kubelet), told, secs(10 + 5 * at as u64));
+        probe_counters.own().count(Some(Prober::Kubelet), told, secs(10 + 5 * at as u64));
     }
-    let [row] = &*census.rows() else { panic!("one prober at one endpoint") };
+    let [row] = &*prober_stats.rows() else { panic!("one prober at one endpoint") };
     assert_eq!((&*row.endpoint, row.prober_name(), row.count()), ("livez", "kubelet", 7));
     assert_eq!(EndpointState::ALL, [Degraded, Down, Drain, Maintenance, Up]);
     assert_eq!((row.told, row.told_last, row.last), ([1, 1, 1, 1, 3], Drain, secs(40)));
@@ -92,27 +92,27 @@ fn what_they_were_told_and_when() {
 }
 
 #[test]
-fn those_that_a_thread_without_a_lane_counts_are_told_of_too() {
-    let census = Census(vec![Arc::new(Seat::new("readyz", 0))]);
-    let seat = census.seat(0).unwrap();
-    seat.own().count(Some(Prober::Kubelet), EndpointState::Up, secs(1));
-    seat.own().count(Some(Prober::Kubelet), EndpointState::Down, secs(2));
-    let [row] = &*census.rows() else { panic!("one prober at one endpoint") };
+fn those_that_a_thread_without_a_shard_counts_are_told_of_too() {
+    let prober_stats = ProberStats(vec![Arc::new(ProbeCounters::new("readyz", 0))]);
+    let probe_counters = prober_stats.probe_counters(0).unwrap();
+    probe_counters.own().count(Some(Prober::Kubelet), EndpointState::Up, secs(1));
+    probe_counters.own().count(Some(Prober::Kubelet), EndpointState::Down, secs(2));
+    let [row] = &*prober_stats.rows() else { panic!("one prober at one endpoint") };
     assert_eq!((row.prober_name(), row.count(), row.told_last), ("kubelet", 2, EndpointState::Down));
 }
 
 /// A mean follows within a few probes, and probes at irregular times have their mean distance.
 #[test]
 fn intervals_follow() {
-    let census = census();
-    let seat = census.seat(0).unwrap();
+    let prober_stats = prober_stats();
+    let probe_counters = prober_stats.probe_counters(0).unwrap();
     let mut now = secs(1);
     let mut run = |gaps: &[u64]| {
         for &gap in gaps {
             now = now.after(Duration::from_millis(gap));
-            seat.own().count(Some(Prober::Elb), EndpointState::Up, now);
+            probe_counters.own().count(Some(Prober::Elb), EndpointState::Up, now);
         }
-        census.rows().first().and_then(|row| row.interval).unwrap_or_default().as_millis()
+        prober_stats.rows().first().and_then(|row| row.interval).unwrap_or_default().as_millis()
     };
     assert_eq!(run(&[1000]), 0, "one probe has no distance");
     assert_eq!(run(&[1000; 3]), 1000);
@@ -127,13 +127,13 @@ fn intervals_follow() {
 fn floods_and_bursts_have_intervals_too() {
     use EndpointState::{Down, Up};
     let interval = |gaps_us: &[u64], told: &dyn Fn(usize) -> EndpointState| {
-        let census = census();
+        let prober_stats = prober_stats();
         let mut now = secs(1);
         for (at, &gap) in gaps_us.iter().enumerate() {
             now = now.after(Duration::from_micros(gap));
-            census.seat(0).unwrap().own().count(Some(Prober::Haproxy), told(at), now);
+            prober_stats.probe_counters(0).unwrap().own().count(Some(Prober::Haproxy), told(at), now);
         }
-        census.rows()[0].interval.unwrap_or_default().as_micros()
+        prober_stats.rows()[0].interval.unwrap_or_default().as_micros()
     };
     let steps: Vec<u64> = [4_000].into_iter().chain([0; 499]).collect();
     assert_eq!(interval(&steps.repeat(20), &|_| Up), 8, "500 in 4 ms");
@@ -147,45 +147,45 @@ fn floods_and_bursts_have_intervals_too() {
 #[test]
 fn intervals_are_whole_while_probes_come() {
     const PROBES: u64 = 200_000;
-    let census = Census::new(["readyz"].into_iter(), 1);
+    let prober_stats = ProberStats::new(["readyz"].into_iter(), 1);
     let done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let own = census.0[0].own();
+            let own = prober_stats.0[0].own();
             for at in 1..=PROBES {
                 own.count(Some(Prober::Envoy), EndpointState::Up, Time::from_nanos(at * 2_000_000));
             }
             done.store(true, std::sync::atomic::Ordering::Relaxed);
         });
         while !done.load(std::sync::atomic::Ordering::Relaxed) {
-            for row in census.rows() {
+            for row in prober_stats.rows() {
                 let millis = row.interval.map(|interval| interval.as_millis());
                 // Between two looks at one row the newest probe is later than the notes are.
                 assert!(millis.is_none_or(|millis| millis >= 2), "{millis:?}");
             }
         }
     });
-    assert_eq!(census.rows()[0].interval, Some(Duration::from_millis(2)));
+    assert_eq!(prober_stats.rows()[0].interval, Some(Duration::from_millis(2)));
 }
 
 /// Probes that went on in another thread, as after a reload that exchanged the workers, are not thought to come twice as often.
 #[test]
 fn a_lane_that_probes_left_is_forgotten() {
-    let census = census();
-    let seat = census.seat(0).unwrap();
+    let prober_stats = prober_stats();
+    let probe_counters = prober_stats.probe_counters(0).unwrap();
     let come = |from: u64, count: u64| {
         for at in 0..count {
-            seat.own().count(Some(Prober::Elb), EndpointState::Up, secs(from + 5 * at));
+            probe_counters.own().count(Some(Prober::Elb), EndpointState::Up, secs(from + 5 * at));
         }
     };
     let interval = || {
-        let [row] = &*census.rows() else { panic!("one prober at one endpoint") };
+        let [row] = &*prober_stats.rows() else { panic!("one prober at one endpoint") };
         row.interval.unwrap_or_default().as_millis()
     };
     come(5, 20);
     assert_eq!(interval(), 5_000);
     std::thread::scope(|scope| {
-        // This thread keeps its lane meanwhile.
+        // This thread keeps its shard meanwhile.
         scope.spawn(|| come(105, 200));
     });
     let now = interval();
@@ -196,12 +196,12 @@ fn a_lane_that_probes_left_is_forgotten() {
 #[test]
 fn threads_count_for_themselves() {
     const PROBES: u64 = 2_000;
-    let census = Census::new(["readyz"].into_iter(), 1);
-    let threads = LANES_BESIDE;
+    let prober_stats = ProberStats::new(["readyz"].into_iter(), 1);
+    let threads = SHARDS_BESIDE;
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                let own = census.0[0].own();
+                let own = prober_stats.0[0].own();
                 for at in 1..=PROBES {
                     let told = if at % 2 == 0 { EndpointState::Up } else { EndpointState::Down };
                     own.count(Some(Prober::Envoy), told, Time::from_nanos(at * 1_000_000));
@@ -209,17 +209,17 @@ fn threads_count_for_themselves() {
             });
         }
     });
-    let [row] = &*census.rows() else { panic!("one prober") };
+    let [row] = &*prober_stats.rows() else { panic!("one prober") };
     let half = threads as u64 * PROBES / 2;
     assert_eq!(row.told, [0, half, 0, 0, half]);
     assert_eq!(row.last, Time::from_nanos(PROBES * 1_000_000));
 }
 
 #[test]
-fn lanes_are_given_back() {
-    let lane = || std::thread::spawn(|| [(); 2].map(|()| shard::current())).join().unwrap();
-    // Other tests take lanes too; none of them takes a new one for each thread that ever was.
-    assert!((0..1_000).map(|_| lane()).all(|[first, again]| first < 500 && first == again));
+fn shards_are_given_back() {
+    let shard = || std::thread::spawn(|| [(); 2].map(|()| shard::current())).join().unwrap();
+    // Other tests take shards too; none of them takes a new one for each thread that ever was.
+    assert!((0..1_000).map(|_| shard()).all(|[first, again]| first < 500 && first == again));
 }
 
 type Said<'a> = Option<(LbState, Option<(u16, u16)>, &'a str)>;
@@ -276,24 +276,24 @@ fn states_of_haproxy() {
 
 #[test]
 fn load_balancers_are_few() {
-    let census = census();
-    let seat = census.seat(0).unwrap();
+    let prober_stats = prober_stats();
+    let probe_counters = prober_stats.probe_counters(0).unwrap();
     for round in 1..=2 {
         for at in 0..VIEWS_MAX + 3 {
             let state = if round == 1 { "UP 1/3" } else { "DOWN" };
             let request = format!(
                 "GET / HTTP/1.1\r\nhost: a\r\nx-haproxy-server-state: {state}; name=b/s{at}; node=vm\r\n\r\n"
             );
-            probe(seat, request.as_bytes(), EndpointState::Up, secs(round));
+            probe(probe_counters, request.as_bytes(), EndpointState::Up, secs(round));
         }
-        let views: BTreeMap<_, _> = census.views(secs(round)).collect();
+        let views: BTreeMap<_, _> = prober_stats.views(secs(round)).collect();
         let [readyz, livez] = ["readyz", "livez"].map(|name| &views[name]);
         assert_eq!((readyz.len(), livez.len()), (VIEWS_MAX, 0));
         let state = if round == 1 { "b/s9@vm up 1/3" } else { "b/s9@vm down" };
         let view = readyz.iter().find(|view| &*view.lb == "b/s9@vm").unwrap();
         assert_eq!((view.to_string().as_str(), view.at), (state, secs(round)));
         if round == 1 {
-            assert_eq!(census.views_refused(), 3, "as many had to go");
+            assert_eq!(prober_stats.views_refused(), 3, "as many had to go");
         }
     }
 }
@@ -376,14 +376,14 @@ fn only_trusted_load_balancers_are_believed_where_there_are_some() {
         (&["10.0.0.0/8"][..], Peer::Unix, true),
         (&["10.0.0.0/8"][..], Peer::Unknown, false),
     ] {
-        let census = census();
+        let prober_stats = prober_stats();
         let trusted = Networks::parse(trusted.iter().copied()).unwrap();
         let client = crate::http::Client { peer, tls: None, scheme: None };
         let request = Request::new(bytes, &head, b"").from_client(&client, secs(1), 0);
-        census.seat(0).unwrap().listen(&request, &trusted);
-        let (_, views) = census.views(secs(1)).next().unwrap();
+        prober_stats.probe_counters(0).unwrap().listen(&request, &trusted);
+        let (_, views) = prober_stats.views(secs(1)).next().unwrap();
         assert_eq!(
-            (views.len(), census.views_refused()),
+            (views.len(), prober_stats.views_refused()),
             (is_believed.into(), (!is_believed).into()),
             "{peer:?}"
         );

@@ -13,7 +13,7 @@ use crate::config::model::Config;
 use crate::exit::Failure;
 use crate::http::Time;
 use crate::http::prober::Prober;
-use crate::prober_stats::Seat;
+use crate::prober_stats::ProbeCounters;
 use crate::sockets::listener::listens;
 use doorbell::{RawHandler, RawNext, ServerBuilder};
 use doorbell_health::{Audience, EndpointState};
@@ -52,7 +52,7 @@ struct Place {
     /// What runs when somebody asks.
     demands: Box<[RunRequest]>,
     /// Where who asks is counted.
-    seat: Option<Arc<Seat>>,
+    probe_counters: Option<Arc<ProbeCounters>>,
 }
 
 /// One agent.
@@ -110,7 +110,7 @@ impl Lines {
     fn follow(config: &Config, registry: &HealthRegistry, maxconn: Option<u32>) -> Arc<Self> {
         let place = |endpoint| Place {
             demands: registry.demands_of(endpoint),
-            seat: registry.census().seat(endpoint).cloned(),
+            probe_counters: registry.prober_stats().probe_counters(endpoint).cloned(),
         };
         let texts = registry.render(move |serving, position| line(serving, position, maxconn).into_bytes());
         let published = Arc::clone(registry.published());
@@ -124,9 +124,9 @@ impl Lines {
         reply.extend_from_slice(set.text(self.texts, endpoint));
         let Some(now) = now else { return };
         place.demands.iter().for_each(RunRequest::ask);
-        if let Some(seat) = &place.seat {
+        if let Some(probe_counters) = &place.probe_counters {
             let (state, _) = set.told(endpoint)[Audience::LoadBalancer as usize];
-            seat.own().count(Some(Prober::Haproxy), state, now);
+            probe_counters.own().count(Some(Prober::Haproxy), state, now);
         }
     }
 }

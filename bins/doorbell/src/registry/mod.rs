@@ -20,7 +20,7 @@ mod warning;
 use crate::checks::{CheckStats, Finding, LastRun, ResultSink, RunRequest};
 use crate::config::model::{Config, DegradedVia, Health, HealthRoute, StateFields};
 use crate::operator::{Journal, Window, time_of_day};
-use crate::prober_stats::Census;
+use crate::prober_stats::ProberStats;
 use crate::workers;
 use doorbell_health::{
     Audience, Board, CheckIndex, CheckResult, Command, Endpoint, EndpointIndex, EndpointState, Event, Forced,
@@ -55,7 +55,7 @@ type Renderer = Box<dyn Fn(&Serving<'_>, usize) -> Vec<u8> + Send>;
 pub(crate) struct HealthRegistry {
     origin: Instant,
     places: Places,
-    census: Census,
+    prober_stats: ProberStats,
     /// Of endpoints that are about taking traffic.
     readiness: Vec<EndpointIndex>,
     /// Of endpoints of which a kubelet is warned when they are degraded.
@@ -125,13 +125,13 @@ impl HealthRegistry {
     /// The same for a server that follows another one: with the same origin of times, and silent until it is told to
     /// [speak](Self::speak).
     pub(crate) fn build_after(config: &Config, before: &Self) -> Result<Arc<Self>, String> {
-        Self::build_at(config, (before.origin, before.lock().unix), Some(&before.census))
+        Self::build_at(config, (before.origin, before.lock().unix), Some(&before.prober_stats))
     }
 
     fn build_at(
         config: &Config,
         (origin, unix): (Instant, Duration),
-        before: Option<&Census>,
+        before: Option<&ProberStats>,
     ) -> Result<Arc<Self>, String> {
         let (board, places) = build::build(config, Time::ZERO.after(origin.elapsed()), unix)?;
         let those = |is: fn(&Health) -> bool| {
@@ -142,11 +142,11 @@ impl HealthRegistry {
         let told = (0..places.endpoints.len()).map(|at| Audience::ALL.map(|to| serving.told(at, to)));
         let published = Published::new(ReplySet::of(told));
         let names = config.health.iter().map(|health| health.name.as_str());
-        let mut census = Census::new(names, workers::count(config));
-        before.into_iter().for_each(|before| census.go_on_with(before));
+        let mut prober_stats = ProberStats::new(names, workers::count(config));
+        before.into_iter().for_each(|before| prober_stats.go_on_with(before));
         Ok(Arc::new(Self {
             origin,
-            census,
+            prober_stats,
             readiness: those(|health| Health::is_readiness(&health.name)),
             warned: those(|health| health.degraded_via == DegradedVia::KubeWarning),
             fields: config.health.iter().map(|health| health.fields).collect(),
@@ -171,8 +171,8 @@ impl HealthRegistry {
     }
 
     /// Who asks for the health of endpoints.
-    pub(crate) const fn census(&self) -> &Census {
-        &self.census
+    pub(crate) const fn prober_stats(&self) -> &ProberStats {
+        &self.prober_stats
     }
 
     /// Has transitions written down from now on; the first journal stays.
@@ -217,11 +217,11 @@ impl HealthRegistry {
         if let Some(cache) = inside.caches.iter().find(|cache| *cache.template() == template) {
             return Some(Arc::clone(cache));
         }
-        let seat = self.census.seat(route.endpoint)?;
+        let probe_counters = self.prober_stats.probe_counters(route.endpoint)?;
         let demands = inside.demands_of(endpoint);
         let place = inside.caches.len();
         let (cache, replies) =
-            ReplyCache::build(template, place, demands, &inside.board, seat, &self.published)?;
+            ReplyCache::build(template, place, demands, &inside.board, probe_counters, &self.published)?;
         let cache = Arc::new(cache);
         self.publish(&inside, |set| set.caches.push(replies));
         inside.caches.push(Arc::clone(&cache));

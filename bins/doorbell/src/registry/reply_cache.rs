@@ -11,7 +11,7 @@ use super::warning::warning;
 use crate::checks::RunRequest;
 use crate::config::model::{Details, HealthFormat, HealthRoute, StateFields};
 use crate::http::{StaticReply, Status};
-use crate::prober_stats::{Own, Seat};
+use crate::prober_stats::{ProbeCounters, ThreadCounters};
 use doorbell_health::{Audience, Board, Class, EndpointIndex, EndpointState, Format, Left, Reply, Snapshot};
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 pub(crate) struct ReplyCache {
     template: ReplyTemplate,
     published: Arc<Published>,
-    seat: Arc<Seat>,
+    probe_counters: Arc<ProbeCounters>,
     /// Its place in the set and among what threads keep.
     place: usize,
     /// Where a probe looks first: no thread keeps anything there for a cache with checks that run on demand, so each probe of it takes the
@@ -42,7 +42,7 @@ pub(crate) struct CachedReply {
     number: u64,
     pub(crate) replies: Arc<Replies>,
     /// Where this thread counts probes of the endpoint.
-    pub(crate) own: Own,
+    pub(crate) own: ThreadCounters,
 }
 
 /// What a thread read last, by the place of the cache. To be put back where it was taken.
@@ -307,7 +307,7 @@ impl ReplyCache {
         place: usize,
         demands: Box<[RunRequest]>,
         board: &Board,
-        seat: &Arc<Seat>,
+        probe_counters: &Arc<ProbeCounters>,
         published: &Arc<Published>,
     ) -> Option<(Self, CacheReplies)> {
         let all = Arc::new(template.replies(board)?);
@@ -318,8 +318,8 @@ impl ReplyCache {
         let names = names.map(|(place, one)| Some((board.check_name(one.check)?.as_bytes().into(), place)));
         let names = names.collect::<Option<_>>()?;
         let cached_at = if demands.is_empty() { place } else { usize::MAX };
-        let (seat, published) = (Arc::clone(seat), Arc::clone(published));
-        let cache = Self { template, published, seat, place, cached_at, demands, names };
+        let (probe_counters, published) = (Arc::clone(probe_counters), Arc::clone(published));
+        let cache = Self { template, published, probe_counters, place, cached_at, demands, names };
         Some((cache, CacheReplies { all, singles }))
     }
 
@@ -354,7 +354,8 @@ impl ReplyCache {
         self.ask();
         let set = self.published.load();
         let replies = &set.caches[self.place].all;
-        let cached = |number| CachedReply { number, replies: Arc::clone(replies), own: self.seat.own() };
+        let cached =
+            |number| CachedReply { number, replies: Arc::clone(replies), own: self.probe_counters.own() };
         if thread_replies.0.len() <= self.place {
             // No set has this number.
             thread_replies.0.resize_with(self.place + 1, || cached(0));
@@ -366,8 +367,8 @@ impl ReplyCache {
     }
 
     /// Where probes of the endpoint are counted.
-    pub(crate) fn seat(&self) -> &Seat {
-        &self.seat
+    pub(crate) fn probe_counters(&self) -> &ProbeCounters {
+        &self.probe_counters
     }
 
     /// Fields of every reply.

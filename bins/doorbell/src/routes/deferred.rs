@@ -48,8 +48,8 @@ impl RouteService {
             (None, Lookup::Found(found)) => found.value,
             (None, _) => return,
         };
-        if let Some(tally) = &placed.tally {
-            tally.count(request.method(), answered);
+        if let Some(counters) = &placed.counters {
+            counters.count(request.method(), answered);
         }
     }
 

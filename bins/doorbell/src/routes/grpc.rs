@@ -6,7 +6,7 @@
 use super::with_headers;
 use crate::http::{Answered, Method, Request, Responder, StaticReply, Status, Time};
 use crate::http2::{GoOn, is_grpc};
-use crate::stats::requests::Tally;
+use crate::stats::requests::RequestCounters;
 use std::sync::Arc;
 
 /// The two things that are said.
@@ -15,14 +15,21 @@ pub(super) struct GrpcAnswer {
     go_on: GoOn,
     other: StaticReply,
     /// Where calls are counted when they end.
-    tally: Option<Arc<Tally>>,
+    counters: Option<Arc<RequestCounters>>,
 }
 
 impl GrpcAnswer {
     /// `None` when the fields cannot be sent.
-    pub(super) fn build(headers: &[(String, String)], tally: Option<&Arc<Tally>>) -> Option<Self> {
+    pub(super) fn build(
+        headers: &[(String, String)],
+        counters: Option<&Arc<RequestCounters>>,
+    ) -> Option<Self> {
         let other = StaticReply::text(Status::UNSUPPORTED_MEDIA_TYPE, "this is asked by gRPC\n");
-        Some(Self { go_on: GoOn::new(headers)?, other: with_headers(other, headers)?, tally: tally.cloned() })
+        Some(Self {
+            go_on: GoOn::new(headers)?,
+            other: with_headers(other, headers)?,
+            counters: counters.cloned(),
+        })
     }
 
     pub(super) fn send<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
@@ -35,9 +42,9 @@ impl GrpcAnswer {
         reply.watch(
             |reply| reply.later(Time::MAX, Box::new(self.go_on.clone())),
             || {
-                let tally = self.tally.clone()?;
+                let counters = self.counters.clone()?;
                 Some(Box::new(move |status, _len| {
-                    status.into_iter().for_each(|status| tally.count_status(method, status));
+                    status.into_iter().for_each(|status| counters.count_status(method, status));
                 }))
             },
         )

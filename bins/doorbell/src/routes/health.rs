@@ -12,7 +12,7 @@ use crate::http::prober::Asker;
 use crate::http::{Answered, Method, Request, Responder, StaticReply, Status};
 use crate::prober_stats::audience::audience_of;
 use crate::registry::{CachedReply, ReplyCache, ThreadReplies};
-use crate::stats::requests::Tally;
+use crate::stats::requests::RequestCounters;
 use doorbell_health::Format;
 use std::sync::Arc;
 
@@ -30,8 +30,8 @@ pub(super) struct Health {
     allow: String,
     /// Load balancers that are believed in what they say of us; anybody is where there are none.
     trusted: Networks,
-    /// Where requests for one check are counted: the census knows only those for the whole endpoint.
-    singles: Option<Arc<Tally>>,
+    /// Where requests for one check are counted: the prober statistics know only those for the whole endpoint.
+    singles: Option<Arc<RequestCounters>>,
 }
 
 impl Health {
@@ -41,7 +41,7 @@ impl Health {
         viewers: Viewers,
         allow: String,
         trusted: Networks,
-        singles: Option<Arc<Tally>>,
+        singles: Option<Arc<RequestCounters>>,
     ) -> Self {
         let details = route.details;
         let tokenless = match details {
@@ -139,7 +139,7 @@ impl Health {
         let asker = Asker::of(request);
         let audience = audience_of(asker.prober);
         let sees_details = sees_details();
-        self.cache.seat().listen(request, &self.trusted);
+        self.cache.probe_counters().listen(request, &self.trusted);
         if sees_details && let Some(names) = request.query_bytes().and_then(excluded) {
             return self.send_without(cached, &names, asker, request, reply);
         }
@@ -193,8 +193,8 @@ impl Health {
             }),
             false => reply.send(not_found),
         };
-        if let Some(tally) = &self.singles {
-            tally.count(request.method(), &answered);
+        if let Some(counters) = &self.singles {
+            counters.count(request.method(), &answered);
         }
         answered
     }

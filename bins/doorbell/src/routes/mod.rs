@@ -26,7 +26,7 @@ use crate::http::forwarded::Networks;
 use crate::http::router::{self, Lookup, MethodSet, Router};
 use crate::http::{Answered, Begun, Request, Responder, StaticReply, Status};
 use crate::registry::HealthRegistry;
-use crate::stats::requests::Tally;
+use crate::stats::requests::RequestCounters;
 pub(crate) use layered::{BareService, LayeredService};
 use reply::{Answer, Guarded};
 use std::sync::{Arc, OnceLock, Weak};
@@ -42,7 +42,7 @@ pub(crate) struct RouteService {
     /// HTTP/2 with prior knowledge is spoken elsewhere.
     hands_over_http2: bool,
     /// Where requests are counted that no route takes, if somebody might ask.
-    unrouted: Option<Tally>,
+    unrouted: Option<RequestCounters>,
     /// Itself, for requests that are answered later.
     this: Weak<Self>,
     /// What answers on connections that are left, once a later configuration serves.
@@ -63,7 +63,7 @@ struct Placed {
     answer: Answer,
     note: RouteNote,
     /// Where its requests are counted: not if that is a part of the answer, nor where nobody might ask.
-    tally: Option<Arc<Tally>>,
+    counters: Option<Arc<RequestCounters>>,
 }
 
 /// What the log says of a route.
@@ -109,7 +109,7 @@ impl RouteService {
         let trusted = config.listeners.get(listener).map(|listener| listener.trusted_proxies.iter().copied());
         let trusted: Networks = trusted.into_iter().flatten().collect();
         // Only there metrics are to be had.
-        let tally = |route: &str| config.admin.is_some().then(|| Tally::new(name, route));
+        let counters = |route: &str| config.admin.is_some().then(|| RequestCounters::new(name, route));
         let mut builder = Router::builder();
         let mut wants_client = false;
         let speaks_grpc = by == By::Http2 && config.grpc.enabled;
@@ -117,8 +117,8 @@ impl RouteService {
             route.listeners.contains(&listener) && (speaks_grpc || route.action != Action::Grpc)
         };
         for (position, route) in config.routes.iter().enumerate().filter(here) {
-            let tally = tally(&route.name).map(Arc::new);
-            let answer = Answer::build(route, &trusted, tally.as_ref(), materials);
+            let counters = counters(&route.name).map(Arc::new);
+            let answer = Answer::build(route, &trusted, counters.as_ref(), materials);
             let mut answer = answer.ok_or_else(|| BuildError(route.name.clone()))?;
             wants_client |= answer.wants_client();
             let guards = Guards::build(position, listener, config, common);
@@ -128,12 +128,12 @@ impl RouteService {
             }
             let is_probe = route.action.is_probe();
             // A probe of a whole endpoint is counted by prober, one of a single check by its answer.
-            let mut tally = tally.filter(|_| !is_probe);
-            if let (Answer::Reply(reply), Some(counted)) = (&answer, &tally)
+            let mut counters = counters.filter(|_| !is_probe);
+            if let (Answer::Reply(reply), Some(counted)) = (&answer, &counters)
                 && let Some(fixed) = counted.fixed(&route.methods, reply.status().code())
             {
                 answer = Answer::Counted(Arc::new((reply.clone(), fixed)));
-                tally = None;
+                counters = None;
             }
             let note = RouteNote { index: u16::try_from(position).unwrap_or(u16::MAX), is_probe };
             for path in &route.paths {
@@ -142,7 +142,7 @@ impl RouteService {
                     hosts: route.hosts.clone(),
                     path: path.clone(),
                     methods: MethodSet::of(&route.methods),
-                    value: Placed { answer: answer.clone(), note, tally: tally.clone() },
+                    value: Placed { answer: answer.clone(), note, counters: counters.clone() },
                 });
             }
         }
@@ -159,7 +159,7 @@ impl RouteService {
                 fixed,
                 wants_client,
                 hands_over_http2,
-                unrouted: tally(""),
+                unrouted: counters(""),
                 this,
                 successor: OnceLock::new(),
             }
@@ -218,15 +218,15 @@ impl RouteService {
         reply: Responder<'a>,
         subject: Option<&mut Subject>,
     ) -> Answered<'a> {
-        let Placed { answer, tally, .. } = found.value();
+        let Placed { answer, counters, .. } = found.value();
         let answered = match answer {
             Answer::Guarded(guarded) => {
                 self.give_guarded(guarded, |request| found.matched(request), request, reply, subject)
             }
             answer => self.give(answer, &found.matched(request), request, reply, subject),
         };
-        if let Some(tally) = tally {
-            tally.count(request.method(), &answered);
+        if let Some(counters) = counters {
+            counters.count(request.method(), &answered);
         }
         answered
     }
@@ -243,10 +243,10 @@ impl RouteService {
         }
         let answered = match self.router.find_for(request) {
             Lookup::Found(found) => {
-                let Placed { answer, note, tally } = found.value;
+                let Placed { answer, note, counters } = found.value;
                 let answered = self.give(answer, &found, request, reply, subject);
-                if let Some(tally) = tally {
-                    tally.count(request.method(), &answered);
+                if let Some(counters) = counters {
+                    counters.count(request.method(), &answered);
                 }
                 return (answered, Some(*note));
             }
@@ -257,8 +257,8 @@ impl RouteService {
             Lookup::NotFound => reply.send(&self.fixed.not_found),
             Lookup::Options { allow } => reply.status(Status::NO_CONTENT).header("Allow", allow).empty(),
         };
-        if let Some(tally) = &self.unrouted {
-            tally.count(request.method(), &answered);
+        if let Some(counters) = &self.unrouted {
+            counters.count(request.method(), &answered);
         }
         (answered, None)
     }

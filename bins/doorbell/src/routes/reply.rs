@@ -16,7 +16,7 @@ use crate::guards::{Guards, Viewers};
 use crate::http::forwarded::Networks;
 use crate::http::router::{Match, MethodSet, param_names};
 use crate::http::{Answered, Request, Responder, StaticReply, Status};
-use crate::stats::requests::{Fixed as Count, Tally};
+use crate::stats::requests::{Fixed as Count, RequestCounters};
 use std::sync::Arc;
 
 /// What a route answers.
@@ -49,11 +49,11 @@ pub(super) struct Guarded {
 }
 
 impl Answer {
-    /// `trusted` are the proxies of the listener. `tally` is for answers that count a part of their requests.
+    /// `trusted` are the proxies of the listener. `counters` is for answers that count a part of their requests.
     pub(super) fn build(
         route: &Route,
         trusted: &Networks,
-        tally: Option<&Arc<Tally>>,
+        counters: Option<&Arc<RequestCounters>>,
         materials: &Materials<'_>,
     ) -> Option<Self> {
         let Materials { stores, push, common, .. } = *materials;
@@ -63,9 +63,9 @@ impl Answer {
                 let directory = stores.directory(&route.name)?.clone();
                 Some(Self::Files(Arc::new(FilesAnswer::new(directory, common.lane().cloned()))))
             }
-            Action::Grpc => GrpcAnswer::build(headers, tally).map(Arc::new).map(Self::Grpc),
+            Action::Grpc => GrpcAnswer::build(headers, counters).map(Arc::new).map(Self::Grpc),
             Action::Health(health) => {
-                let health = Arc::new(build_health(route, health, trusted, tally, materials)?);
+                let health = Arc::new(build_health(route, health, trusted, counters, materials)?);
                 Some(if health.has_jobs() { Self::Viewed(health) } else { Self::Health(health) })
             }
             Action::Links(map) => {
@@ -129,7 +129,7 @@ fn build_health(
     route: &Route,
     health: &HealthRoute,
     trusted: &Networks,
-    tally: Option<&Arc<Tally>>,
+    counters: Option<&Arc<RequestCounters>>,
     materials: &Materials<'_>,
 ) -> Option<Health> {
     let asks_for_check =
@@ -138,7 +138,7 @@ fn build_health(
     let allow = MethodSet::of(&route.methods).to_string();
     let cache = materials.registry.cache(health, &route.headers, &allow, has_singles)?;
     let viewers = Viewers::build(&health.details_auth, materials.config, materials.common);
-    let singles = tally.filter(|_| has_singles).cloned();
+    let singles = counters.filter(|_| has_singles).cloned();
     Some(Health::new(cache, health, viewers, allow, trusted.clone(), singles))
 }
 

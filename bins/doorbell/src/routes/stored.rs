@@ -62,12 +62,12 @@ impl FilesAnswer {
     ) -> Answered<'a> {
         let (directory, name) = (self.directory.clone(), Box::<[u8]>::from(name));
         let not_found = fixed.not_found.clone();
-        let (tally, method) = (placed.tally.clone(), request.method());
+        let (counters, method) = (placed.counters.clone(), request.method());
         lane.run(request, reply, move || {
             let found = directory.fetch(&name).unwrap_or(not_found);
             offload::Answer::then(move |reply| {
                 let answered = reply.send(&found);
-                tally.iter().for_each(|tally| tally.count(method, &answered));
+                counters.iter().for_each(|counters| counters.count(method, &answered));
                 answered
             })
         })

@@ -9,7 +9,7 @@ use crate::checks::RunRequest;
 use crate::config::model::{Config, TcpGate, WhenDown};
 use crate::exit::{Exit, Failure};
 use crate::http::prober::Prober;
-use crate::prober_stats::Seat;
+use crate::prober_stats::ProbeCounters;
 use crate::registry::{HealthRegistry, Published};
 use crate::stats::process::{Ledger, OpenGate};
 use crate::stats::totals::Item;
@@ -87,7 +87,7 @@ struct Followed {
     published: Arc<Published>,
     endpoint: usize,
     /// Where connections are counted.
-    seat: Option<Arc<Seat>>,
+    probe_counters: Option<Arc<ProbeCounters>>,
 }
 
 /// One address of a gate.
@@ -257,10 +257,10 @@ impl Up {
             *term += 1;
             *term
         };
-        let seat = registry.census().seat(endpoint).cloned();
+        let probe_counters = registry.prober_stats().probe_counters(endpoint).cloned();
         let published = Arc::clone(registry.published());
         *self.following.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some(Followed { published, endpoint, seat });
+            Some(Followed { published, endpoint, probe_counters });
         registry.follow(move |serving| {
             let (_, now) = serving.told(endpoint, Audience::LoadBalancer);
             // Held until it is told, so that nobody before is later.
@@ -345,10 +345,10 @@ impl Gate {
     /// Counts a connection. Whether the endpoint serves at this moment: what wakes the gate may come a little later.
     fn count(&self) -> bool {
         let following = self.following.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(Followed { published, endpoint, seat }) = &*following else { return false };
+        let Some(Followed { published, endpoint, probe_counters }) = &*following else { return false };
         let (state, serves) = published.load().told(*endpoint)[Audience::LoadBalancer as usize];
-        if let Some(seat) = seat {
-            seat.own().count(Some(Prober::Tcp), state, OsClock.now());
+        if let Some(probe_counters) = probe_counters {
+            probe_counters.own().count(Some(Prober::Tcp), state, OsClock.now());
         }
         serves
     }

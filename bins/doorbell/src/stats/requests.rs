@@ -7,7 +7,7 @@
 //! from the start on; all else gets one when it comes for the first time. There is room for [`SLOTS`] of them, and one more for the rest.
 
 use crate::http::{Answered, Method, Status};
-use crate::prober_stats::{LANES_MAX, shard};
+use crate::prober_stats::{SHARDS_MAX, shard};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
@@ -29,10 +29,10 @@ const CODES: [u16; 29] = [
 
 type Slots = [AtomicU64; SLOTS];
 
-/// By the lane of a thread.
-static LANES: [OnceLock<Box<Slots>>; LANES_MAX] = [const { OnceLock::new() }; LANES_MAX];
+/// By the shard of a thread.
+static SHARDS: [OnceLock<Box<Slots>>; SHARDS_MAX] = [const { OnceLock::new() }; SHARDS_MAX];
 
-/// For threads without a lane, which may lose counts.
+/// For threads without a shard, which may lose counts.
 static SHARED: LazyLock<Box<Slots>> = LazyLock::new(empty);
 
 static BOOK: LazyLock<Mutex<Book>> = LazyLock::new(Mutex::default);
@@ -68,19 +68,19 @@ pub(crate) struct Counted {
 
 /// Where the requests of one route are counted.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct RequestCounters {
     listener: Box<str>,
     route: Box<str>,
     /// By status and method; [`REST`] until there was one.
     slots: Box<[AtomicU16]>,
 }
 
-/// A thread that ends has counted for good, and the next one with its lane goes on.
+/// A thread that ends has counted for good, and the next one with its shard goes on.
 #[cold]
 #[inline(never)]
 fn own() -> &'static Slots {
-    let lane = LANES.get(shard::current());
-    let own: &'static Slots = lane.map_or_else(|| &**SHARED, |lane| lane.get_or_init(empty));
+    let shard = SHARDS.get(shard::current());
+    let own: &'static Slots = shard.map_or_else(|| &**SHARED, |shard| shard.get_or_init(empty));
     OWN.set(Some(own));
     own
 }
@@ -111,7 +111,7 @@ impl Fixed {
     }
 }
 
-impl Tally {
+impl RequestCounters {
     pub(crate) fn new(listener: &str, route: &str) -> Self {
         let slots = (0..METHODS * (CODES.len() + 1)).map(|_| AtomicU16::new(REST)).collect();
         Self { listener: listener.into(), route: route.into(), slots }
@@ -185,9 +185,9 @@ fn book() -> std::sync::MutexGuard<'static, Book> {
 
 /// All that was counted until now, and what found no room.
 pub(crate) fn counted() -> (Vec<(Counted, u64)>, u64) {
-    let lanes: Vec<&Slots> =
-        LANES.iter().filter_map(|lane| lane.get().map(|slots| &**slots)).chain([&**SHARED]).collect();
-    let sum = |slot: usize| lanes.iter().map(|slots| slots[slot].load(Ordering::Relaxed)).sum::<u64>();
+    let all: Vec<&Slots> =
+        SHARDS.iter().filter_map(|shard| shard.get().map(|slots| &**slots)).chain([&**SHARED]).collect();
+    let sum = |slot: usize| all.iter().map(|slots| slots[slot].load(Ordering::Relaxed)).sum::<u64>();
     let mut sums = std::collections::BTreeMap::<Counted, u64>::new();
     for (counted, slot) in book().names.iter().zip(1..) {
         match sum(slot) {
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn every_method_of_a_reply_has_a_number_and_a_name_keeps_it() {
-        let tally = Tally::new("counts-test", "fixed");
+        let tally = RequestCounters::new("counts-test", "fixed");
         let methods = [Method::Head, Method::Get];
         let fixed = tally.fixed(&methods, 200).unwrap();
         for (method, times) in [(Method::Get, 3), (Method::Head, 2)] {
@@ -219,8 +219,12 @@ mod tests {
                 }
             });
         }
-        assert_eq!(Tally::new("counts-test", "fixed").fixed(&methods, 200), Some(fixed), "a reload goes on");
-        assert_ne!(Tally::new("counts-test", "other").fixed(&methods, 200), Some(fixed));
+        assert_eq!(
+            RequestCounters::new("counts-test", "fixed").fixed(&methods, 200),
+            Some(fixed),
+            "a reload goes on"
+        );
+        assert_ne!(RequestCounters::new("counts-test", "other").fixed(&methods, 200), Some(fixed));
         let more = tally.fixed(&[Method::Get, Method::Head, Method::Put], 200).unwrap();
         more.count(Method::Get);
         let (all, _) = counted();

@@ -9,7 +9,7 @@
 use crate::checks::RunRequest;
 use crate::config::model::Config;
 use crate::http::prober::Prober;
-use crate::prober_stats::Seat;
+use crate::prober_stats::ProbeCounters;
 use crate::prober_stats::audience::audience_of;
 use crate::registry::{HealthRegistry, Published};
 use doorbell::time::{Clock as _, OsClock};
@@ -38,7 +38,7 @@ struct Service {
     /// What runs when somebody asks.
     demands: Box<[RunRequest]>,
     /// Where who asks is counted; services may share an endpoint.
-    seat: Option<Arc<Seat>>,
+    probe_counters: Option<Arc<ProbeCounters>>,
     /// Whether it is the first service of its endpoint.
     is_first: bool,
 }
@@ -65,8 +65,8 @@ impl Statuses {
             let is_first = !known.contains(&endpoint);
             known.push(endpoint);
             let demands = registry.demands_of(endpoint);
-            let seat = registry.census().seat(endpoint).cloned();
-            (service, Service { endpoint, news, demands, seat, is_first })
+            let probe_counters = registry.prober_stats().probe_counters(endpoint).cloned();
+            (service, Service { endpoint, news, demands, probe_counters, is_first })
         };
         let services = endpoints.into_iter().map(service).collect();
         let statuses = Arc::new(Self { services, published: Arc::clone(registry.published()) });
@@ -140,8 +140,8 @@ impl Service {
     }
 
     fn count_as(&self, prober: Option<Prober>, state: EndpointState) {
-        if let Some(seat) = &self.seat {
-            seat.own().count(prober, state, OsClock.now());
+        if let Some(probe_counters) = &self.probe_counters {
+            probe_counters.own().count(prober, state, OsClock.now());
         }
     }
 }
@@ -208,7 +208,7 @@ mod tests {
         assert!(watched.has_changed() && !by_kubelet.has_changed());
         // A service that nobody has is no endpoint's.
         assert_eq!((statuses.get("shop.Other", None), statuses.get("alive", KUBELET)), (None, Some(yes)));
-        let rows = registry.census().rows();
+        let rows = registry.prober_stats().rows();
         let rows: Vec<_> =
             rows.iter().map(|row| (&*row.endpoint, row.prober_name(), row.count(), row.told_last)).collect();
         let (up, drain) = (EndpointState::Up, EndpointState::Drain);

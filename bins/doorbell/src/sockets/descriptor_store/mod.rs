@@ -60,7 +60,7 @@ enum Part {
     /// The process before left it, and no listener has asked for it.
     Left,
     /// A worker's.
-    Own,
+    ThreadCounters,
 }
 
 /// What the process before left at an address.
@@ -82,7 +82,7 @@ pub(crate) fn take(addr: SocketAddr, v6_only: bool, workers: usize) -> Taken {
         // Without a descriptor for a copy the listener is about to fail, and says so.
         let Ok(copy) = kept.socket.try_clone() else { continue };
         if taken.own.len() < workers {
-            kept.part = Part::Own;
+            kept.part = Part::ThreadCounters;
             taken.own.push(copy);
         } else {
             kept.part = Part::Beside;
@@ -225,7 +225,7 @@ impl Store {
             }
             self.kept.extend(sockets.iter().filter_map(|(inode, socket)| {
                 let socket = socket.try_clone().ok()?;
-                Some(Kept { name: name.to_owned(), inode: *inode, socket, part: Part::Own })
+                Some(Kept { name: name.to_owned(), inode: *inode, socket, part: Part::ThreadCounters })
             }));
         }
     }

@@ -211,13 +211,13 @@ impl Scrape {
     fn add(&mut self, running: &Running) {
         let now = self.now;
         self.last_successes = running.registry.last_successes();
-        let census = running.registry.census();
-        self.probers = census.rows();
-        let views = census.views(now);
+        let prober_stats = running.registry.prober_stats();
+        self.probers = prober_stats.rows();
+        let views = prober_stats.views(now);
         self.views = views
             .flat_map(|(name, views)| views.into_iter().map(move |view| (name.to_owned(), view)))
             .collect();
-        self.views_refused = census.views_refused();
+        self.views_refused = prober_stats.views_refused();
         let (ledger, totals) = (&running.ledger, &running.totals);
         self.workers = ledger.worker_stats();
         (self.items, self.conns_live) = (ledger.items(), ledger.conns_live());
