@@ -11,7 +11,7 @@ use crate::parent;
 use crate::reload::watch::{Watch, Watched};
 use crate::reload::{AwaitedFiles, ConfigFile, Fleet, Program, Read};
 use crate::sockets::systemd::Manager;
-use crate::stats::totals::Totals;
+use crate::stats::server::ServerStats;
 use crate::supervisor::Supervisor;
 use crate::supervisor::queue::Message;
 use std::sync::Arc;
@@ -70,22 +70,22 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
 /// The one line at the end: what was served and what was refused.
 fn sum_up(operator: &Operator, fleet: &Fleet) {
     let Some(running) = operator.running() else { return };
-    let (stats, totals) = (running.ledger.stats(), &running.totals);
-    let http2 = totals.http2_served();
-    let lost = totals.access_lost();
+    let (stats, server_stats) = (running.process_stats.stats(), &running.server_stats);
+    let http2 = server_stats.http2_served();
+    let lost = server_stats.access_lost();
     tracing::info!(
         connections = stats.conns_accepted,
         requests = stats.requests,
         http2_connections = http2.map(|(connections, _)| connections),
         http2_requests = http2.map(|(_, requests)| requests),
-        checks = totals.checks_run(),
+        checks = server_stats.checks_run(),
         access_dropped = lost.map(|(dropped, _)| dropped),
         access_failed = lost.map(|(_, failed)| failed),
         log_lost = Some(crate::log::lines_lost()).filter(|lost| *lost > 0),
-        connects = totals.connects(),
-        jobs = fleet.program().has_compute().then(|| totals.jobs(&stats)),
-        refused = totals.refused(running.ledger.refusals(), &stats),
-        closed = Totals::closed(&stats),
+        connects = server_stats.connects(),
+        jobs = fleet.program().has_compute().then(|| server_stats.jobs(&stats)),
+        refused = server_stats.refused(running.process_stats.refusals(), &stats),
+        closed = ServerStats::closed(&stats),
         "stopped"
     );
 }

@@ -13,7 +13,7 @@ use crate::checks::{Connector, FDS_A_LOOK_UP, Shared};
 use crate::config::model::Config;
 use crate::exit::{Exit, Failure};
 use crate::sockets::port::{Listening, Port, cannot_listen, leave_silent};
-use crate::stats::process::Ledger;
+use crate::stats::process::ProcessStats;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -89,7 +89,7 @@ impl Probes {
     pub(crate) fn prepare(
         config: &Config,
         before: Option<&Self>,
-        ledger: &Arc<Ledger>,
+        process_stats: &Arc<ProcessStats>,
     ) -> Result<Option<Unopened>, Failure> {
         let Some(blackbox) = &config.blackbox else { return Ok(None) };
         let no_thread = |error: io::Error| {
@@ -111,7 +111,7 @@ impl Probes {
             };
             ports.push((addr, port.map_err(|error| cannot_listen(TABLE, addr, &error))?));
         }
-        let desk = Arc::new(Desk::new(blackbox, Shared::new(Arc::new(connector)), Arc::clone(ledger)));
+        let desk = Arc::new(Desk::new(blackbox, Shared::new(Arc::new(connector)), Arc::clone(process_stats)));
         let (phase, told) = watch::channel(Phase::Serving);
         let (go, goes) = sync_channel::<Vec<std::net::TcpListener>>(1);
         // Whoever connected last has asked by then, and has been answered.

@@ -7,8 +7,8 @@ use super::query::Query;
 use crate::checks::Shared;
 use crate::config::model::{Blackbox, Module};
 use crate::guards::browser::is_own_host;
-use crate::stats::process::Ledger;
-use crate::stats::totals::Item;
+use crate::stats::process::ProcessStats;
+use crate::stats::server::Item;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -48,11 +48,11 @@ pub(super) struct Desk {
     pub(super) timeout: Duration,
     slots: Mutex<HashMap<(Module, String), Slot>>,
     places: Semaphore,
-    ledger: Arc<Ledger>,
+    process_stats: Arc<ProcessStats>,
 }
 
 impl Desk {
-    pub(super) fn new(blackbox: &Blackbox, shared: Shared, ledger: Arc<Ledger>) -> Self {
+    pub(super) fn new(blackbox: &Blackbox, shared: Shared, process_stats: Arc<ProcessStats>) -> Self {
         Self {
             prober: Prober::new(blackbox.targets.iter().copied().collect(), shared),
             modules: blackbox.modules.clone(),
@@ -60,7 +60,7 @@ impl Desk {
             timeout: blackbox.timeout,
             slots: Mutex::default(),
             places: Semaphore::new(PROBES_MAX),
-            ledger,
+            process_stats,
         }
     }
 
@@ -106,7 +106,7 @@ impl Desk {
     }
 
     fn count(&self, module: &'static str, result: &'static str) {
-        self.ledger.count_one(&Item::Probed { module, result });
+        self.process_stats.count_one(&Item::Probed { module, result });
     }
 
     /// The text, and the word by which it is counted.

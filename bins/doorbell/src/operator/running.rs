@@ -6,8 +6,8 @@ use crate::checks::{Heartbeat, Push, RunNow};
 use crate::config::model::{Check, Config, Lifecycle};
 use crate::registry::HealthRegistry;
 use crate::reload::Awaited;
-use crate::stats::process::Ledger;
-use crate::stats::totals::Totals;
+use crate::stats::process::ProcessStats;
+use crate::stats::server::ServerStats;
 use crate::wire::{CheckView, WorkerView};
 use doorbell::driver::examine::Cause;
 use doorbell::{DriverReport, Handle};
@@ -31,9 +31,9 @@ pub(crate) struct Running {
     /// The `type` of each check, by position.
     pub(crate) check_kinds: Vec<Kind>,
     pub(crate) config_hash: String,
-    pub(crate) totals: Arc<Totals>,
+    pub(crate) server_stats: Arc<ServerStats>,
     /// Of this server and of all before it.
-    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) process_stats: Arc<ProcessStats>,
     /// Where runs of checks are asked for, if there are any.
     pub(crate) hurry: Option<RunNow>,
     /// Where results are left that somebody else found, if there are checks.
@@ -68,7 +68,7 @@ impl Running {
 
     /// Of this server and of all before it, by whatever protocol.
     pub(super) fn conns_open(&self) -> u64 {
-        self.ledger.stats().conns_live + self.totals.http2_live()
+        self.process_stats.stats().conns_live + self.server_stats.http2_live()
     }
 
     pub(super) fn checks(&self, name: Option<&str>, history: bool) -> Vec<CheckView> {
@@ -103,23 +103,24 @@ impl Running {
     }
 
     pub(super) fn counters(&self) -> BTreeMap<String, u64> {
-        let stats = self.ledger.stats();
+        let stats = self.process_stats.stats();
         let engine = stats.fields().filter(|(_, value)| *value > 0);
         let always = [
             ("conns_accepted", stats.conns_accepted),
             ("conns_live", stats.conns_live),
             ("requests", stats.requests),
         ];
-        let reloads = self.ledger.reloads();
+        let reloads = self.process_stats.reloads();
         let always = always.into_iter().chain([
             ("reloads", reloads.done),
             ("reloads_failed", reloads.failed),
             ("reloads_hurried", reloads.hurried),
             ("log_lost", crate::log::lines_lost()),
         ]);
-        let http2 = self.totals.http2_served().map(|_| ("http2_conns_live", self.totals.http2_live()));
+        let http2 =
+            self.server_stats.http2_served().map(|_| ("http2_conns_live", self.server_stats.http2_live()));
         let always = always.chain(http2);
-        let more = self.totals.counts();
+        let more = self.server_stats.counts();
         let all = always.chain(engine).map(|(name, value)| (name.to_owned(), value));
         all.chain(more).collect()
     }

@@ -23,7 +23,7 @@ use crate::registry::agent;
 use crate::reload::watch::Watched;
 use crate::routes::{Materials, RouteServices};
 use crate::sockets::{descriptor_store, listener};
-use crate::stats::totals::Totals;
+use crate::stats::server::ServerStats;
 use crate::workers;
 use doorbell::{Offload, ServerBuilder};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) struct Built {
     pub(super) registry: Arc<HealthRegistry>,
     pub(super) access: Option<SharedLog>,
-    pub(super) totals: Totals,
+    pub(super) server_stats: ServerStats,
     pub(super) watched: Vec<Box<dyn Watched>>,
     pub(super) checks: Option<ChecksPlan>,
     pub(super) push: Option<Push>,
@@ -74,13 +74,13 @@ impl Built {
             stores: &stores,
             services: &services,
         };
-        let mut totals = Totals::of(&common, config);
+        let mut server_stats = ServerStats::of(&common, config);
         let sink = |log: &SharedLog| log.lock().unwrap_or_else(PoisonError::into_inner).sink();
-        access.iter().for_each(|access| totals.set_access(Arc::as_ptr(access).addr(), sink(access)));
+        access.iter().for_each(|access| server_stats.set_access(Arc::as_ptr(access).addr(), sink(access)));
         let mut builder = engine::builder(config, &registry, &program.operator);
         builder = builder.keep_descriptors(descriptors(config, checks.as_ref()));
         if let Some(checks) = &checks {
-            totals.set_checks(Arc::clone(&program.checks), checks.connector());
+            server_stats.set_checks(Arc::clone(&program.checks), checks.connector());
             tracing::debug!("ports of checks: {}", checks.connector().report());
         }
         let mut plan = Plan::new(config, &registry, Arc::clone(&program.http2));
@@ -96,20 +96,21 @@ impl Built {
                     Some(pairs) => Some(listener::acceptor(pairs, &materials, table, &mut watched)?),
                 },
             };
-            builder = listener::add(builder, &materials, position, access, acceptor, &mut totals, &mut plan)?;
+            builder =
+                listener::add(builder, &materials, position, access, acceptor, &mut server_stats, &mut plan)?;
         }
         builder = agent::add(builder, config, &registry, |name| {
-            totals.add_listener(&format!("agent.{name}"));
+            server_stats.add_listener(&format!("agent.{name}"));
             plan.iter_mut().for_each(Plan::add_none);
         })?;
         if let Some(plan) = &plan {
-            totals.set_http2(Arc::clone(program.http2.counters()));
+            server_stats.set_http2(Arc::clone(program.http2.counters()));
             builder = plan.attach(builder);
         }
         Ok(Self {
             registry,
             access,
-            totals,
+            server_stats,
             watched,
             checks,
             push,

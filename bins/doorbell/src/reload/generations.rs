@@ -99,11 +99,11 @@ impl Fleet {
         let outcome = config.and_then(|config| self.renew(config));
         match &outcome {
             Ok(text) => {
-                self.program.ledger.count(|reloads| reloads.has_last_failed = false);
+                self.program.process_stats.count(|reloads| reloads.has_last_failed = false);
                 tracing::info!(config = self.origin, "reloaded: {text}");
             }
             Err(why) => {
-                self.program.ledger.count(|reloads| {
+                self.program.process_stats.count(|reloads| {
                     reloads.failed += 1;
                     reloads.has_last_failed = true;
                 });
@@ -170,7 +170,7 @@ impl Fleet {
 
     /// A server has ended. True when none is left.
     pub(crate) fn ended(&self, number: u64) -> bool {
-        self.program.ledger.close(number);
+        self.program.process_stats.close(number);
         let mut inside = self.lock();
         let retired = inside.retired.iter().position(|generation| generation.number == number);
         let ended = match retired {
@@ -231,7 +231,7 @@ impl Fleet {
         let number = started.generation.number;
         let addresses = started.server.local_addrs().iter().map(engine::show).collect::<Vec<_>>().join(" ");
         self.put_in_place(inside, started);
-        self.program.ledger.count(|reloads| reloads.done += 1);
+        self.program.process_stats.count(|reloads| reloads.done += 1);
         Ok(format!("generation {number} serves at {addresses}"))
     }
 
@@ -263,7 +263,7 @@ impl Fleet {
         let number = generation.number;
         let running = generation.running(&self.program, &server, &self.origin);
         waiter.wait_for(number, server, generation.lane.clone(), self.queue.clone());
-        self.program.ledger.open(number, generation.handle.clone(), Arc::clone(&running.totals));
+        self.program.process_stats.open(number, generation.handle.clone(), Arc::clone(&running.server_stats));
         let successor = generation.handle.clone();
         let mut elder = inside.current.take();
         if let Some(elder) = &mut elder {
@@ -294,7 +294,7 @@ impl Fleet {
         let too_many = inside.retired.len().saturating_sub(RETIRED_MAX);
         for oldest in inside.retired.iter_mut().take(too_many).filter(|oldest| !oldest.is_hurried) {
             oldest.is_hurried = true;
-            self.program.ledger.count(|reloads| reloads.hurried += 1);
+            self.program.process_stats.count(|reloads| reloads.hurried += 1);
             oldest.drain(oldest.config.lifecycle.drain_timeout);
         }
     }

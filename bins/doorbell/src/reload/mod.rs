@@ -36,8 +36,8 @@ use crate::operator::{MaintenanceFiles, Operator, Running};
 use crate::registry::{HealthRegistry, Same};
 use crate::reload::watch::{Stamps, Watch, Watched};
 use crate::routes::RouteServices;
-use crate::stats::process::Ledger;
-use crate::stats::totals::Totals;
+use crate::stats::process::ProcessStats;
+use crate::stats::server::ServerStats;
 use build::Built;
 use doorbell::access_log::AccessLog;
 use doorbell::{Handle, Offload, Server};
@@ -54,7 +54,7 @@ const ACCESS_LOG_END: Duration = Duration::from_secs(2);
 /// What all generations of a process share.
 pub(crate) struct Program {
     pub(crate) operator: Operator,
-    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) process_stats: Arc<ProcessStats>,
     /// Who may change something on the admin listener.
     guard: Arc<Guard>,
     checks: Arc<SchedulerCounters>,
@@ -72,7 +72,7 @@ pub(crate) struct Generation {
     config: Config,
     registry: Arc<HealthRegistry>,
     handle: Handle,
-    totals: Arc<Totals>,
+    server_stats: Arc<ServerStats>,
     lane: Option<Arc<Lane>>,
     access: Option<SharedLog>,
     checks: Option<Checks>,
@@ -115,7 +115,7 @@ impl Program {
         Self {
             operator,
             guard,
-            ledger: Arc::default(),
+            process_stats: Arc::default(),
             checks: Arc::default(),
             http2: Arc::default(),
             compute: OnceLock::new(),
@@ -174,7 +174,7 @@ impl Generation {
         let Built {
             registry,
             access,
-            totals,
+            server_stats,
             watched,
             checks,
             push,
@@ -200,8 +200,11 @@ impl Generation {
         let hurry = checks.as_ref().map(ChecksPlan::run_now_handle);
         let pulse = checks.as_ref().map(ChecksPlan::heartbeat);
         let left = checks.as_ref().map(|plan| Left::of(&config, plan));
-        let ports =
-            Ports::prepare(&config, before.map(|before| (&before.ports, &before.config)), &program.ledger)?;
+        let ports = Ports::prepare(
+            &config,
+            before.map(|before| (&before.ports, &before.config)),
+            &program.process_stats,
+        )?;
         let checks = checks.map(|plan| plan.start(Arc::clone(&registry))).transpose().map_err(no_thread)?;
         let waiter = Waiter::start().map_err(no_thread)?;
         // Last comes what clients see. From here on nothing fails any more.
@@ -215,7 +218,7 @@ impl Generation {
             config,
             registry,
             handle: server.handle(),
-            totals: Arc::new(totals),
+            server_stats: Arc::new(server_stats),
             lane,
             access,
             checks: None,
@@ -247,11 +250,11 @@ impl Generation {
             lifecycle: self.config.lifecycle.clone(),
             check_kinds: Running::check_kinds(&self.config),
             config_hash: hash(&self.config),
-            totals: Arc::clone(&self.totals),
+            server_stats: Arc::clone(&self.server_stats),
             hurry: self.hurry.clone(),
             push: self.push.clone(),
             pulse: self.pulse.clone(),
-            ledger: Arc::clone(&program.ledger),
+            process_stats: Arc::clone(&program.process_stats),
         }
     }
 

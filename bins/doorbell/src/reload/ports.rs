@@ -7,7 +7,7 @@ use crate::config::model::{Config, TcpGate};
 use crate::exit::Failure;
 use crate::registry::HealthRegistry;
 use crate::sockets::gate::{self, Gates};
-use crate::stats::process::Ledger;
+use crate::stats::process::ProcessStats;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -48,20 +48,20 @@ impl Ports {
     pub(super) fn prepare(
         config: &Config,
         before: Option<(&Self, &Config)>,
-        ledger: &Arc<Ledger>,
+        process_stats: &Arc<ProcessStats>,
     ) -> Result<Unopened, Failure> {
         let gates = match before {
             Some((Self { gates: Some(_), .. }, old)) if has_same_gates(old, config) => Next::Same,
             Some((Self { gates: Some(gates), .. }, _)) => {
-                Gates::prepare(config, gates.addrs(), ledger)?.into()
+                Gates::prepare(config, gates.addrs(), process_stats)?.into()
             }
-            _ => Gates::prepare(config, &[], ledger)?.into(),
+            _ => Gates::prepare(config, &[], process_stats)?.into(),
         };
         let has_same_probes = |old: &Config| old.blackbox == config.blackbox && old.egress == config.egress;
         let probes = match before {
             Some((Self { probes: Some(_), .. }, old)) if has_same_probes(old) => Next::Same,
-            Some((Self { probes, .. }, _)) => Probes::prepare(config, probes.as_ref(), ledger)?.into(),
-            None => Probes::prepare(config, None, ledger)?.into(),
+            Some((Self { probes, .. }, _)) => Probes::prepare(config, probes.as_ref(), process_stats)?.into(),
+            None => Probes::prepare(config, None, process_stats)?.into(),
         };
         Ok(Unopened { gates, probes })
     }

@@ -11,8 +11,8 @@ use crate::exit::{Exit, Failure};
 use crate::http::prober::Prober;
 use crate::prober_stats::ProbeCounters;
 use crate::registry::{HealthRegistry, Published};
-use crate::stats::process::{Ledger, OpenGate};
-use crate::stats::totals::Item;
+use crate::stats::process::{OpenGate, ProcessStats};
+use crate::stats::server::Item;
 use doorbell::time::{Clock as _, OsClock};
 use doorbell_health::Audience;
 use rustix::net::sockopt::set_socket_linger;
@@ -101,7 +101,7 @@ struct Gate {
     stopped: watch::Receiver<bool>,
     /// From the start, so that an address that cannot be had is no surprise later.
     port: Option<Port>,
-    ledger: Arc<Ledger>,
+    process_stats: Arc<ProcessStats>,
 }
 
 /// An address where somebody may come.
@@ -119,7 +119,7 @@ impl Gates {
     pub(crate) fn prepare(
         config: &Config,
         held: &[SocketAddr],
-        ledger: &Arc<Ledger>,
+        process_stats: &Arc<ProcessStats>,
     ) -> Result<Option<Unopened>, Failure> {
         if config.tcp_gates.is_empty() {
             return Ok(None);
@@ -147,8 +147,8 @@ impl Gates {
                 };
                 let (is_up, following, stopped) = (is_up.clone(), Arc::clone(&following), stopped.clone());
                 let (name, when_down) = (gate.name.clone(), gate.when_down);
-                let ledger = Arc::clone(ledger);
-                gates.push(Gate { name, addr, when_down, is_up, following, stopped, port, ledger });
+                let process_stats = Arc::clone(process_stats);
+                gates.push(Gate { name, addr, when_down, is_up, following, stopped, port, process_stats });
             }
         }
         let (demands, asks) = watch::channel(Vec::new());
@@ -333,7 +333,7 @@ impl Gate {
     /// Says so where it is not.
     fn opened(&self, listener: io::Result<TcpListener>) -> Option<OpenPort> {
         match listener {
-            Ok(listener) => Some(OpenPort { listener, _open: self.ledger.opened(&self.name) }),
+            Ok(listener) => Some(OpenPort { listener, _open: self.process_stats.opened(&self.name) }),
             Err(error) => {
                 self.count_error("listen");
                 tracing::error!(gate = self.name, address = %self.addr, %error, "a TCP gate cannot be opened; trying again");
@@ -354,7 +354,7 @@ impl Gate {
     }
 
     fn count_error(&self, call: &'static str) {
-        self.ledger.count_one(&Item::GateError { gate: self.name.as_str().into(), call });
+        self.process_stats.count_one(&Item::GateError { gate: self.name.as_str().into(), call });
     }
 
     fn take(&self, stream: TcpStream, is_up: bool, conns: &mut Conns) {
@@ -364,7 +364,7 @@ impl Gate {
             (false, WhenDown::Reset) => "reset",
             (false, _) => "ended",
         };
-        self.ledger.count_one(&Item::Gated { gate: self.name.as_str().into(), result });
+        self.process_stats.count_one(&Item::Gated { gate: self.name.as_str().into(), result });
         if result == "held" {
             conns.held.spawn(hold(stream));
         } else if !is_up && self.when_down == WhenDown::Reset {

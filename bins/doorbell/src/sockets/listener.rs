@@ -16,7 +16,7 @@ use crate::http::layer::AtMost;
 use crate::http2::Plan;
 use crate::reload::watch::Watched;
 use crate::routes::{BareService, LayeredService, Materials, RouteService};
-use crate::stats::totals::Totals;
+use crate::stats::server::ServerStats;
 use crate::workers;
 use doorbell::access_log::AccessLog;
 use doorbell::protocol::{HelloInfo, ListenerProtocol};
@@ -45,19 +45,19 @@ pub(crate) fn add(
     position: usize,
     access: Option<&AccessLog>,
     acceptor: Option<Acceptor>,
-    totals: &mut Totals,
+    server_stats: &mut ServerStats,
     plan: &mut Option<Plan>,
 ) -> Result<ServerBuilder, Failure> {
     let config = materials.config;
     let Some(listener) = config.listeners.get(position) else { return Ok(builder) };
     let tls = config.tls_of(position).map_or("", |tls| tls.name.as_str());
-    acceptor.iter().for_each(|acceptor| totals.add_acceptor(&listener.name, tls, acceptor));
+    acceptor.iter().for_each(|acceptor| server_stats.add_acceptor(&listener.name, tls, acceptor));
     let at_most = materials.common.tables().of_listener(&listener.name).cloned();
     let shared = Shared { position, access, acceptor, at_most };
     for bind in &listener.binds {
         for listen in listens(bind, config)? {
-            let protocol = protocol(materials, listener, &shared, totals, plan.as_mut())?;
-            totals.add_listener(&listener.name);
+            let protocol = protocol(materials, listener, &shared, server_stats, plan.as_mut())?;
+            server_stats.add_listener(&listener.name);
             builder = builder.listen(options(listen, listener).label(&listener.name), protocol);
         }
     }
@@ -102,7 +102,7 @@ fn protocol(
     materials: &Materials<'_>,
     listener: &Listener,
     shared: &Shared<'_>,
-    totals: &mut Totals,
+    server_stats: &mut ServerStats,
     plan: Option<&mut Plan>,
 ) -> Result<ListenerProtocol, Failure> {
     let acceptor = shared.acceptor.clone();
@@ -112,11 +112,11 @@ fn protocol(
             if let Some(hsts) = materials.config.tls_of(shared.position).and_then(|tls| tls.hsts.as_ref()) {
                 http = http.hsts(hsts).map_err(|error| Failure::new(Exit::BadConfig, error.to_string()))?;
             }
-            totals.add_refusals(http.refusals());
+            server_stats.add_refusals(http.refusals());
             match plan {
                 Some(plan) if http1.http2 => {
                     let http2 = routes(materials, listener, http1, shared, By::Http2)?;
-                    totals.add_refusals(http2.refusals());
+                    server_stats.add_refusals(http2.refusals());
                     let limits = http_limits(http1, &listener.timeouts);
                     plan.add(materials.config, shared.position, (http2, http1, limits), acceptor.clone());
                 }

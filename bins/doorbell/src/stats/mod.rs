@@ -4,4 +4,4 @@
 pub(crate) mod metrics;
 pub(crate) mod process;
 pub(crate) mod requests;
-pub(crate) mod totals;
+pub(crate) mod server;

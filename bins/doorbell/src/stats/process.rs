@@ -3,7 +3,7 @@
 //! Does not know about: who shows the numbers.
 
 use crate::guards::client_limits::Counted;
-use crate::stats::totals::{Item, Source, Totals};
+use crate::stats::server::{Item, ServerStats, Source};
 use doorbell::time::{Clock as _, OsClock, Time};
 use doorbell::{Handle, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ const ENDED_MAX: usize = 16_384;
 
 /// See the [module](self).
 #[derive(Debug, Default)]
-pub(crate) struct Ledger(Mutex<Accounts>);
+pub(crate) struct ProcessStats(Mutex<Accounts>);
 
 #[derive(Debug, Default)]
 struct Accounts {
@@ -33,12 +33,12 @@ struct Accounts {
 struct Account {
     number: u64,
     handle: Handle,
-    totals: Arc<Totals>,
+    server_stats: Arc<ServerStats>,
 }
 
 impl Account {
     fn items(&self) -> Vec<(Source, Item, u64)> {
-        self.totals.items(&self.handle)
+        self.server_stats.items(&self.handle)
     }
 }
 
@@ -58,13 +58,13 @@ pub(crate) struct Reloads {
 /// An address of a TCP gate that is open, for as long as this lives.
 #[derive(Debug)]
 pub(crate) struct OpenGate {
-    ledger: Arc<Ledger>,
+    process_stats: Arc<ProcessStats>,
     gate: Box<str>,
 }
 
 impl Drop for OpenGate {
     fn drop(&mut self) {
-        let gates = &mut self.ledger.lock().gates;
+        let gates = &mut self.process_stats.lock().gates;
         if let Some(count) = gates.get_mut(&self.gate) {
             *count -= 1;
         }
@@ -72,7 +72,7 @@ impl Drop for OpenGate {
     }
 }
 
-impl Ledger {
+impl ProcessStats {
     /// One more of what is counted by no server.
     pub(crate) fn count_one(&self, item: &Item) {
         let _kept = keep(&mut self.lock().items, item, 1);
@@ -81,7 +81,7 @@ impl Ledger {
     /// One more address of a TCP gate is open.
     pub(crate) fn opened(self: &Arc<Self>, gate: &str) -> OpenGate {
         *self.lock().gates.entry(gate.into()).or_default() += 1;
-        OpenGate { ledger: Arc::clone(self), gate: gate.into() }
+        OpenGate { process_stats: Arc::clone(self), gate: gate.into() }
     }
 
     /// How many addresses of a TCP gate are open.
@@ -90,10 +90,10 @@ impl Ledger {
     }
 
     /// A server has started.
-    pub(crate) fn open(&self, number: u64, handle: Handle, totals: Arc<Totals>) {
+    pub(crate) fn open(&self, number: u64, handle: Handle, server_stats: Arc<ServerStats>) {
         let mut accounts = self.lock();
         accounts.reloads.since = OsClock.now();
-        accounts.live.push(Account { number, handle, totals });
+        accounts.live.push(Account { number, handle, server_stats });
     }
 
     /// It has ended.
@@ -112,10 +112,10 @@ impl Ledger {
                 "more than {ENDED_MAX} numbers are of listeners and limits that are no more"
             );
         }
-        let Account { handle, totals, .. } = ended;
+        let Account { handle, server_stats, .. } = ended;
         let goes_on = |counted: &Counted| accounts.live.iter().any(|account| account.has(counted));
-        let over = totals.counted().iter().filter(|counted| !goes_on(counted)).map(Counted::refused);
-        let over: Vec<_> = over.chain(totals.refusals()).collect();
+        let over = server_stats.counted().iter().filter(|counted| !goes_on(counted)).map(Counted::refused);
+        let over: Vec<_> = over.chain(server_stats.refusals()).collect();
         merge(&mut accounts.workers, handle.worker_stats());
         for (name, count) in over {
             *accounts.refusals.entry(name).or_default() += count;
@@ -158,7 +158,7 @@ impl Ledger {
         let accounts = self.lock();
         let mut sums = BTreeMap::new();
         for (listener, count) in
-            accounts.live.iter().flat_map(|account| account.totals.conns_live(&account.handle))
+            accounts.live.iter().flat_map(|account| account.server_stats.conns_live(&account.handle))
         {
             *sums.entry(listener).or_default() += count;
         }
@@ -170,13 +170,13 @@ impl Ledger {
         let accounts = self.lock();
         let ended = accounts.refusals.iter().map(|(&name, &count)| (name, count));
         let mut counted: Vec<&Counted> = Vec::new();
-        for one in accounts.live.iter().flat_map(|account| account.totals.counted()) {
+        for one in accounts.live.iter().flat_map(|account| account.server_stats.counted()) {
             if !counted.iter().any(|known| known.is(one)) {
                 counted.push(one);
             }
         }
         let shared = counted.into_iter().map(Counted::refused);
-        let own = accounts.live.iter().flat_map(|account| account.totals.refusals());
+        let own = accounts.live.iter().flat_map(|account| account.server_stats.refusals());
         ended.chain(shared).chain(own).collect()
     }
 
@@ -199,7 +199,7 @@ impl Ledger {
 
 impl Account {
     fn has(&self, counted: &Counted) -> bool {
-        self.totals.counted().iter().any(|own| own.is(counted))
+        self.server_stats.counted().iter().any(|own| own.is(counted))
     }
 }
 
@@ -228,17 +228,17 @@ mod tests {
 
     #[test]
     fn a_gate_is_open_as_long_as_one_of_its_addresses_is() {
-        let ledger = Arc::new(Ledger::default());
-        let (one, other) = (ledger.opened("lb"), ledger.opened("lb"));
-        assert_eq!((ledger.gates_open("lb"), ledger.gates_open("db")), (2, 0));
+        let process_stats = Arc::new(ProcessStats::default());
+        let (one, other) = (process_stats.opened("lb"), process_stats.opened("lb"));
+        assert_eq!((process_stats.gates_open("lb"), process_stats.gates_open("db")), (2, 0));
         drop(one);
-        assert_eq!(ledger.gates_open("lb"), 1);
+        assert_eq!(process_stats.gates_open("lb"), 1);
         drop(other);
-        assert_eq!(ledger.gates_open("lb"), 0);
+        assert_eq!(process_stats.gates_open("lb"), 0);
         let item = Item::Gated { gate: "lb".into(), result: "held" };
-        ledger.count_one(&item);
-        ledger.count_one(&item);
-        assert_eq!(ledger.items(), BTreeMap::from([(item, 2)]));
+        process_stats.count_one(&item);
+        process_stats.count_one(&item);
+        assert_eq!(process_stats.items(), BTreeMap::from([(item, 2)]));
     }
 
     #[test]

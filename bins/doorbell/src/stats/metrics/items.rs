@@ -5,7 +5,7 @@
 use super::Scrape;
 use super::family::{Families, Filling, as_f64};
 use crate::stats::requests::Counted;
-use crate::stats::totals::Item;
+use crate::stats::server::Item;
 use std::collections::BTreeMap;
 
 pub(super) fn gather(scrape: &Scrape, families: &mut Families) {

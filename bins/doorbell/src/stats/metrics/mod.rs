@@ -16,7 +16,7 @@ mod process;
 mod tests;
 mod text;
 
-use super::totals::{Item, is_of_handshakes};
+use super::server::{Item, is_of_handshakes};
 use crate::checks::{CheckCounts, LagCounts};
 use crate::operator::{Operator, Running, millis, time_of_day};
 use crate::prober_stats::{LbView, Row};
@@ -218,32 +218,32 @@ impl Scrape {
             .flat_map(|(name, views)| views.into_iter().map(move |view| (name.to_owned(), view)))
             .collect();
         self.views_refused = prober_stats.views_refused();
-        let (ledger, totals) = (&running.ledger, &running.totals);
-        self.workers = ledger.worker_stats();
-        (self.items, self.conns_live) = (ledger.items(), ledger.conns_live());
-        for (listener, count) in totals.handshakes_live() {
+        let (process_stats, server_stats) = (&running.process_stats, &running.server_stats);
+        self.workers = process_stats.worker_stats();
+        (self.items, self.conns_live) = (process_stats.items(), process_stats.conns_live());
+        for (listener, count) in server_stats.handshakes_live() {
             *self.handshakes_live.entry(listener.into()).or_default() += count;
         }
         for gate in running.ports.keys().filter_map(|port| port.strip_prefix("tcp_gate.")) {
-            self.gates_open.insert(gate.into(), ledger.gates_open(gate));
+            self.gates_open.insert(gate.into(), process_stats.gates_open(gate));
             // What was not yet is 0, and not nothing: a rate begins there.
             for item in Item::of_gate(gate) {
                 self.items.entry(item).or_default();
             }
         }
-        let keys = totals.limiter_keys();
+        let keys = server_stats.limiter_keys();
         self.limiter_keys = keys.map(|(limiter, count)| (limiter.into(), count as u64)).collect();
-        self.certificate_ends = totals.certificate_ends();
+        self.certificate_ends = server_stats.certificate_ends();
         // Handshakes have a family of their own.
-        let refused = ledger.refusals().into_iter().filter(|(why, _)| !is_of_handshakes(why));
-        for (why, count) in refused.chain(totals.http2_refusals()) {
+        let refused = process_stats.refusals().into_iter().filter(|(why, _)| !is_of_handshakes(why));
+        for (why, count) in refused.chain(server_stats.http2_refusals()) {
             *self.refused.entry(why).or_default() += count;
         }
-        self.http2 = totals.http2_served();
+        self.http2 = server_stats.http2_served();
         self.config_hash.clone_from(&running.config_hash);
-        self.reloads = ledger.reloads();
-        self.check_runs = totals.check_runs();
-        (self.check_lag, self.check_counts) = (totals.check_lag(), totals.check_counts());
+        self.reloads = process_stats.reloads();
+        self.check_runs = server_stats.check_runs();
+        (self.check_lag, self.check_counts) = (server_stats.check_lag(), server_stats.check_counts());
     }
 }
 

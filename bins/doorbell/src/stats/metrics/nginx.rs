@@ -3,7 +3,7 @@
 //! Does not know about: HTTP.
 
 use super::Scrape;
-use crate::stats::totals::Item;
+use crate::stats::server::Item;
 
 /// With the spaces that nginx writes. What a connection does at the moment is not counted here: all of them wait.
 pub(super) fn stub_status(scrape: &Scrape) -> String {

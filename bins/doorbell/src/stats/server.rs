@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// Everything that counts refusals, beside the engine.
 #[derive(Debug, Default)]
-pub(crate) struct Totals {
+pub(crate) struct ServerStats {
     /// With the names of their listeners and of their `[tls.NAME]`.
     acceptors: Vec<(Box<str>, Box<str>, Acceptor)>,
     /// Those that other generations may have as well.
@@ -111,7 +111,7 @@ pub(crate) type Source = usize;
 const HANDSHAKES_GOOD: [&str; 5] =
     ["hellos_handed_over", "handshakes_live", "handshakes_resumed", "handshakes_tls12", "handshakes_tls13"];
 
-impl Totals {
+impl ServerStats {
     /// Those that all listeners share.
     pub(crate) fn of(common: &Common, config: &Config) -> Self {
         let tables = common.tables();
@@ -382,6 +382,6 @@ mod tests {
         let counts = [("busy", 2), ("host", 0), ("field", 1), ("busy", 3)];
         assert_eq!(list(counts.into_iter()), "busy=5 field=1");
         assert_eq!(list([].into_iter()), "");
-        assert_eq!(Totals::closed(&Snapshot::default()), "");
+        assert_eq!(ServerStats::closed(&Snapshot::default()), "");
     }
 }
