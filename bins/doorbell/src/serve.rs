@@ -9,7 +9,7 @@ use crate::exit::{Exit, Failure};
 use crate::operator::Operator;
 use crate::parent;
 use crate::reload::watch::{Watch, Watched};
-use crate::reload::{AwaitedFiles, ConfigFile, Fleet, Program, Read};
+use crate::reload::{AwaitedFiles, ConfigFile, Generations, Read, SharedState};
 use crate::sockets::systemd::Manager;
 use crate::stats::server::ServerStats;
 use crate::supervisor::Supervisor;
@@ -30,11 +30,11 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
     // Before anything serves: an address that cannot be had ends the start.
     let admin = started.admin.as_ref().map(crate::operator::admin::bind).transpose()?.flatten();
     let guard = Arc::new(crate::operator::admin::Guard::closed());
-    let program = Program::new(operator.clone(), Arc::clone(&guard));
-    let fleet = Fleet::launch(program, supervisor.queue(), config, origin, again)?;
-    let reloads = Arc::downgrade(&fleet);
+    let shared = SharedState::new(operator.clone(), Arc::clone(&guard));
+    let generations = Generations::start(shared, supervisor.queue(), config, origin, again)?;
+    let reloads = Arc::downgrade(&generations);
     operator.on_reload(move || match reloads.upgrade() {
-        Some(fleet) => fleet.reload(),
+        Some(generations) => generations.reload(),
         None => Err("doorbell is about to end".to_owned()),
     });
     let control_plane = ControlPlane::start(&started, &operator, is_configured).map_err(no_thread)?;
@@ -49,26 +49,27 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
     announce(&operator, &started, &control_plane, admin_addr);
     crate::sockets::activation::warn_of_unused(&started);
     let mut watched: Vec<Box<dyn Watched>> = Vec::new();
-    watched.extend(fleet.program().take_files());
-    watched.extend(ConfigFile::watched(&fleet, &operator).map(|file| Box::new(file) as Box<dyn Watched>));
-    if is_configured || fleet.awaited().is_some() {
-        watched.push(Box::new(AwaitedFiles::watched(&fleet)));
+    watched.extend(generations.shared().take_files());
+    watched
+        .extend(ConfigFile::watched(&generations, &operator).map(|file| Box::new(file) as Box<dyn Watched>));
+    if is_configured || generations.awaited().is_some() {
+        watched.push(Box::new(AwaitedFiles::watched(&generations)));
     }
     let watch = Watch::start(watched).map_err(no_thread)?;
     let manager = Manager::start(&started, &operator).map_err(no_thread)?;
-    let ended = supervisor.serve(&operator, &fleet);
+    let ended = supervisor.serve(&operator, &generations);
     drop(manager);
     operator.end_events();
     drop(control_plane);
     drop(watch);
     if ended.is_ok() {
-        sum_up(&operator, &fleet);
+        sum_up(&operator, &generations);
     }
     ended
 }
 
 /// The one line at the end: what was served and what was refused.
-fn sum_up(operator: &Operator, fleet: &Fleet) {
+fn sum_up(operator: &Operator, generations: &Generations) {
     let Some(running) = operator.running() else { return };
     let (stats, server_stats) = (running.process_stats.stats(), &running.server_stats);
     let http2 = server_stats.http2_served();
@@ -83,7 +84,7 @@ fn sum_up(operator: &Operator, fleet: &Fleet) {
         access_failed = lost.map(|(_, failed)| failed),
         log_lost = Some(crate::log::lines_lost()).filter(|lost| *lost > 0),
         connects = server_stats.connects(),
-        jobs = fleet.program().has_compute().then(|| server_stats.jobs(&stats)),
+        jobs = generations.shared().has_compute().then(|| server_stats.jobs(&stats)),
         refused = server_stats.refused(running.process_stats.refusals(), &stats),
         closed = ServerStats::closed(&stats),
         "stopped"

@@ -4,8 +4,8 @@
 
 use super::awaited::Awaited;
 use super::ports::Ports;
-use super::rollback_files::Litter;
-use super::{Generation, Program, SharedLog};
+use super::rollback_files::RollbackFiles;
+use super::{Generation, SharedLog, SharedState};
 use crate::build::engine;
 use crate::build::stores::Stores;
 use crate::build::{access_log, checks, compute};
@@ -40,7 +40,7 @@ pub(super) struct Built {
     pub(super) builder: ServerBuilder,
     pub(super) tables: Arc<Tables>,
     pub(super) compute: Option<Offload>,
-    pub(super) litter: Litter,
+    pub(super) rollback_files: RollbackFiles,
     pub(super) awaited: Awaited,
     pub(super) services: RouteServices,
 }
@@ -48,13 +48,13 @@ pub(super) struct Built {
 impl Built {
     /// Builds everything; beside `before`, if there is one. When it fails, nothing has changed.
     pub(super) fn new(
-        program: &Program,
+        shared: &SharedState,
         config: &Config,
         before: Option<&Generation>,
     ) -> Result<Self, Failure> {
-        let (registry, checks, push) = health(program, config, before)?;
+        let (registry, checks, push) = health(shared, config, before)?;
         let mut watched: Vec<Box<dyn Watched>> = Vec::new();
-        let lane = program.compute(config)?;
+        let lane = shared.compute(config)?;
         let reading = compute::Reading::new(lane.clone());
         let stores = Stores::open(config, &reading, &mut watched).map_err(bad_config)?;
         let none = Tables::default();
@@ -63,7 +63,7 @@ impl Built {
         let (common, readers) =
             Common::build(config, Arc::clone(&tables), lane.clone()).map_err(bad_config)?;
         watched.extend(readers.into_iter().map(|reader| Box::new(reader) as Box<dyn Watched>));
-        let litter = Litter::of(config);
+        let rollback_files = RollbackFiles::of(config);
         let services = RouteServices::default();
         let access = log(config, before)?;
         let materials = Materials {
@@ -77,13 +77,13 @@ impl Built {
         let mut server_stats = ServerStats::of(&common, config);
         let sink = |log: &SharedLog| log.lock().unwrap_or_else(PoisonError::into_inner).sink();
         access.iter().for_each(|access| server_stats.set_access(Arc::as_ptr(access).addr(), sink(access)));
-        let mut builder = engine::builder(config, &registry, &program.operator);
+        let mut builder = engine::builder(config, &registry, &shared.operator);
         builder = builder.keep_descriptors(descriptors(config, checks.as_ref()));
         if let Some(checks) = &checks {
-            server_stats.set_checks(Arc::clone(&program.checks), checks.connector());
+            server_stats.set_checks(Arc::clone(&shared.checks), checks.connector());
             tracing::debug!("ports of checks: {}", checks.connector().report());
         }
-        let mut plan = Plan::new(config, &registry, Arc::clone(&program.http2));
+        let mut plan = Plan::new(config, &registry, Arc::clone(&shared.http2));
         let awaited = Awaited::default();
         let is_open = |listener: &str| before.is_some_and(|before| before.has_open(listener));
         for position in 0..config.listeners.len() {
@@ -104,7 +104,7 @@ impl Built {
             plan.iter_mut().for_each(Plan::add_none);
         })?;
         if let Some(plan) = &plan {
-            server_stats.set_http2(Arc::clone(program.http2.counters()));
+            server_stats.set_http2(Arc::clone(shared.http2.counters()));
             builder = plan.attach(builder);
         }
         Ok(Self {
@@ -118,7 +118,7 @@ impl Built {
             builder,
             tables,
             compute: lane,
-            litter,
+            rollback_files,
             awaited,
             services,
         })
@@ -129,14 +129,14 @@ impl Built {
 type Health = (Arc<HealthRegistry>, Option<ChecksPlan>, Option<Push>);
 
 /// The health of a configuration.
-fn health(program: &Program, config: &Config, before: Option<&Generation>) -> Result<Health, Failure> {
+fn health(shared: &SharedState, config: &Config, before: Option<&Generation>) -> Result<Health, Failure> {
     let registry = match before {
         Some(before) => HealthRegistry::build_after(config, &before.registry),
         None => HealthRegistry::build(config),
     };
     let registry = registry.map_err(bad_config)?;
     let left = before.and_then(|before| before.left.as_ref());
-    let (checks, push) = checks::plan(config, &program.checks, left).map_err(bad_config)?.unzip();
+    let (checks, push) = checks::plan(config, &shared.checks, left).map_err(bad_config)?.unzip();
     registry.run_on_demand(checks.iter().flat_map(|plan: &ChecksPlan| plan.run_requests()));
     checks.iter().for_each(|plan| registry.count_in(plan.stats()));
     Ok((registry, checks, push))

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: how directories are watched, what a reload does.
 
-use super::generations::{Fleet, Reading};
+use super::generations::{Generations, Reading};
 use crate::config::model::ReloadOn;
 use crate::operator::Operator;
 use crate::reload::watch::{Look, Stamps, Watched, directories_of};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// See the [module](self). Files that secrets come from are a part of it.
 #[derive(Debug)]
 pub(crate) struct ConfigFile {
-    fleet: Arc<Fleet>,
+    generations: Arc<Generations>,
     operator: Operator,
     files: Vec<PathBuf>,
     stamps: Stamps,
@@ -20,19 +20,19 @@ pub(crate) struct ConfigFile {
 
 /// The files of all certificates that are waited for, whichever generation serves.
 #[derive(Debug)]
-pub(crate) struct AwaitedFiles(Arc<Fleet>);
+pub(crate) struct AwaitedFiles(Arc<Generations>);
 
 impl ConfigFile {
     /// `None` where there is no file. Whether it is to be watched may change.
-    pub(crate) fn watched(fleet: &Arc<Fleet>, operator: &Operator) -> Option<Self> {
+    pub(crate) fn watched(generations: &Arc<Generations>, operator: &Operator) -> Option<Self> {
         // What changed since the start is found by the first look.
-        let Reading { files, .. } = fleet.read()?;
-        let (fleet, operator) = (Arc::clone(fleet), operator.clone());
-        Some(Self { fleet, operator, files, stamps: Stamps::default() })
+        let Reading { files, .. } = generations.read()?;
+        let (generations, operator) = (Arc::clone(generations), operator.clone());
+        Some(Self { generations, operator, files, stamps: Stamps::default() })
     }
 
     fn is_wanted(&self) -> bool {
-        self.fleet.with_config(|config| config.lifecycle.reloads_on(ReloadOn::File)).unwrap_or_default()
+        self.generations.with_config(|config| config.lifecycle.reloads_on(ReloadOn::File)).unwrap_or_default()
     }
 
     fn stamps(&self) -> Stamps {
@@ -59,13 +59,13 @@ impl Watched for ConfigFile {
             return Look::Same;
         }
         self.stamps = stamps;
-        let Some(Reading { config, files }) = self.fleet.read() else { return Look::Same };
+        let Some(Reading { config, files }) = self.generations.read() else { return Look::Same };
         if self.files != files {
             self.files = files;
             // Nothing is lost: if these changed since they were read, they are another content at the next look.
             self.stamps = self.stamps();
         }
-        if !self.fleet.is_outdated(config) {
+        if !self.generations.is_outdated(config) {
             return Look::Same;
         }
         // Said by whoever reloads, either way.
@@ -75,8 +75,8 @@ impl Watched for ConfigFile {
 }
 
 impl AwaitedFiles {
-    pub(crate) fn watched(fleet: &Arc<Fleet>) -> Self {
-        Self(Arc::clone(fleet))
+    pub(crate) fn watched(generations: &Arc<Generations>) -> Self {
+        Self(Arc::clone(generations))
     }
 }
 

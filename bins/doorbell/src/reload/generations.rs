@@ -3,7 +3,7 @@
 //! Does not know about: signals, files, who asks for a reload.
 
 use super::fixed::cannot_change;
-use super::{Awaited, Generation, Program, Started};
+use super::{Awaited, Generation, SharedState, Started};
 use crate::build::engine;
 use crate::checks::ReadyScheduler;
 use crate::config::model::{Config, ReloadOn};
@@ -37,8 +37,8 @@ pub(crate) struct Reading {
 }
 
 /// See the [module](self).
-pub(crate) struct Fleet {
-    program: Program,
+pub(crate) struct Generations {
+    shared: SharedState,
     queue: Queue,
     /// Where the configuration came from.
     origin: String,
@@ -61,23 +61,23 @@ struct Inside {
     closing: bool,
 }
 
-impl Fleet {
+impl Generations {
     /// Starts the first generation.
-    pub(crate) fn launch(
-        program: Program,
+    pub(crate) fn start(
+        shared: SharedState,
         queue: Queue,
         config: Config,
         origin: &str,
         read: Option<Read>,
     ) -> Result<Arc<Self>, Failure> {
-        let started = Generation::start(&program, config, None)?;
+        let started = Generation::start(&shared, config, None)?;
         let inside =
             Inside { current: None, retired: Vec::new(), refused: None, stays: Vec::new(), closing: false };
         let (reloading, inside) = (Mutex::default(), Mutex::new(inside));
-        let fleet = Self { program, queue, origin: origin.to_owned(), read, reloading, inside };
+        let generations = Self { shared, queue, origin: origin.to_owned(), read, reloading, inside };
         started.tell_notes();
-        fleet.put_in_place(&mut fleet.lock(), started);
-        Ok(Arc::new(fleet))
+        generations.put_in_place(&mut generations.lock(), started);
+        Ok(Arc::new(generations))
     }
 
     /// Reads the configuration anew and has it served, or says why everything stays as it is. Without a change only files are looked at.
@@ -99,11 +99,11 @@ impl Fleet {
         let outcome = config.and_then(|config| self.renew(config));
         match &outcome {
             Ok(text) => {
-                self.program.process_stats.count(|reloads| reloads.has_last_failed = false);
+                self.shared.process_stats.count(|reloads| reloads.has_last_failed = false);
                 tracing::info!(config = self.origin, "reloaded: {text}");
             }
             Err(why) => {
-                self.program.process_stats.count(|reloads| {
+                self.shared.process_stats.count(|reloads| {
                     reloads.failed += 1;
                     reloads.has_last_failed = true;
                 });
@@ -170,7 +170,7 @@ impl Fleet {
 
     /// A server has ended. True when none is left.
     pub(crate) fn ended(&self, number: u64) -> bool {
-        self.program.process_stats.close(number);
+        self.shared.process_stats.close(number);
         let mut inside = self.lock();
         let retired = inside.retired.iter().position(|generation| generation.number == number);
         let ended = match retired {
@@ -196,7 +196,7 @@ impl Fleet {
 
     /// A configuration as it can be served now, and what cannot be of it.
     fn possible(&self, current: &Generation, config: Config) -> (Config, Vec<String>) {
-        cannot_change(&current.config, self.program.compute_settings(), config)
+        cannot_change(&current.config, self.shared.compute_settings(), config)
     }
 
     fn renew(&self, config: Config) -> Result<String, String> {
@@ -225,13 +225,13 @@ impl Fleet {
 
     /// Starts a generation with this configuration, which the one that serves gives way to.
     fn replace(&self, inside: &mut Inside, config: Config) -> Result<String, String> {
-        let started = Generation::start(&self.program, config, inside.current.as_ref())
+        let started = Generation::start(&self.shared, config, inside.current.as_ref())
             .map_err(|failure| failure.to_string())?;
         started.tell_notes();
         let number = started.generation.number;
         let addresses = started.server.local_addrs().iter().map(engine::show).collect::<Vec<_>>().join(" ");
         self.put_in_place(inside, started);
-        self.program.process_stats.count(|reloads| reloads.done += 1);
+        self.shared.process_stats.count(|reloads| reloads.done += 1);
         Ok(format!("generation {number} serves at {addresses}"))
     }
 
@@ -261,21 +261,21 @@ impl Fleet {
     fn put_in_place(&self, inside: &mut Inside, started: Started) {
         let Started { mut generation, server, same, checks, ports, waiter } = started;
         let number = generation.number;
-        let running = generation.running(&self.program, &server, &self.origin);
+        let running = generation.running(&self.shared, &server, &self.origin);
         waiter.wait_for(number, server, generation.lane.clone(), self.queue.clone());
-        self.program.process_stats.open(number, generation.handle.clone(), Arc::clone(&running.server_stats));
+        self.shared.process_stats.open(number, generation.handle.clone(), Arc::clone(&running.server_stats));
         let successor = generation.handle.clone();
         let mut elder = inside.current.take();
         if let Some(elder) = &mut elder {
             generation.follow(elder, &same);
-            self.program.operator.adopt(&generation.registry);
+            self.shared.operator.adopt(&generation.registry);
         }
         let open = elder.as_mut().map(|elder| std::mem::take(&mut elder.ports)).unwrap_or_default();
         generation.ports = ports.open(open, &generation.config, &generation.registry);
         generation.awaited.tell();
         generation.checks = checks.map(ReadyScheduler::go);
-        self.program.operator.install(running);
-        self.program.guard.follow(generation.config.admin.as_ref());
+        self.shared.operator.install(running);
+        self.shared.guard.follow(generation.config.admin.as_ref());
         log::set_level(generation.config.log.level);
         inside.current = Some(generation);
         if let Some(elder) = elder {
@@ -294,7 +294,7 @@ impl Fleet {
         let too_many = inside.retired.len().saturating_sub(RETIRED_MAX);
         for oldest in inside.retired.iter_mut().take(too_many).filter(|oldest| !oldest.is_hurried) {
             oldest.is_hurried = true;
-            self.program.process_stats.count(|reloads| reloads.hurried += 1);
+            self.shared.process_stats.count(|reloads| reloads.hurried += 1);
             oldest.drain(oldest.config.lifecycle.drain_timeout);
         }
     }
@@ -304,8 +304,8 @@ impl Fleet {
         self.lock().current.as_ref().map(|current| look(&current.config))
     }
 
-    pub(crate) const fn program(&self) -> &Program {
-        &self.program
+    pub(crate) const fn shared(&self) -> &SharedState {
+        &self.shared
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
@@ -327,7 +327,7 @@ impl Inside {
     }
 }
 
-impl std::fmt::Debug for Fleet {
+impl std::fmt::Debug for Generations {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Fleet").field("origin", &self.origin).finish_non_exhaustive()
     }

@@ -19,7 +19,7 @@ pub(crate) mod watch;
 
 pub(crate) use awaited::Awaited;
 pub(crate) use file::{AwaitedFiles, ConfigFile};
-pub(crate) use generations::Fleet;
+pub(crate) use generations::Generations;
 pub(crate) use generations::{Read, Reading};
 
 use crate::build::checks::Left;
@@ -52,7 +52,7 @@ use waiter::Waiter;
 const ACCESS_LOG_END: Duration = Duration::from_secs(2);
 
 /// What all generations of a process share.
-pub(crate) struct Program {
+pub(crate) struct SharedState {
     pub(crate) operator: Operator,
     pub(crate) process_stats: Arc<ProcessStats>,
     /// Who may change something on the admin listener.
@@ -110,7 +110,7 @@ pub(crate) struct Started {
     waiter: Waiter,
 }
 
-impl Program {
+impl SharedState {
     pub(crate) fn new(operator: Operator, guard: Arc<Guard>) -> Self {
         Self {
             operator,
@@ -164,7 +164,7 @@ impl Program {
 impl Generation {
     /// Makes a generation and lets it accept; beside `before`, on the same sockets, if there is one. When it fails, nothing has changed.
     pub(crate) fn start(
-        program: &Program,
+        shared: &SharedState,
         config: Config,
         before: Option<&Self>,
     ) -> Result<Started, Failure> {
@@ -182,19 +182,19 @@ impl Generation {
             mut builder,
             tables,
             compute,
-            litter,
+            rollback_files,
             awaited,
             services,
-        } = Built::new(program, &config, before)?;
+        } = Built::new(shared, &config, before)?;
         let lane = plan.map(Plan::start).transpose()?.map(Arc::new);
         if let Some(before) = before {
             registry.inherit(&before.registry, &same);
             builder = builder.succeed(&before.handle);
         }
         if before.is_some() {
-            program.operator.prepare(&registry);
+            shared.operator.prepare(&registry);
         } else {
-            program.begin(&config, &registry);
+            shared.begin(&config, &registry);
         }
         let watch = Watch::start(watched).map_err(no_thread)?;
         let hurry = checks.as_ref().map(ChecksPlan::run_now_handle);
@@ -203,15 +203,15 @@ impl Generation {
         let ports = Ports::prepare(
             &config,
             before.map(|before| (&before.ports, &before.config)),
-            &program.process_stats,
+            &shared.process_stats,
         )?;
         let checks = checks.map(|plan| plan.start(Arc::clone(&registry))).transpose().map_err(no_thread)?;
         let waiter = Waiter::start().map_err(no_thread)?;
         // Last comes what clients see. From here on nothing fails any more.
         let server = builder.start().map_err(|error| crate::build::engine::start_failure(&error))?;
-        litter.keep();
+        rollback_files.keep();
         if let Some(lane) = compute {
-            program.compute.get_or_init(|| (config.compute.clone(), lane));
+            shared.compute.get_or_init(|| (config.compute.clone(), lane));
         }
         let generation = Self {
             number: before.map_or(1, |before| before.number + 1),
@@ -238,7 +238,7 @@ impl Generation {
     }
 
     /// What operators see of it.
-    fn running(&self, program: &Program, server: &Server, origin: &str) -> Running {
+    fn running(&self, shared: &SharedState, server: &Server, origin: &str) -> Running {
         Running {
             registry: Arc::clone(&self.registry),
             handle: self.handle.clone(),
@@ -254,7 +254,7 @@ impl Generation {
             hurry: self.hurry.clone(),
             push: self.push.clone(),
             pulse: self.pulse.clone(),
-            process_stats: Arc::clone(&program.process_stats),
+            process_stats: Arc::clone(&shared.process_stats),
         }
     }
 

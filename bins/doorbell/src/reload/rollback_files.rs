@@ -7,9 +7,9 @@ use std::path::PathBuf;
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(super) struct Litter(Option<PathBuf>);
+pub(super) struct RollbackFiles(Option<PathBuf>);
 
-impl Litter {
+impl RollbackFiles {
     /// What there will be that is not there yet. To be asked before it is made.
     pub(super) fn of(config: &Config) -> Self {
         let log = &config.log;
@@ -24,9 +24,9 @@ impl Litter {
     }
 }
 
-impl Drop for Litter {
+impl Drop for RollbackFiles {
     fn drop(&mut self) {
-        // Somebody else may have written there meanwhile: that is no litter.
+        // Somebody else may have written there meanwhile: that file stays.
         let empty = self.0.take().filter(|path| path.metadata().is_ok_and(|meta| meta.len() == 0));
         if let Some(path) = empty {
             let _gone = std::fs::remove_file(path);

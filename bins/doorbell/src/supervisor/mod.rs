@@ -8,7 +8,7 @@ use crate::exit::{Exit, Failure};
 use crate::operator::Operator;
 use crate::operator::state_log;
 use crate::parent;
-use crate::reload::Fleet;
+use crate::reload::Generations;
 use queue::{Message, Queue};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -57,17 +57,17 @@ impl Supervisor {
     }
 
     /// Serves until a signal, an operator or a failure ends it.
-    pub(crate) fn serve(self, operator: &Operator, fleet: &Fleet) -> Result<Exit, Failure> {
+    pub(crate) fn serve(self, operator: &Operator, generations: &Generations) -> Result<Exit, Failure> {
         loop {
             if operator.let_time_pass() {
-                close(operator, fleet);
+                close(operator, generations);
             }
             let message = match operator.idle_for() {
                 Some(idle) => self.receiver.recv_timeout(idle),
                 None => self.receiver.recv().map_err(RecvTimeoutError::from),
             };
             let next = match message {
-                Ok(message) => handle(message, operator, fleet)?,
+                Ok(message) => handle(message, operator, generations)?,
                 Err(RecvTimeoutError::Timeout) => Next::GoOn,
                 Err(RecvTimeoutError::Disconnected) => Next::Ended,
             };
@@ -77,40 +77,40 @@ impl Supervisor {
                 Next::StopNow(reason) => {
                     operator.close(&reason);
                     tracing::info!(reason, "stopping now");
-                    fleet.stop();
+                    generations.stop();
                 }
             }
         }
     }
 }
 
-fn handle(message: Message, operator: &Operator, fleet: &Fleet) -> Result<Next, Failure> {
+fn handle(message: Message, operator: &Operator, generations: &Generations) -> Result<Next, Failure> {
     match message {
         Message::Changed => {}
         Message::CommandEnded(end) => return Ok(without_command(end, operator)),
         Message::Ended(number, Ok(())) => {
-            if fleet.ended(number) {
+            if generations.ended(number) {
                 return Ok(Next::Ended);
             }
         }
         Message::Ended(number, Err(error)) => {
-            if !fleet.serves(number) {
+            if !generations.serves(number) {
                 tracing::warn!(generation = number, %error, "a former configuration's server failed");
                 // It may be the last one of all: the one that serves has ended before it.
-                return Ok(if fleet.ended(number) { Next::Ended } else { Next::GoOn });
+                return Ok(if generations.ended(number) { Next::Ended } else { Next::GoOn });
             }
             return Err(Failure::new(Exit::Failure, error.to_string()));
         }
-        Message::Signal(SIGHUP) if fleet.heeds_sighup() => {
+        Message::Signal(SIGHUP) if generations.heeds_sighup() => {
             // The reload logs its result, good or bad.
             let _logged = operator.reload();
         }
         Message::Signal(SIGHUP) => {
             tracing::info!("looking at certificates, keys and stored files; the configuration stays");
-            fleet.look();
+            generations.look();
         }
         Message::Signal(SIGUSR1) => state_log::tell(operator),
-        Message::Signal(SIGUSR2) => fleet.reopen_logs(),
+        Message::Signal(SIGUSR2) => generations.reopen_logs(),
         Message::Signal(SIGTERM) if operator.begin_stop("SIGTERM") => {}
         Message::Signal(_) | Message::StopNow => return Ok(Next::StopNow("stop".to_owned())),
     }
@@ -132,10 +132,10 @@ fn without_command(end: parent::CommandEnd, operator: &Operator) -> Next {
 }
 
 /// From now on nothing can be called off.
-fn close(operator: &Operator, fleet: &Fleet) {
+fn close(operator: &Operator, generations: &Generations) {
     let timeout =
         operator.running().map(|running| running.lifecycle.clone()).unwrap_or_default().drain_timeout;
     tracing::info!("draining: no new connections");
-    fleet.drain(timeout);
+    generations.drain(timeout);
     parent::tell(parent::Word::Closes);
 }
