@@ -32,7 +32,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct Http2Config {
     pub(super) http: Http1,
     pub(super) limits: Limits,
     pub(super) acceptor: Option<Acceptor>,
@@ -63,7 +63,7 @@ pub(super) struct Times {
     pub(super) age: Duration,
 }
 
-impl Desk {
+impl Http2Config {
     /// For the listener at this position, whose HTTP/2 requests are answered with `http`.
     pub(super) fn new(
         config: &Config,

@@ -4,10 +4,10 @@
 
 use super::Phase;
 use super::body::ReplyBody;
-use super::config::{Desk, Times};
+use super::config::{Http2Config, Times};
 use super::counters::{Counters, count};
-use super::counting_stream::{Account, Metered};
-use super::flood_limits::{Abuse, Due, Meter};
+use super::counting_stream::{Account, CountingStream};
+use super::flood_limits::{Abuse, Due, FloodLimits};
 use super::grpc::{Answers, Refusal, asks_by_grpc};
 use super::reply::{Asked, With, answer, ask};
 use crate::http::{Client, Peer, Time, TlsInfo};
@@ -42,7 +42,7 @@ const WINDOW_WAIT: Duration = Duration::from_millis(700);
 /// What a connection needs beside itself.
 #[derive(Clone, Debug)]
 pub(super) struct Around {
-    pub(super) desk: Arc<Desk>,
+    pub(super) config: Arc<Http2Config>,
     pub(super) counters: Arc<Counters>,
     pub(super) phase: watch::Receiver<Phase>,
 }
@@ -50,7 +50,7 @@ pub(super) struct Around {
 /// Who asks, for every request of a connection.
 #[derive(Debug)]
 struct Asker {
-    desk: Arc<Desk>,
+    config: Arc<Http2Config>,
     counters: Arc<Counters>,
     account: Account,
     peer: Peer,
@@ -65,8 +65,8 @@ pub(super) async fn serve(handed: HandedConn, peer: Peer, around: Around) {
         return count(&around.counters.unregistered);
     };
     let stream = Preread::new(stream, bytes, permit);
-    let Some(acceptor) = &around.desk.acceptor else {
-        let silent = time_left.min(around.desk.times.silent);
+    let Some(acceptor) = &around.config.acceptor else {
+        let silent = time_left.min(around.config.times.silent);
         return http2(stream, peer, None, silent, around).await;
     };
     let Some(handshake) = acceptor.begin_handed(peer, OsClock.now()) else {
@@ -78,7 +78,7 @@ pub(super) async fn serve(handed: HandedConn, peer: Peer, around: Around) {
         Ok(Ok(stream)) => match handshake.done(stream.get_ref().1, OsClock.unix_secs()) {
             // No other protocol is offered, so none means that a client went back on its own offer.
             Some(info) if info.alpn.as_deref() == Some("h2") => {
-                let silent = around.desk.times.silent;
+                let silent = around.config.times.silent;
                 http2(stream, peer, Some(info), silent, around).await;
             }
             _ => count(&around.counters.handshakes_refused),
@@ -103,13 +103,13 @@ async fn http2<S: AsyncRead + AsyncWrite + Unpin>(
     silent: Duration,
     around: Around,
 ) {
-    let Around { desk, counters, phase } = around;
-    let times = Times { silent, ..desk.times };
+    let Around { config, counters, phase } = around;
+    let times = Times { silent, ..config.times };
     let opened = OsClock.now();
-    let account = Account::new(Meter::new(desk.budget.clone(), opened));
-    let io = TokioIo::new(Metered::new(stream, account.clone(), desk.times.linger));
+    let account = Account::new(FloodLimits::new(config.budget.clone(), opened));
+    let io = TokioIo::new(CountingStream::new(stream, account.clone(), config.times.linger));
     let asker = Asker {
-        desk: Arc::clone(&desk),
+        config: Arc::clone(&config),
         counters: Arc::clone(&counters),
         account: account.clone(),
         peer,
@@ -117,7 +117,7 @@ async fn http2<S: AsyncRead + AsyncWrite + Unpin>(
     };
     let asker = Arc::new(asker);
     let service = service_fn(move |request| Arc::clone(&asker).answer(request));
-    let conn = pin!(desk.builder.serve_connection(io, service));
+    let conn = pin!(config.builder.serve_connection(io, service));
     let course = Course { times, opened, account, counters };
     course.attend(conn, |conn| conn.graceful_shutdown(), phase).await;
 }
@@ -194,10 +194,10 @@ impl Course {
         if let Poll::Ready(result) = conn.poll(cx) {
             return Poll::Ready(Driven::Ended(result));
         }
-        let meter = &self.account.lock().meter;
-        if !is_told && meter.is_used_up() {
+        let limits = &self.account.lock().limits;
+        if !is_told && limits.is_used_up() {
             Poll::Ready(Driven::UsedUp)
-        } else if meter.windowless().is_some() != is_windowless {
+        } else if limits.windowless().is_some() != is_windowless {
             Poll::Ready(Driven::Window)
         } else {
             Poll::Pending
@@ -207,7 +207,7 @@ impl Course {
     fn judge(&self, told: Option<Time>) -> Judged<'_> {
         let Self { times, counters, .. } = self;
         let now = OsClock.now();
-        let due = self.account.lock().meter.due(now);
+        let due = self.account.lock().limits.due(now);
         match (due, told) {
             (Due::Silent(time), _) if time >= times.silent => Judged::Close(&counters.silent),
             (Due::Stalled(time), _) if time >= times.stalled => Judged::Close(&counters.stalled),
@@ -229,7 +229,7 @@ enum Driven {
 
 /// How long replies may wait for a window yet; nothing when none does.
 fn time_for_window(account: &Account) -> Option<Duration> {
-    let since = account.lock().meter.windowless()?;
+    let since = account.lock().limits.windowless()?;
     Some(WINDOW_WAIT.saturating_sub(OsClock.now().since(since)))
 }
 
@@ -270,13 +270,13 @@ impl Asker {
         count(&self.counters.requests);
         let client = Client { peer: self.peer, tls: self.tls.as_ref(), scheme: None };
         let with = With {
-            http: &self.desk.http,
-            limits: &self.desk.limits,
+            http: &self.config.http,
+            limits: &self.config.limits,
             account: &self.account,
             counters: &self.counters,
             client: &client,
         };
-        let reply = match &self.desk.answers {
+        let reply = match &self.config.answers {
             Some(answers) if asks_by_grpc(&request) => self.answer_grpc(answers, &with, request).await,
             _ => {
                 let (parts, body) = request.into_parts();
@@ -284,7 +284,7 @@ impl Asker {
             }
         };
         let mut reply = reply.ok_or(io::ErrorKind::ConnectionAborted)?;
-        if let Some(hsts) = &self.desk.hsts {
+        if let Some(hsts) = &self.config.hsts {
             reply.headers_mut().entry(header::STRICT_TRANSPORT_SECURITY).or_insert_with(|| hsts.clone());
         }
         Ok(reply)
@@ -302,7 +302,7 @@ impl Asker {
             Asked::Answered(said) => {
                 let said = said?;
                 let has_cert = self.tls.as_ref().is_some_and(|tls| tls.client_verified);
-                let refusal = Refusal::of(&said, self.desk.asks_client_cert && !has_cert);
+                let refusal = Refusal::of(&said, self.config.asks_client_cert && !has_cert);
                 Some(with_fields(refusal.into_response(), said.headers()))
             }
             Asked::Call(call) => {

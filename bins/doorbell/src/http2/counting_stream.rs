@@ -3,7 +3,7 @@
 //!
 //! Does not know about: what is too much.
 
-use super::flood_limits::{Abuse, Meter};
+use super::flood_limits::{Abuse, FloodLimits};
 use doorbell::time::{Clock as _, OsClock};
 use std::future::Future as _;
 use std::io::{self, IoSlice};
@@ -20,14 +20,14 @@ pub(super) struct Account(Arc<Mutex<Kept>>);
 
 #[derive(Debug)]
 pub(super) struct Kept {
-    pub(super) meter: Meter,
+    pub(super) limits: FloodLimits,
     /// Why the connection ends, once it does.
     pub(super) abuse: Option<Abuse>,
 }
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(super) struct Metered<S> {
+pub(super) struct CountingStream<S> {
     stream: S,
     account: Account,
     linger: Linger,
@@ -47,8 +47,8 @@ enum Linger {
 }
 
 impl Account {
-    pub(super) fn new(meter: Meter) -> Self {
-        Self(Arc::new(Mutex::new(Kept { meter, abuse: None })))
+    pub(super) fn new(limits: FloodLimits) -> Self {
+        Self(Arc::new(Mutex::new(Kept { limits, abuse: None })))
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Kept> {
@@ -57,19 +57,19 @@ impl Account {
     }
 }
 
-impl<S> Metered<S> {
+impl<S> CountingStream<S> {
     /// `linger` is the longest wait for the client's FIN behind ours.
     pub(super) const fn new(stream: S, account: Account, linger: Duration) -> Self {
         Self { stream, account, linger: Linger::Later(linger) }
     }
 
     fn note_blocked(&self, is_blocked: bool) {
-        self.account.lock().meter.block(is_blocked, OsClock.now());
+        self.account.lock().limits.block(is_blocked, OsClock.now());
     }
 
     fn count_sent(&self, bytes: &[u8]) {
         let mut kept = self.account.lock();
-        if let Err(abuse) = kept.meter.handle_sent(bytes, OsClock.now()) {
+        if let Err(abuse) = kept.limits.handle_sent(bytes, OsClock.now()) {
             // Told when it is read next: the writer is in the middle of something.
             kept.abuse.get_or_insert(abuse);
         }
@@ -82,12 +82,12 @@ fn goaway(last_stream: u32) -> [u8; 17] {
     [0, 0, 8, 7, 0, 0, 0, 0, 0, a, b, c, d, 0, 0, 0, 11]
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Metered<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> CountingStream<S> {
     /// Ends the connection, with a word if there is room for it now.
     fn end(&mut self, cx: &mut Context<'_>) -> io::Error {
         let (is_between, last_stream) = {
             let kept = self.account.lock();
-            (kept.meter.is_between_sent(), kept.meter.last_stream())
+            (kept.limits.is_between_sent(), kept.limits.last_stream())
         };
         if is_between && Pin::new(&mut self.stream).poll_write(cx, &goaway(last_stream)).is_ready() {
             let _flushed = Pin::new(&mut self.stream).poll_flush(cx);
@@ -96,7 +96,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Metered<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Metered<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for CountingStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -110,7 +110,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Metered<S> {
         let abuse = {
             let mut kept = self.account.lock();
             let fresh = buf.filled().get(before..).unwrap_or_default();
-            let counted = kept.meter.handle_received(fresh, OsClock.now());
+            let counted = kept.limits.handle_received(fresh, OsClock.now());
             kept.abuse = kept.abuse.or_else(|| counted.err());
             kept.abuse
         };
@@ -122,7 +122,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Metered<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Metered<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for CountingStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.note_blocked(written.is_pending());

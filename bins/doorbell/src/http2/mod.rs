@@ -25,7 +25,7 @@ use crate::http::{Limits, Peer, Time};
 use crate::registry::HealthRegistry;
 use addresses::Addresses;
 pub(crate) use common::Common;
-use config::Desk;
+use config::Http2Config;
 use conn::Around;
 pub(crate) use counters::Counters;
 use counters::count;
@@ -62,7 +62,7 @@ pub(crate) enum Phase {
 pub(crate) struct Plan {
     answers: Option<Answers>,
     /// By listener, in the order in which the server gets them.
-    desks: Vec<Option<Arc<Desk>>>,
+    configs: Vec<Option<Arc<Http2Config>>>,
     inbox: Inbox,
     common: Arc<Common>,
     conns_max: u32,
@@ -72,7 +72,7 @@ pub(crate) struct Plan {
 
 /// The running lane.
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct Http2 {
     inbox: Inbox,
     phase: watch::Sender<Phase>,
     ends: watch::Sender<bool>,
@@ -94,7 +94,7 @@ impl Plan {
             .then(|| Answers::new(Statuses::follow(config, registry), &common, ended, &config.grpc));
         Some(Self {
             answers,
-            desks: Vec::new(),
+            configs: Vec::new(),
             inbox: Inbox::default(),
             common,
             conns_max: config.http2.max_connections,
@@ -105,7 +105,7 @@ impl Plan {
 
     /// The server's next listener, which hands nothing over.
     pub(crate) fn add_none(&mut self) {
-        self.desks.push(None);
+        self.configs.push(None);
     }
 
     /// The server's next listener, whose HTTP/2 requests are answered with `http`.
@@ -116,8 +116,8 @@ impl Plan {
         http: (Http1, &Http1Config, Limits),
         acceptor: Option<Acceptor>,
     ) {
-        let desk = Desk::new(config, position, http, acceptor, self.answers.clone());
-        self.desks.push(Some(Arc::new(desk)));
+        let config = Http2Config::new(config, position, http, acceptor, self.answers.clone());
+        self.configs.push(Some(Arc::new(config)));
     }
 
     /// Lets a server hand over to the lane.
@@ -127,7 +127,7 @@ impl Plan {
     }
 
     /// Starts the thread.
-    pub(crate) fn start(self) -> Result<Lane, Failure> {
+    pub(crate) fn start(self) -> Result<Http2, Failure> {
         let failed =
             |error: std::io::Error| Failure::new(Exit::Failure, format!("HTTP/2 cannot be served: {error}"));
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -136,9 +136,9 @@ impl Plan {
             .build()
             .map_err(failed)?;
         let (keeps, ended) = sync_channel(0);
-        let Self { desks, inbox, common, phase, ends, .. } = self;
+        let Self { configs, inbox, common, phase, ends, .. } = self;
         let (addresses, counters) = (common.addresses().clone(), Arc::clone(common.counters()));
-        let work = Work { desks, addresses, counters, phase: phase.subscribe() };
+        let work = Work { configs, addresses, counters, phase: phase.subscribe() };
         let taken = inbox.clone();
         let run = move || {
             let _keeps = keeps;
@@ -146,7 +146,7 @@ impl Plan {
             taken.close();
         };
         let thread = std::thread::Builder::new().name("http2".into()).spawn(run).map_err(failed)?;
-        Ok(Lane {
+        Ok(Http2 {
             inbox,
             phase,
             ends,
@@ -157,7 +157,7 @@ impl Plan {
     }
 }
 
-impl Lane {
+impl Http2 {
     /// Every connection is told to go and may take this long to finish. Those who watch have been told before that nothing serves any
     /// more; now their streams end.
     pub(crate) fn drain(&self, timeout: Duration) {
@@ -213,7 +213,7 @@ impl Lane {
     }
 }
 
-impl Drop for Lane {
+impl Drop for Http2 {
     fn drop(&mut self) {
         self.go_to(Phase::Stopped);
         self.inbox.close();
@@ -226,7 +226,7 @@ impl Drop for Lane {
 /// What the thread does.
 #[derive(Debug)]
 struct Work {
-    desks: Vec<Option<Arc<Desk>>>,
+    configs: Vec<Option<Arc<Http2Config>>>,
     addresses: Addresses,
     counters: Arc<Counters>,
     phase: watch::Receiver<Phase>,
@@ -252,20 +252,20 @@ impl Work {
 
     fn begin(&self, handed: HandedConn, conns: &mut JoinSet<()>) {
         count(&self.counters.connections);
-        let desk = self.desks.get(handed.listener.index()).and_then(Option::as_ref);
-        let Some(desk) = desk else { return count(&self.counters.unregistered) };
+        let config = self.configs.get(handed.listener.index()).and_then(Option::as_ref);
+        let Some(config) = config else { return count(&self.counters.unregistered) };
         let peer = handed.peer();
         let client = match peer {
-            Peer::Addr(addr) => Some(client_net(addr, desk.client_v6_len)),
+            Peer::Addr(addr) => Some(client_net(addr, config.client_v6_len)),
             Peer::Unix => None,
             // It was reset on its way here: nothing would arrive, and nothing may be counted for another.
             Peer::Unknown => return,
         };
-        let Some(place) = self.addresses.enter(client, desk.conns_per_ip_max) else {
+        let Some(place) = self.addresses.enter(client, config.conns_per_ip_max) else {
             return count(&self.counters.per_ip);
         };
-        let (desk, counters) = (Arc::clone(desk), Arc::clone(&self.counters));
-        let around = Around { desk, counters, phase: self.phase.clone() };
+        let (config, counters) = (Arc::clone(config), Arc::clone(&self.counters));
+        let around = Around { config, counters, phase: self.phase.clone() };
         conns.spawn(async move {
             conn::serve(handed, peer, around).await;
             drop(place);

@@ -262,7 +262,7 @@ impl Generations {
         let Started { mut generation, server, same, checks, ports, waiter } = started;
         let number = generation.number;
         let running = generation.running(&self.shared, &server, &self.origin);
-        waiter.wait_for(number, server, generation.lane.clone(), self.queue.clone());
+        waiter.wait_for(number, server, generation.http2.clone(), self.queue.clone());
         self.shared.process_stats.open(number, generation.handle.clone(), Arc::clone(&running.server_stats));
         let successor = generation.handle.clone();
         let mut elder = inside.current.take();
@@ -279,7 +279,7 @@ impl Generations {
         log::set_level(generation.config.log.level);
         inside.current = Some(generation);
         if let Some(elder) = elder {
-            elder.lane.iter().for_each(|lane| lane.allow(PATIENCE));
+            elder.http2.iter().for_each(|http2| http2.allow(PATIENCE));
             if !successor.take_over(PATIENCE) {
                 tracing::warn!("a worker of the former configuration is busy and still accepts");
             }
@@ -288,7 +288,7 @@ impl Generations {
     }
 
     fn retire(&self, inside: &mut Inside, mut elder: Generation) {
-        elder.lane.iter().for_each(|lane| lane.drain(PATIENCE));
+        elder.http2.iter().for_each(|http2| http2.drain(PATIENCE));
         drop(elder.watch.take());
         inside.retired.push(elder);
         let too_many = inside.retired.len().saturating_sub(RETIRED_MAX);

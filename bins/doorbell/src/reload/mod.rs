@@ -30,7 +30,7 @@ use crate::checks::{
 use crate::config::model::{CheckKind, ClientTls, Compute, Config};
 use crate::exit::{Exit, Failure};
 use crate::guards::client_limits::Tables;
-use crate::http2::{self, Lane, Plan};
+use crate::http2::{self, Http2, Plan};
 use crate::operator::admin::Guard;
 use crate::operator::{MaintenanceFiles, Operator, Running};
 use crate::registry::{HealthRegistry, Same};
@@ -73,7 +73,7 @@ pub(crate) struct Generation {
     registry: Arc<HealthRegistry>,
     handle: Handle,
     server_stats: Arc<ServerStats>,
-    lane: Option<Arc<Lane>>,
+    http2: Option<Arc<Http2>>,
     access: Option<SharedLog>,
     checks: Option<Checks>,
     /// Where results are left that somebody else found.
@@ -155,7 +155,7 @@ impl SharedState {
     /// generation that does not come to serve.
     fn compute(&self, config: &Config) -> Result<Option<Offload>, Failure> {
         match self.compute.get() {
-            Some((_, lane)) => Ok(config.needs_compute().then(|| lane.clone())),
+            Some((_, offload)) => Ok(config.needs_compute().then(|| offload.clone())),
             None => compute::start(config),
         }
     }
@@ -186,7 +186,7 @@ impl Generation {
             awaited,
             services,
         } = Built::new(shared, &config, before)?;
-        let lane = plan.map(Plan::start).transpose()?.map(Arc::new);
+        let http2 = plan.map(Plan::start).transpose()?.map(Arc::new);
         if let Some(before) = before {
             registry.inherit(&before.registry, &same);
             builder = builder.succeed(&before.handle);
@@ -210,8 +210,8 @@ impl Generation {
         // Last comes what clients see. From here on nothing fails any more.
         let server = builder.start().map_err(|error| crate::build::engine::start_failure(&error))?;
         rollback_files.keep();
-        if let Some(lane) = compute {
-            shared.compute.get_or_init(|| (config.compute.clone(), lane));
+        if let Some(offload) = compute {
+            shared.compute.get_or_init(|| (config.compute.clone(), offload));
         }
         let generation = Self {
             number: before.map_or(1, |before| before.number + 1),
@@ -219,7 +219,7 @@ impl Generation {
             registry,
             handle: server.handle(),
             server_stats: Arc::new(server_stats),
-            lane,
+            http2,
             access,
             checks: None,
             push,
@@ -278,14 +278,14 @@ impl Generation {
 
     /// No new connections; those that are there may take so long.
     fn drain(&self, timeout: Duration) {
-        self.lane.iter().for_each(|lane| lane.allow(timeout));
+        self.http2.iter().for_each(|http2| http2.allow(timeout));
         self.handle.drain_within(timeout);
-        self.lane.iter().for_each(|lane| lane.drain(timeout));
+        self.http2.iter().for_each(|http2| http2.drain(timeout));
     }
 
     fn stop(&self) {
         self.handle.stop();
-        self.lane.iter().for_each(|lane| lane.stop());
+        self.http2.iter().for_each(|http2| http2.stop());
     }
 
     /// Whether this is the same, down to the files that checks read once.
@@ -295,9 +295,9 @@ impl Generation {
 
     /// The end, once its server has ended.
     fn end(self) {
-        let Self { checks, lane, watch, access, .. } = self;
+        let Self { checks, http2, watch, access, .. } = self;
         drop(checks);
-        drop(lane);
+        drop(http2);
         drop(watch);
         let log = access
             .and_then(Arc::into_inner)

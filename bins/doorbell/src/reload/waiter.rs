@@ -2,7 +2,7 @@
 //!
 //! Does not know about: what follows from the end.
 
-use crate::http2::Lane;
+use crate::http2::Http2;
 use crate::supervisor::queue::{Message, Queue};
 use doorbell::Server;
 use std::io;
@@ -16,7 +16,7 @@ pub(super) struct Waiter(SyncSender<Task>);
 struct Task {
     number: u64,
     server: Server,
-    lane: Option<Arc<Lane>>,
+    http2: Option<Arc<Http2>>,
     queue: Queue,
 }
 
@@ -24,10 +24,10 @@ impl Waiter {
     pub(super) fn start() -> io::Result<Self> {
         let (give, given) = sync_channel::<Task>(1);
         let wait = move || {
-            let Ok(Task { number, server, lane, queue }) = given.recv() else { return };
+            let Ok(Task { number, server, http2, queue }) = given.recv() else { return };
             let ended = server.wait();
-            if let Some(lane) = lane {
-                lane.end();
+            if let Some(http2) = http2 {
+                http2.end();
             }
             queue.send(Message::Ended(number, ended));
         };
@@ -36,7 +36,7 @@ impl Waiter {
     }
 
     /// Tells the supervisor when this server has ended, and its connections outside the rings.
-    pub(super) fn wait_for(self, number: u64, server: Server, lane: Option<Arc<Lane>>, queue: Queue) {
-        let _waits = self.0.send(Task { number, server, lane, queue });
+    pub(super) fn wait_for(self, number: u64, server: Server, http2: Option<Arc<Http2>>, queue: Queue) {
+        let _waits = self.0.send(Task { number, server, http2, queue });
     }
 }

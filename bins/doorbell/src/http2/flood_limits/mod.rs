@@ -72,7 +72,7 @@ struct Counts {
 
 /// One connection's account.
 #[derive(Debug)]
-pub(super) struct Meter {
+pub(super) struct FloodLimits {
     budget: Budget,
     received: Frames,
     sent: Frames,
@@ -129,7 +129,7 @@ impl Default for Budget {
     }
 }
 
-impl Meter {
+impl FloodLimits {
     pub(super) fn new(budget: Budget, now: Time) -> Self {
         Self {
             budget,

@@ -18,16 +18,16 @@ fn frame(kind: u8, flags: u8, stream: u32, len: u32) -> Vec<u8> {
     bytes
 }
 
-fn meter() -> Meter {
-    let mut meter = Meter::new(Budget::default(), at(0));
-    meter.handle_received(&[b'P'; PREFACE_LEN], at(0)).unwrap();
-    meter
+fn limits() -> FloodLimits {
+    let mut limits = FloodLimits::new(Budget::default(), at(0));
+    limits.handle_received(&[b'P'; PREFACE_LEN], at(0)).unwrap();
+    limits
 }
 
 /// How many of these a connection may send at once, and why it ends then.
-fn allowed(meter: &mut Meter, mut next: impl FnMut(u32) -> Vec<u8>) -> (u32, Abuse) {
+fn allowed(limits: &mut FloodLimits, mut next: impl FnMut(u32) -> Vec<u8>) -> (u32, Abuse) {
     for count in 0..100_000 {
-        if let Err(abuse) = meter.handle_received(&next(count), at(1)) {
+        if let Err(abuse) = limits.handle_received(&next(count), at(1)) {
             return (count, abuse);
         }
     }
@@ -39,164 +39,165 @@ fn each_flood_ends_where_its_budget_says() {
     let odd = |count: u32| count * 2 + 1;
     let rapid_reset =
         |count| [frame(HEADERS, END, odd(count), 20), frame(RST_STREAM, 0, odd(count), 4)].concat();
-    assert_eq!(allowed(&mut meter(), rapid_reset), (200, Abuse::Resets));
+    assert_eq!(allowed(&mut limits(), rapid_reset), (200, Abuse::Resets));
     for kind in [2, 4, 6, 7, 0x42] {
-        assert_eq!(allowed(&mut meter(), |_| frame(kind, 0, 0, 6)), (1000, Abuse::Control), "{kind}");
+        assert_eq!(allowed(&mut limits(), |_| frame(kind, 0, 0, 6)), (1000, Abuse::Control), "{kind}");
     }
-    assert_eq!(allowed(&mut meter(), |_| frame(DATA, 0, 1, 0)), (1024, Abuse::TinyData));
-    assert_eq!(allowed(&mut meter(), |_| frame(DATA, 0, 1, 15)), (1024, Abuse::TinyData));
-    assert_eq!(allowed(&mut meter(), |_| frame(WINDOW_UPDATE, 0, 0, 4)), (1000, Abuse::WindowUpdates));
-    assert_eq!(allowed(&mut meter(), |_| frame(CONTINUATION, 0, 1, 1)), (4, Abuse::Continuations));
+    assert_eq!(allowed(&mut limits(), |_| frame(DATA, 0, 1, 0)), (1024, Abuse::TinyData));
+    assert_eq!(allowed(&mut limits(), |_| frame(DATA, 0, 1, 15)), (1024, Abuse::TinyData));
+    assert_eq!(allowed(&mut limits(), |_| frame(WINDOW_UPDATE, 0, 0, 4)), (1000, Abuse::WindowUpdates));
+    assert_eq!(allowed(&mut limits(), |_| frame(CONTINUATION, 0, 1, 1)), (4, Abuse::Continuations));
     let blocks = |count: u32| frame(HEADERS, END, odd(count), 16 << 10);
-    assert_eq!(allowed(&mut meter(), blocks), (512, Abuse::HeaderBytes));
-    assert_eq!(allowed(&mut meter(), |count| frame(HEADERS, END, odd(count), 1)), (1024, Abuse::Streams));
+    assert_eq!(allowed(&mut limits(), blocks), (512, Abuse::HeaderBytes));
+    assert_eq!(allowed(&mut limits(), |count| frame(HEADERS, END, odd(count), 1)), (1024, Abuse::Streams));
 }
 
 #[test]
 fn what_we_are_made_to_reset_counts_as_reset() {
-    let mut meter = meter();
+    let mut limits = limits();
     for count in 0..200 {
-        meter.handle_received(&frame(HEADERS, END, count * 2 + 1, 1), at(1)).unwrap();
-        meter.handle_sent(&frame(RST_STREAM, 0, count * 2 + 1, 4), at(1)).unwrap();
+        limits.handle_received(&frame(HEADERS, END, count * 2 + 1, 1), at(1)).unwrap();
+        limits.handle_sent(&frame(RST_STREAM, 0, count * 2 + 1, 4), at(1)).unwrap();
     }
-    assert_eq!(meter.handle_sent(&frame(RST_STREAM, 0, 999, 4), at(1)), Err(Abuse::Resets));
+    assert_eq!(limits.handle_sent(&frame(RST_STREAM, 0, 999, 4), at(1)), Err(Abuse::Resets));
 }
 
 #[test]
 fn a_count_begins_anew_after_its_window_and_updates_go_with_what_was_sent() {
-    let mut meter = meter();
+    let mut limits = limits();
     let ping = frame(6, 0, 0, 8);
     for second in [1, 11, 22] {
         for _ in 0..1000 {
-            meter.handle_received(&ping, at(second)).unwrap();
+            limits.handle_received(&ping, at(second)).unwrap();
         }
     }
-    assert_eq!(meter.handle_received(&ping, at(31)), Err(Abuse::Control));
-    let mut meter = self::meter();
+    assert_eq!(limits.handle_received(&ping, at(31)), Err(Abuse::Control));
+    let mut limits = self::limits();
     for _ in 0..600 {
-        meter.handle_sent(&frame(DATA, 0, 1, 100), at(31)).unwrap();
+        limits.handle_sent(&frame(DATA, 0, 1, 100), at(31)).unwrap();
     }
     for _ in 0..2200 {
-        meter.handle_received(&frame(WINDOW_UPDATE, 0, 0, 4), at(31)).unwrap();
+        limits.handle_received(&frame(WINDOW_UPDATE, 0, 0, 4), at(31)).unwrap();
     }
-    assert!(meter.handle_received(&frame(WINDOW_UPDATE, 0, 0, 4), at(31)).is_err());
+    assert!(limits.handle_received(&frame(WINDOW_UPDATE, 0, 0, 4), at(31)).is_err());
 }
 
 #[test]
 fn requests_in_a_row_are_no_abuse_and_use_the_connection_up() {
-    let mut meter = meter();
+    let mut limits = limits();
     for count in 0..10_000 {
-        assert!(!meter.is_used_up());
+        assert!(!limits.is_used_up());
         let stream = count * 2 + 1;
-        meter.handle_received(&frame(HEADERS, END, stream, 40), at(1)).unwrap();
-        meter.handle_sent(&frame(HEADERS, 0, stream, 40), at(1)).unwrap();
-        meter.handle_sent(&frame(DATA, END, stream, 3), at(1)).unwrap();
+        limits.handle_received(&frame(HEADERS, END, stream, 40), at(1)).unwrap();
+        limits.handle_sent(&frame(HEADERS, 0, stream, 40), at(1)).unwrap();
+        limits.handle_sent(&frame(DATA, END, stream, 3), at(1)).unwrap();
     }
-    assert!(meter.is_used_up());
-    assert_eq!((meter.last_stream(), meter.due(at(4))), (19_999, Due::Idle(Duration::from_secs(3))));
+    assert!(limits.is_used_up());
+    assert_eq!((limits.last_stream(), limits.due(at(4))), (19_999, Due::Idle(Duration::from_secs(3))));
 }
 
 #[test]
 fn a_stall_is_told_from_a_wait_and_from_work() {
-    let mut meter = Meter::new(Budget::default(), at(0));
-    assert_eq!(meter.due(at(5)), Due::Silent(Duration::from_secs(5)));
-    meter.handle_received(&[0; PREFACE_LEN], at(1)).unwrap();
-    assert_eq!(meter.due(at(6)), Due::Silent(Duration::from_secs(6)), "the preface alone says little");
-    meter.handle_received(&frame(4, 0, 0, 6), at(6)).unwrap();
-    meter.handle_received(&frame(HEADERS, END, 1, 9), at(10)).unwrap();
-    assert_eq!(meter.due(at(15)), Due::Stalled(Duration::from_secs(5)));
-    meter.waits(true);
-    assert_eq!(meter.due(at(15)), Due::Nothing);
+    let mut limits = FloodLimits::new(Budget::default(), at(0));
+    assert_eq!(limits.due(at(5)), Due::Silent(Duration::from_secs(5)));
+    limits.handle_received(&[0; PREFACE_LEN], at(1)).unwrap();
+    assert_eq!(limits.due(at(6)), Due::Silent(Duration::from_secs(6)), "the preface alone says little");
+    limits.handle_received(&frame(4, 0, 0, 6), at(6)).unwrap();
+    limits.handle_received(&frame(HEADERS, END, 1, 9), at(10)).unwrap();
+    assert_eq!(limits.due(at(15)), Due::Stalled(Duration::from_secs(5)));
+    limits.waits(true);
+    assert_eq!(limits.due(at(15)), Due::Nothing);
     // An upload moves; one that stops is a stall.
-    meter.handle_received(&frame(HEADERS, 0, 3, 9), at(20)).unwrap();
-    meter.handle_received(&frame(DATA, 0, 3, 900), at(25)).unwrap();
-    assert_eq!(meter.due(at(27)), Due::Stalled(Duration::from_secs(2)));
-    meter.handle_sent(&frame(HEADERS, END, 3, 9), at(28)).unwrap();
-    assert_eq!(meter.due(at(30)), Due::Nothing);
-    meter.waits(false);
-    meter.handle_received(&frame(RST_STREAM, 0, 1, 4), at(31)).unwrap();
-    assert_eq!(meter.due(at(33)), Due::Idle(Duration::from_secs(2)));
+    limits.handle_received(&frame(HEADERS, 0, 3, 9), at(20)).unwrap();
+    limits.handle_received(&frame(DATA, 0, 3, 900), at(25)).unwrap();
+    assert_eq!(limits.due(at(27)), Due::Stalled(Duration::from_secs(2)));
+    limits.handle_sent(&frame(HEADERS, END, 3, 9), at(28)).unwrap();
+    assert_eq!(limits.due(at(30)), Due::Nothing);
+    limits.waits(false);
+    limits.handle_received(&frame(RST_STREAM, 0, 1, 4), at(31)).unwrap();
+    assert_eq!(limits.due(at(33)), Due::Idle(Duration::from_secs(2)));
     // Trailers open nothing, and a reset of what is over ends nothing.
-    meter.handle_received(&frame(HEADERS, END, 3, 4), at(34)).unwrap();
-    meter.handle_received(&frame(RST_STREAM, 0, 3, 4), at(34)).unwrap();
-    assert_eq!(meter.due(at(35)), Due::Idle(Duration::from_secs(4)));
+    limits.handle_received(&frame(HEADERS, END, 3, 4), at(34)).unwrap();
+    limits.handle_received(&frame(RST_STREAM, 0, 3, 4), at(34)).unwrap();
+    assert_eq!(limits.due(at(35)), Due::Idle(Duration::from_secs(4)));
 }
 
 #[test]
 fn whoever_keeps_a_window_closed_is_told_from_slow_clients() {
     let begin = || {
-        let mut meter = Meter::new(Budget::default(), at(0));
-        meter.handle_received(&[0; PREFACE_LEN], at(0)).unwrap();
-        meter.handle_received(&frame(HEADERS, END, 1, 9), at(1)).unwrap();
-        assert_eq!(meter.windowless(), None, "nothing is there for it yet");
-        meter
+        let mut limits = FloodLimits::new(Budget::default(), at(0));
+        limits.handle_received(&[0; PREFACE_LEN], at(0)).unwrap();
+        limits.handle_received(&frame(HEADERS, END, 1, 9), at(1)).unwrap();
+        assert_eq!(limits.windowless(), None, "nothing is there for it yet");
+        limits
     };
-    let sends =
-        |meter: &mut Meter, frames: &[Vec<u8>], secs| meter.handle_sent(&frames.concat(), at(secs)).unwrap();
-    let mut meter = begin();
-    sends(&mut meter, &[frame(HEADERS, END, 1, 9)], 2);
-    assert_eq!(meter.windowless(), None, "without content no window is needed");
+    let sends = |limits: &mut FloodLimits, frames: &[Vec<u8>], secs| {
+        limits.handle_sent(&frames.concat(), at(secs)).unwrap()
+    };
+    let mut limits = begin();
+    sends(&mut limits, &[frame(HEADERS, END, 1, 9)], 2);
+    assert_eq!(limits.windowless(), None, "without content no window is needed");
     // A byte is progress, and none that lasts.
-    let mut meter = begin();
-    sends(&mut meter, &[frame(HEADERS, 0, 1, 9), frame(DATA, 0, 1, 1)], 2);
-    sends(&mut meter, &[frame(DATA, 0, 1, 0)], 3);
-    assert_eq!(meter.windowless(), Some(at(2)));
-    sends(&mut meter, &[frame(DATA, 0, 1, 1)], 4);
-    assert_eq!(meter.windowless(), Some(at(4)));
-    sends(&mut meter, &[frame(DATA, END, 1, 5)], 5);
-    assert_eq!(meter.windowless(), None);
+    let mut limits = begin();
+    sends(&mut limits, &[frame(HEADERS, 0, 1, 9), frame(DATA, 0, 1, 1)], 2);
+    sends(&mut limits, &[frame(DATA, 0, 1, 0)], 3);
+    assert_eq!(limits.windowless(), Some(at(2)));
+    sends(&mut limits, &[frame(DATA, 0, 1, 1)], 4);
+    assert_eq!(limits.windowless(), Some(at(4)));
+    sends(&mut limits, &[frame(DATA, END, 1, 5)], 5);
+    assert_eq!(limits.windowless(), None);
     // A window that is closed after replies that were taken is as closed as one that never was open.
-    meter.handle_received(&frame(HEADERS, END, 3, 9), at(6)).unwrap();
-    sends(&mut meter, &[frame(HEADERS, 0, 3, 9)], 7);
-    assert_eq!(meter.windowless(), Some(at(7)));
+    limits.handle_received(&frame(HEADERS, END, 3, 9), at(6)).unwrap();
+    sends(&mut limits, &[frame(HEADERS, 0, 3, 9)], 7);
+    assert_eq!(limits.windowless(), Some(at(7)));
     // Whoever took a whole window is slow, and so is a network that takes nothing.
-    meter.block(true, at(8));
-    assert_eq!(meter.windowless(), None);
-    meter.block(false, at(9));
-    assert_eq!(meter.windowless(), Some(at(9)));
-    (0..4).for_each(|_| sends(&mut meter, &[frame(DATA, 0, 3, 16 << 10)], 10));
-    assert_eq!((meter.windowless(), meter.due(at(15))), (None, Due::Stalled(Duration::from_secs(9))));
-    let mut meter = begin();
-    sends(&mut meter, &[frame(HEADERS, 0, 1, 9)], 2);
-    meter.handle_received(&frame(HEADERS, END, 3, 9), at(3)).unwrap();
-    sends(&mut meter, &[frame(HEADERS, 0, 3, 9)], 3);
-    assert_eq!(meter.windowless(), Some(at(2)), "since the first of them");
-    meter.handle_received(&frame(RST_STREAM, 0, 1, 4), at(4)).unwrap();
-    assert_eq!(meter.windowless(), Some(at(2)), "to give up one is no progress of the other");
-    meter.handle_received(&frame(RST_STREAM, 0, 3, 4), at(4)).unwrap();
-    assert_eq!(meter.windowless(), None, "nobody waits any more");
+    limits.block(true, at(8));
+    assert_eq!(limits.windowless(), None);
+    limits.block(false, at(9));
+    assert_eq!(limits.windowless(), Some(at(9)));
+    (0..4).for_each(|_| sends(&mut limits, &[frame(DATA, 0, 3, 16 << 10)], 10));
+    assert_eq!((limits.windowless(), limits.due(at(15))), (None, Due::Stalled(Duration::from_secs(9))));
+    let mut limits = begin();
+    sends(&mut limits, &[frame(HEADERS, 0, 1, 9)], 2);
+    limits.handle_received(&frame(HEADERS, END, 3, 9), at(3)).unwrap();
+    sends(&mut limits, &[frame(HEADERS, 0, 3, 9)], 3);
+    assert_eq!(limits.windowless(), Some(at(2)), "since the first of them");
+    limits.handle_received(&frame(RST_STREAM, 0, 1, 4), at(4)).unwrap();
+    assert_eq!(limits.windowless(), Some(at(2)), "to give up one is no progress of the other");
+    limits.handle_received(&frame(RST_STREAM, 0, 3, 4), at(4)).unwrap();
+    assert_eq!(limits.windowless(), None, "nobody waits any more");
     // An upload beside it waits for nothing of ours.
-    meter.handle_received(&frame(HEADERS, 0, 5, 9), at(5)).unwrap();
-    meter.handle_received(&frame(HEADERS, END, 7, 9), at(5)).unwrap();
-    sends(&mut meter, &[frame(HEADERS, 0, 7, 9), frame(DATA, END, 7, 3)], 6);
-    assert_eq!(meter.windowless(), None);
+    limits.handle_received(&frame(HEADERS, 0, 5, 9), at(5)).unwrap();
+    limits.handle_received(&frame(HEADERS, END, 7, 9), at(5)).unwrap();
+    sends(&mut limits, &[frame(HEADERS, 0, 7, 9), frame(DATA, END, 7, 3)], 6);
+    assert_eq!(limits.windowless(), None);
 }
 
 #[test]
 fn whoever_watches_needs_a_window_once() {
-    let mut meter = Meter::new(Budget::default(), at(0));
-    meter.handle_received(&[0; PREFACE_LEN], at(0)).unwrap();
-    meter.handle_received(&frame(HEADERS, END, 1, 9), at(1)).unwrap();
-    meter.waits(true);
-    meter.handle_sent(&frame(HEADERS, 0, 1, 9), at(1)).unwrap();
-    assert_eq!(meter.windowless(), Some(at(1)), "the first message is there at once");
-    meter.handle_sent(&frame(DATA, 0, 1, 7), at(1)).unwrap();
-    assert_eq!(meter.windowless(), None);
+    let mut limits = FloodLimits::new(Budget::default(), at(0));
+    limits.handle_received(&[0; PREFACE_LEN], at(0)).unwrap();
+    limits.handle_received(&frame(HEADERS, END, 1, 9), at(1)).unwrap();
+    limits.waits(true);
+    limits.handle_sent(&frame(HEADERS, 0, 1, 9), at(1)).unwrap();
+    assert_eq!(limits.windowless(), Some(at(1)), "the first message is there at once");
+    limits.handle_sent(&frame(DATA, 0, 1, 7), at(1)).unwrap();
+    assert_eq!(limits.windowless(), None);
     // A request an hour later has a time of its own.
-    meter.handle_received(&frame(HEADERS, END, 3, 9), at(3600)).unwrap();
-    meter.handle_sent(&frame(HEADERS, 0, 3, 9), at(3601)).unwrap();
-    assert_eq!(meter.windowless(), Some(at(3601)));
-    meter.handle_sent(&frame(DATA, END, 3, 2), at(3602)).unwrap();
-    assert_eq!(meter.windowless(), None);
+    limits.handle_received(&frame(HEADERS, END, 3, 9), at(3600)).unwrap();
+    limits.handle_sent(&frame(HEADERS, 0, 3, 9), at(3601)).unwrap();
+    assert_eq!(limits.windowless(), Some(at(3601)));
+    limits.handle_sent(&frame(DATA, END, 3, 2), at(3602)).unwrap();
+    assert_eq!(limits.windowless(), None);
 }
 
 #[test]
 fn a_job_of_ours_is_no_stall() {
-    let mut meter = Meter::new(Budget::default(), at(0));
-    meter.handle_received(&[0; PREFACE_LEN], at(0)).unwrap();
-    meter.handle_received(&frame(HEADERS, END, 1, 9), at(1)).unwrap();
-    meter.works(true, at(1));
-    assert_eq!(meter.due(at(60)), Due::Nothing);
-    meter.works(false, at(60));
-    assert_eq!(meter.due(at(61)), Due::Stalled(Duration::from_secs(1)), "its reply is to be taken");
+    let mut limits = FloodLimits::new(Budget::default(), at(0));
+    limits.handle_received(&[0; PREFACE_LEN], at(0)).unwrap();
+    limits.handle_received(&frame(HEADERS, END, 1, 9), at(1)).unwrap();
+    limits.works(true, at(1));
+    assert_eq!(limits.due(at(60)), Due::Nothing);
+    limits.works(false, at(60));
+    assert_eq!(limits.due(at(61)), Due::Stalled(Duration::from_secs(1)), "its reply is to be taken");
 }

@@ -114,11 +114,11 @@ impl HealthService {
             count(&shared.counters.watches);
             Err(Status::resource_exhausted(what))
         };
-        if account.lock().meter.waiting() >= shared.watches_per_conn_max {
+        if account.lock().limits.waiting() >= shared.watches_per_conn_max {
             return refuse("too many Watch streams on this connection");
         }
         // The place is given back when it is dropped, also if it is one too many.
-        account.lock().meter.waits(true);
+        account.lock().limits.waits(true);
         let before = shared.watches.fetch_add(1, Ordering::Relaxed);
         let place = Place { shared: Arc::clone(shared), account };
         if before >= shared.watches_max {
@@ -130,7 +130,7 @@ impl HealthService {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.account.lock().meter.waits(false);
+        self.account.lock().limits.waits(false);
         self.shared.watches.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -245,7 +245,7 @@ impl Watching {
 mod tests {
     use super::*;
     use crate::config::{Source, parse};
-    use crate::http2::flood_limits::{Budget, Meter};
+    use crate::http2::flood_limits::{Budget, FloodLimits};
     use crate::registry::HealthRegistry;
 
     #[test]
@@ -273,7 +273,7 @@ mod tests {
             let statuses = Statuses::follow(&config, &registry);
             HealthService::new(statuses, &common, ended.clone(), &config.grpc)
         };
-        let account = || Account::new(Meter::new(Budget::default(), crate::http::Time::ZERO));
+        let account = || Account::new(FloodLimits::new(Budget::default(), crate::http::Time::ZERO));
         let (before, after) = (service(), service());
         let (first, second) = (before.enter(account()).unwrap(), after.enter(account()).unwrap());
         assert!(before.enter(account()).is_err() && after.enter(account()).is_err());

@@ -185,14 +185,14 @@ struct Working<'a>(&'a Account);
 
 impl<'a> Working<'a> {
     fn begin(account: &'a Account) -> Self {
-        account.lock().meter.works(true, OsClock.now());
+        account.lock().limits.works(true, OsClock.now());
         Self(account)
     }
 }
 
 impl Drop for Working<'_> {
     fn drop(&mut self) {
-        self.0.lock().meter.works(false, OsClock.now());
+        self.0.lock().limits.works(false, OsClock.now());
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::http::{Method, Reply, service_fn};
-use crate::http2::flood_limits::{Budget, Meter};
+use crate::http2::flood_limits::{Budget, FloodLimits};
 use doorbell::Offload;
 use doorbell::offload::{Answer as Then, Class, Executor, Pump};
 use http_body_util::{BodyExt as _, Full};
@@ -38,7 +38,7 @@ fn echo(asked: &Arc<Mutex<String>>) -> Http1 {
 }
 
 fn account() -> Account {
-    Account::new(Meter::new(Budget::default(), Time::ZERO))
+    Account::new(FloodLimits::new(Budget::default(), Time::ZERO))
 }
 
 fn ask(request: hyper::http::request::Builder, body: &'static [u8]) -> (u16, String, HeaderMap, Vec<u8>) {
