@@ -21,7 +21,7 @@ impl Operator {
     ) -> Result<String, Refusal> {
         let mut inside = self.lock();
         let (_, name) = inside.subject(target)?;
-        if !inside.holds.has_place_for(&name) {
+        if !inside.maintenance.has_place_for(&name) {
             let text = format!("{} targets are in maintenance, no more are kept", maintenance::TARGETS_MAX);
             return Err(Refusal::new(RefusalKind::Busy, text));
         }
@@ -46,9 +46,14 @@ impl Operator {
         let (subject, name) = inside.subject(target)?;
         let ended: Vec<String> = match subject {
             Subject::All => {
-                inside.holds.by(HoldSource::Operator).map(|(target, _)| target.to_owned()).collect()
+                inside.maintenance.by(HoldSource::Operator).map(|(target, _)| target.to_owned()).collect()
             }
-            _ => inside.holds.said(&name, HoldSource::Operator).map(|_| name.clone()).into_iter().collect(),
+            _ => inside
+                .maintenance
+                .said(&name, HoldSource::Operator)
+                .map(|_| name.clone())
+                .into_iter()
+                .collect(),
         };
         let now = self.0.clock.now();
         for target in &ended {
@@ -96,7 +101,7 @@ impl Operator {
             }
         }
         let before: Vec<String> =
-            inside.holds.by(HoldSource::File).map(|(target, _)| target.to_owned()).collect();
+            inside.maintenance.by(HoldSource::File).map(|(target, _)| target.to_owned()).collect();
         for target in before.iter().filter(|target| !wanted.contains_key(*target)) {
             self.hold(&mut inside, target, HoldSource::File, None, now);
         }
@@ -119,7 +124,7 @@ impl Operator {
         };
         let refused = (!ok).then(|| (text.clone(), self.0.clock.now()));
         self.lock().refused_reload = refused;
-        self.0.journal.record(Happening::Reload { ok, text });
+        self.0.event_log.record(Happening::Reload { ok, text });
         outcome.map_err(|text| Refusal::new(RefusalKind::Failed, text))
     }
 

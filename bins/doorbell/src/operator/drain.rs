@@ -123,7 +123,7 @@ impl Operator {
         inside.registries().for_each(|registry| registry.drain_one(endpoint, Some(&drain.reason)));
         let left =
             |until: Duration| unix_ms().saturating_add(millis(until.saturating_sub(self.0.clock.now())));
-        self.0.journal.record(Happening::Drain {
+        self.0.event_log.record(Happening::Drain {
             endpoint: endpoint.to_owned(),
             on: true,
             reason: drain.reason,
@@ -145,7 +145,7 @@ impl Operator {
     fn drained_one(&self, inside: &Inside, endpoint: &str) {
         inside.registries().for_each(|registry| registry.drain_one(endpoint, None));
         let (endpoint, reason) = (endpoint.to_owned(), String::new());
-        self.0.journal.record(Happening::Drain { endpoint, on: false, reason, until_unix_ms: None });
+        self.0.event_log.record(Happening::Drain { endpoint, on: false, reason, until_unix_ms: None });
     }
 
     /// Has everybody answered so. Whoever connects meanwhile is accepted at once: he is not to be found waiting when listeners close.

@@ -20,7 +20,7 @@ const WAITING_MAX: usize = 1024;
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(crate) struct Journal {
+pub(crate) struct EventLog {
     clock: Clock,
     inside: Mutex<Inside>,
 }
@@ -59,13 +59,13 @@ impl Default for Inside {
     }
 }
 
-impl Default for Journal {
+impl Default for EventLog {
     fn default() -> Self {
         Self::new(Clock::start())
     }
 }
 
-impl Journal {
+impl EventLog {
     pub(super) fn new(clock: Clock) -> Self {
         Self { clock, inside: Mutex::default() }
     }
@@ -159,8 +159,8 @@ mod tests {
         Happening::Reload { ok: true, text: text.to_owned() }
     }
 
-    fn record(journal: &Journal, count: usize) {
-        (0..count).for_each(|n| journal.record(happening(&n.to_string())));
+    fn record(event_log: &EventLog, count: usize) {
+        (0..count).for_each(|n| event_log.record(happening(&n.to_string())));
     }
 
     fn numbers(events: &VecDeque<Arc<Event>>) -> Vec<u64> {
@@ -169,49 +169,49 @@ mod tests {
 
     #[test]
     fn the_last_events_are_kept_and_the_others_counted() {
-        let journal = Journal::default();
-        assert_eq!((journal.since(0), journal.last()), ((VecDeque::new(), 0), 0));
-        record(&journal, 3);
-        assert_eq!((numbers(&journal.since(0).0), journal.since(0).1), (vec![1, 2, 3], 0));
-        assert_eq!((numbers(&journal.since(2).0), journal.last()), (vec![3], 3));
-        let (events, missed) = journal.since(99);
+        let event_log = EventLog::default();
+        assert_eq!((event_log.since(0), event_log.last()), ((VecDeque::new(), 0), 0));
+        record(&event_log, 3);
+        assert_eq!((numbers(&event_log.since(0).0), event_log.since(0).1), (vec![1, 2, 3], 0));
+        assert_eq!((numbers(&event_log.since(2).0), event_log.last()), (vec![3], 3));
+        let (events, missed) = event_log.since(99);
         assert_eq!((numbers(&events), missed), (vec![], 0), "a number of another run");
-        record(&journal, KEPT_MAX);
-        let (events, missed) = journal.since(1);
+        record(&event_log, KEPT_MAX);
+        let (events, missed) = event_log.since(1);
         assert_eq!((events.len(), missed), (KEPT_MAX, 2));
-        assert_eq!(journal.since(3).1, 0);
+        assert_eq!(event_log.since(3).1, 0);
     }
 
     #[test]
     fn a_follower_gets_each_event_once_and_is_told_what_it_missed() {
         let runtime = Builder::new_current_thread().build().unwrap();
-        let journal = Journal::default();
-        record(&journal, 2);
-        let mut follower = journal.follow(1);
-        record(&journal, 1);
+        let event_log = EventLog::default();
+        record(&event_log, 2);
+        let mut follower = event_log.follow(1);
+        record(&event_log, 1);
         let mut next = || runtime.block_on(follower.next());
         let number = |followed| match followed {
             Some(Followed::Event(event)) => event.number,
             other => panic!("{other:?}"),
         };
         assert_eq!([number(next()), number(next())], [2, 3]);
-        record(&journal, WAITING_MAX + 5);
+        record(&event_log, WAITING_MAX + 5);
         assert_eq!(next(), Some(Followed::Missed(5)));
         assert_eq!(number(next()), 9);
-        let mut late = journal.follow(0);
+        let mut late = event_log.follow(0);
         assert!(matches!(runtime.block_on(late.next()), Some(Followed::Event(event)) if event.number == 1));
     }
 
     #[test]
     fn a_follower_hears_the_last_event_and_then_the_end() {
         let runtime = Builder::new_current_thread().build().unwrap();
-        let journal = Journal::default();
-        record(&journal, 1);
-        let mut follower = journal.follow(0);
-        record(&journal, 1);
-        journal.end();
-        record(&journal, 1);
-        let mut late = journal.follow(0);
+        let event_log = EventLog::default();
+        record(&event_log, 1);
+        let mut follower = event_log.follow(0);
+        record(&event_log, 1);
+        event_log.end();
+        record(&event_log, 1);
+        let mut late = event_log.follow(0);
         for (follower, last) in [(&mut follower, 2), (&mut late, 3)] {
             for expected in 1..=last {
                 let next = runtime.block_on(follower.next());
@@ -222,6 +222,6 @@ mod tests {
             }
             assert_eq!(runtime.block_on(follower.next()), None);
         }
-        assert_eq!(journal.last(), 3, "written down nevertheless");
+        assert_eq!(event_log.last(), 3, "written down nevertheless");
     }
 }

@@ -26,11 +26,11 @@ pub(super) struct Hold {
 
 /// See the [module](self).
 #[derive(Debug, Default)]
-pub(super) struct Holds {
+pub(super) struct Maintenance {
     by_target: BTreeMap<String, [Option<Hold>; HoldSource::ALL.len()]>,
 }
 
-impl Holds {
+impl Maintenance {
     /// What holds now for a target by this source; false where that was so before.
     pub(super) fn set(&mut self, target: &str, source: HoldSource, hold: Option<Hold>) -> bool {
         let entry = self.by_target.entry(target.to_owned()).or_default();
@@ -112,61 +112,61 @@ mod tests {
         Some(Hold { reason: reason.to_owned(), until: until.map(Duration::from_secs) })
     }
 
-    fn holding<'a>(holds: &'a Holds, target: &str, takes_all: bool) -> Option<&'a str> {
-        holds.holding(target, takes_all).map(|hold| hold.reason.as_str())
+    fn holding<'a>(maintenance: &'a Maintenance, target: &str, takes_all: bool) -> Option<&'a str> {
+        maintenance.holding(target, takes_all).map(|hold| hold.reason.as_str())
     }
 
     #[test]
     fn the_operator_speaks_first_and_the_target_before_all() {
-        let mut holds = Holds::default();
-        assert!(holds.set(ALL, Operator, hold("everything", None)));
-        assert!(holds.set("readyz", Window, hold("weekly", None)));
-        assert_eq!(holding(&holds, "readyz", true), Some("weekly"));
-        assert!(holds.set("readyz", File, hold("touched", None)));
-        assert_eq!(holding(&holds, "readyz", true), Some("touched"));
-        assert!(holds.set("readyz", Operator, hold("said", None)));
-        assert!(!holds.set("readyz", Operator, hold("said", None)), "nothing new");
-        assert_eq!(holding(&holds, "readyz", true), Some("said"));
-        assert_eq!(holding(&holds, "other", true), Some("everything"));
-        assert_eq!(holding(&holds, "livez", false), None);
+        let mut maintenance = Maintenance::default();
+        assert!(maintenance.set(ALL, Operator, hold("everything", None)));
+        assert!(maintenance.set("readyz", Window, hold("weekly", None)));
+        assert_eq!(holding(&maintenance, "readyz", true), Some("weekly"));
+        assert!(maintenance.set("readyz", File, hold("touched", None)));
+        assert_eq!(holding(&maintenance, "readyz", true), Some("touched"));
+        assert!(maintenance.set("readyz", Operator, hold("said", None)));
+        assert!(!maintenance.set("readyz", Operator, hold("said", None)), "nothing new");
+        assert_eq!(holding(&maintenance, "readyz", true), Some("said"));
+        assert_eq!(holding(&maintenance, "other", true), Some("everything"));
+        assert_eq!(holding(&maintenance, "livez", false), None);
         for source in HoldSource::ALL {
-            assert!(holds.set("readyz", source, None));
+            assert!(maintenance.set("readyz", source, None));
         }
-        assert_eq!(holding(&holds, "readyz", true), Some("everything"));
-        assert_eq!(holds.by(Operator).map(|(target, _)| target).collect::<Vec<_>>(), [ALL]);
+        assert_eq!(holding(&maintenance, "readyz", true), Some("everything"));
+        assert_eq!(maintenance.by(Operator).map(|(target, _)| target).collect::<Vec<_>>(), [ALL]);
     }
 
     #[test]
     fn what_is_over_goes_and_nothing_else() {
-        let mut holds = Holds::default();
-        holds.set("a", Operator, hold("short", Some(10)));
-        holds.set("a", File, hold("endless", None));
-        holds.set("b", Operator, hold("long", Some(20)));
-        assert_eq!(holds.next_end(), Some(Duration::from_secs(10)));
-        assert_eq!(holds.expire(Duration::from_secs(9)), []);
-        let over = holds.expire(Duration::from_secs(10));
+        let mut maintenance = Maintenance::default();
+        maintenance.set("a", Operator, hold("short", Some(10)));
+        maintenance.set("a", File, hold("endless", None));
+        maintenance.set("b", Operator, hold("long", Some(20)));
+        assert_eq!(maintenance.next_end(), Some(Duration::from_secs(10)));
+        assert_eq!(maintenance.expire(Duration::from_secs(9)), []);
+        let over = maintenance.expire(Duration::from_secs(10));
         assert_eq!(
             over.iter().map(|(target, source, _)| (&**target, *source)).collect::<Vec<_>>(),
             [("a", Operator)]
         );
         assert_eq!(
-            (holding(&holds, "a", false), holds.next_end()),
+            (holding(&maintenance, "a", false), maintenance.next_end()),
             (Some("endless"), Some(Duration::from_secs(20)))
         );
-        assert_eq!(holds.expire(Duration::MAX).len(), 1);
-        assert_eq!(holds.next_end(), None);
-        let views = holds.views(Duration::ZERO);
+        assert_eq!(maintenance.expire(Duration::MAX).len(), 1);
+        assert_eq!(maintenance.next_end(), None);
+        let views = maintenance.views(Duration::ZERO);
         assert_eq!(views.len(), 1);
         assert_eq!((views[0].target.as_str(), views[0].source, views[0].left_ms), ("a", File, None));
     }
 
     #[test]
     fn targets_are_bounded() {
-        let mut holds = Holds::default();
+        let mut maintenance = Maintenance::default();
         for n in 0..TARGETS_MAX {
-            assert!(holds.has_place_for(&n.to_string()));
-            holds.set(&n.to_string(), Operator, hold("", None));
+            assert!(maintenance.has_place_for(&n.to_string()));
+            maintenance.set(&n.to_string(), Operator, hold("", None));
         }
-        assert!(!holds.has_place_for("one more") && holds.has_place_for("7"));
+        assert!(!maintenance.has_place_for("one more") && maintenance.has_place_for("7"));
     }
 }

@@ -3,7 +3,7 @@
 //! Does not know about: sockets, pages, signals; how a server is made or ended.
 //!
 //! What is wanted takes effect before a call returns: the next probe is told. What ends the program goes through the queue of the
-//! [supervisor](crate::supervisor), which alone closes listeners. Order of locks: ours, then a board's, then the journal's.
+//! [supervisor](crate::supervisor), which alone closes listeners. Order of locks: ours, then a board's, then the event log's.
 
 mod act;
 pub(crate) mod admin;
@@ -28,7 +28,7 @@ mod windows;
 pub(crate) use admin_runtime::Answers;
 pub(crate) use admin_runtime::{AdminRuntime, DESCRIPTORS as RUNTIME_DESCRIPTORS};
 pub(crate) use clock::{millis, time_of_day};
-pub(crate) use event_log::Journal;
+pub(crate) use event_log::EventLog;
 pub(crate) use event_log::{Followed, Follower};
 pub(crate) use files::MaintenanceFiles;
 pub(crate) use running::Running;
@@ -43,9 +43,9 @@ use clock::{Clock, unix_ms};
 use doorbell::driver::examine::Cause;
 use drains::Drains;
 use lifecycle::{Life, Moved};
-use maintenance::{Hold, Holds};
+use maintenance::{Hold, Maintenance};
 use running::Fate;
-use state_file::Store;
+use state_file::StateFile;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -63,11 +63,11 @@ pub(crate) struct Operator(Arc<Shared>);
 struct Shared {
     clock: Clock,
     queue: Queue,
-    journal: Arc<Journal>,
+    event_log: Arc<EventLog>,
     running: ArcSwapOption<Running>,
     inside: Mutex<Inside>,
     /// Why nothing is kept, where another instance has the file.
-    store: OnceLock<Result<Mutex<Store>, String>>,
+    state_file: OnceLock<Result<Mutex<StateFile>, String>>,
     hooks: Hooks,
     answers: Answers,
     /// Where operators ask over HTTP.
@@ -78,7 +78,7 @@ struct Shared {
 struct Inside {
     life: Life,
     drains: Drains,
-    holds: Holds,
+    maintenance: Maintenance,
     windows: Windows,
     /// Boards that answer somebody: the one in use, which is the last, and those before it whose connections are not over.
     registries: Vec<Weak<HealthRegistry>>,
@@ -105,10 +105,10 @@ impl Operator {
         Self(Arc::new(Shared {
             clock,
             queue,
-            journal: Arc::new(Journal::new(clock)),
+            event_log: Arc::new(EventLog::new(clock)),
             running: ArcSwapOption::empty(),
             inside: Mutex::default(),
-            store: OnceLock::new(),
+            state_file: OnceLock::new(),
             hooks: Hooks::default(),
             answers: Answers::default(),
             admin: OnceLock::new(),
@@ -124,14 +124,14 @@ impl Operator {
     /// configuration says counts from [`Self::adopt`] on; until then nothing is different if it goes again.
     pub(crate) fn prepare(&self, registry: &Arc<HealthRegistry>) {
         let mut inside = self.lock();
-        registry.report_to(&self.0.journal);
+        registry.report_to(&self.0.event_log);
         registry.drain(inside.life.is_draining());
         for (endpoint, drain) in inside.drains.all() {
             registry.drain_one(endpoint, Some(&drain.reason));
         }
         inside.candidate = Arc::downgrade(registry);
         let now = self.0.clock.now();
-        let targets: Vec<String> = inside.holds.targets().map(str::to_owned).collect();
+        let targets: Vec<String> = inside.maintenance.targets().map(str::to_owned).collect();
         targets.iter().for_each(|target| inside.apply_to(registry, target, now));
     }
 
@@ -169,7 +169,7 @@ impl Operator {
             Some(cause) => fate.fell_back = Some((text.clone(), cause)),
             None => fate.failed = Some(text.clone()),
         }
-        self.0.journal.record(Happening::Worker { worker, text });
+        self.0.event_log.record(Happening::Worker { worker, text });
     }
 
     /// Who reads the configuration anew and says what is so now, or why nothing changed; the first stays. Runs on the thread of whoever
@@ -190,7 +190,7 @@ impl Operator {
 
     /// Sets what a source says of a target, has it answered and written down.
     fn hold(&self, inside: &mut Inside, target: &str, source: HoldSource, hold: Option<Hold>, now: Duration) {
-        if inside.holds.set(target, source, hold.clone()) {
+        if inside.maintenance.set(target, source, hold.clone()) {
             self.changed_hold(inside, target, source, hold.as_ref(), now);
         }
     }
@@ -216,7 +216,7 @@ impl Operator {
         hold: Option<&Hold>,
         now: Duration,
     ) {
-        self.0.journal.record(Happening::Maintenance {
+        self.0.event_log.record(Happening::Maintenance {
             target: target.to_owned(),
             source,
             on: hold.is_some(),
@@ -231,7 +231,7 @@ impl Operator {
     fn record(&self, inside: &Inside, moved: Moved) {
         if let Some((from, to)) = moved {
             let reason = inside.life.reason().to_owned();
-            self.0.journal.record(Happening::Lifecycle { from, to, reason });
+            self.0.event_log.record(Happening::Lifecycle { from, to, reason });
         }
     }
 
@@ -252,7 +252,7 @@ impl Inside {
         let readiness: Vec<Subject> = registry.readiness().collect();
         let meant = if subject == Subject::All { readiness.clone() } else { vec![subject] };
         let wanted = |subject| {
-            let hold = self.holds.holding(&registry.name_of(subject)?, readiness.contains(&subject));
+            let hold = self.maintenance.holding(&registry.name_of(subject)?, readiness.contains(&subject));
             let left = |until: Duration| until.saturating_sub(now);
             Some((subject, hold.map(|hold| (hold.reason.as_str(), hold.until.map(left)))))
         };
@@ -289,7 +289,8 @@ impl Inside {
     /// What still holds that an operator cannot end.
     fn still_held(&self, subject: Subject, name: &str) -> Vec<String> {
         let others = [HoldSource::File, HoldSource::Window].into_iter();
-        let said = others.flat_map(|source| self.holds.by(source).map(move |(target, _)| (source, target)));
+        let said =
+            others.flat_map(|source| self.maintenance.by(source).map(move |(target, _)| (source, target)));
         let about = said
             .filter(|(_, target)| subject == Subject::All || *target == name || *target == maintenance::ALL);
         about

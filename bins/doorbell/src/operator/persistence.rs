@@ -5,7 +5,7 @@
 use super::clock::millis;
 use super::lifecycle::Drain;
 use super::maintenance::{ALL, Hold, TARGETS_MAX};
-use super::state_file::{Kept, KeptHold, Moment, Store};
+use super::state_file::{Moment, SavedHold, SavedState, StateFile};
 use super::{HOLD_MAX, Inside, Operator, one_line};
 use crate::wire::HoldSource;
 use std::path::Path;
@@ -15,17 +15,17 @@ use std::time::Duration;
 impl Operator {
     /// Takes up what was declared before the program was started, and keeps what will be. To be called before any board is adopted.
     pub(crate) fn keep_in(&self, path: &Path) {
-        let mut store = Store::new(path);
-        if store.claim().is_err() {
+        let mut state_file = StateFile::new(path);
+        if state_file.claim().is_err() {
             let path = path.display();
             tracing::warn!(
                 "another instance keeps its state in {path}: nothing is taken from there, and what operators declare here is lost at a restart; give each instance a `lifecycle.state_file` of its own"
             );
-            self.0.store.get_or_init(|| Err(format!("another instance keeps its state in {path}")));
+            self.0.state_file.get_or_init(|| Err(format!("another instance keeps its state in {path}")));
             return;
         }
-        let kept = store.load();
-        self.0.store.get_or_init(|| Ok(Mutex::new(store)));
+        let kept = state_file.load();
+        self.0.state_file.get_or_init(|| Ok(Mutex::new(state_file)));
         let Some(kept) = kept else { return };
         let mut inside = self.lock();
         let now = self.0.clock.now();
@@ -39,48 +39,48 @@ impl Operator {
                 "{endpoint}: draining as before the restart, until undrain"
             );
         }
-        for (target, hold) in inside.holds.by(HoldSource::Operator) {
+        for (target, hold) in inside.maintenance.by(HoldSource::Operator) {
             tracing::warn!(reason = hold.reason, "{target}: maintenance as before the restart");
         }
     }
 
     /// Whether there is a state file.
     pub(super) fn keeps(&self) -> bool {
-        matches!(self.0.store.get(), Some(Ok(_)))
+        matches!(self.0.state_file.get(), Some(Ok(_)))
     }
 
     /// Keeps what is declared now. What to tell the operator about that, where it is not as it should be.
     pub(super) fn save(&self) -> Option<String> {
-        let store = match self.0.store.get() {
-            Some(Ok(store)) => store,
+        let state_file = match self.0.state_file.get() {
+            Some(Ok(state_file)) => state_file,
             Some(Err(why)) => return Some(format!("not kept across restarts: {why}")),
             None => return Some("not kept across restarts, as there is no `lifecycle.state_file`".into()),
         };
         // Held from the look to the end of the writing, so that the last look is what is in the file at last.
-        let mut store = store.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state_file = state_file.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = self.lock().kept(self.0.clock.now());
-        store.save(&kept).err().map(|why| format!("not kept across restarts: {why}"))
+        state_file.save(&kept).err().map(|why| format!("not kept across restarts: {why}"))
     }
 }
 
 impl Inside {
-    fn kept(&self, now: Duration) -> Kept {
-        let kept = |target: &str, reason: &str, until: Option<Duration>| KeptHold {
+    fn kept(&self, now: Duration) -> SavedState {
+        let kept = |target: &str, reason: &str, until: Option<Duration>| SavedHold {
             target: target.to_owned(),
             reason: reason.to_owned(),
             left_ms: until.map(|until| millis(until.saturating_sub(now))),
         };
         let drains = self.life.drain().map(|drain| (ALL, drain)).into_iter().chain(self.drains.all());
         let drains = drains.filter(|(_, drain)| drain.is_kept);
-        let holds = self.holds.by(HoldSource::Operator);
-        Kept {
+        let maintenance = self.maintenance.by(HoldSource::Operator);
+        SavedState {
             moment: Moment::now(),
             drains: drains.map(|(target, drain)| kept(target, &drain.reason, drain.until)).collect(),
-            holds: holds.map(|(target, hold)| kept(target, &hold.reason, hold.until)).collect(),
+            maintenance: maintenance.map(|(target, hold)| kept(target, &hold.reason, hold.until)).collect(),
         }
     }
 
-    fn restore(&mut self, kept: Kept, now: Duration) {
+    fn restore(&mut self, kept: SavedState, now: Duration) {
         let passed = kept.moment.until(&Moment::now());
         // Until when it goes on; `None` for what is over.
         let until = |left_ms: Option<u64>| match left_ms {
@@ -90,13 +90,13 @@ impl Inside {
                 (!left.is_zero()).then(|| Some(now.saturating_add(left)))
             }
         };
-        for KeptHold { target, reason, left_ms } in kept.holds.into_iter().take(TARGETS_MAX) {
+        for SavedHold { target, reason, left_ms } in kept.maintenance.into_iter().take(TARGETS_MAX) {
             if let Some(until) = until(left_ms) {
                 let hold = Hold { reason: one_line(&reason), until };
-                self.holds.set(&target, HoldSource::Operator, Some(hold));
+                self.maintenance.set(&target, HoldSource::Operator, Some(hold));
             }
         }
-        for KeptHold { target, reason, left_ms } in kept.drains.into_iter().take(TARGETS_MAX) {
+        for SavedHold { target, reason, left_ms } in kept.drains.into_iter().take(TARGETS_MAX) {
             let Some(until) = until(left_ms) else { continue };
             let drain = Drain { reason: one_line(&reason), since: now, until, is_kept: true };
             // Nobody follows yet who could be told.

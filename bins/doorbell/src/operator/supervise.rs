@@ -43,7 +43,7 @@ impl Operator {
         let mut inside = self.lock();
         // First, as the end of a window is where the time of day says.
         self.look_at_windows(&mut inside, now);
-        for (target, source, hold) in inside.holds.expire(now) {
+        for (target, source, hold) in inside.maintenance.expire(now) {
             tracing::info!(reason = hold.reason, "{target}: maintenance is over");
             self.changed_hold(&inside, &target, source, None, now);
         }
@@ -63,7 +63,7 @@ impl Operator {
 
     /// Nothing more is told of: those who follow get what happened up to here.
     pub(crate) fn end_events(&self) {
-        self.0.journal.end();
+        self.0.event_log.end();
     }
 
     /// How long until [`Self::let_time_pass`] has something to do.
@@ -72,8 +72,8 @@ impl Operator {
         let closes = inside.life.stop().filter(|_| !inside.life.is_closing()).map(|stop| stop.closes_at);
         let drains =
             inside.life.drain().and_then(|drain| drain.until).into_iter().chain(inside.drains.next_end());
-        let holds = inside.holds.next_end().into_iter().chain(inside.windows.look_at());
-        let next = closes.into_iter().chain(drains).chain(holds).min()?;
+        let maintenance = inside.maintenance.next_end().into_iter().chain(inside.windows.look_at());
+        let next = closes.into_iter().chain(drains).chain(maintenance).min()?;
         Some(next.saturating_sub(self.0.clock.now()))
     }
 }

@@ -329,12 +329,12 @@ fn what_was_declared_is_there_after_a_restart() {
     operator.drain("readyz", "disks", Some(Duration::from_secs(9)), true).unwrap();
     operator.drain("all", "of a hook", None, false).unwrap();
     drop((operator, registry));
-    let mut store = Store::new(&path);
-    let mut kept = store.load().unwrap();
+    let mut state_file = StateFile::new(&path);
+    let mut kept = state_file.load().unwrap();
     assert_eq!(kept.drains.len(), 1, "{kept:?}");
     kept.moment.since_boot_ms -= 10_000;
-    store.save(&kept).unwrap();
-    drop(store);
+    state_file.save(&kept).unwrap();
+    drop(state_file);
     let (operator, registry) = start();
     assert_eq!(state(&registry, "livez"), EndpointWord::Up, "over while nothing ran");
     assert_eq!(state(&registry, "readyz"), EndpointWord::Up, "and so is its drain");

@@ -59,9 +59,9 @@ impl Operator {
             endpoints: Vec::new(),
             checks: BTreeMap::new(),
             drains: inside.drains.views(delay, now),
-            maintenance: inside.holds.views(now),
+            maintenance: inside.maintenance.views(now),
             counters: BTreeMap::new(),
-            event: self.0.journal.last(),
+            event: self.0.event_log.last(),
         };
         let fates = inside.fates.clone();
         drop(inside);
@@ -135,13 +135,13 @@ impl Operator {
 
     /// The events after this number that are kept, oldest first, and how many of them are not.
     pub(crate) fn events_since(&self, since: u64) -> (Vec<Event>, u64) {
-        let (events, missed) = self.0.journal.since(since);
+        let (events, missed) = self.0.event_log.since(since);
         (events.iter().map(|event| Event::clone(event)).collect(), missed)
     }
 
     /// The same, and whatever comes.
     pub(crate) fn follow(&self, since: u64) -> Follower {
-        self.0.journal.follow(since).hold(self.0.answers.follow())
+        self.0.event_log.follow(since).hold(self.0.answers.follow())
     }
 }
 

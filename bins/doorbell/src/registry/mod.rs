@@ -19,7 +19,7 @@ mod warning;
 
 use crate::checks::{CheckStats, Finding, LastRun, ResultSink, RunRequest};
 use crate::config::model::{Config, DegradedVia, Health, HealthRoute, StateFields};
-use crate::operator::{Journal, Window, time_of_day};
+use crate::operator::{EventLog, Window, time_of_day};
 use crate::prober_stats::ProberStats;
 use crate::workers;
 use doorbell_health::{
@@ -70,8 +70,8 @@ pub(crate) struct HealthRegistry {
     /// Maintenance that comes again and again.
     windows: Mutex<Vec<Window>>,
     /// Where transitions are written down, once somebody wants that.
-    journal: OnceLock<Arc<Journal>>,
-    /// Whether this board is the one of which log and journal tell.
+    event_log: OnceLock<Arc<EventLog>>,
+    /// Whether this board is the one of which log and event log tell.
     speaks: AtomicBool,
     /// The boards before this one, newest first.
     elders: OnceLock<Vec<Elder>>,
@@ -164,7 +164,7 @@ impl HealthRegistry {
             places,
             found: Condvar::new(),
             windows: Mutex::new(Window::all(config)),
-            journal: OnceLock::new(),
+            event_log: OnceLock::new(),
             speaks: AtomicBool::new(before.is_none()),
             elders: OnceLock::new(),
         }))
@@ -175,9 +175,9 @@ impl HealthRegistry {
         &self.prober_stats
     }
 
-    /// Has transitions written down from now on; the first journal stays.
-    pub(crate) fn report_to(&self, journal: &Arc<Journal>) {
-        self.journal.get_or_init(|| Arc::clone(journal));
+    /// Has transitions written down from now on; the first event log stays.
+    pub(crate) fn report_to(&self, event_log: &Arc<EventLog>) {
+        self.event_log.get_or_init(|| Arc::clone(event_log));
     }
 
     /// The windows of the configuration, for whoever looks at clocks; once.
@@ -337,7 +337,7 @@ impl HealthRegistry {
         if self.speaks.load(Ordering::Acquire) { self.report(inside, &changed.events) } else { Vec::new() }
     }
 
-    /// Counts transitions and writes them into the journal; the lines of the log are still to be written.
+    /// Counts transitions and writes them into the event log; the lines of the log are still to be written.
     fn report(&self, inside: &Inside, events: &[Event]) -> Vec<Line> {
         let board = &inside.board;
         for event in events {
@@ -347,9 +347,9 @@ impl HealthRegistry {
                 tally.moved_to(moved.to);
             }
         }
-        if let Some(journal) = self.journal.get() {
+        if let Some(event_log) = self.event_log.get() {
             let happenings = events.iter().filter_map(|event| happening(event, board));
-            happenings.for_each(|happening| journal.record(happening));
+            happenings.for_each(|happening| event_log.record(happening));
         }
         events.iter().filter_map(|event| Line::of(event, board)).collect()
     }

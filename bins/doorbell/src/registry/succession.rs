@@ -2,7 +2,7 @@
 //!
 //! Does not know about: configurations, servers.
 //!
-//! Of the boards that answer somebody only one speaks: it writes the log and the journal. Results go to the newest, which passes on what
+//! Of the boards that answer somebody only one speaks: it writes the log and the event log. Results go to the newest, which passes on what
 //! it finds to those before it that live. Order of locks: the older board's first.
 
 use super::log_lines::Line;
@@ -54,7 +54,7 @@ impl HealthRegistry {
         });
     }
 
-    /// Writes log and journal from now on, in the stead of `before`. What is different here is a transition like any other.
+    /// Writes log and event log from now on, in the stead of `before`. What is different here is a transition like any other.
     pub(crate) fn speak_after(&self, before: &Self) {
         let known = before.lock();
         before.speaks.store(false, Ordering::Release);

@@ -6,13 +6,13 @@
 //! One that cannot be used is set aside, and nothing was declared then. The lock of `NAME.lock` says which process keeps it; it ends with the
 //! process, however that ends.
 
-mod kept;
+mod content;
 #[cfg(test)]
 mod tests;
 
-pub(super) use kept::{Kept, KeptHold, Moment};
+pub(super) use content::{Moment, SavedHold, SavedState};
 
-use kept::Damage;
+use content::Damage;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
@@ -25,7 +25,7 @@ const FILE_LEN_MAX: u64 = 4 << 20;
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(super) struct Store {
+pub(super) struct StateFile {
     path: PathBuf,
     /// `None` until the place can be written.
     lock: Option<File>,
@@ -35,18 +35,18 @@ pub(super) struct Store {
 
 /// Another process keeps its state there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Held;
+pub(super) struct InUse;
 
-impl Store {
+impl StateFile {
     pub(super) fn new(path: &Path) -> Self {
         Self { path: path.to_owned(), lock: None, failed: None }
     }
 
     /// Takes the lock, and tries whether the place can be written: where it cannot, that is told, and tried again with each write.
-    pub(super) fn claim(&mut self) -> Result<(), Held> {
+    pub(super) fn claim(&mut self) -> Result<(), InUse> {
         match self.claim_lock() {
             Ok(true) => {}
-            Ok(false) => return Err(Held),
+            Ok(false) => return Err(InUse),
             Err(error) => {
                 self.tell(Err(error.to_string()));
                 return Ok(());
@@ -82,10 +82,10 @@ impl Store {
     }
 
     /// What was kept. What cannot be used is told and set aside.
-    pub(super) fn load(&self) -> Option<Kept> {
+    pub(super) fn load(&self) -> Option<SavedState> {
         let read = read(&self.path);
         let path = self.path.display();
-        match read.map(|bytes| Kept::decode(&bytes)) {
+        match read.map(|bytes| SavedState::decode(&bytes)) {
             Ok(Ok(kept)) => Some(kept),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
@@ -114,7 +114,7 @@ impl Store {
     }
 
     /// Keeps this, and nothing else any more; why not, where it cannot be kept.
-    pub(super) fn save(&mut self, kept: &Kept) -> Result<(), String> {
+    pub(super) fn save(&mut self, kept: &SavedState) -> Result<(), String> {
         let outcome = match self.claim_lock() {
             Ok(true) => write(&self.path, &kept.encode()).map_err(|error| error.to_string()),
             Ok(false) => Err("another instance keeps its state there".to_owned()),

@@ -18,8 +18,8 @@ impl Folder {
         Self(path)
     }
 
-    fn store(&self) -> Store {
-        Store::new(&self.0.join("deep/state"))
+    fn state_file(&self) -> StateFile {
+        StateFile::new(&self.0.join("deep/state"))
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -33,88 +33,88 @@ impl Drop for Folder {
     }
 }
 
-fn kept() -> Kept {
-    let hold = |target: &str, left_ms| KeptHold { target: target.into(), reason: "why".into(), left_ms };
-    Kept {
+fn kept() -> SavedState {
+    let hold = |target: &str, left_ms| SavedHold { target: target.into(), reason: "why".into(), left_ms };
+    SavedState {
         moment: Moment { boot: "b".into(), since_boot_ms: 1, unix_ms: 2 },
         drains: vec![hold("all", None), hold("second", Some(60_000))],
-        holds: vec![hold("readyz", Some(1_800_000)), hold("check:db", None)],
+        maintenance: vec![hold("readyz", Some(1_800_000)), hold("check:db", None)],
     }
 }
 
 #[test]
 fn what_is_kept_is_there_again() {
     let folder = Folder::new();
-    let mut store = folder.store();
-    assert_eq!(store.load(), None);
-    store.save(&kept()).unwrap();
-    assert_eq!(store.load(), Some(kept()));
-    store.save(&Kept::default()).unwrap();
-    assert_eq!(folder.store().load(), Some(Kept::default()));
+    let mut state_file = folder.state_file();
+    assert_eq!(state_file.load(), None);
+    state_file.save(&kept()).unwrap();
+    assert_eq!(state_file.load(), Some(kept()));
+    state_file.save(&SavedState::default()).unwrap();
+    assert_eq!(folder.state_file().load(), Some(SavedState::default()));
     assert!(!folder.path("state.new").exists());
 }
 
 #[test]
 fn what_the_version_before_kept_is_known() {
-    let Kept { moment, drains, holds } = kept();
+    let SavedState { moment, drains, maintenance } = kept();
     for drain in [None, Some("why".to_owned())] {
         let drains = drains[..usize::from(drain.is_some())].to_vec();
-        let bytes = kept::encode_before(moment.clone(), drain, holds.clone());
-        let expected = Kept { moment: moment.clone(), drains, holds: holds.clone() };
-        assert_eq!(Kept::decode(&bytes), Ok(expected));
+        let bytes = content::encode_before(moment.clone(), drain, maintenance.clone());
+        let expected = SavedState { moment: moment.clone(), drains, maintenance: maintenance.clone() };
+        assert_eq!(SavedState::decode(&bytes), Ok(expected));
         let mut damaged = bytes;
         *damaged.last_mut().unwrap() ^= 1;
-        assert_eq!(Kept::decode(&damaged), Err(Damage::Damaged));
+        assert_eq!(SavedState::decode(&damaged), Err(Damage::Damaged));
     }
 }
 
 #[test]
 fn a_kill_while_writing_leaves_the_old_one() {
     let folder = Folder::new();
-    let mut store = folder.store();
-    store.save(&kept()).unwrap();
+    let mut state_file = folder.state_file();
+    state_file.save(&kept()).unwrap();
     let bytes = kept().encode();
     for len in 0..bytes.len() {
         fs::write(folder.path("state.new"), &bytes[..len]).unwrap();
-        assert_eq!(folder.store().load(), Some(kept()));
+        assert_eq!(folder.state_file().load(), Some(kept()));
     }
-    store.save(&Kept::default()).unwrap();
-    assert_eq!(store.load(), Some(Kept::default()));
+    state_file.save(&SavedState::default()).unwrap();
+    assert_eq!(state_file.load(), Some(SavedState::default()));
 }
 
 #[test]
 fn every_damaged_byte_and_every_cut_is_noticed_and_set_aside() {
     let folder = Folder::new();
-    folder.store().save(&kept()).unwrap();
+    folder.state_file().save(&kept()).unwrap();
     let bytes = kept().encode();
     for at in 0..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 1 << (at % 8);
-        assert!(Kept::decode(&damaged).is_err(), "byte {at}");
-        assert_eq!(Kept::decode(&bytes[..at]), Err(Damage::Damaged), "cut at {at}");
+        assert!(SavedState::decode(&damaged).is_err(), "byte {at}");
+        assert_eq!(SavedState::decode(&bytes[..at]), Err(Damage::Damaged), "cut at {at}");
     }
     fs::write(folder.path("state"), &bytes[..20]).unwrap();
-    assert_eq!(folder.store().load(), None);
+    assert_eq!(folder.state_file().load(), None);
     assert_eq!(fs::read(folder.path("state.damaged")).unwrap(), &bytes[..20]);
     assert!(!folder.path("state").exists());
-    assert_eq!(folder.store().load(), None, "said once");
+    assert_eq!(folder.state_file().load(), None, "said once");
     let mut foreign = bytes;
     foreign[8] = 3;
-    assert_eq!(Kept::decode(&foreign), Err(Damage::Foreign(3)));
+    assert_eq!(SavedState::decode(&foreign), Err(Damage::Foreign(3)));
     fs::write(folder.path("state"), &foreign).unwrap();
-    assert_eq!(folder.store().load(), None);
+    assert_eq!(folder.state_file().load(), None);
     assert!(folder.path("state.foreign").exists());
 }
 
 proptest! {
     #[test]
     fn no_bytes_are_taken_for_a_state(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
-        prop_assert!(Kept::decode(&bytes).is_err());
+        prop_assert!(SavedState::decode(&bytes).is_err());
         // With a head that fits, so that what decodes is looked at, too.
         let mut whole = kept().encode()[..10].to_vec();
-        whole.extend_from_slice(&kept::digest_of(&bytes).to_le_bytes());
+        whole.extend_from_slice(&content::digest_of(&bytes).to_le_bytes());
         whole.extend_from_slice(&bytes);
-        let _either = Kept::decode(&whole);
+        let _either = SavedState::decode(&whole);
     }
 }
 
@@ -125,45 +125,53 @@ fn a_disk_that_is_full_stops_nothing() {
         return;
     }
     let folder = Folder::new();
-    let mut store = folder.store();
-    store.save(&kept()).unwrap();
+    let mut state_file = folder.state_file();
+    state_file.save(&kept()).unwrap();
     std::os::unix::fs::symlink(full, folder.path("state.new")).unwrap();
-    let why = store.save(&Kept::default()).unwrap_err();
+    let why = state_file.save(&SavedState::default()).unwrap_err();
     assert!(why.contains("No space left"), "{why}");
-    assert_eq!(store.failed.as_deref(), Some(why.as_str()));
-    assert_eq!(store.load(), Some(kept()), "the old one stays");
-    store.save(&Kept::default()).unwrap();
-    assert_eq!((store.load(), store.failed), (Some(Kept::default()), None));
+    assert_eq!(state_file.failed.as_deref(), Some(why.as_str()));
+    assert_eq!(state_file.load(), Some(kept()), "the old one stays");
+    state_file.save(&SavedState::default()).unwrap();
+    assert_eq!((state_file.load(), state_file.failed), (Some(SavedState::default()), None));
 }
 
 #[test]
 fn two_do_not_keep_in_one_file() {
     let folder = Folder::new();
-    let (mut first, mut second) = (folder.store(), folder.store());
-    assert_eq!((first.claim(), second.claim()), (Ok(()), Err(Held)));
+    let (mut first, mut second) = (folder.state_file(), folder.state_file());
+    assert_eq!((first.claim(), second.claim()), (Ok(()), Err(InUse)));
     first.save(&kept()).unwrap();
-    let why = second.save(&Kept::default()).unwrap_err();
+    let why = second.save(&SavedState::default()).unwrap_err();
     assert_eq!(why, "another instance keeps its state there");
     assert_eq!(first.load(), Some(kept()));
     drop(first);
-    assert_eq!(folder.store().claim(), Ok(()), "the lock ends with its owner");
+    assert_eq!(folder.state_file().claim(), Ok(()), "the lock ends with its owner");
 }
 
 #[test]
 fn a_place_that_cannot_be_written_is_told_before_anything_is_kept() {
     let folder = Folder::new();
     fs::write(folder.0.join("deep"), b"").unwrap();
-    let mut store = folder.store();
-    assert_eq!(store.claim(), Ok(()));
-    assert!(store.failed.as_deref().is_some_and(|why| why.contains("File exists")), "{:?}", store.failed);
+    let mut state_file = folder.state_file();
+    assert_eq!(state_file.claim(), Ok(()));
+    assert!(
+        state_file.failed.as_deref().is_some_and(|why| why.contains("File exists")),
+        "{:?}",
+        state_file.failed
+    );
     fs::remove_file(folder.0.join("deep")).unwrap();
     fs::create_dir_all(folder.path("state")).unwrap();
-    assert_eq!(store.claim(), Ok(()));
-    assert!(store.failed.as_deref().is_some_and(|why| why.contains("directory")), "{:?}", store.failed);
+    assert_eq!(state_file.claim(), Ok(()));
+    assert!(
+        state_file.failed.as_deref().is_some_and(|why| why.contains("directory")),
+        "{:?}",
+        state_file.failed
+    );
     fs::remove_dir(folder.path("state")).unwrap();
-    assert_eq!((store.claim(), store.failed.as_deref()), (Ok(()), None));
+    assert_eq!((state_file.claim(), state_file.failed.as_deref()), (Ok(()), None));
     assert!(!folder.path("state.new").exists());
-    store.save(&kept()).unwrap();
+    state_file.save(&kept()).unwrap();
 }
 
 #[test]

@@ -16,7 +16,7 @@ use thiserror::Error;
 
 const MAGIC: [u8; 8] = *b"doorstat";
 
-/// Of the layout of [`Kept`].
+/// Of the layout of [`SavedState`].
 const VERSION: u16 = 2;
 
 /// The one before, which is read for whoever comes from it.
@@ -26,26 +26,26 @@ const HEAD_LEN: usize = MAGIC.len() + 2 + 8;
 
 /// See the [module](self).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
-pub(in crate::operator) struct Kept {
+pub(in crate::operator) struct SavedState {
     pub(in crate::operator) moment: Moment,
     /// Drains that an operator wants, of endpoints or of `all`.
-    pub(in crate::operator) drains: Vec<KeptHold>,
+    pub(in crate::operator) drains: Vec<SavedHold>,
     /// Maintenance.
-    pub(in crate::operator) holds: Vec<KeptHold>,
+    pub(in crate::operator) maintenance: Vec<SavedHold>,
 }
 
-/// [`Kept`] as it was in [`VERSION_BEFORE`].
+/// [`SavedState`] as it was in [`VERSION_BEFORE`].
 #[derive(Clone, Debug, Encode, Decode)]
-struct KeptBefore {
+struct SavedBefore {
     moment: Moment,
     /// The reason of a drain of everything.
     drain: Option<String>,
-    holds: Vec<KeptHold>,
+    maintenance: Vec<SavedHold>,
 }
 
 /// One drain or maintenance.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-pub(in crate::operator) struct KeptHold {
+pub(in crate::operator) struct SavedHold {
     pub(in crate::operator) target: String,
     pub(in crate::operator) reason: String,
     /// What was left of it at the moment of writing.
@@ -99,7 +99,7 @@ impl Moment {
     }
 }
 
-impl Kept {
+impl SavedState {
     pub(super) fn encode(&self) -> Vec<u8> {
         let rest = bitcode::encode(self);
         let mut bytes = Vec::with_capacity(HEAD_LEN + rest.len());
@@ -124,18 +124,18 @@ impl Kept {
             return Err(Damage::Damaged);
         }
         let kept = match version {
-            VERSION_BEFORE => bitcode::decode::<KeptBefore>(rest).map(Self::from),
+            VERSION_BEFORE => bitcode::decode::<SavedBefore>(rest).map(Self::from),
             _ => bitcode::decode(rest),
         };
         kept.map_err(|_| Damage::Damaged)
     }
 }
 
-impl From<KeptBefore> for Kept {
-    fn from(KeptBefore { moment, drain, holds }: KeptBefore) -> Self {
+impl From<SavedBefore> for SavedState {
+    fn from(SavedBefore { moment, drain, maintenance }: SavedBefore) -> Self {
         let all =
-            |reason| KeptHold { target: super::super::maintenance::ALL.to_owned(), reason, left_ms: None };
-        Self { moment, drains: drain.map(all).into_iter().collect(), holds }
+            |reason| SavedHold { target: super::super::maintenance::ALL.to_owned(), reason, left_ms: None };
+        Self { moment, drains: drain.map(all).into_iter().collect(), maintenance }
     }
 }
 
@@ -148,8 +148,8 @@ fn digest(bytes: &[u8]) -> u64 {
 
 /// What the version before wrote for this.
 #[cfg(test)]
-pub(super) fn encode_before(moment: Moment, drain: Option<String>, holds: Vec<KeptHold>) -> Vec<u8> {
-    let rest = bitcode::encode(&KeptBefore { moment, drain, holds });
+pub(super) fn encode_before(moment: Moment, drain: Option<String>, maintenance: Vec<SavedHold>) -> Vec<u8> {
+    let rest = bitcode::encode(&SavedBefore { moment, drain, maintenance });
     [&MAGIC[..], &VERSION_BEFORE.to_le_bytes(), &digest(&rest).to_le_bytes(), &rest].concat()
 }
 
