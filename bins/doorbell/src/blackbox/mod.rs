@@ -17,7 +17,7 @@ use crate::stats::process::ProcessStats;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use probe_cache::{Desk, PROBES_MAX};
+use probe_cache::{PROBES_MAX, ProbeCache};
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -111,14 +111,15 @@ impl Probes {
             };
             ports.push((addr, port.map_err(|error| cannot_listen(TABLE, addr, &error))?));
         }
-        let desk = Arc::new(Desk::new(blackbox, Shared::new(Arc::new(connector)), Arc::clone(process_stats)));
+        let cache =
+            Arc::new(ProbeCache::new(blackbox, Shared::new(Arc::new(connector)), Arc::clone(process_stats)));
         let (phase, told) = watch::channel(Phase::Serving);
         let (go, goes) = sync_channel::<Vec<std::net::TcpListener>>(1);
         // Whoever connected last has asked by then, and has been answered.
         let leave_timeout = HEAD_TIMEOUT + blackbox.timeout;
         let run = move || {
             let Ok(listeners) = goes.recv() else { return };
-            runtime.block_on(serve(listeners, desk, told, leave_timeout));
+            runtime.block_on(serve(listeners, cache, told, leave_timeout));
             // A name that is looked up may take as long as the system likes.
             runtime.shutdown_background();
         };
@@ -186,13 +187,13 @@ impl Unopened {
 
 async fn serve(
     listeners: Vec<std::net::TcpListener>,
-    desk: Arc<Desk>,
+    cache: Arc<ProbeCache>,
     mut phase: watch::Receiver<Phase>,
     leave_timeout: Duration,
 ) {
     let listeners = listeners.into_iter().filter_map(|listener| TcpListener::from_std(listener).ok());
     let all: JoinSet<()> =
-        listeners.map(|listener| accept(listener, Arc::clone(&desk), phase.clone())).collect();
+        listeners.map(|listener| accept(listener, Arc::clone(&cache), phase.clone())).collect();
     let ends = async {
         if after_serving(&mut phase).await == Phase::Leaving {
             sleep(leave_timeout).await;
@@ -210,7 +211,7 @@ async fn after_serving(phase: &mut watch::Receiver<Phase>) -> Phase {
 }
 
 /// Until others listen there and whoever came before has been answered.
-async fn accept(listener: TcpListener, desk: Arc<Desk>, mut phase: watch::Receiver<Phase>) {
+async fn accept(listener: TcpListener, cache: Arc<ProbeCache>, mut phase: watch::Receiver<Phase>) {
     let mut conns = JoinSet::new();
     let leaving = phase.clone();
     loop {
@@ -221,7 +222,7 @@ async fn accept(listener: TcpListener, desk: Arc<Desk>, mut phase: watch::Receiv
                     sleep(RETRY_AFTER).await;
                     continue;
                 };
-                conns.spawn(talk(stream, peer, Arc::clone(&desk), leaving.clone()));
+                conns.spawn(talk(stream, peer, Arc::clone(&cache), leaving.clone()));
             }
             Some(_ended) = conns.join_next() => {}
         }
@@ -231,16 +232,21 @@ async fn accept(listener: TcpListener, desk: Arc<Desk>, mut phase: watch::Receiv
 }
 
 /// One connection.
-async fn talk(stream: TcpStream, peer: SocketAddr, desk: Arc<Desk>, mut phase: watch::Receiver<Phase>) {
+async fn talk(
+    stream: TcpStream,
+    peer: SocketAddr,
+    cache: Arc<ProbeCache>,
+    mut phase: watch::Receiver<Phase>,
+) {
     leave_silent(&stream);
     let is_here = peer.ip().to_canonical().is_loopback()
         || stream.local_addr().is_ok_and(|local| local.ip() == peer.ip());
-    let last_words = HEAD_TIMEOUT + desk.timeout;
+    let last_words = HEAD_TIMEOUT + cache.timeout;
     let (asks, mut asked) = watch::channel(false);
     let service = service_fn(move |request| {
         asks.send_replace(true);
-        let desk = Arc::clone(&desk);
-        async move { Ok::<_, Infallible>(desk.answer(&request, is_here).await) }
+        let cache = Arc::clone(&cache);
+        async move { Ok::<_, Infallible>(cache.answer(&request, is_here).await) }
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_LEN_MAX);

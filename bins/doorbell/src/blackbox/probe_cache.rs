@@ -41,7 +41,7 @@ type Slot = Arc<tokio::sync::Mutex<Option<(Instant, Bytes)>>>;
 
 /// Answers requests.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct ProbeCache {
     prober: Prober,
     modules: Vec<Module>,
     cache: Duration,
@@ -51,7 +51,7 @@ pub(super) struct Desk {
     process_stats: Arc<ProcessStats>,
 }
 
-impl Desk {
+impl ProbeCache {
     pub(super) fn new(blackbox: &Blackbox, shared: Shared, process_stats: Arc<ProcessStats>) -> Self {
         Self {
             prober: Prober::new(blackbox.targets.iter().copied().collect(), shared),

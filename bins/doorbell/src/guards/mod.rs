@@ -12,7 +12,7 @@ pub(crate) mod token_jobs;
 use crate::config::model::{self, Config, LimitKey};
 use crate::guards::client_limits::Tables;
 use crate::guards::subject::{Promise, Subject};
-use crate::guards::token_jobs::Inquiry;
+use crate::guards::token_jobs::TokenJob;
 use crate::http::auth::Decision;
 use crate::http::layer::{AtMost, RateLimit, RequireClientCert};
 use crate::http::limit;
@@ -124,7 +124,7 @@ impl Guards {
         request: &Request<'_>,
         mut reply: Responder<'a>,
         mut subject: Option<&mut Subject>,
-        put_off: impl FnOnce(Inquiry, Option<Promise>, Responder<'a>) -> Answered<'a>,
+        put_off: impl FnOnce(TokenJob, Option<Promise>, Responder<'a>) -> Answered<'a>,
         answer: impl FnOnce(Responder<'_>) -> Answered<'_>,
     ) -> Answered<'a> {
         if let Some(limit) = &self.limit
@@ -140,8 +140,8 @@ impl Guards {
         if let Some((first, others)) = self.auth.split_first()
             && !first.knows(request, &mut subject)
         {
-            if let Some(inquiry) = inquire(self.lane.as_ref(), first, others, request) {
-                return put_off(inquiry, subject.map(Subject::promise), reply);
+            if let Some(token_job) = token_job_for(self.lane.as_ref(), first, others, request) {
+                return put_off(token_job, subject.map(Subject::promise), reply);
             }
             match first.authorize(others, request, reply, &mut subject) {
                 Ok(allowed) => reply = allowed,
@@ -167,13 +167,18 @@ impl Guards {
 
 /// What a job is to find out about a request, if that takes so long that it is worth one.
 #[inline(never)]
-fn inquire(lane: Option<&Offload>, first: &Auth, others: &[Auth], request: &Request<'_>) -> Option<Inquiry> {
+fn token_job_for(
+    lane: Option<&Offload>,
+    first: &Auth,
+    others: &[Auth],
+    request: &Request<'_>,
+) -> Option<TokenJob> {
     let lane = lane?;
     let is_heavy = |auth: &Auth| auth.with(|auth| auth.is_heavy_for(request));
     if !is_heavy(first) && !others.iter().any(is_heavy) {
         return None;
     }
-    Some(Inquiry::new(lane.clone(), first.load(), others.iter().map(Auth::load).collect()))
+    Some(TokenJob::new(lane.clone(), first.load(), others.iter().map(Auth::load).collect()))
 }
 
 /// Those who see more than others, where nobody is refused.
@@ -202,9 +207,9 @@ impl Viewers {
     }
 
     /// What a job is to find out about a request; `None` where [`Self::admit`] finds it out about as fast.
-    pub(crate) fn inquire(&self, request: &Request<'_>) -> Option<Inquiry> {
+    pub(crate) fn token_job_for(&self, request: &Request<'_>) -> Option<TokenJob> {
         let (first, others) = self.auth.split_first()?;
-        inquire(self.lane.as_ref(), first, others, request)
+        token_job_for(self.lane.as_ref(), first, others, request)
     }
 
     /// Whether a request comes from one of them. One without a token is not looked at.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// Everything that a job needs to know, beside the request.
 #[derive(Debug)]
-pub(crate) struct Inquiry {
+pub(crate) struct TokenJob {
     lane: Offload,
     first: Arc<RequireAuth>,
     others: Vec<Arc<RequireAuth>>,
@@ -31,7 +31,7 @@ pub(crate) struct Refused {
     decision: Decision<'static>,
 }
 
-impl Inquiry {
+impl TokenJob {
     /// Any of the policies may let a request in; if none does, the first one says what it wants that knows the token and misses a right
     /// in it, or else the first.
     pub(crate) const fn new(lane: Offload, first: Arc<RequireAuth>, others: Vec<Arc<RequireAuth>>) -> Self {

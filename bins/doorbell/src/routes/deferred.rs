@@ -6,7 +6,7 @@ use super::RouteService;
 use super::health::Health;
 use super::reply::Answer;
 use crate::guards::subject::Promise;
-use crate::guards::token_jobs::{Inquiry, Verdict};
+use crate::guards::token_jobs::{TokenJob, Verdict};
 use crate::http::router::Lookup;
 use crate::http::{Answered, Request, Responder};
 use doorbell::offload;
@@ -17,16 +17,16 @@ impl RouteService {
     #[inline(never)]
     pub(super) fn put_off<'a>(
         &self,
-        inquiry: Inquiry,
+        token_job: TokenJob,
         promise: Option<Promise>,
         request: &Request<'_>,
         reply: Responder<'a>,
     ) -> Answered<'a> {
         let routes = self.this.upgrade().expect("whoever is called is there");
         let owned = request.detach();
-        let lane = inquiry.lane().clone();
+        let lane = token_job.lane().clone();
         lane.run(request, reply, move || {
-            let verdict = owned.with(|request| inquiry.decide(request));
+            let verdict = owned.with(|request| token_job.decide(request));
             offload::Answer::then(move |reply| {
                 let answered = match verdict {
                     Verdict::Allowed(name) => {
@@ -62,14 +62,14 @@ impl RouteService {
         request: &Request<'_>,
         reply: Responder<'a>,
     ) -> Answered<'a> {
-        let Some(inquiry) = health.inquire(request) else {
+        let Some(token_job) = health.token_job_for(request) else {
             return health.send_either(name, request, reply, &self.fixed.not_found);
         };
         let (owned, health, name) = (request.detach(), Arc::clone(health), name.map(Box::<[u8]>::from));
         let not_found = self.fixed.not_found.clone();
-        let lane = inquiry.lane().clone();
+        let lane = token_job.lane().clone();
         lane.run(request, reply, move || {
-            let sees_details = owned.with(|request| matches!(inquiry.decide(request), Verdict::Allowed(_)));
+            let sees_details = owned.with(|request| matches!(token_job.decide(request), Verdict::Allowed(_)));
             offload::Answer::then(move |reply| {
                 owned.with(|request| {
                     health.send_known(name.as_deref(), sees_details, request, reply, &not_found)

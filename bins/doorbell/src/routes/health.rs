@@ -6,7 +6,7 @@
 use super::exclude::excluded;
 use crate::config::model::{Details, HealthRoute};
 use crate::guards::Viewers;
-use crate::guards::token_jobs::Inquiry;
+use crate::guards::token_jobs::TokenJob;
 use crate::http::forwarded::Networks;
 use crate::http::prober::Asker;
 use crate::http::{Answered, Method, Request, Responder, StaticReply, Status};
@@ -57,14 +57,14 @@ impl Health {
         !self.trusted.is_empty()
     }
 
-    /// True when some who see details have tokens that a job is to verify: then [`Self::inquire`] is to be asked.
+    /// True when some who see details have tokens that a job is to verify: then [`Self::token_job_for`] is to be asked.
     pub(super) const fn has_jobs(&self) -> bool {
         matches!(self.details, Details::Authenticated) && self.viewers.have_jobs()
     }
 
     /// What a job is to find out before it is known who asks.
-    pub(super) fn inquire(&self, request: &Request<'_>) -> Option<Inquiry> {
-        self.viewers.inquire(request)
+    pub(super) fn token_job_for(&self, request: &Request<'_>) -> Option<TokenJob> {
+        self.viewers.token_job_for(request)
     }
 
     /// Answers for one check of the endpoint, if there is a name, or for all of it.

@@ -189,7 +189,7 @@ impl RouteService {
         reply: Responder<'a>,
         subject: Option<&mut Subject>,
     ) -> Answered<'a> {
-        let put_off = |inquiry, promise, reply| self.put_off(inquiry, promise, request, reply);
+        let put_off = |token_job, promise, reply| self.put_off(token_job, promise, request, reply);
         guarded.guards.around(request, reply, subject, put_off, |reply| match &guarded.answer {
             Answer::Reply(fixed) => reply.send(fixed),
             answer => self.give(answer, &found(request), request, reply, None),
