@@ -2,7 +2,7 @@
 //!
 //! Does not know about: who may connect.
 
-use crate::log::Seldom;
+use crate::log::Throttle;
 use crate::operator::{Followed, Operator};
 use crate::wire::frame::{
     FrameError, HELLO_LEN, PREFIX_LEN, REQUEST_LEN_MAX, RESPONSE_LEN_MAX, check_hello, decode, frame,
@@ -27,7 +27,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// What an HTTP client or a person with `nc` is told.
 const NOT_HTTP: &[u8] = b"This is the control socket of doorbell. Ask with: doorbell status\n";
 
-static REFUSED: Seldom = Seldom::new();
+static REFUSED: Throttle = Throttle::new();
 
 /// Serves until the operator leaves, errs or falls silent.
 pub(super) async fn serve(mut stream: UnixStream, operator: Operator) {

@@ -3,7 +3,7 @@
 //! Does not know about: what they ask, the file of the socket.
 
 use super::conn;
-use crate::log::Seldom;
+use crate::log::Throttle;
 use crate::operator::Operator;
 use crate::wire::{Refusal, RefusalKind};
 use std::os::unix::net::UnixListener;
@@ -91,7 +91,7 @@ fn may(stream: &UnixStream, access: Access) -> Result<(), Refusal> {
         ),
         Err(error) => format!("who asks is not known: {error}"),
     };
-    static REFUSED: Seldom = Seldom::new();
+    static REFUSED: Throttle = Throttle::new();
     if let Some(suppressed) = REFUSED.turn() {
         tracing::warn!(suppressed, "{text}");
     }

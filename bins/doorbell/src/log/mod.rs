@@ -7,10 +7,10 @@
 
 mod lines;
 mod panics;
-mod seldom;
+mod throttle;
 
 pub(crate) use lines::PIECE_LEN;
-pub(crate) use seldom::Seldom;
+pub(crate) use throttle::Throttle;
 
 use crate::config::model::{Log, LogFormat, LogLevel};
 use lines::Lines;

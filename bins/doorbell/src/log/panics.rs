@@ -2,7 +2,7 @@
 //!
 //! Does not know about: what became of the thread.
 
-use super::{LINES, Seldom};
+use super::{LINES, Throttle};
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic::{self, PanicHookInfo};
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(super) fn tell() {
 }
 
 fn line(panicked: &PanicHookInfo<'_>) {
-    static WAITED: Seldom = Seldom::new();
+    static WAITED: Throttle = Throttle::new();
     let thread = std::thread::current();
     let message = panicked.payload_as_str().unwrap_or("something that is no text");
     let place = panicked.location().map(ToString::to_string);

@@ -97,7 +97,7 @@ struct Inside {
     /// Checks that run when somebody asks, by their position.
     demands: HashMap<usize, RunRequest>,
     /// Where transitions of checks are counted, by their position.
-    tallies: Vec<Arc<CheckStats>>,
+    check_stats: Vec<Arc<CheckStats>>,
 }
 
 /// Which endpoints serve.
@@ -159,7 +159,7 @@ impl HealthRegistry {
                 renderers: Vec::new(),
                 followers: Vec::new(),
                 demands: HashMap::new(),
-                tallies: Vec::new(),
+                check_stats: Vec::new(),
             }),
             places,
             found: Condvar::new(),
@@ -191,8 +191,8 @@ impl HealthRegistry {
     }
 
     /// Has transitions of checks counted here, by their position.
-    pub(crate) fn count_in(&self, tallies: &[Arc<CheckStats>]) {
-        self.lock().tallies = tallies.to_vec();
+    pub(crate) fn count_in(&self, check_stats: &[Arc<CheckStats>]) {
+        self.lock().check_stats = check_stats.to_vec();
     }
 
     /// What runs when somebody asks for an endpoint, by its position.
@@ -342,9 +342,9 @@ impl HealthRegistry {
         let board = &inside.board;
         for event in events {
             if let Event::Check { check, moved, .. } = event
-                && let Some(tally) = inside.tallies.get(check.as_usize())
+                && let Some(stats) = inside.check_stats.get(check.as_usize())
             {
-                tally.moved_to(moved.to);
+                stats.moved_to(moved.to);
             }
         }
         if let Some(event_log) = self.event_log.get() {

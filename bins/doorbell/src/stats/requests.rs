@@ -209,9 +209,9 @@ mod tests {
 
     #[test]
     fn every_method_of_a_reply_has_a_number_and_a_name_keeps_it() {
-        let tally = RequestCounters::new("counts-test", "fixed");
+        let counters = RequestCounters::new("counts-test", "fixed");
         let methods = [Method::Head, Method::Get];
-        let fixed = tally.fixed(&methods, 200).unwrap();
+        let fixed = counters.fixed(&methods, 200).unwrap();
         for (method, times) in [(Method::Get, 3), (Method::Head, 2)] {
             std::thread::scope(|scope| {
                 for _ in 0..times {
@@ -225,7 +225,7 @@ mod tests {
             "a reload goes on"
         );
         assert_ne!(RequestCounters::new("counts-test", "other").fixed(&methods, 200), Some(fixed));
-        let more = tally.fixed(&[Method::Get, Method::Head, Method::Put], 200).unwrap();
+        let more = counters.fixed(&[Method::Get, Method::Head, Method::Put], 200).unwrap();
         more.count(Method::Get);
         let (all, _) = counted();
         let of = |method: &str| {

@@ -80,12 +80,12 @@ impl Upstream {
 }
 
 /// The board, and how much time the thread has used.
-struct Metered {
+struct CountingRuntime {
     registry: Arc<HealthRegistry>,
     cpu_ns: AtomicU64,
 }
 
-impl ResultSink for Metered {
+impl ResultSink for CountingRuntime {
     fn now(&self) -> Time {
         self.registry.now()
     }
@@ -160,8 +160,8 @@ fn ten_thousand_checks_a_second_are_on_time() {
     let counters = Arc::new(SchedulerCounters::default());
     let (plan, _push) = plan(&config, &counters, None).unwrap().unwrap();
     let connector = plan.connector();
-    let metered = Arc::new(Metered { registry, cpu_ns: AtomicU64::new(0) });
-    let lane = plan.start(Arc::clone(&metered)).unwrap().go();
+    let counting_runtime = Arc::new(CountingRuntime { registry, cpu_ns: AtomicU64::new(0) });
+    let lane = plan.start(Arc::clone(&counting_runtime)).unwrap().go();
     // On a machine of any speed all of them run again and again.
     let all = || counters.lag.counts().total() >= 3 * CHECKS as u64;
     assert!(wait_until(Duration::from_secs(120), all).is_some(), "{:?}", counters.fields());
@@ -173,12 +173,12 @@ fn ten_thousand_checks_a_second_are_on_time() {
     std::thread::sleep(Duration::from_secs(if cfg!(debug_assertions) { 2 } else { 4 }));
     let mut windows = Vec::new();
     while windows.len() < WINDOWS_MAX && !windows.last().is_some_and(Held::is_kept) {
-        let (lag, cpu_ns) = (counters.lag.counts(), metered.cpu_ns.load(Ordering::Relaxed));
+        let (lag, cpu_ns) = (counters.lag.counts(), counting_runtime.cpu_ns.load(Ordering::Relaxed));
         let first = upstream.slot() + 1;
         std::thread::sleep(WINDOW);
         let last = upstream.slot();
         let lag = since(&counters.lag.counts(), &lag);
-        let used = metered.cpu_ns.load(Ordering::Relaxed) - cpu_ns;
+        let used = counting_runtime.cpu_ns.load(Ordering::Relaxed) - cpu_ns;
         let fullest =
             upstream.came[first..last].iter().map(|slot| slot.load(Ordering::Relaxed)).max().unwrap();
         windows.push(Held {

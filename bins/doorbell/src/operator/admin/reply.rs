@@ -7,7 +7,7 @@ use super::page::{self, EVENTS_SHOWN, View};
 use super::room::Room;
 use super::{events, query};
 use crate::config::parse_duration;
-use crate::log::Seldom;
+use crate::log::Throttle;
 use crate::operator::Operator;
 use crate::stats::metrics;
 use crate::wire::{AudienceWord, Lifecycle, Refusal, RefusalKind};
@@ -260,7 +260,7 @@ impl Asked {
 
     /// A request that is refused; told in the log, too, and seldom.
     fn denied(&self, why: Denied) -> Whole {
-        static REFUSED: Seldom = Seldom::new();
+        static REFUSED: Throttle = Throttle::new();
         if let Some(suppressed) = REFUSED.turn() {
             tracing::warn!(peer = %self.peer, path = self.path, suppressed, "refused: {why}");
         }
@@ -404,7 +404,7 @@ fn refused(refusal: &Refusal) -> Whole {
 
 /// Replies that nobody reads take all the memory that there is for them.
 fn no_room() -> Whole {
-    static REFUSED: Seldom = Seldom::new();
+    static REFUSED: Throttle = Throttle::new();
     if let Some(suppressed) = REFUSED.turn() {
         tracing::warn!(suppressed, "refused: too many large replies of the admin address are on their way");
     }

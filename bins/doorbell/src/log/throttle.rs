@@ -8,7 +8,7 @@ use std::time::Instant;
 
 /// One kind of line.
 #[derive(Debug)]
-pub(crate) struct Seldom {
+pub(crate) struct Throttle {
     /// When the next may be written.
     next_ms: AtomicU64,
     left_out: AtomicU64,
@@ -17,7 +17,7 @@ pub(crate) struct Seldom {
 /// Between two lines of a kind.
 const PAUSE_MS: u64 = 1000;
 
-impl Seldom {
+impl Throttle {
     pub(crate) const fn new() -> Self {
         Self { next_ms: AtomicU64::new(0), left_out: AtomicU64::new(0) }
     }
@@ -50,8 +50,8 @@ mod tests {
 
     #[test]
     fn one_a_second_is_written_and_says_how_many_were_not() {
-        let seldom = Seldom::new();
-        let told = [0, 1, 999, 1000, 1001, 5000, 6000].map(|now_ms| seldom.turn_at(now_ms));
+        let throttle = Throttle::new();
+        let told = [0, 1, 999, 1000, 1001, 5000, 6000].map(|now_ms| throttle.turn_at(now_ms));
         assert_eq!(told, [Some(0), None, None, Some(2), None, Some(1), Some(0)]);
     }
 }
