@@ -3,7 +3,7 @@
 //! Does not know about: messages, calls. The Tokio lane answers those that may go on, and to guards and log each is a request that is
 //! answered later: it is in progress until its call ends.
 
-use super::with_headers;
+use super::fixed::with_headers;
 use crate::http::{Answered, Method, Request, Responder, StaticReply, Status, Time};
 use crate::http2::{GoOn, is_grpc};
 use crate::stats::requests::RequestCounters;

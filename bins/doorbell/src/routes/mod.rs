@@ -5,6 +5,7 @@
 mod deferred;
 mod exclude;
 pub(crate) mod files;
+mod fixed;
 mod grpc;
 mod health;
 mod layered;
@@ -24,9 +25,10 @@ use crate::guards::subject::Subject;
 use crate::guards::{Common, Guards};
 use crate::http::forwarded::Networks;
 use crate::http::router::{self, Lookup, MethodSet, Router};
-use crate::http::{Answered, Begun, Request, Responder, StaticReply, Status};
+use crate::http::{Answered, Begun, Request, Responder, Status};
 use crate::registry::HealthRegistry;
 use crate::stats::requests::RequestCounters;
+use fixed::Fixed;
 pub(crate) use layered::{BareService, LayeredService};
 use reply::{Answer, Guarded};
 use std::sync::{Arc, OnceLock, Weak};
@@ -72,15 +74,6 @@ struct RouteNote {
     /// Its position in [`Config::routes`].
     index: u16,
     is_probe: bool,
-}
-
-/// Replies that belong to no route.
-#[derive(Debug)]
-struct Fixed {
-    bad_request: StaticReply,
-    misdirected: StaticReply,
-    not_found: StaticReply,
-    too_long: StaticReply,
 }
 
 /// What the services of all listeners share.
@@ -262,19 +255,4 @@ impl RouteService {
         }
         (answered, None)
     }
-}
-
-impl Fixed {
-    fn new() -> Self {
-        Self {
-            bad_request: StaticReply::text(Status::BAD_REQUEST, "bad request\n"),
-            misdirected: StaticReply::text(Status::MISDIRECTED_REQUEST, "this host is not served here\n"),
-            not_found: StaticReply::text(Status::NOT_FOUND, "not found\n"),
-            too_long: StaticReply::text(Status::URI_TOO_LONG, "the address is too long\n"),
-        }
-    }
-}
-
-fn with_headers(reply: StaticReply, headers: &[(String, String)]) -> Option<StaticReply> {
-    headers.iter().try_fold(reply, |reply, (name, value)| reply.header(name, value).ok())
 }

@@ -2,11 +2,11 @@
 //!
 //! Does not know about: who may say it, what follows from it.
 
-use super::{Fixed, Placed};
+use super::fixed::{Fixed, with_headers};
 use crate::checks::{Finding, Push};
 use crate::config::model::{CheckKind, Config};
 use crate::guards::browser::{is_cross_site, is_own_host};
-use crate::http::router::Match;
+use crate::http::router::Params;
 use crate::http::{Answered, Request, Responder, StaticReply, Status};
 use doorbell_health::Outcome;
 use std::collections::HashMap;
@@ -39,11 +39,11 @@ impl PushAnswer {
     ) -> Option<Self> {
         let pushed = config.checks.iter().enumerate();
         let pushed = pushed.filter(|(_, check)| matches!(check.kind, CheckKind::Ttl(_)));
-        let text = |status, text: &'static str| super::with_headers(StaticReply::text(status, text), headers);
+        let text = |status, text: &'static str| with_headers(StaticReply::text(status, text), headers);
         Some(Self {
             push,
             checks: pushed.map(|(position, check)| (check.name.as_bytes().into(), position)).collect(),
-            taken: super::with_headers(StaticReply::new(Status::NO_CONTENT), headers)?,
+            taken: with_headers(StaticReply::new(Status::NO_CONTENT), headers)?,
             busy: text(Status::SERVICE_UNAVAILABLE, "too many results at once\n")?,
             bad_result: text(Status::BAD_REQUEST, "a result is pass, warn, fail or maintenance\n")?,
             cross_site: text(Status::FORBIDDEN, "a page of another site may not push results\n")?,
@@ -53,7 +53,7 @@ impl PushAnswer {
 
     pub(super) fn send<'a>(
         &self,
-        found: &Match<'_, '_, Placed>,
+        params: &Params<'_, '_>,
         request: &Request<'_>,
         fixed: &Fixed,
         reply: Responder<'a>,
@@ -63,7 +63,7 @@ impl PushAnswer {
         if is_cross_site(|name| request.header(name), host, is_own) {
             return reply.send(&self.cross_site);
         }
-        let value = |name| found.params.value(name).unwrap_or_default();
+        let value = |name| params.value(name).unwrap_or_default();
         let Some(&check) = self.checks.get(value("check")) else { return reply.send(&fixed.not_found) };
         let outcome = match value("result") {
             b"fail" => Outcome::Failure,

@@ -2,11 +2,11 @@
 //!
 //! Does not know about: how a location is made (`doorbell-http` does).
 
-use super::{Fixed, Placed};
+use super::fixed::Fixed;
 use crate::config::model::RedirectTo;
 use crate::http::parse::is_same_authority;
 use crate::http::redirect::{Redirect, RedirectError, RedirectTarget, Scheme};
-use crate::http::router::Match;
+use crate::http::router::Params;
 use crate::http::{Answered, Method, Request, Responder, Status};
 
 /// Most locations are short: a small buffer costs nothing to clear.
@@ -31,7 +31,7 @@ impl RedirectAnswer {
 
     pub(super) fn send<'a>(
         &self,
-        found: &Match<'_, '_, Placed>,
+        params: Params<'_, '_>,
         request: &Request<'_>,
         fixed: &Fixed,
         reply: Responder<'a>,
@@ -40,7 +40,7 @@ impl RedirectAnswer {
             host: request.host_bytes(),
             path: request.path_bytes(),
             query: request.query_bytes(),
-            params: found.params,
+            params,
         };
         let mut buf = [0; LOCATION_LEN_SHORT];
         match self.redirect.location(&target, &mut buf) {

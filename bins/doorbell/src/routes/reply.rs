@@ -2,13 +2,14 @@
 //!
 //! Does not know about: looking routes up.
 
+use super::fixed::with_headers;
 use super::grpc::GrpcAnswer;
 use super::health::{CHECK_PARAM, Health};
 use super::push::PushAnswer;
 use super::redirect::RedirectAnswer;
 use super::stored::{FilesAnswer, LinksAnswer};
 use super::templated::MadeReply;
-use super::{Materials, Placed, RouteService, with_headers};
+use super::{Materials, Placed, RouteService};
 use crate::config::model::{Action, HealthRoute, Reply, Route};
 use crate::config::template::Template;
 use crate::guards::subject::Subject;
@@ -158,7 +159,9 @@ impl RouteService {
                 counted.1.count(request.method());
                 reply.send(&counted.0)
             }
-            Answer::Files(files) => files.send(found, request, &self.fixed, reply),
+            Answer::Files(files) => {
+                files.send(&found.params, found.value.counters.as_ref(), request, &self.fixed, reply)
+            }
             Answer::Guarded(guarded) => {
                 self.give_guarded(guarded, |_| found.clone(), request, reply, subject)
             }
@@ -168,10 +171,10 @@ impl RouteService {
                 health.send_either(name, request, reply, &self.fixed.not_found)
             }
             Answer::Links(links) => links.send(request, &self.fixed, reply),
-            Answer::Made(made) => made.send(found, request, &self.fixed, reply),
+            Answer::Made(made) => made.send(&found.params, request, &self.fixed, reply),
             Answer::Nothing => reply.send(&self.fixed.not_found),
-            Answer::Push(push) => push.send(found, request, &self.fixed, reply),
-            Answer::Redirect(answer) => answer.send(found, request, &self.fixed, reply),
+            Answer::Push(push) => push.send(&found.params, request, &self.fixed, reply),
+            Answer::Redirect(answer) => answer.send(found.params, request, &self.fixed, reply),
             Answer::Reply(fixed) => reply.send(fixed),
             Answer::Viewed(health) => {
                 self.give_viewed(health, found.params.value(CHECK_PARAM), request, reply)

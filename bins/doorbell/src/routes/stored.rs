@@ -2,13 +2,15 @@
 //!
 //! Does not know about: how files are read.
 
-use super::{Fixed, Placed};
+use super::fixed::Fixed;
 use crate::config::model::LinkMap;
-use crate::http::router::Match;
+use crate::http::router::Params;
 use crate::http::{Answered, Request, Responder, Status};
 use crate::routes::files::Directory;
 use crate::routes::links::Links;
+use crate::stats::requests::RequestCounters;
 use doorbell::{Offload, offload};
+use std::sync::Arc;
 
 /// The files of a directory, by the last parameter of the path.
 #[derive(Debug)]
@@ -34,16 +36,17 @@ impl FilesAnswer {
 
     pub(super) fn send<'a>(
         &self,
-        found: &Match<'_, '_, Placed>,
+        params: &Params<'_, '_>,
+        counters: Option<&Arc<RequestCounters>>,
         request: &Request<'_>,
         fixed: &Fixed,
         reply: Responder<'a>,
     ) -> Answered<'a> {
-        let name = found.params.iter().last().map(|(_, value)| value).unwrap_or_default();
+        let name = params.iter().last().map(|(_, value)| value).unwrap_or_default();
         self.directory.with(name, |file| match (file, &self.lane) {
             (Some(file), _) => reply.send(file),
             (None, Some(lane)) if Directory::may_have(name) => {
-                self.fetch(name, lane, found.value, request, fixed, reply)
+                self.fetch(name, lane, counters, request, fixed, reply)
             }
             (None, _) => reply.send(&fixed.not_found),
         })
@@ -55,14 +58,14 @@ impl FilesAnswer {
         &self,
         name: &[u8],
         lane: &Offload,
-        placed: &Placed,
+        counters: Option<&Arc<RequestCounters>>,
         request: &Request<'_>,
         fixed: &Fixed,
         reply: Responder<'a>,
     ) -> Answered<'a> {
         let (directory, name) = (self.directory.clone(), Box::<[u8]>::from(name));
         let not_found = fixed.not_found.clone();
-        let (counters, method) = (placed.counters.clone(), request.method());
+        let (counters, method) = (counters.cloned(), request.method());
         lane.run(request, reply, move || {
             let found = directory.fetch(&name).unwrap_or(not_found);
             offload::Answer::then(move |reply| {

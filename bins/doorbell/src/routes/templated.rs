@@ -3,9 +3,9 @@
 //! Does not know about: how names are written in a text (`config::template` does). What a client sends is escaped for the place where it comes to
 //! stand, so that it ends no header field, no string and no element; a reply that would grow out of its bounds is a 414.
 
-use super::{Fixed, Placed};
+use super::fixed::Fixed;
 use crate::config::template::{Part, Template};
-use crate::http::router::Match;
+use crate::http::router::Params;
 use crate::http::{Answered, Request, Responder, Status};
 use std::io::Write;
 
@@ -42,7 +42,7 @@ enum Escape {
 
 /// What stands for names.
 struct Facts<'f> {
-    found: &'f Match<'f, 'f, Placed>,
+    params: &'f Params<'f, 'f>,
     request: &'f Request<'f>,
 }
 
@@ -75,12 +75,12 @@ impl MadeReply {
 
     pub(super) fn send<'a>(
         &self,
-        found: &Match<'_, '_, Placed>,
+        params: &Params<'_, '_>,
         request: &Request<'_>,
         fixed: &Fixed,
         reply: Responder<'a>,
     ) -> Answered<'a> {
-        let facts = Facts { found, request };
+        let facts = Facts { params, request };
         let mut buf = [0; LEN_SHORT];
         match self.fits(&facts, &mut buf) {
             true => self.write(&facts, &mut buf, reply),
@@ -131,9 +131,7 @@ impl Facts<'_> {
                 },
                 Part::Host => escape.write(self.request.host_bytes().unwrap_or_default(), &mut left)?,
                 Part::Method => left.write_all(self.request.method().as_str().as_bytes()).ok()?,
-                Part::Param(name) => {
-                    escape.write(self.found.params.value(name).unwrap_or_default(), &mut left)?
-                }
+                Part::Param(name) => escape.write(self.params.value(name).unwrap_or_default(), &mut left)?,
                 Part::Path => escape.write(self.request.path_bytes(), &mut left)?,
                 Part::Text(text) => left.write_all(text.as_bytes()).ok()?,
             }
