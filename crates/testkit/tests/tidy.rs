@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use doorbell_testkit::tidy::{self, Complaint, ROOMS, Ratchet, Source};
+use doorbell_testkit::tidy::{self, Complaint, ROOMS, Ratchet, Retired, Source};
 
 /// Files over the limit, with their length. This list may only shrink.
 const LONG_FILES: Ratchet<'static> = &[];
@@ -14,6 +14,33 @@ const LONG_FUNCTIONS: Ratchet<'static> = &[];
 const TIME_BOUNDS: Ratchet<'static> = &[];
 /// Circles of files that depend on each other, by package, the largest first. They may only shrink.
 const CIRCLES: &[(&str, &[usize])] = &[("bins/doorbell", &[19, 12]), ("crates/doorbell", &[8, 6])];
+/// Words that names no longer use.
+const RETIRED: &[Retired] = &[
+    retired("census", "prober statistics", &[]),
+    retired("desk", "a result sink, a configuration, a cache", &["crates/models/", "crates/tokio/src/"]),
+    retired("door", "routes, a service", &["bins/doorbell/src/cli/"]),
+    retired("doors", "services", &[]),
+    retired("fleet", "generations", &[]),
+    retired("heir", "a successor", &["bins/doorbell/src/checks/", "crates/doorbell/src/", "crates/models/"]),
+    retired("inquiry", "a token job", &[]),
+    retired("journal", "the event log", &[]),
+    retired("keeper", "the health registry", &["crates/tokio/src/"]),
+    retired("ledger", "statistics of the process", &[]),
+    retired("likeness", "secret names", &[]),
+    retired("litter", "rollback files", &[]),
+    retired("meter", "flood limits", &[]),
+    retired("metered", "a counting stream", &[]),
+    retired("orphans", "the reaper", &[]),
+    retired("seat", "probe counters", &[]),
+    retired("seldom", "a throttle", &["crates/http/src/conn/"]),
+    retired("tally", "counters", &["crates/health/src/endpoint/"]),
+    retired("tallies", "counters", &[]),
+    retired("totals", "statistics of a server", &[]),
+];
+
+const fn retired(word: &'static str, instead: &'static str, allowed: &'static [&'static str]) -> Retired {
+    Retired { word, instead, allowed }
+}
 
 fn workspace() -> Vec<Source> {
     let sources = tidy::load().expect("the workspace can be read");
@@ -91,6 +118,11 @@ fn no_test_asserts_that_a_machine_is_fast() {
 }
 
 #[test]
+fn names_use_no_retired_word() {
+    assert_none(&tidy::retired_words(&workspace(), RETIRED));
+}
+
+#[test]
 fn every_source_is_reached() {
     assert_none(&tidy::unreferenced(&workspace()));
 }
@@ -131,6 +163,20 @@ mod samples {
         assert_eq!(lines(&tidy::headers(&one("a.rs", "\n//! late\n"))), [("a.rs", 1)]);
         assert!(tidy::headers(&one("a.rs", "//! Owns a.\n")).is_empty());
         assert!(tidy::headers(&one("a.md", "text\n")).is_empty());
+    }
+
+    #[test]
+    fn retired_words() {
+        let rule = [retired("door", "routes", &["crates/a/"])];
+        let found = |path: &str, text: &str| tidy::retired_words(&one(path, text), &rule);
+        let text = "//! A door.\nlet doorbell = \"door\";\nlet door_code = Indoors;\nstruct OpenDoor;\nconst DOOR: u8;\n";
+        let stale = ("crates/a/", 0);
+        assert_eq!(
+            lines(&found("crates/b/src/b.rs", text)),
+            [("crates/b/src/b.rs", 3), ("crates/b/src/b.rs", 4), ("crates/b/src/b.rs", 5), stale]
+        );
+        assert_eq!(lines(&found("crates/b/tests/b.rs", text)), [stale], "tests tell stories");
+        assert!(found("crates/a/src/a.rs", text).is_empty());
     }
 
     #[test]

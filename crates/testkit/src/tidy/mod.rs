@@ -11,6 +11,7 @@ mod lengths;
 mod lexer;
 mod manifest;
 mod modules;
+mod retired;
 mod source;
 mod times;
 mod words;
@@ -22,6 +23,7 @@ pub use lengths::{FILE_LINES_MAX, FUNCTION_LINES_MAX, Ratchet, file_lengths, fun
 pub use lexer::{Masked, mask};
 pub use manifest::{ARROWS, Arrow, package_arrows};
 pub use modules::unreferenced;
+pub use retired::{Retired, retired_words};
 pub use source::{Source, load, read_tree};
 pub use times::time_bounds;
 pub use words::{forbids_unsafe, headers, ignores, left_open, line_citations, machine_paths, unsafe_outside};
