@@ -6,7 +6,6 @@
 
 mod blackbox;
 mod build;
-mod checks;
 pub mod cli;
 pub mod config;
 mod control;

@@ -3,7 +3,7 @@
 //!
 //! Does not know about: children of our own, for which their checks wait.
 
-use crate::checks::CHILDREN;
+use doorbell_checks::CHILDREN;
 use rustix::process::{Pid, WaitOptions, waitpid};
 use signal_hook::consts::SIGCHLD;
 use signal_hook::iterator::Signals;

@@ -9,11 +9,11 @@ mod probe;
 mod probe_cache;
 mod query;
 
-use crate::checks::{Connector, FDS_A_LOOK_UP, Shared};
 use crate::config::model::Config;
 use crate::exit::{Exit, Failure};
 use crate::sockets::port::{Listening, Port, cannot_listen, leave_silent};
 use crate::stats::process::ProcessStats;
+use doorbell_checks::{Connector, FDS_PER_LOOKUP, Shared};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -145,7 +145,7 @@ impl Probes {
         let all = if listeners == 0 {
             0
         } else {
-            listeners * (CONNS_MAX + 1) + PROBES_MAX + FDS_A_LOOK_UP * LOOKUPS_MAX + 8
+            listeners * (CONNS_MAX + 1) + PROBES_MAX + FDS_PER_LOOKUP * LOOKUPS_MAX + 8
         };
         u32::try_from(all).unwrap_or(u32::MAX)
     }

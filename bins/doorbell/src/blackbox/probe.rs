@@ -6,15 +6,17 @@
 //! later changes nothing; and every redirect is looked at in the same way.
 
 use super::LOOKUPS_MAX;
-use crate::checks::{Phases, Runner, Seen, Shared, Trace, find, url_of_location};
-use crate::config::model::{
-    Check, CheckKind, ClientTls, FollowRedirects, GrpcCheck, HostPort, HttpCheck, Module, Pace, Place,
-    Severity, TcpCheck, TlsCheck, Url,
-};
-use crate::http::Method;
+use crate::config::model::Module;
 use crate::http::forwarded::Networks;
 use crate::probe::{Exported, Kind};
+use doorbell_checks::options::{
+    Address, Check, CheckKind, ClientTls, FollowRedirects, GrpcCheck, HostPort, HttpCheck, Pace, TcpCheck,
+    TlsCheck, Url,
+};
+use doorbell_checks::{Phases, Runner, Seen, Shared, Trace, lookup_host, url_of_location};
 use doorbell_health::Outcome;
+use doorbell_health::Severity;
+use hyper::Method;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -29,7 +31,7 @@ const REDIRECTS_MAX: u32 = 10;
 const BODY_BYTES: u32 = 256 << 10;
 
 /// Apart from those of checks, which do not wait for these.
-static LOOK_UPS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(LOOKUPS_MAX)));
+static LOOKUPS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(LOOKUPS_MAX)));
 
 /// Makes probes.
 #[derive(Debug)]
@@ -113,7 +115,7 @@ impl Prober {
         let found: Vec<SocketAddr> = match at.host.parse::<IpAddr>() {
             Ok(ip) => vec![SocketAddr::new(ip, at.port)],
             Err(_) => {
-                let found = find(at.host.clone(), &LOOK_UPS).await.unwrap_or_default();
+                let found = lookup_host(at.host.clone(), &LOOKUPS).await.unwrap_or_default();
                 found.into_iter().map(|addr| SocketAddr::new(addr.ip(), at.port)).collect()
             }
         };
@@ -158,8 +160,8 @@ impl Asked {
         Some(match module {
             Module::Grpc => Self::Grpc(HostPort::parse(target, None)?, Some(ClientTls::default())),
             Module::GrpcPlain => Self::Grpc(HostPort::parse(target, None)?, None),
-            Module::Http2xx => Self::Http(url()?, Method::Get),
-            Module::HttpPost2xx => Self::Http(url()?, Method::Post),
+            Module::Http2xx => Self::Http(url()?, Method::GET),
+            Module::HttpPost2xx => Self::Http(url()?, Method::POST),
             Module::TcpConnect => Self::Tcp(HostPort::parse(target, None)?),
             Module::TlsConnect => Self::Tls(HostPort::parse(target, Some(443))?),
         })
@@ -174,23 +176,23 @@ impl Asked {
 
     /// The check of this address and no other, in the name of the target.
     fn kind(&self, addr: SocketAddr) -> CheckKind {
-        let place = Place::Tcp(HostPort { host: addr.ip().to_string(), port: addr.port() });
+        let place = Address::Tcp(HostPort { host: addr.ip().to_string(), port: addr.port() });
         let named = |tls: &ClientTls| ClientTls { server_name: Some(self.at().host.clone()), ..tls.clone() };
         match self {
             Self::Grpc(_, tls) => {
-                CheckKind::Grpc(Box::new(GrpcCheck { tls: tls.as_ref().map(named), ..GrpcCheck::of(place) }))
+                CheckKind::Grpc(Box::new(GrpcCheck { tls: tls.as_ref().map(named), ..GrpcCheck::new(place) }))
             }
             Self::Http(url, method) => CheckKind::Http(Box::new(HttpCheck {
                 address: Some(place),
-                method: *method,
+                method: method.clone(),
                 follow_redirects: FollowRedirects::No,
                 body_bytes: BODY_BYTES,
-                ..HttpCheck::of(url.clone())
+                ..HttpCheck::new(url.clone())
             })),
-            Self::Tcp(_) => CheckKind::Tcp(TcpCheck::of(place)),
+            Self::Tcp(_) => CheckKind::Tcp(TcpCheck::new(place)),
             Self::Tls(_) => CheckKind::Tls(Box::new(TlsCheck {
                 tls: named(&ClientTls::default()),
-                ..TlsCheck::of(place)
+                ..TlsCheck::new(place)
             })),
         }
     }
@@ -201,7 +203,7 @@ impl Asked {
         let is_redirect = matches!(seen.status, Some(301 | 302 | 303 | 307 | 308));
         let to = seen.location.as_deref().filter(|to| is_redirect && !to.is_empty())?;
         // A browser asks with GET from there on, but for 307 and 308 (RFC 9110 15.4).
-        let method = if matches!(seen.status, Some(307 | 308)) { *method } else { Method::Get };
+        let method = if matches!(seen.status, Some(307 | 308)) { method.clone() } else { Method::GET };
         Some(Self::Http(url_of_location(url, to)?, method))
     }
 }
@@ -238,8 +240,8 @@ impl fmt::Display for Refused {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checks::Connector;
-    use crate::config::model::Egress;
+    use doorbell_checks::Connector;
+    use doorbell_checks::options::EgressOptions;
     use std::io::{Read as _, Write as _};
 
     /// Whether a probe succeeds of a server that leads to `location`.
@@ -252,7 +254,7 @@ mod tests {
             let _len = stream.read(&mut [0; 1024]).unwrap();
             stream.write_all(answer.as_bytes()).unwrap();
         });
-        let shared = Shared::new(Arc::new(Connector::open(&Egress::default()).unwrap()));
+        let shared = Shared::new(Arc::new(Connector::open(&EgressOptions::default()).unwrap()));
         let prober = Prober::new(Networks::parse(["127.0.0.1/32"]).unwrap(), shared);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let target = format!("http://{addr}/");

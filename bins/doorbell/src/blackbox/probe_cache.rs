@@ -4,12 +4,12 @@
 
 use super::probe::{Prober, Refused};
 use super::query::Query;
-use crate::checks::Shared;
 use crate::config::model::{Blackbox, Module};
 use crate::guards::browser::is_own_host;
 use crate::stats::process::ProcessStats;
 use crate::stats::server::Item;
 use bytes::Bytes;
+use doorbell_checks::Shared;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};

@@ -6,13 +6,14 @@ use super::load;
 use super::operate::the_only_one;
 use super::options::{Global, parse_timeout};
 use super::output::{print, print_error};
-use crate::checks::{cause_of, client};
-use crate::config::model::{ClientAuthMode, ClientTls, HostPort, Listener, Protocol, ProxyProtocol, Route};
+use crate::config::model::{ClientAuthMode, Listener, Protocol, ProxyProtocol, Route};
 use crate::config::{Bind, Config, glean};
 use crate::exit::Exit;
 use crate::http::forwarded::Networks;
 use crate::wire::Status;
 use clap::Args;
+use doorbell_checks::options::{ClientTls, HostPort};
+use doorbell_checks::{cause_of, tls_client};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
 use std::ffi::OsStr;
@@ -275,7 +276,7 @@ fn greet(door: &Door, mut stream: impl Read + Write, host: String, path: &str) -
     }
     // Whether the certificate is good for others is not asked: it is for other names than that of this machine.
     let tls = ClientTls { verify: false, ..ClientTls::default() };
-    let config = client(&tls, "http/1.1")?.config;
+    let config = tls_client(&tls, "http/1.1")?.config;
     let name = door.host.clone().unwrap_or_else(|| match &door.address {
         Address::Addr(addr) => addr.ip().to_string(),
         Address::Name(at) => at.host.clone(),

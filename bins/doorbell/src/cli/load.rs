@@ -4,15 +4,15 @@
 
 use super::options::{AdminArg, EngineArg, Global, ServeArgs, parse_admin, parse_bind};
 use super::output::{print_error, print_problems};
-use crate::config::model::{
-    Admin, CHECKS_MAX, Check, CheckKind, CheckUse, Engine, Listener, LogLevel, Pace, Protocol, Severity,
-};
+use crate::config::model::{Admin, CHECKS_MAX, CheckUse, Engine, Listener, LogLevel, Protocol};
 use crate::config::{
     self, Bind, Config, Overrides, Problem, Source, VARIABLES, default_config, parse_and_list, parse_over,
 };
 use crate::exit::{Exit, Failure};
 use crate::reload::Reading;
 use clap::ValueEnum;
+use doorbell_checks::options::{Check, CheckKind, Pace};
+use doorbell_health::Severity;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt as _;

@@ -2,9 +2,10 @@
 //!
 //! Does not know about: the commands.
 
-use crate::config::model::{CheckKind, LogFormat, LogLevel};
+use crate::config::model::{LogFormat, LogLevel};
 use crate::config::{Bind, parse_duration};
 use clap::{Args, ValueEnum};
+use doorbell_checks::options::CheckKind;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;

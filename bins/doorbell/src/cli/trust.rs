@@ -2,9 +2,9 @@
 //!
 //! Does not know about: what is asked for.
 
-use crate::config::model::ClientTls;
 use crate::probe::{Prober, Target};
 use clap::Args;
+use doorbell_checks::options::ClientTls;
 use std::path::PathBuf;
 
 /// How to talk TLS to whoever is asked.

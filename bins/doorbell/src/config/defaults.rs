@@ -3,10 +3,11 @@
 //! Does not know about: files.
 
 use super::model::{
-    Action, Compute, Config, Control, Egress, Grpc, Guard, Health, HealthRoute, Http2, Lifecycle, Listener,
-    Log, Maintenance, Protocol, Route, Runtime, Systemd, Tuning,
+    Action, Compute, Config, Control, Grpc, Guard, Health, HealthRoute, Http2, Lifecycle, Listener, Log,
+    Maintenance, Protocol, Route, Runtime, Systemd, Tuning,
 };
 use crate::http::Method;
+use doorbell_checks::options::EgressOptions;
 
 /// Kubernetes (`/livez`, `/healthz`), MicroProfile (`/health/live`), Spring (`/actuator/health/liveness`), linkerd
 /// (`/live`). A process that answers has also started. Single checks are for those who see details, so no default path is about one.
@@ -49,7 +50,7 @@ pub fn default_config() -> Config {
         tcp_gates: Vec::new(),
         blackbox: None,
         allow_exec: false,
-        egress: Egress::default(),
+        egress: EgressOptions::default(),
         checks: Vec::new(),
         health: health.into(),
     }

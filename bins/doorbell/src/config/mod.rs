@@ -16,7 +16,6 @@ mod program;
 mod resolve;
 mod schedule;
 mod schema;
-mod statuses;
 pub(crate) mod template;
 mod tuning;
 mod written;

@@ -2,8 +2,7 @@
 //!
 //! Does not know about: how it was made, who looks at it.
 
-use crate::checks::{Heartbeat, Push, RunNow};
-use crate::config::model::{Check, Config, Lifecycle};
+use crate::config::model::{Config, Lifecycle};
 use crate::registry::HealthRegistry;
 use crate::reload::Awaited;
 use crate::stats::process::ProcessStats;
@@ -11,6 +10,8 @@ use crate::stats::server::ServerStats;
 use crate::wire::{CheckView, WorkerView};
 use doorbell::driver::examine::Cause;
 use doorbell::{DriverReport, Handle};
+use doorbell_checks::options::Check;
+use doorbell_checks::{Heartbeat, Push, RunNow};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

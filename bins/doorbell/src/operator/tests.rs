@@ -4,12 +4,12 @@
 
 use super::clock::jump;
 use super::*;
-use crate::checks::{Finding, ResultSink as _};
 use crate::config::model::Config;
 use crate::config::{Source, parse};
 use crate::reload::watch::{Look, Watched as _};
 use crate::supervisor::Supervisor;
 use crate::wire::{CheckWord, EndpointView, EndpointWord, Event, Lifecycle};
+use doorbell_checks::{Finding, ResultSink as _};
 use doorbell_health::Outcome;
 use std::path::Path;
 

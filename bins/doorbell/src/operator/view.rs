@@ -4,8 +4,8 @@
 
 use super::clock::{millis, unix_ms};
 use super::{Follower, Operator, Running, Subject};
-use crate::checks::{Finding, ResultSink as _};
 use crate::wire::{CheckView, Event, ProberView, Refusal, RefusalKind, RefusedReloadView, Status};
+use doorbell_checks::{Finding, ResultSink as _};
 use doorbell_health::{CheckIndex, Outcome};
 use std::collections::BTreeMap;
 use std::sync::Arc;

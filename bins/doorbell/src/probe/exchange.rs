@@ -6,8 +6,8 @@
 use super::prober::{Closing, Redirects};
 use super::reply::{Content, Head, Reply};
 use super::{Ask, Facts, Report, Target, Verdict};
-use crate::checks::{Phases, Seen, cause_of, client, is_same_origin, url_of_location};
-use crate::config::model::{ClientTls, HostPort, Url};
+use doorbell_checks::options::{ClientTls, HostPort, Url};
+use doorbell_checks::{Phases, Seen, cause_of, is_same_origin, tls_client, url_of_location};
 use doorbell_egress::unless_itself;
 use rustix::net::sockopt::{Timeout as Direction, set_socket_linger, set_socket_timeout, socket_type};
 use rustls::pki_types::ServerName;
@@ -193,7 +193,7 @@ impl Run<'_> {
         tls: &ClientTls,
     ) -> Result<StreamOwned<ClientConnection, Timed<TcpStream>>, Said> {
         let failed = |why: String| (Verdict::ProtocolFailed, format!("TLS: {why}"));
-        let client = client(tls, "http/1.1").map_err(failed)?;
+        let client = tls_client(tls, "http/1.1").map_err(failed)?;
         let name = tls.server_name.as_deref().unwrap_or(host);
         let name = ServerName::try_from(name.to_owned())
             .map_err(|_| failed(format!("no certificate can be for {name:?}")))?;

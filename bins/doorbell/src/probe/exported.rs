@@ -2,7 +2,7 @@
 //!
 //! Does not know about: how a probe is made.
 
-use crate::checks::{Named, Phases, Seen};
+use doorbell_checks::{CertificateInfo, Phases, Seen};
 use hyper::Version;
 use std::fmt::{Display, Write as _};
 use std::net::IpAddr;
@@ -188,13 +188,13 @@ fn hash_of(ip: IpAddr) -> u32 {
     }
 }
 
-fn labels_of(named: &Named) -> String {
+fn labels_of(certificate: &CertificateInfo) -> String {
     let labels = [
-        ("fingerprint_sha256", &named.fingerprint_sha256),
-        ("subject", &named.subject),
-        ("issuer", &named.issuer),
-        ("subjectalternative", &named.names),
-        ("serialnumber", &named.serial),
+        ("fingerprint_sha256", &certificate.fingerprint_sha256),
+        ("subject", &certificate.subject),
+        ("issuer", &certificate.issuer),
+        ("subjectalternative", &certificate.names),
+        ("serialnumber", &certificate.serial),
     ];
     labels.map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).join(",")
 }
@@ -239,7 +239,7 @@ mod tests {
         report.seen.tls_version = Some("TLSv1_3".to_owned());
         report.seen.status = Some(204);
         report.seen.address = Some(IpAddr::from([0, 0, 0, 0]));
-        report.seen.certificate = Some(Named {
+        report.seen.certificate = Some(CertificateInfo {
             fingerprint_sha256: "ab".to_owned(),
             subject: "CN=a\"\\\n".to_owned(),
             issuer: "CN=b".to_owned(),

@@ -3,9 +3,10 @@
 //! Does not know about: frames. The call is that of our gRPC library whoever is imitated, but for who it says asks.
 
 use super::{Ask, Facts, Report, Verdict};
-use crate::checks::{Connector, GRPC_UNKNOWN, Phases, Runner, Shared, Stage, Trace, client};
-use crate::config::model::{Check, CheckKind, Egress, GrpcCheck, HostPort, Pace, Place, Severity};
+use doorbell_checks::options::{Address, Check, CheckKind, EgressOptions, GrpcCheck, HostPort, Pace};
+use doorbell_checks::{Connector, GRPC_UNKNOWN, Phases, Runner, Shared, Stage, Trace, tls_client};
 use doorbell_health::Outcome;
+use doorbell_health::Severity;
 use std::sync::Arc;
 
 pub(super) fn run(ask: &Ask, at: &HostPort, service: &str, is_tls: bool) -> Report {
@@ -18,7 +19,7 @@ pub(super) fn run(ask: &Ask, at: &HostPort, service: &str, is_tls: bool) -> Repo
         tls: is_tls.then(|| ask.tls.clone()),
         authority: ask.host.clone(),
         headers: ask.headers.iter().filter(|(_, value)| !value.is_empty()).cloned().collect(),
-        ..GrpcCheck::of(Place::Tcp(at.clone()))
+        ..GrpcCheck::new(Address::Tcp(at.clone()))
     };
     let pace = Pace { timeout: ask.timeout, connect_timeout: ask.timeout, ..Pace::default() };
     let kind = CheckKind::Grpc(Box::new(grpc));
@@ -34,10 +35,10 @@ pub(super) fn run(ask: &Ask, at: &HostPort, service: &str, is_tls: bool) -> Repo
         received: Vec::new(),
     };
     // It is built again below; here one is told of the file that cannot be used.
-    if let Some(Err(why)) = is_tls.then(|| client(&ask.tls, "h2")) {
+    if let Some(Err(why)) = is_tls.then(|| tls_client(&ask.tls, "h2")) {
         return Report { reason: format!("TLS: {why}"), ..report };
     }
-    let runner = Connector::open(&Egress::default())
+    let runner = Connector::open(&EgressOptions::default())
         .and_then(|connector| Runner::build(&check, &mut Shared::new(Arc::new(connector))));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let (runner, runtime) = match (runner, runtime) {

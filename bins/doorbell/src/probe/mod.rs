@@ -11,9 +11,9 @@ mod reply;
 #[cfg(test)]
 mod tests;
 
-use crate::checks::{Phases, Seen};
-use crate::config::model::{ClientTls, HostPort, Url};
 use crate::config::{format_duration, is_credential};
+use doorbell_checks::options::{ClientTls, HostPort, Url};
+use doorbell_checks::{Phases, Seen};
 pub(crate) use exported::{Exported, Kind};
 pub(crate) use prober::Prober;
 pub(crate) use proxied::ProxyHeader;

@@ -4,8 +4,8 @@
 //! and keepalived follow from their sources; the clouds' have the fields that they document.
 
 use super::Ask;
-use crate::config::model::Url;
 use clap::ValueEnum;
+use doorbell_checks::options::Url;
 use std::fmt::Write as _;
 use std::time::Duration;
 

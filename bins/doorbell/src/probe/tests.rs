@@ -148,8 +148,8 @@ fn seen_fields(request: &[u8]) -> Vec<(String, String)> {
 
 #[test]
 fn checks_and_tools_of_grpc_are_known_by_name() {
-    let place = crate::config::model::Place::parse("a:1").unwrap();
-    let own = crate::config::model::GrpcCheck::of(place).user_agent;
+    let place = doorbell_checks::options::Address::parse("a:1").unwrap();
+    let own = doorbell_checks::options::GrpcCheck::new(place).user_agent;
     for (agent, expected) in [
         (own, Some(Known::Doorbell)),
         (Prober::Doorbell.grpc_agent(), Some(Known::Doorbell)),
@@ -484,7 +484,7 @@ fn redis_says_pong() {
             request
         });
         let report = Ask::of(
-            Target::Redis(crate::config::model::HostPort::parse(&addr.to_string(), None).unwrap()),
+            Target::Redis(doorbell_checks::options::HostPort::parse(&addr.to_string(), None).unwrap()),
             Prober::Doorbell,
         )
         .run();

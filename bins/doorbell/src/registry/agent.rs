@@ -8,7 +8,6 @@
 //! (HAProxy configuration manual, `agent-check`).
 
 use super::{HealthRegistry, Published, Serving};
-use crate::checks::RunRequest;
 use crate::config::model::Config;
 use crate::exit::Failure;
 use crate::http::Time;
@@ -16,6 +15,7 @@ use crate::http::prober::Prober;
 use crate::prober_stats::ProbeCounters;
 use crate::sockets::listener::listens;
 use doorbell::{RawHandler, RawNext, ServerBuilder};
+use doorbell_checks::RunRequest;
 use doorbell_health::{Audience, EndpointState};
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -240,8 +240,8 @@ fn written(words: String, why: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checks::{Finding, ResultSink as _};
     use crate::config::{Source, parse};
+    use doorbell_checks::{Finding, ResultSink as _};
     use doorbell_health::Outcome;
 
     #[test]

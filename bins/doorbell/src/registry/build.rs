@@ -3,7 +3,8 @@
 //! Does not know about: what happens on it.
 
 use super::Places;
-use crate::config::model::{Check, CheckKind, Config, Health, HealthState, Role};
+use crate::config::model::{Config, Health, HealthState, Role};
+use doorbell_checks::options::{Check, CheckKind};
 use doorbell_health::{
     Board, BoardBuilder, CheckConfig, CheckIndex, Command, ConfigError, Details, EndpointConfig, FailOpen,
     Forced, ForcedState, Grace, Note, Target, Time, Use,

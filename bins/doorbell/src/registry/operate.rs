@@ -3,7 +3,7 @@
 //! Does not know about: who may want it, how long they want it.
 
 use super::{Changed, HealthRegistry, Inside};
-use crate::checks::ResultSink as _;
+use doorbell_checks::ResultSink as _;
 use doorbell_health::{CheckIndex, Command, EndpointIndex, Maintenance, Note, Target, Time};
 use std::sync::PoisonError;
 use std::time::Duration;

@@ -8,10 +8,10 @@
 use super::fields::fields_of;
 use super::published::{CacheReplies, Published, Singles};
 use super::warning::warning;
-use crate::checks::RunRequest;
 use crate::config::model::{Details, HealthFormat, HealthRoute, StateFields};
 use crate::http::{StaticReply, Status};
 use crate::prober_stats::{ProbeCounters, ThreadCounters};
+use doorbell_checks::RunRequest;
 use doorbell_health::{Audience, Board, Class, EndpointIndex, EndpointState, Format, Left, Reply, Snapshot};
 use std::cell::Cell;
 use std::collections::HashMap;

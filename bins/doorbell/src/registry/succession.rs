@@ -7,7 +7,7 @@
 
 use super::log_lines::Line;
 use super::{Changed, HealthRegistry};
-use crate::checks::{Finding, LastRun, ResultSink as _};
+use doorbell_checks::{Finding, LastRun, ResultSink as _};
 use doorbell_health::Carry;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;

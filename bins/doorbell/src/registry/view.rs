@@ -3,9 +3,9 @@
 //! Does not know about: who looks.
 
 use super::HealthRegistry;
-use crate::checks::ResultSink as _;
 use crate::operator::millis;
 use crate::wire::{AnswerView, CheckView, EndpointView, ResultView, UseView};
+use doorbell_checks::ResultSink as _;
 use doorbell_health::{Audience, Board, Check, Endpoint, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;

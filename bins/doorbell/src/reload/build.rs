@@ -9,8 +9,6 @@ use super::{Generation, SharedLog, SharedState};
 use crate::build::engine;
 use crate::build::stores::Stores;
 use crate::build::{access_log, checks, compute};
-use crate::checks::Plan as ChecksPlan;
-use crate::checks::Push;
 use crate::config::model::Config;
 use crate::control_plane::ControlPlane;
 use crate::exit::{Exit, Failure};
@@ -26,6 +24,8 @@ use crate::sockets::{descriptor_store, listener};
 use crate::stats::server::ServerStats;
 use crate::workers;
 use doorbell::{Offload, ServerBuilder};
+use doorbell_checks::Plan as ChecksPlan;
+use doorbell_checks::Push;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// All but the server.

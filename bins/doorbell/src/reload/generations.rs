@@ -5,12 +5,12 @@
 use super::fixed::cannot_change;
 use super::{Awaited, Generation, SharedState, Started};
 use crate::build::engine;
-use crate::checks::ReadyScheduler;
 use crate::config::model::{Config, ReloadOn};
 use crate::exit::Failure;
 use crate::log;
 use crate::sockets::systemd;
 use crate::supervisor::queue::Queue;
+use doorbell_checks::ReadyScheduler;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

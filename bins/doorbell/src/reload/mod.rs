@@ -24,10 +24,7 @@ pub(crate) use generations::{Read, Reading};
 
 use crate::build::checks::Left;
 use crate::build::compute;
-use crate::checks::{
-    Heartbeat, Plan as ChecksPlan, Push, ReadyScheduler, RunNow, Scheduler as Checks, SchedulerCounters,
-};
-use crate::config::model::{CheckKind, ClientTls, Compute, Config};
+use crate::config::model::{Compute, Config};
 use crate::exit::{Exit, Failure};
 use crate::guards::client_limits::Tables;
 use crate::http2::{self, Http2, Plan};
@@ -41,6 +38,10 @@ use crate::stats::server::ServerStats;
 use build::Built;
 use doorbell::access_log::AccessLog;
 use doorbell::{Handle, Offload, Server};
+use doorbell_checks::options::{CheckKind, ClientTls};
+use doorbell_checks::{
+    Heartbeat, Plan as ChecksPlan, Push, ReadyScheduler, RunNow, Scheduler as Checks, SchedulerCounters,
+};
 use ports::{Ports, Unopened};
 use std::hash::{Hash as _, Hasher as _};
 use std::path::Path;
@@ -341,7 +342,7 @@ fn same_checks(before: &Config, now: &Config) -> Same {
         if place.is_none() {
             let time = match check.kind {
                 CheckKind::Ttl(ttl) => ttl,
-                _ => check.pace.timeout + crate::checks::first_runs(now.checks.len()),
+                _ => check.pace.timeout + doorbell_checks::first_runs(now.checks.len()),
             };
             same.awaited.insert(check.name.clone(), time);
         }

@@ -19,7 +19,6 @@ mod templated;
 
 use crate::build::access_log::By;
 use crate::build::stores::Stores;
-use crate::checks::Push;
 use crate::config::model::{Action, Config, Route};
 use crate::guards::subject::Subject;
 use crate::guards::{Common, Guards};
@@ -28,6 +27,7 @@ use crate::http::router::{self, Lookup, MethodSet, Router};
 use crate::http::{Answered, Begun, Request, Responder, Status};
 use crate::registry::HealthRegistry;
 use crate::stats::requests::RequestCounters;
+use doorbell_checks::Push;
 use fixed::Fixed;
 pub(crate) use layered::{BareService, LayeredService};
 use reply::{Answer, Guarded};

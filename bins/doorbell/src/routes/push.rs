@@ -3,11 +3,12 @@
 //! Does not know about: who may say it, what follows from it.
 
 use super::fixed::{Fixed, with_headers};
-use crate::checks::{Finding, Push};
-use crate::config::model::{CheckKind, Config};
+use crate::config::model::Config;
 use crate::guards::browser::{is_cross_site, is_own_host};
 use crate::http::router::Params;
 use crate::http::{Answered, Request, Responder, StaticReply, Status};
+use doorbell_checks::options::CheckKind;
+use doorbell_checks::{Finding, Push};
 use doorbell_health::Outcome;
 use std::collections::HashMap;
 use std::time::Duration;

@@ -5,7 +5,6 @@
 //! On a thread of its own, because the rings have no listener that comes and goes.
 
 use super::port::{Listening, Port, cannot_listen};
-use crate::checks::RunRequest;
 use crate::config::model::{Config, TcpGate, WhenDown};
 use crate::exit::{Exit, Failure};
 use crate::http::prober::Prober;
@@ -14,6 +13,7 @@ use crate::registry::{HealthRegistry, Published};
 use crate::stats::process::{OpenGate, ProcessStats};
 use crate::stats::server::Item;
 use doorbell::time::{Clock as _, OsClock};
+use doorbell_checks::RunRequest;
 use doorbell_health::Audience;
 use rustix::net::sockopt::set_socket_linger;
 use std::collections::VecDeque;
@@ -421,8 +421,8 @@ async fn read_out(stream: &mut TcpStream, time: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checks::{Finding, ResultSink as _};
     use crate::config::{Source, parse};
+    use doorbell_checks::{Finding, ResultSink as _};
     use doorbell_health::Outcome;
 
     #[test]

@@ -3,10 +3,10 @@
 //! Does not know about: how to end or reload. Where nobody listens, because `NOTIFY_SOCKET` is not set, it does nothing.
 
 use super::descriptor_store;
-use crate::checks::Heartbeat;
 use crate::config::model::{Config, ReadyOn, Systemd};
 use crate::operator::Operator;
 use crate::wire::{Lifecycle, Status};
+use doorbell_checks::Heartbeat;
 use sd_notify::NotifyState;
 use std::collections::BTreeMap;
 use std::io;

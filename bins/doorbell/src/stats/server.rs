@@ -2,7 +2,6 @@
 //!
 //! Does not know about: when that is written, how it is refused.
 
-use crate::checks::{self, CheckCounts, LagCounts};
 use crate::config::model::Config;
 use crate::guards::Common;
 use crate::guards::client_limits::Counted;
@@ -12,6 +11,7 @@ use doorbell::access_log::LogSink;
 use doorbell::time::{Clock as _, OsClock};
 use doorbell::tls::{Acceptor, TlsStats};
 use doorbell::{Blame, CloseReason, Handle, ProxyResult, Refusals, Snapshot};
+use doorbell_checks::{CheckCounts, Connector, LagCounts, SchedulerCounters};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -28,10 +28,10 @@ pub(crate) struct ServerStats {
     listeners: Vec<Box<str>>,
     refusals: Vec<Refusals>,
     http2: Option<Arc<Counters>>,
-    checks: Option<Arc<checks::SchedulerCounters>>,
+    checks: Option<Arc<SchedulerCounters>>,
     /// With what tells one log from another.
     access: Option<(usize, LogSink)>,
-    connector: Option<Arc<checks::Connector>>,
+    connector: Option<Arc<Connector>>,
 }
 
 /// A number that only goes up, by what it is: for metrics.
@@ -153,11 +153,7 @@ impl ServerStats {
     }
 
     /// What checks did, and whom they connected through.
-    pub(crate) fn set_checks(
-        &mut self,
-        counters: Arc<checks::SchedulerCounters>,
-        connector: Arc<checks::Connector>,
-    ) {
+    pub(crate) fn set_checks(&mut self, counters: Arc<SchedulerCounters>, connector: Arc<Connector>) {
         self.checks = Some(counters);
         self.connector = Some(connector);
     }

@@ -27,7 +27,14 @@ pub const ARROWS: &[Arrow] = &[
     Arrow { folder: "benches/differential", may: &["doorbell-http"], may_in_tests: &["doorbell-testkit"] },
     Arrow {
         folder: "bins/doorbell",
-        may: &["doorbell", "doorbell-config", "doorbell-egress", "doorbell-health", "doorbell-tokio"],
+        may: &[
+            "doorbell",
+            "doorbell-checks",
+            "doorbell-config",
+            "doorbell-egress",
+            "doorbell-health",
+            "doorbell-tokio",
+        ],
         may_in_tests: &["doorbell-testkit"],
     },
     // The floor, for a socket option that no safe crate has; and axum behind us, beside axum by itself.
@@ -43,6 +50,12 @@ pub const ARROWS: &[Arrow] = &[
         folder: "bins/load",
         may: &["doorbell-egress", "doorbell-ring"],
         may_in_tests: &["doorbell", "doorbell-testkit"],
+    },
+    // Active checks, for the binary and for programs of their own: no engine, no configuration file.
+    Arrow {
+        folder: "crates/checks",
+        may: &["doorbell-config", "doorbell-egress", "doorbell-health"],
+        may_in_tests: &["doorbell-testkit"],
     },
     // Configuration files in general: it knows no key of ours.
     Arrow { folder: "crates/config", may: &["doorbell-config-derive"], may_in_tests: &[] },

@@ -5,15 +5,16 @@
 #[cfg(test)]
 mod tests;
 
-use crate::checks::{Connector, Plan, Push, Run, Runner, SchedulerCounters, Shared};
-use crate::config::model::{Check, CheckKind, Config, Egress};
+use crate::config::model::Config;
+use doorbell_checks::options::{Check, CheckKind, EgressOptions};
+use doorbell_checks::{Connector, Plan, Push, Run, Runner, SchedulerCounters, Shared};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// What the checks of one configuration leave to those of the next.
 #[derive(Debug)]
 pub(crate) struct Left {
-    egress: Egress,
+    egress: EgressOptions,
     connector: Arc<Connector>,
     /// By name, those that remember.
     runners: HashMap<String, Arc<Runner>>,

@@ -5,10 +5,10 @@
 #![expect(clippy::disallowed_methods, reason = "a promise about time is kept in real time")]
 
 use super::plan;
-use crate::checks::{Finding, LAG_BOUNDS_US, LagCounts, ResultSink, SchedulerCounters};
 use crate::config::model::{Action, Config};
 use crate::config::{Source, parse};
 use crate::registry::HealthRegistry;
+use doorbell_checks::{Finding, LAG_BOUNDS_US, LagCounts, ResultSink, SchedulerCounters};
 use doorbell_health::Time;
 use doorbell_testkit::figures;
 use doorbell_testkit::peers::wait_until;

@@ -2,10 +2,11 @@
 //!
 //! Does not know about: what is the default.
 
-use super::super::model::{CheckUse, Config, Health, HealthState, OnDrain, Quorum, Severity};
+use super::super::model::{CheckUse, Config, Health, HealthState, OnDrain, Quorum};
 use super::super::written::{DEGRADED_VIA, ON_STALE};
 use super::name_of;
 use doorbell_config::{format_duration, format_size};
+use doorbell_health::Severity;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 

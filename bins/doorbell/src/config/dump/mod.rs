@@ -14,10 +14,11 @@ mod listener;
 mod route;
 mod tls;
 
-use super::model::{Config, Control, Egress, Grpc, Http1, Listener, Protocol, Tls, Tuning};
+use super::model::{Config, Control, Grpc, Http1, Listener, Protocol, Tls, Tuning};
 use super::resolve::default_health;
 use super::tuning;
 use control::{control_value, maintenance_value};
+use doorbell_checks::options::EgressOptions;
 use doorbell_config::Table as _;
 use http2::grpc_value;
 use listener::listener_value;
@@ -79,7 +80,7 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         ("listener", named(listeners.collect())),
         (
             "check_defaults",
-            keep(check::defaults_value(&config.egress), check::defaults_value(&Egress::default())),
+            keep(check::defaults_value(&config.egress), check::defaults_value(&EgressOptions::default())),
         ),
         ("check", named(checks.collect())),
         ("health", named(healths(config, with_defaults))),

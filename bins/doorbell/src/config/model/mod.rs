@@ -6,7 +6,6 @@ mod admin;
 mod auth;
 mod balancer;
 mod blackbox;
-mod check;
 mod compute;
 mod control;
 mod health;
@@ -24,14 +23,9 @@ pub use admin::Admin;
 pub use auth::{Auth, Jwt, JwtAlgorithm, JwtKey};
 pub use balancer::{Agent, TcpGate, WhenDown};
 pub use blackbox::{Blackbox, Module};
-pub use check::{
-    BadIs, CHECKS_MAX, CertificateRule, Check, CheckKind, ClientTls, DnsCheck, DnsCode, DnsRecord, Egress,
-    ExecCheck, FieldValue, FileCheck, FlapRule, FollowRedirects, GaugeCheck, GrpcCheck, GrpcMode, HostPort,
-    HttpCheck, HttpDegraded, HttpExpect, HttpVersion, Initial, Level, Metric, Pace, Pattern, Place, Prefer,
-    RedisCheck, Resolve, Severity, TcpCheck, TlsCheck, Url,
-};
 pub use compute::Compute;
 pub use control::{Control, ControlSocket, Maintenance, Window};
+use doorbell_checks::options::{Check, EgressOptions};
 pub use doorbell_config::{Rate, Secret};
 pub use health::{
     CheckUse, Codes, DegradedVia, Health, HealthState, OnDrain, OnStale, Quorum, Role, StateFields,
@@ -49,6 +43,9 @@ pub use route::{
 pub use runtime::{Engine, OnWorkerFailure, Runtime};
 pub use systemd::{FdStore, ReadyOn, Systemd};
 pub use tls::{CertificateFiles, ClientAuth, ClientAuthMode, Tls, TlsVersion, UnknownServerName};
+
+/// Checks of one configuration.
+pub const CHECKS_MAX: usize = 10_000;
 
 /// Everything a file says.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,7 +83,7 @@ pub struct Config {
     /// Whether checks may run programs: said on the command line, and never in the file.
     pub allow_exec: bool,
     /// `[check_defaults] egress`
-    pub egress: Egress,
+    pub egress: EgressOptions,
     /// `[check.NAME]`, in the order of the file.
     pub checks: Vec<Check>,
     /// `[health.NAME]`; `livez` and `readyz` are always there.

@@ -2,12 +2,12 @@
 //!
 //! Does not know about: routes.
 
-use super::super::model::{
-    Check, CheckUse, Codes, DegradedVia, Health, HealthState, OnDrain, Quorum, Severity, StateFields,
-};
+use super::super::model::{CheckUse, Codes, DegradedVia, Health, HealthState, OnDrain, Quorum, StateFields};
 use super::super::written;
 use super::or;
+use doorbell_checks::options::Check;
 use doorbell_config::{At, Problem, Problems, did_you_mean, format_size, quoted};
+use doorbell_health::Severity;
 use std::time::Duration;
 
 /// What every prober reads of a body (health checks of Google Cloud: 1024 bytes).

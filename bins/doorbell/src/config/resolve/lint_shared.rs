@@ -2,9 +2,11 @@
 //!
 //! Does not know about: errors; how an endpoint is answered.
 
-use super::super::model::{Action, Config, Health, HostPort, Severity};
+use super::super::model::{Action, Config, Health};
 use super::super::written;
+use doorbell_checks::options::HostPort;
 use doorbell_config::{Problem, Problems};
+use doorbell_health::Severity;
 use std::ops::Range;
 
 pub(super) fn lint(file: &written::File, config: &Config, problems: &Problems) {

@@ -6,13 +6,13 @@
 //!
 //! [`Statuses::follow`] finds them by the endpoints that `[grpc]` names.
 
-use crate::checks::RunRequest;
 use crate::config::model::Config;
 use crate::http::prober::Prober;
 use crate::prober_stats::ProbeCounters;
 use crate::prober_stats::audience::audience_of;
 use crate::registry::{HealthRegistry, Published};
 use doorbell::time::{Clock as _, OsClock};
+use doorbell_checks::RunRequest;
 use doorbell_health::{Audience, EndpointState};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -171,8 +171,8 @@ const fn status(serves: bool) -> ServingStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checks::{Finding, ResultSink as _};
     use crate::config::{Source, parse};
+    use doorbell_checks::{Finding, ResultSink as _};
     use doorbell_health::Outcome;
     use std::time::Duration;
 

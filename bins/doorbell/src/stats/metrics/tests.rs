@@ -12,7 +12,8 @@ use crate::wire::{
     CauseWord, CheckWord, EndpointView, EndpointWord, HoldSource, HoldView, Lifecycle, OutcomeWord,
     ResultView, WaitingView, WorkerView,
 };
-use doorbell_health::EndpointState;
+use doorbell_checks::{CheckStats, Phase, Spent};
+use doorbell_health::{CheckState, EndpointState, Outcome};
 use std::time::Duration;
 
 fn endpoint(name: &str, state: EndpointWord, cause: CauseWord) -> EndpointView {
@@ -43,6 +44,19 @@ fn check(name: &str, state: CheckWord, last: Option<ResultView>) -> CheckView {
         next_in_ms: None,
         history: Vec::new(),
     }
+}
+
+fn check_counts() -> CheckCounts {
+    let stats = CheckStats::default();
+    let mut spent = Spent { last: Some(Phase::Connect), ..Spent::default() };
+    spent.took_us[Phase::Connect as usize] = Some(700);
+    let ends = Some(Duration::from_secs(1_900_000_000));
+    stats.ran(Outcome::Success, Duration::from_millis(3), &spent, ends);
+    stats.ran(Outcome::Timeout, Duration::from_millis(3), &spent, None);
+    stats.moved_to(CheckState::Down);
+    let mut counts = stats.counts();
+    (counts.overruns, counts.cache_hits) = (1, 1);
+    counts
 }
 
 fn requests() -> Vec<(Counted, u64)> {
@@ -189,10 +203,7 @@ fn scrape() -> Scrape {
             .map(|(number, name)| (name.to_owned(), number))
             .collect(),
         check_lag: Some(LagCounts { buckets: [1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], sum_us: 1_250_500 }),
-        check_counts: BTreeMap::from([
-            ("db".into(), CheckCounts::sample()),
-            ("gone".into(), CheckCounts::sample()),
-        ]),
+        check_counts: BTreeMap::from([("db".into(), check_counts()), ("gone".into(), check_counts())]),
         config_hash: "00ff".to_owned(),
         reloads: Reloads { done: 3, failed: 1, hurried: 0, has_last_failed: true, since: Time::ZERO },
         log_lost: 6,

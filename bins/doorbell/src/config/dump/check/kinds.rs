@@ -2,13 +2,13 @@
 //!
 //! Does not know about: defaults.
 
-use super::super::super::model::{
-    BadIs, CertificateRule, CheckKind, ClientTls, DnsCheck, FieldValue, FileCheck, GaugeCheck, GrpcCheck,
-    HttpCheck, Pattern, RedisCheck, Resolve, Secret, TcpCheck, TlsCheck,
-};
-use super::super::super::statuses::Statuses;
+use super::super::super::model::Secret;
 use super::super::super::written::{CODES, GRPC_MODES, HTTP_VERSIONS, METRICS, PREFERS, RECORDS, REDIRECTS};
 use super::super::{literal, name_of, path_text, text};
+use doorbell_checks::options::{
+    BadIs, CertificateRule, CheckKind, ClientTls, DnsCheck, FieldValue, FileCheck, GaugeCheck, GrpcCheck,
+    HttpCheck, Pattern, RedisCheck, Resolve, StatusSet, TcpCheck, TlsCheck,
+};
 use doorbell_config::{format_duration, format_size};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -130,7 +130,7 @@ fn add_http(value: &mut Value, http: &HttpCheck) {
         value["expect"]["http_version"] = json!(name_of(&HTTP_VERSIONS, version));
     }
     let mut table = json!({});
-    if degraded.status != Statuses::default() {
+    if degraded.status != StatusSet::default() {
         table["status"] = json!(degraded.status.texts());
     }
     add_well(&mut table, &degraded.body_contains, &degraded.json, degraded.max_latency);

@@ -4,14 +4,15 @@
 
 mod kinds;
 
-use super::super::model::{
-    Check, CheckKind, DnsCheck, Egress, ExecCheck, FileCheck, GaugeCheck, GrpcCheck, GrpcMode, HttpCheck,
-    Pace, RedisCheck, Severity, TcpCheck, TlsCheck,
-};
 use super::super::written::{INITIALS, SEVERITIES};
 use super::name_of;
+use doorbell_checks::options::{
+    Check, CheckKind, DnsCheck, EgressOptions, ExecCheck, FileCheck, GaugeCheck, GrpcCheck, GrpcMode,
+    HttpCheck, Pace, RedisCheck, TcpCheck, TlsCheck,
+};
 use doorbell_config::format_duration;
 use doorbell_egress::{PortChoice, Strategy};
+use doorbell_health::Severity;
 use serde_json::{Value, json};
 
 /// A check, and what it would be with nothing but its type, its interval and what it looks at. What must be written has no default.
@@ -20,7 +21,7 @@ pub(super) fn check_values(check: &Check) -> (Value, Value) {
         name: String::new(),
         severity: Severity::Required,
         pace: match check.kind {
-            CheckKind::Ttl(ttl) => Pace::told(ttl),
+            CheckKind::Ttl(ttl) => Pace::pushed(ttl),
             CheckKind::Grpc(ref grpc) if grpc.mode == GrpcMode::Watch => {
                 Pace { rise: 1, fall: 1, ..derived(&check.pace) }
             }
@@ -71,7 +72,7 @@ fn derived(pace: &Pace) -> Pace {
 }
 
 /// `[check_defaults]`, of which only this belongs to no check.
-pub(super) fn defaults_value(egress: &Egress) -> Value {
+pub(super) fn defaults_value(egress: &EgressOptions) -> Value {
     let sources: Vec<String> = egress.sources.iter().map(ToString::to_string).collect();
     let ports = match egress.ports {
         PortChoice::Only(Strategy::Window(width)) => json!(width.get()),
@@ -84,19 +85,19 @@ pub(super) fn defaults_value(egress: &Egress) -> Value {
 fn default_kind(kind: &CheckKind) -> CheckKind {
     match kind {
         CheckKind::Dns(dns) => {
-            let default = DnsCheck::of(dns.server.clone(), dns.name.clone());
+            let default = DnsCheck::new(dns.server.clone(), dns.name.clone());
             CheckKind::Dns(Box::new(default))
         }
         CheckKind::Exec(exec) => CheckKind::Exec(ExecCheck { degraded_exit_code: None, ..exec.clone() }),
-        CheckKind::File(file) => CheckKind::File(FileCheck::of(file.path.clone())),
+        CheckKind::File(file) => CheckKind::File(FileCheck::new(file.path.clone())),
         CheckKind::Gauge(gauge) => {
             CheckKind::Gauge(GaugeCheck { up: gauge.down, degraded: None, ..gauge.clone() })
         }
-        CheckKind::Grpc(grpc) => CheckKind::Grpc(Box::new(GrpcCheck::of(grpc.address.clone()))),
-        CheckKind::Http(http) => CheckKind::Http(Box::new(HttpCheck::of(http.url.clone()))),
-        CheckKind::Redis(redis) => CheckKind::Redis(Box::new(RedisCheck::of(redis.address.clone()))),
-        CheckKind::Tcp(tcp) => CheckKind::Tcp(TcpCheck::of(tcp.address.clone())),
-        CheckKind::Tls(tls) => CheckKind::Tls(Box::new(TlsCheck::of(tls.address.clone()))),
+        CheckKind::Grpc(grpc) => CheckKind::Grpc(Box::new(GrpcCheck::new(grpc.address.clone()))),
+        CheckKind::Http(http) => CheckKind::Http(Box::new(HttpCheck::new(http.url.clone()))),
+        CheckKind::Redis(redis) => CheckKind::Redis(Box::new(RedisCheck::new(redis.address.clone()))),
+        CheckKind::Tcp(tcp) => CheckKind::Tcp(TcpCheck::new(tcp.address.clone())),
+        CheckKind::Tls(tls) => CheckKind::Tls(Box::new(TlsCheck::new(tls.address.clone()))),
         CheckKind::Ttl(ttl) => CheckKind::Ttl(*ttl),
     }
 }

@@ -2,12 +2,13 @@
 //!
 //! Does not know about: other kinds of checks.
 
-use super::super::super::model::{FieldValue, HttpCheck, HttpDegraded, HttpExpect, Pattern, Secret};
+use super::super::super::model::Secret;
 use super::super::super::written::{self, Latencies};
 use super::super::action::check_fields;
 use super::super::or;
 use super::parts::{certificate_rule, check_latencies, resolve_of, tls_of};
 use crate::http::Method;
+use doorbell_checks::options::{FieldValue, HttpCheck, HttpDegraded, HttpExpect, Pattern};
 use doorbell_config::{At, Problem, Problems};
 use std::ops::Range;
 
@@ -22,7 +23,7 @@ pub(super) fn http_check(written: &written::HttpAsked, problems: &Problems) -> O
     }
     let basic = written.basic.as_ref().and_then(|basic| basic_of(basic, written, problems));
     let url = written.url.as_ref()?;
-    let default = HttpCheck::of(url.value.clone());
+    let default = HttpCheck::new(url.value.clone());
     if let (Some(tls), false) = (&written.tls, url.value.is_https) {
         let problem = Problem::warning("no-effect", tls.span.clone(), "`tls` has no effect on an `http` URL");
         problems.add(problem.also(url.span.clone(), "not https").help("write \"https://\", or remove `tls`"));
@@ -45,7 +46,7 @@ pub(super) fn http_check(written: &written::HttpAsked, problems: &Problems) -> O
     }
     Some(HttpCheck {
         address: written.address.place.as_ref().map(|at| at.value.clone()),
-        method: or(&written.method, default.method),
+        method: written.method.as_ref().map_or(default.method, |at| as_hyper(at.value)),
         body: text(&written.body).unwrap_or_default(),
         traceparent: or(&written.traceparent, default.traceparent),
         headers: written
@@ -112,6 +113,11 @@ fn basic_of(
     }
     find_field(&written.headers, &basic.span, "as `basic`", problems);
     Some((username.value.clone(), password.value.clone()))
+}
+
+/// Every method that the engine knows is a token.
+fn as_hyper(method: Method) -> hyper::Method {
+    hyper::Method::from_bytes(method.as_str().as_bytes()).unwrap_or_default()
 }
 
 /// RFC 9110 9.3: content in the request means nothing to these methods, and some servers refuse it.

@@ -2,14 +2,14 @@
 //!
 //! Does not know about: networks.
 
-use super::super::super::model::{BadIs, ExecCheck, FileCheck, GaugeCheck, Level, Metric};
 use super::super::super::written;
 use super::super::or;
+use doorbell_checks::options::{BadIs, ExecCheck, FileCheck, GaugeCheck, Level, Metric};
 use doorbell_config::{At, Problem, Problems};
 use std::ops::Range;
 
 pub(super) fn file_check(written: &written::FileWatched, problems: &Problems) -> Option<FileCheck> {
-    let default = FileCheck::of(written.path.as_ref()?.value.clone());
+    let default = FileCheck::new(written.path.as_ref()?.value.clone());
     let exists = or(&written.exists, default.exists);
     let contents = written.contains.iter().map(|at| ("contains", &at.span));
     let ages = written.max_age.iter().map(|at| ("max_age", &at.span));

@@ -8,10 +8,12 @@ mod parts;
 mod remote;
 mod times;
 
-use super::super::model::{CHECKS_MAX, Check, CheckKind, Egress, GrpcMode, Severity};
+use super::super::model::CHECKS_MAX;
 use super::super::written;
 use super::or;
+use doorbell_checks::options::{Check, CheckKind, EgressOptions, GrpcMode};
 use doorbell_config::{Problem, Problems};
+use doorbell_health::Severity;
 use std::ops::Range;
 use std::time::Duration;
 use times::{find_of_no_use, of_pushes, of_watch, pace, wrong_times};
@@ -28,9 +30,9 @@ pub(super) fn resolve(file: &written::File, problems: &Problems) -> Vec<Check> {
 }
 
 /// Where connections of checks come from.
-pub(super) fn resolve_egress(written: &written::Defaults) -> Egress {
-    let default = Egress::default();
-    Egress {
+pub(super) fn resolve_egress(written: &written::Defaults) -> EgressOptions {
+    let default = EgressOptions::default();
+    EgressOptions {
         sources: written.egress.source.iter().map(|at| at.value).collect(),
         ports: or(&written.egress.port_window, default.ports),
     }

@@ -2,9 +2,9 @@
 //!
 //! Does not know about: which kind has which.
 
-use super::super::super::model::{CertificateRule, ClientTls, Prefer, Resolve};
 use super::super::super::written;
 use super::super::or;
+use doorbell_checks::options::{CertificateRule, ClientTls, Prefer, Resolve};
 use doorbell_config::{At, Problem, Problems};
 use std::ops::Range;
 use std::path::PathBuf;

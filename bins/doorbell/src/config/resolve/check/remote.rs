@@ -2,14 +2,14 @@
 //!
 //! Does not know about: HTTP.
 
-use super::super::super::model::{DnsCheck, DnsCode, GrpcCheck, GrpcMode, RedisCheck, TcpCheck, TlsCheck};
 use super::super::super::written;
 use super::super::or;
 use super::parts::{bytes, certificate_rule, check_latencies, resolve_of, tls_of};
+use doorbell_checks::options::{DnsCheck, DnsCode, GrpcCheck, GrpcMode, RedisCheck, TcpCheck, TlsCheck};
 use doorbell_config::{Problem, Problems};
 
 pub(super) fn grpc_check(written: &written::GrpcAsked, problems: &Problems) -> Option<GrpcCheck> {
-    let default = GrpcCheck::of(written.address.place.as_ref()?.value.clone());
+    let default = GrpcCheck::new(written.address.place.as_ref()?.value.clone());
     check_latencies(&written.latencies, problems);
     if let (Some(mode), Some(all)) = (&written.mode, &written.resolve.all)
         && mode.value == GrpcMode::Watch
@@ -31,7 +31,7 @@ pub(super) fn grpc_check(written: &written::GrpcAsked, problems: &Problems) -> O
 }
 
 pub(super) fn tcp_check(written: &written::TcpAsked, problems: &Problems) -> Option<TcpCheck> {
-    let default = TcpCheck::of(written.address.place.as_ref()?.value.clone());
+    let default = TcpCheck::new(written.address.place.as_ref()?.value.clone());
     check_latencies(&written.latencies, problems);
     Some(TcpCheck {
         send: bytes(&written.send, &written.send_hex, problems),
@@ -45,7 +45,7 @@ pub(super) fn tcp_check(written: &written::TcpAsked, problems: &Problems) -> Opt
 }
 
 pub(super) fn tls_check(written: &written::TlsAsked, problems: &Problems) -> Option<TlsCheck> {
-    let default = TlsCheck::of(written.address.place.as_ref()?.value.clone());
+    let default = TlsCheck::new(written.address.place.as_ref()?.value.clone());
     check_latencies(&written.latencies, problems);
     Some(TlsCheck {
         tls: written.tls.as_ref().map(|tls| tls_of(tls, problems)).unwrap_or_default(),
@@ -58,7 +58,7 @@ pub(super) fn tls_check(written: &written::TlsAsked, problems: &Problems) -> Opt
 }
 
 pub(super) fn redis_check(written: &written::RedisAsked, problems: &Problems) -> Option<RedisCheck> {
-    let default = RedisCheck::of(written.address.place.as_ref()?.value.clone());
+    let default = RedisCheck::new(written.address.place.as_ref()?.value.clone());
     check_latencies(&written.latencies, problems);
     if let (Some(username), false) = (&written.username, written.has_password) {
         let problem = Problem::error("missing-key", username.span.clone(), "a name without a password");
@@ -85,7 +85,7 @@ pub(super) fn dns_check(written: &written::DnsAsked, problems: &Problems) -> Opt
         problems.add(problem.help("write it in ASCII, as in \"example.com\" or \"10.2.0.192.in-addr.arpa\""));
         return None;
     }
-    let default = DnsCheck::of(server.value.clone(), name.value.clone());
+    let default = DnsCheck::new(server.value.clone(), name.value.clone());
     check_latencies(&written.latencies, problems);
     let code = or(&written.code, default.code);
     let answers = if code == DnsCode::NoError { default.min_answers } else { 0 };

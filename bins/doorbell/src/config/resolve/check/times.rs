@@ -2,9 +2,9 @@
 //!
 //! Does not know about: what a check looks at.
 
-use super::super::super::model::Pace;
 use super::super::super::written;
 use super::super::or;
+use doorbell_checks::options::Pace;
 use doorbell_config::{At, Problem, Problems, format_duration};
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ pub(super) fn of_watch(own: &written::Pace, defaults: &written::Pace, pace: Pace
 
 /// Of a check whose results are pushed: the last one decides alone unless the check itself says otherwise, and nothing runs.
 pub(super) fn of_pushes(own: &written::Pace, ttl: Duration, pace: Pace) -> Pace {
-    let default = Pace::told(ttl);
+    let default = Pace::pushed(ttl);
     Pace {
         rise: or(&own.rise, default.rise),
         fall: or(&own.fall, default.fall),

@@ -2,10 +2,12 @@
 //!
 //! Does not know about: defaults.
 
-use super::super::super::model::{FieldValue, FollowRedirects, HttpVersion, Pattern, Secret, Url};
-use super::super::super::statuses::{Codes, STATUSES_FORM, Statuses};
+use super::super::super::model::Secret;
 use super::parts::{Addresses, Certificates, CheckTls, Target, read_latency};
 use crate::http::Method;
+use doorbell_checks::options::{
+    FieldValue, FollowRedirects, HttpVersion, Pattern, StatusRange, StatusSet, Url,
+};
 use doorbell_config::{At, Problem, Section};
 use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
@@ -15,6 +17,10 @@ pub(crate) const REDIRECTS: [(&str, FollowRedirects); 3] =
 
 pub(crate) const HTTP_VERSIONS: [(&str, HttpVersion); 2] =
     [("HTTP/1.0", HttpVersion::Http10), ("HTTP/1.1", HttpVersion::Http11)];
+
+/// Forms of a set of status codes, for help texts.
+const STATUS_FORM: &str =
+    "a code, a range, a class or several, as in \"200\", \"200-399\", \"2xx\" or \"200,204\"";
 
 /// What a check reads at most; it is kept until the run is over.
 const BODY_RANGE: RangeInclusive<u32> = 0..=4 << 20;
@@ -46,7 +52,7 @@ pub(crate) struct HttpAsked {
 /// `expect` or `degraded`.
 #[derive(Debug, Default)]
 pub(crate) struct HttpWell {
-    pub(crate) status: Option<At<Statuses>>,
+    pub(crate) status: Option<At<StatusSet>>,
     pub(crate) body_contains: Option<At<String>>,
     pub(crate) body_matches: Option<At<Pattern>>,
     pub(crate) headers: Vec<(At<String>, At<Pattern>)>,
@@ -201,11 +207,11 @@ fn read_method(at: &mut Section<'_>) -> Option<At<Method>> {
     at.choice("method", &methods)
 }
 
-fn read_statuses(at: &mut Section<'_>) -> Option<At<Statuses>> {
+fn read_statuses(at: &mut Section<'_>) -> Option<At<StatusSet>> {
     let At { value: texts, span } = at.strings("status")?;
     if texts.is_empty() {
         let problem = Problem::error("empty-list", span, "a list of codes without a code");
-        at.problem(problem.help(format!("write {STATUSES_FORM}, or remove it")));
+        at.problem(problem.help(format!("write {STATUS_FORM}, or remove it")));
         return None;
     }
     let (mut codes, mut is_well) = (Vec::new(), true);
@@ -213,13 +219,13 @@ fn read_statuses(at: &mut Section<'_>) -> Option<At<Statuses>> {
         // As load balancers write lists: "200,204".
         for part in text.value.split(',') {
             let part = part.trim();
-            match Codes::parse(part) {
+            match StatusRange::parse(part) {
                 Some(one) => codes.push(one),
                 None => {
                     is_well = false;
                     let message = format!("{part:?} is not a status");
                     let problem = Problem::error("bad-value", text.span.clone(), message);
-                    at.problem(problem.help(format!("write {STATUSES_FORM}, from 200 to 599")));
+                    at.problem(problem.help(format!("write {STATUS_FORM}, from 200 to 599")));
                 }
             }
         }

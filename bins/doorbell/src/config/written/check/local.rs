@@ -2,8 +2,8 @@
 //!
 //! Does not know about: defaults.
 
-use super::super::super::model::{Level, Metric};
 use super::AGE_RANGE;
+use doorbell_checks::options::{Level, Metric};
 use doorbell_config::{At, Problem, Section, parse_size};
 use std::path::PathBuf;
 use std::time::Duration;

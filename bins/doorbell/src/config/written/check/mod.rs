@@ -14,9 +14,9 @@ pub(crate) use remote::{
     CODES, DnsAsked, GrpcAsked, MODES as GRPC_MODES, RECORDS, RedisAsked, TcpAsked, TlsAsked,
 };
 
-use super::super::model::{FlapRule, Initial, Severity};
 use doorbell_config::{At, Problem, Section, did_you_mean, quoted};
 use doorbell_egress::{PortChoice, Strategy};
+use doorbell_health::{FlapRule, Initial, Severity};
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 use std::ops::{Range, RangeInclusive};

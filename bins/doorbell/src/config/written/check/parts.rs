@@ -2,8 +2,8 @@
 //!
 //! Does not know about: which kind has which.
 
-use super::super::super::model::{HostPort, Place, Prefer};
 use super::TIMEOUT_RANGE;
+use doorbell_checks::options::{Address, HostPort, Prefer};
 use doorbell_config::{At, Problem, Section};
 use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ pub(crate) struct Addresses {
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) is_written: bool,
-    pub(crate) place: Option<At<Place>>,
+    pub(crate) place: Option<At<Address>>,
 }
 
 /// `max_latency` of `expect` and of `degraded`.
@@ -123,9 +123,9 @@ impl Certificates {
 /// What may be left of a certificate.
 const LIFE_RANGE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(10 * 365 * 86_400);
 
-fn read_place(at: &mut Section<'_>) -> Option<At<Place>> {
+fn read_place(at: &mut Section<'_>) -> Option<At<Address>> {
     let text = at.string("address")?;
-    let place = Place::parse(&text.value);
+    let place = Address::parse(&text.value);
     if place.is_none() {
         let message = format!("{:?} is not a host and a port", text.value);
         at.problem(Problem::error("bad-value", text.span.clone(), message).help(

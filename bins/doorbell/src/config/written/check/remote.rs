@@ -2,11 +2,12 @@
 //!
 //! Does not know about: defaults.
 
-use super::super::super::model::{DnsCode, DnsRecord, GrpcMode, HostPort, Pattern, Secret};
+use super::super::super::model::Secret;
 use super::http::read_pattern;
 use super::parts::{
     Addresses, Certificates, CheckTls, Latencies, Target, read_hex, read_latency, read_server,
 };
+use doorbell_checks::options::{DnsCode, DnsRecord, GrpcMode, HostPort, Pattern};
 use doorbell_config::{At, Section};
 
 pub(crate) const MODES: [(&str, GrpcMode); 2] = [("check", GrpcMode::Check), ("watch", GrpcMode::Watch)];

@@ -1,0 +1,262 @@
+//! Connections to targets: counted by their result, closed without TIME-WAIT.
+//!
+//! Does not know about: names, protocols.
+
+use crate::connect::resolver::Resolver;
+use crate::options::EgressOptions;
+use doorbell_egress::{Egress, EgressConfig, EgressReport, SpeaksFirst};
+use rustix::io::Errno;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+/// Opens the connections of all checks, and resolves their names.
+#[derive(Debug)]
+pub struct Connector {
+    egress: Egress,
+    counters: ConnectCounters,
+    pub(crate) resolver: Resolver,
+}
+
+/// Connections of all checks by result.
+#[derive(Debug, Default)]
+pub struct ConnectCounters([AtomicU64; ConnectResult::ALL.len()]);
+
+/// Result of a connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ConnectResult {
+    Connected,
+    /// No port or no descriptor was free, or a source is not an address of this machine.
+    Exhausted,
+    Failed,
+    Refused,
+    Reset,
+    /// Nothing came, and the time was over.
+    TimedOut,
+    Unreachable,
+}
+
+/// A connection that we began. It is closed when it goes: with a reset where the peer has not closed, so that no port of ours stays
+/// taken for a minute, unless it is to be closed [gently](Self::gently).
+#[derive(Debug)]
+pub(crate) struct Conn {
+    stream: Stream,
+    is_gentle: bool,
+    /// Whether the peer has closed, as far as somebody has read.
+    is_ended: bool,
+}
+
+#[derive(Debug)]
+enum Stream {
+    Closed,
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Connector {
+    /// Opens no connection yet.
+    ///
+    /// # Errors
+    /// This kernel lacks the choice of ports.
+    pub fn open(options: &EgressOptions) -> Result<Self, String> {
+        let config = EgressConfig::new().sources(options.sources.clone()).ports(options.ports);
+        // A close that lingers would hold up every other check of this thread.
+        let egress = config.linger(None).open().map_err(|error| format!("check_defaults.egress: {error}"))?;
+        Ok(Self { egress, counters: ConnectCounters::default(), resolver: Resolver::default() })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn with_resolver(self, resolver: Resolver) -> Self {
+        Self { resolver, ..self }
+    }
+
+    /// How ports are chosen, and why.
+    #[must_use]
+    pub const fn report(&self) -> EgressReport {
+        self.egress.report()
+    }
+
+    /// Connections by result.
+    #[must_use]
+    pub const fn counters(&self) -> &ConnectCounters {
+        &self.counters
+    }
+
+    /// Attempts that found no free port among those they might choose and were repeated with others.
+    #[must_use]
+    pub fn port_window_retries(&self) -> u64 {
+        self.egress.counters().port_retries
+    }
+
+    pub(crate) async fn connect(&self, addr: SocketAddr, first: SpeaksFirst) -> io::Result<Conn> {
+        // Whoever waits for this may stop waiting at any time.
+        let mut attempt = Attempt { counters: &self.counters, result: ConnectResult::TimedOut };
+        let connected = self.begin(addr, first).await;
+        attempt.result = match &connected {
+            Ok(_) => ConnectResult::Connected,
+            Err(error) => ConnectResult::of(error),
+        };
+        connected
+    }
+
+    async fn begin(&self, addr: SocketAddr, first: SpeaksFirst) -> io::Result<Conn> {
+        let stream = TcpStream::from_std(self.egress.begin(addr, first)?)?;
+        let conn = Conn { stream: Stream::Tcp(stream), is_gentle: false, is_ended: false };
+        if let Stream::Tcp(stream) = &conn.stream {
+            stream.writable().await?;
+            if let Some(error) = stream.take_error()? {
+                return Err(error);
+            }
+        }
+        Ok(conn)
+    }
+
+    pub(crate) async fn connect_unix(&self, path: &Path) -> io::Result<Conn> {
+        let stream = UnixStream::connect(path).await?;
+        Ok(Conn { stream: Stream::Unix(stream), is_gentle: true, is_ended: false })
+    }
+
+    /// A UDP socket for this peer.
+    pub(crate) fn begin_udp(&self, addr: SocketAddr) -> io::Result<UdpSocket> {
+        self.egress.begin_udp(addr)
+    }
+}
+
+/// Counts the result when dropped.
+struct Attempt<'a> {
+    counters: &'a ConnectCounters,
+    result: ConnectResult,
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        self.counters.0[self.result as usize].fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl ConnectCounters {
+    /// By name.
+    #[must_use]
+    pub fn fields(&self) -> [(&'static str, u64); ConnectResult::ALL.len()] {
+        ConnectResult::ALL.map(|result| (result.as_str(), self.0[result as usize].load(Ordering::Relaxed)))
+    }
+}
+
+impl ConnectResult {
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Connected,
+        Self::Exhausted,
+        Self::Failed,
+        Self::Refused,
+        Self::Reset,
+        Self::TimedOut,
+        Self::Unreachable,
+    ];
+
+    /// As metrics name it.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Connected => "connected",
+            Self::Exhausted => "exhausted",
+            Self::Failed => "failed",
+            Self::Refused => "refused",
+            Self::Reset => "reset",
+            Self::TimedOut => "timed_out",
+            Self::Unreachable => "unreachable",
+        }
+    }
+
+    fn of(error: &io::Error) -> Self {
+        match Errno::from_io_error(error) {
+            Some(Errno::ADDRINUSE | Errno::ADDRNOTAVAIL | Errno::MFILE | Errno::NFILE | Errno::NOBUFS) => {
+                Self::Exhausted
+            }
+            Some(Errno::CONNREFUSED) => Self::Refused,
+            Some(Errno::CONNRESET) => Self::Reset,
+            Some(Errno::HOSTUNREACH | Errno::NETUNREACH) => Self::Unreachable,
+            Some(Errno::TIMEDOUT) => Self::TimedOut,
+            _ => Self::Failed,
+        }
+    }
+}
+
+impl Conn {
+    /// Closes with an ordinary end when it goes: for connections on which nothing was said, where a reset would look like a fault to
+    /// the peer. Our port then stays taken for a minute.
+    pub(crate) const fn gently(&mut self) {
+        self.is_gentle = true;
+    }
+}
+
+impl Drop for Conn {
+    fn drop(&mut self) {
+        if let Stream::Tcp(stream) = std::mem::replace(&mut self.stream, Stream::Closed)
+            && !self.is_gentle
+            // Whoever closed first keeps the port: an ordinary close will do, and asks the kernel nothing.
+            && !self.is_ended
+            && let Ok(stream) = stream.into_std()
+        {
+            doorbell_egress::close(stream);
+        }
+    }
+}
+
+impl AsyncRead for Conn {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let filled = buf.filled().len();
+        let polled = match &mut self.stream {
+            Stream::Closed => Poll::Ready(Ok(())),
+            Stream::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
+            Stream::Unix(stream) => Pin::new(stream).poll_read(cx, buf),
+        };
+        if matches!(polled, Poll::Ready(Ok(()))) {
+            self.is_ended |= buf.filled().len() == filled && buf.remaining() > 0;
+        }
+        polled
+    }
+}
+
+impl AsyncWrite for Conn {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut self.stream {
+            Stream::Closed => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+            Stream::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Stream::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.stream {
+            Stream::Closed => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
+            Stream::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+            Stream::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    /// Neither kind of socket keeps anything back.
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// Does nothing: whoever ends a connection first keeps its port, and that should be the peer.
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,239 @@
+//! From a host and a port to a connection: addresses are remembered for a while and tried in order, or one by one.
+//!
+//! Does not know about: what is said on the connection.
+
+use crate::connect::connector::{Conn, Connector};
+use crate::connect::resolver::Name;
+use crate::finding::{Issue, cause_of};
+use crate::options::{Address, HostPort, Prefer, Resolve};
+use crate::progress::{Progress, Stage};
+use doorbell_config::format_duration;
+use doorbell_egress::SpeaksFirst;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::net::UdpSocket;
+use tokio::time::{Instant, timeout};
+
+/// Addresses of a name that are tried; the time is shared among them.
+const ADDRS_MAX: usize = 8;
+
+/// Addresses of a name that are all asked.
+const ALL_ADDRS_MAX: usize = 64;
+
+/// Connects to one address.
+#[derive(Debug)]
+pub(crate) struct Dialer {
+    resolve: Resolve,
+    timeout: Duration,
+    connector: Arc<Connector>,
+    first: SpeaksFirst,
+    goes_to: GoesTo,
+    /// When what was known led nowhere: what is older than that is asked for again.
+    doubted: Mutex<Option<Instant>>,
+}
+
+#[derive(Debug)]
+enum GoesTo {
+    Addr(SocketAddr),
+    Name(Arc<Name>, u16),
+    Path(PathBuf),
+}
+
+impl Dialer {
+    pub(crate) fn new(at: Address, resolve: Resolve, timeout: Duration, connector: Arc<Connector>) -> Self {
+        let goes_to = match at {
+            Address::Tcp(at) => match at.host.parse::<IpAddr>() {
+                Ok(ip) => GoesTo::Addr(SocketAddr::new(ip, at.port)),
+                Err(_) => GoesTo::Name(connector.resolver.name(&at.host), at.port),
+            },
+            Address::Unix(path) => GoesTo::Path(path),
+        };
+        Self { resolve, timeout, connector, first: SpeaksFirst::We, goes_to, doubted: Mutex::new(None) }
+    }
+
+    /// The same for another address.
+    pub(crate) fn to(&self, at: HostPort) -> Self {
+        let resolve = Resolve { all: false, ..self.resolve };
+        Self::new(Address::Tcp(at), resolve, self.timeout, Arc::clone(&self.connector))
+    }
+
+    /// Whether every address is to be asked.
+    pub(crate) const fn asks_all(&self) -> bool {
+        self.resolve.all && matches!(self.goes_to, GoesTo::Name(..))
+    }
+
+    /// Whether an address is to be found first.
+    pub(crate) const fn has_name(&self) -> bool {
+        matches!(self.goes_to, GoesTo::Name(..))
+    }
+
+    /// For checks that say nothing: the peer hears of the connection at once.
+    pub(crate) const fn listens(mut self) -> Self {
+        self.first = SpeaksFirst::Peer;
+        self
+    }
+
+    /// A UDP socket for the first address.
+    pub(crate) async fn begin_udp(&self, progress: &Progress) -> Result<UdpSocket, Issue> {
+        let addrs = self.addrs(progress).await?;
+        let addr = addrs.first().ok_or_else(|| Issue::error("there is no address"))?;
+        let begun = self.connector.begin_udp(*addr).and_then(UdpSocket::from_std);
+        begun.map_err(|error| issue_of(*addr, &error))
+    }
+
+    /// A connection to the first address that accepts.
+    pub(crate) async fn connect(&self, progress: &Progress) -> Result<Conn, Issue> {
+        match timeout(self.timeout, self.try_all(progress)).await {
+            Ok(connected) => connected,
+            Err(_elapsed) => {
+                self.forget();
+                Err(Issue::timeout(format!("no connection within {}", format_duration(self.timeout))))
+            }
+        }
+    }
+
+    async fn try_all(&self, progress: &Progress) -> Result<Conn, Issue> {
+        if let GoesTo::Path(path) = &self.goes_to {
+            progress.enter(Stage::Connect);
+            let connected = self.connector.connect_unix(path).await;
+            return connected
+                .map_err(|error| Issue::failure(format!("{}: {}", path.display(), cause_of(&error))));
+        }
+        let addrs = self.addrs(progress).await?;
+        progress.enter(Stage::Connect);
+        let (mut last, is_alone) = (None, addrs.len() == 1);
+        let each = self.timeout / u32::try_from(addrs.len()).unwrap_or(u32::MAX).max(1);
+        for addr in addrs {
+            // One that swallows everything must not use up the time of the others.
+            let connecting = self.connector.connect(addr, self.first);
+            // With one address there is nobody to leave time to, and one timer less.
+            let connected = if is_alone { Ok(connecting.await) } else { timeout(each, connecting).await };
+            match connected {
+                Ok(Ok(stream)) => {
+                    progress.see(|seen| seen.address = Some(addr.ip()));
+                    return Ok(stream);
+                }
+                Ok(Err(error)) => last = Some(issue_of(addr, &error)),
+                Err(_elapsed) => {
+                    let reason = format!("{addr}: no connection within {}", format_duration(each));
+                    last = Some(Issue::timeout(reason));
+                }
+            }
+        }
+        self.forget();
+        Err(last.unwrap_or_else(|| Issue::error("there is no address")))
+    }
+
+    /// The address that is to be asked, or those that are known, or found; at least one.
+    pub(crate) async fn addrs(&self, progress: &Progress) -> Result<Vec<SocketAddr>, Issue> {
+        progress.enter(Stage::Resolve);
+        let (name, port) = match &self.goes_to {
+            GoesTo::Addr(addr) => return Ok(vec![*addr]),
+            GoesTo::Name(name, port) => (name, *port),
+            GoesTo::Path(_) => return Ok(Vec::new()),
+        };
+        if let Some(addr) = progress.only().filter(|_| self.resolve.all) {
+            return Ok(vec![addr]);
+        }
+        let doubted = *self.doubted.lock().unwrap_or_else(PoisonError::into_inner);
+        let will_do =
+            |at: Instant| at.elapsed() < self.resolve.ttl && doubted.is_none_or(|doubted| at > doubted);
+        // What is left of the time is enough for a connection.
+        let found = name.addrs(will_do, self.timeout / 4).await?;
+        let found = found.iter().map(|&(mut addr)| {
+            addr.set_port(port);
+            addr
+        });
+        let addrs = in_order(found, self.resolve);
+        match addrs.len() {
+            0 => Err(Issue::error(format!("{} has no address{}", name.host(), of_family(self.resolve)))),
+            all if self.resolve.all && all > ALL_ADDRS_MAX => {
+                Err(Issue::error(format!("{} has more than {ALL_ADDRS_MAX} addresses", name.host())))
+            }
+            _ => Ok(addrs),
+        }
+    }
+
+    /// What did not lead anywhere is asked for again.
+    pub(crate) fn forget(&self) {
+        *self.doubted.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+}
+
+const fn of_family(resolve: Resolve) -> &'static str {
+    match resolve.prefer {
+        Prefer::Ipv4 if !resolve.fallback => " of IPv4",
+        Prefer::Ipv6 if !resolve.fallback => " of IPv6",
+        _ => "",
+    }
+}
+
+/// The preferred family first, or alone, the system's order within each, every address once.
+fn in_order(found: impl Iterator<Item = SocketAddr>, resolve: Resolve) -> Vec<SocketAddr> {
+    let is_other = |addr: &SocketAddr| match resolve.prefer {
+        Prefer::Any => false,
+        Prefer::Ipv4 => addr.is_ipv6(),
+        Prefer::Ipv6 => addr.is_ipv4(),
+    };
+    let mut addrs: Vec<SocketAddr> = Vec::new();
+    for addr in found.filter(|addr| resolve.fallback || !is_other(addr)) {
+        // One more than may be, so that one can tell.
+        if !addrs.contains(&addr) && addrs.len() <= ALL_ADDRS_MAX {
+            addrs.push(addr);
+        }
+    }
+    addrs.sort_by_key(is_other);
+    if !resolve.all {
+        addrs.truncate(ADDRS_MAX);
+    }
+    addrs
+}
+
+fn issue_of(addr: SocketAddr, error: &std::io::Error) -> Issue {
+    use std::io::ErrorKind;
+    let reason = format!("{addr}: {}", cause_of(error));
+    match error.kind() {
+        // This side has run out of something, or may not.
+        ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable | ErrorKind::PermissionDenied => {
+            Issue::error(reason)
+        }
+        ErrorKind::TimedOut => Issue::timeout(reason),
+        _ if error.raw_os_error().is_some_and(|code| [24, 23].contains(&code)) => Issue::error(reason),
+        _ => Issue::failure(reason),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_preferred_family_comes_first() {
+        let addr = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let (a, b, c) = (addr("[::1]:1"), addr("127.0.0.1:1"), addr("[::2]:1"));
+        let order = |resolve| in_order([a, b, a, c].into_iter(), resolve);
+        let prefer = |prefer| Resolve { prefer, ..Resolve::default() };
+        assert_eq!(order(prefer(Prefer::Any)), [a, b, c]);
+        assert_eq!(order(prefer(Prefer::Ipv4)), [b, a, c]);
+        assert_eq!(order(prefer(Prefer::Ipv6)), [a, c, b]);
+        assert_eq!(order(Resolve { fallback: false, ..prefer(Prefer::Ipv4) }), [b]);
+        assert_eq!(order(Resolve { fallback: false, ..prefer(Prefer::Ipv6) }), [a, c]);
+        let many = || (1..=200).map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        assert_eq!(in_order(many(), Resolve::default()).len(), ADDRS_MAX);
+        let all = Resolve { all: true, ..Resolve::default() };
+        assert_eq!(in_order(many(), all).len(), ALL_ADDRS_MAX + 1);
+    }
+
+    #[test]
+    fn causes_are_short() {
+        let refused = std::io::Error::from_raw_os_error(111);
+        assert_eq!(cause_of(&refused), "connection refused");
+        assert_eq!(
+            issue_of(SocketAddr::from(([127, 0, 0, 1], 9)), &refused).reason,
+            "127.0.0.1:9: connection refused"
+        );
+        assert_eq!(cause_of(&std::io::Error::other("own words")), "own words");
+    }
+}

@@ -1,0 +1,209 @@
+//! TLS as a client: roots, verification, client certificates.
+//!
+//! Does not know about: protocols inside.
+
+use crate::connect::connector::Conn;
+use crate::finding::Issue;
+use crate::options::ClientTls;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// TLS of a check.
+#[derive(Clone)]
+pub(crate) enum Tls {
+    /// Never needed, or unusable.
+    None,
+    With(TlsClient),
+}
+
+/// A TLS client, ready for handshakes.
+#[derive(Clone, Debug)]
+pub struct TlsClient {
+    /// Configuration of the handshakes.
+    pub config: Arc<ClientConfig>,
+    /// Roots that must have signed the server's certificate; `None` without verification.
+    pub roots: Option<Arc<RootCertStore>>,
+}
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::None => "Tls::None",
+            Self::With(_) => "Tls::With",
+        })
+    }
+}
+
+/// The configurations of all checks: those that want the same share one.
+#[derive(Debug, Default)]
+pub(crate) struct TlsPool(Vec<(ClientTls, &'static str, Tls)>);
+
+impl TlsPool {
+    /// As [`Tls::build`].
+    pub(crate) fn take(
+        &mut self,
+        tls: &ClientTls,
+        protocol: &'static str,
+        is_needed: bool,
+    ) -> Result<Tls, String> {
+        // Which name is asked for is said with each handshake.
+        let key = ClientTls { server_name: None, ..tls.clone() };
+        let found = self.0.iter().find(|(known, spoken, _)| *known == key && *spoken == protocol);
+        match found {
+            Some((_, _, Tls::None)) | None => {}
+            Some((_, _, built)) => return Ok(built.clone()),
+        }
+        let built = Tls::build(tls, protocol, is_needed)?;
+        self.0.push((key, protocol, built.clone()));
+        Ok(built)
+    }
+}
+
+impl Tls {
+    /// `protocol` is offered by ALPN, where it is not empty. `is_needed`: without it, a system that trusts nobody is no reason to refuse the check.
+    fn build(tls: &ClientTls, protocol: &str, is_needed: bool) -> Result<Self, String> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?;
+        let (builder, roots) = if tls.verify {
+            let roots = match &tls.ca {
+                Some(ca) => Arc::new(roots_of(ca)?),
+                None => system_roots(),
+            };
+            if roots.is_empty() {
+                let why =
+                    "this system trusts no certificate authority; name one with `tls = { ca = \"..\" }`";
+                return if is_needed { Err(why.to_owned()) } else { Ok(Self::None) };
+            }
+            (builder.with_root_certificates(Arc::clone(&roots)), Some(roots))
+        } else {
+            (builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider))), None)
+        };
+        let mut config = match &tls.identity {
+            None => builder.with_no_client_auth(),
+            Some((cert, key)) => {
+                let chain = certificates(cert)?;
+                let private = PrivateKeyDer::from_pem_file(key).map_err(|error| named(key, &error))?;
+                builder.with_client_auth_cert(chain, private).map_err(|error| named(cert, &error))?
+            }
+        };
+        if !protocol.is_empty() {
+            config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+        }
+        Ok(Self::With(TlsClient { config: Arc::new(config), roots }))
+    }
+
+    /// Roots that must have signed the server's certificate, if it is verified.
+    pub(crate) fn roots(&self) -> Option<&RootCertStore> {
+        match self {
+            Self::None => None,
+            Self::With(client) => client.roots.as_deref(),
+        }
+    }
+}
+
+/// A client for one use, outside of checks. `protocol` is offered by ALPN unless empty.
+///
+/// # Errors
+/// A file cannot be used, or this system has no roots.
+pub fn tls_client(tls: &ClientTls, protocol: &str) -> Result<TlsClient, String> {
+    match Tls::build(tls, protocol, true)? {
+        Tls::With(client) => Ok(client),
+        Tls::None => Err("this system trusts no certificate authority".into()),
+    }
+}
+
+/// A handshake with a server of this name.
+pub(crate) async fn handshake(tls: &Tls, name: &str, conn: Conn) -> Result<TlsStream<Conn>, Issue> {
+    let Tls::With(TlsClient { config, .. }) = tls else {
+        return Err(Issue::error("this system trusts no certificate authority"));
+    };
+    let name = ServerName::try_from(name.to_owned());
+    let name = name.map_err(|_| Issue::error("no certificate can have this name"))?;
+    let connected = TlsConnector::from(Arc::clone(config)).connect(name, conn).await;
+    connected.map_err(|error| {
+        let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        let reason = cause.map_or_else(|| crate::finding::cause_of(&error), ToString::to_string);
+        Issue::failure(format!("TLS: {reason}"))
+    })
+}
+
+/// Roots of this system, read once.
+fn system_roots() -> Arc<RootCertStore> {
+    static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
+    let read = || {
+        let mut roots = RootCertStore::empty();
+        let (_taken, _refused) =
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        Arc::new(roots)
+    };
+    Arc::clone(ROOTS.get_or_init(read))
+}
+
+fn roots_of(ca: &Path) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(ca)? {
+        roots.add(certificate).map_err(|error| named(ca, &error))?;
+    }
+    Ok(roots)
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let read = CertificateDer::pem_file_iter(path).map_err(|error| named(path, &error))?;
+    let all: Vec<_> = read.collect::<Result<_, _>>().map_err(|error| named(path, &error))?;
+    if all.is_empty() {
+        return Err(format!("{}: there is no certificate in it", path.display()));
+    }
+    Ok(all)
+}
+
+fn named(path: &Path, error: &dyn std::fmt::Display) -> String {
+    format!("{}: {error}", path.display())
+}
+
+/// Accepts any certificate, as the kubelet does. Signatures are verified, so that the peer owns the certificate.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,87 @@
+//! Result of a run: an outcome, and why it is not a plain success.
+//!
+//! Does not know about: runs.
+
+use doorbell_health::Outcome;
+use std::time::Duration;
+
+/// Result of one run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Whether the target is well.
+    pub outcome: Outcome,
+    /// From the start of the run to the finding.
+    pub latency: Duration,
+    /// Why it is not a plain success; empty otherwise.
+    pub reason: String,
+}
+
+/// A finding without its latency; `Ok` is a plain success.
+pub(crate) type Verdict = Result<(), Issue>;
+
+/// Why a run is not a plain success.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Issue {
+    pub(crate) outcome: Outcome,
+    pub(crate) reason: String,
+}
+
+impl Issue {
+    /// The target responded wrongly or refused.
+    pub(crate) fn failure(reason: impl Into<String>) -> Self {
+        Self { outcome: Outcome::Failure, reason: reason.into() }
+    }
+
+    /// The run could not be carried out.
+    pub(crate) fn error(reason: impl Into<String>) -> Self {
+        Self { outcome: Outcome::Error, reason: reason.into() }
+    }
+
+    /// A success with a warning.
+    pub(crate) fn degraded(reason: impl Into<String>) -> Self {
+        Self { outcome: Outcome::Degraded, reason: reason.into() }
+    }
+
+    pub(crate) fn timeout(reason: impl Into<String>) -> Self {
+        Self { outcome: Outcome::Timeout, reason: reason.into() }
+    }
+}
+
+/// Rank of an outcome when several are combined: the highest counts.
+pub(crate) const fn badness(outcome: Outcome) -> u8 {
+    match outcome {
+        Outcome::Success => 0,
+        Outcome::Degraded => 1,
+        Outcome::Maintenance => 2,
+        Outcome::Error => 3,
+        Outcome::Timeout => 4,
+        Outcome::Failure => 5,
+    }
+}
+
+/// The worse of two verdicts; the first if they are equal.
+pub(crate) fn worse(first: Verdict, second: Verdict) -> Verdict {
+    let rank = |verdict: &Verdict| verdict.as_ref().map_or_else(|issue| badness(issue.outcome), |()| 0);
+    if rank(&second) > rank(&first) { second } else { first }
+}
+
+/// The text of an error without its number, in lower case.
+pub fn cause_of(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error ") {
+        Some(end) => text[..end].to_lowercase(),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_are_short() {
+        let refused = std::io::Error::from_raw_os_error(111);
+        assert_eq!(cause_of(&refused), "connection refused");
+        assert_eq!(cause_of(&std::io::Error::other("own words")), "own words");
+    }
+}

@@ -1,0 +1,76 @@
+//! Programs started by checks: only their check may wait for them, also where this process is a child subreaper.
+//!
+//! Does not know about: other children.
+
+use rustix::process::Pid;
+use std::collections::BTreeSet;
+use std::io;
+use std::process::{Child, ExitStatus};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
+
+/// The programs of all checks of this process.
+pub static CHILDREN: Children = Children::new();
+
+/// Programs started by checks, which a reaper of orphans must not wait for.
+#[derive(Debug)]
+pub struct Children {
+    /// Shared while a program starts: it may end before its number is known.
+    starting: RwLock<()>,
+    own: Mutex<BTreeSet<i32>>,
+}
+
+/// A child that a check waits for.
+#[derive(Debug)]
+pub(crate) struct Own {
+    child: Child,
+    all: &'static Children,
+}
+
+impl Children {
+    const fn new() -> Self {
+        Self { starting: RwLock::new(()), own: Mutex::new(BTreeSet::new()) }
+    }
+
+    pub(crate) fn start(&'static self, spawn: impl FnOnce() -> io::Result<Child>) -> io::Result<Own> {
+        let _starting = self.starting.read().unwrap_or_else(PoisonError::into_inner);
+        let own = Own { child: spawn()?, all: self };
+        self.own().insert(own.pid().as_raw_nonzero().get());
+        Ok(own)
+    }
+
+    /// Calls `take_in` with a test for processes that belong to checks; `None`, without waiting, while one is being started.
+    pub fn apart_from<T>(&self, take_in: impl FnOnce(&dyn Fn(Pid) -> bool) -> T) -> Option<T> {
+        let _none_starts = match self.starting.try_write() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(take_in(&|pid| self.own().contains(&pid.as_raw_nonzero().get())))
+    }
+
+    fn own(&self) -> MutexGuard<'_, BTreeSet<i32>> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Own {
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    pub(crate) fn wait(&mut self) -> io::Result<ExitStatus> {
+        self.child.wait()
+    }
+
+    pub(crate) fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.child.try_wait()
+    }
+}
+
+impl Drop for Own {
+    /// A child that was not waited for by now is left to a reaper.
+    fn drop(&mut self) {
+        let pid = self.pid().as_raw_nonzero().get();
+        self.all.own().remove(&pid);
+    }
+}

@@ -1,0 +1,216 @@
+//! One question to one name server: over UDP, again when nothing comes, and over TCP when the answer does not fit.
+//!
+//! Does not know about: the resolver of this system, which looks up everybody else's names.
+
+use crate::connect::dialer::Dialer;
+use crate::finding::{Issue, Verdict, cause_of};
+use crate::kinds::expectations::too_slow;
+use crate::options::{DnsCheck, DnsCode, DnsRecord};
+use crate::progress::{Progress, Stage};
+use domain::base::iana::{Class, Rcode};
+use domain::base::{Message, MessageBuilder, Name, Rtype};
+use domain::rdata::AllRecordData;
+use std::hash::{BuildHasher as _, RandomState};
+use std::net::IpAddr;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::{Instant, timeout_at};
+
+/// What we say we take over UDP, so that nothing is sent in pieces (DNS flag day 2020).
+const UDP_LEN_MAX: u16 = 1232;
+
+/// Bytes of an answer over TCP that are looked at.
+const TCP_LEN_MAX: usize = 16 << 10;
+
+/// How often a question is sent over UDP, evenly over the time of a run.
+const SENDS_MAX: u32 = 3;
+
+/// Answers to other questions that are passed over: somebody guesses, or an old one comes late.
+const STRANGERS_MAX: usize = 32;
+
+/// Answers that are looked at.
+const RECORDS_MAX: usize = 256;
+
+/// Checks one server.
+#[derive(Debug)]
+pub(crate) struct DnsRunner {
+    check: DnsCheck,
+    dialer: Dialer,
+    name: Name<Vec<u8>>,
+    resend_every: Duration,
+    ids: RandomState,
+}
+
+impl DnsRunner {
+    pub(crate) fn build(check: &DnsCheck, dialer: Dialer, timeout: Duration) -> Result<Self, String> {
+        let name = check.name.parse().map_err(|error| format!("{}: {error}", check.name))?;
+        let resend_every = timeout / SENDS_MAX;
+        Ok(Self { check: check.clone(), dialer, name, resend_every, ids: RandomState::new() })
+    }
+
+    pub(crate) const fn dialer(&self) -> &Dialer {
+        &self.dialer
+    }
+
+    pub(crate) async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
+        let question = self.question(start)?;
+        let mut answer = self.over_udp(&question, progress).await?;
+        if answer.header().tc() {
+            answer = self.over_tcp(&question, progress).await?;
+        }
+        let latency = start.elapsed();
+        self.evaluate(&answer)?;
+        too_slow(latency, self.check.max_latency).map_err(Issue::failure)?;
+        too_slow(latency, self.check.degraded_latency).map_err(Issue::degraded)
+    }
+
+    fn question(&self, start: Instant) -> Result<Message<Vec<u8>>, Issue> {
+        let too_long = |_| Issue::error("the question cannot be written");
+        let mut builder = MessageBuilder::new_vec();
+        builder.header_mut().set_id(self.id(start));
+        builder.header_mut().set_rd(true);
+        let mut builder = builder.question();
+        builder.push((&self.name, rtype(self.check.record), Class::IN)).map_err(too_long)?;
+        let mut builder = builder.additional();
+        let said = builder.opt(|opt| {
+            opt.set_udp_payload_size(UDP_LEN_MAX);
+            Ok(())
+        });
+        said.map_err(too_long)?;
+        Ok(builder.into_message())
+    }
+
+    /// Nobody can tell the next one from those before.
+    fn id(&self, start: Instant) -> u16 {
+        let [.., high, low] = self.ids.hash_one(start).to_be_bytes();
+        u16::from_be_bytes([high, low])
+    }
+
+    async fn over_udp(
+        &self,
+        question: &Message<Vec<u8>>,
+        progress: &Progress,
+    ) -> Result<Message<Vec<u8>>, Issue> {
+        let server = &self.check.server;
+        let socket = self.dialer.begin_udp(progress).await?;
+        progress.enter(Stage::Response);
+        let broken = |error: std::io::Error| Issue::failure(format!("{server}: {}", cause_of(&error)));
+        let mut buf = vec![0; usize::from(UDP_LEN_MAX)];
+        let mut strangers = 0;
+        loop {
+            socket.send(question.as_slice()).await.map_err(broken)?;
+            let until = Instant::now() + self.resend_every;
+            // The run ends by its own time; here only the waiting for one answer does.
+            while let Ok(received) = timeout_at(until, socket.recv(&mut buf)).await {
+                let len = received.map_err(broken)?;
+                match answer_of(&buf[..len], question) {
+                    Some(answer) => return Ok(answer),
+                    None if strangers == STRANGERS_MAX => {
+                        return Err(Issue::failure("what comes is no answer to the question"));
+                    }
+                    None => strangers += 1,
+                }
+            }
+        }
+    }
+
+    async fn over_tcp(
+        &self,
+        question: &Message<Vec<u8>>,
+        progress: &Progress,
+    ) -> Result<Message<Vec<u8>>, Issue> {
+        let mut conn = self.dialer.connect(progress).await?;
+        progress.enter(Stage::Response);
+        let broken = |error: std::io::Error| Issue::failure(format!("over TCP: {}", cause_of(&error)));
+        let len = u16::try_from(question.as_slice().len());
+        let len = len.map_err(|_| Issue::error("the question cannot be written"))?;
+        let framed = [&len.to_be_bytes(), question.as_slice()].concat();
+        conn.write_all(&framed).await.map_err(broken)?;
+        let len = usize::from(conn.read_u16().await.map_err(broken)?);
+        if len > TCP_LEN_MAX {
+            return Err(Issue::failure(format!("an answer of {len} bytes")));
+        }
+        let mut answer = vec![0; len];
+        conn.read_exact(&mut answer).await.map_err(broken)?;
+        conn.gently();
+        answer_of(&answer, question).ok_or_else(|| Issue::failure("what comes is no answer to the question"))
+    }
+
+    fn evaluate(&self, answer: &Message<Vec<u8>>) -> Verdict {
+        let code = answer.header().rcode();
+        let wanted = rcode(self.check.code);
+        if code != wanted {
+            return Err(Issue::failure(format!("the answer is {code}, expected {wanted}")));
+        }
+        if wanted != Rcode::NOERROR {
+            return Ok(());
+        }
+        let found = records(answer, rtype(self.check.record))
+            .map_err(|_| Issue::failure("the answer cannot be read"))?;
+        let least = self.check.min_answers as usize;
+        if found.len() < least {
+            return Err(Issue::failure(format!("{} answers, expected at least {least}", found.len())));
+        }
+        let missing = self.check.contains.iter().find(|wanted| !found.iter().any(|one| is_same(one, wanted)));
+        missing.map_or(Ok(()), |wanted| {
+            let first = found.first().map_or("nothing", |one| one.as_str());
+            let more = if found.len() > 1 { ".." } else { "" };
+            Err(Issue::failure(format!("{wanted} is not among the answers: {first}{more}")))
+        })
+    }
+}
+
+/// The answer to this question, if it is one.
+fn answer_of(bytes: &[u8], question: &Message<Vec<u8>>) -> Option<Message<Vec<u8>>> {
+    let answer = Message::from_octets(bytes.to_vec()).ok()?;
+    answer.is_answer(question).then_some(answer)
+}
+
+/// The answers of this kind, as one writes them.
+fn records(answer: &Message<Vec<u8>>, wanted: Rtype) -> Result<Vec<String>, domain::base::wire::ParseError> {
+    let mut found = Vec::new();
+    for record in answer.answer()?.limit_to::<AllRecordData<_, _>>().take(RECORDS_MAX) {
+        let record = record?;
+        if record.rtype() == wanted {
+            found.push(match record.data() {
+                AllRecordData::Txt(text) => String::from_utf8_lossy(&text.text::<Vec<u8>>()).into_owned(),
+                data => data.to_string(),
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// Addresses by what they mean; names with or without the last dot, in any case.
+fn is_same(found: &str, wanted: &str) -> bool {
+    match (found.parse::<IpAddr>(), wanted.parse::<IpAddr>()) {
+        (Ok(found), Ok(wanted)) => found == wanted,
+        _ => {
+            let plain = |text: &str| text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+            plain(found) == plain(wanted)
+        }
+    }
+}
+
+const fn rtype(record: DnsRecord) -> Rtype {
+    match record {
+        DnsRecord::A => Rtype::A,
+        DnsRecord::Aaaa => Rtype::AAAA,
+        DnsRecord::Caa => Rtype::CAA,
+        DnsRecord::Cname => Rtype::CNAME,
+        DnsRecord::Mx => Rtype::MX,
+        DnsRecord::Ns => Rtype::NS,
+        DnsRecord::Ptr => Rtype::PTR,
+        DnsRecord::Soa => Rtype::SOA,
+        DnsRecord::Srv => Rtype::SRV,
+        DnsRecord::Txt => Rtype::TXT,
+    }
+}
+
+const fn rcode(code: DnsCode) -> Rcode {
+    match code {
+        DnsCode::NoError => Rcode::NOERROR,
+        DnsCode::NxDomain => Rcode::NXDOMAIN,
+        DnsCode::Refused => Rcode::REFUSED,
+    }
+}

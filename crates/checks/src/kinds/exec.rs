@@ -1,0 +1,340 @@
+//! A program: what it returns is how it is.
+//!
+//! Does not know about: whether programs may be run at all.
+//!
+//! The program is the first of a process group, which is killed as a whole when its time is over or when it ends, so that nothing of a
+//! run is left. Until then its number is not given to anybody else, because nobody has waited for it.
+
+use crate::finding::{Issue, Verdict, cause_of};
+use crate::kinds::blocking::BACK_WITHIN;
+use crate::kinds::children::{CHILDREN, Own};
+use crate::options::ExecCheck;
+use crate::progress::{Progress, Stage};
+use doorbell_health::Outcome;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use tokio::io::unix::AsyncFd;
+use tokio::net::unix::pipe;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::timeout;
+
+/// Bytes of what a program says that are kept, as Docker and Consul keep them; what comes after is read and forgotten.
+const OUTPUT_LEN_MAX: usize = 4096;
+
+/// Bytes of the first line that become the reason.
+const REASON_LEN_MAX: usize = 200;
+
+/// What belongs to this process, and would make a program speak in its name.
+const OWN_VARIABLES: [&str; 6] =
+    ["FDSTORE", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID", "NOTIFY_SOCKET", "WATCHDOG_USEC"];
+
+/// Runs one program.
+#[derive(Debug)]
+pub(crate) struct ExecRunner {
+    check: Arc<ExecCheck>,
+    starter: Starter,
+}
+
+/// Starts programs on a thread of its own, and never a second one before the first is back: where a program hangs before it runs, as one of a
+/// network file system, one thread does, and not one more with every run. What is started when nobody waits for it any more is killed.
+#[derive(Debug)]
+struct Starter(Arc<Semaphore>);
+
+/// A program that runs, and everything that it started. All of it is killed when this goes.
+struct Group {
+    child: Option<Own>,
+    pid: Pid,
+    /// Readable when the program has ended.
+    ended: Option<AsyncFd<OwnedFd>>,
+}
+
+impl ExecRunner {
+    pub(crate) fn new(check: ExecCheck) -> Self {
+        Self { check: Arc::new(check), starter: Starter::default() }
+    }
+
+    pub(crate) async fn ask(&self, progress: &Progress) -> Verdict {
+        let check = Arc::clone(&self.check);
+        progress.enter(Stage::Start);
+        let started = self.starter.start(move || start(&check)).await?;
+        let program = self.check.command.first().map_or("", String::as_str);
+        let cannot = |error: io::Error| Issue::error(format!("{program}: {}", cause_of(&error)));
+        let (mut group, output) = started.map_err(cannot)?;
+        group.watch().map_err(cannot)?;
+        progress.enter(Stage::End);
+        let output = pipe::Receiver::from_owned_fd(output).map_err(cannot)?;
+        let mut said = Vec::new();
+        let status = tokio::select! {
+            status = group.end() => status.map_err(cannot)?,
+            never = listen(&output, &mut said) => match never {},
+        };
+        // What it said last is still in the pipe; whoever else has its other end is not waited for.
+        while take(&output, &mut said).is_ok_and(|len| len > 0) {}
+        evaluate(status, &said, self.check.degraded_exit_code)
+    }
+}
+
+impl Starter {
+    async fn start(
+        &self,
+        start: impl FnOnce() -> io::Result<(Group, OwnedFd)> + Send + 'static,
+    ) -> Result<io::Result<(Group, OwnedFd)>, Issue> {
+        let Ok(Ok(turn)) = timeout(BACK_WITHIN, Arc::clone(&self.0).acquire_owned()).await else {
+            return Err(Issue::timeout("an earlier start has not come back"));
+        };
+        let (sender, started) = oneshot::channel();
+        // A fork takes its time, in which other checks would be late.
+        tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            // It may have waited for a thread until nobody wants to know.
+            if sender.is_closed() {
+                return;
+            }
+            if let Err(Ok((group, _output))) = sender.send(start()) {
+                group.end_now();
+            }
+        });
+        Ok(started.await.unwrap_or_else(|_| Err(io::Error::other("it was cut short"))))
+    }
+}
+
+impl Default for Starter {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(1)))
+    }
+}
+
+/// What is in it comes out at both of the program's outputs.
+fn start(check: &ExecCheck) -> io::Result<(Group, OwnedFd)> {
+    let (output, input) = io::pipe()?;
+    let [program, args @ ..] = check.command.as_slice() else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let mut command = Command::new(program);
+    command.args(args).current_dir("/").process_group(0);
+    command.stdin(Stdio::null()).stdout(input.try_clone()?).stderr(input);
+    for variable in OWN_VARIABLES {
+        command.env_remove(variable);
+    }
+    Ok((Group::new(CHILDREN.start(|| command.spawn())?), output.into()))
+}
+
+impl Group {
+    fn new(child: Own) -> Self {
+        let pid = child.pid();
+        Self { child: Some(child), pid, ended: None }
+    }
+
+    /// From now on its end can be waited for.
+    fn watch(&mut self) -> io::Result<()> {
+        self.ended = Some(watched(pidfd_open(self.pid, PidfdFlags::empty())?)?);
+        Ok(())
+    }
+
+    async fn end(&mut self) -> io::Result<ExitStatus> {
+        if let Some(ended) = &self.ended {
+            let _guard = ended.readable().await?;
+        }
+        self.kill();
+        match self.child.take() {
+            Some(mut child) => child.wait(),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    /// Waits until it is dead: only where nobody else has to wait meanwhile.
+    fn end_now(mut self) {
+        self.kill();
+        if let Some(mut child) = self.child.take() {
+            let _status = child.wait();
+        }
+    }
+
+    /// Only while nobody has waited for the program.
+    fn kill(&self) {
+        // Nobody is left, which is as good.
+        let _gone = kill_process_group(self.pid, Signal::KILL);
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if self.child.is_none() {
+            return;
+        }
+        self.kill();
+        let (child, ended) = (self.child.take(), self.ended.take());
+        let Some(mut child) = child else { return };
+        if child.try_wait().is_ok_and(|status| status.is_some()) {
+            return;
+        }
+        // It is dying. Whoever waits for it takes it from the list of processes.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let Some(ended) = ended else {
+            let _waits = runtime.spawn_blocking(move || child.wait());
+            return;
+        };
+        runtime.spawn(async move {
+            let _ended = ended.readable().await;
+            let _status = child.try_wait();
+        });
+    }
+}
+
+#[expect(
+    deprecated,
+    reason = "what the newer form has its caller promise in unsafe code, an owned descriptor keeps"
+)]
+fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::new(fd)
+}
+
+/// Keeps the beginning of what comes, and goes on reading so that the program is not held up.
+async fn listen(output: &pipe::Receiver, said: &mut Vec<u8>) -> std::convert::Infallible {
+    loop {
+        if output.readable().await.is_err() {
+            return std::future::pending().await;
+        }
+        match take(output, said) {
+            // Nobody has the other end any more; now the program ends, or never will.
+            Ok(0) => return std::future::pending().await,
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => return std::future::pending().await,
+        }
+    }
+}
+
+fn take(output: &pipe::Receiver, said: &mut Vec<u8>) -> io::Result<usize> {
+    let mut some = [0; 4096];
+    let len = output.try_read(&mut some)?;
+    let kept = len.min(OUTPUT_LEN_MAX - said.len());
+    said.extend_from_slice(&some[..kept]);
+    Ok(len)
+}
+
+/// Many programs end with 1 where something went wrong, as those of Python do: what it means is for the configuration to say.
+fn evaluate(status: ExitStatus, said: &[u8], degraded: Option<u32>) -> Verdict {
+    let line = said.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).find(|line| !line.is_empty());
+    // What stands behind `|` is for graphs (Nagios plugin guidelines).
+    let line = line.map(|line| line.split(|byte| *byte == b'|').next().unwrap_or_default().trim_ascii_end());
+    let line = String::from_utf8_lossy(line.unwrap_or_default());
+    let line: String = line.chars().filter(|char| !char.is_control()).collect();
+    let line = &line[..line.floor_char_boundary(REASON_LEN_MAX)];
+    let reason = |what: String| if line.is_empty() { what } else { format!("{what}: {line}") };
+    match (status.code(), status.signal()) {
+        (Some(0), _) => Ok(()),
+        (Some(code), _) => {
+            let outcome = match u32::try_from(code).ok() == degraded {
+                true => Outcome::Degraded,
+                false => Outcome::Failure,
+            };
+            Err(Issue { outcome, reason: reason(format!("exit code {code}")) })
+        }
+        (None, signal) => {
+            let reason = reason(format!("killed by signal {}", signal.unwrap_or_default()));
+            Err(Issue { outcome: Outcome::Failure, reason })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc::sync_channel;
+    use std::time::Duration;
+    use tokio::time::sleep;
+
+    fn runtime() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(1).build().unwrap()
+    }
+
+    #[test]
+    fn what_starts_when_nobody_waits_any_more_is_killed_and_taken_off_the_list() {
+        let started = Arc::new(Mutex::new(None));
+        let kept = Arc::clone(&started);
+        runtime().block_on(async {
+            let starter = Starter::default();
+            let (go, wait) = sync_channel::<()>(1);
+            let has_begun = Arc::new(AtomicBool::new(false));
+            let begun = Arc::clone(&has_begun);
+            let mut hung = Box::pin(starter.start(move || {
+                begun.store(true, Ordering::SeqCst);
+                wait.recv().unwrap();
+                let check = ExecCheck {
+                    command: vec!["/bin/sleep".to_owned(), "600".to_owned()],
+                    degraded_exit_code: None,
+                };
+                let (group, output) = start(&check)?;
+                *kept.lock().unwrap() = Some(group.pid);
+                Ok((group, output))
+            }));
+            while !has_begun.load(Ordering::SeqCst) {
+                assert!(timeout(Duration::from_millis(20), &mut hung).await.is_err());
+            }
+            drop(hung);
+            let second =
+                timeout(Duration::from_secs(60), starter.start(|| Err(io::ErrorKind::NotFound.into())));
+            let second = second.await.expect("no second one waits for a thread").map(|_| ());
+            assert_eq!(second, Err(Issue::timeout("an earlier start has not come back")));
+            go.send(()).unwrap();
+            while starter.start(|| Err(io::ErrorKind::NotFound.into())).await.is_err() {}
+            let pid = started.lock().unwrap().expect("it was started").as_raw_nonzero();
+            assert!(!Path::new(&format!("/proc/{pid}")).exists(), "it is gone, and was waited for");
+        });
+    }
+
+    #[test]
+    fn what_nobody_waits_for_any_more_is_not_started() {
+        let has_started = Arc::new(Mutex::new(false));
+        let kept = Arc::clone(&has_started);
+        runtime().block_on(async {
+            let (go, wait) = sync_channel::<()>(1);
+            let busy = tokio::task::spawn_blocking(move || wait.recv().unwrap());
+            let starter = Starter::default();
+            let queued = starter.start(move || {
+                *kept.lock().unwrap() = true;
+                Err(io::ErrorKind::NotFound.into())
+            });
+            assert!(timeout(Duration::from_millis(20), queued).await.is_err());
+            go.send(()).unwrap();
+            busy.await.unwrap();
+            while starter.start(|| Err(io::ErrorKind::NotFound.into())).await.is_err() {
+                sleep(Duration::from_millis(1)).await;
+            }
+        });
+        assert!(!*has_started.lock().unwrap());
+    }
+
+    #[test]
+    fn the_exit_code_decides_and_the_first_line_says_why() {
+        let evaluated = |code: i32, said: &str, degraded| match evaluate(
+            ExitStatus::from_raw(code),
+            said.as_bytes(),
+            degraded,
+        ) {
+            Ok(()) => "ok".to_owned(),
+            Err(issue) => format!("{}: {}", issue.outcome.as_str(), issue.reason),
+        };
+        let found = |code: i32, said: &str| evaluated(code, said, Some(1));
+        assert_eq!(
+            evaluated(1 << 8, "Traceback (most recent call last):", None),
+            "failure: exit code 1: Traceback (most recent call last):"
+        );
+        assert_eq!(evaluated(1 << 8, "", Some(3)), "failure: exit code 1");
+        assert_eq!(evaluated(3 << 8, "", Some(3)), "degraded: exit code 3");
+        assert_eq!(found(0, "anything"), "ok");
+        assert_eq!(found(1 << 8, ""), "degraded: exit code 1");
+        assert_eq!(found(1 << 8, "\n  WARN slow | time=3s\nmore"), "degraded: exit code 1: WARN slow");
+        assert_eq!(found(2 << 8, "CRITICAL \u{1b}[31mgone"), "failure: exit code 2: CRITICAL [31mgone");
+        assert_eq!(found(9, "x"), "failure: killed by signal 9: x");
+        assert_eq!(found(2 << 8, &"é".repeat(300)), format!("failure: exit code 2: {}", "é".repeat(100)));
+    }
+}

@@ -1,0 +1,487 @@
+//! One HTTP request on a connection of its own, and the redirects it leads to.
+//!
+//! Does not know about: what the answer is worth.
+
+use crate::connect::certificate;
+use crate::connect::dialer::Dialer;
+use crate::connect::tls::{Tls, TlsPool, handshake};
+use crate::finding::{Issue, Verdict, worse};
+use crate::kinds::expectations::{HttpResponse, evaluate};
+use crate::kinds::tls as tls_check;
+use crate::kinds::traceparent::{TRACEPARENT, Unsampled};
+use crate::options::{ClientTls, FieldValue, FollowRedirects, HttpCheck, Url};
+use crate::progress::{Progress, Seen, Stage};
+use base64::Engine as _;
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Body as _, Incoming};
+use hyper::client::conn::http1;
+use hyper::header::{
+    ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED,
+    LOCATION, USER_AGENT,
+};
+use hyper::{Method, Request, Response, Uri};
+use hyper_util::rt::TokioIo;
+use std::borrow::Cow;
+use std::pin::pin;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::Instant;
+
+/// Redirects of one run, as the kubelet and browsers allow them.
+const REDIRECTS_MAX: usize = 10;
+
+/// Bytes of a reply's head, and what is read at once.
+const HEAD_BYTES_MAX: usize = 32 << 10;
+const FIELDS_MAX: usize = 100;
+
+const OUR_NAME: &str = concat!("doorbell/", env!("CARGO_PKG_VERSION"));
+
+/// Checks one URL.
+#[derive(Debug)]
+pub(crate) struct HttpRunner {
+    check: HttpCheck,
+    method: Method,
+    /// Of the URL of the check.
+    target: Uri,
+    /// All fields of its request but `traceparent`.
+    headers: HeaderMap,
+    /// Those of the fields that are for the origin of the URL alone, as they say who asks.
+    credentials: Box<[HeaderName]>,
+    body: Bytes,
+    traces: Option<Unsampled>,
+    dialer: Dialer,
+    tls: Tls,
+    /// For redirects that lead to another origin, which is not told by a certificate who asks.
+    tls_elsewhere: Tls,
+}
+
+impl HttpRunner {
+    pub(crate) fn build(check: &HttpCheck, dialer: Dialer, pool: &mut TlsPool) -> Result<Self, String> {
+        let mut headers = HeaderMap::new();
+        headers.insert(USER_AGENT, HeaderValue::from_static(OUR_NAME));
+        headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        for (name, value) in &check.headers {
+            let name: HeaderName = name.parse().map_err(|_| format!("{name:?} is not a header field"))?;
+            let mut sent = HeaderValue::try_from(value.reveal())
+                .map_err(|_| format!("the value of {name} cannot be sent"))?;
+            sent.set_sensitive(matches!(value, FieldValue::Secret(_)));
+            headers.insert(name, sent);
+        }
+        let basic = check.basic.as_ref().map(|(name, password)| {
+            let both = base64::prelude::BASE64_STANDARD.encode(format!("{name}:{}", password.reveal()));
+            format!("Basic {both}")
+        });
+        let bearer = check.bearer.as_ref().map(|bearer| format!("Bearer {}", bearer.reveal()));
+        if let Some(authorization) = basic.or(bearer) {
+            let mut value = HeaderValue::try_from(authorization).map_err(|_| "the token cannot be sent")?;
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        let credentials = headers.iter().filter(|(_, value)| value.is_sensitive());
+        let credentials = credentials.map(|(name, _)| name.clone()).collect();
+        let host = HeaderValue::try_from(check.url.authority());
+        headers.entry(HOST).or_insert(host.map_err(|_| format!("{} cannot be asked for", check.url))?);
+        let target = check.url.target.parse().map_err(|_| format!("{} cannot be asked for", check.url))?;
+        // Who writes the field himself has his reasons.
+        let traces = check.traceparent && !headers.contains_key(TRACEPARENT);
+        let method = Method::from_bytes(check.method.as_str().as_bytes());
+        let method = method.map_err(|_| format!("{} is not a method", check.method))?;
+        let needs_tls = check.url.is_https || check.follow_redirects != FollowRedirects::No;
+        let tls = if needs_tls { pool.take(&check.tls, "http/1.1", check.url.is_https)? } else { Tls::None };
+        let nobody = ClientTls { identity: None, ..check.tls.clone() };
+        let tls_elsewhere = match check.follow_redirects {
+            FollowRedirects::No => Tls::None,
+            _ => pool.take(&nobody, "http/1.1", false)?,
+        };
+        Ok(Self {
+            check: check.clone(),
+            method,
+            target,
+            headers,
+            credentials,
+            body: Bytes::copy_from_slice(check.body.as_bytes()),
+            traces: traces.then(Unsampled::default),
+            dialer,
+            tls,
+            tls_elsewhere,
+        })
+    }
+
+    pub(crate) const fn dialer(&self) -> &Dialer {
+        &self.dialer
+    }
+
+    /// Whether it may be led to hosts that the configuration does not name.
+    pub(crate) fn goes_anywhere(&self) -> bool {
+        self.check.follow_redirects == FollowRedirects::All
+    }
+
+    pub(crate) async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
+        let mut url = Cow::Borrowed(&self.check.url);
+        let mut elsewhere: Option<Dialer> = None;
+        let (mut is_plain_get, mut is_home) = (false, true);
+        for _redirect in 0..=REDIRECTS_MAX {
+            let dialer = elsewhere.as_ref().unwrap_or(&self.dialer);
+            let stream = dialer.connect(progress).await?;
+            let request = self.request(&url, is_plain_get, is_home)?;
+            let (answer, location) = if url.is_https {
+                progress.enter(Stage::Handshake);
+                let name = self.check.tls.server_name.as_deref().unwrap_or(&url.at.host);
+                // Apart, so that runs without TLS are small.
+                let tls = if is_home { &self.tls } else { &self.tls_elsewhere };
+                let secured = async {
+                    let stream = handshake(tls, name, stream).await?;
+                    progress.see_tls(stream.get_ref().1, tls);
+                    if !self.check.certificate.is_empty() {
+                        let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
+                        let ends = certificate::ends_at(chain)?;
+                        progress.certificate_ends(ends);
+                    }
+                    self.exchange(stream, request, progress).await
+                };
+                Box::pin(secured).await?
+            } else {
+                self.exchange(stream, request, progress).await?
+            };
+            let status = answer.status;
+            let Some(next) = self.next(&url, status, location)? else {
+                let latency = start.elapsed();
+                let (expect, degraded) = (&self.check.expect, &self.check.degraded);
+                let verdict = evaluate(&answer, latency, expect, degraded);
+                return match progress.certificate() {
+                    // Of what is as bad, what is wrong with the answer weighs more than what will be with the certificate.
+                    Some(ends) => worse(
+                        verdict,
+                        tls_check::evaluate_certificate(ends, certificate::now(), &self.check.certificate),
+                    ),
+                    None => verdict,
+                };
+            };
+            // What is asked at an address of its own is asked there wherever it leads on the same host.
+            if next.at != url.at && self.check.address.is_none() {
+                elsewhere = Some(self.dialer.to(next.at.clone()));
+            }
+            is_plain_get |= self.becomes_get(status);
+            // Another origin that leads back says where to, so that it is not told anything there either.
+            is_home &= is_same_origin(&next, &self.check.url);
+            url = Cow::Owned(next);
+        }
+        Err(Issue::failure(format!("more than {REDIRECTS_MAX} redirects")))
+    }
+
+    /// Where a redirect leads that is to be followed.
+    fn next(&self, from: &Url, status: u16, location: Option<HeaderValue>) -> Result<Option<Url>, Issue> {
+        let follows = self.check.follow_redirects;
+        // An empty one leads nowhere, as Go's client has it, which is that of the kubelet.
+        let leads =
+            |location: &HeaderValue| matches!(status, 301 | 302 | 303 | 307 | 308) && !location.is_empty();
+        let Some(location) = location.filter(leads) else {
+            return Ok(None);
+        };
+        if follows == FollowRedirects::No {
+            return Ok(None);
+        }
+        let text = location.to_str().unwrap_or_default();
+        let to = join(from, text);
+        let to =
+            to.ok_or_else(|| Issue::failure(format!("status {status} leads to {text:?}, which is no URL")))?;
+        // Any port of the host, as the kubelet has it.
+        let is_allowed = follows == FollowRedirects::All || to.at.host.eq_ignore_ascii_case(&from.at.host);
+        Ok(is_allowed.then_some(to))
+    }
+
+    /// Whether a redirect is followed by `GET` whatever the method was (RFC 9110 15.4).
+    fn becomes_get(&self, status: u16) -> bool {
+        match status {
+            301 | 302 => self.method == Method::POST,
+            303 => self.method != Method::HEAD,
+            _ => false,
+        }
+    }
+
+    /// The fields are kept, and copied: that and to drop them is 820 of the 53,000 instructions of a run outside of the kernel, and hyper writes
+    /// them in 1,240 (callgrind). A request kept as bytes would save less than a twentieth, and needs a client of our own.
+    fn request(&self, url: &Url, is_plain_get: bool, is_home: bool) -> Result<Request<Full<Bytes>>, Issue> {
+        let body = if is_plain_get { Bytes::new() } else { self.body.clone() };
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = if is_plain_get { Method::GET } else { self.method.clone() };
+        *request.headers_mut() = self.headers.clone();
+        let first = &self.check.url;
+        if url == first {
+            *request.uri_mut() = self.target.clone();
+        } else {
+            let unusable = || Issue::error(format!("{url} cannot be asked for"));
+            *request.uri_mut() = url.target.parse().map_err(|_| unusable())?;
+            let headers = request.headers_mut();
+            if !is_home {
+                for name in &self.credentials {
+                    headers.remove(name);
+                }
+            }
+            if url.at != first.at {
+                headers.insert(HOST, HeaderValue::try_from(url.authority()).map_err(|_| unusable())?);
+            }
+            if is_plain_get {
+                headers.remove(CONTENT_TYPE);
+            }
+        }
+        if let Some(traces) = &self.traces
+            && let Ok(value) = HeaderValue::from_bytes(&traces.next())
+        {
+            request.headers_mut().insert(HeaderName::from_static(TRACEPARENT), value);
+        }
+        Ok(request)
+    }
+
+    /// One request, one answer; the connection is closed behind it. Also gives where it leads to.
+    async fn exchange<S>(
+        &self,
+        stream: S,
+        request: Request<Full<Bytes>>,
+        progress: &Progress,
+    ) -> Result<(HttpResponse, Option<HeaderValue>), Issue>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        progress.enter(Stage::Response);
+        let mut builder = http1::Builder::new();
+        builder.max_buf_size(HEAD_BYTES_MAX).max_headers(FIELDS_MAX);
+        let (mut sender, mut conn) =
+            builder.handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
+        let answered = {
+            let mut work = pin!(async {
+                let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
+                progress.enter(Stage::Content);
+                let location = response.headers().get(LOCATION).cloned();
+                progress.see(|seen| note_head(seen, &response));
+                let answer = self.read(response).await?;
+                progress.enter(Stage::End);
+                progress.see(|seen| seen.body_len = answer.body.len());
+                Ok((answer, location))
+            });
+            tokio::select! {
+                done = &mut work => done,
+                // What it has read is still to be taken; if it broke, the request says why.
+                _ended = &mut conn => work.await,
+            }
+        };
+        if answered.as_ref().is_ok_and(|(answer, _)| !answer.is_cut) {
+            progress.leave(conn.into_parts().io.into_inner());
+        }
+        answered
+    }
+
+    /// As much of the content as is looked at.
+    async fn read(&self, response: Response<Incoming>) -> Result<HttpResponse, Issue> {
+        let len_max = self.check.body_bytes as usize;
+        let (head, mut content) = response.into_parts();
+        let (status, version, headers) = (head.status.as_u16(), head.version, head.headers);
+        let mut body = Vec::new();
+        while body.len() < len_max {
+            match content.frame().await {
+                None => return Ok(HttpResponse { status, version, headers, body, is_cut: false }),
+                Some(Err(error)) => return Err(broken(&error)),
+                Some(Ok(frame)) => {
+                    let data = frame.into_data().unwrap_or_default();
+                    let wanted = data.len().min(len_max - body.len());
+                    body.extend_from_slice(&data[..wanted]);
+                }
+            }
+        }
+        Ok(HttpResponse { status, version, headers, body, is_cut: true })
+    }
+}
+
+fn note_head(seen: &mut Seen, response: &Response<Incoming>) {
+    let text = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    seen.status = Some(response.status().as_u16());
+    seen.version = Some(response.version());
+    seen.content_length = response.body().size_hint().exact();
+    seen.location = text(LOCATION);
+    seen.last_modified = text(LAST_MODIFIED);
+}
+
+/// What went wrong on a connection, in the words of the innermost cause.
+fn broken(error: &hyper::Error) -> Issue {
+    let cause = std::error::Error::source(error);
+    let io = cause.and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    let is_cut = io.is_some_and(|io| io.kind() == std::io::ErrorKind::UnexpectedEof);
+    if error.is_incomplete_message() || is_cut {
+        return Issue::failure("the connection ended before the answer did");
+    }
+    if error.is_parse() {
+        return Issue::failure("the answer is not HTTP/1");
+    }
+    if error.is_canceled() {
+        return Issue::failure("the server closed or spoke before it was asked");
+    }
+    match (io, cause) {
+        (Some(io), _) => Issue::failure(crate::finding::cause_of(io)),
+        (None, Some(cause)) => Issue::failure(cause.to_string()),
+        (None, None) => Issue::failure(error.to_string()),
+    }
+}
+
+/// The URL that a `Location` means (RFC 3986 5.2).
+#[must_use]
+pub fn join(from: &Url, location: &str) -> Option<Url> {
+    let location = location.split('#').next().unwrap_or_default();
+    if let Some((scheme, rest)) = split_scheme(location) {
+        return Url::parse(&format!("{}:{rest}", scheme.to_ascii_lowercase())).map(without_dots);
+    }
+    let scheme = if from.is_https { "https" } else { "http" };
+    if location.starts_with("//") {
+        return Url::parse(&format!("{scheme}:{location}")).map(without_dots);
+    }
+    let path = from.target.split('?').next().unwrap_or_default();
+    let target = if location.is_empty() {
+        from.target.clone()
+    } else if location.starts_with('/') {
+        location.to_owned()
+    } else if location.starts_with('?') {
+        format!("{path}{location}")
+    } else {
+        let directory = path.rfind('/').map_or("/", |end| &path[..=end]);
+        format!("{directory}{location}")
+    };
+    Url::parse(&format!("{scheme}://{}{target}", from.at)).map(without_dots)
+}
+
+/// Without `.` and `..` in its path (RFC 3986 5.2.4).
+fn without_dots(url: Url) -> Url {
+    let (path, query) = url.target.split_at(url.target.find('?').unwrap_or(url.target.len()));
+    let mut kept: Vec<&str> = Vec::new();
+    let mut ends_in_dots = false;
+    // A path begins with a slash, so nothing is in front of it.
+    for segment in path.split('/').skip(1) {
+        ends_in_dots = matches!(segment, "." | "..");
+        match segment {
+            "." => {}
+            ".." => drop(kept.pop()),
+            segment => kept.push(segment),
+        }
+    }
+    let end = if ends_in_dots && !kept.is_empty() { "/" } else { "" };
+    let target = format!("/{}{end}{query}", kept.join("/"));
+    Url { target, ..url }
+}
+
+/// Whether scheme, host and port are equal (RFC 6454 4), so that credentials may be sent to both.
+#[must_use]
+pub fn is_same_origin(one: &Url, other: &Url) -> bool {
+    one.is_https == other.is_https
+        && one.at.port == other.at.port
+        && one.at.host.eq_ignore_ascii_case(&other.at.host)
+}
+
+/// What stands before and behind the colon of a scheme (RFC 3986 3.1): any other colon is a part of a path or of a query, in which there may
+/// be a whole URL.
+fn split_scheme(location: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = location.split_once(':')?;
+    let is_one = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+    is_one.then_some((scheme, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The examples of RFC 3986 5.4, but for those of other schemes, parameters of schemes and fragments.
+    #[test]
+    fn references() {
+        let from = Url::parse("http://a/b/c/d;p?q").unwrap();
+        for (reference, expected) in [
+            ("g", "http://a/b/c/g"),
+            ("./g", "http://a/b/c/g"),
+            ("g/", "http://a/b/c/g/"),
+            ("/g", "http://a/g"),
+            ("//g", "http://g/"),
+            ("?y", "http://a/b/c/d;p?y"),
+            ("g?y", "http://a/b/c/g?y"),
+            ("", "http://a/b/c/d;p?q"),
+            ("#s", "http://a/b/c/d;p?q"),
+            (";x", "http://a/b/c/;x"),
+            ("g;x?y#s", "http://a/b/c/g;x?y"),
+            (".", "http://a/b/c/"),
+            ("./", "http://a/b/c/"),
+            ("..", "http://a/b/"),
+            ("../", "http://a/b/"),
+            ("../g", "http://a/b/g"),
+            ("../..", "http://a/"),
+            ("../../", "http://a/"),
+            ("../../g", "http://a/g"),
+            ("../../../g", "http://a/g"),
+            ("../../../../g", "http://a/g"),
+            ("/./g", "http://a/g"),
+            ("/../g", "http://a/g"),
+            ("g.", "http://a/b/c/g."),
+            (".g", "http://a/b/c/.g"),
+            ("g..", "http://a/b/c/g.."),
+            ("..g", "http://a/b/c/..g"),
+            ("./../g", "http://a/b/g"),
+            ("./g/.", "http://a/b/c/g/"),
+            ("g/./h", "http://a/b/c/g/h"),
+            ("g/../h", "http://a/b/c/h"),
+            ("g;x=1/./y", "http://a/b/c/g;x=1/y"),
+            ("g;x=1/../y", "http://a/b/c/y"),
+            ("g?y/./x", "http://a/b/c/g?y/./x"),
+            ("g?y/../x", "http://a/b/c/g?y/../x"),
+            ("http://c/x/../y/./z", "http://c/y/z"),
+            ("//c/..//x", "http://c//x"),
+            ("/x//../y", "http://a/x/y"),
+        ] {
+            let found = join(&from, reference).map(|url| url.to_string());
+            assert_eq!(found.as_deref(), Some(expected), "{reference:?}");
+        }
+    }
+
+    #[test]
+    fn origins() {
+        let url = |text: &str| Url::parse(text).unwrap();
+        let first = url("https://a:8443/x");
+        for (other, expected) in [
+            ("https://a:8443/y?z", true),
+            ("https://A:8443/", true),
+            ("https://a:9443/x", false),
+            ("http://a:8443/x", false),
+            ("https://b:8443/x", false),
+            ("https://a/x", false),
+        ] {
+            assert_eq!(is_same_origin(&first, &url(other)), expected, "{other}");
+        }
+        assert!(is_same_origin(&url("http://a/"), &url("http://a:80/x")));
+    }
+
+    #[test]
+    fn locations() {
+        let from = Url::parse("http://a:8080/x/y?z=1").unwrap();
+        for (location, expected) in [
+            ("/login", Some("http://a:8080/login")),
+            ("login", Some("http://a:8080/x/login")),
+            ("?w=2", Some("http://a:8080/x/y?w=2")),
+            ("//b/x", Some("http://b/x")),
+            ("https://b/x#top", Some("https://b/x")),
+            ("http://b", Some("http://b/")),
+            ("", Some("http://a:8080/x/y?z=1")),
+            ("#top", Some("http://a:8080/x/y?z=1")),
+            ("HTTPS://b/x", Some("https://b/x")),
+            ("/login?next=http://c/", Some("http://a:8080/login?next=http://c/")),
+            ("login?next=http://c/", Some("http://a:8080/x/login?next=http://c/")),
+            ("?next=https://c/", Some("http://a:8080/x/y?next=https://c/")),
+            ("/old/http://c/", Some("http://a:8080/old/http://c/")),
+            ("//b/x?next=http://c/", Some("http://b/x?next=http://c/")),
+            ("/x#http://c/", Some("http://a:8080/x")),
+            ("ftp://b/x", None),
+            ("mailto:b@c", None),
+            ("1http://b/x", Some("http://a:8080/x/1http://b/x")),
+            ("http://user@b/x", None),
+            ("/a b", None),
+            ("/\u{e9}", None),
+        ] {
+            let found = join(&from, location).map(|url| url.to_string());
+            assert_eq!(found.as_deref(), expected, "{location:?}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Lines that a server sends, each of bounded length.
+//!
+//! Does not know about: what is in them.
+
+use crate::finding::{Issue, cause_of};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+
+/// What a issue shows of bytes.
+const SHOWN_MAX: usize = 32;
+
+/// Reads one line after the other.
+#[derive(Debug)]
+pub(crate) struct Lines<'s, S> {
+    stream: &'s mut S,
+    read: Vec<u8>,
+    /// Up to where the lines were taken.
+    taken: usize,
+    len_max: usize,
+}
+
+impl<'s, S: AsyncRead + Unpin> Lines<'s, S> {
+    /// A line may have up to `len_max` bytes, and no more are kept.
+    pub(crate) const fn new(stream: &'s mut S, len_max: usize) -> Self {
+        Self { stream, read: Vec::new(), taken: 0, len_max }
+    }
+
+    /// The next line, without its end.
+    pub(crate) async fn next(&mut self) -> Result<&[u8], Issue> {
+        self.read.drain(..std::mem::take(&mut self.taken));
+        let mut looked_at = 0;
+        loop {
+            if let Some(end) = memchr::memchr(b'\n', &self.read[looked_at..]) {
+                let end = looked_at + end;
+                self.taken = end + 1;
+                let line = &self.read[..end];
+                return Ok(line.strip_suffix(b"\r").unwrap_or(line));
+            }
+            looked_at = self.read.len();
+            if looked_at > self.len_max {
+                let reason = format!(
+                    "more than {} bytes without an end of a line, from {} on",
+                    self.len_max,
+                    shown(&self.read)
+                );
+                return Err(Issue::failure(reason));
+            }
+            let room = (self.len_max + 2 - looked_at) as u64;
+            let read = (&mut *self.stream).take(room).read_buf(&mut self.read).await;
+            match read {
+                Ok(0) if self.read.is_empty() => {
+                    return Err(Issue::failure("the connection ended without an answer"));
+                }
+                Ok(0) => {
+                    let reason = format!("the connection ended within a line, behind {}", shown(&self.read));
+                    return Err(Issue::failure(reason));
+                }
+                Ok(_) => {}
+                Err(error) => return Err(Issue::failure(cause_of(&error))),
+            }
+        }
+    }
+}
+
+/// The beginning of some bytes, so that anybody can read it.
+pub(crate) fn shown(bytes: &[u8]) -> String {
+    if bytes.is_empty() {
+        return "nothing".to_owned();
+    }
+    let more = if bytes.len() > SHOWN_MAX { ".." } else { "" };
+    format!("\"{}\"{more}", bytes[..bytes.len().min(SHOWN_MAX)].escape_ascii())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncWriteExt as _;
+
+    #[test]
+    fn bytes_are_shown_short_and_plain() {
+        assert_eq!(shown(b""), "nothing");
+        assert_eq!(shown(b"PO\x00\"NG\n"), "\"PO\\x00\\\"NG\\n\"");
+        assert_eq!(shown(&[b'x'; 33]), format!("\"{}\"..", "x".repeat(32)));
+    }
+
+    /// Whatever comes in whichever pieces.
+    #[test]
+    fn lines_come_in_any_pieces() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let all = b"+OK\r\n:0\n\r\nrest";
+        for split in 0..=all.len() {
+            let lines = runtime.block_on(async {
+                let (mut ours, mut theirs) = tokio::io::duplex(64);
+                tokio::spawn(async move {
+                    theirs.write_all(&all[..split]).await.unwrap();
+                    tokio::task::yield_now().await;
+                    theirs.write_all(&all[split..]).await.unwrap();
+                });
+                let mut lines = Lines::new(&mut ours, 8);
+                let mut read = Vec::new();
+                loop {
+                    match lines.next().await {
+                        Ok(line) => read.push(String::from_utf8(line.to_vec()).unwrap()),
+                        Err(issue) => break read.push(issue.reason),
+                    }
+                }
+                read
+            });
+            let end = "the connection ended within a line, behind \"rest\"";
+            assert_eq!(lines, ["+OK", ":0", "", end], "split at {split}");
+        }
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_given_up() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let issue = runtime.block_on(async {
+            let mut endless = tokio::io::repeat(b'x');
+            let mut lines = Lines::new(&mut endless, 100);
+            let issue = lines.next().await.unwrap_err();
+            assert!(lines.read.len() <= 102);
+            issue
+        });
+        assert!(issue.reason.starts_with("more than 100 bytes without"), "{}", issue.reason);
+    }
+}

@@ -1,0 +1,80 @@
+//! A connection, perhaps some bytes, perhaps some others back.
+//!
+//! Does not know about: protocols. Whoever accepts and says nothing is well unless something is expected of him.
+
+use crate::connect::connector::Conn;
+use crate::connect::dialer::Dialer;
+use crate::finding::{Issue, Verdict, cause_of};
+use crate::kinds::expectations::{contains, text_of, too_slow};
+use crate::kinds::lines::shown;
+use crate::options::TcpCheck;
+use crate::progress::{Progress, Stage};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::Instant;
+
+/// Bytes among which the expected ones must be.
+const READ_MAX: usize = 64 << 10;
+
+/// Bytes that an expression is held against while more may come: of what comes byte by byte it is the end that counts.
+const MATCHED_MAX: usize = 1 << 20;
+
+/// Checks one address.
+#[derive(Debug)]
+pub(crate) struct TcpRunner {
+    check: TcpCheck,
+    dialer: Dialer,
+}
+
+impl TcpRunner {
+    pub(crate) fn new(check: TcpCheck, dialer: Dialer) -> Self {
+        let dialer = if check.send.is_empty() { dialer.listens() } else { dialer };
+        Self { check, dialer }
+    }
+
+    pub(crate) const fn dialer(&self) -> &Dialer {
+        &self.dialer
+    }
+
+    pub(crate) async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
+        let mut conn = self.dialer.connect(progress).await?;
+        progress.enter(Stage::Response);
+        let broken = |error: std::io::Error| Issue::failure(cause_of(&error));
+        if !self.check.send.is_empty() {
+            conn.write_all(&self.check.send).await.map_err(broken)?;
+        }
+        if !self.check.contains.is_empty() || self.check.matches.is_some() {
+            self.expect(&mut conn).await?;
+        }
+        conn.gently();
+        let latency = start.elapsed();
+        too_slow(latency, self.check.max_latency).map_err(Issue::failure)?;
+        too_slow(latency, self.check.degraded_latency).map_err(Issue::degraded)
+    }
+
+    async fn expect(&self, conn: &mut Conn) -> Result<(), Issue> {
+        let TcpCheck { contains: wanted, matches, .. } = &self.check;
+        let (mut read, mut has_wanted, mut matched) = (Vec::new(), false, 0);
+        loop {
+            // What was looked through need not be again, but for what may be the beginning of it.
+            let from = read.len().saturating_sub(wanted.len().saturating_sub(1));
+            let room = READ_MAX - read.len();
+            let mut some = (&mut *conn).take(room.min(8 << 10) as u64);
+            let len = some.read_buf(&mut read).await.map_err(|error| Issue::failure(cause_of(&error)))?;
+            let is_end = len == 0 || read.len() == READ_MAX;
+            has_wanted = has_wanted || contains(&read[from..], wanted);
+            let may_match = has_wanted && (is_end || matched < MATCHED_MAX);
+            if may_match && matches.as_ref().is_none_or(|pattern| pattern.matches(&text_of(&read))) {
+                return Ok(());
+            }
+            matched += read.len();
+            if is_end {
+                let ended = if len == 0 { "the connection ended" } else { "64 KiB came" };
+                let lacking = match matches {
+                    Some(pattern) if has_wanted => format!("anything that matches {:?}", pattern.as_str()),
+                    _ => shown(wanted),
+                };
+                return Err(Issue::failure(format!("{ended} without {lacking}, but with {}", shown(&read))));
+            }
+        }
+    }
+}

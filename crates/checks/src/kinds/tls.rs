@@ -1,0 +1,102 @@
+//! A TLS handshake and nothing more: how long the certificates are good for that the server shows.
+//!
+//! Does not know about: whether they are believed; that is for the handshake.
+
+use crate::connect::certificate::{ends_at, now};
+use crate::connect::dialer::Dialer;
+use crate::connect::tls::{Tls, TlsPool, handshake};
+use crate::finding::{Issue, Verdict, worse};
+use crate::kinds::expectations::too_slow;
+use crate::options::{CertificateRule, TlsCheck};
+use crate::progress::{Progress, Stage};
+use doorbell_config::format_duration;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt as _;
+use tokio::time::Instant;
+
+/// Shakes hands with one address.
+#[derive(Debug)]
+pub(crate) struct TlsRunner {
+    check: TlsCheck,
+    dialer: Dialer,
+    tls: Tls,
+}
+
+impl TlsRunner {
+    pub(crate) fn build(check: &TlsCheck, dialer: Dialer, pool: &mut TlsPool) -> Result<Self, String> {
+        Ok(Self { check: check.clone(), dialer, tls: pool.take(&check.tls, "", true)? })
+    }
+
+    pub(crate) const fn dialer(&self) -> &Dialer {
+        &self.dialer
+    }
+
+    pub(crate) async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
+        let conn = self.dialer.connect(progress).await?;
+        progress.enter(Stage::Handshake);
+        let name = self.check.tls.server_name.as_deref().unwrap_or_else(|| self.check.address.host());
+        let mut stream = handshake(&self.tls, name, conn).await?;
+        let latency = start.elapsed();
+        progress.see_tls(stream.get_ref().1, &self.tls);
+        // As every client ends a connection that it does not need any more.
+        let _gone = stream.shutdown().await;
+        let (conn, session) = stream.get_mut();
+        conn.gently();
+        let ends = ends_at(session.peer_certificates().unwrap_or_default())?;
+        progress.certificate_ends(ends);
+        let too_late = too_slow(latency, self.check.max_latency).map_err(Issue::failure);
+        let late = too_slow(latency, self.check.degraded_latency).map_err(Issue::degraded);
+        worse(evaluate_certificate(ends, now(), &self.check.certificate), too_late.and(late))
+    }
+}
+
+/// Both times from 1970 on.
+pub(crate) fn evaluate_certificate(ends: Duration, now: Duration, rule: &CertificateRule) -> Verdict {
+    let Some(left) = ends.checked_sub(now) else {
+        // Only reached without verification; an error only if a rule asks for the expiry.
+        return match rule.is_empty() {
+            true => Ok(()),
+            false => Err(Issue::failure("the certificate has ended")),
+        };
+    };
+    let said = |least| {
+        let left = format_duration(Duration::from_secs(left.as_secs()));
+        format!("the certificate ends in {left}, in no less than {} is well", format_duration(least))
+    };
+    match (rule.expires_after, rule.expires_within) {
+        (Some(least), _) if left < least => Err(Issue::failure(said(least))),
+        (_, Some(least)) if left < least => Err(Issue::degraded(said(least))),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    #[test]
+    fn what_is_left_decides() {
+        let rule = CertificateRule { expires_after: Some(DAY * 2), expires_within: Some(DAY * 14) };
+        let now = DAY * 20_000;
+        for (left, expected) in [
+            (DAY * 15, "ok"),
+            (DAY * 14, "ok"),
+            (DAY * 13, "degraded: the certificate ends in 13d, in no less than 14d is well"),
+            (DAY * 2, "degraded: the certificate ends in 2d, in no less than 14d is well"),
+            (DAY, "failure: the certificate ends in 1d, in no less than 2d is well"),
+        ] {
+            let found = match evaluate_certificate(now + left, now, &rule) {
+                Ok(()) => "ok".to_owned(),
+                Err(issue) => format!("{}: {}", issue.outcome.as_str(), issue.reason),
+            };
+            assert_eq!(found, expected);
+        }
+        assert_eq!(
+            evaluate_certificate(now - DAY, now, &rule).unwrap_err().reason,
+            "the certificate has ended"
+        );
+        assert_eq!(evaluate_certificate(now - DAY, now, &CertificateRule::default()), Ok(()));
+    }
+}

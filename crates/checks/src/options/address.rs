@@ -1,0 +1,298 @@
+//! Addresses of targets: hosts and ports, Unix sockets, URLs; which addresses of a name are used, and TLS options.
+//!
+//! Does not know about: connections.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Address to connect to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// Host and port.
+    Tcp(HostPort),
+    /// A Unix socket, written `unix:/PATH`.
+    Unix(PathBuf),
+}
+
+/// Preferred address family.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Prefer {
+    /// In the order of the system.
+    #[default]
+    Any,
+    /// IPv4.
+    Ipv4,
+    /// IPv6.
+    Ipv6,
+}
+
+/// Use of the addresses of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resolve {
+    /// Preferred family.
+    pub prefer: Prefer,
+    /// Whether addresses of the other family are used when the preferred family has none, or none that accepts.
+    pub fallback: bool,
+    /// Checks every address, and all must succeed; otherwise the first that accepts is enough.
+    pub all: bool,
+    /// Time for which addresses are reused.
+    pub ttl: Duration,
+}
+
+/// A host and a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPort {
+    /// A name or an address, without brackets.
+    pub host: String,
+    /// Not 0.
+    pub port: u16,
+}
+
+/// An `http` or `https` URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url {
+    /// Whether it begins with `https`.
+    pub is_https: bool,
+    /// With the port of the scheme if none is written.
+    pub at: HostPort,
+    /// Path and query, beginning with `/`.
+    pub target: String,
+}
+
+/// TLS of a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientTls {
+    /// File with certificate authorities; `None` for those of the system.
+    pub ca: Option<PathBuf>,
+    /// Files of a client certificate and its key.
+    pub identity: Option<(PathBuf, PathBuf)>,
+    /// Name in the handshake; `None` for the host.
+    pub server_name: Option<String>,
+    /// Verifies the certificate. The kubelet does not.
+    pub verify: bool,
+}
+
+impl Address {
+    /// Bytes of a path that fit an address, with the 0 behind it (unix(7)).
+    const PATH_LEN_MAX: usize = 107;
+
+    /// `host:port` or `unix:/PATH`. `None` when it is neither.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        match text.strip_prefix("unix:") {
+            Some(path) => (path.starts_with('/') && path.len() <= Self::PATH_LEN_MAX && !path.contains('\0'))
+                .then(|| Self::Unix(path.into())),
+            None => HostPort::parse(text, None).map(Self::Tcp),
+        }
+    }
+
+    /// The host; `localhost` for a Unix socket.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        match self {
+            Self::Tcp(at) => &at.host,
+            Self::Unix(_) => "localhost",
+        }
+    }
+
+    /// The host, unless it is this machine.
+    #[must_use]
+    pub fn remote(&self) -> Option<&HostPort> {
+        match self {
+            Self::Tcp(at) => (!at.is_this_machine()).then_some(at),
+            Self::Unix(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(at) => at.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl Default for ClientTls {
+    fn default() -> Self {
+        Self { ca: None, identity: None, server_name: None, verify: true }
+    }
+}
+
+impl Default for Resolve {
+    fn default() -> Self {
+        Self { prefer: Prefer::Any, fallback: true, all: false, ttl: Duration::from_secs(30) }
+    }
+}
+
+impl HostPort {
+    /// `host:port`, `192.0.2.1:80` or `[2001:db8::1]:80`; where `default_port` is given the port may be left out. `None` when it is
+    /// none of these.
+    #[must_use]
+    pub fn parse(text: &str, default_port: Option<u16>) -> Option<Self> {
+        let (host, port) = match text.strip_prefix('[') {
+            Some(rest) => {
+                let (host, after) = rest.split_once(']')?;
+                let port = if after.is_empty() { None } else { Some(after.strip_prefix(':')?) };
+                (host.parse::<IpAddr>().is_ok_and(|ip| ip.is_ipv6()).then_some(host)?, port)
+            }
+            None => match text.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (text, None),
+            },
+        };
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:".contains(&byte);
+        let is_port = |port: &&str| port.bytes().all(|byte| byte.is_ascii_digit());
+        let port = match port {
+            Some(port) => Some(port).filter(is_port)?.parse().ok()?,
+            None => default_port?,
+        };
+        let is_host = (1..=253).contains(&host.len()) && host.bytes().all(allowed);
+        (is_host && port != 0).then(|| Self { host: host.to_owned(), port })
+    }
+
+    /// Whether it is an address of the loopback, or a name of it.
+    #[must_use]
+    pub fn is_this_machine(&self) -> bool {
+        match self.host.parse::<IpAddr>() {
+            Ok(ip) => ip.to_canonical().is_loopback(),
+            Err(_) => self.host == "localhost" || self.host.ends_with(".localhost"),
+        }
+    }
+
+    /// As it stands in front of a port or in `Host`: an IPv6 address in brackets.
+    #[must_use]
+    pub fn bracketed(&self) -> String {
+        if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() }
+    }
+}
+
+impl fmt::Display for HostPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.bracketed(), self.port)
+    }
+}
+
+impl Url {
+    /// `http://host/path?query`. `None` when it is none, or has a user or a fragment.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (is_https, rest) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
+            (Some(rest), _) => (false, rest),
+            (None, Some(rest)) => (true, rest),
+            (None, None) => return None,
+        };
+        let end = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, target) = rest.split_at(end);
+        let target = match target.starts_with('/') {
+            true => target.to_owned(),
+            false => format!("/{target}"),
+        };
+        let is_plain = target.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
+        let default_port = if is_https { 443 } else { 80 };
+        let at = HostPort::parse(authority, Some(default_port)).filter(|_| is_plain)?;
+        Some(Self { is_https, at, target })
+    }
+
+    /// The value of `Host`: without the port of the scheme.
+    #[must_use]
+    pub fn authority(&self) -> String {
+        let default_port = if self.is_https { 443 } else { 80 };
+        if self.at.port == default_port { self.at.bracketed() } else { self.at.to_string() }
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.is_https { "https" } else { "http" };
+        write!(f, "{scheme}://{}{}", self.authority(), self.target)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_and_ports() {
+        for (text, default_port, expected) in [
+            ("db:5432", None, Some("db:5432")),
+            ("127.0.0.1:80", None, Some("127.0.0.1:80")),
+            ("[::1]:80", None, Some("[::1]:80")),
+            ("[::1]", Some(80), Some("[::1]:80")),
+            ("db", Some(443), Some("db:443")),
+            ("db", None, None),
+            ("db:", None, None),
+            ("db:0", None, None),
+            ("db:65536", None, None),
+            ("db:+1", None, None),
+            (":80", None, None),
+            ("::1:80", None, None),
+            ("[db]:80", None, None),
+            ("[127.0.0.1]:80", None, None),
+            ("[::1]80", None, None),
+            ("a b:80", None, None),
+            ("a@b:80", None, None),
+            ("", Some(80), None),
+        ] {
+            let found = HostPort::parse(text, default_port).map(|at| at.to_string());
+            assert_eq!(found.as_deref(), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn urls() {
+        for (text, expected) in [
+            ("http://a", Some("http://a/")),
+            ("http://a:80/", Some("http://a/")),
+            ("https://a:443/x?y=1", Some("https://a/x?y=1")),
+            ("http://a:443?y", Some("http://a:443/?y")),
+            ("https://[::1]:8443/x", Some("https://[::1]:8443/x")),
+            ("http://127.0.0.1:3000/healthz", Some("http://127.0.0.1:3000/healthz")),
+            ("a", None),
+            ("ftp://a/", None),
+            ("HTTP://a/", None),
+            ("http://", None),
+            ("http:///x", None),
+            ("http://user@a/", None),
+            ("http://user:secret@a/", None),
+            ("http://a/x#y", None),
+            ("http://a/ x", None),
+            ("http://a/\r\nx", None),
+        ] {
+            assert_eq!(Url::parse(text).map(|url| url.to_string()).as_deref(), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn loopback() {
+        let is_local = |text| HostPort::parse(text, Some(1)).unwrap().is_this_machine();
+        assert!(is_local("127.0.0.1") && is_local("127.9.9.9") && is_local("[::1]") && is_local("localhost"));
+        assert!(is_local("[::ffff:127.0.0.1]") && is_local("app.localhost"));
+        assert!(
+            !is_local("10.0.0.1")
+                && !is_local("db")
+                && !is_local("notlocalhost")
+                && !is_local("localhost.example")
+        );
+    }
+
+    #[test]
+    fn addresses() {
+        for (text, expected) in [
+            ("db:5432", Some("db:5432")),
+            ("unix:/run/a.sock", Some("unix:/run/a.sock")),
+            ("unix:a.sock", None),
+            ("unix:", None),
+            ("unix:/a\0b", None),
+            ("db", None),
+        ] {
+            assert_eq!(Address::parse(text).map(|at| at.to_string()).as_deref(), expected, "{text:?}");
+        }
+        assert!(Address::parse(&format!("unix:/{}", "a".repeat(107))).is_none());
+        assert_eq!(Address::parse("unix:/a").unwrap().host(), "localhost");
+    }
+}

@@ -1,0 +1,178 @@
+//! Options of the kinds that concern this machine: files, programs, gauges.
+//!
+//! Does not know about: how they are read.
+
+use doorbell_config::format_size;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// `type = "file"`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileCheck {
+    /// Path of the file.
+    pub path: PathBuf,
+    /// Whether it must exist, or must not.
+    pub exists: bool,
+    /// Text that is part of its content.
+    pub contains: Option<String>,
+    /// Maximum time since its last change.
+    pub max_age: Option<Duration>,
+}
+
+/// `type = "exec"`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExecCheck {
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// Exit code of a degraded result.
+    pub degraded_exit_code: Option<u32>,
+}
+
+/// `type = "gauge"`: one threshold down and one up again, so that a value near one does not flap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GaugeCheck {
+    /// Metric to read.
+    pub metric: Metric,
+    /// A path in the file system, or the folder of a control group; empty for the machine.
+    pub path: PathBuf,
+    /// Side of the threshold that is bad.
+    pub bad_is: BadIs,
+    /// Threshold beyond which the check fails.
+    pub down: Level,
+    /// Threshold at which it recovers.
+    pub up: Level,
+    /// Threshold beyond which the result is degraded.
+    pub degraded: Option<Level>,
+}
+
+/// Metrics of a gauge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// Free bytes of a file system for unprivileged users.
+    DiskFree,
+    /// Free inodes of a file system.
+    InodesFree,
+    /// Load average of the last minute; in percent: of the cores.
+    Load,
+    /// Memory available without swapping, of the machine or a control group.
+    MemoryAvailable,
+    /// Share of the last ten seconds in which a task waited for memory.
+    MemoryPressure,
+    /// Open descriptors of the machine; in percent: of the limit.
+    OpenFiles,
+}
+
+/// Side of a threshold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadIs {
+    /// `down_above`, `up_below`
+    Above,
+    /// `down_below`, `up_above`
+    Below,
+}
+
+/// A threshold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Bytes, files, descriptors.
+    Count(u64),
+    /// Thousandths, for metrics with a fraction.
+    Milli(u64),
+    /// Thousandths of a percent of the total.
+    MilliPercent(u64),
+}
+
+impl Metric {
+    /// Whether a threshold of this form makes sense.
+    #[must_use]
+    pub const fn takes(self, level: Level) -> bool {
+        match self {
+            Self::DiskFree | Self::InodesFree | Self::MemoryAvailable | Self::OpenFiles => {
+                matches!(level, Level::Count(_) | Level::MilliPercent(_))
+            }
+            Self::Load => matches!(level, Level::Milli(_) | Level::MilliPercent(_)),
+            Self::MemoryPressure => matches!(level, Level::MilliPercent(_)),
+        }
+    }
+
+    /// Whether it can be of a control group.
+    #[must_use]
+    pub const fn is_of_group(self) -> bool {
+        matches!(self, Self::MemoryAvailable | Self::MemoryPressure)
+    }
+
+    /// Whether it is counted in bytes.
+    #[must_use]
+    pub const fn is_bytes(self) -> bool {
+        matches!(self, Self::DiskFree | Self::MemoryAvailable)
+    }
+
+    /// A threshold as it would be written.
+    #[must_use]
+    pub const fn example(self) -> &'static str {
+        match self {
+            Self::DiskFree => "512MiB\" or \"5%",
+            Self::InodesFree => "10000\" or \"5%",
+            Self::Load => "8.5\" or \"200%",
+            Self::MemoryAvailable => "64MiB\" or \"5%",
+            Self::MemoryPressure => "20%",
+            Self::OpenFiles => "100000\" or \"80%",
+        }
+    }
+}
+
+impl Level {
+    /// The number that is compared; of the same kind of level more is more.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        match self {
+            Self::Count(number) | Self::Milli(number) | Self::MilliPercent(number) => number,
+        }
+    }
+
+    /// As it is written in a file.
+    #[must_use]
+    pub fn text(self, metric: Metric) -> String {
+        let milli = |milli: u64| {
+            let part = format!("{:03}", milli % 1000);
+            let part = part.trim_end_matches('0');
+            let point = if part.is_empty() { "" } else { "." };
+            format!("{}{point}{part}", milli / 1000)
+        };
+        match self {
+            Self::Count(bytes) if metric.is_bytes() => format_size(bytes),
+            Self::Count(count) => count.to_string(),
+            Self::Milli(number) => milli(number),
+            Self::MilliPercent(number) => format!("{}%", milli(number)),
+        }
+    }
+
+    /// Rounded for display.
+    #[must_use]
+    pub const fn rounded(self, metric: Metric) -> Self {
+        match self {
+            Self::Count(bytes) if metric.is_bytes() && bytes >= 10 << 20 => Self::Count(bytes >> 20 << 20),
+            Self::MilliPercent(number) => Self::MilliPercent(number / 100 * 100),
+            Self::Count(_) | Self::Milli(_) => self,
+        }
+    }
+
+    /// Whether two are of the same kind.
+    #[must_use]
+    pub const fn is_like(self, other: Self) -> bool {
+        matches!(
+            (self, other),
+            (Self::Count(_), Self::Count(_))
+                | (Self::Milli(_), Self::Milli(_))
+                | (Self::MilliPercent(_), Self::MilliPercent(_))
+        )
+    }
+}
+
+impl FileCheck {
+    /// The file exists.
+    #[must_use]
+    pub fn new(path: PathBuf) -> Self {
+        Self { path, exists: true, contains: None, max_age: None }
+    }
+}

@@ -1,0 +1,310 @@
+//! Stages of a run, what it sees in them, and the connection it leaves to be closed.
+//!
+//! Does not know about: what a run does.
+
+pub(crate) mod phases;
+
+use crate::connect::certificate::{self, CertificateInfo};
+use crate::connect::tls::Tls;
+use doorbell_config::format_duration;
+use hyper::Version;
+use rustls::{ClientConnection, RootCertStore};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::time::{Instant, timeout};
+
+/// How long a server may take to close behind its answer, as it was asked to, before we close with a reset.
+const END_TIMEOUT: Duration = Duration::from_millis(20);
+
+/// Progress of a run, for its reason when the time is over.
+pub(crate) struct Progress {
+    start: Instant,
+    stage: AtomicU8,
+    /// When it began, in microseconds from the start on.
+    stage_began_us: AtomicU32,
+    /// By [`Phase`], one more than the microseconds it took; 0 where there was none.
+    took_us: [AtomicU32; Phase::ALL.len()],
+    left: Mutex<Option<Box<dyn AsyncRead + Send + Unpin>>>,
+    /// When the first certificate of the server ends, in seconds from 1970 on; 0 where nobody looked.
+    certificate_ends: AtomicU64,
+    /// For runs of which somebody wants to know more than what was found.
+    trace: Option<Arc<Trace>>,
+    /// Of several addresses the one that this run is about.
+    only: Option<SocketAddr>,
+}
+
+/// Stages of a run, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Lookup of a name.
+    Resolve,
+    /// Connecting.
+    Connect,
+    /// TLS handshake.
+    Handshake,
+    /// Waiting for a response.
+    Response,
+    /// Reading content.
+    Content,
+    /// Start of a program.
+    Start,
+    /// The end of a program, or of a response.
+    End,
+}
+
+/// Phases of a run that are timed, by the names of the blackbox exporter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Connecting.
+    Connect,
+    /// Waiting for a response.
+    Processing,
+    /// Lookup of a name.
+    Resolve,
+    /// TLS handshake.
+    Tls,
+    /// Reading content.
+    Transfer,
+}
+
+/// Durations of the phases of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Phase in which the run ended; `None` if all were over, or there are none.
+    pub last: Option<Phase>,
+    /// Microseconds by [`Phase`], for those there were.
+    pub took_us: [Option<u32>; Phase::ALL.len()],
+}
+
+/// No part of a run: it has not begun one.
+const NO_STAGE: u8 = u8::MAX;
+
+/// Records what a run sees on its way.
+#[derive(Debug)]
+pub struct Trace {
+    start: Instant,
+    seen: Mutex<Seen>,
+}
+
+/// What a run saw, as far as it went.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Address of the last connection.
+    pub address: Option<IpAddr>,
+    /// Start of each stage, from the start of the run.
+    pub stages: Vec<(Stage, Duration)>,
+    /// Status of the last response.
+    pub status: Option<u16>,
+    /// Version of the last response.
+    pub version: Option<Version>,
+    /// `Content-Length` of the last response.
+    pub content_length: Option<u64>,
+    /// Bytes of content that were read.
+    pub body_len: usize,
+    /// `Location` of the last response.
+    pub location: Option<String>,
+    /// `Last-Modified` of the last response.
+    pub last_modified: Option<String>,
+    /// TLS version, as in `TLSv1_3`.
+    pub tls_version: Option<String>,
+    /// The server's own certificate.
+    pub certificate: Option<CertificateInfo>,
+    /// Earliest expiry of the certificates that the server sent, since 1970.
+    pub certificate_ends: Option<Duration>,
+    /// The same of the verified chain.
+    pub chain_ends: Option<Duration>,
+    /// Status of the gRPC call.
+    pub grpc_status: Option<i32>,
+    /// Status of the service.
+    pub serving_status: Option<&'static str>,
+}
+
+impl Trace {
+    /// Starts with the clock of the run.
+    #[must_use]
+    pub fn begin() -> Arc<Self> {
+        Arc::new(Self { start: Instant::now(), seen: Mutex::default() })
+    }
+
+    /// What was seen so far.
+    #[must_use]
+    pub fn seen(&self) -> Seen {
+        lock(&self.seen).clone()
+    }
+}
+
+impl Seen {
+    /// Records a handshake. `roots`: those that had to sign, if they had to.
+    pub fn see_tls(&mut self, session: &ClientConnection, roots: Option<&RootCertStore>) {
+        self.tls_version = session.protocol_version().map(|version| format!("{version:?}"));
+        let chain = session.peer_certificates().unwrap_or_default();
+        self.certificate = chain.first().and_then(CertificateInfo::of);
+        self.certificate_ends = certificate::ends_at(chain).ok();
+        self.chain_ends =
+            roots.and_then(|roots| certificate::chain_ends_at(chain, roots, certificate::now()));
+    }
+}
+
+impl Phase {
+    /// By name.
+    pub const ALL: [Self; 5] = [Self::Connect, Self::Processing, Self::Resolve, Self::Tls, Self::Transfer];
+
+    /// The name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Processing => "processing",
+            Self::Resolve => "resolve",
+            Self::Tls => "tls",
+            Self::Transfer => "transfer",
+        }
+    }
+}
+
+impl Stage {
+    /// What its time is counted as. A program that runs has no parts.
+    const fn phase(self) -> Option<Phase> {
+        match self {
+            Self::Response => Some(Phase::Processing),
+            Self::Connect => Some(Phase::Connect),
+            Self::Content => Some(Phase::Transfer),
+            Self::Handshake => Some(Phase::Tls),
+            Self::Resolve => Some(Phase::Resolve),
+            Self::End | Self::Start => None,
+        }
+    }
+}
+
+impl Progress {
+    /// Of a run that starts now.
+    pub(crate) fn begin() -> Self {
+        Self {
+            start: Instant::now(),
+            stage: AtomicU8::new(NO_STAGE),
+            stage_began_us: AtomicU32::new(0),
+            took_us: Default::default(),
+            left: Mutex::default(),
+            certificate_ends: AtomicU64::new(0),
+            trace: None,
+            only: None,
+        }
+    }
+
+    pub(crate) fn traced(trace: Arc<Trace>) -> Self {
+        Self { trace: Some(trace), ..Self::begin() }
+    }
+
+    pub(crate) const fn start(&self) -> Instant {
+        self.start
+    }
+
+    /// The part of a run that is about one address. The trace is that of the first part.
+    pub(crate) fn of_one(&mut self, addr: SocketAddr) -> Self {
+        Self { trace: self.trace.take(), only: Some(addr), ..Self::begin() }
+    }
+
+    pub(crate) const fn only(&self) -> Option<SocketAddr> {
+        self.only
+    }
+
+    pub(crate) fn enter(&self, stage: Stage) {
+        self.leave_stage();
+        self.stage.store(stage as u8, Ordering::Relaxed);
+        if let Some(trace) = &self.trace {
+            let at = trace.start.elapsed();
+            lock(&trace.seen).stages.push((stage, at));
+        }
+    }
+
+    /// The part that goes on took until now.
+    fn leave_stage(&self) {
+        let now_us = u32::try_from(self.start.elapsed().as_micros()).unwrap_or(u32::MAX);
+        let took_us = now_us.saturating_sub(self.stage_began_us.swap(now_us, Ordering::Relaxed));
+        if let Some(took) = self.phase().and_then(|phase| self.took_us.get(phase as usize)) {
+            let known = took.load(Ordering::Relaxed).max(1);
+            took.store(known.saturating_add(took_us), Ordering::Relaxed);
+        }
+    }
+
+    fn phase(&self) -> Option<Phase> {
+        let has_stage = self.stage.load(Ordering::Relaxed) != NO_STAGE;
+        has_stage.then(|| self.stage().phase()).flatten()
+    }
+
+    /// The run is over.
+    pub(crate) fn spent(&self) -> Spent {
+        self.leave_stage();
+        let took_us = self.took_us.each_ref().map(|took| took.load(Ordering::Relaxed).checked_sub(1));
+        Spent { last: self.phase(), took_us }
+    }
+
+    /// Takes down what was seen, where somebody wants to know.
+    pub(crate) fn see(&self, note: impl FnOnce(&mut Seen)) {
+        if let Some(trace) = &self.trace {
+            note(&mut lock(&trace.seen));
+        }
+    }
+
+    /// The same of a handshake that is done.
+    pub(crate) fn see_tls(&self, session: &ClientConnection, tls: &Tls) {
+        self.see(|seen| seen.see_tls(session, tls.roots()));
+        if let Ok(ends) = certificate::ends_at(session.peer_certificates().unwrap_or_default()) {
+            self.certificate_ends(ends);
+        }
+    }
+
+    /// The answer is complete, and the connection is for the server to close.
+    pub(crate) fn leave(&self, conn: impl AsyncRead + Send + Unpin + 'static) {
+        *lock(&self.left) = Some(Box::new(conn));
+    }
+
+    pub(crate) fn certificate_ends(&self, at: Duration) {
+        self.certificate_ends.store(at.as_secs(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn certificate(&self) -> Option<Duration> {
+        let secs = self.certificate_ends.load(Ordering::Relaxed);
+        (secs > 0).then(|| Duration::from_secs(secs))
+    }
+
+    /// Further input is ignored.
+    pub(crate) async fn end(self) {
+        let left = self.left.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mut conn) = left {
+            let _kept_open = timeout(END_TIMEOUT, conn.read(&mut [0; 64])).await;
+        }
+    }
+
+    pub(crate) fn stage(&self) -> Stage {
+        match self.stage.load(Ordering::Relaxed) {
+            stage if stage == Stage::Resolve as u8 || stage == NO_STAGE => Stage::Resolve,
+            stage if stage == Stage::Connect as u8 => Stage::Connect,
+            stage if stage == Stage::Handshake as u8 => Stage::Handshake,
+            stage if stage == Stage::Response as u8 => Stage::Response,
+            stage if stage == Stage::Start as u8 => Stage::Start,
+            stage if stage == Stage::End as u8 => Stage::End,
+            _ => Stage::Content,
+        }
+    }
+
+    pub(crate) fn overdue(&self, timeout: Duration) -> String {
+        let what = match self.stage() {
+            Stage::Resolve => "no address",
+            Stage::Connect => "no connection",
+            Stage::Handshake => "no TLS handshake",
+            Stage::Response => "no answer",
+            Stage::Content => "no end of the answer",
+            Stage::Start => "no start",
+            Stage::End => "no end",
+        };
+        format!("{what} within {}", format_duration(timeout))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,126 @@
+//! How many descriptors checks may have open at once, which connections must not take.
+//!
+//! Does not know about: the limit of the process.
+
+use crate::connect::dialer::Dialer;
+use crate::connect::resolver::LOOKUPS_MAX;
+use crate::kinds::blocking::BLOCKING_MAX;
+use crate::runner::all_addresses::ADDRS_AT_ONCE;
+use crate::runner::{Kind, Runner};
+
+/// Descriptors of a lookup: a socket for each of the three servers that a resolver asks in turn (resolv.conf(5), `MAXNS`), and one of TCP for what is too
+/// long. musl has one, and two of TCP.
+pub const FDS_PER_LOOKUP: usize = 4;
+
+/// Descriptors of a blocking call.
+const FDS_PER_BLOCKING_CALL: usize = 2;
+
+/// Descriptors that one check may have open at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Descriptors {
+    /// While it runs.
+    pub(crate) in_flight: usize,
+    /// Between runs.
+    pub(crate) kept: usize,
+    /// DNS lookups under way.
+    pub(crate) lookups: usize,
+    /// Blocking threads, those of abandoned runs included.
+    pub(crate) blocking: usize,
+}
+
+impl Descriptors {
+    /// Of all of these together, with at most `in_flight_max` concurrent runs.
+    pub(crate) fn all(each: impl Iterator<Item = Self>, in_flight_max: usize) -> usize {
+        let (mut most, mut all, mut count) = (1, Self::default(), 0);
+        for one in each {
+            count += 1;
+            most = most.max(one.in_flight);
+            all.kept += one.kept;
+            all.lookups += one.lookups;
+            all.blocking += one.blocking;
+        }
+        count.min(in_flight_max) * most
+            + all.kept
+            + all.lookups.min(LOOKUPS_MAX) * FDS_PER_LOOKUP
+            + all.blocking.min(BLOCKING_MAX) * FDS_PER_BLOCKING_CALL
+    }
+}
+
+impl Runner {
+    pub(crate) fn descriptors(&self) -> Descriptors {
+        let dialer = self.dialer();
+        let in_flight = match &self.kind {
+            // Both ends of a pipe, one of them twice, and the process.
+            Kind::Exec(_) => 4,
+            _ if dialer.is_some_and(Dialer::asks_all) => ADDRS_AT_ONCE,
+            _ => 1,
+        };
+        let lookups = match &self.kind {
+            // Each run may lead to another host, and nobody knows where lookups of runs before are.
+            Kind::Http(http) if http.goes_anywhere() => LOOKUPS_MAX,
+            _ => usize::from(dialer.is_some_and(Dialer::has_name)),
+        };
+        Descriptors {
+            in_flight,
+            kept: usize::from(matches!(self.kind, Kind::Grpc(_))),
+            lookups,
+            blocking: usize::from(matches!(self.kind, Kind::Exec(_) | Kind::File(_) | Kind::Gauge(_))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Check, Connector, Shared};
+    use super::*;
+    use crate::options::{
+        Address, CheckKind, EgressOptions, ExecCheck, FileCheck, FollowRedirects, HttpCheck, Resolve,
+        TcpCheck, Url,
+    };
+    use std::sync::Arc;
+
+    fn descriptors(kind: CheckKind) -> Descriptors {
+        let connector = Connector::open(&EgressOptions::default()).unwrap();
+        let runner = Runner::build(&Check::new("a", kind), &mut Shared::new(Arc::new(connector)));
+        runner.unwrap().unwrap().descriptors()
+    }
+
+    #[test]
+    fn a_check_needs_what_it_may_have_open() {
+        let one = Descriptors { in_flight: 1, ..Descriptors::default() };
+        let kind = |target: &str| CheckKind::parse(target).unwrap();
+        let all = Resolve { all: true, ..Resolve::default() };
+        let tcp = TcpCheck { resolve: all, ..TcpCheck::new(Address::parse("a.test:1").unwrap()) };
+        let follow_redirects = FollowRedirects::All;
+        let http =
+            HttpCheck { follow_redirects, ..HttpCheck::new(Url::parse("http://127.0.0.1:1/").unwrap()) };
+        let exec = ExecCheck { command: vec!["/bin/true".to_owned()], degraded_exit_code: None };
+        for (kind, expected) in [
+            (kind("tcp://127.0.0.1:1"), one),
+            (kind("tcp://a.test:1"), Descriptors { lookups: 1, ..one }),
+            (kind("http://127.0.0.1:1/"), one),
+            (kind("http://a.test/"), Descriptors { lookups: 1, ..one }),
+            (http.into(), Descriptors { lookups: LOOKUPS_MAX, ..one }),
+            (tcp.into(), Descriptors { in_flight: ADDRS_AT_ONCE, lookups: 1, ..one }),
+            (kind("grpc://127.0.0.1:1"), Descriptors { kept: 1, ..one }),
+            (FileCheck::new("/dev/null".into()).into(), Descriptors { blocking: 1, ..one }),
+            (exec.into(), Descriptors { in_flight: 4, blocking: 1, ..one }),
+        ] {
+            assert_eq!(descriptors(kind.clone()), expected, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_bounded_together_is_counted_so() {
+        let one = Descriptors { in_flight: 1, kept: 0, lookups: 1, blocking: 1 };
+        let all = |count: usize, in_flight_max| Descriptors::all((0..count).map(|_| one), in_flight_max);
+        assert_eq!(all(0, 64), 0);
+        assert_eq!(all(3, 64), 3 * (1 + FDS_PER_LOOKUP + FDS_PER_BLOCKING_CALL));
+        assert_eq!(all(1000, 64), 64 + LOOKUPS_MAX * FDS_PER_LOOKUP + BLOCKING_MAX * FDS_PER_BLOCKING_CALL);
+        let more = [one, Descriptors { in_flight: 8, kept: 2, ..one }];
+        assert_eq!(
+            Descriptors::all(more.into_iter(), 1),
+            8 + 2 + 2 * (FDS_PER_LOOKUP + FDS_PER_BLOCKING_CALL)
+        );
+    }
+}

@@ -1,0 +1,56 @@
+//! Counters of the scheduler.
+//!
+//! Does not know about: metrics.
+
+use crate::scheduler::lag::Lag;
+use crate::stats::StatsByCheck;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Totals since the start of the process.
+#[derive(Debug, Default)]
+pub struct SchedulerCounters {
+    /// Runs that ended.
+    pub(crate) runs: AtomicU64,
+    /// Of these, those that did not succeed.
+    pub(crate) failed: AtomicU64,
+    /// Times that a due run found the limit of concurrent runs reached.
+    pub(crate) waited: AtomicU64,
+    /// Runs that lasted longer than their interval.
+    pub(crate) overruns: AtomicU64,
+    /// How late runs started.
+    pub lag: Lag,
+    /// Runs requested by probes; requests for the same run count once.
+    pub(crate) asked: AtomicU64,
+    /// Requests refused because the queue was full.
+    pub(crate) calls_refused: AtomicU64,
+    /// Pushed results.
+    pub(crate) pushed: AtomicU64,
+    /// Pushed results refused because the queue was full.
+    pub(crate) pushes_refused: AtomicU64,
+    /// By check.
+    pub by_check: StatsByCheck,
+}
+
+impl SchedulerCounters {
+    /// By name; `lag_us` is the mean delay of a start in microseconds.
+    #[must_use]
+    pub fn fields(&self) -> [(&'static str, u64); 9] {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let runs = read(&self.runs);
+        [
+            ("asked", read(&self.asked)),
+            ("calls_refused", read(&self.calls_refused)),
+            ("failed", read(&self.failed)),
+            ("lag_us", self.lag.counts().mean_us()),
+            ("overruns", read(&self.overruns)),
+            ("pushed", read(&self.pushed)),
+            ("pushes_refused", read(&self.pushes_refused)),
+            ("runs", runs),
+            ("waited", read(&self.waited)),
+        ]
+    }
+}
+
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}

@@ -1,0 +1,66 @@
+//! Pushed results on their way to the scheduler, also to that of a later configuration.
+//!
+//! Does not know about: what follows from a result.
+
+use crate::finding::Finding;
+use crate::scheduler::counters::{SchedulerCounters, count};
+use arc_swap::ArcSwap;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// Pending pushed results; further ones are refused.
+const PUSHES_MAX: usize = 1024;
+
+/// Hands pushed results to the scheduler.
+#[derive(Clone, Debug)]
+pub struct Push {
+    destination: Arc<ArcSwap<Destination>>,
+    counters: Arc<SchedulerCounters>,
+}
+
+#[derive(Debug)]
+enum Destination {
+    Here(mpsc::Sender<(usize, Finding)>),
+    /// A later scheduler has these checks; maps their numbers here to those there.
+    With(Arc<ArcSwap<Self>>, Vec<Option<usize>>),
+}
+
+impl Push {
+    /// The other end is the scheduler's.
+    pub(crate) fn new(counters: Arc<SchedulerCounters>) -> (Self, mpsc::Receiver<(usize, Finding)>) {
+        let (sender, pushes) = mpsc::channel(PUSHES_MAX);
+        let destination = Arc::new(ArcSwap::from_pointee(Destination::Here(sender)));
+        (Self { destination, counters }, pushes)
+    }
+
+    /// Queues a finding; false if the queue is full.
+    pub fn leave(&self, check: usize, finding: Finding) -> bool {
+        let is_taken = self.destination.load().leave(check, finding);
+        count(if is_taken { &self.counters.pushed } else { &self.counters.pushes_refused });
+        is_taken
+    }
+
+    /// Sends further results to `successor`, whose checks had the numbers `places` here, if they existed.
+    pub fn redirect(&self, successor: &Self, places: &[Option<usize>]) {
+        let mut numbers = vec![None; places.iter().flatten().max().map_or(0, |last| last + 1)];
+        for (now, before) in places.iter().enumerate() {
+            if let Some(number) = before.and_then(|before| numbers.get_mut(before)) {
+                *number = Some(now);
+            }
+        }
+        self.destination.store(Arc::new(Destination::With(Arc::clone(&successor.destination), numbers)));
+    }
+}
+
+impl Destination {
+    /// One step for each scheduler that has followed.
+    fn leave(&self, check: usize, finding: Finding) -> bool {
+        match self {
+            Self::Here(sender) => sender.try_send((check, finding)).is_ok(),
+            Self::With(successor, numbers) => {
+                let there = numbers.get(check).copied().flatten();
+                there.is_some_and(|check| successor.load().leave(check, finding))
+            }
+        }
+    }
+}

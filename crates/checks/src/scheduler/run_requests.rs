@@ -1,0 +1,131 @@
+//! Requests for runs before they are due: by probes that find an old result, and by checks whose target reports a change.
+//!
+//! Does not know about: when the last run was.
+
+use crate::scheduler::counters::SchedulerCounters;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::mpsc;
+
+/// Pending requests. A check has at most one from probes, and one for each change it reports.
+const REQUESTS_MAX: usize = 4096;
+
+/// A run that should start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    /// A probe came; the last result may still be new enough.
+    Asked(usize),
+    /// The target reported a change.
+    Changed(usize),
+}
+
+/// The sending end, shared by all requesters.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestQueue {
+    sender: mpsc::Sender<Request>,
+    counters: Arc<SchedulerCounters>,
+}
+
+/// Requests runs of one check. Shared by threads.
+#[derive(Clone, Debug)]
+pub struct RunRequest {
+    run: usize,
+    /// Whether a request is pending; cleared when the run starts.
+    is_asked: Arc<AtomicBool>,
+    queue: RequestQueue,
+}
+
+/// Reports a change of one check's target.
+#[derive(Clone, Debug)]
+pub(crate) struct ChangeNotice {
+    run: usize,
+    queue: RequestQueue,
+}
+
+impl RequestQueue {
+    pub(crate) fn new(counters: Arc<SchedulerCounters>) -> (Self, mpsc::Receiver<Request>) {
+        let (sender, requests) = mpsc::channel(REQUESTS_MAX);
+        (Self { sender, counters }, requests)
+    }
+
+    pub(crate) fn run_request(&self, run: usize, is_asked: &Arc<AtomicBool>) -> RunRequest {
+        RunRequest { run, is_asked: Arc::clone(is_asked), queue: self.clone() }
+    }
+
+    pub(crate) fn change_notice(&self, run: usize) -> ChangeNotice {
+        ChangeNotice { run, queue: self.clone() }
+    }
+
+    fn send(&self, request: Request) -> bool {
+        let is_queued = self.sender.try_send(request).is_ok();
+        if !is_queued {
+            self.counters.calls_refused.fetch_add(1, Ordering::Relaxed);
+        }
+        is_queued
+    }
+}
+
+impl RunRequest {
+    /// Requests a run if the last result is old. Never waits; while a request is pending this reads one flag.
+    #[inline]
+    pub fn ask(&self) {
+        if !self.is_asked.load(Ordering::Relaxed) {
+            self.ask_first();
+        }
+    }
+
+    #[cold]
+    fn ask_first(&self) {
+        if self.is_asked.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.queue.counters.asked.fetch_add(1, Ordering::Relaxed);
+        if !self.queue.send(Request::Asked(self.run)) {
+            self.is_asked.store(false, Ordering::Release);
+        }
+    }
+}
+
+impl ChangeNotice {
+    pub(crate) fn changed(&self) {
+        self.queue.send(Request::Changed(self.run));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn concurrent_requests_are_sent_once() {
+        let (queue, mut requests) = RequestQueue::new(Arc::default());
+        let is_asked = Arc::new(AtomicBool::new(false));
+        let request = queue.run_request(3, &is_asked);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..1000).for_each(|_| request.ask()));
+            }
+        });
+        assert_eq!(requests.try_recv(), Ok(Request::Asked(3)));
+        assert!(requests.try_recv().is_err());
+        is_asked.store(false, Ordering::Release);
+        request.ask();
+        assert_eq!(requests.try_recv(), Ok(Request::Asked(3)));
+        assert_eq!(queue.counters.asked.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn a_refused_request_may_be_repeated() {
+        let (queue, mut requests) = RequestQueue::new(Arc::default());
+        let notice = queue.change_notice(0);
+        (0..REQUESTS_MAX).for_each(|_| notice.changed());
+        let is_asked = Arc::new(AtomicBool::new(false));
+        let request = queue.run_request(1, &is_asked);
+        request.ask();
+        assert!(!is_asked.load(Ordering::Relaxed));
+        assert_eq!(queue.counters.calls_refused.load(Ordering::Relaxed), 1);
+        assert_eq!(requests.try_recv(), Ok(Request::Changed(0)));
+        request.ask();
+        assert!(is_asked.load(Ordering::Relaxed));
+    }
+}

@@ -1,0 +1,224 @@
+//! What is due and what runs: a heap of times, a set of tasks, and the state of each check.
+//!
+//! Does not know about: threads, and what follows from a finding.
+
+use crate::finding::Finding;
+use crate::scheduler::counters::{SchedulerCounters, count};
+use crate::scheduler::run::Run;
+use crate::scheduler::run_requests::Request;
+use crate::scheduler::sink::{LastRun, ResultSink};
+use doorbell_health::{Outcome, Time};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::task::{Id, JoinError, JoinSet};
+
+/// How far apart the first runs start: ten thousand checks take two seconds.
+const FIRST_RUNS_APART: Duration = Duration::from_micros(200);
+
+/// How long it takes until the first run of each of so many checks has started.
+#[must_use]
+pub fn first_runs(checks: usize) -> Duration {
+    FIRST_RUNS_APART * u32::try_from(checks).unwrap_or(u32::MAX)
+}
+
+/// Minimum distance of runs after reported changes, against a server that changes all the time.
+const CHANGES_APART: Duration = Duration::from_millis(10);
+
+/// What is due and what runs.
+pub(crate) struct Work {
+    runs: Vec<Run>,
+    states: Vec<RunState>,
+    /// When runs are due; an entry whose time is not that of its check is stale.
+    due: BinaryHeap<Reverse<(Time, usize)>>,
+    pub(crate) running: JoinSet<Finding>,
+    /// Which run a task is, and when it started.
+    tasks: HashMap<Id, (usize, Time)>,
+    in_flight_max: usize,
+    counters: Arc<SchedulerCounters>,
+    /// Whether a due run waits because of the limit.
+    is_full: bool,
+}
+
+/// State of one check.
+#[derive(Clone, Copy, Debug)]
+struct RunState {
+    /// `None` while it runs.
+    due: Option<Time>,
+    started: Time,
+    is_running: bool,
+    /// Requested while it ran.
+    requested: Option<Requested>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Requested {
+    Asked,
+    Changed,
+}
+
+impl Work {
+    pub(crate) fn new(
+        runs: Vec<Run>,
+        in_flight_max: usize,
+        counters: Arc<SchedulerCounters>,
+        sink: &impl ResultSink,
+    ) -> Self {
+        let mut order: Vec<usize> = (0..runs.len()).collect();
+        order.sort_by_key(|&run| runs[run].schedule.phase());
+        let never = RunState { due: None, started: Time::ZERO, is_running: false, requested: None };
+        let mut work = Self {
+            states: vec![never; runs.len()],
+            due: BinaryHeap::with_capacity(runs.len()),
+            runs,
+            running: JoinSet::new(),
+            tasks: HashMap::new(),
+            in_flight_max,
+            counters,
+            is_full: false,
+        };
+        let mut at = sink.now();
+        for run in order {
+            if let Some(LastRun { started, next_due }) = sink.last_run(work.runs[run].check) {
+                let one = &mut work.runs[run];
+                let due =
+                    if one.is_scheduled { next_due } else { one.next(started, Duration::ZERO, started) };
+                work.states[run].started = started;
+                work.schedule(run, due);
+                continue;
+            }
+            work.schedule(run, at);
+            at = at.after(FIRST_RUNS_APART);
+        }
+        work
+    }
+
+    fn schedule(&mut self, run: usize, at: Time) {
+        self.states[run].due = Some(at);
+        self.due.push(Reverse((at, run)));
+    }
+
+    /// The first due entry that is not stale.
+    fn first_due(&mut self) -> Option<(Time, usize)> {
+        loop {
+            let &Reverse((at, run)) = self.due.peek()?;
+            if self.states[run].due == Some(at) {
+                return Some((at, run));
+            }
+            self.due.pop();
+        }
+    }
+
+    /// When the next run may start; never while the limit is reached.
+    pub(crate) fn next_due(&mut self) -> Time {
+        if self.running.len() >= self.in_flight_max {
+            return Time::MAX;
+        }
+        self.first_due().map_or(Time::MAX, |(at, _)| at)
+    }
+
+    /// Makes the run of this check due now, unless it is under way.
+    pub(crate) fn run_now(&mut self, check: usize, now: Time) {
+        let run = self.runs.iter().position(|run| run.check == check);
+        if let Some(run) = run.filter(|&run| !self.states[run].is_running) {
+            self.schedule(run, now);
+        }
+    }
+
+    pub(crate) fn start_due(&mut self, sink: &impl ResultSink) {
+        let now = sink.now();
+        while let Some((at, run)) = self.first_due().filter(|(at, _)| *at <= now) {
+            if self.running.len() >= self.in_flight_max {
+                // Once for each time that the limit is reached; the lag shows for how long.
+                if !std::mem::replace(&mut self.is_full, true) {
+                    count(&self.counters.waited);
+                }
+                return;
+            }
+            self.due.pop();
+            self.states[run] = RunState { due: None, started: now, is_running: true, requested: None };
+            // A request from now on is for a newer result than that of this run.
+            self.runs[run].is_asked.store(false, Ordering::Release);
+            let (due, counters) = (sink.instant(at), Arc::clone(&self.counters));
+            let (runner, stats) = (Arc::clone(&self.runs[run].runner), Arc::clone(&self.runs[run].stats));
+            let task = self.running.spawn(async move {
+                counters.lag.add(due.elapsed());
+                runner.run_counted(&stats).await
+            });
+            self.tasks.insert(task.id(), (run, now));
+        }
+        self.is_full = false;
+    }
+
+    /// Takes in the ended run and all others that have ended by now.
+    pub(crate) fn settle_all(&mut self, first: Result<(Id, Finding), JoinError>, sink: &impl ResultSink) {
+        let mut next = Some(first);
+        while let Some(joined) = next {
+            self.settle(joined, sink);
+            next = self.running.try_join_next_with_id();
+        }
+    }
+
+    fn settle(&mut self, joined: Result<(Id, Finding), JoinError>, sink: &impl ResultSink) {
+        let has_died = joined.is_err();
+        let (id, finding) = joined.unwrap_or_else(|error| (error.id(), died()));
+        let Some((at, start)) = self.tasks.remove(&id) else { return };
+        count(&self.counters.runs);
+        if has_died {
+            self.runs[at].stats.pushed(finding.outcome);
+        }
+        if finding.outcome.is_success() == Some(false) {
+            count(&self.counters.failed);
+        }
+        let run = &mut self.runs[at];
+        let interval = sink.found(run.check, &finding);
+        let now = sink.now();
+        if run.is_scheduled && now.since(start) > interval {
+            count(&self.counters.overruns);
+            run.stats.overran();
+        }
+        let next = run.next(start, interval, now);
+        let state = &mut self.states[at];
+        state.is_running = false;
+        let requested = state.requested.take();
+        self.schedule(at, next);
+        match requested {
+            Some(Requested::Asked) => self.request(Request::Asked(at), sink),
+            Some(Requested::Changed) => self.request(Request::Changed(at), sink),
+            None => {}
+        }
+    }
+
+    /// Moves a run forward, but not while one is under way, and not before the last result is old.
+    pub(crate) fn request(&mut self, request: Request, sink: &impl ResultSink) {
+        let (at, requested) = match request {
+            Request::Asked(at) => (at, Requested::Asked),
+            Request::Changed(at) => (at, Requested::Changed),
+        };
+        let (Some(run), Some(state)) = (self.runs.get(at), self.states.get_mut(at)) else { return };
+        if state.is_running {
+            run.stats.coalesced();
+            state.requested = state.requested.max(Some(requested));
+            return;
+        }
+        let apart = match requested {
+            Requested::Asked => run.cache.unwrap_or_default(),
+            Requested::Changed => CHANGES_APART,
+        };
+        let now = sink.now();
+        let next = state.started.after(apart).max(now);
+        if requested == Requested::Asked && next > now {
+            run.stats.was_known();
+        }
+        if state.due.is_none_or(|due| next < due) {
+            self.schedule(at, next);
+        }
+    }
+}
+
+/// A panic in a runner must not end its check for good.
+fn died() -> Finding {
+    Finding { outcome: Outcome::Error, latency: Duration::ZERO, reason: "the run broke off".to_owned() }
+}

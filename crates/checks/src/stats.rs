@@ -1,0 +1,225 @@
+//! Counters of each check by name, so that they survive a reload.
+//!
+//! Does not know about: runs, and metrics.
+
+use crate::progress::{Phase, Spent};
+use doorbell_health::{CheckState, Outcome};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+/// Upper ends of all buckets of durations but the last, which has none, in microseconds.
+pub const DURATION_BOUNDS_US: [u64; 7] = [500, 2_500, 10_000, 50_000, 250_000, 1_000_000, 5_000_000];
+
+/// Durations by bucket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Durations {
+    /// Those in a bucket and not in the ones before it; the last one has no upper end.
+    pub buckets: [u64; DURATION_BOUNDS_US.len() + 1],
+    /// Sum in microseconds.
+    pub sum_us: u64,
+}
+
+/// Counters of one check. A run takes the lock once.
+#[derive(Debug, Default)]
+pub struct CheckStats(Mutex<CheckCounts>);
+
+/// Counters of one check at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckCounts {
+    /// By result, and by the part of the run in which it came out; there are few of these pairs.
+    attempts: Vec<(Outcome, &'static str, u64)>,
+    /// By [`Phase`], for those there were.
+    durations: [Option<Box<Durations>>; Phase::ALL.len()],
+    /// By [`CheckState`].
+    transitions: [u64; CheckState::ALL.len()],
+    /// Runs that lasted longer than their interval.
+    pub overruns: u64,
+    /// Requests for a run that came while one was under way.
+    pub coalesced: u64,
+    /// Requests for a run that found a result new enough.
+    pub cache_hits: u64,
+    /// When the first certificate of the server ends, in seconds from 1970 on; 0 where nobody looked.
+    certificate_ends: u64,
+}
+
+/// Counters of all checks, by name.
+#[derive(Debug, Default)]
+pub struct StatsByCheck(Mutex<HashMap<Box<str>, Weak<CheckStats>>>);
+
+/// The phase of a run that got a complete response and did not accept it.
+const VERDICT: &str = "verdict";
+
+/// The phase of a plain success.
+const NONE: &str = "none";
+
+impl Durations {
+    fn add(&mut self, took_us: u64) {
+        let bucket = DURATION_BOUNDS_US.partition_point(|bound| *bound < took_us);
+        if let Some(count) = self.buckets.get_mut(bucket) {
+            *count += 1;
+        }
+        self.sum_us += took_us;
+    }
+}
+
+impl CheckStats {
+    /// Counts a run.
+    pub fn ran(&self, outcome: Outcome, latency: Duration, spent: &Spent, certificate: Option<Duration>) {
+        let mut counts = self.lock();
+        counts.attempt(outcome, spent.last.map_or(VERDICT, Phase::as_str));
+        let timed = Phase::ALL.iter().zip(spent.took_us).filter_map(|(phase, took)| Some((*phase, took?)));
+        let mut is_timed = false;
+        for (phase, took_us) in timed {
+            is_timed = true;
+            counts.took(phase, u64::from(took_us));
+        }
+        if !is_timed {
+            // A kind without phases counts as one.
+            counts.took(Phase::Processing, u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
+        }
+        if let Some(ends) = certificate {
+            counts.certificate_ends = ends.as_secs();
+        }
+    }
+
+    /// Counts a pushed result, or that of a run that broke off.
+    pub fn pushed(&self, outcome: Outcome) {
+        self.lock().attempt(outcome, VERDICT);
+    }
+
+    /// Counts a transition.
+    pub fn moved_to(&self, state: CheckState) {
+        self.lock().transitions[state as usize] += 1;
+    }
+
+    pub(crate) fn overran(&self) {
+        self.lock().overruns += 1;
+    }
+
+    pub(crate) fn coalesced(&self) {
+        self.lock().coalesced += 1;
+    }
+
+    pub(crate) fn was_known(&self) {
+        self.lock().cache_hits += 1;
+    }
+
+    /// The counters now.
+    #[must_use]
+    pub fn counts(&self) -> CheckCounts {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, CheckCounts> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl CheckCounts {
+    fn attempt(&mut self, outcome: Outcome, part: &'static str) {
+        let why = if outcome == Outcome::Success { NONE } else { part };
+        match self.attempts.iter_mut().find(|(known, known_why, _)| (*known, *known_why) == (outcome, why)) {
+            Some((_, _, count)) => *count += 1,
+            None => self.attempts.push((outcome, why, 1)),
+        }
+    }
+
+    fn took(&mut self, phase: Phase, took_us: u64) {
+        self.durations[phase as usize].get_or_insert_default().add(took_us);
+    }
+
+    /// By result and reason, as words.
+    pub fn attempts(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+        self.attempts.iter().map(|(outcome, why, count)| (outcome.as_str(), *why, *count))
+    }
+
+    /// Of the parts that there were.
+    pub fn durations(&self) -> impl Iterator<Item = (Phase, &Durations)> {
+        Phase::ALL.iter().zip(&self.durations).filter_map(|(phase, one)| Some((*phase, one.as_deref()?)))
+    }
+
+    /// Transitions into each state.
+    pub fn transitions(&self) -> impl Iterator<Item = (CheckState, u64)> {
+        CheckState::ALL.into_iter().zip(self.transitions).filter(|(_, count)| *count > 0)
+    }
+
+    /// When the first certificate of the server ends, in seconds from 1970 on, where somebody looked.
+    #[must_use]
+    pub fn certificate_ends(&self) -> Option<u64> {
+        (self.certificate_ends > 0).then_some(self.certificate_ends)
+    }
+}
+
+impl StatsByCheck {
+    /// Those of these checks, known or new. Others are dropped unless they are still held.
+    pub fn of<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<Arc<CheckStats>> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, stats| stats.strong_count() > 0);
+        names
+            .map(|name| {
+                known.get(name).and_then(Weak::upgrade).unwrap_or_else(|| {
+                    let stats = Arc::default();
+                    known.insert(name.into(), Arc::downgrade(&stats));
+                    stats
+                })
+            })
+            .collect()
+    }
+
+    /// Counters of the checks that are still held, by name.
+    pub fn counts(&self) -> BTreeMap<Box<str>, CheckCounts> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let living = known.iter().filter_map(|(name, stats)| Some((name.clone(), stats.upgrade()?)));
+        living.map(|(name, stats)| (name, stats.counts())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_counted_by_the_part_in_which_they_came_out() {
+        let stats = CheckStats::default();
+        let mut spent = Spent::default();
+        let ms = Duration::from_millis;
+        stats.ran(Outcome::Success, ms(3), &spent, None);
+        (spent.last, spent.took_us[Phase::Resolve as usize]) = (Some(Phase::Connect), Some(0));
+        spent.took_us[Phase::Connect as usize] = Some(2_501);
+        stats.ran(Outcome::Timeout, ms(3), &spent, Some(Duration::from_secs(7)));
+        stats.ran(Outcome::Timeout, ms(3), &spent, None);
+        stats.pushed(Outcome::Failure);
+        let counts = stats.counts();
+        assert_eq!(
+            counts.attempts().collect::<Vec<_>>(),
+            [("success", "none", 1), ("timeout", "connect", 2), ("failure", "verdict", 1)]
+        );
+        assert_eq!(counts.certificate_ends(), Some(7));
+        let durations: Vec<_> =
+            counts.durations().map(|(phase, one)| (phase.as_str(), one.buckets, one.sum_us)).collect();
+        assert_eq!(
+            durations,
+            [
+                ("connect", [0, 0, 2, 0, 0, 0, 0, 0], 5_002),
+                ("processing", [0, 0, 1, 0, 0, 0, 0, 0], 3_000),
+                ("resolve", [2, 0, 0, 0, 0, 0, 0, 0], 0),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_name_goes_on_while_somebody_holds_it_and_is_forgotten_then() {
+        let by_check = StatsByCheck::default();
+        let before = by_check.of(["a", "b"].into_iter());
+        before[1].overran();
+        let after = by_check.of(["b", "c"].into_iter());
+        assert!(Arc::ptr_eq(&before[1], &after[0]));
+        drop(before);
+        let counts = by_check.counts();
+        assert_eq!(counts.keys().map(|name| &**name).collect::<Vec<_>>(), ["b", "c"]);
+        assert_eq!((counts["b"].overruns, counts["c"].overruns), (1, 0));
+        drop(after);
+        assert_eq!(by_check.of(["b"].into_iter())[0].lock().overruns, 0);
+    }
+}

@@ -1,0 +1,215 @@
+//! Names: a resolver that says nothing, one that says something else, and names with several addresses.
+//!
+//! Does not know about: servers of names.
+
+use super::*;
+use doorbell_health::Time;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+type Found = io::Result<Vec<SocketAddr>>;
+
+/// Answers each question with what it is given for it, and not before.
+#[derive(Clone)]
+struct Lookups {
+    answers: Arc<Mutex<VecDeque<Receiver<Found>>>>,
+    asked: Arc<AtomicUsize>,
+}
+
+impl Lookups {
+    /// How it is told what to answer: the first to the first question.
+    fn new(questions: usize) -> (Self, Vec<SyncSender<Found>>) {
+        let (tell, answers): (Vec<_>, VecDeque<_>) = (0..questions).map(|_| sync_channel(1)).unzip();
+        (Self { answers: Arc::new(Mutex::new(answers)), asked: Arc::default() }, tell)
+    }
+
+    fn resolver(&self) -> Resolver {
+        let this = self.clone();
+        Resolver::new(move |_host| {
+            this.asked.fetch_add(1, Ordering::SeqCst);
+            let answer = this.answers.lock().unwrap().pop_front();
+            let answer = answer.and_then(|answer| answer.recv().ok());
+            answer.unwrap_or_else(|| Err(io::Error::other("nobody knows")))
+        })
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+fn connector_of(lookups: &Lookups) -> Arc<Connector> {
+    Arc::new(Connector::open(&EgressOptions::default()).unwrap().with_resolver(lookups.resolver()))
+}
+
+fn named(port: u16) -> TcpCheck {
+    TcpCheck::new(address(format!("a.test:{port}")))
+}
+
+fn no_answer() -> io::Error {
+    io::Error::other("failed to lookup address information: Temporary failure in name resolution")
+}
+
+#[derive(Debug)]
+struct Seen {
+    origin: Instant,
+    outcomes: Mutex<Vec<(usize, Outcome)>>,
+}
+
+impl ResultSink for Seen {
+    fn now(&self) -> Time {
+        Time::ZERO.after(self.origin.elapsed())
+    }
+
+    fn instant(&self, time: Time) -> Instant {
+        self.origin + Duration::from_nanos(time.as_nanos()).min(Duration::from_secs(3600))
+    }
+
+    fn found(&self, check: usize, finding: &Finding) -> Duration {
+        self.outcomes.lock().unwrap().push((check, finding.outcome));
+        Duration::from_millis(100)
+    }
+
+    fn deadline(&self) -> Time {
+        Time::MAX
+    }
+
+    fn tick(&self) {}
+}
+
+/// Forty names that nobody answers for, and a file that is there.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "what must go on while others hang is waited for")]
+fn a_silent_resolver_holds_up_nobody_who_asks_for_no_name() {
+    let (lookups, tell) = Lookups::new(1000);
+    let connector = connector_of(&lookups);
+    let pace = |timeout| Pace { interval: Duration::from_millis(100), ..pace(timeout) };
+    let file =
+        Check { pace: pace(Duration::from_secs(20)), ..Check::new("here", FileCheck::new("/".into())) };
+    let named = (0..40).map(|name| Check {
+        pace: pace(Duration::from_millis(60)),
+        ..Check::new(format!("c{name}"), TcpCheck::new(address(format!("c{name}.test:1"))))
+    });
+    let checks: Vec<Check> = std::iter::once(file).chain(named).collect();
+    let here = 0;
+    let mut shared = Shared::new(Arc::clone(&connector));
+    let run = |(at, check)| {
+        let runner = Runner::build(check, &mut shared).unwrap().unwrap();
+        Run::new(at, check, "a", Arc::new(runner), Arc::default())
+    };
+    let runs = checks.iter().enumerate().map(run).collect();
+    let (plan, _push) = Plan::new(runs, Vec::new(), 100, connector, Arc::default());
+    let sink = Arc::new(Seen { origin: Instant::now(), outcomes: Mutex::default() });
+    let lane = plan.start(Arc::clone(&sink)).unwrap().go();
+    let outcomes_of = |is: &dyn Fn(usize) -> bool| -> Vec<Outcome> {
+        let all = sink.outcomes.lock().unwrap();
+        all.iter().filter(|(check, _)| is(*check)).map(|(_, outcome)| *outcome).collect()
+    };
+    let wait = Instant::now();
+    while outcomes_of(&|check| check == here).len() < 10 && wait.elapsed() < Duration::from_secs(120) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(lane);
+    let files = outcomes_of(&|check| check == here);
+    assert!(files.len() >= 10 && files.iter().all(|outcome| *outcome == Outcome::Success), "{files:?}");
+    let others = outcomes_of(&|check| check != here);
+    assert!(others.len() >= 40 && others.iter().all(|outcome| *outcome == Outcome::Timeout), "{others:?}");
+    assert!(lookups.asked() <= LOOKUPS_MAX, "{} questions at once", lookups.asked());
+    drop(tell);
+}
+
+/// What was known stays while nobody answers, and one question is open at a time.
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "without pauses connections come faster than they are accepted"
+)]
+fn addresses_stay_while_no_answer_comes() {
+    // Gone last: it waits for all who still ask.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let up = server(|_| {});
+    let (lookups, tell) = Lookups::new(5);
+    let connector = connector_of(&lookups);
+    let resolve = Resolve { ttl: Duration::ZERO, ..Resolve::default() };
+    let runners =
+        [(); 2].map(|()| runner_with(pace(TIMEOUT), TcpCheck { resolve, ..named(up.port()) }, &connector));
+    let found = |which: usize| {
+        std::thread::sleep(Duration::from_millis(2));
+        let finding = runtime.block_on(runners[which].run());
+        (finding.outcome, finding.reason)
+    };
+    let well = (Outcome::Success, String::new());
+    tell[0].send(Ok(vec![up])).unwrap();
+    assert_eq!((found(0), lookups.asked()), (well.clone(), 1));
+    // The second question finds nobody, for as long as it likes.
+    for which in [0, 1, 0, 1] {
+        assert_eq!((found(which), lookups.asked()), (well.clone(), 2));
+    }
+    // At last the resolver says that it could not ask, and so it does the next time.
+    tell[1].send(Err(no_answer())).unwrap();
+    tell[2].send(Err(no_answer())).unwrap();
+    while lookups.asked() < 4 {
+        assert_eq!(found(0), well);
+    }
+    // An answer is an answer: the name is gone.
+    tell[3].send(Err(io::Error::other("Name or service not known"))).unwrap();
+    tell[4].send(Err(io::Error::other("Name or service not known"))).unwrap();
+    while found(0) == well {}
+    assert_eq!(found(1), (Outcome::Error, "a.test: nobody knows".to_owned()));
+}
+
+#[test]
+fn a_name_that_was_never_known_is_an_error_at_once() {
+    let (lookups, tell) = Lookups::new(1);
+    tell[0].send(Err(no_answer())).unwrap();
+    let runner = runner_with(pace(TIMEOUT), named(1), &connector_of(&lookups));
+    let finding = block_on(runner.run());
+    assert_eq!(finding.outcome, Outcome::Error);
+    assert!(finding.reason.starts_with("a.test: "), "{}", finding.reason);
+}
+
+/// Two addresses with the same port, of which the second may be down.
+#[test]
+fn every_address_is_asked_where_that_is_wanted() {
+    let first = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = first.local_addr().unwrap().port();
+    let addrs = |lasts: &[u8]| -> Vec<SocketAddr> {
+        lasts.iter().map(|last| SocketAddr::from(([127, 0, 0, *last], 0))).collect()
+    };
+    let answers = |listener: TcpListener, answer: &'static str| {
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                heard(&mut stream).write_all(answer.as_bytes()).unwrap();
+            }
+        });
+    };
+    answers(first, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    answers(TcpListener::bind(("127.0.0.3", port)).unwrap(), "HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n");
+    let found = |lasts: &[u8], resolve: Resolve| {
+        let (lookups, tell) = Lookups::new(1);
+        tell[0].send(Ok(addrs(lasts))).unwrap();
+        let check = HttpCheck { resolve, ..HttpCheck::new(url(format!("http://a.test:{port}/"))) };
+        let pace = pace(Duration::from_secs(2));
+        let finding = block_on(runner_with(pace, check, &connector_of(&lookups)).run());
+        (finding.outcome, finding.reason)
+    };
+    let well = (Outcome::Success, String::new());
+    let one = Resolve::default();
+    let all = Resolve { all: true, ..one };
+    let sixth = Resolve { prefer: Prefer::Ipv6, ..one };
+    assert_eq!(found(&[2, 1], one), well, "one that accepts is enough");
+    assert_eq!(found(&[1, 1], all), well);
+    let reason = format!("1 of 2 addresses, 127.0.0.2:{port}: connection refused");
+    assert_eq!(found(&[2, 1], all), (Outcome::Failure, reason));
+    let reason = format!("1 of 2 addresses, 127.0.0.3:{port}: status 503, expected 200-299");
+    assert_eq!(found(&[1, 3], all), (Outcome::Failure, reason));
+    let many: Vec<u8> = (100..165).collect();
+    let reason = "a.test has more than 64 addresses".to_owned();
+    assert_eq!(found(&many, all), (Outcome::Error, reason));
+    let reason = "a.test has no address of IPv6".to_owned();
+    assert_eq!(found(&[1], Resolve { fallback: false, ..sixth }), (Outcome::Error, reason));
+    assert_eq!(found(&[1], sixth), well);
+}
