@@ -24,8 +24,9 @@ const SECONDS_MAX: u32 = 240;
 const EPERM: &str = "1";
 
 /// Package, test target, and whether it has anything to test where io_uring is refused.
-const TESTS: [(&str, &str, bool); 3] = [
+const TESTS: [(&str, &str, bool); 4] = [
     ("doorbell", "conformance", true),
+    ("doorbell", "shared_listeners", true),
     ("doorbell-ring", "operations", false),
     ("doorbell-ring", "selftest", true),
 ];

@@ -28,6 +28,13 @@ fn https() -> RedirectBuilder {
 }
 
 #[test]
+fn the_status_is_the_one_that_was_asked_for() {
+    assert_eq!(https().build().unwrap().status(), RedirectStatus::PermanentRedirect);
+    let found = https().status(RedirectStatus::Found).build().unwrap();
+    assert_eq!(found.status(), RedirectStatus::Found);
+}
+
+#[test]
 fn locations() {
     let redirect = https().build().unwrap();
     for (host, path, query, expected) in [

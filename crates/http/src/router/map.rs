@@ -194,6 +194,23 @@ mod tests {
         }
     }
 
+    /// A client can choose a key that has the hash of a configured one: the bytes decide.
+    #[test]
+    fn long_keys_of_one_hash_are_told_apart() {
+        let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(MULTIPLIER);
+        let start = 24_u64.wrapping_mul(MULTIPLIER);
+        let [known, other] = [*b"/admin/s", *b"/admin/S"].map(u64::from_le_bytes);
+        let second = u64::from_le_bytes(*b"tatus/ok");
+        // Equal states after two words, and an equal third word, which is mixed in twice.
+        let collides = second ^ mix(start, known).rotate_left(5) ^ mix(start, other).rotate_left(5);
+        let key = |words: [u64; 3]| words.map(u64::to_le_bytes).concat();
+        let last = u64::from_le_bytes(*b"/a/route");
+        let (key, twin) = (key([known, second, last]), key([other, collides, last]));
+        let map = ByteMap::<false>::new([(key.clone(), 1)]);
+        assert_eq!(hash::<false>(&key), hash::<false>(&twin));
+        assert_eq!((map.find(&key), map.find(&twin)), (Some(1), None));
+    }
+
     #[test]
     fn case_counts_only_without_fold() {
         let pairs = [(b"Example.COM".to_vec(), 7), (b"a".to_vec(), 8)];

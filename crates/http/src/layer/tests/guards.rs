@@ -141,3 +141,13 @@ fn only_so_many_at_once() {
     let closed = alive().with(AtMost::new(0));
     assert_eq!(status(&talk(&closed, GET)), "503");
 }
+
+/// Or each connection would be asked for its address although nothing wants it.
+#[test]
+fn a_guard_that_is_not_there_wants_nothing() {
+    let quota = Quota::new(2, 1, Duration::from_secs(60)).unwrap();
+    let limiter = Arc::new(Limiter::new(quota, 1024, [1, 2]));
+    let guard = Some(RateLimit::new(limiter, Key::Ip));
+    assert!(alive().guarded(guard).wants_client());
+    assert!(!alive().guarded(None::<RateLimit>).wants_client());
+}
