@@ -188,6 +188,8 @@ const fn bucket_of(tick: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use doorbell_testkit::sim::Rng;
+    use std::collections::BTreeMap;
 
     const fn at_ms(ms: u64) -> Time {
         Time::from_nanos(ms * 1_000_000)
@@ -274,6 +276,43 @@ mod tests {
                 let wait_ms = wheel.due().since(at_ms(start_ms)).as_millis();
                 let ahead_ms = u128::from(ahead_ms);
                 assert!((ahead_ms..=ahead_ms + 64).contains(&wait_ms), "{start_ms}+{ahead_ms}: {wait_ms}");
+            }
+        }
+    }
+
+    /// Slots come and go at any point of several laps; a plain list says what is due.
+    #[test]
+    fn whatever_came_and_went_before_the_wait_ends_when_something_is_due() {
+        for seed in 0..300 {
+            let (mut rng, mut now_ms) = (Rng::new(seed), seed * 977);
+            let (mut wheel, mut armed) = (Wheel::new(at_ms(now_ms)), BTreeMap::new());
+            for _ in 0..200 {
+                let slot = u32::try_from(rng.range(0..12)).expect("a small number");
+                if armed.remove(&slot).is_some() {
+                    wheel.disarm(SlotIndex(slot));
+                } else {
+                    let deadline_ms = now_ms + rng.range(1..60_000);
+                    wheel.arm(SlotIndex(slot), at_ms(deadline_ms));
+                    armed.insert(slot, deadline_ms);
+                }
+                now_ms += rng.range(0..4_000);
+                // As a worker does, once a turn.
+                for slot in expired(&mut wheel, at_ms(now_ms)) {
+                    let deadline_ms = armed.remove(&slot).expect("only what is armed");
+                    assert!(deadline_ms <= now_ms, "seed {seed}: {slot} is early");
+                }
+                assert!(
+                    wheel.due() > at_ms(now_ms),
+                    "seed {seed}: a turn ends the wait for what it has looked at"
+                );
+                assert_eq!(wheel.armed(), armed.len(), "seed {seed}");
+                let first_ms = armed.values().min().copied();
+                assert!(
+                    first_ms.is_none_or(|first_ms| first_ms + 64 > now_ms),
+                    "seed {seed}: {now_ms}, {armed:?}"
+                );
+                let due = first_ms.map_or(Time::MAX, |first_ms| at_ms(first_ms + 64));
+                assert!(wheel.due() <= due, "seed {seed}: {now_ms}, {armed:?}, {:?}", wheel.due());
             }
         }
     }

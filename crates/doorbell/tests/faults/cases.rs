@@ -5,11 +5,11 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use doorbell::Limits;
 use doorbell::driver::{DriverKind, Errno};
+use doorbell::{Http1, Limits, Request, Responder, StaticReply, Status, service_fn};
 
 use super::faulty::Lies;
-use super::live::{pattern, start};
+use super::live::{pattern, start, start_with};
 
 /// A share of a core that nothing may cost: the promise is 5 %.
 const CPU_PERCENT_MAX: u128 = 5;
@@ -27,6 +27,7 @@ macro_rules! on_each_driver {
 
 on_each_driver! {
     short_sends_lose_and_repeat_no_byte,
+    short_first_sends_lose_and_repeat_no_byte,
     every_accept_error_costs_little_and_ends,
     an_accept_that_stalls_is_noticed,
     failing_receives_end_their_own_connection_only,
@@ -43,6 +44,25 @@ fn short_sends_lose_and_repeat_no_byte(kind: DriverKind) {
         let answer = live.ask(id, len);
         assert!(!answer.reset, "{len} bytes");
         assert!(answer.bytes == pattern(id, len), "{} of {len} bytes, or others", answer.bytes.len());
+    }
+    live.stop();
+}
+
+/// The reply to a connection's first request leaves by a way of its own, on which short sends are rarest.
+fn short_first_sends_lose_and_repeat_no_byte(kind: DriverKind) {
+    let ok = StaticReply::text(Status::OK, "whole\n");
+    let http = Http1::new(service_fn(move |_: &Request<'_>, reply: Responder<'_>| reply.send(&ok)));
+    let lies = Lies { send_short: 900_000, ..Lies::default() };
+    let Some(live) = start_with(http, kind, Limits::default(), lies) else { return };
+    for client in 0..50 {
+        let answer = live.exchange(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        let text = String::from_utf8_lossy(&answer.bytes);
+        assert!(!answer.reset, "client {client}: {text}");
+        assert!(
+            text.starts_with("HTTP/1.1 200 OK\r\n") && text.ends_with("\r\n\r\nwhole\n"),
+            "{client}: {text}"
+        );
+        assert_eq!(text.matches("HTTP/1.1").count(), 1, "{client}: {text}");
     }
     live.stop();
 }

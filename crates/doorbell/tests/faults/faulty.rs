@@ -133,6 +133,17 @@ impl<D: Driver> Driver for Faulty<D> {
         }
     }
 
+    fn send_now(&mut self, conn: ConnId, bytes: &[u8], more: bool) -> Option<Result<usize, Errno>> {
+        if let Some((errno, millionths)) = self.lies.send_errno
+            && self.rng.hits(millionths)
+        {
+            return Some(Err(errno));
+        }
+        let short = bytes.len() >= 2 && self.rng.hits(self.lies.send_short);
+        let len = if short { 1 + self.rng.index(bytes.len() - 1) } else { bytes.len() };
+        self.inner.send_now(conn, &bytes[..len], more)
+    }
+
     fn shutdown_write(&mut self, conn: ConnId) {
         self.inner.shutdown_write(conn);
     }

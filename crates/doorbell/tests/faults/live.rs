@@ -15,6 +15,7 @@ use doorbell::control::{Command, WorkerShared};
 use doorbell::driver::epoll::Epoll;
 use doorbell::driver::uring::{Uring, UringOptions};
 use doorbell::driver::{Driver, DriverKind, Fault, Waker};
+use doorbell::protocol::ListenerProtocol;
 use doorbell::time::OsClock;
 use doorbell::worker::{ServerShared, Worker};
 use doorbell::{Limits, Raw, RawNext, Snapshot};
@@ -48,6 +49,16 @@ pub(super) struct Answer {
 
 /// Starts a worker on this kind of driver; `None` where io_uring is absent.
 pub(super) fn start(kind: DriverKind, limits: Limits, lies: Lies) -> Option<Live> {
+    start_with(raw(), kind, limits, lies)
+}
+
+/// The same for another protocol than that of [`Live::ask`].
+pub(super) fn start_with(
+    protocol: impl Into<ListenerProtocol>,
+    kind: DriverKind,
+    limits: Limits,
+    lies: Lies,
+) -> Option<Live> {
     if kind == DriverKind::IoUring && !skip::io_uring() {
         return None;
     }
@@ -58,8 +69,9 @@ pub(super) fn start(kind: DriverKind, limits: Limits, lies: Lies) -> Option<Live
     let shared = Arc::new(WorkerShared::new(waker));
     let of_thread = Arc::clone(&shared);
     let (report, reported) = sync_channel(1);
+    let protocol = protocol.into();
     let thread = std::thread::spawn(move || {
-        let server = Arc::new(ServerShared::new(vec![raw().into()], limits, 1));
+        let server = Arc::new(ServerShared::new(vec![protocol], limits, 1));
         let (slots, listeners) = (server.slots_max(), vec![OwnedFd::from(listener)]);
         match kind {
             DriverKind::IoUring => match Uring::new(listeners, slots, source, &UringOptions::default()) {
@@ -112,12 +124,17 @@ pub(super) fn pattern(id: u64, len: usize) -> Vec<u8> {
 }
 
 impl Live {
-    /// One client: connects, asks, reads to the end.
+    /// One client of the pattern.
     pub(super) fn ask(&self, id: u64, len: usize) -> Answer {
+        self.exchange(format!("{id} {len}\n").as_bytes())
+    }
+
+    /// One client: connects, sends this, reads to the end.
+    pub(super) fn exchange(&self, request: &[u8]) -> Answer {
         let mut stream = TcpStream::connect(self.addr).expect("the listener is there");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("an option of sockets");
         let mut answer = Answer { bytes: Vec::new(), reset: false };
-        if stream.write_all(format!("{id} {len}\n").as_bytes()).is_err() {
+        if stream.write_all(request).is_err() {
             answer.reset = true;
             return answer;
         }

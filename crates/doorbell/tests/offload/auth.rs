@@ -9,7 +9,7 @@ use doorbell::http::auth::jwt::{Algorithm, JwtPolicy, Key};
 use doorbell::http::auth::{Policy, Tokens};
 use doorbell::http::layer::ServiceExt as _;
 use doorbell::offload::{Class, Offload};
-use doorbell::{Engine, Http1, Server, Status, service_fn};
+use doorbell::{Answered, Engine, Http1, Request, Responder, Server, Service, Status, service_fn};
 use jsonwebtoken::{EncodingKey, Header, encode};
 use rcgen::KeyPair;
 use serde_json::json;
@@ -56,6 +56,34 @@ impl Issuer {
             _ => doorbell::Handler::call(&guarded, request, reply),
         });
         builder(engine).listen(anywhere(), Http1::new(service)).start().unwrap()
+    }
+}
+
+/// Answers nothing, and asks for this.
+struct Asks(bool);
+
+impl Service for Asks {
+    fn wants_client(&self) -> bool {
+        self.0
+    }
+
+    fn takes_trace(&self) -> bool {
+        self.0
+    }
+
+    fn call<'a>(&self, _: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+        reply.status(Status::NOT_FOUND).empty()
+    }
+}
+
+#[test]
+fn what_the_service_asks_for_is_asked_for() {
+    for asks in [false, true] {
+        let mut list = Tokens::new();
+        let _advice = list.add("somebody", STATIC.as_bytes()).unwrap();
+        let jobs = Offload::builder().build_on(Hand::default());
+        let guarded = Asks(asks).with(jobs.require_auth(Policy::bearer("api", list).unwrap()));
+        assert_eq!((guarded.wants_client(), guarded.takes_trace()), (asks, asks));
     }
 }
 
