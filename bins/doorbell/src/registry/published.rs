@@ -5,7 +5,7 @@
 //! A set becomes visible with its number. A reader that finds the pointer to a newer set than the number says raises the number first, so
 //! that no later reader still takes the older set for the newest: once any probe has been told of a change, all probes are.
 
-use super::reply_cache::{Replies, Views};
+use super::reply_cache::{Replies, Single};
 use arc_swap::{ArcSwap, Guard};
 use doorbell_health::{Audience, EndpointState};
 use std::sync::Arc;
@@ -52,9 +52,9 @@ pub(super) struct CacheReplies {
     pub(super) singles: Singles,
 }
 
-/// One reply for each check of an endpoint, in its order; none where no path asks for single checks.
+/// The replies for each check of an endpoint, in its order; none where no path asks for single checks.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Singles(Vec<Arc<Vec<Arc<Views>>>>);
+pub(super) struct Singles(Vec<Arc<Vec<Arc<Single>>>>);
 
 /// What a test does between two steps of a publication.
 #[cfg(test)]
@@ -132,21 +132,21 @@ impl ReplySet {
 }
 
 impl Singles {
-    pub(super) fn get(&self, place: usize) -> Option<&Views> {
-        self.0.get(place / SINGLES_A_PIECE)?.get(place % SINGLES_A_PIECE).map(|views| &**views)
+    pub(super) fn get(&self, place: usize) -> Option<&Single> {
+        self.0.get(place / SINGLES_A_PIECE)?.get(place % SINGLES_A_PIECE).map(|single| &**single)
     }
 
-    pub(super) fn set(&mut self, place: usize, views: Views) {
+    pub(super) fn set(&mut self, place: usize, single: Single) {
         let piece = self.0.get_mut(place / SINGLES_A_PIECE).map(Arc::make_mut);
         if let Some(one) = piece.and_then(|piece| piece.get_mut(place % SINGLES_A_PIECE)) {
-            *one = Arc::new(views);
+            *one = Arc::new(single);
         }
     }
 }
 
-impl FromIterator<Views> for Singles {
-    fn from_iter<T: IntoIterator<Item = Views>>(views: T) -> Self {
-        let all: Vec<Arc<Views>> = views.into_iter().map(Arc::new).collect();
+impl FromIterator<Single> for Singles {
+    fn from_iter<T: IntoIterator<Item = Single>>(singles: T) -> Self {
+        let all: Vec<Arc<Single>> = singles.into_iter().map(Arc::new).collect();
         Self(all.chunks(SINGLES_A_PIECE).map(|piece| Arc::new(piece.to_vec())).collect())
     }
 }

@@ -161,6 +161,9 @@ impl Plain {
 /// One reply for everybody, and one for those who see details.
 pub(crate) type Views = [StaticReply; 2];
 
+/// The reply about one check, by format; only clients that see details get it.
+pub(super) type Single = [StaticReply; Format::ALL.len()];
+
 impl Replies {
     /// The state that is reported to these.
     pub(crate) const fn state(&self, audience: Audience) -> EndpointState {
@@ -288,15 +291,20 @@ impl ReplyTemplate {
         Some(Replies { plain, views, by_audience, states, snapshot })
     }
 
-    fn single(&self, board: &Board, place: usize) -> Option<Views> {
+    fn single(&self, board: &Board, place: usize) -> Option<Single> {
         let state = match board.endpoint(self.endpoint)?.classes().get(place)? {
             Class::Degraded => EndpointState::Degraded,
             Class::Down | Class::Unknown => EndpointState::Down,
             Class::Maintenance => EndpointState::Maintenance,
             Class::Up => EndpointState::Up,
         };
-        // A check has no weight of its own.
-        self.views(state, None, |shown| board.check_reply(self.endpoint, place, shown))
+        let mut body = Vec::new();
+        let [a, b, c, d] = Format::ALL.map(|format| {
+            let reply = board.check_reply(self.endpoint, place, format, &mut body)?;
+            // A check has no weight of its own.
+            self.render(&reply, &fields_of(self.fields, (state, reply.code), None, &self.headers))
+        });
+        Some([a?, b?, c?, d?])
     }
 }
 
@@ -398,17 +406,17 @@ impl ReplyCache {
         Some(Without { state, status: Status::new(code)?, fields, body })
     }
 
-    /// Gives the reply about one check of the endpoint to `found`.
+    /// Gives the reply about one check of the endpoint to `found`, for a client that sees details.
     pub(crate) fn with_single<T>(
         &self,
         name: &[u8],
-        sees_details: bool,
+        format: Format,
         found: impl FnOnce(Option<&StaticReply>) -> T,
     ) -> T {
         self.ask();
         let set = self.published.load();
         let single = self.names.get(name).and_then(|&place| set.caches.get(self.place)?.singles.get(place));
-        found(single.map(|views| &views[usize::from(sees_details)]))
+        found(single.map(|single| &single[format as usize]))
     }
 
     /// The endpoint rendered anew, to be published. Nothing where the fields cannot be sent, which were good when the cache was made.
@@ -417,7 +425,7 @@ impl ReplyCache {
     }
 
     /// The reply about one check rendered anew.
-    pub(super) fn rendered_single(&self, board: &Board, place: usize) -> Option<Views> {
+    pub(super) fn rendered_single(&self, board: &Board, place: usize) -> Option<Single> {
         self.template.single(board, place)
     }
 }

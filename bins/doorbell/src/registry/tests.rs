@@ -54,7 +54,7 @@ fn what_is_found_is_answered_at_once() {
     let cache = registry.cache(&route(&config, "readyz"), &[], "GET", true).unwrap();
     let live = registry.cache(&route(&config, "livez"), &[], "GET", false).unwrap();
     let single = |name: &str| {
-        cache.with_single(name.as_bytes(), true, |reply| {
+        cache.with_single(name.as_bytes(), Format::Text, |reply| {
             reply.map(|reply| (reply.status().code(), String::from_utf8(reply.content().to_vec()).unwrap()))
         })
     };
@@ -267,8 +267,9 @@ fn all_probes_are_told_of_a_change_at_once() {
     let position = config.health.iter().position(|health| health.name == "readyz").unwrap();
     let texts = registry.render(|serving, at| vec![u8::from(serving.told(at, Audience::LoadBalancer).1)]);
     let published = Arc::clone(registry.published());
-    let single =
-        |cache: &ReplyCache| cache.with_single(b"app", true, |reply| reply.unwrap().status().code() == 200);
+    let single = |cache: &ReplyCache| {
+        cache.with_single(b"app", Format::Text, |reply| reply.unwrap().status().code() == 200)
+    };
     let (cache_of_check, cache_of_other) = (Arc::clone(&cache), Arc::clone(&other));
     let (by_word, by_text) = (Arc::clone(&published), Arc::clone(&published));
     let probes: Vec<Box<dyn Fn() -> bool + Send>> = vec![

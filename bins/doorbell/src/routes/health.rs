@@ -187,7 +187,7 @@ impl Health {
         not_found: &StaticReply,
     ) -> Answered<'a> {
         let answered = match sees_details {
-            true => self.cache.with_single(name, true, |found| match found {
+            true => self.cache.with_single(name, self.format_of(request), |found| match found {
                 Some(found) => self.answer(found, request, reply),
                 None => reply.send(not_found),
             }),

@@ -168,6 +168,11 @@ details = "never"
     upstream.now(Does::reply(500, ""));
     await_answer(&doorbell, "/readyz", (503, "down"));
     assert_eq!(get("/seen/app", token).1, "down: status 500, expected 200-299\n");
+    // A single check has the format that is asked for, too.
+    let single = r#"{"status":"fail","description":"down","output":"status 500, expected 200-299"}"#;
+    assert_eq!(get("/seen/app?format=json", token), (json.to_owned(), single.to_owned()));
+    let component = r#"{"status":"DOWN","details":{"state":"down","reason":"status 500, expected 200-299"}}"#;
+    assert_eq!(get("/seen/app?format=spring", token).1, component);
     // Nothing tells a check that is there from one that is not.
     for (route, field) in
         [("/seen", ""), ("/seen", "\r\nAuthorization: Bearer x"), ("/auto", ""), ("/auto", token)]

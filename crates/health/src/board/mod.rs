@@ -29,7 +29,7 @@ pub use inherit::Carry;
 
 use crate::check::{Check, CheckResult, Move};
 use crate::endpoint::{Audience, Class, Endpoint};
-use crate::format::{Format, LINE_LEN_MIN, Line, Page, Reply, render_single, single_hidden};
+use crate::format::{Format, LINE_LEN_MIN, Line, Page, Reply, write_single};
 use crate::note::Note;
 use crate::snapshot::Snapshot;
 use crate::time::Time;
@@ -59,13 +59,11 @@ struct Slot {
     check: Check,
     /// The endpoints that use it, each with the place of the use.
     users: Vec<(u32, u32)>,
-    /// Its own reply for the authenticated.
-    shown: Vec<u8>,
 }
 
 impl Slot {
     fn new(name: &str, check: Check) -> Self {
-        Self { name: name.into(), check, users: Vec::new(), shown: Vec::new() }
+        Self { name: name.into(), check, users: Vec::new() }
     }
 }
 
@@ -204,28 +202,32 @@ impl Board {
         Some(self.endpoint(endpoint)?.rendered().reply(audience, format, authenticated))
     }
 
-    /// What a prober of one check of an endpoint gets (`/readyz/NAME`): `ok`, or what is wrong, with a code of the endpoint.
+    /// What a prober of one check of an endpoint gets (`/readyz/NAME`) if it sees details: what is right or wrong, with a code of the
+    /// endpoint. The body is written into `out`, from its start.
     ///
     /// `place` is the place of the check among the endpoint's uses.
-    pub fn check_reply(
+    pub fn check_reply<'o>(
         &self,
         endpoint: EndpointIndex,
         place: usize,
-        authenticated: bool,
-    ) -> Option<Reply<'_>> {
+        format: Format,
+        out: &'o mut Vec<u8>,
+    ) -> Option<Reply<'o>> {
         let endpoint = self.endpoint(endpoint)?;
-        let (config, class) = (endpoint.config(), *endpoint.classes().get(place)?);
-        let one = config.uses.get(place)?;
-        let slot = self.slots.get(one.check.as_usize())?;
-        let code = match class {
-            Class::Degraded => config.codes.degraded,
-            Class::Down | Class::Unknown => one.code.unwrap_or(config.codes.down),
-            Class::Maintenance => config.codes.maintenance,
-            Class::Up => config.codes.up,
+        let one = endpoint.config().uses.get(place)?;
+        let codes = &endpoint.config().codes;
+        let line = Line { last: None, ..self.line(endpoint, place) };
+        let code = match line.class {
+            Class::Degraded => codes.degraded,
+            Class::Down | Class::Unknown => one.code.unwrap_or(codes.down),
+            Class::Maintenance => codes.maintenance,
+            Class::Up => codes.up,
         };
-        let shown = config.details.shown_to(authenticated);
-        let body = if shown { slot.shown.as_slice() } else { single_hidden(slot.check.state()) };
-        Some(Reply { code, content_type: Format::Text.content_type(), body })
+        // It has no text of its own for the API server.
+        let format = if format == Format::Kube { Format::Text } else { format };
+        out.clear();
+        write_single(out, &line, code, format);
+        Some(Reply { code, content_type: format.content_type(), body: out })
     }
 
     /// An endpoint as it is now, for answers that leave checks out.
@@ -277,7 +279,6 @@ impl Board {
             self.counters.check_transitions += 1;
             self.events.push(Event::Check { at: now, check, moved });
         }
-        render_single(&mut slot.shown, slot.check.state(), slot.check.reason());
         self.checks_changed.push(check);
         for &(endpoint, place) in &slot.users {
             self.endpoints[endpoint as usize].count(place as usize, &slot.check);
@@ -346,22 +347,21 @@ impl Board {
     fn ordered(&self, endpoint: &Endpoint) -> Vec<(usize, Line<'_>)> {
         let config = endpoint.config();
         let fitting = config.body_len_max / LINE_LEN_MIN;
-        let line = |place: usize| {
-            let (one, class) = (&config.uses[place], endpoint.classes()[place]);
-            let slot = &self.slots[one.check.as_usize()];
-            let check = &slot.check;
-            let line = Line {
-                name: &slot.name,
-                state: check.state(),
-                class,
-                severity: one.severity,
-                reason: check.reason(),
-                left_out: false,
-                last: check.last().map(|(at, result)| (at, result.latency)),
-            };
-            (place, line)
-        };
-        endpoint.places().take(fitting).map(line).collect()
+        endpoint.places().take(fitting).map(|place| (place, self.line(endpoint, place))).collect()
+    }
+
+    fn line(&self, endpoint: &Endpoint, place: usize) -> Line<'_> {
+        let (one, class) = (&endpoint.config().uses[place], endpoint.classes()[place]);
+        let Slot { name, check, .. } = &self.slots[one.check.as_usize()];
+        Line {
+            name,
+            state: check.state(),
+            class,
+            severity: one.severity,
+            reason: check.reason(),
+            left_out: false,
+            last: check.last().map(|(at, result)| (at, result.latency)),
+        }
     }
 }
 

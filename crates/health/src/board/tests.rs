@@ -168,7 +168,10 @@ fn what_is_not_here_is_ignored_and_counted() {
     assert_eq!((board.counters().ignored, board.counters().results), (3, 0));
     assert!(board.check(check).is_none() && board.endpoint(endpoint).is_none());
     assert!(board.reply(endpoint, Audience::Other, Format::Text, false).is_none());
-    assert!(board.check_reply(endpoint, 0, false).is_none() && board.check_name(check).is_none());
+    assert!(
+        board.check_reply(endpoint, 0, Format::Text, &mut Vec::new()).is_none()
+            && board.check_name(check).is_none()
+    );
     assert_eq!(board.next_due(check), Time::MAX);
 }
 

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 pub use stamp::stamp;
 
-pub(crate) use single::{hidden as single_hidden, render as render_single};
+pub(crate) use single::write as write_single;
 
 use crate::check::CheckState;
 use crate::endpoint::{Audience, Class, Details, Severity, Verdict};

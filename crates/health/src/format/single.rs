@@ -1,33 +1,49 @@
-//! The text for one check, as behind `/readyz/NAME` of the Kubernetes API server: `ok`, or what is wrong.
+//! The reply for one check: as text what `/readyz/NAME` of the Kubernetes API server has (`ok`, or what is wrong), as JSON the document
+//! that the same check would have of its own.
 //!
-//! Does not know about: endpoints. The code is theirs.
+//! Does not know about: endpoints. The code is theirs. When the last result came is left out, since replies are rendered when a state
+//! changes.
 
+use super::{Format, Line, json, spring};
 use crate::check::CheckState;
 
-/// What everybody sees.
-pub(crate) const fn hidden(state: CheckState) -> &'static [u8] {
-    match state {
-        CheckState::Degraded | CheckState::GoingDown | CheckState::Up => b"ok",
-        CheckState::Down => b"down: reason withheld\n",
-        CheckState::Flapping => b"flapping: reason withheld\n",
-        CheckState::GoingUp => b"going_up: reason withheld\n",
-        CheckState::Maintenance => b"maintenance: reason withheld\n",
-        CheckState::Stale => b"stale: reason withheld\n",
-        CheckState::Unknown => b"unknown: reason withheld\n",
+/// Writes into what is empty, for clients that see details. The reason is one line already.
+pub(crate) fn write(out: &mut Vec<u8>, line: &Line<'_>, code: u16, format: Format) {
+    match format {
+        Format::HealthJson => write_health_json(out, line, code),
+        Format::Kube | Format::Text => write_text(out, line),
+        Format::Spring => spring::write_component(out, line),
     }
 }
 
-/// What the authenticated see. The reason is one line already.
-pub(crate) fn render(out: &mut Vec<u8>, state: CheckState, reason: &str) {
-    out.clear();
-    if matches!(state, CheckState::Up) {
+fn write_text(out: &mut Vec<u8>, line: &Line<'_>) {
+    if matches!(line.state, CheckState::Up) {
         out.extend_from_slice(b"ok");
         return;
     }
-    out.extend_from_slice(state.as_str().as_bytes());
-    if !reason.is_empty() {
+    out.extend_from_slice(line.state.as_str().as_bytes());
+    if !line.reason.is_empty() {
         out.extend_from_slice(b": ");
-        out.extend_from_slice(reason.as_bytes());
+        out.extend_from_slice(line.reason.as_bytes());
     }
     out.push(b'\n');
+}
+
+/// The draft ties `fail` to codes of 4xx and 5xx.
+fn write_health_json(out: &mut Vec<u8>, line: &Line<'_>, code: u16) {
+    let status: &[u8] = match line.state {
+        _ if code >= 400 => b"fail",
+        CheckState::Up => b"pass",
+        _ => b"warn",
+    };
+    out.extend_from_slice(b"{\"status\":\"");
+    out.extend_from_slice(status);
+    out.extend_from_slice(b"\",\"description\":\"");
+    out.extend_from_slice(line.state.as_str().as_bytes());
+    out.push(b'"');
+    if !line.reason.is_empty() {
+        out.extend_from_slice(b",\"output\":");
+        json::string(out, line.reason);
+    }
+    out.push(b'}');
 }

@@ -40,7 +40,13 @@ pub(super) fn write(out: &mut Vec<u8>, page: &Page<'_>, shown: bool) {
 
 fn write_line(out: &mut Vec<u8>, line: &Line<'_>) {
     json::string(out, line.name);
-    out.extend_from_slice(b":{\"status\":\"");
+    out.push(b':');
+    write_component(out, line);
+}
+
+/// A component, which has a page of its own as well.
+pub(super) fn write_component(out: &mut Vec<u8>, line: &Line<'_>) {
+    out.extend_from_slice(b"{\"status\":\"");
     out.extend_from_slice(match line.class {
         Class::Degraded | Class::Up => b"UP".as_slice(),
         Class::Down => b"DOWN",

@@ -226,27 +226,58 @@ fn a_colon_is_no_separator() {
 #[test]
 fn single_checks() {
     let (mut board, endpoint) = board(Details::Authenticated);
-    let said = |board: &Board, place, authenticated| {
-        let reply = board.check_reply(endpoint, place, authenticated).unwrap();
-        (reply.code, String::from_utf8(reply.body.to_vec()).unwrap())
+    let single = |board: &Board, place, format| {
+        let mut out = b"of another reply".to_vec();
+        let reply = board.check_reply(endpoint, place, format, &mut out).unwrap();
+        (reply.code, reply.content_type, String::from_utf8(reply.body.to_vec()).unwrap())
     };
     let table = [
-        (0, 200, "ok", "ok"),
-        (1, 503, "down: reason withheld\n", "down: refused \"x\"\n"),
-        (2, 503, "unknown: reason withheld\n", "unknown\n"),
-        (3, 200, "ok", "degraded: slow\n"),
+        (
+            0,
+            200,
+            "ok",
+            r#"{"status":"pass","description":"up"}"#,
+            r#"{"status":"UP","details":{"state":"up"}}"#,
+        ),
+        (
+            1,
+            503,
+            "down: refused \"x\"\n",
+            r#"{"status":"fail","description":"down","output":"refused \"x\""}"#,
+            r#"{"status":"DOWN","details":{"state":"down","reason":"refused \"x\""}}"#,
+        ),
+        (
+            2,
+            503,
+            "unknown\n",
+            r#"{"status":"fail","description":"unknown"}"#,
+            r#"{"status":"UNKNOWN","details":{"state":"unknown"}}"#,
+        ),
+        (
+            3,
+            200,
+            "degraded: slow\n",
+            r#"{"status":"warn","description":"degraded","output":"slow"}"#,
+            r#"{"status":"UP","details":{"state":"degraded","reason":"slow"}}"#,
+        ),
     ];
-    for (place, code, hidden, shown) in table {
-        assert_eq!(said(&board, place, false), (code, hidden.to_owned()));
-        assert_eq!(said(&board, place, true), (code, shown.to_owned()));
+    for (place, code, text, json, spring) in table {
+        for (format, kind, body) in [
+            (Format::Text, "text/plain; charset=utf-8", text),
+            (Format::Kube, "text/plain; charset=utf-8", text),
+            (Format::HealthJson, "application/health+json", json),
+            (Format::Spring, "application/vnd.spring-boot.actuator.v3+json", spring),
+        ] {
+            assert_eq!(single(&board, place, format), (code, kind, body.to_owned()), "{format:?}");
+        }
     }
-    assert_eq!(board.check_reply(endpoint, 4, true), None);
+    assert_eq!(board.check_reply(endpoint, 4, Format::Text, &mut Vec::new()), None);
     let app = board.check_named("app").unwrap();
     let maintenance = Some(Maintenance::new("disks", Time::ZERO, None));
     let changes = board.command(Command::MaintainCheck { check: app, maintenance }, Time::from_secs(3));
     assert_eq!((changes.checks, changes.rendered), ([app].as_slice(), [endpoint].as_slice()));
-    assert_eq!(said(&board, 0, true), (503, "maintenance: disks\n".to_owned()));
-    assert_eq!(said(&board, 0, false), (503, "maintenance: reason withheld\n".to_owned()));
+    let (code, _, text) = single(&board, 0, Format::Text);
+    assert_eq!((code, text.as_str()), (503, "maintenance: disks\n"));
 }
 
 #[test]
