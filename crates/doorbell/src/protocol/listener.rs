@@ -1,0 +1,258 @@
+//! The built-in protocols as one type: what a listener speaks is chosen once.
+//!
+//! Does not know about: what they mean.
+
+use doorbell_http::Next;
+
+use super::http1::{Http1, Http1Conn};
+use super::raw::{Raw, RawConn};
+#[cfg(feature = "tls")]
+use super::tls::{Tls, TlsConn};
+use super::{Answer, Io, Protocol, Room};
+use crate::error::CloseReason;
+use crate::time::Time;
+
+/// Any of the built-in protocols; chosen once a listener.
+#[derive(Debug)]
+pub enum ListenerProtocol {
+    /// HTTP/1.1 and 1.0.
+    Http1(Http1),
+    /// Bytes in, bytes out.
+    Raw(Raw),
+    /// HTTP behind TLS.
+    #[cfg(feature = "tls")]
+    TlsHttp1(Tls<Http1>),
+    /// Bytes behind TLS.
+    #[cfg(feature = "tls")]
+    TlsRaw(Tls<Raw>),
+}
+
+/// The connection state of any built-in protocol.
+#[derive(Debug)]
+pub enum ProtocolConn {
+    /// Of [`Http1`].
+    Http1(Http1Conn),
+    /// Of [`Raw`].
+    Raw(RawConn),
+    /// Of [`Tls`] before [`Http1`]. Boxed, so that a connection without TLS is none the larger.
+    #[cfg(feature = "tls")]
+    TlsHttp1(Box<TlsConn<Http1Conn>>),
+    /// Of [`Tls`] before [`Raw`].
+    #[cfg(feature = "tls")]
+    TlsRaw(Box<TlsConn<RawConn>>),
+}
+
+impl From<Http1> for ListenerProtocol {
+    fn from(http1: Http1) -> Self {
+        Self::Http1(http1)
+    }
+}
+
+impl From<Raw> for ListenerProtocol {
+    fn from(raw: Raw) -> Self {
+        Self::Raw(raw)
+    }
+}
+
+#[cfg(feature = "tls")]
+impl From<Tls<Http1>> for ListenerProtocol {
+    fn from(tls: Tls<Http1>) -> Self {
+        Self::TlsHttp1(tls)
+    }
+}
+
+#[cfg(feature = "tls")]
+impl From<Tls<Raw>> for ListenerProtocol {
+    fn from(tls: Tls<Raw>) -> Self {
+        Self::TlsRaw(tls)
+    }
+}
+
+/// What came of an input.
+pub(crate) struct Heard {
+    pub(crate) next: Next,
+    /// Requests answered by it.
+    pub(crate) requests: u32,
+    /// [`Protocol::deadline`] from now on.
+    pub(crate) deadline: Time,
+}
+
+/// Calls the same method on whichever protocol a listener speaks, with the connection state that belongs to it.
+macro_rules! each {
+    ($self:expr, $conn:expr, $protocol:ident, $state:ident => $call:expr) => {
+        match ($self, $conn) {
+            (ListenerProtocol::Http1($protocol), ProtocolConn::Http1($state)) => $call,
+            (ListenerProtocol::Raw($protocol), ProtocolConn::Raw($state)) => $call,
+            #[cfg(feature = "tls")]
+            (ListenerProtocol::TlsHttp1($protocol), ProtocolConn::TlsHttp1($state)) => $call,
+            #[cfg(feature = "tls")]
+            (ListenerProtocol::TlsRaw($protocol), ProtocolConn::TlsRaw($state)) => $call,
+            _ => unreachable!("a connection keeps the protocol of the listener it came from"),
+        }
+    };
+}
+
+impl ListenerProtocol {
+    /// See [`HandOver::answer_before_body`](crate::HandOver::answer_before_body). Inside TLS nothing can be handed over.
+    pub(crate) const fn answer_before_body(&mut self) {
+        match self {
+            Self::Http1(http1) => http1.answer_before_body(),
+            Self::Raw(_) => {}
+            #[cfg(feature = "tls")]
+            Self::TlsHttp1(_) | Self::TlsRaw(_) => {}
+        }
+    }
+
+    /// [`Protocol::handle_input`], and what the worker wants to know after it. `before` becomes [`Protocol::requests`] as it was, for
+    /// whoever has to clear up after a panic.
+    ///
+    /// What is left in [`Io::out`] of a reply before is looked after by the machine when whatever is written begins with a reply of it;
+    /// before the others speak it is forgotten.
+    #[inline(always)]
+    pub(crate) fn hear<'a>(
+        &self,
+        conn: &mut ProtocolConn,
+        fresh: &[u8],
+        io: impl FnOnce() -> Io<'a>,
+        before: &mut u32,
+    ) -> Heard {
+        match (self, conn) {
+            // `io` is made in each arm: passed on to another function it has to lie in memory, and here it need not.
+            (Self::Http1(protocol), ProtocolConn::Http1(state)) => {
+                heard(protocol, state, fresh, io(), before)
+            }
+            (_, conn) => {
+                let io = io();
+                io.out.forget_sent();
+                self.hear_other(conn, fresh, io, before)
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn hear_other(&self, conn: &mut ProtocolConn, fresh: &[u8], io: Io<'_>, before: &mut u32) -> Heard {
+        each!(self, conn, protocol, state => heard(protocol, state, fresh, io, before))
+    }
+}
+
+#[inline(always)]
+fn heard<P: Protocol>(protocol: &P, conn: &mut P::Conn, fresh: &[u8], io: Io<'_>, before: &mut u32) -> Heard {
+    let requests = protocol.requests(conn);
+    *before = requests;
+    let next = protocol.handle_input(conn, fresh, io);
+    Heard { next, requests: protocol.requests(conn) - requests, deadline: protocol.deadline(conn) }
+}
+
+impl Protocol for ListenerProtocol {
+    type Conn = ProtocolConn;
+
+    fn speaks_first(&self) -> bool {
+        match self {
+            Self::Http1(http1) => http1.speaks_first(),
+            Self::Raw(raw) => raw.speaks_first(),
+            #[cfg(feature = "tls")]
+            Self::TlsHttp1(tls) => tls.speaks_first(),
+            #[cfg(feature = "tls")]
+            Self::TlsRaw(tls) => tls.speaks_first(),
+        }
+    }
+
+    fn wants_client(&self) -> bool {
+        match self {
+            Self::Http1(http1) => http1.wants_client(),
+            Self::Raw(raw) => raw.wants_client(),
+            #[cfg(feature = "tls")]
+            Self::TlsHttp1(tls) => tls.wants_client(),
+            #[cfg(feature = "tls")]
+            Self::TlsRaw(tls) => tls.wants_client(),
+        }
+    }
+
+    fn size_for(&self, room: &Room) {
+        match self {
+            Self::Http1(http1) => http1.size_for(room),
+            Self::Raw(raw) => raw.size_for(room),
+            #[cfg(feature = "tls")]
+            Self::TlsHttp1(tls) => tls.size_for(room),
+            #[cfg(feature = "tls")]
+            Self::TlsRaw(tls) => tls.size_for(room),
+        }
+    }
+
+    fn open(&self, now: Time) -> Self::Conn {
+        match self {
+            Self::Http1(http1) => ProtocolConn::Http1(http1.open(now)),
+            Self::Raw(raw) => ProtocolConn::Raw(raw.open(now)),
+            #[cfg(feature = "tls")]
+            Self::TlsHttp1(tls) => ProtocolConn::TlsHttp1(tls.open(now)),
+            #[cfg(feature = "tls")]
+            Self::TlsRaw(tls) => ProtocolConn::TlsRaw(tls.open(now)),
+        }
+    }
+
+    fn greet(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
+        each!(self, conn, protocol, state => protocol.greet(state, io))
+    }
+
+    fn handle_input(&self, conn: &mut Self::Conn, fresh: &[u8], io: Io<'_>) -> Next {
+        each!(self, conn, protocol, state => protocol.handle_input(state, fresh, io))
+    }
+
+    #[inline(always)]
+    fn answer_once(&self, fresh: &[u8], io: Io<'_>) -> Option<Next> {
+        match self {
+            Self::Http1(http1) => http1.answer_once(fresh, io),
+            Self::Raw(_) => None,
+            #[cfg(feature = "tls")]
+            Self::TlsHttp1(_) | Self::TlsRaw(_) => None,
+        }
+    }
+
+    fn wait_once(&self, conn: &mut Self::Conn, io: Io<'_>) {
+        each!(self, conn, protocol, state => protocol.wait_once(state, io));
+    }
+
+    fn handle_answer(&self, conn: &mut Self::Conn, answer: Answer, io: Io<'_>) -> Next {
+        each!(self, conn, protocol, state => protocol.handle_answer(state, answer, io))
+    }
+
+    fn handle_eof(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
+        each!(self, conn, protocol, state => protocol.handle_eof(state, io))
+    }
+
+    fn handle_timeout(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
+        each!(self, conn, protocol, state => protocol.handle_timeout(state, io))
+    }
+
+    fn handle_panic(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
+        each!(self, conn, protocol, state => protocol.handle_panic(state, io))
+    }
+
+    fn handle_overload(&self, conn: &mut Self::Conn, reason: CloseReason, io: Io<'_>) -> Next {
+        each!(self, conn, protocol, state => protocol.handle_overload(state, reason, io))
+    }
+
+    fn handle_drain(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
+        each!(self, conn, protocol, state => protocol.handle_drain(state, io))
+    }
+
+    fn deadline(&self, conn: &Self::Conn) -> Time {
+        each!(self, conn, protocol, state => protocol.deadline(state))
+    }
+
+    fn requests(&self, conn: &Self::Conn) -> u32 {
+        each!(self, conn, protocol, state => protocol.requests(state))
+    }
+
+    fn is_idle(&self, conn: &Self::Conn) -> bool {
+        each!(self, conn, protocol, state => protocol.is_idle(state))
+    }
+
+    fn is_given_up(&self, conn: &Self::Conn) -> bool {
+        each!(self, conn, protocol, state => protocol.is_given_up(state))
+    }
+
+    fn close_reason(&self, conn: &Self::Conn) -> CloseReason {
+        each!(self, conn, protocol, state => protocol.close_reason(state))
+    }
+}
