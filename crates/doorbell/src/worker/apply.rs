@@ -7,9 +7,9 @@
 
 use doorbell_http::{Next, Peer};
 
-use super::Worker;
 use super::ip_cap::Counting;
 use super::say::{Input, Speaker};
+use super::{Todo, Worker};
 use crate::conn::{AfterSend, Arriving, Conn, Phase};
 use crate::driver::{Chunk, Completion, Driver, Expect, Payload, Received, SendBuf, Sent, Step};
 use crate::error::CloseReason;
@@ -19,20 +19,6 @@ use crate::time::Clock;
 
 /// Receives a connection may have in one turn before the others get theirs.
 const RECVS_A_TURN_MAX: u32 = 16;
-
-/// The next thing to do for one connection.
-pub(super) enum Todo {
-    AfterSend,
-    Close(CloseReason),
-    Flush,
-    HandOver,
-    Next(Next),
-    Park,
-    Received(Received),
-    Recv(Expect),
-    Send(SendBuf),
-    Sent(Sent),
-}
 
 impl<D: Driver, C: Clock> Worker<D, C> {
     pub(super) fn apply(&mut self, completion: Completion) {

@@ -4,9 +4,8 @@
 
 use core::time::Duration;
 
-use super::Worker;
-use super::apply::Todo;
 use super::say::Input;
+use super::{Todo, Worker};
 use crate::config::Limits;
 use crate::conn::{Arriving, Phase};
 use crate::control::Command;

@@ -4,10 +4,9 @@
 
 use doorbell_http::{Client, Next};
 
-use super::Worker;
-use super::apply::Todo;
 use super::buffers::Buffers;
 use super::say::Input;
+use super::{Todo, Worker};
 use crate::conn::{Arriving, Phase};
 use crate::driver::{Chunk, ChunkSource, Driver, Errno, Expect, Received, Sent, Step};
 use crate::error::CloseReason;

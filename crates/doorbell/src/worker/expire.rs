@@ -6,9 +6,8 @@ use core::time::Duration;
 
 use doorbell_http::Next;
 
-use super::apply::Todo;
 use super::say::Input;
-use super::{CLOCK_RESOLUTION, Worker};
+use super::{CLOCK_RESOLUTION, Todo, Worker};
 use crate::conn::{Arriving, Phase};
 use crate::driver::Driver;
 use crate::error::CloseReason;

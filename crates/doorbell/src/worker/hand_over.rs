@@ -7,9 +7,8 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use super::Worker;
-use super::apply::Todo;
 use super::say::Input;
+use super::{Todo, Worker};
 use crate::conn::Phase;
 use crate::driver::{Driver, Errno, Received, Step};
 use crate::error::CloseReason;

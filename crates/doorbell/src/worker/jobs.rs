@@ -12,9 +12,8 @@ use std::sync::Arc;
 
 use doorbell_http::{Later, Next};
 
-use super::Worker;
-use super::apply::Todo;
 use super::say::Input;
+use super::{Todo, Worker};
 use crate::conn::Arriving;
 use crate::control::WorkerShared;
 use crate::driver::{Chunk, Driver, Expect, Received};

@@ -37,6 +37,7 @@ mod hand_over;
 mod ip_cap;
 mod jobs;
 mod say;
+mod server;
 mod tend;
 #[cfg(test)]
 mod tests;
@@ -45,10 +46,12 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use doorbell_http::{Date, Misuses};
+use doorbell_http::{Date, Misuses, Next};
 
 pub(crate) use arrival::Arrival;
 pub(crate) use ip_cap::IpTable;
+pub use server::ServerShared;
+pub(crate) use server::accept_margin;
 
 use self::accept::{Admission, Gate, WatchTimer};
 use self::buffers::{Buffers, InputMemory};
@@ -57,109 +60,21 @@ use self::exchange::Spoken;
 use self::hand_over::Departures;
 use self::ip_cap::IpCap;
 use self::jobs::Jobs;
-use crate::config::Limits;
 use crate::conn::{Arriving, Phase, Table};
 use crate::control::WorkerShared;
-use crate::driver::{Driver, Fault, Quick};
-use crate::hand_over::HandOver;
+use crate::driver::{Driver, Expect, Fault, Quick, Received, SendBuf, Sent};
+use crate::error::CloseReason;
 use crate::id::{ConnId, ListenerIndex};
-use crate::net::ProxyProtocol;
-use crate::panics::{caught, dispose};
-use crate::protocol::{ListenerProtocol, Protocol, ProtocolConn, Room};
+use crate::panics::caught;
+use crate::protocol::ProtocolConn;
 use crate::stats::ListenerCounters;
 use crate::time::{Clock, Time, Wheel};
-use crate::tuning::Tuning;
 
 /// How often the wall clock is read for the `Date` field. It shows whole seconds.
 const DATE_EVERY: Duration = Duration::from_millis(500);
 
 /// No wait is shorter: the coarse clock might not have moved after it, and the worker would spin until it has.
 const CLOCK_RESOLUTION: Duration = Duration::from_millis(1);
-
-/// Slots beyond a listener's backlog that a multishot accept may still fill while its cancel is on the way.
-const ACCEPT_MARGIN_EXTRA: u32 = 64;
-
-/// What all workers of a server have in common.
-#[derive(Debug)]
-pub struct ServerShared {
-    /// Each listener's protocol, by [`ListenerIndex`].
-    pub(crate) protocols: Vec<ListenerProtocol>,
-    /// By [`ListenerIndex`].
-    pub(crate) arrivals: Vec<Arrival>,
-    /// By [`ListenerIndex`]: true when other processes or workers accept from the same socket.
-    pub(crate) listener_is_shared: Vec<bool>,
-    /// By [`ListenerIndex`]: false when somebody passed its socket, who keeps it, and with it the backlog.
-    pub(crate) listener_is_ours: Vec<bool>,
-    pub(crate) limits: Limits,
-    pub(crate) workers: u16,
-    pub(crate) ip_table: Arc<IpTable>,
-    /// Slots beyond `conns_max`: a multishot accept can take every listener's whole backlog before its cancel is seen, and what it
-    /// took is served.
-    pub(crate) accept_margin: u32,
-    pub(crate) tuning: Tuning,
-    /// Where connections go that are not for this lane.
-    pub(crate) hand_over: Option<HandOver>,
-}
-
-impl Drop for ServerShared {
-    /// What services hold is the program's, and the last worker that ends drops it: it has not failed if that panics.
-    fn drop(&mut self) {
-        // One by one: a second panic while the first one unwinds would abort the process.
-        self.protocols.drain(..).for_each(dispose);
-        dispose(self.hand_over.take());
-    }
-}
-
-impl ServerShared {
-    /// What `workers` workers need to serve `protocols`, with one listener each.
-    pub fn new(protocols: Vec<ListenerProtocol>, limits: Limits, workers: u16) -> Self {
-        let (listener_is_shared, listener_is_ours) =
-            (vec![false; protocols.len()], vec![true; protocols.len()]);
-        let arrivals = protocols.iter().map(|protocol| Arrival::of(protocol, None, false)).collect();
-        let room = Room::new(limits.conns_max);
-        protocols.iter().for_each(|protocol| protocol.size_for(&room));
-        let ip_table = Arc::new(IpTable::new(&limits, workers));
-        let accept_margin = accept_margin(protocols.iter().map(|_| 4096));
-        let tuning = Tuning::default();
-        Self {
-            protocols,
-            arrivals,
-            listener_is_shared,
-            listener_is_ours,
-            limits,
-            workers,
-            ip_table,
-            accept_margin,
-            tuning,
-            hand_over: None,
-        }
-    }
-
-    /// The same with a PROXY protocol header in front of what comes to this listener, from peers with addresses.
-    #[must_use]
-    pub fn behind_proxies(mut self, listener: ListenerIndex, proxy: ProxyProtocol) -> Self {
-        let protocol = &self.protocols[listener.index()];
-        self.arrivals[listener.index()] = Arrival::of(protocol, Some(proxy), false);
-        self
-    }
-
-    /// The same with somebody who takes what is handed over.
-    #[must_use]
-    pub fn handing_over(mut self, to: HandOver) -> Self {
-        self.hand_over = Some(to);
-        self
-    }
-
-    /// Slots each worker's driver needs.
-    pub fn slots_max(&self) -> u32 {
-        self.limits.conns_max_of_worker(self.workers).saturating_add(self.accept_margin)
-    }
-}
-
-/// The slots that `backlogs` can fill at once.
-pub(crate) fn accept_margin(backlogs: impl Iterator<Item = u32>) -> u32 {
-    backlogs.fold(0, |sum, backlog| sum.saturating_add(backlog).saturating_add(ACCEPT_MARGIN_EXTRA))
-}
 
 /// Whether a worker goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,6 +83,20 @@ pub enum Flow {
     Continue,
     /// A drain or stop is complete: no listener and no connection is left.
     Finished,
+}
+
+/// The next thing to do for one connection.
+enum Todo {
+    AfterSend,
+    Close(CloseReason),
+    Flush,
+    HandOver,
+    Next(Next),
+    Park,
+    Received(Received),
+    Recv(Expect),
+    Send(SendBuf),
+    Sent(Sent),
 }
 
 /// See the [module](self).

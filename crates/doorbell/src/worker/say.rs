@@ -4,8 +4,8 @@
 
 use doorbell_http::{Date, Next};
 
-use super::ServerShared;
 use super::buffers::{Buffers, InputMemory};
+use super::server::ServerShared;
 use crate::conn::{Arriving, Conn};
 use crate::error::CloseReason;
 use crate::panics::caught;
