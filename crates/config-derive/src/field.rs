@@ -32,8 +32,18 @@ pub(crate) struct Key {
     pub(crate) required: Option<LitStr>,
     pub(crate) none: Option<LitStr>,
     pub(crate) other_names: Option<ExprArray>,
-    pub(crate) with: Option<Path>,
+    pub(crate) reader: Option<Reader>,
     pub(crate) flags: Vec<&'static str>,
+}
+
+/// What reads a value in place of its type.
+pub(crate) enum Reader {
+    /// Reads only.
+    Function(Expr),
+    /// Shows and describes, too.
+    Module(Path),
+    /// A list of words with their values.
+    Words(Path),
 }
 
 impl Declared {
@@ -63,10 +73,13 @@ impl Key {
             "other_names" => self.other_names = Some(meta.value()?.parse()?),
             "range" => self.range = Some(range(&meta.value()?.parse()?)?),
             "required" => self.required = Some(meta.value()?.parse()?),
-            "with" => self.with = Some(meta.value()?.parse()?),
+            "read" => self.reader = Some(Reader::Function(meta.value()?.parse()?)),
+            "with" => self.reader = Some(Reader::Module(meta.value()?.parse()?)),
+            "words" => self.reader = Some(Reader::Words(meta.value()?.parse()?)),
             "filled" => self.flags.push("is_filled"),
             "nonzero" => self.flags.push("is_nonzero"),
             "size" => self.flags.push("is_size"),
+            "shown" => self.flags.push("is_shown"),
             "skip" => *role = Role::Skip,
             "table_name" => *role = Role::TableName,
             _ => return Err(meta.error("no such property of a key")),
@@ -74,12 +87,37 @@ impl Key {
         Ok(())
     }
 
+    /// The function that reads a value, where its type does not.
+    pub(crate) fn read(&self) -> Option<TokenStream> {
+        Some(match self.reader.as_ref()? {
+            Reader::Function(read) => quote! { #read },
+            Reader::Module(with) => quote! { #with::read },
+            Reader::Words(words) => quote! { |entry: &::doorbell_config::Entry<'_>| entry.word(&#words) },
+        })
+    }
+
+    /// The form of a value in a dump, where its type does not give it.
+    pub(crate) fn dump(&self, ident: &Ident) -> Option<TokenStream> {
+        match self.reader.as_ref()? {
+            Reader::Function(_) => None,
+            Reader::Module(with) => Some(quote! { #with::dump(&self.#ident) }),
+            Reader::Words(words) => {
+                Some(quote! { Some(::doorbell_config::word_of(&#words, self.#ident).into()) })
+            }
+        }
+    }
+
     /// The declaration as a value of `doorbell_config::Key`.
     pub(crate) fn declaration(&self, r#type: &Type) -> TokenStream {
         let Self { name, doc, .. } = self;
-        let plain = match &self.with {
-            Some(with) => quote! { ::doorbell_config::Key::with(#name, #doc, #with::form) },
-            None => quote! { ::doorbell_config::Key::new::<#r#type>(#name, #doc) },
+        let plain = match &self.reader {
+            Some(Reader::Module(with)) => quote! { ::doorbell_config::Key::with(#name, #doc, #with::form) },
+            Some(Reader::Words(words)) => quote! {
+                ::doorbell_config::Key::with(#name, #doc, |_| ::doorbell_config::words_form(&#words))
+            },
+            Some(Reader::Function(_)) | None => {
+                quote! { ::doorbell_config::Key::new::<#r#type>(#name, #doc) }
+            }
         };
         let mut fields = Vec::new();
         if let Some(default) = &self.default {

@@ -13,7 +13,7 @@ use syn::{DeriveInput, parse_macro_input};
 
 /// Makes a struct a table of a configuration file: each field is a key, and its comment the documentation.
 ///
-/// On the struct, `#[table(check = path)]` names a `fn(&Self, &Section)` for what holds between keys of this table.
+/// On the struct, `#[table(check = path)]` names a `fn(&Self, &Section)` for what holds between keys of this table, or a `fn(&mut Self, &Section)`.
 ///
 /// On a field, `#[key(..)]` takes, separated by commas:
 /// - `default = VALUE`: the value of a key that is left out, as it is written in the file. A field needs this, or one of the next two,
@@ -25,8 +25,11 @@ use syn::{DeriveInput, parse_macro_input};
 /// - `size`: a number of bytes, written as in `16KiB`.
 /// - `nonzero`: zero is refused because nothing would get through.
 /// - `filled`: a list must have an element.
+/// - `shown`: a dump shows it even at its default.
 /// - `name = "NAME"`: the key, where the field has another name.
 /// - `other_names = ["NAME", ..]`: names that users look for; the help then gives the right one.
+/// - `read = FUNCTION`: a `fn(&Entry) -> Option<T>` in the place of the type's own.
+/// - `words = LIST`: one of a list of words with their values, for types of other crates.
 /// - `with = module`: `read(&Entry) -> Option<T>`, `dump(&T) -> Option<Json>` and `form(&Key) -> Json` of this module, for types of
 ///   other crates.
 /// - `table_name`: no key but the name of the table, as in `[listener.NAME]`.

@@ -20,7 +20,7 @@ pub(crate) fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
     let (defaults, reads, shows) = (defaults(&fields), reads(&fields), shows(&keys));
     let follow = follows(&keys, false);
     let follow_absent = follows(&keys, true);
-    let check = check.map(|check| quote! { #check(&table, at); });
+    let check = check.map(|check| quote! { #check(&mut table, at); });
     Ok(quote! {
         #[allow(unused_mut, unused_variables, reason = "a table may have none of what these are for")]
         impl ::doorbell_config::Table for #name {
@@ -58,6 +58,7 @@ pub(crate) fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
 
         impl ::doorbell_config::Value for #name {
             const IS_OPTIONAL: bool = true;
+            const EXPECTED: &str = ::doorbell_config::TABLES;
 
             fn read(entry: &::doorbell_config::Entry<'_>) -> Option<Self> {
                 entry.read_table()
@@ -103,7 +104,7 @@ fn check_of(input: &DeriveInput) -> syn::Result<Option<Path>> {
 fn guard(field: &Declared) -> Option<TokenStream> {
     let key = &field.key;
     let is_said = key.default.is_some() || key.default_with.is_some() || key.required.is_some();
-    if is_said || key.with.is_some() {
+    if is_said || key.reader.is_some() {
         return None;
     }
     let (r#type, message) = (&field.r#type, format!("`{}` needs a default, or must be required", key.name));
@@ -119,11 +120,10 @@ fn defaults(fields: &[Declared]) -> Vec<TokenStream> {
             return quote! { #ident: Default::default() };
         }
         let index = at.next();
-        match &field.key.with {
-            Some(with) => quote! {
-                #ident: ::doorbell_config::default_with(&keys[#index], #with::read).unwrap_or_default()
-            },
-            None => quote! { #ident: ::doorbell_config::default_of(&keys[#index]) },
+        match (field.key.read(), &field.key.default) {
+            (Some(read), Some(_)) => quote! { #ident: ::doorbell_config::default_by(&keys[#index], #read) },
+            (Some(_), None) => quote! { #ident: Default::default() },
+            (None, _) => quote! { #ident: ::doorbell_config::default_of(&keys[#index]) },
         }
     };
     fields.iter().map(of).collect()
@@ -140,8 +140,8 @@ fn reads(fields: &[Declared]) -> Vec<TokenStream> {
             Role::Key => {}
         }
         let index = at.next();
-        match &field.key.with {
-            Some(with) => quote! { #ident: at.read_with(&keys[#index], &defaults.#ident, #with::read) },
+        match field.key.read() {
+            Some(read) => quote! { #ident: at.read_with(&keys[#index], &defaults.#ident, #read) },
             None => quote! { #ident: at.read(&keys[#index], &defaults.#ident) },
         }
     };
@@ -166,10 +166,8 @@ fn follows(keys: &[&Declared], if_absent: bool) -> Vec<TokenStream> {
 fn shows(keys: &[&Declared]) -> Vec<TokenStream> {
     let of = |(index, field): (usize, &&Declared)| {
         let ident = &field.ident;
-        match (&field.key.with, &field.key.default_with) {
-            (Some(with), _) => quote! {
-                to.shown(&keys[#index], #with::dump(&self.#ident), keys[#index].default.as_ref());
-            },
+        match (field.key.dump(ident), &field.key.default_with) {
+            (Some(dump), _) => quote! { to.shown(&keys[#index], #dump, keys[#index].default.as_ref()); },
             (None, Some(default)) => quote! { to.key_with(&keys[#index], &self.#ident, &#default(self)); },
             (None, None) => quote! { to.key(&keys[#index], &self.#ident); },
         }

@@ -24,6 +24,8 @@ pub(crate) fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
         }
 
         impl ::doorbell_config::Value for #name {
+            const EXPECTED: &str = <String as ::doorbell_config::Value>::EXPECTED;
+
             fn read(entry: &::doorbell_config::Entry<'_>) -> Option<Self> {
                 entry.word(<Self as ::doorbell_config::Words>::WORDS)
             }

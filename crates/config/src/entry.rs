@@ -14,6 +14,7 @@ use crate::units::{
     DURATION_FORM, RATE_FORM, Rate, SIZE_FORM, format_duration, format_size, parse_duration, parse_rate,
     parse_size,
 };
+use crate::value::{TABLES, Value};
 use crate::words::{did_you_mean, quoted};
 use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
@@ -121,6 +122,22 @@ impl<'r> Entry<'r> {
     #[must_use]
     pub fn read_table<T: Table>(&self) -> Option<T> {
         self.table().map(crate::table::read)
+    }
+
+    /// The elements of a list that are right; one alone needs no brackets. Another type is reported as not `expected`.
+    pub fn list<T>(&self, expected: &str, read: impl Fn(&Self) -> Option<T>) -> Option<Vec<T>> {
+        let DeValue::Array(list) = self.raw() else {
+            return match expected {
+                String::EXPECTED if !self.raw().is_str() => self.wrong_type_with(expected, self.in_quotes()),
+                TABLES => self.wrong_type(expected),
+                _ => read(self).map(|one| vec![one]),
+            };
+        };
+        if list.is_empty() && self.key.is_filled {
+            let message = format!("`{}` is an empty list", self.name);
+            return self.refuse("empty-list", message, "remove it, or fill it");
+        }
+        Some(list.iter().filter_map(|raw| read(&self.item(raw))).collect())
     }
 
     /// True or false.

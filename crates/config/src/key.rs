@@ -30,6 +30,8 @@ pub struct Key {
     pub is_nonzero: bool,
     /// Whether a list must have an element.
     pub is_filled: bool,
+    /// Whether a dump shows it even at its default.
+    pub is_shown: bool,
     /// The JSON Schema of its values alone.
     pub form: fn(&Self) -> Json,
 }
@@ -59,6 +61,7 @@ impl Key {
         is_size: false,
         is_nonzero: false,
         is_filled: false,
+        is_shown: false,
         form: |_| Json::Object(serde_json::Map::new()),
     };
 

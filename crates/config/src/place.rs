@@ -2,12 +2,16 @@
 //!
 //! Does not know about: types of values, which keys there are.
 
+use crate::entry::Entry;
+use crate::key::Key;
+use crate::value::Value;
+use serde_json::Value as Json;
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use toml::de::{DeTable, DeValue};
 
-/// A value and its bytes in the file.
-#[derive(Clone, Debug)]
+/// A value and its bytes in the file. It is the same value wherever it is written.
+#[derive(Clone, Debug, Default)]
 pub struct At<T> {
     /// The value.
     pub value: T,
@@ -19,6 +23,50 @@ impl<T> At<T> {
     /// Another value from the same place.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> At<U> {
         At { value: change(self.value), span: self.span }
+    }
+}
+
+impl<T> From<T> for At<T> {
+    /// A value from elsewhere.
+    fn from(value: T) -> Self {
+        Self { value, span: 0..0 }
+    }
+}
+
+impl<T> Deref for At<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T: PartialEq> PartialEq for At<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
+}
+
+impl<T: Eq> Eq for At<T> {}
+
+impl<T: Value> Value for At<T> {
+    const IS_OPTIONAL: bool = T::IS_OPTIONAL;
+    const EXPECTED: &str = T::EXPECTED;
+
+    fn read(entry: &Entry<'_>) -> Option<Self> {
+        Some(Self { value: T::read(entry)?, span: entry.span() })
+    }
+
+    fn absent() -> Self {
+        T::absent().into()
+    }
+
+    fn dump(&self, key: &Key, with_defaults: bool) -> Option<Json> {
+        self.value.dump(key, with_defaults)
+    }
+
+    fn form(key: &Key) -> Json {
+        T::form(key)
     }
 }
 

@@ -112,6 +112,12 @@ impl Problems {
         self.0.borrow_mut().push(problem);
     }
 
+    /// Whether there is a problem with just these bytes.
+    #[must_use]
+    pub fn is_at(&self, span: &Range<usize>) -> bool {
+        self.0.borrow().iter().any(|problem| problem.span == *span)
+    }
+
     /// All problems in the order of the file.
     #[must_use]
     pub fn into_sorted(self) -> Vec<Problem> {

@@ -84,7 +84,7 @@ impl Dump {
         let Some(value) = value else { return };
         let is_default = default == Some(&value);
         let is_empty = value.as_object().is_some_and(Map::is_empty);
-        if self.with_defaults || !is_default && !is_empty {
+        if self.with_defaults || key.is_shown || !is_default && !is_empty {
             self.table.insert(key.name.to_owned(), value);
         }
     }
@@ -96,15 +96,15 @@ impl Dump {
 /// The default in the declaration of the key is no value of it.
 #[must_use]
 pub fn default_of<T: Value>(key: &'static Key) -> T {
-    default_with(key, T::read).unwrap_or_else(T::absent)
+    if key.default.is_some() { default_by(key, T::read) } else { T::absent() }
 }
 
-/// The same with a reader of its own; `None` for a key without a default.
+/// The same with a reader of its own.
 ///
 /// # Panics
 /// The default in the declaration of the key is no value of it.
-pub fn default_with<T>(key: &'static Key, read: impl FnOnce(&Entry<'_>) -> Option<T>) -> Option<T> {
-    let text = key.default.as_ref()?.to_string();
+pub fn default_by<T>(key: &'static Key, read: impl FnOnce(&Entry<'_>) -> Option<T>) -> T {
+    let text = key.default.as_ref().map(Json::to_string).unwrap_or_default();
     let (problems, secret_files) = (Problems::default(), RefCell::default());
     let env: Env<'_> = &|_| None;
     let read_secret = |_: &Path| Err("a default has no secret".to_owned());
@@ -119,6 +119,5 @@ pub fn default_with<T>(key: &'static Key, read: impl FnOnce(&Entry<'_>) -> Optio
     let raw = DeValue::parse(&text).ok();
     let entry = raw.as_ref().map(|raw| Entry { reading, kind: "".into(), name: key.name, key, raw });
     let value = entry.and_then(|entry| read(&entry));
-    assert!(value.is_some(), "the default of `{}` is no value of it: {text}", key.name);
-    value
+    value.unwrap_or_else(|| panic!("the default of `{}` is no value of it: {text}", key.name))
 }

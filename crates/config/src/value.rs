@@ -8,6 +8,8 @@ use crate::key::Key;
 use crate::secret::Secret;
 use crate::units::{Rate, format_duration, format_size, parse_duration};
 use serde_json::{Value as Json, json};
+use std::fmt;
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,6 +33,38 @@ pub trait Value: Clone + Sized + 'static {
 
     /// The JSON Schema of its values.
     fn form(key: &Key) -> Json;
+}
+
+/// What is expected where tables stand in a list, for [`Value::EXPECTED`].
+pub const TABLES: &str = "a list of tables";
+
+/// A type that is written as a string, as it displays.
+pub trait Text: Clone + fmt::Display + 'static {
+    /// The value of a string; reports what is wrong with it.
+    fn parse(text: String, entry: &Entry<'_>) -> Option<Self>;
+
+    /// What stands in for a required value that is missing or wrong.
+    fn blank() -> Self;
+}
+
+impl<T: Text> Value for T {
+    const EXPECTED: &str = "a string or a list of strings";
+
+    fn read(entry: &Entry<'_>) -> Option<Self> {
+        T::parse(entry.string()?, entry)
+    }
+
+    fn absent() -> Self {
+        T::blank()
+    }
+
+    fn dump(&self, _key: &Key, _with_defaults: bool) -> Option<Json> {
+        Some(literal(&self.to_string()))
+    }
+
+    fn form(_key: &Key) -> Json {
+        json!({ "type": "string" })
+    }
 }
 
 /// A type with a few values, each with a word. `#[derive(Words)]` implements it, and [`Value`] by it.
@@ -172,23 +206,24 @@ impl Value for Rate {
     }
 }
 
-impl Value for String {
-    const EXPECTED: &str = "a string or a list of strings";
-
-    fn read(entry: &Entry<'_>) -> Option<Self> {
-        entry.string()
+impl Text for String {
+    fn parse(text: String, _entry: &Entry<'_>) -> Option<Self> {
+        Some(text)
     }
 
-    fn absent() -> Self {
+    fn blank() -> Self {
         Self::new()
     }
+}
 
-    fn dump(&self, _key: &Key, _with_defaults: bool) -> Option<Json> {
-        Some(literal(self))
+impl Text for SocketAddr {
+    fn parse(text: String, entry: &Entry<'_>) -> Option<Self> {
+        let message = format!("{text:?} is not an IP address and port");
+        text.parse().ok().or_else(|| entry.refuse("bad-address", message, "write \"127.0.0.1:8080\""))
     }
 
-    fn form(_key: &Key) -> Json {
-        json!({ "type": "string" })
+    fn blank() -> Self {
+        Self::from(([0; 4], 0))
     }
 }
 
@@ -269,17 +304,7 @@ impl<T: Value> Value for Vec<T> {
 
     /// The elements that are right; one alone needs no brackets.
     fn read(entry: &Entry<'_>) -> Option<Self> {
-        let DeValue::Array(list) = entry.raw() else {
-            if T::EXPECTED == String::EXPECTED && !entry.raw().is_str() {
-                return entry.wrong_type_with(T::EXPECTED, entry.in_quotes());
-            }
-            return T::read(entry).map(|one| vec![one]);
-        };
-        if list.is_empty() && entry.key.is_filled {
-            let message = format!("`{}` is an empty list", entry.name);
-            return entry.refuse("empty-list", message, "remove it, or fill it");
-        }
-        Some(list.iter().filter_map(|raw| T::read(&entry.item(raw))).collect())
+        entry.list(T::EXPECTED, T::read)
     }
 
     fn absent() -> Self {
@@ -292,6 +317,9 @@ impl<T: Value> Value for Vec<T> {
     }
 
     fn form(key: &Key) -> Json {
-        form::one_or_list(&T::form(key))
+        match T::EXPECTED {
+            TABLES => json!({ "type": "array", "items": T::form(key) }),
+            _ => form::one_or_list(&T::form(key)),
+        }
     }
 }

@@ -36,7 +36,7 @@ pub(crate) fn builder(config: &Config, registry: &Arc<HealthRegistry>, operator:
             Engine::Epoll => doorbell::Engine::Epoll,
             Engine::IoUring => doorbell::Engine::IoUring,
         })
-        .tuning(config.tuning.engine.clone())
+        .tuning(config.tuning.engine())
         .descriptors(match config.tuning.descriptors {
             Descriptors::Direct => doorbell::Descriptors::Direct,
             Descriptors::Ordinary => doorbell::Descriptors::Auto,

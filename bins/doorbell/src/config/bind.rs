@@ -2,6 +2,7 @@
 //!
 //! Does not know about: opening sockets.
 
+use doorbell_config::{Entry, Text, Value as _};
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -69,6 +70,42 @@ impl std::str::FromStr for Bind {
                 _ => Err(BindError::Other),
             },
         }
+    }
+}
+
+impl Bind {
+    /// Reads what can be nothing but an address and a port.
+    pub(crate) fn address(entry: &Entry<'_>) -> Option<SocketAddr> {
+        match Self::read(entry)? {
+            Self::Tcp(addr) => Some(addr),
+            other @ (Self::Fd(_) | Self::Systemd(_) | Self::Unix(_)) => {
+                let message = format!("\"{other}\" cannot be listened on: it is no IP address and port");
+                entry.refuse("bad-address", message, "write an address and a port, as in \"0.0.0.0:9132\"")
+            }
+        }
+    }
+}
+
+impl Text for Bind {
+    fn parse(text: String, entry: &Entry<'_>) -> Option<Self> {
+        let error = match text.parse() {
+            Ok(bind) => return Some(bind),
+            Err(error) => error,
+        };
+        let help = match (error, text.rsplit_once(':')) {
+            (BindError::HostName, Some(("localhost", port))) => {
+                format!("write \"127.0.0.1:{port}\", \"[::1]:{port}\" or both in a list")
+            }
+            (BindError::NoPort, _) if text.contains(':') => format!("write \"[{text}]:8080\""),
+            (BindError::NoPort, _) => format!("write \"{text}:8080\""),
+            _ if text.parse::<u16>().is_ok() => format!("write \":{text}\" for every address"),
+            _ => BIND_FORM.to_owned(),
+        };
+        entry.refuse("bad-address", format!("{text:?} cannot be listened on: {error}"), help)
+    }
+
+    fn blank() -> Self {
+        Self::Tcp(SocketAddr::blank())
     }
 }
 

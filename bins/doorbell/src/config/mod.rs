@@ -17,7 +17,6 @@ mod resolve;
 mod schedule;
 mod schema;
 pub(crate) mod template;
-mod tuning;
 mod written;
 
 pub use bind::{Bind, BindError};

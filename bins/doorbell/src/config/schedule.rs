@@ -3,13 +3,14 @@
 //! Does not know about: what happens then.
 
 use cronexpr::{Crontab, FallbackTimezoneOption, MakeTimestamp, ParseOptions, parse_crontab_with};
+use doorbell_config::{Entry, Problem, Text};
 use jiff::tz::TimeZone;
 use std::ffi::OsString;
 use std::fmt;
 use std::time::Duration;
 
 /// What one looks like, for help texts.
-pub(crate) const SCHEDULE_FORM: &str = "minute, hour, day of month, month, day of week and perhaps a time zone, as in \"0 3 * * SUN Europe/Berlin\"";
+const SCHEDULE_FORM: &str = "minute, hour, day of month, month, day of week and perhaps a time zone, as in \"0 3 * * SUN Europe/Berlin\"";
 
 /// Fields of a schedule without its time zone.
 const FIELDS: usize = 5;
@@ -79,14 +80,8 @@ impl Schedule {
         Ok(schedule)
     }
 
-    /// As it was written.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.text
-    }
-
     /// Whether it depends on the time zone of the system.
-    pub(crate) fn is_local(&self) -> bool {
+    fn is_local(&self) -> bool {
         self.text.split_ascii_whitespace().count() == FIELDS
     }
 
@@ -116,6 +111,36 @@ fn is_field(text: &str) -> bool {
     let first = text.split([',', '-', '/', '#', '?']).next().unwrap_or_default();
     let is_number = first.starts_with(|c: char| c.is_ascii_digit() || c == '*');
     is_number || first.is_empty() || days.iter().any(|day| first.eq_ignore_ascii_case(day))
+}
+
+impl Text for Schedule {
+    fn parse(text: String, entry: &Entry<'_>) -> Option<Self> {
+        let schedule = match Self::parse(&text) {
+            Ok(schedule) => schedule,
+            Err(why) => {
+                let message = format!("{text:?} is not a schedule: {why}");
+                return entry.refuse("bad-cron", message, format!("write {SCHEDULE_FORM}"));
+            }
+        };
+        if let (true, Err(zone)) = (schedule.is_local(), system_zone()) {
+            let message = format!("TZ is {zone:?}, which is no time zone: this schedule is in UTC");
+            entry.problem(
+                Problem::warning("bad-time-zone", entry.span(), message)
+                    .help("set TZ to a name as in Europe/Berlin, or write it as the last word here"),
+            );
+        }
+        Some(schedule)
+    }
+
+    fn blank() -> Self {
+        Self::parse("* * * * * UTC").expect("every minute is a schedule")
+    }
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
 }
 
 impl PartialEq for Schedule {
@@ -177,7 +202,7 @@ mod tests {
             let why = Schedule::parse(text).unwrap_err();
             assert!(!why.is_empty() && !why.contains('\n') && why.contains(part), "{text:?}: {why:?}");
         }
-        assert_eq!(Schedule::parse("0 3 * * SUN").unwrap().as_str(), "0 3 * * SUN");
+        assert_eq!(Schedule::parse("0 3 * * SUN").unwrap().to_string(), "0 3 * * SUN");
     }
 
     /// Also where the system has no database, as an image from scratch.

@@ -60,10 +60,10 @@ impl Window {
     /// Those of a configuration. Without endpoints one is about all.
     pub(crate) fn all(config: &Config) -> Vec<Self> {
         let window = |window: &crate::config::model::Window| {
-            let names = window.endpoints.iter().filter_map(|&endpoint| config.health.get(endpoint));
+            let names = window.endpoints.iter().map(|endpoint| &endpoint.name);
             let targets: Vec<String> = match window.endpoints.as_slice() {
                 [] => vec![super::maintenance::ALL.to_owned()],
-                _ => names.map(|health| format!("endpoint:{}", health.name)).collect(),
+                _ => names.map(|name| format!("endpoint:{name}")).collect(),
             };
             Self {
                 schedule: window.cron.clone(),

@@ -12,8 +12,9 @@ use crate::problem::Problem;
 use crate::secret::Secret;
 use crate::secret_names::is_credential;
 use crate::units::Rate;
+use crate::value::Value;
 use crate::words::quoted;
-use serde_json::{Value, json};
+use serde_json::{Value as Json, json};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -64,7 +65,7 @@ impl<'r> Section<'r> {
         self.all(form, |entry| as_u32(entry, &range))
     }
 
-    fn all<T>(&self, form: Value, read: impl Fn(&Entry<'r>) -> Option<T>) -> Vec<(At<String>, At<T>)> {
+    fn all<T>(&self, form: Json, read: impl Fn(&Entry<'r>) -> Option<T>) -> Vec<(At<String>, At<T>)> {
         if let Some(recorder) = self.reading.recorder {
             recorder.add_others(&self.kind, form);
         }
@@ -108,6 +109,12 @@ impl<'r> Section<'r> {
     pub fn strings(&mut self, key: &'static str) -> Option<At<Vec<At<String>>>> {
         self.note(key, || Some(form::one_or_list(&json!({ "type": "string" }))));
         self.strings_unnoted(key)
+    }
+
+    pub fn each<T: Value>(&mut self, key: &'static str) -> Option<At<Vec<At<T>>>> {
+        self.note(key, || Some(form::one_or_list(&T::form(&Key::PLAIN))));
+        let entry = self.plain(key)?;
+        at(&entry, entry.list(T::EXPECTED, At::<T>::read))
     }
 
     fn strings_unnoted(&mut self, key: &'static str) -> Option<At<Vec<At<String>>>> {

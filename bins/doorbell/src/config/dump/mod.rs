@@ -2,22 +2,18 @@
 //!
 //! Does not know about: the file it came from; comments and order are lost.
 
-mod admin;
 mod auth;
 mod balancer;
 mod blackbox;
 mod check;
-mod control;
 mod health;
 mod http2;
 mod listener;
 mod route;
 mod tls;
 
-use super::model::{Config, Control, Grpc, Http1, Listener, Protocol, Tls, Tuning};
+use super::model::{Config, Grpc, Http1, Listener, Protocol, Tls};
 use super::resolve::default_health;
-use super::tuning;
-use control::{control_value, maintenance_value};
 use doorbell_checks::options::EgressOptions;
 use doorbell_config::Table as _;
 use http2::grpc_value;
@@ -67,10 +63,10 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         ("log", config.log.to_json(with_defaults)),
         ("lifecycle", config.lifecycle.to_json(with_defaults)),
         ("systemd", config.systemd.to_json(with_defaults)),
-        ("control", keep(control_value(&config.control), control_value(&Control::default()))),
-        ("maintenance", keep(maintenance_value(&config.maintenance, config), json!({}))),
-        ("admin", admin::admin_value(config.admin.as_ref())),
-        ("tuning", keep(tuning::to_value(&config.tuning), tuning::to_value(&Tuning::default()))),
+        ("control", config.control.to_json(with_defaults)),
+        ("maintenance", config.maintenance.to_json(with_defaults)),
+        ("admin", config.admin.as_ref().map_or(Value::Null, |admin| admin.to_json(with_defaults))),
+        ("tuning", config.tuning.to_json(with_defaults)),
         ("compute", config.compute.to_json(with_defaults)),
         ("tls", named(tls.collect())),
         ("auth", named(auth.collect())),

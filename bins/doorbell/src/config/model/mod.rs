@@ -18,6 +18,7 @@ mod route;
 mod runtime;
 mod systemd;
 mod tls;
+mod tuning;
 
 pub use admin::Admin;
 pub use auth::{Auth, Jwt, JwtAlgorithm, JwtKey};
@@ -43,6 +44,7 @@ pub use route::{
 pub use runtime::{Engine, OnWorkerFailure, Runtime};
 pub use systemd::{FdStore, ReadyOn, Systemd};
 pub use tls::{CertificateFiles, ClientAuth, ClientAuthMode, Tls, TlsVersion, UnknownServerName};
+pub use tuning::{Descriptors, Tuning};
 
 /// Checks of one configuration.
 pub const CHECKS_MAX: usize = 10_000;
@@ -148,24 +150,4 @@ impl Config {
             _ => mode == ClientAuthMode::Require,
         }
     }
-}
-
-/// `[tuning]`: switches of the engine. The defaults are what measured best; they exist so that each can be measured, and turned off
-/// where a kernel errs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tuning {
-    /// The techniques of the drivers, each with the name and the default of its field.
-    pub engine: doorbell::Tuning,
-    /// Which descriptors io_uring uses.
-    pub descriptors: Descriptors,
-}
-
-/// Which descriptors io_uring uses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Descriptors {
-    /// Of the ring, where the kernel closes them at once; ordinary ones elsewhere.
-    Direct,
-    /// Those of the process.
-    #[default]
-    Ordinary,
 }

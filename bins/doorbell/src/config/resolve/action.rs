@@ -5,7 +5,6 @@
 use super::super::model::{Action, Details, Files, HealthRoute, Reply, ReplyFile};
 use super::super::template::Template;
 use super::super::written;
-use super::names::health_position;
 use super::or;
 use super::route::Resolver;
 use crate::http::Method;
@@ -68,7 +67,7 @@ impl Resolver<'_> {
     }
 
     fn health_of(&self, written: &written::Route, name: &At<String>) -> Option<HealthRoute> {
-        let endpoint = health_position(name, self.health, self.problems);
+        let endpoint = self.endpoints.position(name);
         let default = HealthRoute::of(endpoint.unwrap_or(0));
         let viewers = written.details_auth.iter().flat_map(|names| &names.value);
         let details_auth: Vec<usize> = viewers.filter_map(|name| self.auth.position(name)).collect();

@@ -3,21 +3,20 @@
 //! Does not know about: sockets.
 
 use super::super::bind::Bind;
-use super::super::model::{Agent, Health, TcpGate};
+use super::super::model::{Agent, TcpGate};
 use super::super::written;
-use super::names::health_position;
 use super::or;
-use doorbell_config::{At, Problem, Problems};
+use doorbell_config::{At, Names, Problem, Problems};
 use std::net::SocketAddr;
 use std::ops::Range;
 
-pub(super) fn agents(written: &[written::Agent], health: &[Health], problems: &Problems) -> Vec<Agent> {
+pub(super) fn agents(written: &[written::Agent], endpoints: &Names<'_>, problems: &Problems) -> Vec<Agent> {
     let one = |written: &written::Agent| {
         check_bind(("agent", "9131"), written.has_bind, &written.header, problems);
         Agent {
             name: written.name.value.clone(),
             binds: written.binds.iter().map(|at| at.value.clone()).collect(),
-            endpoint: endpoint(&written.health, &written.header, health, problems),
+            endpoint: endpoint(&written.health, &written.header, endpoints),
             select_by_send: or(&written.select_by_send, false),
             maxconn: written.maxconn.as_ref().map(|at| at.value),
         }
@@ -25,13 +24,17 @@ pub(super) fn agents(written: &[written::Agent], health: &[Health], problems: &P
     written.iter().map(one).collect()
 }
 
-pub(super) fn gates(written: &[written::TcpGate], health: &[Health], problems: &Problems) -> Vec<TcpGate> {
+pub(super) fn gates(
+    written: &[written::TcpGate],
+    endpoints: &Names<'_>,
+    problems: &Problems,
+) -> Vec<TcpGate> {
     let one = |written: &written::TcpGate| {
         check_bind(("TCP gate", "9132"), written.has_bind, &written.header, problems);
         TcpGate {
             name: written.name.value.clone(),
             binds: written.binds.iter().filter_map(|at| address(at, "a TCP gate", problems)).collect(),
-            endpoint: endpoint(&written.health, &written.header, health, problems),
+            endpoint: endpoint(&written.health, &written.header, endpoints),
             when_down: or(&written.when_down, Default::default()),
         }
     };
@@ -46,14 +49,9 @@ fn check_bind((what, port): (&str, &str), is_written: bool, header: &Range<usize
 }
 
 /// `readyz` where nothing is said: that is what load balancers are about.
-fn endpoint(
-    name: &Option<At<String>>,
-    header: &Range<usize>,
-    health: &[Health],
-    problems: &Problems,
-) -> usize {
+fn endpoint(name: &Option<At<String>>, header: &Range<usize>, endpoints: &Names<'_>) -> usize {
     let default = At { value: "readyz".to_owned(), span: header.clone() };
-    health_position(name.as_ref().unwrap_or(&default), health, problems).unwrap_or(0)
+    endpoints.position(name.as_ref().unwrap_or(&default)).unwrap_or(0)
 }
 
 /// What opens and closes is an address: a socket that somebody handed to us cannot be opened again.

@@ -4,16 +4,19 @@
 
 use super::super::model::{Action, Config, Grpc, Guard, Health, Http2, Listener, Protocol, Route};
 use super::super::written;
-use super::names::health_position;
 use super::or;
 use crate::http::Method;
-use doorbell_config::{At, Problem, Problems};
+use doorbell_config::{At, Names, Problem, Problems};
 use std::ops::Range;
 
-pub(super) fn resolve_grpc(written: Option<&written::Grpc>, health: &[Health], problems: &Problems) -> Grpc {
-    let default = Grpc::of(readyz(health));
+pub(super) fn resolve_grpc(
+    written: Option<&written::Grpc>,
+    endpoints: &Names<'_>,
+    problems: &Problems,
+) -> Grpc {
+    let default = Grpc::of(endpoints.known.iter().position(|known| *known == "readyz").unwrap_or(0));
     let Some(written) = written else { return default };
-    let position = |name: &At<String>| health_position(name, health, problems);
+    let position = |name: &At<String>| endpoints.position(name);
     let services = written.services.iter().filter_map(|(service, endpoint)| {
         check_service(service, problems);
         Some((service.value.clone(), position(endpoint)?))

@@ -4,15 +4,14 @@
 
 use super::super::model::{Action, Config, Health, OnDrain, Role};
 use super::super::written;
-use doorbell_config::{At, Problem, Problems};
+use doorbell_config::{At, Link, Problem, Problems};
 use doorbell_health::Audience;
 
 pub(super) fn lint(file: &written::File, config: &Config, problems: &Problems) {
     for written in &file.routes {
         drains(written, config, problems);
     }
-    let windows = file.maintenance.windows.iter().flat_map(|window| &window.endpoints);
-    for name in windows.flat_map(|names| &names.value) {
+    for name in config.maintenance.windows.iter().flat_map(|window| &window.endpoints) {
         window(name, config, problems);
     }
 }
@@ -56,8 +55,8 @@ fn drains(written: &written::Route, config: &Config, problems: &Problems) {
     }
 }
 
-fn window(name: &At<String>, config: &Config, problems: &Problems) {
-    let Some(position) = config.health.iter().position(|health| health.name == name.value) else { return };
+fn window(link: &At<Link>, config: &Config, problems: &Problems) {
+    let Some(position) = config.health.iter().position(|health| health.name == link.name) else { return };
     let health = &config.health[position];
     let is_asked = |action: &Action| matches!(action, Action::Health(answer) if answer.endpoint == position);
     let mut routes = config.routes.iter().filter(|route| is_asked(&route.action));
@@ -67,12 +66,12 @@ fn window(name: &At<String>, config: &Config, problems: &Problems) {
     }
     let message = match path {
         Some(path) => {
-            format!("`{path}` fails in this window, as `{}` does: the container is restarted", name.value)
+            format!("`{path}` fails in this window, as `{}` does: the container is restarted", link.name)
         }
-        None => format!("`{}` fails in this window: what probes it restarts the container", name.value),
+        None => format!("`{}` fails in this window: what probes it restarts the container", link.name),
     };
     problems.add(
-        Problem::warning("liveness-maintenance", name.span.clone(), message)
+        Problem::warning("liveness-maintenance", link.span.clone(), message)
             .help("remove it from `endpoints`; maintenance is for endpoints that are about taking traffic"),
     );
 }

@@ -4,10 +4,9 @@
 
 use super::super::model::{Forwarded, Http1, Listener, Protocol, ProxyProtocol, Tcp, Timeouts};
 use super::super::written;
-use super::names::Names;
 use super::or;
 use crate::http::forwarded::Network;
-use doorbell_config::{Problem, Problems};
+use doorbell_config::{Names, Problem, Problems};
 use std::ops::Range;
 
 pub(super) fn resolve(written: &written::Listener, tls: &Names<'_>, problems: &Problems) -> Listener {

@@ -10,7 +10,6 @@ mod blackbox;
 mod check;
 mod compute;
 mod conflict;
-mod control;
 mod guard;
 mod health;
 mod http2;
@@ -20,7 +19,6 @@ mod lint_liveness;
 mod lint_shared;
 mod listener;
 mod loops;
-mod names;
 mod redirect;
 mod route;
 mod template;
@@ -34,8 +32,7 @@ use super::bind::Bind;
 use super::defaults::default_routes;
 use super::model::{Config, Listener, Route};
 use super::written;
-use doorbell_config::{At, Problem, Problems};
-use names::Names;
+use doorbell_config::{At, Names, Problem, Problems};
 use route::Resolver;
 use std::collections::HashMap;
 use std::ops::Range;
@@ -47,7 +44,12 @@ pub(crate) fn resolve(file: &written::File, grace: Option<&str>, problems: &Prob
     let tls: Vec<_> = file.tls.iter().map(|tls| tls::resolve(tls, problems)).collect();
     let auth: Vec<_> = file.auth.iter().map(|auth| auth::resolve(auth, problems)).collect();
     let limits: Vec<_> = file.limits.iter().map(|limit| limit.value.clone()).collect();
-    let tls_names = Names { kind: "tls", known: tls.iter().map(|tls| &*tls.name).collect(), problems };
+    let tls_names = Names {
+        kind: "tls",
+        code: "unknown-tls",
+        known: tls.iter().map(|tls| &*tls.name).collect(),
+        problems,
+    };
     let mut listeners: Vec<Listener> =
         file.listeners.iter().map(|listener| listener::resolve(listener, &tls_names, problems)).collect();
     if listeners.is_empty() {
@@ -56,27 +58,44 @@ pub(crate) fn resolve(file: &written::File, grace: Option<&str>, problems: &Prob
     unify(&file.listeners, &mut listeners, problems);
     let checks = check::resolve(file, problems);
     let health = health::resolve(&file.health, &checks, problems);
-    let agents = balancer::agents(&file.agents, &health, problems);
-    let tcp_gates = balancer::gates(&file.tcp_gates, &health, problems);
+    let known = health.iter().map(|health| &*health.name).collect();
+    let endpoints = Names { kind: "health", code: "unknown-health", known, problems };
+    let agents = balancer::agents(&file.agents, &endpoints, problems);
+    let tcp_gates = balancer::gates(&file.tcp_gates, &endpoints, problems);
+    let mut maintenance = file.maintenance.clone();
+    for window in &mut maintenance.windows {
+        window.endpoints.retain_mut(|link| endpoints.find(link));
+    }
     let resolver = Resolver {
         listeners: &listeners,
         tls: &tls,
-        auth: Names { kind: "auth", known: auth.iter().map(|auth| &*auth.name).collect(), problems },
-        limits: Names { kind: "limit", known: limits.iter().map(|limit| &*limit.name).collect(), problems },
+        auth: Names {
+            kind: "auth",
+            code: "unknown-auth",
+            known: auth.iter().map(|auth| &*auth.name).collect(),
+            problems,
+        },
+        limits: Names {
+            kind: "limit",
+            code: "unknown-limit",
+            known: limits.iter().map(|limit| &*limit.name).collect(),
+            problems,
+        },
+        endpoints: &endpoints,
         health: &health,
         file,
         problems,
     };
-    let grpc = http2::resolve_grpc(file.grpc.as_ref(), &health, problems);
+    let grpc = http2::resolve_grpc(file.grpc.as_ref(), &endpoints, problems);
     let routes = all_routes(&resolver, grpc.enabled);
     let config = Config {
         runtime,
         log: file.log.clone(),
         lifecycle: file.lifecycle.clone(),
         systemd: file.systemd,
-        control: control::resolve_control(&file.control),
-        maintenance: control::resolve_maintenance(&file.maintenance, &health, problems),
-        admin: file.admin.as_ref().map(|admin| admin::resolve(admin, problems)),
+        control: file.control.clone(),
+        maintenance,
+        admin: file.admin.clone(),
         tuning: file.tuning.clone(),
         tls,
         auth,

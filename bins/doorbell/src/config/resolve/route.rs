@@ -5,9 +5,8 @@
 use super::super::model::{Action, Grpc, Health, Listener, Protocol, Route, Tls};
 use super::super::written;
 use super::action::default_methods;
-use super::names::Names;
 use crate::http::router;
-use doorbell_config::{At, Problem, Problems, did_you_mean, quoted};
+use doorbell_config::{At, Names, Problem, Problems, did_you_mean, quoted};
 use std::ops::Range;
 
 /// Bytes of a request line, whatever a listener says (`doorbell-http`'s default).
@@ -22,6 +21,7 @@ pub(super) struct Resolver<'a> {
     pub(super) tls: &'a [Tls],
     pub(super) auth: Names<'a>,
     pub(super) limits: Names<'a>,
+    pub(super) endpoints: &'a Names<'a>,
     pub(super) health: &'a [Health],
     pub(super) file: &'a written::File,
     pub(super) problems: &'a Problems,

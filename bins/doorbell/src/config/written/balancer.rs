@@ -34,12 +34,11 @@ pub(crate) const WHEN_DOWN: [(&str, WhenDown); 3] =
 
 impl Agent {
     pub(super) fn read(name: At<String>, mut at: Section<'_>) -> Self {
-        let bind = at.strings("bind");
         let agent = Self {
             name,
             header: at.span.clone(),
             has_bind: at.value("bind").is_some(),
-            binds: bind.map(|bind| read_binds(&at, bind)).unwrap_or_default(),
+            binds: read_binds(&mut at),
             health: at.string("health"),
             select_by_send: at.bool("select_by_send"),
             maxconn: at.integer("maxconn", 1..=1_000_000),
@@ -51,12 +50,11 @@ impl Agent {
 
 impl TcpGate {
     pub(super) fn read(name: At<String>, mut at: Section<'_>) -> Self {
-        let bind = at.strings("bind");
         let gate = Self {
             name,
             header: at.span.clone(),
             has_bind: at.value("bind").is_some(),
-            binds: bind.map(|bind| read_binds(&at, bind)).unwrap_or_default(),
+            binds: read_binds(&mut at),
             health: at.string("health"),
             when_down: at.choice("when_down", &WHEN_DOWN),
         };

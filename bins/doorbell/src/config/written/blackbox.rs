@@ -27,11 +27,10 @@ const TIMEOUT_RANGE: RangeInclusive<Duration> = Duration::from_millis(100)..=Dur
 
 impl Blackbox {
     pub(super) fn read(mut at: Section<'_>) -> Self {
-        let bind = at.strings("bind");
         let blackbox = Self {
             header: at.span.clone(),
             has_bind: at.value("bind").is_some(),
-            binds: bind.map(|bind| read_binds(&at, bind)).unwrap_or_default(),
+            binds: read_binds(&mut at),
             targets: read_networks(&mut at, "targets"),
             modules: at.choices("modules", &Module::NAMES),
             cache: at.duration("cache", CACHE_RANGE),

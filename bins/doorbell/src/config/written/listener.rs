@@ -2,7 +2,7 @@
 //!
 //! Does not know about: TLS tables and routes, of which a listener has only names.
 
-use super::super::bind::{BIND_FORM, Bind, BindError};
+use super::super::bind::{BIND_FORM, Bind};
 use super::super::model::{Forwarded, ProxyProtocol};
 use super::super::networks::read_networks;
 use crate::http::forwarded::Network;
@@ -84,12 +84,11 @@ pub(crate) const FORWARDED: [(&str, Forwarded); 3] = [
 
 impl Listener {
     pub(super) fn read(name: At<String>, mut at: Section<'_>) -> Self {
-        let bind = at.strings("bind");
         let listener = Self {
             name,
             header: at.span.clone(),
             has_bind: at.value("bind").is_some(),
-            binds: bind.map(|bind| read_binds(&at, bind)).unwrap_or_default(),
+            binds: read_binds(&mut at),
             raw: at.choice("protocol", &[("http1", false), ("raw", true)]),
             tls: at.string("tls"),
             proxy_protocol: at.choice("proxy_protocol", &PROXY_PROTOCOLS),
@@ -109,30 +108,14 @@ impl Listener {
     }
 }
 
-pub(super) fn read_binds(at: &Section<'_>, texts: At<Vec<At<String>>>) -> Vec<At<Bind>> {
-    if texts.value.is_empty() {
-        at.problem(Problem::error("empty-list", texts.span, "a listener needs an address").help(BIND_FORM));
+pub(super) fn read_binds(at: &mut Section<'_>) -> Vec<At<Bind>> {
+    let Some(binds) = at.each("bind") else { return Vec::new() };
+    let is_empty =
+        at.value("bind").and_then(|bind| bind.get_ref().as_array()).is_some_and(|list| list.is_empty());
+    if is_empty {
+        at.problem(Problem::error("empty-list", binds.span, "a listener needs an address").help(BIND_FORM));
     }
-    let mut binds = Vec::new();
-    for At { value: text, span } in texts.value {
-        match text.parse() {
-            Ok(value) => binds.push(At { value, span }),
-            Err(error) => {
-                let message = format!("{text:?} cannot be listened on: {error}");
-                let help = match (error, text.rsplit_once(':')) {
-                    (BindError::HostName, Some(("localhost", port))) => {
-                        format!("write \"127.0.0.1:{port}\", \"[::1]:{port}\" or both in a list")
-                    }
-                    (BindError::NoPort, _) if text.contains(':') => format!("write \"[{text}]:8080\""),
-                    (BindError::NoPort, _) => format!("write \"{text}:8080\""),
-                    _ if text.parse::<u16>().is_ok() => format!("write \":{text}\" for every address"),
-                    _ => BIND_FORM.to_owned(),
-                };
-                at.problem(Problem::error("bad-address", span, message).help(help));
-            }
-        }
-    }
-    binds
+    binds.value
 }
 
 impl KeepAlive {

@@ -2,19 +2,16 @@
 //!
 //! Does not know about: defaults, other tables, what a key is good for.
 
-mod admin;
 mod auth;
 mod balancer;
 mod blackbox;
 mod check;
-mod control;
 mod health;
 mod http2;
 mod listener;
 mod route;
 mod tls;
 
-pub(crate) use admin::Admin;
 pub(crate) use auth::{Auth, Jwt};
 pub(crate) use balancer::{Agent, TcpGate, WHEN_DOWN};
 pub(crate) use blackbox::Blackbox;
@@ -23,15 +20,15 @@ pub(crate) use check::{
     GRPC_MODES, GaugeAsked, GrpcAsked, HTTP_VERSIONS, HttpAsked, INITIALS, Kind, Latencies, METRICS, PREFERS,
     Pace, RECORDS, REDIRECTS, RedisAsked, SEVERITIES, TYPES, TcpAsked, TlsAsked,
 };
-pub(crate) use control::{Control, Maintenance, Window};
 pub(crate) use health::{DEGRADED_VIA, DrainAnswers, Health, ON_STALE, QuorumOf, Statuses};
 pub(crate) use http2::{ALB, Grpc};
 pub(crate) use listener::{FORWARDED, Listener, PROXY_PROTOCOLS};
 pub(crate) use route::{CLIENT_CERTS, DETAILS, FORMATS, Files, Redirect, Reply, Route};
 pub(crate) use tls::{ClientAuth, MODES, Pair, Tls, UNKNOWN_NAMES, VERSIONS};
 
-use super::model::{Compute, Http2, Lifecycle, Limit, Log, Runtime, Systemd, Tuning};
-use super::tuning;
+use super::model::{
+    Admin, Compute, Control, Http2, Lifecycle, Limit, Log, Maintenance, Runtime, Systemd, Tuning,
+};
 use doorbell_config::{At, Places, Problem, Section, Table};
 
 /// A whole file.
@@ -72,10 +69,10 @@ impl File {
             log: root.table("log").unwrap_or_default(),
             lifecycle: root.table("lifecycle").unwrap_or_default(),
             systemd: root.table("systemd").unwrap_or_default(),
-            control: root.section("control").map(Control::read).unwrap_or_default(),
-            maintenance: root.section("maintenance").map(Maintenance::read).unwrap_or_default(),
-            admin: root.section("admin").map(Admin::read),
-            tuning: root.section("tuning").map(tuning::read).unwrap_or_default(),
+            control: root.table("control").unwrap_or_default(),
+            maintenance: root.table("maintenance").unwrap_or_default(),
+            admin: root.table("admin"),
+            tuning: root.table("tuning").unwrap_or_default(),
             compute: root.table("compute").unwrap_or_default(),
             tls: named(&mut root, "tls", Tls::read),
             auth: named(&mut root, "auth", Auth::read),

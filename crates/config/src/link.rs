@@ -1,0 +1,74 @@
+//! Names of other tables, as `tls = "NAME"`: from a name to a position, or to a problem with a proposal.
+//!
+//! Does not know about: what is in the tables.
+
+use crate::entry::Entry;
+use crate::place::At;
+use crate::problem::{Problem, Problems};
+use crate::value::Text;
+use crate::words::{did_you_mean, quoted};
+use std::fmt;
+
+/// The name of another table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Link {
+    /// As it is written.
+    pub name: String,
+    /// Its position among the tables of its kind, once these are known ([`Names::find`]).
+    pub position: usize,
+}
+
+/// The names of all tables of one kind.
+#[derive(Debug)]
+pub struct Names<'a> {
+    /// As in the file.
+    pub kind: &'static str,
+    /// The code of the problem that a name is not among them.
+    pub code: &'static str,
+    /// In the order of the file.
+    pub known: Vec<&'a str>,
+    /// Where a name that is not among them is reported.
+    pub problems: &'a Problems,
+}
+
+impl Names<'_> {
+    /// Where the table of this name is; without one that is an error.
+    #[must_use]
+    pub fn position(&self, name: &At<String>) -> Option<usize> {
+        let position = self.known.iter().position(|known| *known == name.value);
+        if position.is_none() {
+            let (kind, name, span) = (self.kind, &name.value, name.span.clone());
+            let help = did_you_mean(name, &self.known).unwrap_or_else(|| match self.known.is_empty() {
+                true => format!("add a table [{kind}.{name}]"),
+                false => format!("add a table [{kind}.{name}], or name one of {}", quoted(&self.known)),
+            });
+            let message = format!("there is no [{kind}.{name}]");
+            self.problems.add(Problem::error(self.code, span, message).help(help));
+        }
+        position
+    }
+
+    /// Gives a link its position; false without a table of that name.
+    #[must_use]
+    pub fn find(&self, link: &mut At<Link>) -> bool {
+        let position = self.position(&At { value: link.name.clone(), span: link.span.clone() });
+        link.value.position = position.unwrap_or_default();
+        position.is_some()
+    }
+}
+
+impl Text for Link {
+    fn parse(text: String, _entry: &Entry<'_>) -> Option<Self> {
+        Some(Self { name: text, position: 0 })
+    }
+
+    fn blank() -> Self {
+        Self::default()
+    }
+}
+
+impl fmt::Display for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}

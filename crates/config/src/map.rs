@@ -1,0 +1,68 @@
+//! Values by names that the user chooses, as `weight = { NAME = 1 }`.
+//!
+//! Does not know about: which names are right.
+
+use crate::entry::Entry;
+use crate::key::Key;
+use crate::place::At;
+use crate::value::Value;
+use serde_json::{Value as Json, json};
+use std::ops::Deref;
+
+/// Values by name, in the order of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Map<T>(Vec<(At<String>, At<T>)>);
+
+impl<T> Default for Map<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> Deref for Map<T> {
+    type Target = Vec<(At<String>, At<T>)>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<T> FromIterator<(String, T)> for Map<T> {
+    fn from_iter<I: IntoIterator<Item = (String, T)>>(list: I) -> Self {
+        Self(list.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+    }
+}
+
+impl<T> Map<T> {
+    /// The values, to be changed.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut At<T>> {
+        self.0.iter_mut().map(|(_, value)| value)
+    }
+}
+
+impl<T: Value> Value for Map<T> {
+    const IS_OPTIONAL: bool = true;
+
+    fn read(entry: &Entry<'_>) -> Option<Self> {
+        let entries = entry.table()?.entries(entry.key);
+        Some(Self(entries.into_iter().filter_map(|(name, entry)| Some((name, At::read(&entry)?))).collect()))
+    }
+
+    fn absent() -> Self {
+        Self::default()
+    }
+
+    fn dump(&self, key: &Key, with_defaults: bool) -> Option<Json> {
+        let values = self.iter();
+        Some(
+            values
+                .filter_map(|(name, value)| Some((name.value.clone(), value.dump(key, with_defaults)?)))
+                .collect(),
+        )
+        .filter(|_| !self.is_empty())
+    }
+
+    fn form(key: &Key) -> Json {
+        json!({ "type": "object", "additionalProperties": T::form(key) })
+    }
+}
