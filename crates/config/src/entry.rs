@@ -124,7 +124,7 @@ impl<'r> Entry<'r> {
         self.table().map(crate::table::read)
     }
 
-    /// The elements of a list that are right; one alone needs no brackets. Another type is reported as not `expected`.
+    /// The elements of a list that are right, unless none is; one alone needs no brackets. Another type is reported as not `expected`.
     pub fn list<T>(&self, expected: &str, read: impl Fn(&Self) -> Option<T>) -> Option<Vec<T>> {
         let DeValue::Array(list) = self.raw() else {
             return match expected {
@@ -137,7 +137,8 @@ impl<'r> Entry<'r> {
             let message = format!("`{}` is an empty list", self.name);
             return self.refuse("empty-list", message, "remove it, or fill it");
         }
-        Some(list.iter().filter_map(|raw| read(&self.item(raw))).collect())
+        let right: Vec<T> = list.iter().filter_map(|raw| read(&self.item(raw))).collect();
+        (list.is_empty() || !right.is_empty()).then_some(right)
     }
 
     /// True or false.

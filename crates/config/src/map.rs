@@ -45,7 +45,10 @@ impl<T: Value> Value for Map<T> {
 
     fn read(entry: &Entry<'_>) -> Option<Self> {
         let entries = entry.table()?.entries(entry.key);
-        Some(Self(entries.into_iter().filter_map(|(name, entry)| Some((name, At::read(&entry)?))).collect()))
+        let is_empty = entries.is_empty();
+        let right: Vec<_> =
+            entries.into_iter().filter_map(|(name, entry)| Some((name, At::read(&entry)?))).collect();
+        (is_empty || !right.is_empty()).then_some(Self(right))
     }
 
     fn absent() -> Self {

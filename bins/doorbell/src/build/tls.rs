@@ -2,7 +2,7 @@
 //!
 //! Does not know about: handshakes, watching.
 
-use crate::config::model::{CertificateFiles, ClientAuthMode, Rate, Tls, TlsVersion, UnknownServerName};
+use crate::config::model::{ClientAuthMode, Rate, Tls, TlsVersion, UnknownServerName};
 use crate::guards::seed;
 use crate::http::Time;
 use crate::http::limit::{Limiter, Quota, QuotaError};
@@ -83,8 +83,8 @@ impl Pairs {
     pub(crate) fn read(tls: &Tls) -> Result<Self, TlsError> {
         // Before the files are read: what changes meanwhile is found by the next look.
         let stamps = Stamps::of(paths(tls));
-        let load = |files: &CertificateFiles| CertFiles::new(&files.cert, &files.key).load();
-        Ok(Self { loaded: tls.certificates.iter().map(load).collect::<Result<_, _>>()?, stamps })
+        let loaded = tls.pairs().map(|[cert, key]| CertFiles::new(&cert.value, &key.value).load());
+        Ok(Self { loaded: loaded.collect::<Result<_, _>>()?, stamps })
     }
 }
 
@@ -144,11 +144,11 @@ fn material(
 }
 
 fn client_auth(tls: &Tls, asks: ClientAuthMode, now: i64) -> Result<(ClientAuth, Option<i64>), TlsError> {
-    let Some(bundle) = tls.client_auth.ca.as_deref().filter(|_| asks != ClientAuthMode::None) else {
+    let Some(bundle) = tls.client_auth.ca.as_ref().filter(|_| asks != ClientAuthMode::None) else {
         return Ok((ClientAuth::None, None));
     };
-    let ca =
-        read_client_ca(bundle, &tls.client_auth.crls)?.expired_crls_hold(tls.client_auth.expired_crls_hold);
+    let crls: Vec<PathBuf> = tls.client_auth.crls.iter().map(|crl| crl.value.clone()).collect();
+    let ca = read_client_ca(&bundle.value, &crls)?.expired_crls_hold(tls.client_auth.expired_crls_hold);
     for warning in ca.warnings(now) {
         tracing::warn!("tls {}: {warning}", tls.name);
     }
@@ -162,9 +162,8 @@ fn client_auth(tls: &Tls, asks: ClientAuthMode, now: i64) -> Result<(ClientAuth,
 }
 
 fn paths(tls: &Tls) -> impl Iterator<Item = &Path> {
-    let pairs = tls.certificates.iter().flat_map(|files| [files.cert.as_path(), files.key.as_path()]);
-    let ca = tls.client_auth.ca.as_deref();
-    pairs.chain(ca).chain(tls.client_auth.crls.iter().map(PathBuf::as_path))
+    let clients = tls.client_auth.ca.iter().chain(&tls.client_auth.crls);
+    tls.pairs().flatten().chain(clients).map(|path| path.as_path())
 }
 
 impl TlsReader {

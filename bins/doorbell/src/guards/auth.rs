@@ -3,7 +3,7 @@
 //! Does not know about: routes, other guards.
 
 use super::Refusal;
-use crate::config::model::{self, JwtKey};
+use crate::config::model;
 use crate::guards::subject::Subject;
 use crate::http::auth::jwt::{Algorithm, Jwks, JwksError, JwtPolicy, Key};
 use crate::http::auth::{Decision, Policy, Tokens};
@@ -24,9 +24,9 @@ pub(super) enum Auth {
 impl Auth {
     /// The policy, and what is to be watched where it has a file of keys.
     pub(super) fn build(auth: &model::Auth) -> Result<(Self, Option<AuthReader>), Refusal> {
-        let stamps = Stamps::of(key_path(auth));
+        let stamps = Stamps::of(auth.jwt.as_ref().and_then(key_path));
         let policy = Arc::new(require(auth)?);
-        if key_path(auth).is_none() {
+        if auth.jwt.as_ref().and_then(key_path).is_none() {
             return Ok((Self::Fixed(policy), None));
         }
         let policy = Arc::new(ArcSwap::new(policy));
@@ -113,11 +113,11 @@ impl Watched for AuthReader {
     }
 
     fn directories(&self) -> Vec<PathBuf> {
-        key_path(&self.auth).into_iter().flat_map(directories_of).collect()
+        self.auth.jwt.as_ref().and_then(key_path).into_iter().flat_map(directories_of).collect()
     }
 
     fn look(&mut self) -> Look {
-        let stamps = Stamps::of(key_path(&self.auth));
+        let stamps = Stamps::of(self.auth.jwt.as_ref().and_then(key_path));
         if stamps == self.stamps {
             return Look::Same;
         }
@@ -135,7 +135,7 @@ impl Watched for AuthReader {
 fn require(auth: &model::Auth) -> Result<RequireAuth, Refusal> {
     let named = |error: &dyn std::fmt::Display| format!("auth {}: {error}", auth.name);
     let mut tokens = Tokens::new();
-    for (name, secret) in &auth.tokens {
+    for (name, secret) in auth.tokens.iter() {
         let _warned_at_check = tokens.add(name, secret.reveal().as_bytes()).map_err(|error| named(&error))?;
     }
     let policy = match (&auth.jwt, tokens.is_empty()) {
@@ -151,49 +151,45 @@ fn require(auth: &model::Auth) -> Result<RequireAuth, Refusal> {
 fn jwt_policy(jwt: &model::Jwt) -> Result<JwtPolicy, Refusal> {
     let algorithms: Vec<Algorithm> =
         jwt.algorithms.iter().map(|algorithm| Algorithm::from(*algorithm)).collect();
-    let mut builder = JwtPolicy::builder().keys(keys(&jwt.key, &algorithms)?);
+    let mut builder = JwtPolicy::builder().keys(keys(jwt, &algorithms)?);
     for issuer in &jwt.issuers {
         builder = builder.issuer(issuer);
     }
     for audience in &jwt.audiences {
         builder = builder.audience(audience);
     }
-    for (name, value) in &jwt.require {
-        builder = if name == "scope" {
+    for (name, value) in jwt.require.iter() {
+        builder = if name.value == "scope" {
             value
                 .split(' ')
                 .filter(|scope| !scope.is_empty())
                 .fold(builder, |builder, scope| builder.require_scope(scope))
         } else {
-            builder.require_claim(name, value)
+            builder.require_claim(&name.value, &value.value)
         };
     }
     let leeway_secs = u32::try_from(jwt.leeway.as_secs()).unwrap_or(u32::MAX);
     builder.leeway_secs(leeway_secs).build().map_err(|error| error.to_string())
 }
 
-fn keys(key: &JwtKey, algorithms: &[Algorithm]) -> Result<Vec<Key>, Refusal> {
-    match key {
-        JwtKey::Secret(secret) => {
-            Key::hmac(secret.reveal().as_bytes()).map(|key| vec![key]).map_err(|error| error.to_string())
-        }
-        JwtKey::Pem(path) => {
-            let pem = read(path)?;
-            let algorithm = algorithms.first().copied().ok_or("a key in a file needs one algorithm")?;
-            Key::pem(algorithm, &pem)
-                .map(|key| vec![key])
-                .map_err(|error| format!("{}: {error}", path.display()))
-        }
-        JwtKey::Jwks(path) => {
-            let set = read(path)?;
-            let set = Jwks::read(&set, algorithms)
-                .map_err(|error| format!("{}: {}", path.display(), in_full(&error)))?;
-            for why in &set.ignored {
-                tracing::warn!("{}: {}; it is ignored", path.display(), in_full(why));
-            }
-            Ok(set.keys)
-        }
+fn keys(jwt: &model::Jwt, algorithms: &[Algorithm]) -> Result<Vec<Key>, Refusal> {
+    if let Some(secret) = &jwt.secret {
+        let key = Key::hmac(secret.reveal().as_bytes());
+        return key.map(|key| vec![key]).map_err(|error| error.to_string());
     }
+    let path = key_path(jwt).ok_or("signed tokens need a key")?;
+    let text = read(path)?;
+    if jwt.key_file.is_some() {
+        let algorithm = algorithms.first().copied().ok_or("a key in a file needs one algorithm")?;
+        let key = Key::pem(algorithm, &text);
+        return key.map(|key| vec![key]).map_err(|error| format!("{}: {error}", path.display()));
+    }
+    let set =
+        Jwks::read(&text, algorithms).map_err(|error| format!("{}: {}", path.display(), in_full(&error)))?;
+    for why in &set.ignored {
+        tracing::warn!("{}: {}; it is ignored", path.display(), in_full(why));
+    }
+    Ok(set.keys)
 }
 
 /// What is wrong with the set, and with which of its keys.
@@ -208,9 +204,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
     std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-fn key_path(auth: &model::Auth) -> Option<&Path> {
-    match &auth.jwt.as_ref()?.key {
-        JwtKey::Jwks(path) | JwtKey::Pem(path) => Some(path),
-        JwtKey::Secret(_) => None,
-    }
+/// The file of the public keys; none with a secret.
+fn key_path(jwt: &model::Jwt) -> Option<&Path> {
+    jwt.key_file.as_ref().or(jwt.jwks_file.as_ref()).map(|path| path.as_path())
 }

@@ -2,7 +2,6 @@
 //!
 //! Does not know about: the file it came from; comments and order are lost.
 
-mod auth;
 mod balancer;
 mod blackbox;
 mod check;
@@ -10,9 +9,8 @@ mod health;
 mod http2;
 mod listener;
 mod route;
-mod tls;
 
-use super::model::{Config, Grpc, Http1, Listener, Protocol, Tls};
+use super::model::{Config, Grpc, Http1, Listener, Protocol};
 use super::resolve::default_health;
 use doorbell_checks::options::EgressOptions;
 use doorbell_config::Table as _;
@@ -49,9 +47,8 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         let (whole, default) = check::check_values(check);
         (check.name.clone(), keep(whole, default))
     });
-    let default = tls::tls_value(&Tls::default());
-    let tls = config.tls.iter().map(|tls| (tls.name.clone(), keep(tls::tls_value(tls), default.clone())));
-    let auth = config.auth.iter().map(|auth| (auth.name.clone(), auth::auth_value(auth, with_defaults)));
+    let tls = config.tls.iter().map(|tls| (tls.name.clone(), tls.to_json(with_defaults)));
+    let auth = config.auth.iter().map(|auth| (auth.name.clone(), auth.to_json(with_defaults)));
     let limits = config.limits.iter().map(|limit| (limit.name.clone(), limit.to_json(with_defaults)));
     let routes = route::routes(config, with_defaults);
     let readyz = config.health.iter().position(|health| health.name == "readyz").unwrap_or(0);

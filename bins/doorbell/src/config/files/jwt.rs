@@ -2,7 +2,7 @@
 //!
 //! Does not know about: tokens.
 
-use super::super::written;
+use super::super::model::Jwt;
 use super::{check_private, read};
 use crate::http::auth::jwt::{Algorithm, JWKS_LEN_MAX, Jwks, JwksError, JwtPolicy, Key};
 use doorbell_config::{At, Problem, Problems};
@@ -12,10 +12,9 @@ use std::ops::Range;
 /// More than a public key in PEM with a long comment.
 const PEM_LEN_MAX: u64 = 1 << 20;
 
-pub(super) fn check(jwt: &written::Jwt, problems: &Problems) {
-    let Some(algorithms) = &jwt.algorithms else { return };
+pub(super) fn check(jwt: &Jwt, problems: &Problems) {
     let algorithms: Vec<Algorithm> =
-        algorithms.value.iter().map(|algorithm| Algorithm::from(*algorithm)).collect();
+        jwt.algorithms.iter().map(|algorithm| Algorithm::from(*algorithm)).collect();
     // A key that does not suit its algorithm at all was told without a look at it.
     let (keys, span) = match (algorithms.as_slice(), &jwt.key_file, &jwt.jwks_file, &jwt.secret) {
         ([algorithm], Some(path), None, None) if *algorithm != Algorithm::Hs256 => {
@@ -33,8 +32,8 @@ pub(super) fn check(jwt: &written::Jwt, problems: &Problems) {
             }
             (set.map(|set| set.keys), &path.span)
         }
-        ([Algorithm::Hs256], None, None, Some(secret)) if secret.value.reveal().len() >= 32 => {
-            let key = Key::hmac(secret.value.reveal().as_bytes());
+        ([Algorithm::Hs256], None, None, Some(secret)) if secret.reveal().len() >= 32 => {
+            let key = Key::hmac(secret.reveal().as_bytes());
             (key.map(|key| vec![key]).map_err(|error| error.to_string()), &secret.span)
         }
         _ => return,
@@ -53,7 +52,7 @@ fn holds_secret(set: &[u8]) -> bool {
 }
 
 /// What is only known of all keys together, and of the scopes.
-fn check_policy(jwt: &written::Jwt, keys: Vec<Key>, span: &Range<usize>, problems: &Problems) {
+fn check_policy(jwt: &Jwt, keys: Vec<Key>, span: &Range<usize>, problems: &Problems) {
     if let Err(error) = JwtPolicy::builder().keys(keys).build() {
         problems.add(bad_key(span, &error.to_string()));
         return;

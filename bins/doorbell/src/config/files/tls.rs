@@ -2,7 +2,7 @@
 //!
 //! Does not know about: what a certificate looks like (the engine's TLS does).
 
-use super::super::model::ClientAuthMode;
+use super::super::model::{ClientAuthMode, Tls};
 use super::super::written;
 use super::{cannot_read, read_whole};
 use doorbell::tls::{CertFiles, TlsError, TlsWarning, read_client_ca};
@@ -13,28 +13,24 @@ use std::time::Duration;
 /// More than any chain, bundle or revocation list of a sound size.
 const FILE_LEN_MAX: u64 = 16 << 20;
 
-pub(super) fn check(tls: &written::Tls, unix_secs: i64, problems: &Problems) {
-    let waits = tls.wait_for_certificate.as_ref().is_some_and(|at| at.value);
-    for pair in tls.certificates.iter().chain([&tls.pair]) {
-        if let (Some(cert), Some(key)) = (&pair.cert, &pair.key) {
-            match waits {
-                true => check_awaited(cert, key, unix_secs, problems),
-                false => check_pair(cert, key, unix_secs, problems),
-            }
+pub(super) fn check(tls: &Tls, unix_secs: i64, problems: &Problems) {
+    for [cert, key] in tls.pairs() {
+        match tls.wait_for_certificate {
+            true => check_awaited(cert, key, unix_secs, problems),
+            false => check_pair(cert, key, unix_secs, problems),
         }
     }
-    let Some(client_auth) = &tls.client_auth else { return };
-    let asks = client_auth.mode.as_ref().is_some_and(|mode| mode.value != ClientAuthMode::None);
-    if let (Some(ca), true) = (&client_auth.ca, asks) {
+    let client_auth = &tls.client_auth;
+    if let (Some(ca), true) = (&client_auth.ca, client_auth.mode != ClientAuthMode::None) {
         let paths: Vec<&At<PathBuf>> = client_auth.crls.iter().chain([ca]).collect();
         if !all_there(&paths, problems) {
             return;
         }
         let crls: Vec<PathBuf> = client_auth.crls.iter().map(|crl| crl.value.clone()).collect();
-        let holds = client_auth.expired_crls_hold.as_ref().is_some_and(|at| at.value);
         match read_client_ca(&ca.value, &crls) {
             Ok(ca) => {
-                check_crls(&client_auth.crls, &ca.expired_crls_hold(holds).warnings(unix_secs), problems)
+                let ca = ca.expired_crls_hold(client_auth.expired_crls_hold);
+                check_crls(&client_auth.crls, &ca.warnings(unix_secs), problems)
             }
             Err(error) => problems.add(problem_of(&error, &paths, ca)),
         }

@@ -1,52 +1,76 @@
 //! `[auth.NAME]`: credentials that a route accepts.
 //!
-//! Does not know about: routes, how a token is verified.
+//! Does not know about: routes, how a token is verified, what is in key files.
 
 use crate::http::auth::jwt::Algorithm;
-use doorbell_config::Secret;
+use crate::http::auth::{Policy, PolicyError, TokenError, TokenWarning, Tokens};
+use doorbell_config::{At, Entry, Map, Problem, Secret, Section, Table, Words};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// `[auth.NAME]`: a bearer token that is one of these, or a signed one that passes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The shortest HMAC secret (RFC 7518 3.2).
+const HMAC_SECRET_LEN_MIN: usize = 32;
+
+/// A token that is good, where only the rest is looked at.
+const TOKEN_FOR_CHECKS: &[u8] = b"0123456789abcdef0123456789abcdef";
+
+/// Tokens that are let in.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(check = Self::check)]
 pub struct Auth {
     /// Named by routes.
+    #[key(table_name)]
     pub name: String,
-    /// What a client is told the tokens are for.
+    /// What clients are told in `WWW-Authenticate`.
+    #[key(default = "doorbell", read = realm)]
     pub realm: String,
-    /// Static tokens, each with the name that logs call its bearer.
-    pub tokens: Vec<(String, Secret)>,
-    /// Signed tokens.
+    /// Bearer tokens by the name of whom each is given to, which the access log shows; best as ${file:PATH}.
+    pub tokens: Map<Secret>,
+    /// Signed tokens (JWT, RFC 7519) that are let in.
     pub jwt: Option<Jwt>,
 }
 
-/// `jwt = { .. }`
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Signed tokens.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(check = Self::check)]
 pub struct Jwt {
-    /// The only algorithms that are accepted; more than one only with a key set.
+    /// Algorithms that a signature may have, whatever the token says: ES256, EdDSA, HS256, RS256; one or a list. Required.
+    #[key(name = "algorithm", required = "\"RS256\"", filled)]
     pub algorithms: Vec<JwtAlgorithm>,
-    /// What signatures are verified with.
-    pub key: JwtKey,
-    /// Whose tokens are good; none means `iss` is not looked at.
+    /// The one public key, as PEM; read again when it changes.
+    pub key_file: Option<At<PathBuf>>,
+    /// A JSON Web Key Set with the public keys; read again when it changes.
+    pub jwks_file: Option<At<PathBuf>>,
+    /// The shared secret of HS256, best as ${file:PATH}.
+    pub secret: Option<At<Secret>>,
+    /// What the claim `iss` must be; one or a list. Without it anything.
+    #[key(name = "issuer")]
     pub issuers: Vec<String>,
-    /// Our names; with none, a token that says for whom it is gets refused.
+    /// Of these the claim `aud` must name one. Without it, tokens that have an `aud` are refused.
+    #[key(name = "audience")]
     pub audiences: Vec<String>,
-    /// By how much clocks may differ, in whole seconds.
+    // RFC 7519 4.1.4: "no more than a few minutes".
+    /// By how much clocks may differ when `exp` and `nbf` are looked at.
+    #[key(default = "1m", range = "0s..=10m")]
     pub leeway: Duration,
-    /// Claims and what they must hold; those of `scope` are separated by spaces.
-    pub require: Vec<(String, String)>,
+    /// Claims that must have these values; others get 403.
+    pub require: Map<String>,
 }
 
 /// Signature algorithms (RFC 7518 3.1, RFC 8037 3.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum JwtAlgorithm {
     /// Ed25519.
+    #[word("EdDSA")]
     EdDsa,
     /// ECDSA over P-256.
+    #[word("ES256")]
     Es256,
     /// HMAC with a shared secret.
+    #[word("HS256")]
     Hs256,
     /// RSA, PKCS #1 v1.5.
+    #[word("RS256")]
     Rs256,
 }
 
@@ -61,17 +85,6 @@ impl From<JwtAlgorithm> for Algorithm {
     }
 }
 
-/// What signatures are verified with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum JwtKey {
-    /// A key set (RFC 7517).
-    Jwks(PathBuf),
-    /// A public key in PEM.
-    Pem(PathBuf),
-    /// A shared secret.
-    Secret(Secret),
-}
-
 impl Auth {
     /// Whether some of its tokens have a signature that takes tens of microseconds to verify.
     #[must_use]
@@ -79,28 +92,134 @@ impl Auth {
         let is_heavy = |algorithm: &JwtAlgorithm| *algorithm != JwtAlgorithm::Hs256;
         self.jwt.as_ref().is_some_and(|jwt| jwt.algorithms.iter().any(is_heavy))
     }
-}
 
-impl JwtAlgorithm {
-    /// The name in a token's header and in the file.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::EdDsa => "EdDSA",
-            Self::Es256 => "ES256",
-            Self::Hs256 => "HS256",
-            Self::Rs256 => "RS256",
+    fn check(&self, at: &Section<'_>) {
+        let has_wrong = at.place("tokens").is_some() && !at.is_right("tokens");
+        if self.tokens.is_empty() && !has_wrong && at.place("jwt").is_none() {
+            let message = format!("auth rule `{}` has no key, so nobody could ever get in", self.name);
+            at.problem(
+                Problem::error("no-key", at.span.clone(), message)
+                    .help("add `tokens = { NAME = \"${file:/run/secrets/NAME}\" }` or `jwt = { .. }`"),
+            );
+        }
+        let mut tokens = Tokens::new();
+        for (name, secret) in self.tokens.iter() {
+            let printable = !name.chars().any(|char| char.is_control() || char.is_whitespace());
+            if name.is_empty() || !printable {
+                let message = format!("{:?} is not a name", name.value);
+                let problem = Problem::error("bad-name", name.span.clone(), message);
+                at.problem(problem.help("logs call the bearer so: no spaces, no control characters"));
+            }
+            check_token(name, secret, &mut tokens, at);
         }
     }
 }
 
-impl Default for Auth {
-    fn default() -> Self {
-        Self { name: String::new(), realm: "doorbell".into(), tokens: Vec::new(), jwt: None }
+fn check_token(name: &str, secret: &At<Secret>, tokens: &mut Tokens, at: &Section<'_>) {
+    let span = secret.span.clone();
+    match tokens.add(name, secret.reveal().as_bytes()) {
+        Ok(None) => {}
+        Ok(Some(TokenWarning::Short)) => at.problem(
+            Problem::warning("short-secret", span, format!("token `{name}` is short"))
+                .help(TokenWarning::Short.to_string()),
+        ),
+        Err(error) => {
+            let code = match error {
+                TokenError::TooShort => "short-secret",
+                TokenError::SecretTaken => "duplicate-secret",
+                TokenError::NameTaken
+                | TokenError::NotToken68
+                | TokenError::TooLong
+                | TokenError::TooMany => "bad-secret",
+            };
+            let message = format!("token `{name}` cannot be used");
+            at.problem(Problem::error(code, span, message).help(error.to_string()));
+        }
     }
 }
 
+fn realm(entry: &Entry<'_>) -> Option<String> {
+    let realm = entry.string()?;
+    let mut tokens = Tokens::new();
+    // The token is a good one.
+    let _ = tokens.add("check", TOKEN_FOR_CHECKS);
+    if let Err(error @ PolicyError::Realm) = Policy::bearer(&realm, tokens) {
+        let message = format!("{realm:?} cannot be a realm: {error}");
+        return entry.refuse("bad-value", message, "a word or two, in plain ASCII");
+    }
+    Some(realm)
+}
+
 impl Jwt {
-    /// When nothing else is said; RFC 7519 4.1.4 speaks of "no more than a few minutes".
-    pub const LEEWAY: Duration = Duration::from_secs(60);
+    fn check(&self, at: &Section<'_>) {
+        self.check_keys(at);
+        if at.is_right("algorithm") {
+            self.check_key_fits(at);
+        }
+        if let (Some(place), true) = (at.right_place("leeway"), self.leeway.subsec_nanos() != 0) {
+            let problem = Problem::error("bad-duration", place, "`leeway` is counted in whole seconds");
+            at.problem(problem.help("write \"30s\""));
+        }
+        for (name, value) in self.require.iter().filter(|(_, value)| value.trim().is_empty()) {
+            let message = format!("claim `{}` must hold something", name.value);
+            let problem = Problem::error("bad-value", value.span.clone(), message);
+            at.problem(problem.help("write what it must hold"));
+        }
+    }
+
+    fn check_keys(&self, at: &Section<'_>) {
+        let keys = ["key_file", "jwks_file", "secret"].into_iter();
+        let mut keys: Vec<_> = keys.filter_map(|key| Some((key, at.place(key)?))).collect();
+        keys.sort_by_key(|(_, place)| place.start);
+        match keys.as_slice() {
+            [_] => {}
+            [] => at.problem(
+                Problem::error("no-key", at.span.clone(), "no signature can be verified without a key")
+                    .help("add one of `key_file = \"KEY.pem\"`, `jwks_file = \"KEYS.json\"`, `secret = \"${file:PATH}\"`"),
+            ),
+            [(first, first_place), (second, place), ..] => at.problem(
+                Problem::error("two-keys", place.clone(), format!("both `{first}` and `{second}`"))
+                    .also(first_place.clone(), "first here")
+                    .help("one kind of key verifies the signatures; for several keys take `jwks_file`"),
+            ),
+        }
+    }
+
+    /// HS256 wants a secret that both sides keep, the others the public half of a key.
+    fn check_key_fits(&self, at: &Section<'_>) {
+        let place = || at.place("algorithm").unwrap_or_default();
+        if self.algorithms.len() > 1 && self.jwks_file.is_none() {
+            let problem = Problem::error("key-misfit", place(), "one key has one algorithm");
+            at.problem(problem.help("name one, or give several keys with `jwks_file`"));
+        }
+        let has_hmac = self.algorithms.contains(&JwtAlgorithm::Hs256);
+        let others = self.algorithms.iter().find(|algorithm| **algorithm != JwtAlgorithm::Hs256);
+        if let (true, Some(key)) = (has_hmac, &self.key_file) {
+            let message = "HS256 is verified with a secret, not with a public key";
+            at.problem(
+                Problem::error("key-misfit", key.span.clone(), message).also(place(), "needs a secret").help(
+                    "set `secret = \"${file:PATH}\"`, or name the algorithm of the key: RS256, ES256 or EdDSA",
+                ),
+            );
+        }
+        let Some(secret) = &self.secret else { return };
+        if let Some(algorithm) = others {
+            let message = format!("{} is verified with a public key, not with a secret", algorithm.word());
+            at.problem(
+                Problem::error("key-misfit", secret.span.clone(), message)
+                    .also(place(), "needs a public key")
+                    .help(
+                        "set `key_file = \"KEY.pem\"` or `jwks_file = \"KEYS.json\"`, or `algorithm = \"HS256\"`",
+                    ),
+            );
+        }
+        let len = secret.reveal().len();
+        if len < HMAC_SECRET_LEN_MIN {
+            let message = format!("the secret has {len} bytes, HS256 needs at least {HMAC_SECRET_LEN_MIN}");
+            at.problem(
+                Problem::error("short-secret", secret.span.clone(), message)
+                    .help("`openssl rand -base64 32` makes one that nobody guesses (RFC 7518 3.2)"),
+            );
+        }
+    }
 }

@@ -21,7 +21,7 @@ mod tls;
 mod tuning;
 
 pub use admin::Admin;
-pub use auth::{Auth, Jwt, JwtAlgorithm, JwtKey};
+pub use auth::{Auth, Jwt, JwtAlgorithm};
 pub use balancer::{Agent, TcpGate, WhenDown};
 pub use blackbox::{Blackbox, Module};
 pub use compute::Compute;
@@ -43,6 +43,7 @@ pub use route::{
 };
 pub use runtime::{Engine, OnWorkerFailure, Runtime};
 pub use systemd::{FdStore, ReadyOn, Systemd};
+pub(crate) use tls::is_field_value;
 pub use tls::{CertificateFiles, ClientAuth, ClientAuthMode, Tls, TlsVersion, UnknownServerName};
 pub use tuning::{Descriptors, Tuning};
 

@@ -2,69 +2,93 @@
 //!
 //! Does not know about: listeners, what is in the files it names.
 
-use doorbell_config::Rate;
+use super::uncountable;
+use doorbell_config::{At, Entry, Problem, Rate, Section, Table, Words};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// `[tls.NAME]`
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(check = Self::check)]
 pub struct Tls {
     /// Named by listeners.
+    #[key(table_name)]
     pub name: String,
-    /// At least one; the first is for clients that ask for no name.
+    /// PEM file with the certificate and its chain; taken over when it changes.
+    pub cert: Option<At<PathBuf>>,
+    /// PEM file with the key of `cert`.
+    pub key: Option<At<PathBuf>>,
+    /// Several pairs, chosen by the name that the client asks for; the first is for clients that ask for none.
+    #[key(filled)]
     pub certificates: Vec<CertificateFiles>,
-    /// Whether listeners stay closed until the certificates can be used, where a start would fail otherwise.
+    /// True: without a pair that can be used, doorbell starts and keeps the TLS listeners of this table closed until the pair appears; their
+    /// addresses are not bound until then. For the first certificate by ACME HTTP-01, which a listener without TLS answers.
+    #[key(default = false)]
     pub wait_for_certificate: bool,
-    /// The oldest version spoken.
+    /// The oldest version of TLS.
+    #[key(default = "1.2")]
     pub min_version: TlsVersion,
-    /// Whether clients present a certificate.
+    /// Certificates of clients.
     pub client_auth: ClientAuth,
-    /// Whether a client may resume a session.
+    /// Whether a client that comes again needs half a handshake only.
+    #[key(default = true)]
     pub session_resumption: bool,
-    /// What a client gets that asks for a name which no certificate has.
+    /// For a name that no certificate has: default presents the first one, refuse ends the handshake.
+    #[key(default = "default")]
     pub unknown_server_name: UnknownServerName,
-    /// From accept to the end of the handshake.
+    /// From the accept to the end of the handshake.
+    #[key(default = "5s", range = "10ms..=1d")]
     pub handshake_timeout: Duration,
-    /// Handshakes that one address may begin with all listeners of this table; `None` is as many as it likes.
+    /// Handshakes that one address may begin, as in "600/m", or off; a load balancer is one address.
+    #[key(default = "50/s", none = "off")]
     pub handshakes_per_ip: Option<Rate>,
-    /// The value of `Strict-Transport-Security` in every reply over TLS that has none of its own.
+    /// `Strict-Transport-Security` of every reply, those of refusals and errors too; a route may have its own in `headers`. Without it none.
+    #[key(read = hsts)]
     pub hsts: Option<String>,
 }
 
-/// A certificate chain and its private key, both PEM.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A certificate chain and its private key.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct CertificateFiles {
-    /// The chain, the server's certificate first.
-    pub cert: PathBuf,
-    /// The private key.
-    pub key: PathBuf,
+    /// PEM file with the certificate and its chain; taken over when it changes.
+    #[key(required = "\"/etc/doorbell/tls/tls.crt\"")]
+    pub cert: At<PathBuf>,
+    /// PEM file with its key.
+    #[key(required = "\"/etc/doorbell/tls/tls.key\"")]
+    pub key: At<PathBuf>,
 }
 
 /// Versions of TLS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum TlsVersion {
     /// 1.2 (RFC 5246)
+    #[word("1.2")]
     V1_2,
     /// 1.3 (RFC 8446)
+    #[word("1.3")]
     V1_3,
 }
 
-/// `client_auth = { .. }`
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Certificates of clients.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(check = Self::check)]
 pub struct ClientAuth {
-    /// Whether clients are asked.
+    /// Whether clients are asked for a certificate, and whether they need one.
+    #[key(default = "none")]
     pub mode: ClientAuthMode,
-    /// The bundle of those who sign clients' certificates; there unless the mode is `None`.
-    pub ca: Option<PathBuf>,
-    /// Revocation lists.
-    pub crls: Vec<PathBuf>,
-    /// Whether a revocation list past its `nextUpdate` is still believed. Otherwise no client with a certificate gets in then, since whom
-    /// it would name by now nobody knows (RFC 5280 6.3.3).
+    /// PEM file with those who sign clients' certificates.
+    pub ca: Option<At<PathBuf>>,
+    /// PEM files that say which of them were revoked; one or a list.
+    #[key(name = "crl")]
+    pub crls: Vec<At<PathBuf>>,
+    // Whom a list would name by now nobody knows (RFC 5280 6.3.3).
+    /// True: a list past its nextUpdate still counts. Otherwise no client with a certificate gets in then, nor with a resumed session.
+    #[key(default = false)]
     pub expired_crls_hold: bool,
 }
 
 /// Whether clients present a certificate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum ClientAuthMode {
     /// They are not asked.
     None,
@@ -75,7 +99,7 @@ pub enum ClientAuthMode {
 }
 
 /// What a client gets that asks for a name which no certificate has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum UnknownServerName {
     /// The first certificate.
     Default,
@@ -83,24 +107,93 @@ pub enum UnknownServerName {
     Refuse,
 }
 
-impl Default for Tls {
-    fn default() -> Self {
-        Self {
-            name: String::new(),
-            certificates: Vec::new(),
-            wait_for_certificate: false,
-            min_version: TlsVersion::V1_2,
-            client_auth: ClientAuth {
-                mode: ClientAuthMode::None,
-                ca: None,
-                crls: Vec::new(),
-                expired_crls_hold: false,
-            },
-            session_resumption: true,
-            unknown_server_name: UnknownServerName::Default,
-            handshake_timeout: Duration::from_secs(5),
-            handshakes_per_ip: Some(Rate { requests: 50, period: Duration::from_secs(1) }),
-            hsts: None,
+impl Tls {
+    /// Chain and key of every certificate that is named with both.
+    pub fn pairs(&self) -> impl Iterator<Item = [&At<PathBuf>; 2]> {
+        let own = self.cert.as_ref().zip(self.key.as_ref()).map(|(cert, key)| [cert, key]);
+        let pairs = self.certificates.iter().map(|pair| [&pair.cert, &pair.key]).chain(own);
+        pairs.filter(|pair| pair.iter().all(|path| !path.as_os_str().is_empty()))
+    }
+
+    fn check(&self, at: &Section<'_>) {
+        if let (Some(rate), Some(place)) = (self.handshakes_per_ip, at.right_place("handshakes_per_ip")) {
+            uncountable(rate, rate.requests, &place).into_iter().for_each(|problem| at.problem(problem));
+        }
+        let missing = |message: String, help: &str| {
+            at.problem(Problem::error("missing-key", at.span.clone(), message).help(help));
+        };
+        let name = &self.name;
+        match (at.place("cert").is_some(), at.place("key").is_some(), at.place("certificates")) {
+            (false, false, None) => missing(
+                format!("tls table `{name}` has no certificate"),
+                "add `cert = \"/etc/doorbell/tls/tls.crt\"` and `key = \"/etc/doorbell/tls/tls.key\"`",
+            ),
+            (false, false, Some(_)) => {}
+            (_, _, Some(list)) => at.problem(
+                Problem::error(
+                    "contradiction",
+                    list,
+                    format!("tls table `{name}` has both `cert` and `certificates`"),
+                )
+                .help("put all pairs into `certificates`; the first is for clients that ask for no name"),
+            ),
+            (true, false, None) => {
+                missing("a certificate without its `key`".into(), "add `key = ` with its private key")
+            }
+            (false, true, None) => {
+                missing("a key without its `cert`".into(), "add `cert = ` with its certificate chain")
+            }
+            (true, true, None) => {}
         }
     }
+}
+
+impl ClientAuth {
+    /// Without a mode that asks, the rest has no effect and is dropped.
+    fn check(&mut self, at: &Section<'_>) {
+        let useless = |place, message: &str, help: &str| {
+            at.problem(Problem::warning("no-effect", place, message).help(help));
+        };
+        if self.mode == ClientAuthMode::None {
+            if let Some(place) = at.right_place("ca").or_else(|| at.right_place("crl")) {
+                let message = "no client is asked for a certificate, so nothing is checked against this";
+                useless(place, message, "set `mode = \"require\"` or `\"request\"`");
+            }
+            *self = Self::default();
+            return;
+        }
+        if at.place("ca").is_none() {
+            let message = "client certificates cannot be checked without those who sign them";
+            at.problem(
+                Problem::error("missing-key", at.span.clone(), message)
+                    .help("add `ca = \"/etc/doorbell/tls/clients-ca.crt\"`"),
+            );
+        }
+        if let (Some(place), true) = (at.right_place("expired_crls_hold"), self.crls.is_empty()) {
+            let message = "there is no revocation list that could expire";
+            useless(place, message, "add `crl = \"CLIENTS.crl\"`, or remove it");
+        }
+    }
+}
+
+/// RFC 6797 6.1: `max-age` is required, everything is separated by `;`.
+fn hsts(entry: &Entry<'_>) -> Option<Option<String>> {
+    let text = entry.string()?;
+    let max_age = |directive: &str| {
+        let (name, value) = directive.split_once('=')?;
+        let value = value.trim().trim_matches('"');
+        let good = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+        (name.trim().eq_ignore_ascii_case("max-age") && good).then_some(())
+    };
+    if is_field_value(&text) && text.split(';').any(|directive| max_age(directive).is_some()) {
+        return Some(Some(text));
+    }
+    let help = "write \"max-age=63072000\" or \"max-age=63072000; includeSubDomains\"";
+    entry.refuse("bad-value", format!("{text:?} is not a value of Strict-Transport-Security"), help)
+}
+
+/// RFC 9110 5.5
+pub(crate) fn is_field_value(text: &str) -> bool {
+    let allowed = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
+    text.bytes().all(allowed) && text.as_bytes().trim_ascii() == text.as_bytes()
 }

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: redirects (see `redirect`), other routes.
 
-use super::super::model::{Action, Details, Files, HealthRoute, Reply, ReplyFile};
+use super::super::model::{Action, Details, Files, HealthRoute, Reply, ReplyFile, is_field_value};
 use super::super::template::Template;
 use super::super::written;
 use super::or;
@@ -272,12 +272,6 @@ fn check_value(name: &str, value: &str, span: &Range<usize>, problems: &Problems
                 .help("no line breaks or other control characters, no space at either end"),
         );
     }
-}
-
-/// Whether a header field can carry this (RFC 9110 5.5).
-pub(super) fn is_field_value(text: &str) -> bool {
-    let allowed = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
-    text.bytes().all(allowed) && text.as_bytes().trim_ascii() == text.as_bytes()
 }
 
 /// The methods of a route that does not list any. Probers use all three of a health route; a redirect keeps whatever

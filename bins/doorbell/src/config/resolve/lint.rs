@@ -8,6 +8,7 @@ use super::super::written;
 use super::health::PROBE_BODY_LEN_MAX;
 use crate::http::router;
 use doorbell_config::{At, Problem, Problems, format_duration, format_size, parse_duration};
+use std::ops::Range;
 use std::time::Duration;
 
 /// What Kubernetes grants between SIGTERM and SIGKILL unless told otherwise.
@@ -129,19 +130,19 @@ fn unused(file: &written::File, config: &Config, problems: &Problems) {
             );
         }
     }
-    let report = |code, kind: &str, name: &At<String>, help: String| {
-        let message = format!("nothing uses [{kind}.{}]", name.value);
-        problems.add(Problem::warning(code, name.span.clone(), message).help(help));
+    let report = |code, kind: &str, name: &str, span: &Range<usize>, help: String| {
+        let message = format!("nothing uses [{kind}.{name}]");
+        problems.add(Problem::warning(code, span.clone(), message).help(help));
     };
     for (position, written) in file.tls.iter().enumerate() {
         if !config.listeners.iter().any(|listener| listener.tls == Some(position)) {
-            let help = format!("add `tls = \"{}\"` to a [listener.NAME]", written.name.value);
-            report("unused-tls", "tls", &written.name, help);
+            let help = format!("add `tls = \"{}\"` to a [listener.NAME]", written.name);
+            report("unused-tls", "tls", &written.name, &written.span, help);
         }
     }
     // After another error a route may be missing though it is written.
     for written in &file.auth {
-        let name = &written.name.value;
+        let name = &written.name;
         let names = |route: &written::Route| {
             let lists = route.auth.iter().chain(&route.details_auth);
             lists.flat_map(|names| &names.value).any(|given| given.value == *name)
@@ -150,7 +151,8 @@ fn unused(file: &written::File, config: &Config, problems: &Problems) {
             report(
                 "unused-auth",
                 "auth",
-                &written.name,
+                name,
+                &written.span,
                 format!("add `auth = \"{name}\"` to a [route.NAME]"),
             );
         }
@@ -162,7 +164,8 @@ fn unused(file: &written::File, config: &Config, problems: &Problems) {
             report(
                 "unused-limit",
                 "limit",
-                &At { value: name.clone(), span: written.span.clone() },
+                name,
+                &written.span,
                 format!("add `limit = \"{name}\"` to a [route.NAME]"),
             );
         }

@@ -67,10 +67,9 @@ fn balancer(
         let what = format!("one address may hold {cap} connections");
         warn(what, "set `limits = { connections_per_ip = .. }` to as many as the balancer opens".to_owned());
     }
-    let tables = || file.tls.iter().zip(&config.tls).enumerate();
-    let table = tables().find(|(position, _)| listener.tls == Some(*position)).map(|(_, both)| both);
-    if let Some((written, tls)) = table
-        && written.handshakes_per_ip.is_none()
+    let table = listener.tls.and_then(|position| config.tls.get(position));
+    if let Some(tls) = table
+        && file.places.get(&format!("tls.{}.handshakes_per_ip", tls.name)).is_none()
         && let Some(rate) = tls.handshakes_per_ip
     {
         let what = format!("one address may begin {rate} handshakes");

@@ -4,7 +4,6 @@
 
 mod action;
 mod admin;
-mod auth;
 mod balancer;
 mod blackbox;
 mod check;
@@ -41,8 +40,8 @@ use std::ops::Range;
 /// waits.
 pub(crate) fn resolve(file: &written::File, grace: Option<&str>, problems: &Problems) -> Config {
     let runtime = file.runtime.clone();
-    let tls: Vec<_> = file.tls.iter().map(|tls| tls::resolve(tls, problems)).collect();
-    let auth: Vec<_> = file.auth.iter().map(|auth| auth::resolve(auth, problems)).collect();
+    let tls: Vec<_> = file.tls.iter().map(|tls| tls.value.clone()).collect();
+    let auth: Vec<_> = file.auth.iter().map(|auth| auth.value.clone()).collect();
     let limits: Vec<_> = file.limits.iter().map(|limit| limit.value.clone()).collect();
     let tls_names = Names {
         kind: "tls",

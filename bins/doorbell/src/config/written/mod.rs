@@ -2,7 +2,6 @@
 //!
 //! Does not know about: defaults, other tables, what a key is good for.
 
-mod auth;
 mod balancer;
 mod blackbox;
 mod check;
@@ -10,9 +9,7 @@ mod health;
 mod http2;
 mod listener;
 mod route;
-mod tls;
 
-pub(crate) use auth::{Auth, Jwt};
 pub(crate) use balancer::{Agent, TcpGate, WHEN_DOWN};
 pub(crate) use blackbox::Blackbox;
 pub(crate) use check::{
@@ -24,10 +21,9 @@ pub(crate) use health::{DEGRADED_VIA, DrainAnswers, Health, ON_STALE, QuorumOf, 
 pub(crate) use http2::{ALB, Grpc};
 pub(crate) use listener::{FORWARDED, Listener, PROXY_PROTOCOLS};
 pub(crate) use route::{CLIENT_CERTS, DETAILS, FORMATS, Files, Redirect, Reply, Route};
-pub(crate) use tls::{ClientAuth, MODES, Pair, Tls, UNKNOWN_NAMES, VERSIONS};
 
 use super::model::{
-    Admin, Compute, Control, Http2, Lifecycle, Limit, Log, Maintenance, Runtime, Systemd, Tuning,
+    Admin, Auth, Compute, Control, Http2, Lifecycle, Limit, Log, Maintenance, Runtime, Systemd, Tls, Tuning,
 };
 use doorbell_config::{At, Places, Problem, Section, Table};
 
@@ -45,8 +41,8 @@ pub(crate) struct File {
     pub(crate) admin: Option<Admin>,
     pub(crate) tuning: Tuning,
     pub(crate) compute: Compute,
-    pub(crate) tls: Vec<Tls>,
-    pub(crate) auth: Vec<Auth>,
+    pub(crate) tls: Vec<At<Tls>>,
+    pub(crate) auth: Vec<At<Auth>>,
     pub(crate) limits: Vec<At<Limit>>,
     pub(crate) listeners: Vec<Listener>,
     pub(crate) http2: Http2,
@@ -74,8 +70,8 @@ impl File {
             admin: root.table("admin"),
             tuning: root.table("tuning").unwrap_or_default(),
             compute: root.table("compute").unwrap_or_default(),
-            tls: named(&mut root, "tls", Tls::read),
-            auth: named(&mut root, "auth", Auth::read),
+            tls: named(&mut root, "tls", whole),
+            auth: named(&mut root, "auth", whole),
             limits: named(&mut root, "limit", whole),
             listeners: named(&mut root, "listener", Listener::read),
             http2: root.table("http2").unwrap_or_default(),
