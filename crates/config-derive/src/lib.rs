@@ -14,6 +14,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// Makes a struct a table of a configuration file: each field is a key, and its comment the documentation.
 ///
 /// On the struct, `#[table(check = path)]` names a `fn(&Self, &Section)` for what holds between keys of this table, or a `fn(&mut Self, &Section)`.
+/// `useless = path` names a `fn(&Self) -> &[&str]`: keys that mean nothing beside the others (`http2`, `limits.headers`), which a dump leaves out.
 ///
 /// On a field, `#[key(..)]` takes, separated by commas:
 /// - `default = VALUE`: the value of a key that is left out, as it is written in the file. A field needs this, or one of the next two,

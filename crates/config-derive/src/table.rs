@@ -13,14 +13,15 @@ pub(crate) fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
         return Err(Error::new_spanned(&input.ident, "the fields of a table have names"));
     };
     let fields: Vec<Declared> = fields.named.iter().map(Declared::of).collect::<syn::Result<_>>()?;
-    let (name, doc, check) = (&input.ident, doc_of(&input.attrs)?, check_of(input)?);
+    let (name, doc, rules) = (&input.ident, doc_of(&input.attrs)?, Rules::of(input)?);
     let keys: Vec<&Declared> = fields.iter().filter(|field| field.role == Role::Key).collect();
     let declarations = keys.iter().map(|field| field.key.declaration(&field.r#type));
     let guards = keys.iter().filter_map(|field| guard(field));
     let (defaults, reads, shows) = (defaults(&fields), reads(&fields), shows(&keys));
     let follow = follows(&keys, false);
     let follow_absent = follows(&keys, true);
-    let check = check.map(|check| quote! { #check(&mut table, at); });
+    let check = rules.check.map(|check| quote! { #check(&mut table, at); });
+    let hide = rules.useless.map(|useless| quote! { to.hide(#useless(self)); });
     Ok(quote! {
         #[allow(unused_mut, unused_variables, reason = "a table may have none of what these are for")]
         impl ::doorbell_config::Table for #name {
@@ -53,6 +54,7 @@ pub(crate) fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
             fn show(&self, to: &mut ::doorbell_config::Dump) {
                 let keys = Self::keys();
                 #(#shows)*
+                #hide
             }
         }
 
@@ -85,19 +87,29 @@ pub(crate) fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
     })
 }
 
-/// `#[table(check = path)]`
-fn check_of(input: &DeriveInput) -> syn::Result<Option<Path>> {
-    let mut check = None;
-    for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("table")) {
-        attribute.parse_nested_meta(|meta| {
-            if !meta.path.is_ident("check") {
-                return Err(meta.error("no such property of a table"));
-            }
-            check = Some(meta.value()?.parse()?);
-            Ok(())
-        })?;
+/// `#[table(..)]`
+#[derive(Default)]
+struct Rules {
+    check: Option<Path>,
+    useless: Option<Path>,
+}
+
+impl Rules {
+    fn of(input: &DeriveInput) -> syn::Result<Self> {
+        let mut rules = Self::default();
+        for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("table")) {
+            attribute.parse_nested_meta(|meta| {
+                let rule = match meta.path.require_ident()?.to_string().as_str() {
+                    "check" => &mut rules.check,
+                    "useless" => &mut rules.useless,
+                    _ => return Err(meta.error("no such property of a table")),
+                };
+                *rule = Some(meta.value()?.parse()?);
+                Ok(())
+            })?;
+        }
+        Ok(rules)
     }
-    Ok(check)
 }
 
 /// A key without a word about its absence must be of a type that may be absent.

@@ -49,7 +49,6 @@ impl Names<'_> {
     }
 
     /// Gives a link its position; false without a table of that name.
-    #[must_use]
     pub fn find(&self, link: &mut At<Link>) -> bool {
         let position = self.position(&At { value: link.name.clone(), span: link.span.clone() });
         link.value.position = position.unwrap_or_default();

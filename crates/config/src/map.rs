@@ -34,9 +34,9 @@ impl<T> FromIterator<(String, T)> for Map<T> {
 }
 
 impl<T> Map<T> {
-    /// The values, to be changed.
-    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut At<T>> {
-        self.0.iter_mut().map(|(_, value)| value)
+    /// Keeps the values that are good, each of which may be changed.
+    pub fn retain(&mut self, mut is_good: impl FnMut(&mut At<T>) -> bool) {
+        self.0.retain_mut(|(_, value)| is_good(value));
     }
 }
 

@@ -79,6 +79,17 @@ impl Dump {
         self.shown(key, value.dump(key, self.with_defaults), default.as_ref());
     }
 
+    /// Leaves keys out, also of tables below, as `tcp.backlog`.
+    pub fn hide(&mut self, paths: &[&str]) {
+        for path in paths {
+            let (tables, key) = path.rsplit_once('.').unwrap_or(("", path));
+            let tables = tables.split('.').filter(|table| !table.is_empty());
+            let mut tables = tables.map(str::to_owned);
+            let below = tables.try_fold(&mut self.table, |table, name| table.get_mut(&name)?.as_object_mut());
+            below.and_then(|table| table.remove(key));
+        }
+    }
+
     /// The same for a value that was shown by itself.
     pub fn shown(&mut self, key: &Key, value: Option<Json>, default: Option<&Json>) {
         let Some(value) = value else { return };

@@ -104,7 +104,7 @@ impl Probes {
         let runtime = runtime.map_err(no_thread)?;
         let mut ports = Vec::new();
         let mut held: Vec<&Listening> = before.iter().flat_map(|before| &before.listeners).collect();
-        for &addr in &blackbox.binds {
+        for addr in blackbox.binds.iter().map(|bind| bind.value) {
             let port = match held.iter().position(|(held, _)| *held == addr) {
                 Some(at) => held.remove(at).1.try_clone().map(Port::Listening),
                 None => Port::bind(addr),

@@ -10,6 +10,7 @@ use crate::stats::process::ProcessStats;
 use crate::stats::server::Item;
 use bytes::Bytes;
 use doorbell_checks::Shared;
+use doorbell_config::Words as _;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
@@ -54,7 +55,7 @@ pub(super) struct ProbeCache {
 impl ProbeCache {
     pub(super) fn new(blackbox: &Blackbox, shared: Shared, process_stats: Arc<ProcessStats>) -> Self {
         Self {
-            prober: Prober::new(blackbox.targets.iter().copied().collect(), shared),
+            prober: Prober::new(blackbox.targets.iter().map(|network| network.value).collect(), shared),
             modules: blackbox.modules.clone(),
             cache: blackbox.cache,
             timeout: blackbox.timeout,
@@ -85,7 +86,7 @@ impl ProbeCache {
         };
         let wanted = request.headers().get("x-prometheus-scrape-timeout-seconds");
         let limit = self.timeout_of(wanted.and_then(|value| value.to_str().ok()));
-        let module = query.module.as_str();
+        let module = query.module.word();
         let result = self.result(query, limit).await;
         self.count(module, result.as_ref().map_or_else(Refused::as_str, |&(_, found)| found));
         match result {

@@ -3,6 +3,7 @@
 //! Does not know about: whether the target may be probed.
 
 use crate::config::model::Module;
+use doorbell_config::Words as _;
 use std::fmt;
 
 /// Bytes of a target.
@@ -41,7 +42,7 @@ impl Query {
             return Err(BadQuery::TargetTooLong);
         }
         let name = module.filter(|name| !name.is_empty()).unwrap_or_else(|| "http_2xx".to_owned());
-        let known = Module::NAMES.into_iter().find(|(known, _)| *known == name).map(|(_, module)| module);
+        let known = Module::WORDS.iter().find(|(known, _)| *known == name).map(|(_, module)| *module);
         let module = known.filter(|module| modules.contains(module)).ok_or(BadQuery::UnknownModule(name))?;
         Ok(Self { module, target })
     }
@@ -88,7 +89,7 @@ mod tests {
 
     #[test]
     fn queries() {
-        let all = Module::NAMES.map(|(_, module)| module);
+        let all = Module::WORDS.iter().map(|(_, module)| *module).collect::<Vec<_>>();
         let ok = |module, target: &str| Ok(Query { module, target: target.to_owned() });
         for (query, expected) in [
             ("target=a", ok(Module::Http2xx, "a")),

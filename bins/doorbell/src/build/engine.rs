@@ -25,7 +25,7 @@ pub(crate) fn builder(config: &Config, registry: &Arc<HealthRegistry>, operator:
         builder = builder.conns_max(count);
     }
     if let Some(listener) = common {
-        builder = builder.conns_per_ip_max(listener.connections_per_ip.unwrap_or(0));
+        builder = builder.conns_per_ip_max(listener.limits.connections_per_ip.unwrap_or(0));
     }
     let workers = u16::try_from(workers::count(config)).ok().and_then(NonZeroU16::new);
     builder

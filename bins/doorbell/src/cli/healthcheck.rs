@@ -6,7 +6,7 @@ use super::load;
 use super::operate::the_only_one;
 use super::options::{Global, parse_timeout};
 use super::output::{print, print_error};
-use crate::config::model::{ClientAuthMode, Listener, Protocol, ProxyProtocol, Route};
+use crate::config::model::{ClientAuthMode, Listener, ProxyProtocol, Route};
 use crate::config::{Bind, Config, glean};
 use crate::exit::Exit;
 use crate::http::forwarded::Networks;
@@ -176,7 +176,7 @@ fn listening(status: &Status, path: &str) -> Option<Door> {
     let source = load::read_source(file).ok()?;
     let mut config = glean(&source, &|name| std::env::var(name).ok(), &load::overrides().ok()?)?;
     if let [only] = config.listeners.as_mut_slice() {
-        only.binds = bound.collect();
+        only.binds = bound.map(Into::into).collect();
     }
     find(&config, path)
 }
@@ -194,11 +194,10 @@ fn find(config: &Config, path: &str) -> Option<Door> {
     };
     (0..).zip(&config.listeners).find_map(|(position, listener)| {
         let route = asked(position)?;
-        let is_http = matches!(listener.protocol, Protocol::Http1(_));
-        if !is_http || config.handshake_asks(position) == ClientAuthMode::Require {
+        if !listener.is_http() || config.handshake_asks(position) == ClientAuthMode::Require {
             return None;
         }
-        let address = listener.binds.iter().find_map(|bind| address_of(bind, listener))?;
+        let address = listener.addresses().find_map(|bind| address_of(bind, listener))?;
         Some(Door {
             address,
             host: route.hosts.first().cloned(),
@@ -211,7 +210,7 @@ fn find(config: &Config, path: &str) -> Option<Door> {
 /// How a bound address is reached from here. Of a socket that somebody hands over nobody knows the address.
 fn address_of(bind: &Bind, listener: &Listener) -> Option<Address> {
     let needs_belief = listener.proxy_protocol == ProxyProtocol::Require;
-    let believed: Networks = listener.trusted_proxies.iter().copied().collect();
+    let believed: Networks = listener.trusted().collect();
     match bind {
         Bind::Tcp(addr) if addr.port() != 0 => {
             let ips = match addr.ip() {

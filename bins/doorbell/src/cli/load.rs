@@ -4,7 +4,7 @@
 
 use super::options::{AdminArg, EngineArg, Global, ServeArgs, parse_admin, parse_bind};
 use super::output::{print_error, print_problems};
-use crate::config::model::{Admin, CHECKS_MAX, CheckUse, Engine, Listener, LogLevel, Protocol};
+use crate::config::model::{Admin, CHECKS_MAX, CheckUse, Engine, Listener, LogLevel};
 use crate::config::{
     self, Bind, Config, Overrides, Problem, Source, VARIABLES, default_config, parse_and_list, parse_over,
 };
@@ -157,10 +157,10 @@ pub(super) fn with_args(mut config: Config, args: ServeArgs) -> Result<Config, F
     if listen.is_empty() {
         return Ok(config);
     }
-    let http1 = |listener: &&mut Listener| matches!(listener.protocol, Protocol::Http1(_));
+    let http1 = |listener: &&mut Listener| listener.is_http();
     let mut candidates: Vec<_> = config.listeners.iter_mut().filter(http1).collect();
     match candidates.as_mut_slice() {
-        [only] => only.binds = listen,
+        [only] => only.binds = listen.into_iter().map(Into::into).collect(),
         _ => {
             let message = "--listen or DOORBELL_LISTEN is unclear: the file has more than one listener, or none for HTTP; set `bind` there";
             return Err(Failure::new(Exit::Usage, message));

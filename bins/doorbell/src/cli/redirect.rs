@@ -78,7 +78,7 @@ pub(super) fn config(args: &RedirectArgs, global: &Global) -> Result<Config, Fai
         return Err(Failure::new(Exit::Usage, format!("--host: {error}; write a name such as example.com")));
     }
     let mut config = load::without_file(global)?;
-    config.listeners[0].binds = vec![Bind::Tcp(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 80))];
+    config.listeners[0].binds = vec![Bind::Tcp(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 80)).into()];
     // The probes keep one name each: every other path belongs to the hosts that are redirected.
     for route in &mut config.routes {
         route.paths.truncate(1);

@@ -4,7 +4,7 @@
 
 use super::model::{
     Action, Compute, Config, Control, Grpc, Guard, Health, HealthRoute, Http2, Lifecycle, Listener, Log,
-    Maintenance, Protocol, Route, Runtime, Systemd, Tuning,
+    Maintenance, Route, Runtime, Systemd, Tuning,
 };
 use crate::http::Method;
 use doorbell_checks::options::EgressOptions;
@@ -27,7 +27,7 @@ const READY_PATHS: [&str; 5] = ["/readyz", "/health/ready", "/ready", "/actuator
 /// What runs without a file.
 #[must_use]
 pub fn default_config() -> Config {
-    let listeners = vec![Listener::default()];
+    let listeners = vec![Listener::local()];
     let health = ["livez", "readyz"].map(Health::named);
     Config {
         runtime: Runtime::default(),
@@ -58,7 +58,7 @@ pub fn default_config() -> Config {
 
 /// Probes on every HTTP listener.
 pub(crate) fn default_routes(listeners: &[Listener], health: &[Health]) -> Vec<Route> {
-    let http1 = |&n: &usize| matches!(listeners[n].protocol, Protocol::Http1(_));
+    let http1 = |&n: &usize| listeners[n].is_http();
     let listeners: Vec<usize> = (0..listeners.len()).filter(http1).collect();
     if listeners.is_empty() {
         return Vec::new();

@@ -6,7 +6,7 @@
 
 use super::{Refusal, seed};
 use crate::build::tls::{self, Gate};
-use crate::config::model::{Config, Limit, Protocol, Rate};
+use crate::config::model::{Config, Limit, Rate};
 use crate::http::layer::AtMost;
 use crate::http::limit::{Limiter, Quota};
 use std::sync::Arc;
@@ -62,8 +62,7 @@ impl Tables {
             tables.routes.extend(max.map(|max| caps(&before.routes, &route.name, max)));
         }
         for listener in &config.listeners {
-            let Protocol::Http1(http1) = &listener.protocol else { continue };
-            let max = http1.requests_in_flight;
+            let max = listener.limits.requests_in_flight.filter(|_| listener.is_http());
             tables.listeners.extend(max.map(|max| caps(&before.listeners, &listener.name, max)));
         }
         Ok(tables)

@@ -4,7 +4,7 @@
 
 use super::flood_limits::Budget;
 use super::grpc::Answers;
-use crate::config::model::{ClientAuthMode, Config, Http1 as Http1Config};
+use crate::config::model::{ClientAuthMode, Config};
 use crate::http::Limits;
 use doorbell::Http1;
 use doorbell::tls::Acceptor;
@@ -68,11 +68,11 @@ impl Http2Config {
     pub(super) fn new(
         config: &Config,
         position: usize,
-        http: (Http1, &Http1Config, Limits),
+        http: (Http1, Limits),
         acceptor: Option<Acceptor>,
         answers: Option<Answers>,
     ) -> Self {
-        let (http, http1, limits) = http;
+        let (http, limits) = http;
         let listener = config.listeners.get(position).cloned().unwrap_or_default();
         let tls = config.tls_of(position);
         Self {
@@ -84,14 +84,14 @@ impl Http2Config {
             hsts: tls.and_then(|tls| tls.hsts.as_ref()).and_then(|value| HeaderValue::from_str(value).ok()),
             budget: Budget { streams: config.http2.max_requests, ..Budget::default() },
             builder: builder(config.http2.concurrent_streams),
-            conns_per_ip_max: listener.connections_per_ip,
+            conns_per_ip_max: listener.limits.connections_per_ip,
             client_v6_len: config.runtime.client_ipv6_prefix,
             times: Times {
                 silent: listener.timeouts.header,
-                idle: http1.idle,
+                idle: listener.keep_alive.idle,
                 stalled: listener.timeouts.write,
                 linger: listener.timeouts.linger,
-                age: http1.max_age.unwrap_or(Duration::MAX),
+                age: listener.keep_alive.max_age.unwrap_or(Duration::MAX),
             },
             limits,
         }

@@ -18,7 +18,7 @@ mod grpc;
 mod inbox;
 mod reply;
 
-use crate::config::model::{Config, Http1 as Http1Config};
+use crate::config::model::Config;
 use crate::exit::{Exit, Failure};
 use crate::http::limit::client_net;
 use crate::http::{Limits, Peer, Time};
@@ -113,7 +113,7 @@ impl Plan {
         &mut self,
         config: &Config,
         position: usize,
-        http: (Http1, &Http1Config, Limits),
+        http: (Http1, Limits),
         acceptor: Option<Acceptor>,
     ) {
         let config = Http2Config::new(config, position, http, acceptor, self.answers.clone());

@@ -92,7 +92,7 @@ pub(crate) fn add(
                 let names = names.map(|(at, health)| (health.name.as_bytes().into(), at));
                 let handler = Agent {
                     lines: Arc::clone(&lines),
-                    endpoint: agent.endpoint,
+                    endpoint: agent.health.position,
                     names: agent.select_by_send.then(|| names.collect()),
                 };
                 let raw = doorbell::Raw::new(handler).bytes_max(SENT_LEN_MAX).timeout(SEND_TIMEOUT);

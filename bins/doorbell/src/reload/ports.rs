@@ -8,6 +8,7 @@ use crate::exit::Failure;
 use crate::registry::HealthRegistry;
 use crate::sockets::gate::{self, Gates};
 use crate::stats::process::ProcessStats;
+use doorbell_config::At;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -68,7 +69,7 @@ impl Ports {
 
     /// Where they are, by what for. Those that are yet to be taken over are where the configuration has them.
     pub(super) fn addresses(&self, config: &Config) -> BTreeMap<String, Vec<String>> {
-        let shown = |binds: &[SocketAddr]| binds.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let shown = |binds: &[At<SocketAddr>]| binds.iter().map(|bind| bind.to_string()).collect::<Vec<_>>();
         let gate = |gate: &TcpGate| (format!("tcp_gate.{}", gate.name), shown(&gate.binds));
         let probes = config.blackbox.iter().map(|blackbox| {
             let open = self.probes.as_ref().map(Probes::addrs);

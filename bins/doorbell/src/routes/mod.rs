@@ -99,8 +99,8 @@ impl RouteService {
     pub(crate) fn build(materials: &Materials<'_>, listener: usize, by: By) -> Result<Arc<Self>, BuildError> {
         let Materials { config, common, .. } = *materials;
         let name = config.listeners.get(listener).map_or("", |listener| listener.name.as_str());
-        let trusted = config.listeners.get(listener).map(|listener| listener.trusted_proxies.iter().copied());
-        let trusted: Networks = trusted.into_iter().flatten().collect();
+        let trusted: Networks =
+            config.listeners.get(listener).into_iter().flat_map(|listener| listener.trusted()).collect();
         // Only there metrics are to be had.
         let counters = |route: &str| config.admin.is_some().then(|| RequestCounters::new(name, route));
         let mut builder = Router::builder();

@@ -40,8 +40,8 @@ fn fix(passed: &Passed) -> String {
 }
 
 fn binds(config: &Config) -> impl Iterator<Item = &Bind> {
-    let listeners = config.listeners.iter().flat_map(|listener| &listener.binds);
-    listeners.chain(config.agents.iter().flat_map(|agent| &agent.binds))
+    let listeners = config.listeners.iter().flat_map(|listener| listener.addresses());
+    listeners.chain(config.agents.iter().flat_map(|agent| &agent.binds).map(|bind| &bind.value))
 }
 
 fn unused<'a>(passed: &'a [Passed], binds: &[&Bind]) -> Vec<&'a Passed> {

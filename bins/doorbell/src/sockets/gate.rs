@@ -137,7 +137,7 @@ impl Gates {
             let following = Following::default();
             up.push(Up { told: Arc::new(told), term: Arc::default(), following: Arc::clone(&following) });
             let table = format!("tcp_gate.{}", gate.name);
-            for &addr in &gate.binds {
+            for addr in gate.binds.iter().map(|bind| bind.value) {
                 let port = match held.iter().position(|held| *held == addr) {
                     Some(at) => {
                         held.remove(at);
@@ -203,7 +203,7 @@ impl Drop for Gates {
 
 /// What runs only when somebody asks for an endpoint that has a gate.
 fn demands_of(config: &Config, registry: &HealthRegistry) -> Vec<RunRequest> {
-    config.tcp_gates.iter().flat_map(|gate| registry.demands_of(gate.endpoint)).collect()
+    config.tcp_gates.iter().flat_map(|gate| registry.demands_of(gate.health.position)).collect()
 }
 
 /// Asks, until the thread ends.
@@ -251,7 +251,7 @@ impl Unopened {
 impl Up {
     /// From now on it is as this board says that the endpoint of the gate serves, to a load balancer.
     fn follow(&self, gate: &TcpGate, registry: &HealthRegistry) {
-        let (endpoint, up) = (gate.endpoint, self.clone());
+        let (endpoint, up) = (gate.health.position, self.clone());
         let mine = {
             let mut term = self.term.lock().unwrap_or_else(PoisonError::into_inner);
             *term += 1;

@@ -8,7 +8,7 @@ use super::raw::FixedReply;
 use crate::build::access_log::{self, By};
 use crate::build::tls::{self, Pairs};
 use crate::config::Bind;
-use crate::config::model::{Config, Forwarded, Http1, Listener, Protocol, ProxyProtocol, Timeouts, Tls};
+use crate::config::model::{Config, Forwarded, Listener, Protocol, ProxyProtocol, Tls};
 use crate::exit::{Exit, Failure};
 use crate::http::Service;
 use crate::http::forwarded::{ForwardedFrom, Networks, TrustedProxies};
@@ -95,7 +95,7 @@ fn options(listen: Listen, listener: &Listener) -> Listen {
 }
 
 fn networks(listener: &Listener) -> Networks {
-    listener.trusted_proxies.iter().copied().collect()
+    listener.trusted().collect()
 }
 
 fn protocol(
@@ -106,32 +106,33 @@ fn protocol(
     plan: Option<&mut Plan>,
 ) -> Result<ListenerProtocol, Failure> {
     let acceptor = shared.acceptor.clone();
-    Ok(match &listener.protocol {
-        Protocol::Http1(http1) => {
-            let mut http = routes(materials, listener, http1, shared, By::Http1)?;
+    Ok(match listener.protocol {
+        Protocol::Http1 => {
+            let mut http = routes(materials, listener, shared, By::Http1)?;
             if let Some(hsts) = materials.config.tls_of(shared.position).and_then(|tls| tls.hsts.as_ref()) {
                 http = http.hsts(hsts).map_err(|error| Failure::new(Exit::BadConfig, error.to_string()))?;
             }
             server_stats.add_refusals(http.refusals());
             match plan {
-                Some(plan) if http1.http2 => {
-                    let http2 = routes(materials, listener, http1, shared, By::Http2)?;
+                Some(plan) if listener.http2 => {
+                    let http2 = routes(materials, listener, shared, By::Http2)?;
                     server_stats.add_refusals(http2.refusals());
-                    let limits = http_limits(http1, &listener.timeouts);
-                    plan.add(materials.config, shared.position, (http2, http1, limits), acceptor.clone());
+                    let limits = http_limits(listener);
+                    plan.add(materials.config, shared.position, (http2, limits), acceptor.clone());
                 }
                 Some(plan) => plan.add_none(),
                 None => {}
             }
             match acceptor {
-                Some(acceptor) if http1.http2 => http.tls(acceptor).hand_over_if(prefers_http2).into(),
+                Some(acceptor) if listener.http2 => http.tls(acceptor).hand_over_if(prefers_http2).into(),
                 Some(acceptor) => http.tls(acceptor).into(),
                 None => http.into(),
             }
         }
-        Protocol::Raw { reply, speaks_first } => {
+        Protocol::Raw => {
             plan.into_iter().for_each(Plan::add_none);
-            let raw = doorbell::Raw::new(FixedReply::new(reply, *speaks_first));
+            let reply = listener.reply.as_deref().unwrap_or_default();
+            let raw = doorbell::Raw::new(FixedReply::new(reply, listener.speaks_first));
             let raw = raw.timeout(listener.timeouts.header);
             match acceptor {
                 Some(acceptor) => raw.tls(acceptor).into(),
@@ -145,7 +146,6 @@ fn protocol(
 fn routes(
     materials: &Materials<'_>,
     listener: &Listener,
-    http1: &Http1,
     shared: &Shared<'_>,
     by: By,
 ) -> Result<doorbell::Http1, Failure> {
@@ -154,10 +154,10 @@ fn routes(
     let watched = LayeredService {
         routes,
         log: shared.access.map(|log| Arc::new(access_log::logger(materials.config, log, by))),
-        proxies: proxies(http1, listener),
+        proxies: proxies(listener),
         at_most: shared.at_most.clone(),
     };
-    let limits = http_limits(http1, &listener.timeouts);
+    let limits = http_limits(listener);
     let routes = Arc::clone(&watched.routes);
     let (whole, http) = match (watched.is_idle(), routes.counts()) {
         (true, true) => twice(BareService::<true>(watched.routes)),
@@ -180,8 +180,8 @@ fn prefers_http2(hello: &HelloInfo<'_>) -> bool {
     hello.alpn.iter().find(|name| [&b"h2"[..], b"http/1.1", b"http/1.0"].contains(name)) == Some(&&b"h2"[..])
 }
 
-fn proxies(http1: &Http1, listener: &Listener) -> Option<TrustedProxies> {
-    let from = match http1.forwarded {
+fn proxies(listener: &Listener) -> Option<TrustedProxies> {
+    let from = match listener.forwarded {
         Forwarded::Off => return None,
         Forwarded::Forwarded => ForwardedFrom::Forwarded,
         Forwarded::XForwardedFor => ForwardedFrom::XForwardedFor,
@@ -219,10 +219,10 @@ fn has_ipv6() -> bool {
 
 /// `[::]:80` takes IPv4 clients too, unless `0.0.0.0:80` is listed beside it.
 fn is_taken_on_ipv4(addr: SocketAddr, config: &Config) -> bool {
-    let binds = config.listeners.iter().flat_map(|listener| &listener.binds);
+    let mut binds = config.listeners.iter().flat_map(Listener::addresses);
     addr.is_ipv6()
         && addr.ip().is_unspecified()
-        && binds.into_iter().any(|bind| match bind {
+        && binds.any(|bind| match bind {
             Bind::Tcp(other) => {
                 matches!(other.ip(), IpAddr::V4(_)) && other.port() == addr.port() && addr.port() != 0
             }
@@ -230,21 +230,21 @@ fn is_taken_on_ipv4(addr: SocketAddr, config: &Config) -> bool {
         })
 }
 
-fn http_limits(http1: &Http1, timeouts: &Timeouts) -> crate::http::Limits {
+fn http_limits(Listener { limits, keep_alive, timeouts, .. }: &Listener) -> crate::http::Limits {
     let default = crate::http::Limits::default();
-    let head_bytes_max = http1.header_bytes as usize;
+    let head_bytes_max = limits.header_bytes as usize;
     crate::http::Limits {
         head_bytes_max,
         request_line_bytes_max: default.request_line_bytes_max.min(head_bytes_max),
-        fields_max: http1.headers,
-        body_bytes_max: http1.body_bytes as usize,
-        requests_per_conn_max: http1.max_requests,
+        fields_max: limits.headers,
+        body_bytes_max: limits.body_bytes as usize,
+        requests_per_conn_max: keep_alive.max_requests,
         header_timeout: timeouts.header,
-        idle_timeout: http1.idle,
+        idle_timeout: keep_alive.idle,
         body_idle_timeout: timeouts.body,
         body_total_timeout: default.body_total_timeout.max(timeouts.body),
-        conn_age_max: http1.max_age.unwrap_or(Duration::MAX),
-        keep_alive: http1.keep_alive,
+        conn_age_max: keep_alive.max_age.unwrap_or(Duration::MAX),
+        keep_alive: keep_alive.enabled,
         ..default
     }
 }
@@ -252,6 +252,7 @@ fn http_limits(http1: &Http1, timeouts: &Timeouts) -> crate::http::Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::model::KeepAlive;
 
     #[test]
     fn the_clients_first_choice_among_ours_decides() {
@@ -271,11 +272,12 @@ mod tests {
 
     #[test]
     fn a_connection_grows_as_old_as_the_file_says() {
+        let default = Listener::default();
         let age = |max_age| {
-            let http1 = Http1 { max_age, ..Http1::default() };
-            http_limits(&http1, &Timeouts::default()).conn_age_max
+            let keep_alive = KeepAlive { max_age, ..KeepAlive::default() };
+            http_limits(&Listener { keep_alive, ..default.clone() }).conn_age_max
         };
-        assert_eq!(age(Http1::default().max_age), crate::http::Limits::default().conn_age_max);
+        assert_eq!(age(default.keep_alive.max_age), crate::http::Limits::default().conn_age_max);
         assert_eq!(age(Some(Duration::from_secs(5))), Duration::from_secs(5));
         assert_eq!(age(None), Duration::MAX);
     }

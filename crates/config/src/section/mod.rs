@@ -109,16 +109,23 @@ impl<'r> Section<'r> {
         self.right.contains(&key)
     }
 
-    /// Where the value of a key is written, right or wrong.
+    /// Where the value of a key is written, right or wrong; also of one in a table below, as `tcp.backlog`.
     #[must_use]
-    pub fn place(&self, key: &str) -> Option<Range<usize>> {
-        self.table.get(key).map(Spanned::span)
+    pub fn place(&self, path: &str) -> Option<Range<usize>> {
+        let mut parts = path.split('.');
+        let first = self.table.get(parts.next()?)?;
+        let value = parts.try_fold(first, |value, part| value.get_ref().as_table()?.get(part))?;
+        Some(value.span())
     }
 
     /// Where the value of a key is written if it can be used.
     #[must_use]
-    pub fn right_place(&self, key: &str) -> Option<Range<usize>> {
-        self.place(key).filter(|_| self.is_right(key))
+    pub fn right_place(&self, path: &str) -> Option<Range<usize>> {
+        let is_below = path.contains('.');
+        self.place(path).filter(|place| match is_below {
+            true => !self.reading.problems.is_at(place),
+            false => self.is_right(path),
+        })
     }
 
     /// Reports a problem.

@@ -77,7 +77,7 @@ pub(crate) fn plan(
 /// machine have different addresses.
 fn instance(config: &Config) -> String {
     let host = rustix::system::uname();
-    let binds = config.listeners.iter().flat_map(|listener| &listener.binds).map(ToString::to_string);
+    let binds = config.listeners.iter().flat_map(|listener| listener.addresses()).map(ToString::to_string);
     let own: Vec<String> =
         std::iter::once(host.nodename().to_string_lossy().into_owned()).chain(binds).collect();
     own.join(" ")

@@ -2,20 +2,14 @@
 //!
 //! Does not know about: the file it came from; comments and order are lost.
 
-mod balancer;
-mod blackbox;
 mod check;
 mod health;
-mod http2;
-mod listener;
 mod route;
 
-use super::model::{Config, Grpc, Http1, Listener, Protocol};
+use super::model::Config;
 use super::resolve::default_health;
 use doorbell_checks::options::EgressOptions;
 use doorbell_config::Table as _;
-use http2::grpc_value;
-use listener::listener_value;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
@@ -32,17 +26,10 @@ pub fn to_toml(config: &Config, with_defaults: bool) -> Result<String, toml::ser
 pub fn to_json(config: &Config, with_defaults: bool) -> Value {
     let keep = |value: Value, default: Value| if with_defaults { value } else { without(value, &default) };
     let named = |entries: Vec<(String, Value)>| Value::Object(entries.into_iter().collect());
-    let listeners = config.listeners.iter().map(|listener| {
-        let default = Listener { protocol: default_protocol(&listener.protocol), ..Listener::default() };
-        let whole = listener_value(listener, config);
-        let bind = whole["bind"].clone();
-        let mut value = keep(whole, listener_value(&default, config));
-        value["bind"] = bind;
-        if let Protocol::Raw { .. } = listener.protocol {
-            value["protocol"] = json!("raw");
-        }
-        (listener.name.clone(), value)
-    });
+    let listeners =
+        config.listeners.iter().map(|listener| (listener.name.clone(), listener.to_json(with_defaults)));
+    let agents = config.agents.iter().map(|agent| (agent.name.clone(), agent.to_json(with_defaults)));
+    let gates = config.tcp_gates.iter().map(|gate| (gate.name.clone(), gate.to_json(with_defaults)));
     let checks = config.checks.iter().map(|check| {
         let (whole, default) = check::check_values(check);
         (check.name.clone(), keep(whole, default))
@@ -51,8 +38,6 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
     let auth = config.auth.iter().map(|auth| (auth.name.clone(), auth.to_json(with_defaults)));
     let limits = config.limits.iter().map(|limit| (limit.name.clone(), limit.to_json(with_defaults)));
     let routes = route::routes(config, with_defaults);
-    let readyz = config.health.iter().position(|health| health.name == "readyz").unwrap_or(0);
-    let default_grpc = Grpc::of(readyz);
     let mut root = Map::new();
     root.insert("version".into(), json!(1));
     for (key, value) in [
@@ -69,7 +54,7 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         ("auth", named(auth.collect())),
         ("limit", named(limits.collect())),
         ("http2", config.http2.to_json(with_defaults)),
-        ("grpc", keep(grpc_value(&config.grpc, config), grpc_value(&default_grpc, config))),
+        ("grpc", config.grpc.to_json(with_defaults)),
         ("listener", named(listeners.collect())),
         (
             "check_defaults",
@@ -77,9 +62,12 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         ),
         ("check", named(checks.collect())),
         ("health", named(healths(config, with_defaults))),
-        ("agent", balancer::agents_value(config, with_defaults)),
-        ("tcp_gate", balancer::gates_value(config, with_defaults)),
-        ("blackbox", blackbox::blackbox_value(config, with_defaults)),
+        ("agent", named(agents.collect())),
+        ("tcp_gate", named(gates.collect())),
+        (
+            "blackbox",
+            config.blackbox.as_ref().map_or(Value::Null, |blackbox| blackbox.to_json(with_defaults)),
+        ),
         ("route", named(routes)),
     ] {
         if value.as_object().is_some_and(|table| !table.is_empty()) {
@@ -123,14 +111,6 @@ fn without(value: Value, default: &Value) -> Value {
 
 fn is_empty(value: &Value) -> bool {
     value.as_object().is_some_and(Map::is_empty)
-}
-
-fn default_protocol(protocol: &Protocol) -> Protocol {
-    match protocol {
-        Protocol::Http1(_) => Protocol::Http1(Http1::default()),
-        // Whoever reads the dump must find `protocol`, but what is HTTP's has no place on a raw listener.
-        Protocol::Raw { .. } => Protocol::Raw { reply: "\0".into(), speaks_first: false },
-    }
 }
 
 /// A string that expands to this one when it is read back.

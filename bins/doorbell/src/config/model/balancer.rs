@@ -2,44 +2,54 @@
 //!
 //! Does not know about: how it is told.
 
-use super::super::bind::Bind;
+use super::super::bind::{Bind, addresses};
+use doorbell_config::{At, Link, Table, Words};
 use std::net::SocketAddr;
 
-/// `[agent.NAME]`: HAProxy's agent-check.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One agent. Its line names the checks that are down, and an operator's reason, to whoever connects.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Agent {
     /// Named by messages.
+    #[key(table_name)]
     pub name: String,
-    /// Where it listens.
-    pub binds: Vec<Bind>,
-    /// The health endpoint by its position.
-    pub endpoint: usize,
-    /// Whether what HAProxy sends (`agent-send`) names the endpoint.
+    /// Where it listens: an address and a port, unix:PATH, systemd:NAME or fd:NUMBER; one or a list.
+    #[key(name = "bind", required = "\"127.0.0.1:9131\"", filled)]
+    pub binds: Vec<At<Bind>>,
+    /// The endpoint whose state it tells.
+    #[key(default = "readyz", shown)]
+    pub health: At<Link>,
+    /// Whether `agent-send "NAME\n"` of HAProxy names another endpoint.
+    #[key(default = false)]
     pub select_by_send: bool,
-    /// How many connections HAProxy is told to open to the server at most.
+    /// Connections that HAProxy may open to the server, told as `maxconn:N`. Without it nothing is said about them.
+    #[key(range = 1..=1_000_000)]
     pub maxconn: Option<u32>,
 }
 
-/// `[tcp_gate.NAME]`: a port that says by being open that an endpoint is up.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One gate.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct TcpGate {
     /// Named by messages.
+    #[key(table_name)]
     pub name: String,
-    /// Where it listens.
-    pub binds: Vec<SocketAddr>,
-    /// The health endpoint by its position.
-    pub endpoint: usize,
-    /// What happens to connections while it is not up.
+    // What opens and closes is an address: a socket that somebody handed to us cannot be opened again.
+    /// An address and a port; one or a list. Required.
+    #[key(name = "bind", required = "\"127.0.0.1:9132\"", filled, read = addresses)]
+    pub binds: Vec<At<SocketAddr>>,
+    /// The endpoint that it follows.
+    #[key(default = "readyz", shown)]
+    pub health: At<Link>,
+    /// What happens to connections otherwise: close has nobody listen, reset and accept-and-fin accept and end them so.
+    #[key(default = "close")]
     pub when_down: WhenDown,
 }
 
 /// What happens to connections while an endpoint is not up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum WhenDown {
     /// They are accepted and ended.
     AcceptAndFin,
     /// Nobody listens: they are refused.
-    #[default]
     Close,
     /// They are accepted and reset.
     Reset,

@@ -2,63 +2,73 @@
 //!
 //! Does not know about: how a probe is made.
 
+use super::super::bind::addresses;
+use super::super::networks;
 use crate::http::forwarded::Network;
+use doorbell_config::{At, Problem, Section, Table, Words};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// `[blackbox]`
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// /probe?target=..&module=.. as of Prometheus' blackbox_exporter.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(check = Self::check)]
 pub struct Blackbox {
-    /// Where it listens.
-    pub binds: Vec<SocketAddr>,
-    /// What may be probed: every address that a target leads to must be in one of them.
-    pub targets: Vec<Network>,
-    /// Which probes may be asked for.
+    /// Where it listens: an address and a port; one or a list.
+    #[key(name = "bind", required = "\"127.0.0.1:9115\"", filled, read = addresses)]
+    pub binds: Vec<At<SocketAddr>>,
+    /// Networks that may be probed, as in "10.0.0.0/8": every address a target leads to must be in one of them.
+    #[key(with = networks)]
+    pub targets: Vec<At<Network>>,
+    /// Modules that may be asked for, by the names they have in blackbox_exporter's example.
+    #[key(
+        default = ["grpc", "grpc_plain", "http_2xx", "http_post_2xx", "tcp_connect", "tls_connect"],
+        filled
+    )]
     pub modules: Vec<Module>,
-    /// How long the result of a probe is given to everybody who asks for the same.
+    /// For so long everybody who asks the same gets the same result.
+    #[key(default = "5s", range = "0s..=1h")]
     pub cache: Duration,
-    /// How long a probe may take, unless whoever asks wants it sooner.
+    // Prometheus waits for ten seconds.
+    /// Longest probe; Prometheus' own scrape timeout makes it shorter.
+    #[key(default = "9s500ms", range = "100ms..=2m")]
     pub timeout: Duration,
 }
 
 /// A kind of probe, by its name in blackbox_exporter's own example.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Words)]
 pub enum Module {
     /// `grpc.health.v1` over TLS.
     Grpc,
     /// The same in plain text.
+    #[word("grpc_plain")]
     GrpcPlain,
     /// GET, and 2xx.
+    #[word("http_2xx")]
     Http2xx,
     /// POST, and 2xx.
+    #[word("http_post_2xx")]
     HttpPost2xx,
     /// A connection.
+    #[word("tcp_connect")]
     TcpConnect,
     /// A TLS handshake.
+    #[word("tls_connect")]
     TlsConnect,
 }
 
-impl Module {
-    /// All of them, by the names of the file and of the query.
-    pub const NAMES: [(&'static str, Self); 6] = [
-        ("grpc", Self::Grpc),
-        ("grpc_plain", Self::GrpcPlain),
-        ("http_2xx", Self::Http2xx),
-        ("http_post_2xx", Self::HttpPost2xx),
-        ("tcp_connect", Self::TcpConnect),
-        ("tls_connect", Self::TlsConnect),
-    ];
-
-    /// Its name.
-    pub fn as_str(self) -> &'static str {
-        Self::NAMES.iter().find(|(_, module)| *module == self).map_or("unknown", |(name, _)| name)
-    }
-}
-
 impl Blackbox {
-    /// How long a result is given out if nothing else is said.
-    pub const CACHE: Duration = Duration::from_secs(5);
-
-    /// How long a probe may take if nothing else is said. Prometheus waits for ten seconds.
-    pub const TIMEOUT: Duration = Duration::from_millis(9_500);
+    fn check(&self, at: &Section<'_>) {
+        if self.targets.is_empty() {
+            let message = "without `targets` whoever reaches the port could have any address asked";
+            let problem = Problem::error("no-targets", at.span.clone(), message);
+            at.problem(problem.help("add the networks that may be probed: `targets = [\"10.0.0.0/8\"]`"));
+        }
+        let is_all = |network: &&At<Network>| ["0.0.0.0/0", "::/0"].contains(&&*network.to_string());
+        if let Some(all) = self.targets.iter().find(is_all) {
+            let message =
+                "every address may be probed, this machine's own and those of cloud metadata among them";
+            let problem = Problem::warning("any-target", all.span.clone(), message);
+            at.problem(problem.help("write the networks that are to be probed"));
+        }
+    }
 }

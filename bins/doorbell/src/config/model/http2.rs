@@ -2,7 +2,7 @@
 //!
 //! Does not know about: listeners, which turn HTTP/2 on.
 
-use doorbell_config::Table;
+use doorbell_config::{At, Link, Map, Problem, Section, Table, Words};
 
 /// Limits of HTTP/2, on listeners with `http2 = true`.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
@@ -18,33 +18,42 @@ pub struct Http2 {
     pub max_requests: u32,
 }
 
-/// `[grpc]`: `grpc.health.v1` on every listener that speaks HTTP/2. What stands before it says a route with `grpc = true`; a listener
-/// without one has a route of that kind that lets everybody in.
-#[derive(Clone, Debug, PartialEq, Eq)]
+// What stands before it says a route with `grpc = true`; a listener without one has a route of that kind that lets everybody in.
+/// Health by gRPC (grpc.health.v1: Check, Watch, List) on listeners with `http2 = true`.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(check = Self::check)]
 pub struct Grpc {
-    /// Whether it is answered.
+    /// False makes grpc.health.v1 a path like any other.
+    #[key(default = true)]
     pub enabled: bool,
-    /// The position in [`super::Config::health`] of what the service without a name says.
-    pub overall: usize,
-    /// Services by name, each with such a position.
-    pub services: Vec<(String, usize)>,
-    /// Watch streams at once.
+    /// The endpoint that the service without a name stands for.
+    #[key(default = "readyz")]
+    pub overall: At<Link>,
+    /// Endpoints by the name of the service.
+    pub services: Map<Link>,
+    /// Streams of Watch at once.
+    #[key(default = 16_384, range = 1..=1_000_000, nonzero)]
     pub max_watches: u32,
-    /// Watch streams of one connection.
+    /// Streams of Watch at once of one connection.
+    #[key(default = 10, range = 1..=1000, nonzero)]
     pub watches_per_connection: u32,
-    /// What an AWS application load balancer is told.
+    /// What `/AWS.ALB/healthcheck` is told: verdict is code 12 while the service without a name serves and 14 otherwise, always is 12 in any
+    /// case.
+    #[key(default = "verdict")]
     pub alb: AlbAnswer,
 }
 
 /// The answer to what an AWS application load balancer asks for by default, who takes code 12, UNIMPLEMENTED, for well.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum AlbAnswer {
     /// Always 12: well while there is an answer.
     Always,
     /// 12 while the service without a name serves, and otherwise 14, UNAVAILABLE.
-    #[default]
     Verdict,
 }
+
+/// As long as a name in a request may be: its message is 4 KiB at most.
+const SERVICE_LEN_MAX: usize = 1024;
 
 impl Grpc {
     /// The paths that are asked for: the methods of the service, and what an AWS application load balancer asks for by default.
@@ -55,14 +64,22 @@ impl Grpc {
 
     /// The default, where `readyz` has this position in [`super::Config::health`].
     #[must_use]
-    pub const fn of(readyz: usize) -> Self {
-        Self {
-            enabled: true,
-            overall: readyz,
-            services: Vec::new(),
-            max_watches: 16_384,
-            watches_per_connection: 10,
-            alb: AlbAnswer::Verdict,
+    pub fn of(readyz: usize) -> Self {
+        Self { overall: Link { name: "readyz".into(), position: readyz }.into(), ..Self::default() }
+    }
+
+    fn check(&self, at: &Section<'_>) {
+        let bad = |service: &At<String>, message: String, help: String| {
+            at.problem(Problem::error("bad-name", service.span.clone(), message).help(help));
+        };
+        for (service, _) in self.services.iter() {
+            if service.is_empty() {
+                let message = "the service without a name is the overall one".to_owned();
+                bad(service, message, "write `overall = \"readyz\"` in [grpc]".to_owned());
+            } else if service.len() > SERVICE_LEN_MAX {
+                let message = format!("a service has a name of {} bytes", service.len());
+                bad(service, message, format!("at most {SERVICE_LEN_MAX} bytes"));
+            }
         }
     }
 }

@@ -3,49 +3,66 @@
 //! Does not know about: routes, opening sockets.
 
 use super::super::bind::Bind;
+use super::super::networks;
 use crate::http::forwarded::Network;
+use doorbell_config::{At, Link, Problem, Section, Table, Words};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::Range;
 use std::time::Duration;
 
-/// `[listener.NAME]`
-#[derive(Clone, Debug, PartialEq)]
+/// One listener.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(check = Self::check, useless = Self::useless)]
 pub struct Listener {
     /// Named in logs and errors.
+    #[key(table_name)]
     pub name: String,
-    /// All addresses of the listener.
-    pub binds: Vec<Bind>,
-    /// What is spoken.
+    /// An address and a port, unix:PATH, systemd:NAME or fd:NUMBER; one or a list. Required.
+    #[key(name = "bind", required = "\"127.0.0.1:8080\"", filled)]
+    pub binds: Vec<At<Bind>>,
+    /// http1, or raw: the same bytes for everybody, then the end.
+    #[key(default = "http1")]
     pub protocol: Protocol,
-    /// The position in [`super::Config::tls`]; `None` is plain text.
-    pub tls: Option<usize>,
-    /// Whether a connection begins with a PROXY header.
+    /// The name of a `[tls.NAME]`. Without it, it is plain.
+    pub tls: Option<At<Link>>,
+    /// Whether PROXY headers (v1, v2) of `trusted_proxies` are believed: off, accept, or require.
+    #[key(default = "off")]
     pub proxy_protocol: ProxyProtocol,
-    /// Whose PROXY headers and whose `Forwarded` or `X-Forwarded-For` are believed.
-    pub trusted_proxies: Vec<Network>,
-    /// Deadlines.
+    /// Networks whose `forwarded` and `proxy_protocol` are believed, as in "10.0.0.0/8"; one or a list.
+    #[key(with = networks)]
+    pub trusted_proxies: Vec<At<Network>>,
+    /// Which header of `trusted_proxies` says who the client is.
+    #[key(default = "off")]
+    pub forwarded: Forwarded,
+    /// Whether HTTP/2 is spoken, too: with prior knowledge, and behind TLS where ALPN chooses it.
+    #[key(default = false)]
+    pub http2: bool,
+    /// Connections with several requests.
+    pub keep_alive: KeepAlive,
+    /// How long clients may take.
     pub timeouts: Timeouts,
-    /// Connections one address may hold; what is answered and closed at once is not held. The same on every listener.
-    pub connections_per_ip: Option<u32>,
-    /// Socket options.
+    /// What a client may send and hold.
+    pub limits: Limits,
+    /// Options of the socket.
     pub tcp: Tcp,
+    /// raw: the bytes that everybody gets.
+    pub reply: Option<String>,
+    /// raw: whether the reply is sent at once, and not only when the client has said something.
+    #[key(default = false)]
+    pub speaks_first: bool,
 }
 
 /// What a listener speaks.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum Protocol {
     /// HTTP/1.0 and HTTP/1.1.
-    Http1(Http1),
+    Http1,
     /// The same bytes for everybody, then close.
-    Raw {
-        /// What is sent.
-        reply: String,
-        /// True when it is sent without waiting for the client's first bytes.
-        speaks_first: bool,
-    },
+    Raw,
 }
 
 /// Whether a connection begins with a PROXY header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum ProxyProtocol {
     /// From a trusted proxy it may.
     Accept,
@@ -56,7 +73,7 @@ pub enum ProxyProtocol {
 }
 
 /// Which header field of a trusted proxy tells the client's address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum Forwarded {
     /// `Forwarded` (RFC 7239).
     Forwarded,
@@ -66,106 +83,189 @@ pub enum Forwarded {
     XForwardedFor,
 }
 
-/// Limits of HTTP/1.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Http1 {
-    /// Whether a connection may carry more than one request.
-    pub keep_alive: bool,
-    /// How long a connection may wait for the next request.
+/// Connections with several requests.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+pub struct KeepAlive {
+    /// False makes every answer the last of its connection.
+    #[key(default = true)]
+    pub enabled: bool,
+    /// Longest wait for the next request; longer than the interval of those who probe.
+    #[key(default = "30s", range = "10ms..=1d")]
     pub idle: Duration,
     /// Requests of one connection.
+    #[key(default = 1000, range = 1..=1_000_000_000, nonzero)]
     pub max_requests: u32,
-    /// How old a connection may become before a reply is its last; `None` is any age.
+    // A connection that ends sooner would cost more than it gives; thirty days is as good as no end.
+    /// Longest life of a connection, or off.
+    #[key(default = "1h", none = "off", range = "1s..=30d")]
     pub max_age: Option<Duration>,
-    /// Which header field tells the client's address.
-    pub forwarded: Forwarded,
-    /// Bytes of request line and header fields.
-    pub header_bytes: u32,
-    /// Number of header fields.
-    pub headers: u32,
-    /// Bytes of a request body; 0 lets none in: a request with a body gets 413.
-    pub body_bytes: u32,
-    /// Requests of the listener in progress at once; `None` is as many as there are connections.
-    pub requests_in_flight: Option<u32>,
-    /// Whether HTTP/2 is spoken on the same port: with prior knowledge, or behind TLS where ALPN chooses it.
-    pub http2: bool,
 }
 
-/// Deadlines of a listener.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// How long clients may take. No deadline is shorter than what a timer can keep, none longer than a day.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Timeouts {
-    /// From the first byte, or from the accept, to the end of the header.
+    /// To the end of the header, from the first byte or from the accept.
+    #[key(default = "10s", range = "10ms..=1d")]
     pub header: Duration,
     /// Between two pieces of a body.
+    #[key(default = "10s", range = "10ms..=1d")]
     pub body: Duration,
-    /// Without progress of a reply. The same on every listener.
+    /// Without progress of an answer; the same on every listener.
+    #[key(default = "10s", range = "10ms..=1d")]
     pub write: Duration,
-    /// Reading what still comes after a reply that closes. The same on every listener.
+    /// Reading what still comes behind the last answer; the same on every listener.
+    #[key(default = "1s", range = "10ms..=1d")]
     pub linger: Duration,
 }
 
-/// Socket options of a listener.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a client may send and hold.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+pub struct Limits {
+    /// Largest request line with its fields; beyond it 431.
+    #[key(default = "16KiB", range = "256B..=1MiB", size, nonzero)]
+    pub header_bytes: u32,
+    /// Fields of a request; beyond them 431.
+    #[key(default = 100, range = 1..=1000, nonzero)]
+    pub headers: u32,
+    /// Largest content of a request; beyond it 413. 0B takes none.
+    #[key(default = "64KiB", range = "0B..=64MiB", size)]
+    pub body_bytes: u32,
+    // What is answered and closed at once is not held.
+    /// Connections that one address may hold, or off for no cap; the same on every listener.
+    #[key(default = 1024, none = "off", range = 1..=4_000_000, nonzero)]
+    pub connections_per_ip: Option<u32>,
+    /// Requests that are answered at once, or off for as many as there are connections; one more gets 503. A Watch of gRPC is one as long as
+    /// it is open.
+    #[key(default = "off", none = "off", range = 1..=4_000_000, nonzero)]
+    pub requests_in_flight: Option<u32>,
+}
+
+/// Options of the socket.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Tcp {
-    /// Connections the kernel keeps for us.
+    /// Connections that the kernel keeps until they are accepted; its somaxconn is the cap.
+    #[key(default = 4096, range = 1..=1_048_576)]
     pub backlog: u32,
-    /// Whether the kernel wakes us only when data came (`TCP_DEFER_ACCEPT`, tcp(7)).
+    /// Whether the kernel wakes us only when a client has said something (TCP_DEFER_ACCEPT).
+    #[key(default = true)]
     pub defer_accept: bool,
-    /// Whether small segments go out at once (`TCP_NODELAY`).
+    /// Whether small segments go out at once (TCP_NODELAY).
+    #[key(default = true)]
     pub nodelay: bool,
-    /// Whether a request is acknowledged before its reply (`TCP_QUICKACK`).
+    /// Whether a request is acknowledged before its answer (TCP_QUICKACK).
+    #[key(default = true)]
     pub quickack: bool,
 }
 
 /// The address when nothing else is said: reachable from this machine only.
 pub const DEFAULT_ADDR: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
-impl Default for Http1 {
-    fn default() -> Self {
-        Self {
-            keep_alive: true,
-            idle: Duration::from_secs(30),
-            max_requests: 1000,
-            max_age: Some(Duration::from_secs(3600)),
-            forwarded: Forwarded::Off,
-            header_bytes: 16 << 10,
-            headers: 100,
-            body_bytes: 64 << 10,
-            requests_in_flight: None,
-            http2: false,
+impl Listener {
+    /// The one that is there where none is written.
+    #[must_use]
+    pub fn local() -> Self {
+        Self { name: "default".into(), binds: vec![Bind::Tcp(DEFAULT_ADDR).into()], ..Self::default() }
+    }
+
+    /// Everything it listens on.
+    pub fn addresses(&self) -> impl Iterator<Item = &Bind> {
+        self.binds.iter().map(|bind| &bind.value)
+    }
+
+    /// Whose PROXY headers and whose `Forwarded` or `X-Forwarded-For` are believed.
+    pub fn trusted(&self) -> impl Iterator<Item = Network> {
+        self.trusted_proxies.iter().map(|network| network.value)
+    }
+
+    /// Whether requests are taken.
+    #[must_use]
+    pub fn is_http(&self) -> bool {
+        self.protocol == Protocol::Http1
+    }
+
+    /// Keys of the other protocol.
+    fn useless(&self) -> &'static [&'static str] {
+        match self.protocol {
+            Protocol::Http1 => &["reply", "speaks_first"],
+            Protocol::Raw => &[
+                "keep_alive",
+                "limits.header_bytes",
+                "limits.headers",
+                "limits.body_bytes",
+                "limits.requests_in_flight",
+                "forwarded",
+                "http2",
+            ],
         }
     }
-}
 
-impl Default for Timeouts {
-    fn default() -> Self {
-        Self {
-            header: Duration::from_secs(10),
-            body: Duration::from_secs(10),
-            write: Duration::from_secs(10),
-            linger: Duration::from_secs(1),
+    fn check(&mut self, at: &Section<'_>) {
+        for (key, place) in self.useless().iter().filter_map(|key| Some((key, at.right_place(key)?))) {
+            let (message, help) = match self.protocol {
+                Protocol::Http1 => (
+                    format!("`{key}` belongs to a raw listener"),
+                    "set `protocol = \"raw\"`, or answer HTTP with a [route.NAME]",
+                ),
+                Protocol::Raw => (
+                    format!("`{key}` has no meaning on a raw listener"),
+                    "remove it, or set `protocol = \"http1\"`",
+                ),
+            };
+            at.problem(Problem::error("useless-key", place, message).help(help));
+        }
+        if self.protocol == Protocol::Raw {
+            self.check_raw(at);
+        }
+        self.check_proxies(at);
+    }
+
+    fn check_raw(&mut self, at: &Section<'_>) {
+        let defer = at.right_place("tcp.defer_accept");
+        if let (true, true, Some(place)) = (self.speaks_first, self.tcp.defer_accept, defer) {
+            let message = "a listener that speaks first cannot wait for the client's bytes";
+            at.problem(Problem::error("contradiction", place, message).help("remove `defer_accept`"));
+        }
+        self.tcp.defer_accept &= !self.speaks_first;
+        if at.place("reply").is_none() {
+            let message = format!("raw listener `{}` has no reply", self.name);
+            let problem = Problem::error("missing-key", at.span.clone(), message);
+            at.problem(problem.help("add `reply = \"PONG\\n\"`"));
         }
     }
-}
 
-impl Default for Tcp {
-    fn default() -> Self {
-        Self { backlog: 4096, defer_accept: true, nodelay: true, quickack: true }
-    }
-}
-
-impl Default for Listener {
-    fn default() -> Self {
-        Self {
-            name: "default".into(),
-            binds: vec![Bind::Tcp(DEFAULT_ADDR)],
-            protocol: Protocol::Http1(Http1::default()),
-            tls: None,
-            proxy_protocol: ProxyProtocol::Off,
-            trusted_proxies: Vec::new(),
-            timeouts: Timeouts::default(),
-            connections_per_ip: Some(1024),
-            tcp: Tcp::default(),
+    /// Whoever is believed can be anyone it likes, so nobody is believed who is not listed.
+    fn check_proxies(&self, at: &Section<'_>) {
+        let no_proxies = |key: &str, place: Range<usize>| {
+            let message = format!("`{key}` without `trusted_proxies` would believe any client");
+            at.problem(
+                Problem::error("no-trusted-proxies", place, message)
+                    .help("list the networks of your load balancers, `trusted_proxies = [\"10.0.0.0/8\"]`"),
+            );
+        };
+        let proxy_protocol = Some("proxy_protocol").filter(|_| self.proxy_protocol != ProxyProtocol::Off);
+        let forwarded = Some("forwarded").filter(|_| self.forwarded != Forwarded::Off && self.is_http());
+        let mut believers = proxy_protocol.into_iter().chain(forwarded);
+        let Some(given) = at.place("trusted_proxies") else {
+            believers.for_each(|key| no_proxies(key, at.place(key).unwrap_or_default()));
+            return;
+        };
+        match (believers.next(), self.trusted_proxies.is_empty()) {
+            (Some(key), true) => no_proxies(key, given),
+            (None, false) => {
+                let message = "`trusted_proxies` has nothing to be trusted with";
+                at.problem(Problem::warning("no-effect", given, message).help(
+                    "set `proxy_protocol = \"accept\"` or `forwarded = \"x-forwarded-for\"`, or remove it",
+                ));
+            }
+            _ => {}
+        }
+        let is_all = |network: &&At<Network>| network.to_string().ends_with("/0");
+        for network in self.trusted_proxies.iter().filter(is_all) {
+            let message = format!("{} trusts everyone: any client can pretend to be another", network.value);
+            at.problem(
+                Problem::warning("trusts-everyone", network.span.clone(), message)
+                    .help("list the networks of your load balancers only"),
+            );
         }
     }
 }

@@ -35,7 +35,9 @@ pub use http2::{AlbAnswer, Grpc, Http2};
 pub use lifecycle::{Lifecycle, ReloadOn};
 pub(crate) use limit::uncountable;
 pub use limit::{Limit, LimitKey};
-pub use listener::{DEFAULT_ADDR, Forwarded, Http1, Listener, Protocol, ProxyProtocol, Tcp, Timeouts};
+pub use listener::{
+    DEFAULT_ADDR, Forwarded, KeepAlive, Limits, Listener, Protocol, ProxyProtocol, Tcp, Timeouts,
+};
 pub use log::{Access, AccessFile, AccessFormat, Log, LogFormat, LogLevel};
 pub use route::{
     Action, ClientCert, Details, Files, Guard, HealthFormat, HealthRoute, LinkMap, RedirectTo, Reply,
@@ -105,7 +107,7 @@ impl Config {
     /// The TLS table of a listener, by its position.
     #[must_use]
     pub fn tls_of(&self, listener: usize) -> Option<&Tls> {
-        self.tls.get(self.listeners.get(listener)?.tls?)
+        self.tls.get(self.listeners.get(listener)?.tls.as_ref()?.position)
     }
 
     /// Whether a route has work for the threads of `[compute]`: files to read, or tokens whose signature takes a while to verify.
@@ -128,7 +130,7 @@ impl Config {
     #[must_use]
     pub fn has_http2(&self, listener: usize) -> bool {
         let listener = self.listeners.get(listener);
-        listener.is_some_and(|listener| matches!(&listener.protocol, Protocol::Http1(http1) if http1.http2))
+        listener.is_some_and(|listener| listener.is_http() && listener.http2)
     }
 
     /// What the handshakes of a listener ask for. Where a route is exempt, a certificate that is required can only be asked for:

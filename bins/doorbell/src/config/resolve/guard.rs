@@ -60,7 +60,10 @@ impl Resolver<'_> {
     /// A client can only be asked for a certificate where its listener speaks TLS and asks.
     fn check_client_cert(&self, written: &written::Route, listeners: &[usize]) {
         let asks = |&position: &usize| {
-            let tls = self.listeners.get(position).and_then(|listener| self.tls.get(listener.tls?));
+            let tls = self
+                .listeners
+                .get(position)
+                .and_then(|listener| self.tls.get(listener.tls.as_ref()?.position));
             tls.is_some_and(|tls| tls.client_auth.mode != ClientAuthMode::None)
         };
         let cert = written.client_cert.as_ref();
@@ -92,7 +95,7 @@ impl Resolver<'_> {
         if let Some(listener) = silent.and_then(|&position| self.listeners.get(position)) {
             let message =
                 format!("`{key}`, but listener `{}` asks no client for a certificate", listener.name);
-            let help = match listener.tls.and_then(|position| self.tls.get(position)) {
+            let help = match listener.tls.as_ref().and_then(|link| self.tls.get(link.position)) {
                 Some(tls) => format!(
                     "add `client_auth = {{ mode = \"require\", ca = \"CA.crt\" }}` to [tls.{}]",
                     tls.name

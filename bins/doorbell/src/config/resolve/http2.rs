@@ -1,34 +1,19 @@
-//! `[grpc]` resolved, and what of it and of `[http2]` has no effect: health endpoints by position instead of by name.
+//! `[grpc]` with its endpoints found, and what of it and of `[http2]` has no effect.
 //!
 //! Does not know about: listeners, beyond whether any speaks HTTP/2.
 
-use super::super::model::{Action, Config, Grpc, Guard, Health, Http2, Listener, Protocol, Route};
+use super::super::model::{Action, Config, Grpc, Guard, Health, Http2, Listener, Route};
 use super::super::written;
-use super::or;
 use crate::http::Method;
-use doorbell_config::{At, Names, Problem, Problems};
+use doorbell_config::{Names, Problem, Problems};
 use std::ops::Range;
 
-pub(super) fn resolve_grpc(
-    written: Option<&written::Grpc>,
-    endpoints: &Names<'_>,
-    problems: &Problems,
-) -> Grpc {
-    let default = Grpc::of(endpoints.known.iter().position(|known| *known == "readyz").unwrap_or(0));
-    let Some(written) = written else { return default };
-    let position = |name: &At<String>| endpoints.position(name);
-    let services = written.services.iter().filter_map(|(service, endpoint)| {
-        check_service(service, problems);
-        Some((service.value.clone(), position(endpoint)?))
-    });
-    Grpc {
-        enabled: or(&written.enabled, default.enabled),
-        overall: written.overall.as_ref().and_then(position).unwrap_or(default.overall),
-        services: services.collect(),
-        max_watches: or(&written.max_watches, default.max_watches),
-        watches_per_connection: or(&written.watches_per_connection, default.watches_per_connection),
-        alb: or(&written.alb, default.alb),
-    }
+/// With its endpoints found.
+pub(super) fn resolve_grpc(written: Option<&Grpc>, endpoints: &Names<'_>) -> Grpc {
+    let mut grpc = written.cloned().unwrap_or_default();
+    endpoints.find(&mut grpc.overall);
+    grpc.services.retain(|link| endpoints.find(link));
+    grpc
 }
 
 /// The route of gRPC health on listeners where none is written: one that lets everybody in. What another route takes stays with that one.
@@ -76,8 +61,8 @@ fn shape(path: &str) -> Vec<&str> {
     path.split('/').map(part_shape).collect()
 }
 
-const fn speaks_http2(listener: &Listener) -> bool {
-    matches!(&listener.protocol, Protocol::Http1(http1) if http1.http2)
+fn speaks_http2(listener: &Listener) -> bool {
+    listener.is_http() && listener.http2
 }
 
 /// It is always there.
@@ -88,31 +73,12 @@ fn readyz(health: &[Health]) -> usize {
 /// A list of services has a hundred entries at most, the overall one among them.
 pub(super) const SERVICES_MAX: usize = 99;
 
-/// As long as a name in a request may be: its message is 4 KiB at most.
-const SERVICE_LEN_MAX: usize = 1024;
-
-fn check_service(service: &At<String>, problems: &Problems) {
-    let name = &service.value;
-    if name.is_empty() {
-        problems.add(
-            Problem::error("bad-name", service.span.clone(), "the service without a name is the overall one")
-                .help("write `overall = \"readyz\"` in [grpc]"),
-        );
-    } else if name.len() > SERVICE_LEN_MAX {
-        let message = format!("a service has a name of {} bytes", name.len());
-        problems.add(
-            Problem::error("bad-name", service.span.clone(), message)
-                .help(format!("at most {SERVICE_LEN_MAX} bytes")),
-        );
-    }
-}
-
 /// What is written and has no effect, or more than can be listed.
 pub(super) fn lint(file: &written::File, config: &Config, problems: &Problems) {
     // What only says the default has the effect that it would have anyway.
     let http2 = file.places.get("http2").filter(|_| config.http2 != Http2::default());
-    let grpc = file.grpc.as_ref().filter(|_| config.grpc != Grpc::of(readyz(&config.health)));
-    let tables = [("http2", http2), ("grpc", grpc.map(|table| table.span.clone()))];
+    let grpc = file.places.get("grpc").filter(|_| config.grpc != Grpc::of(readyz(&config.health)));
+    let tables = [("http2", http2), ("grpc", grpc)];
     if !config.listeners.iter().any(speaks_http2) {
         for (name, span) in tables {
             let Some(span) = span else { continue };

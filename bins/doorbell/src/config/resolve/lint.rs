@@ -3,7 +3,7 @@
 //! Does not know about: errors; what is in the files that are named.
 
 use super::super::bind::Bind;
-use super::super::model::{Action, Config, Details, Lifecycle, Protocol};
+use super::super::model::{Action, Config, Details, Lifecycle};
 use super::super::written;
 use super::health::PROBE_BODY_LEN_MAX;
 use crate::http::router;
@@ -78,27 +78,29 @@ fn drain(file: &written::File, config: &Config, grace: Option<&str>, problems: &
 
 fn listeners(file: &written::File, config: &Config, problems: &Problems) {
     for (position, written) in file.listeners.iter().enumerate() {
-        let is_http1 = matches!(config.listeners[position].protocol, Protocol::Http1(_));
+        let listener = &config.listeners[position];
         // After another error a route may be missing here though it is written.
         let named = file.routes.iter().any(|route| match &route.listeners {
-            Some(names) => names.value.iter().any(|name| name.value == written.name.value),
+            Some(names) => names.value.iter().any(|name| name.value == written.name),
             None => true,
         });
-        if is_http1 && !file.routes.is_empty() && !named {
-            let message =
-                format!("listener `{}` has no route and answers everything with 404", written.name.value);
+        let place = |key: &str| file.places.get(&format!("listener.{}{key}", written.name));
+        if listener.is_http() && !file.routes.is_empty() && !named {
+            let message = format!("listener `{}` has no route and answers everything with 404", written.name);
             problems.add(
-                Problem::warning("no-route", written.header.clone(), message)
-                    .help(format!("add a [route.NAME] with `listener = \"{}\"`", written.name.value)),
+                Problem::warning("no-route", place("").unwrap_or_default(), message)
+                    .help(format!("add a [route.NAME] with `listener = \"{}\"`", written.name)),
             );
         }
-        if let Some(cap) = &written.limits.connections_per_ip
-            && let Some(all) = config.runtime.max_connections
-            && cap.value.is_some_and(|cap| cap > all)
+        if let (Some(cap), Some(place), Some(all)) = (
+            written.limits.connections_per_ip,
+            place(".limits.connections_per_ip"),
+            config.runtime.max_connections,
+        ) && cap > all
         {
             let message = "more connections for one address than for all of them";
             problems.add(
-                Problem::warning("limit-too-high", cap.span.clone(), message)
+                Problem::warning("limit-too-high", place, message)
                     .help(format!("`max_connections` is {all}")),
             );
         }
@@ -111,14 +113,13 @@ fn unused(file: &written::File, config: &Config, problems: &Problems) {
             .routes
             .iter()
             .any(|route| route.health.as_ref().is_some_and(|health| health.value == written.name.value));
-        let endpoints = file
-            .grpc
-            .iter()
-            .flat_map(|grpc| grpc.overall.iter().chain(grpc.services.iter().map(|(_, endpoint)| endpoint)));
-        let agents = file.agents.iter().filter_map(|agent| agent.health.as_ref());
-        let gates = file.tcp_gates.iter().filter_map(|gate| gate.health.as_ref());
+        let grpc = file.grpc.iter();
+        let endpoints =
+            grpc.flat_map(|grpc| grpc.services.iter().map(|(_, link)| link).chain([&grpc.overall]));
+        let agents = file.agents.iter().map(|agent| &agent.health);
+        let gates = file.tcp_gates.iter().map(|gate| &gate.health);
         let used = used
-            || endpoints.chain(agents).chain(gates).any(|endpoint| endpoint.value == written.name.value)
+            || endpoints.chain(agents).chain(gates).any(|link| link.name == written.name.value)
             // HAProxy may ask one such agent for any endpoint.
             || config.agents.iter().any(|agent| agent.select_by_send);
         let built_in = ["livez", "readyz"].contains(&&*written.name.value);
@@ -135,7 +136,11 @@ fn unused(file: &written::File, config: &Config, problems: &Problems) {
         problems.add(Problem::warning(code, span.clone(), message).help(help));
     };
     for (position, written) in file.tls.iter().enumerate() {
-        if !config.listeners.iter().any(|listener| listener.tls == Some(position)) {
+        if !config
+            .listeners
+            .iter()
+            .any(|listener| listener.tls.as_ref().is_some_and(|link| link.position == position))
+        {
             let help = format!("add `tls = \"{}\"` to a [listener.NAME]", written.name);
             report("unused-tls", "tls", &written.name, &written.span, help);
         }
@@ -206,7 +211,10 @@ fn push(written: &written::Route, config: &Config, problems: &Problems) {
     };
     let is_open = |listener: &usize| {
         let binds = config.listeners.get(*listener).map(|listener| &listener.binds);
-        binds.into_iter().flatten().any(|bind| matches!(bind, Bind::Tcp(addr) if !addr.ip().is_loopback()))
+        binds
+            .into_iter()
+            .flatten()
+            .any(|bind| matches!(&bind.value, Bind::Tcp(addr) if !addr.ip().is_loopback()))
             && !config.needs_client_cert(*listener, route)
     };
     if route.listeners.iter().any(is_open) {

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: errors; how requests are counted.
 
-use super::super::model::{Config, Forwarded, LimitKey, Protocol, ProxyProtocol};
+use super::super::model::{Config, Forwarded, LimitKey, Listener, ProxyProtocol};
 use super::super::written;
 use doorbell_config::{Problem, Problems};
 
@@ -45,29 +45,27 @@ fn guesses(written: &written::Route, config: &Config, problems: &Problems) {
 }
 
 /// Behind a load balancer that tells the client in a header field, every connection is the balancer's.
-fn balancer(
-    position: usize,
-    written: &written::Listener,
-    file: &written::File,
-    config: &Config,
-    problems: &Problems,
-) {
+fn balancer(position: usize, written: &Listener, file: &written::File, config: &Config, problems: &Problems) {
     let Some(listener) = config.listeners.get(position) else { return };
-    let (Some(at), Protocol::Http1(http1)) = (&written.forwarded, &listener.protocol) else { return };
-    if http1.forwarded == Forwarded::Off || listener.proxy_protocol != ProxyProtocol::Off {
+    let Some(place) = file.places.get(&format!("listener.{}.forwarded", written.name)) else { return };
+    if !listener.is_http()
+        || listener.forwarded == Forwarded::Off
+        || listener.proxy_protocol != ProxyProtocol::Off
+    {
         return;
     }
     let warn = |what: String, help: String| {
         let message = format!("{what}, and behind a load balancer all of them are its own");
-        problems.add(Problem::warning("limits-the-balancer", at.span.clone(), message).help(help));
+        problems.add(Problem::warning("limits-the-balancer", place.clone(), message).help(help));
     };
-    if let Some(cap) = listener.connections_per_ip
-        && file.listeners.iter().all(|written| written.limits.connections_per_ip.is_none())
+    let cap_of = |name: &str| file.places.get(&format!("listener.{name}.limits.connections_per_ip"));
+    if let Some(cap) = listener.limits.connections_per_ip
+        && file.listeners.iter().all(|written| cap_of(&written.name).is_none())
     {
         let what = format!("one address may hold {cap} connections");
         warn(what, "set `limits = { connections_per_ip = .. }` to as many as the balancer opens".to_owned());
     }
-    let table = listener.tls.and_then(|position| config.tls.get(position));
+    let table = config.tls_of(position);
     if let Some(tls) = table
         && file.places.get(&format!("tls.{}.handshakes_per_ip", tls.name)).is_none()
         && let Some(rate) = tls.handshakes_per_ip

@@ -27,16 +27,16 @@ pub(super) fn lint(file: &written::File, config: &Config, problems: &Problems) {
 /// Whether anything that is served answers with it.
 fn is_asked(config: &Config, position: usize) -> bool {
     let grpc = &config.grpc;
-    let has_service =
-        grpc.overall == position || grpc.services.iter().any(|(_, service)| *service == position);
+    let has_service = grpc.overall.position == position
+        || grpc.services.iter().any(|(_, service)| service.position == position);
     let routes = config.routes.iter().any(|route| match &route.action {
         Action::Grpc => has_service,
         Action::Health(health) => health.endpoint == position,
         _ => false,
     });
     routes
-        || config.agents.iter().any(|agent| agent.select_by_send || agent.endpoint == position)
-        || config.tcp_gates.iter().any(|gate| gate.endpoint == position)
+        || config.agents.iter().any(|agent| agent.select_by_send || agent.health.position == position)
+        || config.tcp_gates.iter().any(|gate| gate.health.position == position)
 }
 
 struct Shared<'a> {

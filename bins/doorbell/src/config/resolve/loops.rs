@@ -3,7 +3,7 @@
 //! Does not know about: what becomes of them on listeners with trusted proxies.
 
 use super::super::bind::Bind;
-use super::super::model::{Action, Config, Forwarded, Listener, Protocol, RedirectTo, Route};
+use super::super::model::{Action, Config, Forwarded, Listener, RedirectTo, Route};
 use super::super::written;
 use crate::http::Method;
 use crate::http::redirect::Scheme;
@@ -42,11 +42,15 @@ pub(super) fn refuse(file: &written::File, config: &Config, problems: &Problems)
 
 /// Whether scheme and port of the location are those of the listener.
 fn is_reached(listener: &Listener, is_tls: bool, to: &RedirectTo) -> bool {
-    let Protocol::Http1(http1) = &listener.protocol else { return false };
+    if !listener.is_http() {
+        return false;
+    }
     let scheme = if is_tls { Scheme::Https } else { Scheme::Http };
     let port = to.port.unwrap_or_else(|| to.scheme.default_port());
     let has_port = |bind: &Bind| matches!(bind, Bind::Tcp(addr) if addr.port() == port);
-    http1.forwarded == Forwarded::Off && scheme == to.scheme && listener.binds.iter().any(has_port)
+    listener.forwarded == Forwarded::Off
+        && scheme == to.scheme
+        && listener.binds.iter().any(|bind| has_port(bind))
 }
 
 /// Whether host and path of the location are those of a request for this route.

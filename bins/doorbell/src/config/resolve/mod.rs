@@ -4,8 +4,6 @@
 
 mod action;
 mod admin;
-mod balancer;
-mod blackbox;
 mod check;
 mod compute;
 mod conflict;
@@ -16,7 +14,6 @@ mod lint;
 mod lint_guards;
 mod lint_liveness;
 mod lint_shared;
-mod listener;
 mod loops;
 mod redirect;
 mod route;
@@ -40,27 +37,32 @@ use std::ops::Range;
 /// waits.
 pub(crate) fn resolve(file: &written::File, grace: Option<&str>, problems: &Problems) -> Config {
     let runtime = file.runtime.clone();
-    let tls: Vec<_> = file.tls.iter().map(|tls| tls.value.clone()).collect();
-    let auth: Vec<_> = file.auth.iter().map(|auth| auth.value.clone()).collect();
-    let limits: Vec<_> = file.limits.iter().map(|limit| limit.value.clone()).collect();
+    let tls = values(&file.tls);
+    let auth = values(&file.auth);
+    let limits = values(&file.limits);
     let tls_names = Names {
         kind: "tls",
         code: "unknown-tls",
         known: tls.iter().map(|tls| &*tls.name).collect(),
         problems,
     };
-    let mut listeners: Vec<Listener> =
-        file.listeners.iter().map(|listener| listener::resolve(listener, &tls_names, problems)).collect();
-    if listeners.is_empty() {
-        listeners.push(Listener::default());
+    let mut listeners: Vec<Listener> = values(&file.listeners);
+    for listener in &mut listeners {
+        listener.tls.take_if(|link| !tls_names.find(link));
     }
-    unify(&file.listeners, &mut listeners, problems);
+    if listeners.is_empty() {
+        listeners.push(Listener::local());
+    }
+    unify(file, &mut listeners, problems);
     let checks = check::resolve(file, problems);
     let health = health::resolve(&file.health, &checks, problems);
     let known = health.iter().map(|health| &*health.name).collect();
     let endpoints = Names { kind: "health", code: "unknown-health", known, problems };
-    let agents = balancer::agents(&file.agents, &endpoints, problems);
-    let tcp_gates = balancer::gates(&file.tcp_gates, &endpoints, problems);
+    let (mut agents, mut tcp_gates) = (values(&file.agents), values(&file.tcp_gates));
+    let links = agents.iter_mut().map(|agent| &mut agent.health);
+    for link in links.chain(tcp_gates.iter_mut().map(|gate| &mut gate.health)) {
+        endpoints.find(link);
+    }
     let mut maintenance = file.maintenance.clone();
     for window in &mut maintenance.windows {
         window.endpoints.retain_mut(|link| endpoints.find(link));
@@ -85,7 +87,7 @@ pub(crate) fn resolve(file: &written::File, grace: Option<&str>, problems: &Prob
         file,
         problems,
     };
-    let grpc = http2::resolve_grpc(file.grpc.as_ref(), &endpoints, problems);
+    let grpc = http2::resolve_grpc(file.grpc.as_ref(), &endpoints);
     let routes = all_routes(&resolver, grpc.enabled);
     let config = Config {
         runtime,
@@ -105,7 +107,7 @@ pub(crate) fn resolve(file: &written::File, grace: Option<&str>, problems: &Prob
         listeners,
         agents,
         tcp_gates,
-        blackbox: blackbox::resolve(file.blackbox.as_ref(), problems),
+        blackbox: file.blackbox.clone(),
         allow_exec: false,
         egress: check::resolve_egress(&file.check_defaults),
         checks,
@@ -141,51 +143,56 @@ fn or<T: Clone>(written: &Option<At<T>>, default: T) -> T {
     written.as_ref().map_or(default, |at| at.value.clone())
 }
 
-/// Three limits belong to the engine and not to a listener: written on one they hold on all, and may not differ.
-fn unify(written: &[written::Listener], listeners: &mut [Listener], problems: &Problems) {
-    let write =
-        one_value("timeouts.write", written.iter().map(|listener| &listener.timeouts.write), problems);
-    let linger =
-        one_value("timeouts.linger", written.iter().map(|listener| &listener.timeouts.linger), problems);
-    let per_ip = written.iter().map(|listener| &listener.limits.connections_per_ip);
-    let per_ip = one_value("limits.connections_per_ip", per_ip, problems);
-    for listener in listeners {
-        listener.timeouts.write = write.unwrap_or(listener.timeouts.write);
-        listener.timeouts.linger = linger.unwrap_or(listener.timeouts.linger);
-        listener.connections_per_ip = per_ip.unwrap_or(listener.connections_per_ip);
-    }
+/// The tables of one kind without their places.
+fn values<T: Clone>(written: &[At<T>]) -> Vec<T> {
+    written.iter().map(|table| table.value.clone()).collect()
 }
 
-fn one_value<'a, T: Copy + PartialEq + 'a>(
+/// Three limits belong to the engine and not to a listener: written on one they hold on all, and may not differ.
+fn unify(file: &written::File, listeners: &mut [Listener], problems: &Problems) {
+    one_value("timeouts.write", |listener| &mut listener.timeouts.write, file, listeners, problems);
+    one_value("timeouts.linger", |listener| &mut listener.timeouts.linger, file, listeners, problems);
+    let key = "limits.connections_per_ip";
+    one_value(key, |listener| &mut listener.limits.connections_per_ip, file, listeners, problems);
+}
+
+fn one_value<T: Copy + PartialEq>(
     key: &str,
-    values: impl Iterator<Item = &'a Option<At<T>>>,
+    field: fn(&mut Listener) -> &mut T,
+    file: &written::File,
+    listeners: &mut [Listener],
     problems: &Problems,
-) -> Option<T> {
-    let mut values = values.flatten();
-    let first = values.next()?;
-    for other in values.filter(|other| other.value != first.value) {
+) {
+    let written = listeners.iter_mut().filter_map(|listener| {
+        let place = file.places.get(&format!("listener.{}.{key}", listener.name))?;
+        (!problems.is_at(&place)).then(|| (*field(listener), place))
+    });
+    let written: Vec<_> = written.collect();
+    let Some((value, first)) = written.first() else { return };
+    for (_, place) in written.iter().filter(|(other, _)| other != value) {
         let message = format!("`{key}` must be the same on every listener");
         problems.add(
-            Problem::error("contradiction", other.span.clone(), message)
-                .also(first.span.clone(), "first here")
+            Problem::error("contradiction", place.clone(), message)
+                .also(first.clone(), "first here")
                 .help("write it on one listener; it then holds on all of them"),
         );
     }
-    Some(first.value)
+    listeners.iter_mut().for_each(|listener| *field(listener) = *value);
 }
 
 /// The same address twice. Port 0 is another port each time.
 fn find_twice_bound(file: &written::File, problems: &Problems) {
-    let mut known: HashMap<&Bind, &Range<usize>> = HashMap::new();
+    let mut known: HashMap<Bind, &Range<usize>> = HashMap::new();
     let listeners = file.listeners.iter().flat_map(|listener| &listener.binds);
     let agents = file.agents.iter().flat_map(|agent| &agent.binds);
     let gates = file.tcp_gates.iter().flat_map(|gate| &gate.binds);
     let probes = file.blackbox.iter().flat_map(|blackbox| &blackbox.binds);
-    for At { value: bind, span } in listeners.chain(agents).chain(gates).chain(probes) {
-        if matches!(bind, Bind::Tcp(addr) if addr.port() == 0) {
+    let addresses = gates.chain(probes).map(|at| (Bind::Tcp(at.value), &at.span));
+    for (bind, span) in listeners.chain(agents).map(|at| (at.value.clone(), &at.span)).chain(addresses) {
+        if matches!(&bind, Bind::Tcp(addr) if addr.port() == 0) {
             continue;
         }
-        if let Some(first) = known.insert(bind, span) {
+        if let Some(first) = known.insert(bind.clone(), span) {
             problems.add(
                 Problem::error("bound-twice", span.clone(), format!("{bind} is bound twice"))
                     .also(first.clone(), "first here")

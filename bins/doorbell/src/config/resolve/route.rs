@@ -2,7 +2,7 @@
 //!
 //! Does not know about: TOML, how a route is served.
 
-use super::super::model::{Action, Grpc, Health, Listener, Protocol, Route, Tls};
+use super::super::model::{Action, Grpc, Health, Listener, Route, Tls};
 use super::super::written;
 use super::action::default_methods;
 use crate::http::router;
@@ -89,7 +89,7 @@ impl Resolver<'_> {
                 self.problems.add(problem.help(help));
                 continue;
             };
-            if let Protocol::Raw { .. } = self.listeners[position].protocol {
+            if !self.listeners[position].is_http() {
                 let message = format!("listener `{name}` is raw and cannot have routes");
                 self.problems.add(
                     Problem::error("route-on-raw", span.clone(), message).help("name an http1 listener"),
@@ -163,11 +163,11 @@ impl Resolver<'_> {
 
     /// A path that no request can hold is one that nothing can reach.
     fn check_lengths(&self, written: &written::Route, listeners: &[usize]) {
-        let line_max = |position: &usize| match &self.listeners.get(*position)?.protocol {
-            // There is no request line, only fields.
-            Protocol::Http1(http1) if http1.http2 => Some(http1.header_bytes),
-            Protocol::Http1(http1) => Some(http1.header_bytes.min(LINE_BYTES_MAX)),
-            Protocol::Raw { .. } => None,
+        let line_max = |position: &usize| {
+            let listener = self.listeners.get(*position).filter(|listener| listener.is_http())?;
+            // In HTTP/2 there is no request line, only fields.
+            let cap = if listener.http2 { u32::MAX } else { LINE_BYTES_MAX };
+            Some(listener.limits.header_bytes.min(cap))
         };
         let Some(line_max) = listeners.iter().filter_map(line_max).max() else { return };
         let room = (line_max as usize).saturating_sub(LINE_REST_LEN);

@@ -2,28 +2,21 @@
 //!
 //! Does not know about: defaults, other tables, what a key is good for.
 
-mod balancer;
-mod blackbox;
 mod check;
 mod health;
-mod http2;
-mod listener;
 mod route;
 
-pub(crate) use balancer::{Agent, TcpGate, WHEN_DOWN};
-pub(crate) use blackbox::Blackbox;
 pub(crate) use check::{
     Addresses, Basic, CODES, Certificates, Check, CheckTls, Defaults, DnsAsked, ExecAsked, FileWatched,
     GRPC_MODES, GaugeAsked, GrpcAsked, HTTP_VERSIONS, HttpAsked, INITIALS, Kind, Latencies, METRICS, PREFERS,
     Pace, RECORDS, REDIRECTS, RedisAsked, SEVERITIES, TYPES, TcpAsked, TlsAsked,
 };
 pub(crate) use health::{DEGRADED_VIA, DrainAnswers, Health, ON_STALE, QuorumOf, Statuses};
-pub(crate) use http2::{ALB, Grpc};
-pub(crate) use listener::{FORWARDED, Listener, PROXY_PROTOCOLS};
 pub(crate) use route::{CLIENT_CERTS, DETAILS, FORMATS, Files, Redirect, Reply, Route};
 
 use super::model::{
-    Admin, Auth, Compute, Control, Http2, Lifecycle, Limit, Log, Maintenance, Runtime, Systemd, Tls, Tuning,
+    Admin, Agent, Auth, Blackbox, Compute, Control, Grpc, Http2, Lifecycle, Limit, Listener, Log,
+    Maintenance, Runtime, Systemd, TcpGate, Tls, Tuning,
 };
 use doorbell_config::{At, Places, Problem, Section, Table};
 
@@ -44,14 +37,14 @@ pub(crate) struct File {
     pub(crate) tls: Vec<At<Tls>>,
     pub(crate) auth: Vec<At<Auth>>,
     pub(crate) limits: Vec<At<Limit>>,
-    pub(crate) listeners: Vec<Listener>,
+    pub(crate) listeners: Vec<At<Listener>>,
     pub(crate) http2: Http2,
     pub(crate) grpc: Option<Grpc>,
     pub(crate) check_defaults: Defaults,
     pub(crate) checks: Vec<Check>,
     pub(crate) health: Vec<Health>,
-    pub(crate) agents: Vec<Agent>,
-    pub(crate) tcp_gates: Vec<TcpGate>,
+    pub(crate) agents: Vec<At<Agent>>,
+    pub(crate) tcp_gates: Vec<At<TcpGate>>,
     pub(crate) blackbox: Option<Blackbox>,
     pub(crate) routes: Vec<Route>,
 }
@@ -73,15 +66,15 @@ impl File {
             tls: named(&mut root, "tls", whole),
             auth: named(&mut root, "auth", whole),
             limits: named(&mut root, "limit", whole),
-            listeners: named(&mut root, "listener", Listener::read),
+            listeners: named(&mut root, "listener", whole),
             http2: root.table("http2").unwrap_or_default(),
-            grpc: root.section("grpc").map(Grpc::read),
+            grpc: root.table("grpc"),
             check_defaults: root.section("check_defaults").map(Defaults::read).unwrap_or_default(),
             checks: named(&mut root, "check", Check::read),
             health: named(&mut root, "health", Health::read),
-            agents: named(&mut root, "agent", Agent::read),
-            tcp_gates: named(&mut root, "tcp_gate", TcpGate::read),
-            blackbox: root.section("blackbox").map(Blackbox::read),
+            agents: named(&mut root, "agent", whole),
+            tcp_gates: named(&mut root, "tcp_gate", whole),
+            blackbox: root.table("blackbox"),
             routes: named(&mut root, "route", Route::read),
         };
         root.finish();

@@ -56,9 +56,10 @@ impl Statuses {
     /// The services of a configuration, each as its endpoint is and will be. gRPC knows two answers, and serving is what the same
     /// endpoint answers by HTTP with a code that says so.
     pub(crate) fn follow(config: &Config, registry: &HealthRegistry) -> Arc<Self> {
-        let overall = (OVERALL.to_owned(), config.grpc.overall);
-        let endpoints: BTreeMap<String, usize> =
-            config.grpc.services.iter().cloned().chain([overall]).collect();
+        let overall = (OVERALL.to_owned(), config.grpc.overall.position);
+        let services = config.grpc.services.iter();
+        let services = services.map(|(service, endpoint)| (service.value.clone(), endpoint.position));
+        let endpoints: BTreeMap<String, usize> = services.chain([overall]).collect();
         let mut known = Vec::new();
         let service = |(service, endpoint): (String, usize)| {
             let news = Audience::ALL.map(|_| watch::Sender::new(ServingStatus::NotServing));

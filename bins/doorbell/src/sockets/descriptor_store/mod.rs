@@ -126,8 +126,8 @@ pub(crate) fn settle() {
 /// Descriptors that may be open here beside those of `sockets` sockets that accept: what was passed stays open at its numbers, a copy of it until
 /// it is known whose it is, a copy of each that the manager keeps, and copies of all for a look. The message itself needs one.
 pub(crate) fn descriptors(config: &Config, workers: usize) -> u32 {
-    let binds = config.listeners.iter().flat_map(|listener| &listener.binds);
-    let agents = config.agents.iter().flat_map(|agent| &agent.binds);
+    let binds = config.listeners.iter().flat_map(|listener| listener.addresses());
+    let agents = config.agents.iter().flat_map(|agent| &agent.binds).map(|bind| &bind.value);
     let sockets = binds.chain(agents).filter(|bind| matches!(bind, Bind::Tcp(_))).count() * workers;
     let passed = inherit::passed(&|name| std::env::var(name).ok());
     needed(sockets, passed, room(config.systemd, announced().as_deref()))
