@@ -24,7 +24,7 @@ pub(crate) fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
         }
 
         impl ::doorbell_config::Value for #name {
-            const EXPECTED: &str = <String as ::doorbell_config::Value>::EXPECTED;
+            const EXPECTED: &str = ::doorbell_config::TEXTS;
 
             fn read(entry: &::doorbell_config::Entry<'_>) -> Option<Self> {
                 entry.word(<Self as ::doorbell_config::Words>::WORDS)

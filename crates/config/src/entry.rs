@@ -14,7 +14,6 @@ use crate::units::{
     DURATION_FORM, RATE_FORM, Rate, SIZE_FORM, format_duration, format_size, parse_duration, parse_rate,
     parse_size,
 };
-use crate::value::{TABLES, Value};
 use crate::words::{did_you_mean, quoted};
 use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
@@ -22,6 +21,12 @@ use std::rc::Rc;
 use std::time::Duration;
 use toml::Spanned;
 use toml::de::DeValue;
+
+/// What is expected where tables stand in a list.
+pub const TABLES: &str = "a list of tables";
+
+/// What is expected where strings may stand in a list.
+pub const TEXTS: &str = "a string or a list of strings";
 
 /// The value of one key.
 #[derive(Clone)]
@@ -128,7 +133,7 @@ impl<'r> Entry<'r> {
     pub fn list<T>(&self, expected: &str, read: impl Fn(&Self) -> Option<T>) -> Option<Vec<T>> {
         let DeValue::Array(list) = self.raw() else {
             return match expected {
-                String::EXPECTED if !self.raw().is_str() => self.wrong_type_with(expected, self.in_quotes()),
+                TEXTS if !self.raw().is_str() => self.wrong_type_with(expected, self.in_quotes()),
                 TABLES => self.wrong_type(expected),
                 _ => read(self).map(|one| vec![one]),
             };

@@ -50,7 +50,8 @@
 //! secret is shown anywhere.
 //!
 //! What each word of `#[key(..)]` means stands at [`macro@Table`]; the code it writes calls [`Section::read`] for each key, and nothing
-//! hidden. Types of values implement [`Value`]. A rule between keys of one table is a function of that table (`#[table(check = ..)]`), one
+//! hidden. Types of values implement [`Value`], those that are strings [`Text`]; [`At`] keeps the place of one, [`Map`] has names of the user's
+//! choice, and [`Link`] is the name of another table. A rule between keys of one table is a function of that table (`#[table(check = ..)]`), one
 //! between tables runs when all of them were read, and finds where a key is written by its path ([`Places`]).
 //!
 //! The crate knows no key, no table and nothing else of doorbell.
@@ -78,7 +79,7 @@ mod value;
 mod words;
 
 pub use doorbell_config_derive::{Table, Words};
-pub use entry::Entry;
+pub use entry::{Entry, TABLES, TEXTS};
 pub use expand::{Env, ReadSecret};
 pub use key::{Key, Literal};
 pub use link::{Link, Names};
@@ -94,5 +95,5 @@ pub use section::{Reading, Recorder, Section};
 pub use serde_json::Value as Json;
 pub use table::{Dump, Table, default_by, default_of};
 pub use units::{Rate, format_duration, format_size, parse_duration, parse_rate, parse_size};
-pub use value::{TABLES, Text, Value, Words, literal, word_of, words_form};
+pub use value::{Text, Value, Words, literal, word_of, words_form};
 pub use words::{did_you_mean, quoted};

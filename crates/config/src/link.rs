@@ -9,6 +9,9 @@ use crate::value::Text;
 use crate::words::{did_you_mean, quoted};
 use std::fmt;
 
+/// Names that a proposal lists.
+const SHOWN_MAX: usize = 20;
+
 /// The name of another table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Link {
@@ -21,26 +24,36 @@ pub struct Link {
 /// The names of all tables of one kind.
 #[derive(Debug)]
 pub struct Names<'a> {
-    /// As in the file.
-    pub kind: &'static str,
-    /// The code of the problem that a name is not among them.
-    pub code: &'static str,
-    /// In the order of the file.
-    pub known: Vec<&'a str>,
+    kind: &'static str,
+    code: &'static str,
+    known: Vec<&'a str>,
     /// Where a name that is not among them is reported.
     pub problems: &'a Problems,
 }
 
-impl Names<'_> {
+impl<'a> Names<'a> {
+    /// Those of a kind; `code` is that of the problem that one is unknown.
+    #[must_use]
+    pub fn new(
+        [kind, code]: [&'static str; 2],
+        known: impl Iterator<Item = &'a String>,
+        problems: &'a Problems,
+    ) -> Self {
+        Self { kind, code, known: known.map(String::as_str).collect(), problems }
+    }
+
     /// Where the table of this name is; without one that is an error.
     #[must_use]
     pub fn position(&self, name: &At<String>) -> Option<usize> {
         let position = self.known.iter().position(|known| *known == name.value);
         if position.is_none() {
             let (kind, name, span) = (self.kind, &name.value, name.span.clone());
-            let help = did_you_mean(name, &self.known).unwrap_or_else(|| match self.known.is_empty() {
-                true => format!("add a table [{kind}.{name}]"),
-                false => format!("add a table [{kind}.{name}], or name one of {}", quoted(&self.known)),
+            // A file may have thousands.
+            let help = did_you_mean(name, &self.known).unwrap_or_else(|| match self.known.len() {
+                1..=SHOWN_MAX => {
+                    format!("add a table [{kind}.{name}], or name one of {}", quoted(&self.known))
+                }
+                _ => format!("add a table [{kind}.{name}]"),
             });
             let message = format!("there is no [{kind}.{name}]");
             self.problems.add(Problem::error(self.code, span, message).help(help));

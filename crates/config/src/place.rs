@@ -2,10 +2,6 @@
 //!
 //! Does not know about: types of values, which keys there are.
 
-use crate::entry::Entry;
-use crate::key::Key;
-use crate::value::Value;
-use serde_json::Value as Json;
 use std::collections::BTreeMap;
 use std::ops::{Deref, Range};
 use toml::de::{DeTable, DeValue};
@@ -48,27 +44,6 @@ impl<T: PartialEq> PartialEq for At<T> {
 }
 
 impl<T: Eq> Eq for At<T> {}
-
-impl<T: Value> Value for At<T> {
-    const IS_OPTIONAL: bool = T::IS_OPTIONAL;
-    const EXPECTED: &str = T::EXPECTED;
-
-    fn read(entry: &Entry<'_>) -> Option<Self> {
-        Some(Self { value: T::read(entry)?, span: entry.span() })
-    }
-
-    fn absent() -> Self {
-        T::absent().into()
-    }
-
-    fn dump(&self, key: &Key, with_defaults: bool) -> Option<Json> {
-        self.value.dump(key, with_defaults)
-    }
-
-    fn form(key: &Key) -> Json {
-        T::form(key)
-    }
-}
 
 /// Where each key of a file is written, for rules that know only the value: by its path, as in `listener.web.tcp.backlog`.
 #[derive(Clone, Debug, Default)]

@@ -95,7 +95,8 @@ impl Dump {
         let Some(value) = value else { return };
         let is_default = default == Some(&value);
         let is_empty = value.as_object().is_some_and(Map::is_empty);
-        if self.with_defaults || key.is_shown || !is_default && !is_empty {
+        let is_empty_list = key.default.is_none() && value.as_array().is_some_and(Vec::is_empty);
+        if key.is_shown || !is_empty_list && (self.with_defaults || !is_default && !is_empty) {
             self.table.insert(key.name.to_owned(), value);
         }
     }

@@ -2,9 +2,10 @@
 //!
 //! Does not know about: keys and tables that use them.
 
-use crate::entry::Entry;
+use crate::entry::{Entry, TABLES, TEXTS};
 use crate::form;
 use crate::key::Key;
+use crate::place::At;
 use crate::secret::Secret;
 use crate::units::{Rate, format_duration, format_size, parse_duration};
 use serde_json::{Value as Json, json};
@@ -35,9 +36,6 @@ pub trait Value: Clone + Sized + 'static {
     fn form(key: &Key) -> Json;
 }
 
-/// What is expected where tables stand in a list, for [`Value::EXPECTED`].
-pub const TABLES: &str = "a list of tables";
-
 /// A type that is written as a string, as it displays.
 pub trait Text: Clone + fmt::Display + 'static {
     /// The value of a string; reports what is wrong with it.
@@ -48,7 +46,7 @@ pub trait Text: Clone + fmt::Display + 'static {
 }
 
 impl<T: Text> Value for T {
-    const EXPECTED: &str = "a string or a list of strings";
+    const EXPECTED: &str = TEXTS;
 
     fn read(entry: &Entry<'_>) -> Option<Self> {
         T::parse(entry.string()?, entry)
@@ -140,27 +138,32 @@ impl Value for u32 {
     }
 }
 
-impl Value for u8 {
-    const EXPECTED: &str = "a whole number";
+macro_rules! whole_numbers {
+    ($($type:ty)*) => {$(
+        impl Value for $type {
+            const EXPECTED: &str = u32::EXPECTED;
 
-    fn read(entry: &Entry<'_>) -> Option<Self> {
-        let number = entry.integer(&entry.key.numbers(Self::MAX.into()))?;
-        Self::try_from(number).ok()
-    }
+            fn read(entry: &Entry<'_>) -> Option<Self> {
+                Self::try_from(u32::read(entry)?).ok()
+            }
 
-    fn absent() -> Self {
-        0
-    }
+            fn absent() -> Self {
+                0
+            }
 
-    fn dump(&self, _key: &Key, _with_defaults: bool) -> Option<Json> {
-        Some(json!(self))
-    }
+            fn dump(&self, _key: &Key, _with_defaults: bool) -> Option<Json> {
+                Some(json!(self))
+            }
 
-    fn form(key: &Key) -> Json {
-        let range = key.numbers(Self::MAX.into());
-        json!({ "type": "integer", "minimum": range.start(), "maximum": range.end() })
-    }
+            fn form(key: &Key) -> Json {
+                let range = key.numbers(Self::MAX.into());
+                json!({ "type": "integer", "minimum": range.start(), "maximum": range.end() })
+            }
+        }
+    )*};
 }
+
+whole_numbers! { u8 u16 }
 
 impl Value for Duration {
     fn read(entry: &Entry<'_>) -> Option<Self> {
@@ -266,6 +269,27 @@ impl Value for Secret {
     }
 }
 
+impl<T: Value> Value for At<T> {
+    const IS_OPTIONAL: bool = T::IS_OPTIONAL;
+    const EXPECTED: &str = T::EXPECTED;
+
+    fn read(entry: &Entry<'_>) -> Option<Self> {
+        Some(Self { value: T::read(entry)?, span: entry.span() })
+    }
+
+    fn absent() -> Self {
+        T::absent().into()
+    }
+
+    fn dump(&self, key: &Key, with_defaults: bool) -> Option<Json> {
+        self.value.dump(key, with_defaults)
+    }
+
+    fn form(key: &Key) -> Json {
+        T::form(key)
+    }
+}
+
 impl<T: Value> Value for Option<T> {
     const IS_OPTIONAL: bool = true;
 
@@ -312,8 +336,7 @@ impl<T: Value> Value for Vec<T> {
     }
 
     fn dump(&self, key: &Key, with_defaults: bool) -> Option<Json> {
-        let is_told = !self.is_empty() || key.default.is_some();
-        is_told.then(|| self.iter().filter_map(|value| value.dump(key, with_defaults)).collect())
+        Some(self.iter().filter_map(|value| value.dump(key, with_defaults)).collect())
     }
 
     fn form(key: &Key) -> Json {

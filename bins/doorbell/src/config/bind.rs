@@ -2,7 +2,7 @@
 //!
 //! Does not know about: opening sockets.
 
-use doorbell_config::{At, Entry, Text, Value as _};
+use doorbell_config::{At, Entry, TEXTS, Text, Value as _};
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -88,7 +88,7 @@ impl Bind {
 
 /// A list of such.
 pub(crate) fn addresses(entry: &Entry<'_>) -> Option<Vec<At<SocketAddr>>> {
-    entry.list(String::EXPECTED, |entry| Some(At { value: Bind::address(entry)?, span: entry.span() }))
+    entry.list(TEXTS, |entry| Some(At { value: Bind::address(entry)?, span: entry.span() }))
 }
 
 impl Text for Bind {

@@ -3,10 +3,10 @@
 //! Does not know about: what they are believed with.
 
 use crate::http::forwarded::{Network, NetworkError};
-use doorbell_config::{At, Entry, Json, Key, Value as _, form};
+use doorbell_config::{At, Entry, Json, Key, TEXTS, Value as _, form};
 
 pub(crate) fn read(entry: &Entry<'_>) -> Option<Vec<At<Network>>> {
-    entry.list(String::EXPECTED, |entry| {
+    entry.list(TEXTS, |entry| {
         let text = entry.string()?;
         let error = match text.parse() {
             Ok(value) => return Some(At { value, span: entry.span() }),

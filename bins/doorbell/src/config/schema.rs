@@ -75,19 +75,7 @@ fn by_hand() -> Vec<(String, Value)> {
         }
         pointer
     };
-    let code = json!({ "anyOf": [{ "type": "integer", "minimum": 200, "maximum": 599 }, { "enum": ["ignore", "report"] }] });
-    let mut forms = vec![
-        (at("version"), json!({ "const": 1 })),
-        (at("check.NAME.type"), json!({ "enum": written::TYPES })),
-        (
-            at("health.NAME.quorum.min"),
-            json!({ "anyOf": [{ "type": "integer", "minimum": 1 }, { "type": "string", "pattern": "%$|\\$\\{" }] }),
-        ),
-    ];
-    for audience in ["default", "kubelet", "load_balancer"] {
-        forms.push((at(&format!("health.NAME.on_drain.{audience}")), code.clone()));
-    }
-    forms
+    vec![(at("version"), json!({ "const": 1 })), (at("check.NAME.type"), json!({ "enum": written::TYPES }))]
 }
 
 #[cfg(test)]

@@ -71,16 +71,16 @@ fn endpoint(
     });
     builder.endpoint(EndpointConfig {
         uses: uses.collect::<Result<_, _>>()?,
-        quorum: health.quorum,
-        fail_open: health.fail_open.map(|max_age| FailOpen { max_age }),
+        quorum: health.quorum(),
+        fail_open: health.fail_open.as_ref().map(|open| FailOpen { max_age: open.max_age }),
         latch: health.latch,
         on_stale: health.on_stale,
         grace,
-        codes: health.codes,
-        on_drain: health.on_drain,
+        codes: health.codes(),
+        on_drain: health.on_drain(),
         // Each route says who sees them; both are rendered.
         details: Details::Authenticated,
-        body_len_max: health.body_bytes as usize,
+        body_len_max: health.max_body as usize,
         ..EndpointConfig::new(health.name.as_str())
     })
 }

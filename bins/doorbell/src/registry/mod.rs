@@ -149,7 +149,7 @@ impl HealthRegistry {
             prober_stats,
             readiness: those(|health| Health::is_readiness(&health.name)),
             warned: those(|health| health.degraded_via == DegradedVia::KubeWarning),
-            fields: config.health.iter().map(|health| health.fields).collect(),
+            fields: config.health.iter().map(Health::fields).collect(),
             published,
             inside: Mutex::new(Inside {
                 board,

@@ -2,18 +2,14 @@
 //!
 //! Does not know about: defaults.
 
-use super::{Recorder, Section, record};
+use super::{Section, record};
 use crate::entry::Entry;
 use crate::expand::Expanded;
 use crate::form;
 use crate::key::Key;
 use crate::place::At;
-use crate::problem::Problem;
 use crate::secret::Secret;
 use crate::secret_names::is_credential;
-use crate::units::Rate;
-use crate::value::Value;
-use crate::words::quoted;
 use serde_json::{Value as Json, json};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -43,10 +39,6 @@ impl<'r> Section<'r> {
         self.all(json!({ "type": "string" }), |entry| entry.string())
     }
 
-    pub fn all_secrets(&self) -> Vec<(At<String>, At<Secret>)> {
-        self.all(json!({ "type": "string" }), |entry| entry.secret(|expanded| expanded.has_literal))
-    }
-
     /// Header fields of a request, by whether their value is a secret; words such as `Bearer` before one are none.
     pub fn all_fields<T>(
         &self,
@@ -60,44 +52,12 @@ impl<'r> Section<'r> {
         })
     }
 
-    pub fn all_integers(&self, range: RangeInclusive<u32>) -> Vec<(At<String>, At<u32>)> {
-        let form = json!({ "type": "integer", "minimum": range.start(), "maximum": range.end() });
-        self.all(form, |entry| as_u32(entry, &range))
-    }
-
     fn all<T>(&self, form: Json, read: impl Fn(&Entry<'r>) -> Option<T>) -> Vec<(At<String>, At<T>)> {
         if let Some(recorder) = self.reading.recorder {
             recorder.add_others(&self.kind, form);
         }
         let entries = self.entries(&Key::PLAIN).into_iter();
         entries.filter_map(|(name, entry)| Some((name, at(&entry, read(&entry))?))).collect()
-    }
-
-    pub fn list(&mut self, key: &'static str) -> Vec<Self> {
-        self.sections(key, false)
-    }
-
-    pub fn tables(&mut self, key: &'static str) -> Vec<Self> {
-        self.sections(key, true)
-    }
-
-    fn sections(&mut self, key: &'static str, is_filled: bool) -> Vec<Self> {
-        let kind = super::kind_below(&self.kind, key);
-        self.note(key, || Some(json!({ "type": "array", "items": record::link(&kind) })));
-        let Some(entry) = self.plain(key) else {
-            let absent = |recorder: &'r Recorder| self.below_absent(kind, recorder);
-            return self.reading.recorder.map(absent).into_iter().collect();
-        };
-        let DeValue::Array(list) = entry.raw() else {
-            return entry.wrong_type("a list of tables").unwrap_or_default();
-        };
-        if list.is_empty() && is_filled {
-            self.problem(
-                Problem::error("empty-list", entry.span(), "a list without a table")
-                    .help("remove it, or fill it"),
-            );
-        }
-        list.iter().filter_map(|value| entry.item(value).table()).collect()
     }
 
     pub fn string(&mut self, key: &'static str) -> Option<At<String>> {
@@ -109,12 +69,6 @@ impl<'r> Section<'r> {
     pub fn strings(&mut self, key: &'static str) -> Option<At<Vec<At<String>>>> {
         self.note(key, || Some(form::one_or_list(&json!({ "type": "string" }))));
         self.strings_unnoted(key)
-    }
-
-    pub fn each<T: Value>(&mut self, key: &'static str) -> Option<At<Vec<At<T>>>> {
-        self.note(key, || Some(form::one_or_list(&T::form(&Key::PLAIN))));
-        let entry = self.plain(key)?;
-        at(&entry, entry.list(T::EXPECTED, At::<T>::read))
     }
 
     fn strings_unnoted(&mut self, key: &'static str) -> Option<At<Vec<At<String>>>> {
@@ -184,48 +138,6 @@ impl<'r> Section<'r> {
         at(&entry, entry.duration(&range))
     }
 
-    pub fn limit_or_off(&mut self, key: &'static str, max: u32) -> Option<At<Option<u32>>> {
-        let count = json!({ "type": "integer", "minimum": 1, "maximum": max });
-        self.note(key, || Some(form::either(&[form::words(&["off"]), count])));
-        let entry = self.plain(key)?;
-        match entry.raw() {
-            DeValue::String(word) if word == "off" => Some(At { value: None, span: entry.span() }),
-            DeValue::Integer(_) => self.limit(key, max).map(|at| at.map(Some)),
-            _ => entry.wrong_type("\"off\" or a whole number"),
-        }
-    }
-
-    pub fn duration_or_off(
-        &mut self,
-        key: &'static str,
-        range: RangeInclusive<Duration>,
-    ) -> Option<At<Option<Duration>>> {
-        self.note(key, || Some(form::text("off|(?:[0-9]+(?:d|h|ms|us|m|s))+")));
-        let entry = self.plain(key)?;
-        match entry.raw() {
-            DeValue::String(word) if word == "off" => Some(At { value: None, span: entry.span() }),
-            _ => self.duration(key, range).map(|at| at.map(Some)),
-        }
-    }
-
-    pub fn rate(&mut self, key: &'static str) -> Option<At<Rate>> {
-        self.note(key, || Some(form::text("[0-9]+/[a-z0-9]+")));
-        let entry = self.plain(key)?;
-        at(&entry, entry.rate())
-    }
-
-    pub fn rate_or_off(&mut self, key: &'static str) -> Option<At<Option<Rate>>> {
-        self.note(key, || Some(form::words(&["off"])));
-        if self.reading.recorder.is_some() {
-            self.rate(key);
-        }
-        let entry = self.plain(key)?;
-        match entry.raw() {
-            DeValue::String(word) if word == "off" => Some(At { value: None, span: entry.span() }),
-            _ => self.rate(key).map(|at| at.map(Some)),
-        }
-    }
-
     pub fn choice<T: Copy>(&mut self, key: &'static str, choices: &[(&str, T)]) -> Option<At<T>> {
         let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
         self.note(key, || Some(form::words(&names)));
@@ -233,42 +145,10 @@ impl<'r> Section<'r> {
         at(&entry, entry.word(choices))
     }
 
-    /// One or several of a few words; none of them when one is wrong.
-    pub fn choices<T: Copy>(&mut self, key: &'static str, choices: &[(&str, T)]) -> Option<At<Vec<T>>> {
-        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-        self.note(key, || Some(form::one_or_list(&form::words(&names))));
-        let entry = self.plain(key)?;
-        let items: Vec<Entry<'r>> = match entry.raw() {
-            DeValue::Array(list) => list.iter().map(|value| entry.item(value)).collect(),
-            DeValue::String(_) => vec![entry.clone()],
-            _ => return entry.wrong_type_with("a string or a list of strings", entry.in_quotes()),
-        };
-        if items.is_empty() {
-            let message = format!("`{key}` is an empty list");
-            return entry.refuse("empty-list", message, format!("one of {}", quoted(&names)));
-        }
-        let values: Vec<Option<T>> = items.iter().map(|item| item.word(choices)).collect();
-        at(&entry, values.into_iter().collect())
-    }
-
     pub fn path(&mut self, key: &'static str) -> Option<At<PathBuf>> {
         self.note(key, || Some(json!({ "type": "string" })));
         let entry = self.plain(key)?;
         at(&entry, entry.path())
-    }
-
-    pub fn paths(&mut self, key: &'static str) -> Vec<At<PathBuf>> {
-        let Some(texts) = self.strings(key) else { return Vec::new() };
-        let path = |text: At<String>| {
-            if !text.value.is_empty() && !text.value.contains('\0') {
-                return Some(text.map(PathBuf::from));
-            }
-            let message = format!("{:?} is not the name of a file", text.value);
-            let problem = Problem::error("bad-value", text.span, message);
-            self.problem(problem.help("write a path such as \"/etc/doorbell/tls/tls.crt\""));
-            None
-        };
-        texts.value.into_iter().filter_map(path).collect()
     }
 
     pub fn secret(&mut self, key: &'static str) -> Option<At<Secret>> {

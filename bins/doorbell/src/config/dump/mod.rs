@@ -3,11 +3,9 @@
 //! Does not know about: the file it came from; comments and order are lost.
 
 mod check;
-mod health;
 mod route;
 
 use super::model::Config;
-use super::resolve::default_health;
 use doorbell_checks::options::EgressOptions;
 use doorbell_config::Table as _;
 use serde_json::{Map, Value, json};
@@ -38,6 +36,9 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
     let auth = config.auth.iter().map(|auth| (auth.name.clone(), auth.to_json(with_defaults)));
     let limits = config.limits.iter().map(|limit| (limit.name.clone(), limit.to_json(with_defaults)));
     let routes = route::routes(config, with_defaults);
+    // One that is always there need not be written.
+    let health = config.health.iter().map(|health| (health.name.clone(), health.to_json(with_defaults)));
+    let health = health.filter(|(name, value)| !is_empty(value) || !["livez", "readyz"].contains(&&**name));
     let mut root = Map::new();
     root.insert("version".into(), json!(1));
     for (key, value) in [
@@ -61,7 +62,7 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
             keep(check::defaults_value(&config.egress), check::defaults_value(&EgressOptions::default())),
         ),
         ("check", named(checks.collect())),
-        ("health", named(healths(config, with_defaults))),
+        ("health", named(health.collect())),
         ("agent", named(agents.collect())),
         ("tcp_gate", named(gates.collect())),
         (
@@ -75,23 +76,6 @@ pub fn to_json(config: &Config, with_defaults: bool) -> Value {
         }
     }
     Value::Object(root)
-}
-
-/// All endpoints by name.
-fn healths(config: &Config, with_defaults: bool) -> Vec<(String, Value)> {
-    let keep = |value: Value, default: Value| if with_defaults { value } else { without(value, &default) };
-    let values = config.health.iter().filter_map(|health| {
-        let mut default = default_health(&health.name, &config.checks);
-        // One that is always there need not be written.
-        let is_built_in = ["livez", "readyz"].contains(&&*health.name) && *health == default;
-        if health.uses != default.uses {
-            // Who writes one list writes all of them.
-            default.uses.clear();
-        }
-        let value = keep(health::health_value(health, config), health::health_value(&default, config));
-        (with_defaults || !is_built_in).then(|| (health.name.clone(), value))
-    });
-    values.collect()
 }
 
 /// What is in `value` and not the same in `default`. Choices and names are kept where the value differs.

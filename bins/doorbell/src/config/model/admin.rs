@@ -6,7 +6,7 @@ use super::super::bind::Bind;
 use super::Secret;
 use crate::http::auth::{TokenWarning, Tokens};
 use crate::http::router::host;
-use doorbell_config::{Entry, Problem, Section, Table};
+use doorbell_config::{Entry, Problem, Section, TEXTS, Table};
 use std::net::SocketAddr;
 
 /// Metrics and the pages for people and for scripts, below /-/. Without the table nobody listens, unless doorbell runs without a file.
@@ -65,7 +65,7 @@ impl Admin {
 }
 
 fn hosts(entry: &Entry<'_>) -> Option<Vec<String>> {
-    entry.list("a string or a list of strings", |entry| {
+    entry.list(TEXTS, |entry| {
         let text = entry.string()?;
         let help = "write a name without a port and without `*`, such as \"doorbell.example.com\"";
         host::canonical_pattern(&text)

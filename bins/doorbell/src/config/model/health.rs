@@ -2,37 +2,135 @@
 //!
 //! Does not know about: routes, which answer with it.
 
+use doorbell_config::{At, Entry, Json, Key, Link, Map, Table, Words};
 use doorbell_health::Severity;
+use doorbell_health::limits::{BODY_LEN_MAX, BODY_LEN_MIN};
 pub use doorbell_health::{Codes, OnDrain, OnStale, Quorum};
+use serde_json::json;
 use std::time::Duration;
+use toml::de::DeValue;
 
-/// `[health.NAME]`
-#[derive(Clone, Debug, PartialEq, Eq)]
+const ON_STALE: [(&str, OnStale); 4] = [
+    ("degraded", OnStale::Degraded),
+    ("down", OnStale::Down),
+    ("keep", OnStale::Keep),
+    ("unknown", OnStale::Unknown),
+];
+
+const ON_DRAIN: [(&str, OnDrain); 2] = [("ignore", OnDrain::Ignore), ("report", OnDrain::Report)];
+
+/// One endpoint. readyz without any list of checks has all of them, each by its severity.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Health {
     /// Named by routes.
+    #[key(table_name)]
     pub name: String,
-    /// The state of an endpoint without checks.
+    /// What an endpoint without checks is.
+    #[key(default = "up")]
     pub initial: HealthState,
-    /// The checks, in the order in which they are shown; each once.
-    pub uses: Vec<CheckUse>,
-    /// How many of the checks with `in_quorum` must be up.
-    pub quorum: Option<Quorum>,
-    /// How long it stays open when all are down.
-    pub fail_open: Option<Duration>,
+    /// Checks of which one that is down makes it down.
+    #[key(shown)]
+    pub require: Option<Vec<At<Link>>>,
+    /// Checks of which one that is not up makes it degraded.
+    #[key(shown)]
+    pub degrading: Option<Vec<At<Link>>>,
+    /// Checks that are only shown.
+    #[key(shown)]
+    pub info: Option<Vec<At<Link>>>,
+    /// Checks of which enough must be up. Members that no list has are degrading.
+    pub quorum: Option<QuorumOf>,
+    /// By check, how much of the work goes with it; told by `endpoint_weight` and by agents.
+    #[key(range = 0..=1_000_000)]
+    pub weight: Map<u32>,
+    /// Stays degraded when all checks of the quorum are down at once. Without the table it is down then.
+    pub fail_open: Option<FailOpen>,
     /// Whether it stays up once it was up.
+    #[key(default = false)]
     pub latch: bool,
-    /// What a check counts as whose last result is too old.
+    /// What a result counts as that is older than `max_age` of its check.
+    #[key(default = "down", words = ON_STALE)]
     pub on_stale: OnStale,
-    /// The status code of each state.
-    pub codes: Codes,
-    /// What the kubelet, load balancers and all others are told during a drain.
-    pub on_drain: [OnDrain; 3],
-    /// How a kubelet is told of "degraded".
+    /// What each audience is told while doorbell or this endpoint alone drains: report is `status.drain`, ignore is as if nothing were, or a
+    /// code. Without it report, of livez ignore.
+    pub on_drain: DrainReplies,
+    /// How degraded is told. With kube-warning a kubelet gets 302 and makes an event of it, with reasons if it sees details; others get
+    /// `status.degraded`.
+    #[key(default = "status")]
     pub degraded_via: DegradedVia,
-    /// What is said in header fields beside.
-    pub fields: StateFields,
-    /// The longest body.
-    pub body_bytes: u32,
+    /// Codes by state.
+    pub status: Statuses,
+    /// `Retry-After` of every 503. Without it none.
+    #[key(range = "1s..=1d")]
+    pub retry_after: Option<Duration>,
+    /// Whether answers carry `x-envoy-degraded: true` while it is degraded.
+    #[key(default = false)]
+    pub envoy_degraded: bool,
+    /// Whether answers carry `X-Load-Balancing-Endpoint-Weight`, the sum of `weight` of the checks that serve; all of it within a `fail_open`,
+    /// behind a `latch` or when forced.
+    #[key(default = false)]
+    pub endpoint_weight: bool,
+    /// Largest content of an answer; load balancers look at no more than 1KiB.
+    #[key(default = "1KiB", range = BODY_LEN_MIN..=BODY_LEN_MAX, size)]
+    pub max_body: u32,
+    /// The checks, in the order in which they are shown; each once.
+    #[key(skip)]
+    pub uses: Vec<CheckUse>,
+}
+
+/// Checks of which enough must be up.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+pub struct QuorumOf {
+    /// The checks.
+    #[key(required = "[\"NAME\", ..]", filled)]
+    pub of: Vec<At<Link>>,
+    /// How many must be up: a number, or a part as in "60%".
+    #[key(required = "1", with = quorum_min)]
+    pub min: Option<At<Quorum>>,
+}
+
+/// Stays degraded when all checks of the quorum are down at once.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+pub struct FailOpen {
+    /// For how long it stays so.
+    #[key(required = "\"2m\"", range = "100ms..=30d")]
+    pub max_age: Duration,
+}
+
+/// What each audience is told in a drain.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+pub struct DrainReplies {
+    /// Everybody who is neither a kubelet nor a load balancer.
+    #[key(with = on_drain)]
+    pub default: Option<OnDrain>,
+    /// Kubelets.
+    #[key(with = on_drain)]
+    pub kubelet: Option<OnDrain>,
+    /// Load balancers, as they can be told by what they send.
+    #[key(with = on_drain)]
+    pub load_balancer: Option<OnDrain>,
+}
+
+/// Codes by state.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+pub struct Statuses {
+    /// The code of up.
+    #[key(default = 200, range = 200..=399)]
+    pub up: u16,
+    /// The code of degraded.
+    #[key(default = 200, range = 200..=599)]
+    pub degraded: u16,
+    /// The code of down.
+    #[key(default = 503, range = 200..=599)]
+    pub down: u16,
+    /// The code while doorbell drains.
+    #[key(default = 503, range = 200..=599)]
+    pub drain: u16,
+    /// The code of maintenance.
+    #[key(default = 503, range = 200..=599)]
+    pub maintenance: u16,
+    /// Codes by check, while that check is the reason: a kubelet shows the code alone.
+    #[key(range = 200..=599)]
+    pub by_check: Map<u16>,
 }
 
 /// One check of an endpoint.
@@ -62,17 +160,16 @@ pub struct StateFields {
 }
 
 /// How a kubelet is told that an endpoint is degraded. All others are told by the status.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum DegradedVia {
     /// By a redirect that it does not follow: a success of which it makes an event of type `Warning`, with the reason.
     KubeWarning,
     /// By the status, as everybody.
-    #[default]
     Status,
 }
 
 /// The state of a health endpoint without checks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum HealthState {
     /// Answered with 503.
     Down,
@@ -108,23 +205,41 @@ impl Role {
 }
 
 impl Health {
-    /// The default of an endpoint with this name. What is about the process being alive takes no notice of a drain.
+    /// The default of an endpoint with this name.
     #[must_use]
     pub fn named(name: &str) -> Self {
-        let on_drain = if Self::is_readiness(name) { OnDrain::Report } else { OnDrain::Ignore };
-        Self {
-            name: name.to_owned(),
-            initial: HealthState::Up,
-            uses: Vec::new(),
-            quorum: None,
-            fail_open: None,
-            latch: false,
-            on_stale: OnStale::Down,
-            codes: Codes::default(),
-            on_drain: [on_drain; 3],
-            degraded_via: DegradedVia::default(),
-            fields: StateFields::default(),
-            body_bytes: 1024,
+        Self { name: name.to_owned(), ..Self::default() }
+    }
+
+    /// How many of the checks with `in_quorum` must be up.
+    #[must_use]
+    pub fn quorum(&self) -> Option<Quorum> {
+        Some(self.quorum.as_ref()?.min.as_ref()?.value)
+    }
+
+    /// The status code of each state.
+    #[must_use]
+    pub fn codes(&self) -> Codes {
+        let Statuses { up, degraded, down, drain, maintenance, .. } = self.status;
+        Codes { degraded, down, drain, maintenance, up }
+    }
+
+    /// What the kubelet, load balancers and all others are told during a drain. What is about the process being alive takes no notice of it.
+    #[must_use]
+    pub fn on_drain(&self) -> [OnDrain; 3] {
+        let usual = if Self::is_readiness(&self.name) { OnDrain::Report } else { OnDrain::Ignore };
+        let DrainReplies { default, kubelet, load_balancer } = self.on_drain;
+        [kubelet, load_balancer, None].map(|told| told.or(default).unwrap_or(usual))
+    }
+
+    /// What is said in header fields beside; a field has whole seconds.
+    #[must_use]
+    pub fn fields(&self) -> StateFields {
+        let secs = |time: Duration| time.as_secs() + u64::from(time.subsec_nanos() > 0);
+        StateFields {
+            retry_after_secs: self.retry_after.and_then(|time| u32::try_from(secs(time)).ok()),
+            envoy_degraded: self.envoy_degraded,
+            endpoint_weight: self.endpoint_weight,
         }
     }
 
@@ -141,6 +256,70 @@ impl CheckUse {
     #[must_use]
     pub const fn new(check: usize, severity: Severity) -> Self {
         Self { check, severity, in_quorum: false, weight: 0, code: None }
+    }
+}
+
+/// A count, or a part such as `"60%"`.
+mod quorum_min {
+    use super::{At, DeValue, Entry, Json, Key, Quorum, json};
+
+    pub(super) fn read(entry: &Entry<'_>) -> Option<Option<At<Quorum>>> {
+        let quorum = match entry.raw() {
+            DeValue::Integer(_) => Quorum::Count(u32::try_from(entry.integer(&(1..=10_000))?).ok()?),
+            DeValue::String(_) => {
+                let text = entry.string()?;
+                let percent = text.strip_suffix('%').and_then(|number| number.parse().ok());
+                let Some(percent) = percent.filter(|percent| (1..=100).contains(percent)) else {
+                    let message = format!("{text:?} is not a part of the checks");
+                    let help = "write a number of checks, or a part such as \"60%\"";
+                    return entry.refuse("bad-value", message, help);
+                };
+                Quorum::Percent(percent)
+            }
+            _ => return entry.wrong_type("a whole number, or a part such as \"60%\""),
+        };
+        Some(Some(At { value: quorum, span: entry.span() }))
+    }
+
+    #[expect(clippy::ref_option, reason = "as every such function")]
+    pub(super) fn dump(quorum: &Option<At<Quorum>>) -> Option<Json> {
+        Some(match quorum.as_ref()?.value {
+            Quorum::Count(count) => json!(count),
+            Quorum::Percent(percent) => json!(format!("{percent}%")),
+        })
+    }
+
+    pub(super) fn form(_: &Key) -> Json {
+        json!({ "anyOf": [{ "type": "integer", "minimum": 1 }, { "type": "string", "pattern": "%$|\\$\\{" }] })
+    }
+}
+
+/// A code, or a word.
+mod on_drain {
+    use super::{DeValue, Entry, Json, Key, ON_DRAIN, OnDrain, json};
+    use doorbell_config::word_of;
+
+    pub(super) fn read(entry: &Entry<'_>) -> Option<Option<OnDrain>> {
+        match entry.raw() {
+            DeValue::Integer(_) => {
+                let code = entry.integer(&(200..=599))?;
+                Some(Some(OnDrain::Code(u16::try_from(code).ok()?)))
+            }
+            DeValue::String(_) => entry.word(&ON_DRAIN).map(Some),
+            _ => entry.wrong_type("a status, \"ignore\" or \"report\""),
+        }
+    }
+
+    #[expect(clippy::ref_option, reason = "as every such function")]
+    pub(super) fn dump(told: &Option<OnDrain>) -> Option<Json> {
+        Some(match (*told)? {
+            OnDrain::Code(code) => json!(code),
+            word => word_of(&ON_DRAIN, word).into(),
+        })
+    }
+
+    pub(super) fn form(_: &Key) -> Json {
+        json!({ "anyOf": [{ "type": "integer", "minimum": 200, "maximum": 599 }, { "enum": ["ignore", "report"] }] })
     }
 }
 

@@ -29,7 +29,8 @@ pub use control::{Control, ControlSocket, Maintenance, Window};
 use doorbell_checks::options::{Check, EgressOptions};
 pub use doorbell_config::{Rate, Secret};
 pub use health::{
-    CheckUse, Codes, DegradedVia, Health, HealthState, OnDrain, OnStale, Quorum, Role, StateFields,
+    CheckUse, Codes, DegradedVia, FailOpen, Health, HealthState, OnDrain, OnStale, Quorum, QuorumOf, Role,
+    StateFields,
 };
 pub use http2::{AlbAnswer, Grpc, Http2};
 pub use lifecycle::{Lifecycle, ReloadOn};

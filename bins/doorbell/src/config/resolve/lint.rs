@@ -112,22 +112,22 @@ fn unused(file: &written::File, config: &Config, problems: &Problems) {
         let used = file
             .routes
             .iter()
-            .any(|route| route.health.as_ref().is_some_and(|health| health.value == written.name.value));
+            .any(|route| route.health.as_ref().is_some_and(|health| health.value == written.name));
         let grpc = file.grpc.iter();
         let endpoints =
             grpc.flat_map(|grpc| grpc.services.iter().map(|(_, link)| link).chain([&grpc.overall]));
         let agents = file.agents.iter().map(|agent| &agent.health);
         let gates = file.tcp_gates.iter().map(|gate| &gate.health);
         let used = used
-            || endpoints.chain(agents).chain(gates).any(|link| link.name == written.name.value)
+            || endpoints.chain(agents).chain(gates).any(|link| link.name == written.name)
             // HAProxy may ask one such agent for any endpoint.
             || config.agents.iter().any(|agent| agent.select_by_send);
-        let built_in = ["livez", "readyz"].contains(&&*written.name.value);
+        let built_in = ["livez", "readyz"].contains(&&*written.name);
         if !used && !built_in {
-            let message = format!("no route answers with health endpoint `{}`", written.name.value);
+            let message = format!("no route answers with health endpoint `{}`", written.name);
             problems.add(
-                Problem::warning("unused-health", written.name.span.clone(), message)
-                    .help(format!("add a [route.NAME] with `health = \"{}\"`", written.name.value)),
+                Problem::warning("unused-health", written.span.clone(), message)
+                    .help(format!("add a [route.NAME] with `health = \"{}\"`", written.name)),
             );
         }
     }

@@ -30,10 +30,10 @@ fn restarting_path(paths: &[String]) -> Option<&String> {
 
 /// Whether a kubelet is told of a drain by a status that is a failure.
 fn fails_in_drain(health: &Health) -> bool {
-    let code = match health.on_drain[Audience::Kubelet as usize] {
+    let code = match health.on_drain()[Audience::Kubelet as usize] {
         OnDrain::Code(code) => code,
         OnDrain::Ignore => return false,
-        OnDrain::Report => health.codes.drain,
+        OnDrain::Report => health.status.drain,
     };
     code >= 400
 }
@@ -61,7 +61,7 @@ fn window(link: &At<Link>, config: &Config, problems: &Problems) {
     let is_asked = |action: &Action| matches!(action, Action::Health(answer) if answer.endpoint == position);
     let mut routes = config.routes.iter().filter(|route| is_asked(&route.action));
     let path = routes.find_map(|route| restarting_path(&route.paths));
-    if (path.is_none() && Health::is_readiness(&health.name)) || health.codes.maintenance < 400 {
+    if (path.is_none() && Health::is_readiness(&health.name)) || health.status.maintenance < 400 {
         return;
     }
     let message = match path {

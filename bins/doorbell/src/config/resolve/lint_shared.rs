@@ -11,14 +11,14 @@ use std::ops::Range;
 
 pub(super) fn lint(file: &written::File, config: &Config, problems: &Problems) {
     for (position, health) in config.health.iter().enumerate() {
-        let written = file.health.iter().find(|written| written.name.value == health.name);
+        let is_written = file.health.iter().any(|written| written.name == health.name);
         let is_liveness = !Health::is_readiness(&health.name);
         let is_meant = health.latch || (!is_liveness && health.fail_open.is_some());
         // `readyz` is there also where nobody asks it.
-        if is_meant || (written.is_none() && !is_asked(config, position)) {
+        if is_meant || (!is_written && !is_asked(config, position)) {
             continue;
         }
-        let shared = Shared { file, config, health, written, is_liveness, problems };
+        let shared = Shared { file, config, health, is_liveness, problems };
         shared.required();
         shared.quorum();
     }
@@ -43,7 +43,6 @@ struct Shared<'a> {
     file: &'a written::File,
     config: &'a Config,
     health: &'a Health,
-    written: Option<&'a written::Health>,
     is_liveness: bool,
     problems: &'a Problems,
 }
@@ -52,12 +51,12 @@ impl Shared<'_> {
     /// Each check that alone takes the endpoint down: those of the list one by one, and those that are there by their severity, as no
     /// list is written, in one word.
     fn required(&self) {
-        let list = || self.written.iter().flat_map(|written| &written.require).flat_map(|list| &list.value);
+        let list = || self.health.require.iter().flatten();
         let mut unlisted = Vec::new();
         for one in self.health.uses.iter().filter(|one| one.severity == Severity::Required) {
             let check = &self.config.checks[one.check];
             let Some(remote) = check.kind.remote() else { continue };
-            match list().find(|name| name.value == check.name) {
+            match list().find(|link| link.name == check.name) {
                 Some(name) => {
                     let help = "list it as `degrading`, or add `fail_open = { max_age = \"2m\" }`";
                     self.warn(&name.span, &[remote], help);
@@ -77,11 +76,8 @@ impl Shared<'_> {
 
     /// A quorum that the members on this machine do not make up.
     fn quorum(&self) {
-        let (Some(quorum), Some(written)) =
-            (self.health.quorum, self.written.and_then(|written| written.quorum.as_ref()))
-        else {
-            return;
-        };
+        let place = self.file.places.get(&format!("health.{}.quorum", self.health.name));
+        let (Some(quorum), Some(place)) = (self.health.quorum(), place) else { return };
         let members = || self.health.uses.iter().filter(|one| one.in_quorum);
         let remotes: Vec<_> =
             members().filter_map(|one| self.config.checks[one.check].kind.remote()).collect();
@@ -90,11 +86,7 @@ impl Shared<'_> {
         if remotes.is_empty() || own >= quorum.min(u32::try_from(count).unwrap_or(u32::MAX)) {
             return;
         }
-        self.warn(
-            &written.span,
-            &remotes,
-            "add members on this machine, or `fail_open = { max_age = \"2m\" }`",
-        );
+        self.warn(&place, &remotes, "add members on this machine, or `fail_open = { max_age = \"2m\" }`");
     }
 
     fn warn(&self, span: &Range<usize>, remotes: &[&HostPort], help: &str) {

@@ -21,12 +21,11 @@ mod template;
 mod tls;
 
 pub(crate) use action::default_methods;
-pub(in crate::config) use health::default_health;
 pub(crate) use redirect::build_redirect;
 
 use super::bind::Bind;
 use super::defaults::default_routes;
-use super::model::{Config, Listener, Route};
+use super::model::{Config, Listener, Route, Tls};
 use super::written;
 use doorbell_config::{At, Names, Problem, Problems};
 use route::Resolver;
@@ -36,28 +35,14 @@ use std::ops::Range;
 /// A configuration, complete even after problems; it is of use only when none of them is an error. `grace` says in words how long whoever ends us
 /// waits.
 pub(crate) fn resolve(file: &written::File, grace: Option<&str>, problems: &Problems) -> Config {
-    let runtime = file.runtime.clone();
     let tls = values(&file.tls);
     let auth = values(&file.auth);
     let limits = values(&file.limits);
-    let tls_names = Names {
-        kind: "tls",
-        code: "unknown-tls",
-        known: tls.iter().map(|tls| &*tls.name).collect(),
-        problems,
-    };
-    let mut listeners: Vec<Listener> = values(&file.listeners);
-    for listener in &mut listeners {
-        listener.tls.take_if(|link| !tls_names.find(link));
-    }
-    if listeners.is_empty() {
-        listeners.push(Listener::local());
-    }
-    unify(file, &mut listeners, problems);
+    let listeners = listeners(file, &tls, problems);
     let checks = check::resolve(file, problems);
-    let health = health::resolve(&file.health, &checks, problems);
-    let known = health.iter().map(|health| &*health.name).collect();
-    let endpoints = Names { kind: "health", code: "unknown-health", known, problems };
+    let health = health::resolve(file, &checks, problems);
+    let names = health.iter().map(|health| &health.name);
+    let endpoints = Names::new(["health", "unknown-health"], names, problems);
     let (mut agents, mut tcp_gates) = (values(&file.agents), values(&file.tcp_gates));
     let links = agents.iter_mut().map(|agent| &mut agent.health);
     for link in links.chain(tcp_gates.iter_mut().map(|gate| &mut gate.health)) {
@@ -70,18 +55,8 @@ pub(crate) fn resolve(file: &written::File, grace: Option<&str>, problems: &Prob
     let resolver = Resolver {
         listeners: &listeners,
         tls: &tls,
-        auth: Names {
-            kind: "auth",
-            code: "unknown-auth",
-            known: auth.iter().map(|auth| &*auth.name).collect(),
-            problems,
-        },
-        limits: Names {
-            kind: "limit",
-            code: "unknown-limit",
-            known: limits.iter().map(|limit| &*limit.name).collect(),
-            problems,
-        },
+        auth: Names::new(["auth", "unknown-auth"], auth.iter().map(|auth| &auth.name), problems),
+        limits: Names::new(["limit", "unknown-limit"], limits.iter().map(|limit| &limit.name), problems),
         endpoints: &endpoints,
         health: &health,
         file,
@@ -90,7 +65,7 @@ pub(crate) fn resolve(file: &written::File, grace: Option<&str>, problems: &Prob
     let grpc = http2::resolve_grpc(file.grpc.as_ref(), &endpoints);
     let routes = all_routes(&resolver, grpc.enabled);
     let config = Config {
-        runtime,
+        runtime: file.runtime.clone(),
         log: file.log.clone(),
         lifecycle: file.lifecycle.clone(),
         systemd: file.systemd,
@@ -114,17 +89,36 @@ pub(crate) fn resolve(file: &written::File, grace: Option<&str>, problems: &Prob
         health,
         routes,
     };
-    find_twice_bound(file, problems);
-    tls::check_waits(file, &config, problems);
-    admin::lint(file, problems);
-    compute::lint(file, &config, problems);
-    http2::lint(file, &config, problems);
-    lint::lint(file, &config, grace, problems);
-    lint_guards::lint(file, &config, problems);
-    lint_liveness::lint(file, &config, problems);
-    loops::refuse(file, &config, problems);
-    lint_shared::lint(file, &config, problems);
+    check_together(file, &config, grace, problems);
     config
+}
+
+/// What is wrong, or probably not meant, between tables.
+fn check_together(file: &written::File, config: &Config, grace: Option<&str>, problems: &Problems) {
+    find_twice_bound(file, problems);
+    tls::check_waits(file, config, problems);
+    admin::lint(file, problems);
+    compute::lint(file, config, problems);
+    http2::lint(file, config, problems);
+    lint::lint(file, config, grace, problems);
+    lint_guards::lint(file, config, problems);
+    lint_liveness::lint(file, config, problems);
+    loops::refuse(file, config, problems);
+    lint_shared::lint(file, config, problems);
+}
+
+/// Those that are written, or the default one.
+fn listeners(file: &written::File, tls: &[Tls], problems: &Problems) -> Vec<Listener> {
+    let names = Names::new(["tls", "unknown-tls"], tls.iter().map(|tls| &tls.name), problems);
+    let mut listeners: Vec<Listener> = values(&file.listeners);
+    for listener in &mut listeners {
+        listener.tls.take_if(|link| !names.find(link));
+    }
+    if listeners.is_empty() {
+        listeners.push(Listener::local());
+    }
+    unify(file, &mut listeners, problems);
+    listeners
 }
 
 /// Those that are written, or the default ones, and those of gRPC health where it is `enabled`.

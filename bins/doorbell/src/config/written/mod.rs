@@ -3,7 +3,6 @@
 //! Does not know about: defaults, other tables, what a key is good for.
 
 mod check;
-mod health;
 mod route;
 
 pub(crate) use check::{
@@ -11,11 +10,10 @@ pub(crate) use check::{
     GRPC_MODES, GaugeAsked, GrpcAsked, HTTP_VERSIONS, HttpAsked, INITIALS, Kind, Latencies, METRICS, PREFERS,
     Pace, RECORDS, REDIRECTS, RedisAsked, SEVERITIES, TYPES, TcpAsked, TlsAsked,
 };
-pub(crate) use health::{DEGRADED_VIA, DrainAnswers, Health, ON_STALE, QuorumOf, Statuses};
 pub(crate) use route::{CLIENT_CERTS, DETAILS, FORMATS, Files, Redirect, Reply, Route};
 
 use super::model::{
-    Admin, Agent, Auth, Blackbox, Compute, Control, Grpc, Http2, Lifecycle, Limit, Listener, Log,
+    Admin, Agent, Auth, Blackbox, Compute, Control, Grpc, Health, Http2, Lifecycle, Limit, Listener, Log,
     Maintenance, Runtime, Systemd, TcpGate, Tls, Tuning,
 };
 use doorbell_config::{At, Places, Problem, Section, Table};
@@ -42,7 +40,7 @@ pub(crate) struct File {
     pub(crate) grpc: Option<Grpc>,
     pub(crate) check_defaults: Defaults,
     pub(crate) checks: Vec<Check>,
-    pub(crate) health: Vec<Health>,
+    pub(crate) health: Vec<At<Health>>,
     pub(crate) agents: Vec<At<Agent>>,
     pub(crate) tcp_gates: Vec<At<TcpGate>>,
     pub(crate) blackbox: Option<Blackbox>,
@@ -71,7 +69,7 @@ impl File {
             grpc: root.table("grpc"),
             check_defaults: root.section("check_defaults").map(Defaults::read).unwrap_or_default(),
             checks: named(&mut root, "check", Check::read),
-            health: named(&mut root, "health", Health::read),
+            health: named(&mut root, "health", whole),
             agents: named(&mut root, "agent", whole),
             tcp_gates: named(&mut root, "tcp_gate", whole),
             blackbox: root.table("blackbox"),

@@ -1,0 +1,134 @@
+//! What fields may hold beside plain values: names of other tables, values by name, tables in a list, words of other crates.
+
+use doorbell_config::{
+    At, Link, Map, Names, Outside, Overrides, Problem, Problems, Program, Section, Source, Table,
+};
+use serde_json::json;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Foreign {
+    Fast,
+    Slow,
+}
+
+const SPEEDS: [(&str, Foreign); 2] = [("fast", Foreign::Fast), ("slow", Foreign::Slow)];
+
+/// Everything.
+#[derive(Clone, Debug, PartialEq, Table)]
+#[table(check = Self::check, useless = Self::useless)]
+struct Sample {
+    /// A type of another crate.
+    #[key(default = "slow", words = SPEEDS)]
+    speed: Foreign,
+    /// Another table.
+    #[key(default = "main", shown)]
+    link: At<Link>,
+    /// Several.
+    links: Vec<At<Link>>,
+    /// Numbers by name.
+    #[key(range = 1..=9)]
+    weight: Map<u32>,
+    /// Tables.
+    #[key(filled)]
+    part: Vec<Part>,
+    /// A table below.
+    below: Part,
+}
+
+/// A part.
+#[derive(Clone, Debug, PartialEq, Table)]
+struct Part {
+    /// A number.
+    #[key(default = 1)]
+    count: u16,
+    /// Another.
+    #[key(default = 2)]
+    slow_only: u8,
+}
+
+impl Sample {
+    fn useless(&self) -> &'static [&'static str] {
+        if self.speed == Foreign::Fast { &["below.slow_only"] } else { &[] }
+    }
+
+    fn check(&mut self, at: &Section<'_>) {
+        for key in self.useless() {
+            if let Some(place) = at.right_place(key) {
+                at.problem(Problem::error("useless-key", place, format!("`{key}` means nothing")));
+            }
+        }
+        self.part.retain(|part| part.count != 0);
+    }
+}
+
+fn load(text: &str) -> (Sample, Vec<String>) {
+    let source = Source { name: "t.toml".into(), text: text.into() };
+    let overrides = Overrides::default();
+    let outside = Outside { env: &|_| None, read_secret: &|_| Err("none".into()), overrides: &overrides };
+    let outcome = doorbell_config::load(Program::NONE, &source, outside);
+    let shown = outcome.problems.iter().map(|problem| {
+        format!(
+            "{} {:?} {}",
+            problem.code,
+            &text[problem.span.clone()],
+            problem.help.as_deref().unwrap_or("-")
+        )
+    });
+    (outcome.gleaned.expect("it is TOML"), shown.collect())
+}
+
+#[test]
+fn values_are_read_and_shown_as_they_were() {
+    let text = "speed = \"fast\"\nlinks = [\"a\", \"b\"]\nweight = { x = 3, y = 9 }\npart = [{ count = 0 }, { count = 7 }]\n";
+    let (sample, problems) = load(text);
+    assert!(problems.is_empty(), "{problems:?}");
+    assert_eq!(
+        sample.to_json(false),
+        json!({ "speed": "fast", "link": "main", "links": ["a", "b"], "weight": { "x": 3, "y": 9 }, "part": [{ "count": 7 }] })
+    );
+    assert_eq!(sample.to_json(true)["below"], json!({ "count": 1 }), "what means nothing is not shown");
+    let (again, problems) = load("link = \"main\"\nspeed = \"fast\"\nlinks = [\"a\", \"b\"]\n");
+    assert!(problems.is_empty(), "{problems:?}");
+    assert_eq!((again.links, again.link), (sample.links, sample.link), "wherever they are written");
+}
+
+#[test]
+fn problems_are_at_the_element() {
+    let text = "speed = \"fats\"\nlinks = [1, \"b\"]\nweight = { x = 10 }\npart = {}\nbelow = 1\n";
+    assert_eq!(
+        load(text).1,
+        [
+            "bad-value \"\\\"fats\\\"\" did you mean `fast`?",
+            "wrong-type \"1\" write it in quotes: \"1\"",
+            "out-of-range \"10\" from 1 to 9",
+            "wrong-type \"{}\" -",
+            "wrong-type \"1\" write the keys in braces, as in below = { .. }",
+        ]
+    );
+    let text = "part = []\nbelow = { slow_only = 2 }\nspeed = \"fast\"\n";
+    assert_eq!(load(text).1, ["empty-list \"[]\" remove it, or fill it", "useless-key \"2\" -"]);
+}
+
+#[test]
+fn a_link_finds_its_position_or_a_proposal() {
+    let (mut sample, _) = load("links = [\"second\", \"secnd\", \"else\"]\n");
+    let (known, problems) = (["first".to_owned(), "second".to_owned()], Problems::default());
+    let names = Names::new(["part", "unknown-part"], known.iter(), &problems);
+    sample.links.retain_mut(|link| names.find(link));
+    assert_eq!(sample.links.iter().map(|link| link.position).collect::<Vec<_>>(), [1]);
+    drop(names);
+    let helps: Vec<_> = problems.into_sorted().into_iter().filter_map(|problem| problem.help).collect();
+    assert_eq!(
+        helps,
+        ["did you mean `second`?", "add a table [part.else], or name one of \"first\", \"second\""]
+    );
+}
+
+#[test]
+fn the_schema_has_the_form_of_each() {
+    let schema = Sample::schema();
+    assert_eq!(schema["properties"]["part"]["type"], "array");
+    assert_eq!(schema["properties"]["weight"]["additionalProperties"]["maximum"], 9);
+    assert_eq!(schema["properties"]["speed"]["anyOf"][0]["enum"], json!(["fast", "slow"]));
+    assert_eq!(schema["properties"]["speed"]["default"], "slow");
+}
