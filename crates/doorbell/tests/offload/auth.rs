@@ -5,11 +5,12 @@
 use std::io::Write as _;
 use std::time::Duration;
 
+use doorbell::http::Service;
 use doorbell::http::auth::jwt::{Algorithm, JwtPolicy, Key};
 use doorbell::http::auth::{Policy, Tokens};
 use doorbell::http::layer::ServiceExt as _;
 use doorbell::offload::{Class, Offload};
-use doorbell::{Answered, Engine, Http1, Request, Responder, Server, Service, Status, service_fn};
+use doorbell::{Answered, Engine, Http1, Request, Responder, Server, Status, service_fn};
 use jsonwebtoken::{EncodingKey, Header, encode};
 use rcgen::KeyPair;
 use serde_json::json;
@@ -21,6 +22,7 @@ on_both_engines! {
     a_signature_waits_for_its_job_and_nobody_else_does
     what_needs_no_such_signature_needs_no_job
     a_full_queue_lets_nobody_in
+    the_body_that_a_service_wants_comes_through
 }
 
 const STATIC: &str = "a-static-token-of-somebody-0123456";
@@ -85,6 +87,19 @@ fn what_the_service_asks_for_is_asked_for() {
         let guarded = Asks(asks).with(jobs.require_auth(Policy::bearer("api", list).unwrap()));
         assert_eq!((guarded.wants_client(), guarded.takes_trace()), (asks, asks));
     }
+}
+
+fn the_body_that_a_service_wants_comes_through(engine: Engine) {
+    let mut list = Tokens::new();
+    let _advice = list.add("somebody", STATIC.as_bytes()).unwrap();
+    let jobs = Offload::builder().build_on(Hand::default());
+    let echo = service_fn(|request, reply| reply.status(Status::OK).body(request.body())).with_body();
+    let service = echo.with(jobs.require_auth(Policy::bearer("api", list).unwrap()));
+    let server = builder(engine).listen(anywhere(), Http1::new(service)).start().unwrap();
+    let head =
+        format!("POST / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {STATIC}\r\nContent-Length: 4\r\n\r\n");
+    let got = reply(&mut send(&server, &[head.as_bytes(), b"body"].concat()));
+    assert_eq!((got.status, got.body.as_slice()), (200, &b"body"[..]));
 }
 
 fn with(path: &str, token: &str) -> Vec<u8> {
