@@ -112,10 +112,10 @@ impl Problems {
         self.0.borrow_mut().push(problem);
     }
 
-    /// Whether there is a problem with just these bytes.
+    /// Whether just these bytes are wrong, so that what follows from them means nothing.
     #[must_use]
-    pub fn is_at(&self, span: &Range<usize>) -> bool {
-        self.0.borrow().iter().any(|problem| problem.span == *span)
+    pub fn has_error_at(&self, span: &Range<usize>) -> bool {
+        self.0.borrow().iter().any(|problem| problem.severity == Severity::Error && problem.span == *span)
     }
 
     /// All problems in the order of the file.

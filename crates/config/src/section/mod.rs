@@ -123,7 +123,7 @@ impl<'r> Section<'r> {
     pub fn right_place(&self, path: &str) -> Option<Range<usize>> {
         let is_below = path.contains('.');
         self.place(path).filter(|place| match is_below {
-            true => !self.reading.problems.is_at(place),
+            true => !self.reading.problems.has_error_at(place),
             false => self.is_right(path),
         })
     }

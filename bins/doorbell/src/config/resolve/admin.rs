@@ -11,7 +11,7 @@ pub(super) fn lint(file: &written::File, problems: &Problems) {
     let Some(admin) = &file.admin else { return };
     let place = file.places.get("admin.bind").or_else(|| file.places.get("admin"));
     // An address that cannot be read is reported already.
-    let Some(place) = place.filter(|place| !problems.is_at(place)) else { return };
+    let Some(place) = place.filter(|place| !problems.has_error_at(place)) else { return };
     let same = |bound: &Bind| matches!(bound, Bind::Tcp(addr) if *addr == admin.bind && addr.port() != 0);
     let mut binds = file.listeners.iter().flat_map(|listener| &listener.binds);
     if let Some(first) = binds.find(|at| same(&at.value)) {

@@ -74,7 +74,7 @@ fn lint(health: &Health, places: &Places, problems: &Problems) {
     let Health { name, uses, .. } = health;
     let warn = |key: &str, code: &'static str, message: String, help: &str| {
         let place = places.get(&format!("health.{name}.{key}"));
-        if let Some(place) = place.filter(|place| !problems.is_at(place)) {
+        if let Some(place) = place.filter(|place| !problems.has_error_at(place)) {
             problems.add(Problem::warning(code, place, message).help(help));
         }
     };

@@ -159,7 +159,7 @@ fn one_value<T: Copy + PartialEq>(
 ) {
     let written = listeners.iter_mut().filter_map(|listener| {
         let place = file.places.get(&format!("listener.{}.{key}", listener.name))?;
-        (!problems.is_at(&place)).then(|| (*field(listener), place))
+        (!problems.has_error_at(&place)).then(|| (*field(listener), place))
     });
     let written: Vec<_> = written.collect();
     let Some((value, first)) = written.first() else { return };

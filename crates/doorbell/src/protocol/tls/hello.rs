@@ -179,6 +179,15 @@ mod tests {
         assert_eq!(classify(&bytes, LIMIT), Opening::Complete);
     }
 
+    /// One byte more is for a handshake to refuse.
+    #[test]
+    fn a_hello_of_the_greatest_length_may_still_be_underway() {
+        let mut bytes = vec![22, 3, 1, 0x3f, 0xff, 1, 0, 0x3f, 0xfb];
+        bytes.resize(HEADER_LEN + 1000, 7);
+        assert!(!is_whole(&bytes, 1000));
+        assert!(is_whole(&bytes, 999));
+    }
+
     #[test]
     fn a_hello_in_any_number_of_records_is_whole_with_its_last_byte() {
         let message: Vec<u8> = [1, 0, 0, 20].into_iter().chain(100..120).collect();
