@@ -40,7 +40,12 @@ fn group_totals(group: i32, name: Option<&str>) -> Result<(i64, i64), String> {
             if !name.is_none_or(is_called) {
                 continue;
             }
-            let run = fs::read_to_string(thread.join("schedstat")).unwrap_or_default();
+            let run = match fs::read_to_string(thread.join("schedstat")) {
+                Ok(run) => run,
+                // It has ended since it was listed.
+                Err(_) if !thread.exists() => continue,
+                Err(_) => String::new(),
+            };
             let status = fs::read_to_string(thread.join("status")).unwrap_or_default();
             totals.0 += run_time(&run).ok_or("this kernel counts no run time of threads")?;
             totals.1 += switches(&status);
