@@ -71,7 +71,7 @@ fn fixed(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
 
 #[library_benchmark]
 #[bench::kubelet(args = (probed(HEALTH, KUBELET)), config = at_most(336))]
-#[bench::haproxy(args = (probed(HEALTH, HAPROXY)), config = at_most(334))]
+#[bench::haproxy(args = (probed(HEALTH, HAPROXY)), config = at_most(336))]
 #[bench::haproxy_state(args = (probed(HEALTH, HAPROXY_STATE)), config = at_most(4_000))]
 #[bench::elb(args = (probed(HEALTH, ELB)), config = at_most(354))]
 #[bench::envoy(args = (probed(HEALTH, ENVOY)), config = at_most(409))]
