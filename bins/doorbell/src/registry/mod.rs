@@ -484,6 +484,6 @@ impl Serving<'_> {
 
 impl fmt::Debug for HealthRegistry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keeper").field("places", &self.places).finish_non_exhaustive()
+        f.debug_struct("HealthRegistry").field("places", &self.places).finish_non_exhaustive()
     }
 }

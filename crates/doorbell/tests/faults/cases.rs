@@ -48,7 +48,7 @@ fn short_sends_lose_and_repeat_no_byte(kind: DriverKind) {
     live.stop();
 }
 
-/// The reply to a connection's first request leaves by a way of its own, on which short sends are rarest.
+/// A first request whose connection then closes is replied to by a direct send, which is seldom cut short.
 fn short_first_sends_lose_and_repeat_no_byte(kind: DriverKind) {
     let ok = StaticReply::text(Status::OK, "whole\n");
     let http = Http1::new(service_fn(move |_: &Request<'_>, reply: Responder<'_>| reply.send(&ok)));

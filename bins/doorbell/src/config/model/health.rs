@@ -99,7 +99,7 @@ pub struct FailOpen {
 /// What each audience is told in a drain.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct DrainReplies {
-    /// Everybody who is neither a kubelet nor a load balancer.
+    /// Clients other than kubelets and load balancers.
     #[key(with = on_drain)]
     pub default: Option<OnDrain>,
     /// Kubelets.
