@@ -92,7 +92,7 @@ pub(super) enum Command {
     },
     /// Measure doorbell
     Rows(RunArgs),
-    /// The table of a saved comparison, as the README shows it
+    /// The table of a saved comparison, as the book shows it
     Table {
         /// What `compare -o json` printed, or `compare --save` wrote
         report: PathBuf,

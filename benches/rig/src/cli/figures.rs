@@ -70,6 +70,18 @@ mod tests {
     /// `UPDATE` of the committed figures is `doorbell-rig compare --save benches/rig/figures/compare-6.12`.
     const FIGURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/figures/compare-6.12");
     const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+    const BOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/book/src/performance.md");
+
+    /// The rows of the README, and the server that each of them is about.
+    const IN_README: [(&str, &str); 7] = [
+        ("bare `accept4`, `recv`, `send`, `close` loop, no HTTP", "bare"),
+        ("**doorbell**, io_uring", "doorbell-uring"),
+        ("**doorbell**, epoll", "doorbell-epoll"),
+        ("nginx", "nginx"),
+        ("hyper", "hyper"),
+        ("HAProxy", "haproxy"),
+        ("Go net/http", "go-nethttp"),
+    ];
 
     fn text(extension: &str) -> String {
         fs::read_to_string(format!("{FIGURES}.{extension}")).unwrap()
@@ -110,13 +122,21 @@ mod tests {
     }
 
     #[test]
-    fn a_readme_that_shows_the_table_shows_this_one() {
-        let readme = fs::read_to_string(README).unwrap();
-        if readme.contains("compare-6.12.svg") {
-            let rows = text("md");
-            for line in rows.lines().filter(|line| line.starts_with('|')) {
-                assert!(readme.contains(line), "the README lacks\n{line}");
-            }
+    fn the_book_shows_the_committed_table() {
+        let book = fs::read_to_string(BOOK).unwrap();
+        for line in text("md").lines().filter(|line| line.starts_with('|')) {
+            assert!(book.contains(line), "deploy/book/src/performance.md lacks\n{line}");
+        }
+    }
+
+    #[test]
+    fn the_readme_shows_figures_of_the_committed_table() {
+        let (readme, table) = (fs::read_to_string(README).unwrap(), text("md"));
+        for (label, server) in IN_README {
+            let row = table.lines().find_map(|line| line.strip_prefix(&format!("| {server} | "))).unwrap();
+            let close = row.split(' ').next().unwrap();
+            let line = format!("\n| {label} | {close} |\n");
+            assert!(readme.contains(&line), "the README lacks{line}");
         }
     }
 

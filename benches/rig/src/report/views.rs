@@ -1,4 +1,4 @@
-//! The pages of measured rows: row by row, and server by server as the README shows them.
+//! The pages of measured rows: row by row, and server by server as the book shows them.
 //!
 //! Does not know about: forms, files.
 
