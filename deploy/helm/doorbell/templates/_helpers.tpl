@@ -22,7 +22,8 @@ localhostProfile: {{ .Values.seccomp.localhostProfile }}
 {{- end -}}
 
 {{/*
-The container. A chart that has this one as a dependency, with `doorbell.kind: Sidecar` in its values, takes it into its pods as a native sidecar:
+The container. A chart that depends on this one and sets `doorbell.kind: Sidecar` in its values adds it
+to its pods as a native sidecar:
 
   initContainers:
     {{- include "doorbell.container" .Subcharts.doorbell | nindent 4 }}
