@@ -37,7 +37,7 @@
 //! | `close` | the end of a connection: no TIME-WAIT here, and no waiting |
 //! | `counters` | connections begun, failed, exhausted, and ports tried again |
 //!
-//! Decision 0024 in the manual of `doorbell` has the measurements behind the choice.
+//! Decision 0024 (`deploy/book/src/decisions/0024.md`) has the measurements behind the choice.
 #![forbid(unsafe_code)]
 
 mod close;

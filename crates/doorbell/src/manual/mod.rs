@@ -7,15 +7,14 @@
 //! - [`behind`]: the program behind load balancers, the kubelet, HAProxy, Envoy, nginx, Apache, keepalived, Route 53, Prometheus, Consul and Docker, a page each.
 //! - [`reload`]: what a new configuration changes while the program runs, what stays, and what clients see of it.
 //! - [`limits`]: every cap and time, its default, and what a client sees at it.
-//! - [`decisions`] and [`later_decisions`]: choices that surprise, with the figures behind them and what would change them.
+//!
+//! Design decisions, with the figures behind them, are pages of the operators' book: `deploy/book/src/decisions`, one file per number.
 //!
 //! Does not know about: single functions; their own pages do.
 
 pub mod architecture;
 pub mod behind;
 pub mod compute_lane;
-pub mod decisions;
-pub mod later_decisions;
 pub mod life_of_a_connection;
 pub mod limits;
 pub mod reload;

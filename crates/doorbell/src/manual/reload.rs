@@ -33,7 +33,7 @@
 //!    of gRPC health end with UNAVAILABLE: nothing is said to be down that is not, and the next watch, which clients begin by themselves, is the
 //!    new configuration's. Who says nothing keeps his own time-out, but no longer than 60 s.
 //!
-//! Nobody is refused, reset or cut by that; see [decision 0027](super::decisions). Two configurations of before may still have
+//! Nobody is refused, reset or cut by that; see decision 0027. Two configurations of before may still have
 //! connections; where reloads come faster, those of the oldest one are drained (`reloads_hurried`). An address that is not in the new
 //! configuration any more is closed: whoever is in its backlog is served before, but of who has connected and sent nothing nobody knows.
 //!

@@ -6,8 +6,8 @@
 //! path the one that names the host goes first, then the one with the longest `*.` name that covers it, then the one for any
 //! host. So a route for any host keeps its exact path even where another route takes everything of one host.
 //! `*.example.com` covers every name below `example.com`, however deep, and not that name itself. The tree is our own: matchit, the usual
-//! one, keeps a list on the heap when it has to go back, and refuses `{name}` beside `{*name}`. Decision 0032 in the manual of `doorbell` has both in
-//! figures.
+//! one, keeps a list on the heap when it has to go back, and refuses `{name}` beside `{*name}`. Decision 0032
+//! (`deploy/book/src/decisions/0032.md`) has both in figures.
 #![expect(clippy::indexing_slicing, reason = "route and table numbers were made while the lists grew")]
 
 mod error;
