@@ -1,6 +1,6 @@
-//! The small newtypes that name a connection, a listener and a worker.
+//! Newtypes that identify a connection, a listener and a worker.
 //!
-//! Does not know about: what any of them does.
+//! Does not know about: what they identify.
 
 /// Index of a connection's slot in its worker's table.
 ///
@@ -15,12 +15,14 @@ impl SlotIndex {
     }
 }
 
-/// How often a slot was reused, modulo 2^24: what tells a late completion from a current one (invariant I-5).
+/// Number of times a slot was reused, modulo 2^24. It distinguishes late completions from current
+/// ones (invariant I-5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Generation(u32);
 
 impl Generation {
-    /// Bits that fit beside the slot and the operation tag in io_uring's 64-bit `user_data`.
+    /// Number of bits: what fits next to the slot and the operation tag in the 64-bit `user_data`
+    /// of io_uring.
     pub const BITS: u32 = 24;
 
     /// Keeps the low 24 bits of `raw`.
@@ -28,7 +30,7 @@ impl Generation {
         Self(raw & ((1 << Self::BITS) - 1))
     }
 
-    /// The generation after this one; wraps after 2^24 uses of a slot.
+    /// The next generation; wraps after 2^24 uses of a slot.
     #[must_use]
     pub const fn next(self) -> Self {
         Self::new(self.0.wrapping_add(1))
@@ -40,12 +42,12 @@ impl Generation {
     }
 }
 
-/// One use of one slot: the name of a connection within its worker.
+/// One use of a slot: identifies a connection within its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConnId {
-    /// Where the connection lives.
+    /// The slot of the connection.
     pub slot: SlotIndex,
-    /// Which use of the slot this is.
+    /// The use of that slot.
     pub generation: Generation,
 }
 

@@ -1,6 +1,6 @@
 //! The phases of a connection and the only functions that change them.
 //!
-//! Does not know about: how bytes move. The worker calls these and does what they imply.
+//! Does not know about: how bytes move. The worker calls these functions and acts accordingly.
 //!
 //! ```text
 //!            open              begin_linger            begin_close           finish_close
@@ -8,12 +8,14 @@
 //!                       └────────────────── begin_close ────────────────┘
 //! ```
 //!
-//! A connection that is handed over goes `Open ─► (Waiting ─►) Leaving ─► Closing ─► Free`, or back to Open if nobody takes it.
+//! A connection that is handed over goes `Open ─► (Waiting ─►) Leaving ─► Closing ─► Free`, or back
+//! to Open if it is refused.
 //!
-//! *Open*: the protocol speaks. *Lingering*: the FIN is sent; input is read and dropped so that no reset destroys the reply on
-//! its way. *Closing*: whatever is in flight was cancelled; the driver's close follows when nothing is, and the slot is free
-//! when that is done (I-3). *Waiting*: there is no room for it yet where it is going. *Leaving*: it has a place there, and the driver
-//! gives it away once nothing is in flight.
+//! *Open*: the protocol is in charge. *Lingering*: the FIN is sent; input is read and discarded, so
+//! that no reset destroys the reply on its way. *Closing*: operations in flight were cancelled;
+//! when none is left, the driver closes the connection, and then the slot is free (I-3). *Waiting*:
+//! there is no hand-over place yet. *Leaving*: it has a place, and the driver detaches it once
+//! nothing is in flight.
 
 use doorbell_http::{Client, Out, Peer};
 
@@ -70,32 +72,34 @@ impl<P> Conn<P> {
     /// Open → Waiting.
     pub(crate) fn wait_to_leave(&mut self, deadline: Time) {
         debug_assert_eq!(self.phase, Phase::Open, "only an open connection is handed over");
-        debug_assert!(!self.send_in_flight && !self.has_output(), "what is to be sent is sent before");
+        debug_assert!(!self.send_in_flight && !self.has_output(), "all output is sent before");
         self.phase = Phase::Waiting;
         self.deadline = deadline;
     }
 
-    /// Open or Waiting → Leaving. The caller cancels what is in flight and detaches once nothing is.
+    /// Open or Waiting → Leaving. The caller cancels operations in flight and detaches when none is
+    /// left.
     pub(crate) fn begin_leave(&mut self) {
         debug_assert!(matches!(self.phase, Phase::Open | Phase::Waiting), "a connection leaves once");
-        debug_assert!(!self.send_in_flight && !self.has_output(), "what is to be sent is sent before");
+        debug_assert!(!self.send_in_flight && !self.has_output(), "all output is sent before");
         self.phase = Phase::Leaving;
     }
 
-    /// Waiting or Leaving → Open: nobody takes it, and its protocol is to say so.
+    /// Waiting or Leaving → Open: the hand-over was refused, and the protocol replies accordingly.
     pub(crate) fn come_back(&mut self) {
         debug_assert!(matches!(self.phase, Phase::Leaving | Phase::Waiting), "it was on its way");
         self.phase = Phase::Open;
     }
 
-    /// Leaving → Closing: it is somebody else's.
+    /// Leaving → Closing: the connection has a new owner.
     pub(crate) fn leave(&mut self) {
-        debug_assert_eq!(self.phase, Phase::Leaving, "it left by the driver");
+        debug_assert_eq!(self.phase, Phase::Leaving, "only a leaving connection has left");
         self.phase = Phase::Closing;
         self.reason = CloseReason::HandedOver;
     }
 
-    /// Open, Lingering, Waiting or Leaving → Closing. The caller cancels what is in flight and closes once nothing is.
+    /// Open, Lingering, Waiting or Leaving → Closing. The caller cancels operations in flight and
+    /// closes when none is left.
     #[inline(always)]
     pub(crate) fn begin_close(&mut self, reason: CloseReason) {
         debug_assert!(!matches!(self.phase, Phase::Free | Phase::Closing), "a connection closes once");
@@ -105,7 +109,8 @@ impl<P> Conn<P> {
         self.phase = Phase::Closing;
     }
 
-    /// Closing → Free: the slot's next use gets another generation. Large buffers were taken back before.
+    /// Closing → Free: the next use of the slot gets another generation. Large buffers were taken
+    /// back before.
     #[inline(always)]
     pub(super) fn finish_close(&mut self) {
         debug_assert_eq!(self.phase, Phase::Closing, "only a closing connection ends");

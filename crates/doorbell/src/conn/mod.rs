@@ -1,4 +1,4 @@
-//! Connections: the table they live in, what one of them is, and the only code that changes its phase.
+//! Connections: their table, the state of one connection, and the only code that changes its phase.
 //!
 //! Does not know about: drivers, protocols (a connection is generic over its protocol's state), handlers.
 

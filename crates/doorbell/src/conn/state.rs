@@ -1,4 +1,4 @@
-//! One connection: what is in flight, what is to be sent, and what happens then.
+//! State of one connection: operations in flight, pending output, and the next step.
 //!
 //! Does not know about: how bytes move, what they mean.
 
@@ -9,78 +9,82 @@ use crate::error::CloseReason;
 use crate::id::{ConnId, Generation, ListenerIndex, SlotIndex};
 use crate::time::Time;
 
-/// A slot of the table. Its fields that a phase change touches are private to [`super::lifecycle`].
+/// A slot of the table. The fields that a phase change modifies are private to
+/// [`super::lifecycle`].
 #[derive(Debug)]
 pub(crate) struct Conn<P> {
     pub(super) generation: Generation,
     pub(super) phase: Phase,
     pub(super) reason: CloseReason,
-    /// Where it came from.
+    /// The listener that accepted it.
     pub(crate) listener: ListenerIndex,
-    /// True exactly from a `recv` that was left pending until its completion.
+    /// True exactly while a `recv` is pending.
     pub(crate) recv_in_flight: bool,
-    /// True exactly from a `send` that was left pending until its completion.
+    /// True exactly while a `send` is pending.
     pub(crate) send_in_flight: bool,
-    /// True when the last `recv` left the socket empty: only then may a close follow a reply at once.
+    /// True if the last `recv` left the socket empty: only then may a close follow a reply at once.
     pub(crate) drained: bool,
     /// True once the peer's FIN was read.
     pub(crate) peer_finished: bool,
-    /// True once a reply was written completely.
+    /// True once a reply was sent completely.
     pub(crate) replied: bool,
     /// True once any byte was received.
     pub(crate) heard: bool,
     /// True exactly while it waits for the next turn with nothing in flight.
     pub(crate) postponed: bool,
-    /// [`Driver::unsent`](crate::driver::Driver::unsent) at the last look, while a send is in flight.
+    /// [`Driver::unsent`](crate::driver::Driver::unsent) at the last check, while a send is in
+    /// flight.
     pub(crate) unsent: Option<u32>,
-    /// What follows when everything in `out` is sent.
+    /// Next step once everything in `out` is sent.
     pub(crate) after_send: AfterSend,
-    /// Bytes that may still be read and dropped while the last reply is sent, and then once more while lingering.
+    /// Bytes that may still be read and discarded: first while the last reply is sent, then while
+    /// lingering.
     pub(crate) linger_bytes_left: u32,
-    /// The per-address counter this connection holds, if addresses are being counted.
+    /// The per-address counter of this connection, if addresses are counted.
     pub(crate) ip_cell: Option<u32>,
-    /// When the current wait is over; before the first wait, when it was opened.
+    /// Deadline of the current wait; before the first wait, the time of opening.
     pub(crate) deadline: Time,
-    /// Who is on the other side, once that was asked for.
+    /// The client's address, once it was looked up.
     pub(crate) client: Client<'static>,
-    /// What stands before the protocol.
+    /// What must arrive before the protocol is called.
     pub(crate) arriving: Arriving,
-    /// Input that a protocol could not use yet. Empty, without memory, unless a request came in parts.
+    /// Input that the protocol could not use yet. Empty, without memory, unless a request came in
+    /// parts.
     pub(crate) input: Vec<u8>,
-    /// What the kernel was not given yet.
+    /// Output that was not passed to the kernel yet.
     pub(crate) out: Out,
-    /// The protocol's own state; `None` in a free slot, and until it is needed: a connection that is answered in the pass in which
-    /// it was accepted has none.
+    /// The protocol's own state; `None` in a free slot and until it is needed: a connection that
+    /// gets its reply in the pass that accepted it has none.
     pub(crate) protocol: Option<P>,
 }
 
-/// What a connection begins with, or waits for, before its protocol is called.
+/// What a connection waits for before its protocol is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arriving {
-    /// The address is to be asked for.
+    /// The peer's address must be looked up.
     Addr,
-    /// The answer to a request that was left for later: until it is there, the protocol hears nothing.
+    /// The result of a job: until it arrives, the protocol is not called.
     Answer,
-    /// Nothing (more): the protocol has it.
+    /// Nothing: the protocol is in charge.
     Done,
-    /// A PROXY protocol header may come, or must; or the peer is refused, and with it whatever it sends.
+    /// A PROXY protocol header, optional or required; or the peer is refused, whatever it sends.
     Header,
 }
 
-/// What follows a flush.
+/// What follows once all output is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AfterSend {
     /// Close together with the last bytes.
     Close,
-    /// Give the connection away.
+    /// Hand the connection over.
     HandOver,
-    /// FIN, then read and drop for a while.
+    /// Send FIN, then read and discard for a while.
     Linger,
-    /// Ask the protocol again: it holds input back.
+    /// Call the protocol again: it holds input back.
     Resume,
-    /// Read on.
+    /// Continue reading.
     Read,
-    /// Have the answer made that the protocol waits for.
+    /// Begin the job that the protocol waits for.
     Wait,
 }
 
@@ -111,7 +115,7 @@ impl<P> Conn<P> {
         }
     }
 
-    /// Its name, given the slot it lives in.
+    /// Its name, given its slot.
     pub(crate) const fn id(&self, slot: SlotIndex) -> ConnId {
         ConnId { slot, generation: self.generation }
     }
@@ -121,21 +125,21 @@ impl<P> Conn<P> {
         self.phase
     }
 
-    /// Why it closes; meaningful from [`Phase::Closing`] on.
+    /// Why it closes; valid from [`Phase::Closing`] on.
     pub(crate) const fn reason(&self) -> CloseReason {
         self.reason
     }
 
-    /// True while the kernel works for it.
+    /// True while an operation is in flight.
     pub(crate) const fn in_flight(&self) -> bool {
         self.recv_in_flight || self.send_in_flight
     }
 
-    /// True while there is something to send that the kernel was not given.
+    /// True while there is output that was not passed to the kernel.
     pub(crate) fn has_output(&self) -> bool {
         !self.out.is_empty()
     }
 }
 
-// An idle keep-alive connection costs this and a wheel node of 24 bytes; the promise is 1 KiB.
+// An idle keep-alive connection costs this and a timer node of 24 bytes; the promise is 1 KiB.
 const _: () = assert!(size_of::<Conn<[u64; 24]>>() <= 448);

@@ -1,13 +1,14 @@
-//! The connection table: slots by index, with the generation that tells a late completion from a current one.
+//! The connection table: slots by index, with a generation that distinguishes late completions from
+//! current ones.
 //!
-//! Does not know about: who allocates slots (the driver does).
+//! Does not know about: allocation of slots (the driver does that).
 
 use super::lifecycle::Phase;
 use super::state::Conn;
 use crate::id::{ConnId, Generation, ListenerIndex, SlotIndex};
 use crate::time::Time;
 
-/// Slots up to the highest one used so far. Memory for the rest is reserved by address only and never touched.
+/// Slots up to the highest one used so far. For the rest only address space is reserved.
 #[derive(Debug)]
 pub(crate) struct Table<P> {
     conns: Vec<Conn<P>>,
@@ -22,7 +23,7 @@ impl<P> Table<P> {
         Self { conns: Vec::with_capacity(slots_max as usize), live: 0, opened: 0, closed: 0 }
     }
 
-    /// Takes the slot a driver reported.
+    /// Opens the connection in a slot that the driver reported.
     #[inline(always)]
     pub(crate) fn open(&mut self, slot: SlotIndex, listener: ListenerIndex, now: Time) -> ConnId {
         while self.conns.len() <= slot.index() {
@@ -38,15 +39,15 @@ impl<P> Table<P> {
         ConnId { slot, generation }
     }
 
-    /// The name that [`Table::open`] would give a connection in this slot.
+    /// The name that [`Table::open`] would give to a connection in this slot.
     #[inline(always)]
     pub(crate) fn name(&self, slot: SlotIndex) -> ConnId {
         let generation = self.conns.get(slot.index()).map_or(Generation::new(0), |free| free.generation);
         ConnId { slot, generation }
     }
 
-    /// A connection came, was answered and is gone without its slot having been opened: nothing was in flight for it, so that nothing
-    /// late can name it.
+    /// Counts a connection that got its reply and closed without a slot. Nothing was in flight for
+    /// it, so no late completion can refer to it.
     #[inline(always)]
     pub(crate) const fn pass(&mut self) {
         self.opened += 1;
@@ -61,13 +62,13 @@ impl<P> Table<P> {
         self.closed += 1;
     }
 
-    /// The connection, if this use of its slot still lives (I-5).
+    /// The connection, if this use of its slot is still live (I-5).
     pub(crate) fn lookup(&mut self, conn: ConnId) -> Option<&mut Conn<P>> {
         let found = self.conns.get_mut(conn.slot.index())?;
         (found.generation == conn.generation && found.phase != Phase::Free).then_some(found)
     }
 
-    /// A connection known to live.
+    /// A connection known to be live.
     #[inline(always)]
     pub(crate) fn live_mut(&mut self, conn: ConnId) -> &mut Conn<P> {
         let found = &mut self.conns[conn.slot.index()];
@@ -76,13 +77,13 @@ impl<P> Table<P> {
         found
     }
 
-    /// The connection in a slot, if one lives there.
+    /// The connection in a slot, if there is one.
     pub(crate) fn at(&self, slot: SlotIndex) -> Option<ConnId> {
         let found = self.conns.get(slot.index())?;
         (found.phase != Phase::Free).then(|| found.id(slot))
     }
 
-    /// The lowest live connection at or above `from`; for walks over the whole table.
+    /// The first live connection at or above `from`; for walks over the whole table.
     pub(crate) fn next_live(&self, from: u32) -> Option<ConnId> {
         let rest = self.conns.get(from as usize..)?;
         let ahead = rest.iter().position(|conn| conn.phase != Phase::Free)?;
@@ -90,7 +91,7 @@ impl<P> Table<P> {
         self.at(slot)
     }
 
-    /// Connections open now.
+    /// Open connections.
     pub(crate) const fn live(&self) -> u32 {
         self.live
     }

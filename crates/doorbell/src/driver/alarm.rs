@@ -1,8 +1,8 @@
-//! One timer that ends a wait, armed for many waits: a timeout of each wait would start and cancel a kernel timer every time the
-//! worker sleeps (500 to 1,500 instructions).
+//! One timer for the end of many waits. A timeout per wait would start and cancel a kernel timer
+//! every time the worker sleeps (500 to 1,500 instructions).
 //!
-//! Does not know about: what is due, or how a driver watches it. Each expiry makes the descriptor readable again, so that an
-//! edge-triggered watcher never has to read it.
+//! Does not know about: what is due, how a driver watches it. Each expiry makes the descriptor
+//! readable again, so an edge-triggered watcher never needs to read it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -17,7 +17,7 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct Alarm {
     fd: OwnedFd,
-    /// When it goes off, in the worker's time; `None` from then on.
+    /// When it expires, in the worker's time; `None` after that.
     due: Option<Time>,
 }
 
@@ -27,7 +27,7 @@ impl Alarm {
         Ok(Self { fd: timerfd_create(TimerfdClockId::Monotonic, flags)?, due: None })
     }
 
-    /// Goes off no later than `due`; it may go off earlier. False when the kernel refuses.
+    /// Makes it expire at `due` or earlier. False if the kernel refuses.
     pub(super) fn set(&mut self, now: Time, due: Time) -> bool {
         if self.due.is_some_and(|armed| armed <= due) {
             return true;
@@ -35,7 +35,7 @@ impl Alarm {
         let zero = sock::timespec(core::time::Duration::ZERO);
         let mut after = sock::timespec(due.since(now));
         if after == zero {
-            // Zero would disarm it.
+            // Zero would disarm the timer.
             after.tv_nsec = 1;
         }
         let wanted = Itimerspec { it_interval: zero, it_value: after };
@@ -44,7 +44,7 @@ impl Alarm {
         set
     }
 
-    /// It went off.
+    /// Called when it expired.
     pub(super) const fn rang(&mut self) {
         self.due = None;
     }

@@ -1,12 +1,13 @@
-//! The epoll driver: readiness made to look like completion, tuned for short connections.
+//! The epoll driver: emulates completion by readiness, tuned for short connections.
 //!
-//! Does not know about: why an operation is asked, what the bytes mean.
+//! Does not know about: why an operation is requested, what the bytes mean.
 //!
-//! What makes it cheap (each measured in the design notes of the crate manual):
-//! a fresh connection is read by a plain `recv(2)` before epoll hears of it, so that a deferred-accept listener serves a whole
-//! probe with accept4, recv, send(`MSG_MORE`) and close; a connection is added to epoll once, edge-triggered for both
-//! directions, and never modified; readiness is remembered, so that no call is made that would only say `EAGAIN`; of a listener no
-//! more connections are taken than it usually has, because an accept that finds none is dear.
+//! Why it is cheap (the manual of the crate has the measurements): a new connection is read by a
+//! plain `recv(2)` before it is added to epoll, so that a deferred-accept listener serves a whole
+//! probe with accept4, recv, send(`MSG_MORE`) and close; a connection is added to epoll once,
+//! edge-triggered for both directions, and never modified; readiness is remembered, so that no call
+//! is made that would only return `EAGAIN`; no more connections are accepted per report than a
+//! listener usually has, because an accept that finds none is expensive.
 
 use core::fmt;
 use core::net::IpAddr;
@@ -29,35 +30,39 @@ use super::{
 use crate::id::{ConnId, ListenerIndex, SlotIndex};
 use crate::time::Time;
 
-/// Events taken from the kernel a turn.
+/// Events taken from the kernel per turn.
 const EVENTS_MAX: usize = 256;
 
-/// Connections accepted from one listener before the other events of a turn get their share.
+/// Connections accepted from one listener before other events of the turn are handled.
 const ACCEPTS_A_TURN_MAX: u32 = 256;
 
-/// Reports of a listener that brought as many connections as expected, before one more is tried: an accept that finds nothing costs
-/// the kernel a file and a socket (some 2,500 instructions), a report it repeats about half of that.
+/// Reports in a row with as many connections as expected before one more is tried. An accept that
+/// finds nothing costs the kernel a file and a socket (about 2,500 instructions); a repeated report
+/// costs about half of that.
 const REPORTS_BEFORE_MORE: u32 = 8;
 
 /// See the [module](self).
 pub struct Epoll {
     epoll: OwnedFd,
     wake: WakeSource,
-    /// `None` when there was no descriptor for it.
+    /// `None` if no descriptor was available for it.
     alarm: Option<Alarm>,
     listeners: Vec<Listener>,
     sockets: Vec<Option<Socket>>,
-    /// What a connection of `sockets` that is `sending` sends, by slot. Apart, because most never wait to send.
+    /// Pending sends by slot, for sockets that are `sending`. Kept separately because most
+    /// connections never wait to send.
     sends: Vec<Option<PendingSend>>,
     free: FreeSlots,
     events: Vec<Event>,
     event_next: usize,
-    /// The listener whose backlog is being emptied, and how many it gave since its report.
+    /// The listener whose backlog is being emptied, and the connections taken from it since its
+    /// report.
     accepting: Option<(ListenerIndex, u32)>,
-    /// Completions made by a call instead of an event. At most two a live connection and one a listener.
+    /// Completions produced by a call instead of an event. At most two per live connection and one
+    /// per listener.
     made: VecDeque<Completion>,
     scratch: Box<[u8]>,
-    /// How listeners are watched. Level-triggered: what is left in the backlog is reported again.
+    /// How listeners are watched. Level-triggered: clients left in the backlog are reported again.
     listener_flags: EventFlags,
     counters: DriverCounters,
 }
@@ -66,9 +71,9 @@ pub struct Epoll {
 struct Listener {
     fd: Option<OwnedFd>,
     armed: bool,
-    /// How many connections a report is expected to bring; no more are tried for. What is left is reported again.
+    /// Connections expected per report; no more are tried. Clients left over are reported again.
     expected: u32,
-    /// Reports in a row that brought as many.
+    /// Reports in a row with at least that many.
     met: u32,
 }
 
@@ -77,7 +82,7 @@ impl Listener {
         Self { fd, armed: false, expected: 1, met: 0 }
     }
 
-    /// A report brought as many as expected.
+    /// A report brought as many connections as expected.
     fn take_more(&mut self) {
         self.met += 1;
         if self.met >= REPORTS_BEFORE_MORE {
@@ -86,7 +91,7 @@ impl Listener {
         }
     }
 
-    /// A report brought fewer.
+    /// A report brought fewer connections than expected.
     fn take_fewer(&mut self, taken: u32) {
         self.met = 0;
         self.expected = taken.max(1);
@@ -98,11 +103,11 @@ struct Socket {
     fd: OwnedFd,
     /// True from the first operation that had to wait.
     registered: bool,
-    /// True unless the last `recv` emptied the socket and no event came since.
+    /// False if the last `recv` emptied the socket and no event came since.
     readable: bool,
-    /// True once FIN, RST or an error was signalled: reading goes on until it is seen.
+    /// True once FIN, RST or an error was signalled: reading continues until it is seen.
     hung_up: bool,
-    /// True unless the last `send` found the socket full and no event came since.
+    /// False if the last `send` filled the socket and no event came since.
     writable: bool,
     recv: Option<ConnId>,
     /// True exactly while a send is in flight.
@@ -125,7 +130,7 @@ enum Source {
 }
 
 impl Epoll {
-    /// A driver for `listeners` (non-blocking, listening) with room for `slots_max` connections.
+    /// A driver for `listeners` (non-blocking, listening) with slots for `slots_max` connections.
     ///
     /// # Errors
     /// The call and errno that failed, usually `EMFILE`.
@@ -134,7 +139,7 @@ impl Epoll {
         Self::in_place_of(listeners, DriverCounters::default(), slots_max, wake)
     }
 
-    /// The same for what a driver before has left: the listeners that it has not closed, and what it has counted.
+    /// A driver that replaces another one: it takes over the open listeners and the counters.
     ///
     /// # Errors
     /// As [`Epoll::new`].
@@ -164,14 +169,14 @@ impl Epoll {
             accepting: None,
             made: VecDeque::new(),
             scratch: vec![0; SCRATCH_LEN].into_boxed_slice(),
-            // A listener shared by workers wakes one of them.
+            // Only one worker of a shared listener is woken.
             listener_flags: EventFlags::IN | EventFlags::EXCLUSIVE,
             counters,
         })
     }
 
-    /// Hears of every client, also of those whose wake-up an exclusive waiter before it takes: the accept of a ring that is dead
-    /// and not gone yet.
+    /// Reports every client, even if another exclusive waiter takes its wake-up: a ring that failed
+    /// but is not closed yet still has an accept pending.
     #[must_use]
     pub fn hearing_all(mut self) -> Self {
         self.listener_flags = EventFlags::IN;
@@ -182,7 +187,8 @@ impl Epoll {
         self.sockets[conn.slot.index()].as_mut().expect("I-3: an operation names a live slot")
     }
 
-    /// Adds the connection to epoll on its first wait. The kernel reports at once what is ready already.
+    /// Adds the connection to epoll on its first wait. The kernel at once reports existing
+    /// readiness.
     fn register(&mut self, conn: ConnId) -> Result<(), Errno> {
         let socket = self.sockets[conn.slot.index()].as_mut().expect("I-3: an operation names a live slot");
         if socket.registered {
@@ -194,7 +200,7 @@ impl Epoll {
         Ok(())
     }
 
-    /// Accepts from the listener whose backlog is being emptied. What is no connection goes to `made`.
+    /// Accepts from the listener whose backlog is being emptied. Other results go to `made`.
     #[inline(always)]
     fn accept_one(&mut self) -> Option<(ListenerIndex, SlotIndex)> {
         let (listener, taken) = self.accepting?;
@@ -212,7 +218,8 @@ impl Epoll {
             Ok(fd) => {
                 self.accepting = Some((listener, taken + 1));
                 let Some(slot) = self.free.take() else {
-                    // The worker disarms before the table is full; if it ever does not, the client sees a close.
+                    // The worker disarms before the table is full. Otherwise the client sees a
+                    // close.
                     self.counters.accepts_dropped += 1;
                     return self.end_accept(listener, Errno::NFILE);
                 };
@@ -258,15 +265,16 @@ impl Epoll {
     fn unwatch_listener(&mut self, listener: ListenerIndex) {
         let state = &mut self.listeners[listener.index()];
         if let (true, Some(fd)) = (state.armed, &state.fd) {
-            // Only a descriptor that was never added can fail here, and an armed one was.
+            // Deleting fails only for a descriptor that was never added, but an armed one was.
             let _not_there = epoll::delete(&self.epoll, fd);
         }
         state.armed = false;
     }
 
-    /// What an event of a connection completes; a second completion goes to `made`.
+    /// Returns the completion caused by an event of a connection; a second completion goes to
+    /// `made`.
     fn on_ready(&mut self, slot: SlotIndex, flags: EventFlags) -> Option<Completion> {
-        // The connection of an event in this batch may be closed already, and its slot used again: then the event is a
+        // The connection of this event may be closed and its slot reused: then the event is a false
         // hint that the next call corrects.
         let socket = self.sockets.get_mut(slot.index())?.as_mut()?;
         socket.note(flags);
@@ -290,7 +298,7 @@ impl Epoll {
 }
 
 impl Socket {
-    /// What an event says of the socket.
+    /// Records the readiness that an event signals.
     #[inline]
     fn note(&mut self, flags: EventFlags) {
         let end = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
@@ -307,7 +315,8 @@ impl Socket {
         let received = sock::recv_now(self.fd.as_fd(), scratch);
         self.readable = match received {
             None => false,
-            // After a hang-up the end of the stream is still to be read, and no further edge would come for it.
+            // After a hang-up the end of the stream is still unread, and no further edge signals
+            // it.
             Some(Received::Data { drained: true, .. }) => self.hung_up,
             Some(_) => true,
         };
@@ -448,7 +457,7 @@ impl Driver for Epoll {
         let socket = self.sockets[conn.slot.index()].take().expect("I-3: a detach names a live slot");
         debug_assert!(socket.recv.is_none() && !socket.sending, "D-11: nothing is in flight at a detach");
         if socket.registered {
-            // It was added and is open, so it is there.
+            // The descriptor is open and was added, so this cannot fail.
             let _there = epoll::delete(&self.epoll, &socket.fd);
         }
         self.free.give_back(conn.slot);

@@ -1,6 +1,7 @@
-//! What io_uring does on this system and, where it does not work, whose doing that is; for a report, not for a choice.
+//! Report about io_uring on this system: what works, and the cause of what does not. Diagnostic
+//! only.
 //!
-//! Does not know about: workers, listeners. [`select`](super::select) chooses.
+//! Does not know about: workers, listeners. [`select`](super::select) chooses the driver.
 
 use doorbell_ring::selftest::capabilities;
 use doorbell_ring::{Hint, Ring, Setup};
@@ -9,36 +10,36 @@ use super::Errno;
 use super::select::{Descriptors, DriverReport, Engine, fallback_reason, plan};
 use crate::tuning::Tuning;
 
-/// What was found. Nothing stays open.
+/// Result of [`examine`]. Holds no resources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Examination {
-    /// The driver that [`Engine::Auto`] takes here.
+    /// The driver that [`Engine::Auto`] chooses here.
     pub report: DriverReport,
-    /// Why io_uring does not work, if it does not.
+    /// Why io_uring does not work, or [`Cause::Ok`].
     pub cause: Cause,
-    /// What the ring was granted; `None` without one.
+    /// Set-up that the ring was granted; `None` without a ring.
     pub ring: Option<String>,
-    /// Each thing that was tried: its name, whether it works as wanted, what was seen.
+    /// Each capability that was tested: its name, whether it works, and what was observed.
     pub tried: Vec<(&'static str, bool, String)>,
 }
 
-/// Direct descriptors of a ring that is only looked at.
+/// Direct descriptors of a test ring.
 const FIXED_FILES: u32 = 16;
 
-/// Whose doing it is that io_uring is not used; the words of the metric `doorbell_engine_info`.
+/// Why io_uring is not used; the values of a label of the metric `doorbell_engine_info`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// `RLIMIT_NOFILE`, or the file table of the system.
     Files,
-    /// It was not wanted.
+    /// Another driver was requested.
     Forced,
-    /// The kernel is too old, or was built without it, or lacks an operation.
+    /// The kernel is too old, was built without io_uring, or lacks an operation.
     Kernel,
     /// `RLIMIT_MEMLOCK`.
     Memlock,
-    /// The system, or its cgroup, has no memory left.
+    /// The system or its cgroup is out of memory.
     Memory,
-    /// It works.
+    /// io_uring works.
     Ok,
     /// A security module, or a sandbox that emulates Linux.
     Sandbox,
@@ -48,7 +49,7 @@ pub enum Cause {
     Sysctl,
 }
 
-/// Opens a ring and tries it on loopback connections of its own. Takes less than a tenth of a second.
+/// Opens a ring and tests it on loopback connections. Takes less than 0.1 s.
 #[must_use]
 pub fn examine() -> Examination {
     let setup = Setup::default();
@@ -71,7 +72,7 @@ pub fn examine() -> Examination {
     let mut tried: Vec<_> =
         verdicts.into_iter().map(|(name, verdict)| (name, verdict.ok, verdict.why)).collect();
     tried.push(("FIXED_FD_INSTALL", installs, tables));
-    // Where one is missing, the ring does not open and says which.
+    // A ring opens only if every required opcode is supported; the error names the missing one.
     let needed = doorbell_ring::opcodes().collect::<Vec<_>>().join(", ");
     tried.push(("opcodes", true, needed));
     let report = match plan(Engine::Auto, Descriptors::Auto, &Tuning::default()) {
@@ -81,7 +82,8 @@ pub fn examine() -> Examination {
     Examination { cause: report.cause, report, ring: Some(granted), tried }
 }
 
-/// Whether a direct descriptor can be made an ordinary one, which takes a ring that has direct descriptors.
+/// Whether a direct descriptor can be made an ordinary one, tested on a ring with direct
+/// descriptors.
 fn installs() -> (bool, String) {
     match Ring::open(&Setup { fixed_files: FIXED_FILES, ..Setup::default() }) {
         Ok(ring) if ring.report().fd_install => {
@@ -108,7 +110,7 @@ impl Cause {
         }
     }
 
-    /// Why a ring that worked takes no more calls.
+    /// The cause of a failure of a ring that worked before.
     pub(crate) const fn of_failure(errno: Errno) -> Self {
         match errno {
             Errno::MFILE | Errno::NFILE => Self::Files,
@@ -118,7 +120,7 @@ impl Cause {
         }
     }
 
-    /// The word.
+    /// The name of the cause in logs and metrics.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -146,7 +148,7 @@ mod tests {
         match found.ring {
             Some(_) => {
                 assert_eq!(found.tried.len(), 5);
-                // Which kernel it is says what it can do: 6.8 was the first.
+                // Linux supports this from 6.8 on.
                 let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
                 let mut numbers = release.split(['.', '-']).filter_map(|part| part.parse::<u32>().ok());
                 let version = (numbers.next().unwrap(), numbers.next().unwrap());

@@ -1,38 +1,47 @@
-//! The contract of a driver: the kernel (or a simulation of it) as operations that complete.
+//! The driver contract: the kernel, or a simulation of it, as operations that complete.
 //!
-//! Does not know about: connections' states, protocols, handlers. A driver moves bytes for a [`ConnId`] and nothing else.
+//! Does not know about: connection states, protocols, handlers. A driver only moves bytes for a
+//! [`ConnId`].
 //!
-//! # What a backend supplies, and what it promises
+//! # What a driver provides and guarantees
 //!
-//! The contract is completion-shaped, because readiness can imitate completion and not the reverse. Every operation may
-//! complete at once ([`Step::Done`]) or later, through [`Driver::next`]. The conformance suite
-//! (`crates/doorbell/tests/conformance`) runs each line below on io_uring, epoll and the simulator by name.
+//! The contract is completion-based, because readiness can emulate completion but not the reverse.
+//! Every operation completes at once ([`Step::Done`]) or later, through [`Driver::next`]. The
+//! conformance suite (`crates/doorbell/tests/conformance`) checks each rule below on io_uring,
+//! epoll and the simulator.
 //!
-//! - **D-1** [`Driver::arm_accept`] is idempotent. While armed, each new connection is reported once as
-//!   [`Completion::Accepted`] with a slot that is not in use.
-//! - **D-2** After [`Driver::disarm_accept`] exactly one [`Completion::AcceptEnded`] follows (possibly after more
-//!   `Accepted`, which must be served). The same completion, with an errno, ends an accept that failed. Nothing is accepted
-//!   until it is armed again.
-//! - **D-3** A connection has at most one `recv`, one `send` and one `close` in flight (invariant I-2); a second is a
-//!   programmer's error and panics in debug builds.
-//! - **D-4** A pending operation reports exactly once; a `recv` may do so by [`Quick::Ready`], which only says that it is not
-//!   pending any more. After [`Driver::cancel`] it still reports, with what it achieved or
-//!   [`Errno::CANCELED`].
-//! - **D-5** `send` may be short: the completion tells how many bytes the kernel took. The buffer comes back with it.
-//! - **D-6** `close` is asked only with nothing in flight. When it is done the slot is free and may be given to a new
-//!   connection.
-//! - **D-7** `send(more = true)` of a whole reply followed by `close` puts the reply and the FIN into one segment.
-//! - **D-8** Received bytes stay readable until [`Driver::recycle`]; only one chunk is out at a time.
-//! - **D-9** [`Driver::wait`] returns when there is a completion, when the [`Waker`] was used, or after the timeout. It may return
-//!   early with nothing.
-//! - **D-10** After [`Driver::reset_on_close`] the peer of a TCP connection sees a reset, not the end of a whole reply.
-//! - **D-11** `detach` is asked only with nothing in flight. When it succeeds the slot is free as after a close, the connection goes on
-//!   under the descriptor (non-blocking, close-on-exec), and nothing that was not received before is lost. When it fails nothing has
-//!   changed.
-//! - **D-12** Where [`Driver::unsent`] is known it falls when the peer takes bytes, also while a `send` is pending. After
-//!   [`Driver::find_unsent`] said true it is known, or that says false, within a few waits; a close or detach meanwhile is as any.
-//! - **D-13** From a listener that others accept from too a driver takes a client only when its [`Driver::next`] or
-//!   [`Driver::next_quick`] reports it: what it has not reported is there for the others, also while its thread is busy.
+//! - **D-1** [`Driver::arm_accept`] is idempotent. While armed, each new connection is reported
+//!   once as [`Completion::Accepted`] with a slot that is not in use.
+//! - **D-2** After [`Driver::disarm_accept`] exactly one [`Completion::AcceptEnded`] follows,
+//!   possibly after more `Accepted`, which must be served. The same completion, with an errno, ends
+//!   an accept that failed. Nothing is accepted until accept is armed again.
+//! - **D-3** A connection has at most one `recv`, one `send` and one `close` in flight (invariant
+//!   I-2); a second one is a bug of the caller and panics in debug builds.
+//! - **D-4** A pending operation reports exactly once. A `recv` may report with [`Quick::Ready`],
+//!   which only means that it is no longer pending. After [`Driver::cancel`] an operation still
+//!   reports, with its result so far or [`Errno::CANCELED`].
+//! - **D-5** `send` may be partial: the completion contains the number of bytes the kernel took,
+//!   and returns the buffer.
+//! - **D-6** `close` is called only with nothing in flight. When it completes, the slot is free and
+//!   may be given to a new connection.
+//! - **D-7** `send(more = true)` of a whole reply followed by `close` puts the reply and the FIN
+//!   into one segment.
+//! - **D-8** Received bytes stay readable until [`Driver::recycle`]; at most one chunk is lent at a
+//!   time.
+//! - **D-9** [`Driver::wait`] returns on a completion, on a wake-up by the [`Waker`], or after the
+//!   timeout. It may return early without any of these.
+//! - **D-10** After [`Driver::reset_on_close`] the peer of a TCP connection sees a reset instead of
+//!   a regular end.
+//! - **D-11** `detach` is called only with nothing in flight. On success the slot is free as after
+//!   a close, the connection continues on the returned descriptor (non-blocking, close-on-exec),
+//!   and no byte that was not received before is lost. On failure nothing has changed.
+//! - **D-12** When [`Driver::unsent`] returns a value, it decreases as the peer acknowledges bytes,
+//!   also while a `send` is pending. After [`Driver::find_unsent`] returned true, within a few
+//!   waits either the value is known or `find_unsent` returns false; a close or detach in between
+//!   works as usual.
+//! - **D-13** From a listener that other processes or workers share, a driver takes a client only
+//!   when [`Driver::next`] or [`Driver::next_quick`] reports it. A client that was not reported
+//!   stays available to the others, even while the driver's thread is busy.
 //!
 //! The entry points are [`Driver`] and, to choose one, [`select`].
 
@@ -57,66 +66,74 @@ pub use waker::{WakeSource, Waker};
 use crate::id::{ConnId, ListenerIndex, SlotIndex};
 use crate::time::Time;
 
-/// The kernel as a worker sees it. See the [module](self) for the contract.
+/// The kernel's operations as a worker uses them. See the [module](self) for the contract.
 pub trait Driver {
-    /// Which of the backends this is.
+    /// Kind of this driver.
     fn kind(&self) -> DriverKind;
 
-    /// Starts (or goes on) accepting on a listener.
+    /// Starts accepting on a listener, or continues.
     fn arm_accept(&mut self, listener: ListenerIndex);
 
-    /// Asks for an end of accepting; [`Completion::AcceptEnded`] confirms it. Nothing happens when it was not armed.
+    /// Stops accepting; [`Completion::AcceptEnded`] confirms it. Does nothing if accept is not
+    /// armed.
     fn disarm_accept(&mut self, listener: ListenerIndex);
 
-    /// Closes the listening socket. Only while accept is not armed.
+    /// Closes the listening socket. Call it only while accept is not armed.
     fn close_listener(&mut self, listener: ListenerIndex);
 
-    /// False once the listener is closed, also where it was before this driver was made.
+    /// False if the listener is closed, even if it was closed before this driver was created.
     fn is_listening(&self, _listener: ListenerIndex) -> bool {
         true
     }
 
-    /// True when a client waits in the backlog right now. A system call: for watchdogs and draining, not for the hot path.
+    /// True if a client waits in the backlog. A system call: for watchdogs and draining, not for
+    /// the hot path.
     fn accept_backlogged(&mut self, listener: ListenerIndex) -> bool;
 
-    /// Goes one step down in how connections are accepted (multishot, single-shot, readiness) and says where it is now.
-    /// Only while accept is not armed. `None`: there is no lower step.
+    /// Switches to the next lower accept mode (multishot, single-shot, readiness) and returns it;
+    /// `None` if there is none. Call it only while accept is not armed.
     fn downgrade_accept(&mut self, listener: ListenerIndex) -> Option<AcceptMode>;
 
-    /// Asks for bytes. `expect` says whether they are probably here already.
+    /// Receives bytes. `expect` tells whether they have probably arrived.
     fn recv(&mut self, conn: ConnId, expect: Expect) -> Step<Received>;
 
-    /// Sends the unsent part of `buf`. With `more` the kernel may hold the bytes back until [`Driver::close`] (`MSG_MORE`).
+    /// Sends the unsent part of `buf`. With `more`, the kernel may hold the bytes back until
+    /// [`Driver::close`] (`MSG_MORE`).
     fn send(&mut self, conn: ConnId, buf: SendBuf, more: bool) -> Step<Sent>;
 
-    /// Sends borrowed bytes if the kernel takes them without waiting; it may take a part. `None`: nothing was sent, use
-    /// [`Driver::send`]. With no send in flight only. A driver that has no such way always says `None`.
+    /// Sends borrowed bytes if the kernel takes them without waiting; it may take a part. `None`:
+    /// nothing was sent, use [`Driver::send`]. Call it only with no send in flight. A driver
+    /// without such a call always returns `None`.
     fn send_now(&mut self, _conn: ConnId, _bytes: &[u8], _more: bool) -> Option<Result<usize, Errno>> {
         None
     }
 
-    /// Sends FIN after what was sent; the other direction stays open. No completion: a close that comes before it is done waits. With no send in flight only.
+    /// Sends FIN after the bytes sent so far; the other direction stays open. There is no
+    /// completion: a close that follows waits for it. Call it only with no send in flight.
     fn shutdown_write(&mut self, conn: ConnId);
 
-    /// Ends pending `recv` and `send` operations of the connection early; each still reports (D-4).
+    /// Ends pending `recv` and `send` operations of a connection early; each still reports (D-4).
     fn cancel(&mut self, conn: ConnId);
 
-    /// Makes the coming close a reset, so that the peer sees that a reply is not whole. Direct descriptors have no socket options: there
-    /// the close is an ordinary one, unless [`Driver::find_unsent`] has got a descriptor.
+    /// Turns the following close into a reset, so that the peer does not take a partial reply for a
+    /// whole one. Direct descriptors have no socket options: without a descriptor from
+    /// [`Driver::find_unsent`] the close is then an ordinary one.
     fn reset_on_close(&mut self, conn: ConnId);
 
-    /// Closes the connection and frees its slot once done.
+    /// Closes a connection; its slot is free once that completes.
     fn close(&mut self, conn: ConnId) -> Step<()>;
 
-    /// Gives the connection away as a descriptor of its own (D-11).
+    /// Removes a connection from the driver and returns its descriptor (D-11).
     fn detach(&mut self, conn: ConnId) -> Step<Result<OwnedFd, Errno>>;
 
-    /// What the kernel holds for the peer and the peer has not taken. A system call: for a look when a deadline has passed. `None` after
-    /// an error, and with direct descriptors unless [`Driver::find_unsent`] has made it known.
+    /// Bytes that the peer has not acknowledged. A system call: for a check when a deadline has
+    /// passed. `None` after an error, and for direct descriptors unless [`Driver::find_unsent`]
+    /// succeeded.
     fn unsent(&self, conn: ConnId) -> Option<u32>;
 
-    /// Has the driver find out what [`Driver::unsent`] does not know. True: ask that again after the next wait. False: it will not be
-    /// known. Takes a descriptor for as long as the connection lives.
+    /// Prepares [`Driver::unsent`] for a connection for which it returns `None`. True: call
+    /// `unsent` again after the next wait. False: it stays unknown. Uses a descriptor until the
+    /// connection ends.
     fn find_unsent(&mut self, _conn: ConnId) -> bool {
         false
     }
@@ -127,23 +144,24 @@ pub trait Driver {
     /// The bytes of a chunk.
     fn received(&self, chunk: &Chunk) -> &[u8];
 
-    /// Gives a chunk's memory back.
+    /// Returns the memory of a chunk.
     fn recycle(&mut self, chunk: Chunk);
 
-    /// Submits what is queued and waits for a completion, a wake-up or the timeout (`None`: no limit, zero: only look).
+    /// Submits queued operations and waits for a completion, a wake-up or the timeout (`None`: no
+    /// limit, zero: do not wait).
     ///
     /// # Errors
-    /// [`Fault`] when the backend cannot go on. The worker then changes to another driver or fails.
+    /// [`Fault`] if the driver failed. The worker then switches to another driver or fails.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<(), Fault>;
 
-    /// Makes a wait end no later than `due`, this one or a later one; it may end earlier. False when the driver cannot: then pass
-    /// timeouts to [`Driver::wait`].
+    /// Ends the current or a later wait at `due` or earlier. False if the driver cannot do that:
+    /// then pass timeouts to [`Driver::wait`].
     fn wake_by(&mut self, _now: Time, _due: Time) -> bool {
         false
     }
 
-    /// The next completion, if it is one of those that most are and this driver can tell more cheaply than by [`Driver::next`].
-    /// `None` says nothing about what comes next.
+    /// The next completion, if it is of a frequent kind that this driver can report more cheaply
+    /// than [`Driver::next`]. `None` does not imply that no completion is available.
     fn next_quick(&mut self) -> Option<Quick> {
         None
     }
@@ -151,18 +169,18 @@ pub trait Driver {
     /// The next completion, if there is one.
     fn next(&mut self) -> Option<Completion>;
 
-    /// What the backend counted, for the statistics.
+    /// The driver's counters, for the statistics.
     fn counters(&self) -> DriverCounters;
 }
 
-/// The backends.
+/// Kinds of drivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DriverKind {
     /// `epoll(7)`: readiness, plain system calls.
     Epoll,
     /// `io_uring(7)`.
     IoUring,
-    /// A simulation with a seed, for tests.
+    /// A deterministic simulation, for tests.
     Simulated,
 }
 
@@ -183,53 +201,53 @@ impl fmt::Display for DriverKind {
     }
 }
 
-/// How a listener accepts, from the best step down.
+/// How a listener accepts, from the best mode down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptMode {
     /// One io_uring operation reports every connection.
     Multishot,
-    /// One io_uring operation a connection.
+    /// One io_uring operation per connection.
     SingleShot,
     /// Wait until the listener is readable, then `accept4(2)`.
     Readiness,
 }
 
-/// Whether the bytes asked for are probably there.
+/// Whether the bytes to receive have probably arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// Not yet: wait for them.
+    /// Probably not: wait for them.
     Later,
-    /// Probably: try a system call first, wait only if it finds nothing.
+    /// Probably: try a system call first and wait only if there are none.
     Now,
 }
 
-/// The immediate answer to an operation.
+/// Immediate result of an operation.
 #[derive(Debug)]
 #[must_use]
 pub enum Step<T> {
-    /// It is complete; no completion will follow.
+    /// Complete; no completion follows.
     Done(T),
     /// A completion will follow.
     Pending,
 }
 
-/// What a `recv` brought.
+/// Result of a `recv`.
 #[derive(Debug)]
 pub enum Received {
-    /// Bytes. `drained` is true when the kernel had no more of them at that moment.
+    /// Bytes.
     Data {
         /// Where the bytes are.
         chunk: Chunk,
-        /// True when nothing was left in the socket.
+        /// True if nothing was left in the socket.
         drained: bool,
     },
     /// The peer sent FIN.
     Eof,
-    /// An error of the socket, or [`Errno::CANCELED`].
+    /// A socket error, or [`Errno::CANCELED`].
     Failed(Errno),
 }
 
-/// Received bytes that a driver still holds. It is given back with [`Driver::recycle`], read or not.
+/// Received bytes that the driver still holds. Return them with [`Driver::recycle`], read or not.
 #[derive(Debug)]
 #[must_use = "a chunk that is not recycled starves the driver of buffers"]
 pub struct Chunk {
@@ -239,19 +257,19 @@ pub struct Chunk {
 
 #[derive(Debug)]
 pub(crate) enum ChunkSource {
-    /// A buffer of the ring's pool.
+    /// A buffer of the ring's receive pool.
     Ring(doorbell_ring::RecvBuf),
-    /// The driver's one scratch buffer, or a simulated driver's number for it.
+    /// The driver's only scratch buffer, or a simulated driver's number for it.
     Scratch(u32),
 }
 
 impl Chunk {
-    /// A chunk of `len` bytes in a driver's own numbered buffer; for drivers outside this crate.
+    /// A chunk of `len` bytes in a numbered buffer of the driver; for drivers outside this crate.
     pub const fn scratch(number: u32, len: u32) -> Self {
         Self { source: ChunkSource::Scratch(number), len }
     }
 
-    /// The number given to [`Chunk::scratch`]; `None` for a ring's buffer.
+    /// The number passed to [`Chunk::scratch`]; `None` for a buffer of the ring.
     pub const fn scratch_number(&self) -> Option<u32> {
         match self.source {
             ChunkSource::Ring(_) => None,
@@ -270,70 +288,70 @@ impl Chunk {
     }
 }
 
-/// What a `send` achieved.
+/// Result of a `send`.
 #[derive(Debug)]
 pub struct Sent {
     /// Bytes the kernel took from the unsent part, at least 1, or an error.
     pub result: Result<usize, Errno>,
-    /// The buffer, as it was given (`from` is not advanced).
+    /// The buffer as passed in (`from` is not advanced).
     pub buf: SendBuf,
 }
 
 /// An operation that completed after its call returned.
 #[derive(Debug)]
 pub enum Completion {
-    /// Accept is not armed any more: `None` as asked or without a reason, else the error that ended it.
+    /// Accept is not armed any more.
     AcceptEnded {
         /// The listener.
         listener: ListenerIndex,
-        /// Why, if it was not asked for.
+        /// The error that ended it; `None` if it ended as requested or without an error.
         errno: Option<Errno>,
     },
-    /// A new connection lives in `slot`.
+    /// A new connection occupies `slot`.
     Accepted {
-        /// The listener it came from.
+        /// The listener that accepted it.
         listener: ListenerIndex,
-        /// The slot it occupies until its `close` is done.
+        /// The slot it occupies until its `close` completes.
         slot: SlotIndex,
     },
-    /// A pending `close` is done; the slot is free.
+    /// A pending `close` completed; the slot is free.
     Closed {
         /// The connection.
         conn: ConnId,
     },
-    /// A pending `detach` is done.
+    /// A pending `detach` completed.
     Detached {
         /// The connection.
         conn: ConnId,
         /// Its descriptor.
         result: Result<OwnedFd, Errno>,
     },
-    /// A pending `recv` is done.
+    /// A pending `recv` completed.
     Received {
         /// The connection.
         conn: ConnId,
-        /// What it brought.
+        /// Its result.
         received: Received,
     },
-    /// A pending `send` is done.
+    /// A pending `send` completed.
     Sent {
         /// The connection.
         conn: ConnId,
-        /// What it achieved.
+        /// Its result.
         sent: Sent,
     },
 }
 
-/// The usual completions, small enough for registers.
+/// The frequent completions, small enough for registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quick {
     /// As [`Completion::Accepted`].
     Accepted(ListenerIndex, SlotIndex),
-    /// A pending `recv` is over without a result: asked again now, it completes at once, or is pending again.
+    /// A pending `recv` ended without a result: a new one completes at once, or is pending again.
     Ready(ConnId),
 }
 
-/// A backend that cannot go on.
+/// A driver failed and cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{call} failed: {errno}")]
 pub struct Fault {
@@ -343,7 +361,7 @@ pub struct Fault {
     pub errno: Errno,
 }
 
-/// What a backend counted since it was made.
+/// Counters of a driver since it was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DriverCounters {
     /// Accepted connections closed at once because no slot or descriptor index could be trusted.
@@ -352,6 +370,6 @@ pub struct DriverCounters {
     pub cq_overflows: u64,
     /// `io_uring_enter(2)` or `epoll_wait(2)` calls.
     pub enters: u64,
-    /// Receives that found no buffer and were asked again.
+    /// Receives that found no buffer and were retried.
     pub recv_bufs_starved: u64,
 }

@@ -1,6 +1,7 @@
-//! Choosing a driver once at start, and saying why.
+//! Choosing the driver at the start, with the reason.
 //!
-//! Does not know about: workers. Capability is found by trying (see `doorbell_ring::selftest`), not by kernel version.
+//! Does not know about: workers. Capabilities are detected by a self-test
+//! (`doorbell_ring::selftest`), not by kernel version.
 
 use core::fmt;
 use std::os::fd::OwnedFd;
@@ -14,76 +15,78 @@ use super::uring::{Uring, UringOptions};
 use super::{AcceptMode, DriverKind, Fault, WakeSource};
 use crate::tuning::{Accepting, Tuning};
 
-/// Which driver the user wants.
+/// Driver requested by the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
-    /// io_uring where it works, epoll elsewhere, with the reason in the [`DriverReport`].
+    /// io_uring where it works, otherwise epoll with the reason in the [`DriverReport`].
     #[default]
     Auto,
     /// epoll.
     Epoll,
-    /// io_uring, or fail to start.
+    /// io_uring; the start fails where it does not work.
     IoUring,
 }
 
 /// Whether io_uring connections are ordinary descriptors or entries of the ring's fixed-file table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Descriptors {
-    /// Ordinary ones: they allow plain system calls where those are cheaper, and peer addresses for the per-address cap.
+    /// Ordinary descriptors: they allow plain system calls where those are cheaper, and peer
+    /// addresses for the per-address cap.
     #[default]
     Auto,
-    /// The fixed-file table, where the start-up self-test shows that a close takes effect at once and no listener is shared; else
-    /// ordinary ones. For servers that need no peer addresses: see
-    /// [`ServerBuilder::descriptors`](crate::ServerBuilder::descriptors).
+    /// The fixed-file table, if the start-up self-test shows that a close takes effect at once and
+    /// no listener is shared; otherwise ordinary descriptors. For servers that need no peer
+    /// addresses: see [`ServerBuilder::descriptors`](crate::ServerBuilder::descriptors).
     Direct,
 }
 
-/// Which driver runs, and why.
+/// The driver in use, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriverReport {
     /// The driver.
     pub kind: DriverKind,
-    /// Why this one, in a sentence without a full stop.
+    /// Reason for the choice, a sentence without a full stop.
     pub why: String,
-    /// True when another driver was wanted and this one stands in for it.
+    /// True if another driver was wanted and this one replaces it.
     pub is_fallback: bool,
-    /// Whose doing it is.
+    /// Why io_uring is not used, or [`Cause::Ok`].
     pub cause: Cause,
-    /// How io_uring accepts from sockets of its own; shared ones are polled. `None` on epoll.
+    /// How io_uring accepts from sockets of its own; shared sockets are polled. `None` on epoll.
     pub accept_mode: Option<AcceptMode>,
-    /// True when connections live in the fixed-file table.
+    /// True if connections are in the fixed-file table.
     pub direct: bool,
 }
 
-/// What to open in each worker.
+/// The driver to open in each worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) report: DriverReport,
     pub(crate) uring: Option<UringOptions>,
 }
 
-/// io_uring was demanded and does not work here.
+/// io_uring was required and does not work on this system.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct EngineUnavailable {
-    /// The likely cause and what helps.
+    /// The likely cause and its remedy.
     pub why: String,
 }
 
-/// Tries what the kernel can do and decides.
+/// Tests the kernel's capabilities and chooses a driver.
 ///
 /// # Errors
-/// io_uring was demanded and does not work.
+/// io_uring was required and does not work.
 pub(crate) fn plan(
     engine: Engine,
     descriptors: Descriptors,
     tuning: &Tuning,
 ) -> Result<Plan, EngineUnavailable> {
     if engine == Engine::Epoll {
-        return Ok(epoll_plan("asked for".to_owned(), Cause::Forced));
+        return Ok(epoll_plan("requested".to_owned(), Cause::Forced));
     }
     let setup = Setup { levers: tuning.levers(), ..Setup::default() };
-    // A ring that cannot be opened names its cause; the self-test would only say that nothing worked.
+    // The error of opening a ring names its cause; the self-test could only report that everything
+    // failed.
     match Ring::open(&setup) {
         Err(error) if engine == Engine::IoUring => return Err(EngineUnavailable { why: error.to_string() }),
         Err(error) => return Ok(epoll_plan(fallback_reason(&error), Cause::of(error.hint))),
@@ -97,7 +100,7 @@ pub(crate) fn plan(
     Ok(epoll_plan(why, Cause::Kernel))
 }
 
-/// epoll, which stands in for io_uring unless it was asked for.
+/// A plan for epoll; it counts as a fallback unless epoll was requested.
 pub(crate) fn epoll_plan(why: String, cause: Cause) -> Plan {
     let is_fallback = cause != Cause::Forced;
     let report =
@@ -105,7 +108,7 @@ pub(crate) fn epoll_plan(why: String, cause: Cause) -> Plan {
     Plan { report, uring: None }
 }
 
-/// Why epoll stands in for io_uring.
+/// Why epoll replaces io_uring.
 pub(crate) fn fallback_reason(error: &SetupError) -> String {
     error.to_string()
 }
@@ -145,16 +148,16 @@ fn uring_plan(found: &Capabilities, descriptors: Descriptors, tuning: &Tuning) -
 }
 
 impl Plan {
-    /// The ring of a worker got no table of direct descriptors after all.
+    /// Records that the ring of a worker got no table of direct descriptors.
     pub(crate) fn without_table(&mut self, slots_max: u32, shared: &[bool]) {
         if self.report.direct {
             self.report.direct = false;
             let because = if shared.contains(&true) {
                 "a listener is shared by several workers or processes".to_owned()
             } else {
-                format!("a table of {slots_max} needs RLIMIT_NOFILE to be as much")
+                format!("a table of {slots_max} entries needs RLIMIT_NOFILE to be at least as high")
             };
-            self.report.why = format!("{}; but ordinary ones, because {because}", self.report.why);
+            self.report.why = format!("{}; using ordinary descriptors, because {because}", self.report.why);
         }
     }
 }
@@ -167,7 +170,8 @@ pub(crate) enum Opened {
 }
 
 impl Plan {
-    /// Opens the planned driver on the calling thread; where the ring cannot be opened after all, epoll, with the reason.
+    /// Opens the planned driver on the calling thread; if the ring cannot be opened, epoll with the
+    /// reason.
     pub(crate) fn open(
         &self,
         listeners: Vec<OwnedFd>,

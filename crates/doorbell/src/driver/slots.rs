@@ -1,10 +1,11 @@
-//! Which slots of a driver are free, without touching the memory of slots never used.
+//! Free slots of a driver, without touching the memory of slots never used.
 //!
-//! Does not know about: what lives in a slot.
+//! Does not know about: the contents of a slot.
 
 use crate::id::SlotIndex;
 
-/// A free list that hands out the most recently freed slot first (its memory is warm), then fresh ones in order.
+/// A free list that returns the most recently freed slot first (its memory is cached), then unused
+/// ones in order.
 #[derive(Debug)]
 pub(crate) struct FreeSlots {
     freed: Vec<u32>,
@@ -30,7 +31,7 @@ impl FreeSlots {
     }
 
     pub(crate) fn give_back(&mut self, slot: SlotIndex) {
-        debug_assert!(slot.0 < self.unused_from, "I-3: a slot is freed only after it was used");
+        debug_assert!(slot.0 < self.unused_from, "I-3: a slot is freed only after use");
         debug_assert!(self.freed.len() < self.unused_from as usize, "I-3: a slot is freed once");
         self.freed.push(slot.0);
     }

@@ -1,6 +1,6 @@
-//! Waking a worker from another thread: one `eventfd(2)` that its driver watches.
+//! Waking a worker from another thread through an `eventfd(2)` that its driver watches.
 //!
-//! Does not know about: why it is woken.
+//! Does not know about: the reason for a wake-up.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct WakeSource {
 }
 
 impl Waker {
-    /// A waker and the source to give to a driver.
+    /// A waker and the source to pass to a driver.
     ///
     /// # Errors
     /// The errno of `eventfd(2)`, usually `EMFILE`.
@@ -30,9 +30,10 @@ impl Waker {
         Ok((Self { fd: Arc::clone(&fd) }, WakeSource { fd }))
     }
 
-    /// Makes the driver's next (or current) wait return.
+    /// Makes the driver's current or next wait return.
     pub fn wake(&self) {
-        // EAGAIN means that the counter is full: the worker is awake already. Other errors cannot happen on an eventfd we own.
+        // EAGAIN means that the counter is full: the worker will wake up anyway. Other errors are
+        // impossible on an eventfd that we own.
         let _full = rustix::io::write(&*self.fd, &1u64.to_ne_bytes());
     }
 }
@@ -43,7 +44,7 @@ impl WakeSource {
         self.fd.as_fd()
     }
 
-    /// Takes the wake-ups that came so far.
+    /// Clears the wake-ups so far.
     pub fn clear(&self) {
         let mut count = [0; 8];
         // EAGAIN: nothing to take.

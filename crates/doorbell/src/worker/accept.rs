@@ -1,21 +1,24 @@
-//! Admission: when each listener accepts, what follows an accept error, and noticing an accept that has stalled.
+//! Admission: when each listener accepts, what follows an accept error, and how a stalled accept is
+//! detected.
 //!
-//! Does not know about: connections beyond their number, drivers. It says what to do; the worker does it.
+//! Does not know about: connections beyond their number, drivers. It decides; the worker acts.
 
 use core::time::Duration;
 
 use crate::time::Time;
 
-/// Accepting stops at the cap and starts again when this share of it is free, so that it is not switched for each connection.
+/// Accepting stops at the cap and resumes when the table is filled to this percentage, so that
+/// accept is not toggled for every connection.
 const REOPEN_AT_PERCENT: u64 = 90;
 
-/// How often a listener that accepts nothing is looked at.
+/// Interval between checks of a listener that accepts nothing.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 
-/// Errors in a row, without a connection between, that are tried again at once. They concern one client (accept(2)).
+/// Errors in a row, with no connection in between, that are retried at once. Such errors concern
+/// one client (accept(2)).
 const INSTANT_RETRIES_MAX: u32 = 16;
 
-/// Whether the table takes more connections.
+/// Whether the table has room for more connections.
 #[derive(Debug)]
 pub(crate) struct Admission {
     conns_max: u32,
@@ -29,33 +32,35 @@ impl Admission {
         Self { conns_max, reopen_at: u32::try_from(reopen_at).expect("90 % of 32 bits fits"), full: false }
     }
 
-    /// After an accept: true when this connection filled the table.
+    /// After an accept: true if this connection filled the table.
     pub(crate) const fn fills(&mut self, live: u32) -> bool {
         let filled = !self.full && live >= self.conns_max;
         self.full |= filled;
         filled
     }
 
-    /// After a close: true when the table opens again.
+    /// After a close: true if the table has room again.
     pub(crate) const fn opens(&mut self, live: u32) -> bool {
         let opened = self.full && (live <= self.reopen_at && live < self.conns_max);
         self.full &= !opened;
         opened
     }
 
-    /// True while new clients wait in the backlog.
+    /// True while the table is full and new clients wait in the backlog.
     pub(crate) const fn is_full(&self) -> bool {
         self.full
     }
 }
 
-/// One listener's accept.
+/// The accept state of one listener.
 #[derive(Debug)]
 pub(crate) struct Gate {
     state: GateState,
-    /// Nobody else goes on with this socket: a drain empties its backlog before it closes.
+    /// No other process or worker accepts from this socket after us: a drain empties its backlog
+    /// before it closes.
     pub(crate) exclusive: bool,
-    /// Others have copies of this socket: a client that waits after the last call is theirs, and under load there is always one.
+    /// Other processes hold copies of this socket: clients that wait after the last call are left
+    /// to them. Under load there is always one.
     pub(crate) lent: bool,
     backoff: Duration,
     backoff_min: Duration,
@@ -64,12 +69,12 @@ pub(crate) struct Gate {
     accepted: u64,
     accepted_at_watch: u64,
     accepted_published: u64,
-    /// Of those since then, those that took a place in the table.
+    /// Of the connections accepted since then, those that took a slot of the table.
     placed: u64,
     suspected: bool,
-    /// True from a stall until accept is armed again one step lower.
+    /// True from a stall until accept is armed again in the next lower mode.
     downgrade: bool,
-    /// Not to be armed: clients of this listener wait already.
+    /// Must not be armed: too many clients of this listener wait to be handed over.
     held: bool,
 }
 
@@ -77,26 +82,26 @@ pub(crate) struct Gate {
 enum GateState {
     /// Accept is armed.
     Armed,
-    /// The listener is closed for good.
+    /// The listener is closed permanently.
     Closed,
-    /// Disarmed, and the end of accepting is awaited.
+    /// Being disarmed: the last accept has not completed yet.
     Disarming,
     /// Not armed.
     Idle,
-    /// Not armed until then, after an error.
+    /// Not armed until this time, after an error.
     Paused(Time),
 }
 
-/// What an accept error means.
+/// Kind of an accept error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AcceptFault {
-    /// One client's trouble: the next one may be fine.
+    /// Concerns one client only: the next accept may succeed.
     Client,
-    /// The way of accepting is not supported here: go one step down.
+    /// The accept mode is not supported: use the next lower one.
     Mode,
-    /// The listener is not a listener any more.
+    /// The socket no longer listens.
     Listener,
-    /// Something is used up, or unknown: pause.
+    /// A resource is exhausted, or the error is unknown: pause.
     Resources,
 }
 
@@ -120,7 +125,7 @@ impl Gate {
         }
     }
 
-    /// True when accept should be armed now, which the caller then does.
+    /// True when accept should be armed now; the caller then arms it.
     pub(crate) fn should_arm(&mut self, now: Time) -> bool {
         let arm = match self.state {
             _ if self.held => false,
@@ -136,12 +141,12 @@ impl Gate {
         arm
     }
 
-    /// Keeps the listener from being armed, or lets it again. True when that is new.
+    /// Forbids or allows arming this listener. True if that changed.
     pub(crate) const fn hold(&mut self, held: bool) -> bool {
         core::mem::replace(&mut self.held, held) != held
     }
 
-    /// True while it may not be armed, whoever else says so.
+    /// True while arming is forbidden.
     pub(crate) const fn is_held(&self) -> bool {
         self.held
     }
@@ -161,7 +166,7 @@ impl Gate {
         }
     }
 
-    /// A connection came.
+    /// Records an accepted connection.
     #[inline(always)]
     pub(crate) const fn on_accepted(&mut self) {
         self.accepted += 1;
@@ -171,27 +176,28 @@ impl Gate {
         }
     }
 
-    /// A connection that came took a place in the table.
+    /// Records that an accepted connection took a slot of the table.
     #[inline]
     pub(crate) const fn on_placed(&mut self) {
         self.placed += 1;
     }
 
-    /// Connections that came since the last call, and those of them that took a place: all others are done.
+    /// Connections accepted since the last call, and how many of them took a slot. All others are
+    /// finished.
     #[inline]
     pub(crate) const fn take_accepted(&mut self) -> (u64, u64) {
         let accepted = self.accepted - core::mem::replace(&mut self.accepted_published, self.accepted);
         (accepted, core::mem::replace(&mut self.placed, 0))
     }
 
-    /// Accept ended as asked, or by itself without an error.
+    /// Accept ended as requested, or without an error.
     pub(crate) fn on_ended(&mut self) {
         if self.state != GateState::Closed {
             self.state = GateState::Idle;
         }
     }
 
-    /// Accept ended with an error. Returns what kind it was.
+    /// Accept ended with an error of the given kind.
     pub(crate) fn on_error(&mut self, fault: AcceptFault, now: Time) {
         if self.state == GateState::Closed {
             return;
@@ -210,13 +216,15 @@ impl Gate {
         self.backoff = (self.backoff * 2).min(self.backoff_max);
     }
 
-    /// True once after a stall or an unsupported mode: the caller goes one step down before it arms again.
+    /// True once after a stall or an unsupported mode: the caller switches to the next lower mode
+    /// before it arms again.
     pub(crate) const fn takes_downgrade(&mut self) -> bool {
         core::mem::replace(&mut self.downgrade, false)
     }
 
-    /// Once a [`WATCH_EVERY`]: `backlogged` asks the kernel whether clients wait. True when accept is armed, clients waited at
-    /// two looks in a row and none was reported between: the caller disarms, and goes one step down.
+    /// Call once per [`WATCH_EVERY`]; `backlogged` asks the kernel whether clients wait. True when
+    /// accept is armed and clients waited at two checks in a row without an accept in between: the
+    /// caller disarms and switches to the next lower mode.
     pub(crate) fn watch(&mut self, backlogged: impl FnOnce() -> bool) -> bool {
         let quiet = self.accepted == self.accepted_at_watch;
         self.accepted_at_watch = self.accepted;
@@ -229,7 +237,7 @@ impl Gate {
         stalled
     }
 
-    /// The listener is closed.
+    /// The listener was closed.
     pub(crate) const fn close(&mut self) {
         self.state = GateState::Closed;
     }
@@ -249,12 +257,12 @@ impl Gate {
         matches!(self.state, GateState::Armed)
     }
 
-    /// True when accept is armed, or its end is awaited.
+    /// True when accept is armed or being disarmed.
     pub(crate) const fn is_armed(&self) -> bool {
         matches!(self.state, GateState::Armed | GateState::Disarming)
     }
 
-    /// When a pause ends.
+    /// End of the current pause, if there is one.
     pub(crate) const fn paused_until(&self) -> Option<Time> {
         match self.state {
             GateState::Paused(until) => Some(until),
@@ -263,7 +271,7 @@ impl Gate {
     }
 }
 
-/// Every how often [`Gate::watch`] is due.
+/// Timer for [`Gate::watch`].
 #[derive(Debug)]
 pub(crate) struct WatchTimer {
     due: Time,
@@ -287,7 +295,7 @@ impl WatchTimer {
     }
 }
 
-/// Sorts the errors of `accept(2)` by what helps.
+/// Maps an error of `accept(2)` to the remedy.
 pub(crate) const fn fault_of(errno: rustix::io::Errno) -> AcceptFault {
     use rustix::io::Errno;
     match errno {
@@ -366,20 +374,20 @@ mod tests {
         }
         assert!(gate.should_arm(at_ms(0)));
         gate.on_error(AcceptFault::Client, at_ms(0));
-        assert!(!gate.should_arm(at_ms(0)), "now it pauses");
+        assert!(!gate.should_arm(at_ms(0)), "retries are used up");
     }
 
     #[test]
     fn a_stall_is_two_quiet_looks_at_waiting_clients() {
         let mut gate = gate();
         assert!(gate.should_arm(at_ms(0)));
-        assert!(!gate.watch(|| true), "one look is not enough");
+        assert!(!gate.watch(|| true), "one check is not enough");
         assert!(gate.watch(|| true));
         assert!(gate.takes_downgrade());
         gate.on_accepted();
         assert!(!gate.watch(|| true), "progress");
         assert!(!gate.watch(|| true));
-        assert!(!gate.watch(|| false), "nobody waits");
+        assert!(!gate.watch(|| false), "no client waits");
         assert!(!gate.watch(|| true));
     }
 

@@ -1,9 +1,11 @@
-//! What a completion means for its connection: the only place that knows both a driver and a connection.
+//! Applies completions to connections. This is the only file that knows both a driver and a
+//! connection.
 //!
 //! Does not know about: how bytes move (the driver), what they mean (the protocol), when listeners accept ([`super::tend`]).
 //!
-//! Each connection is driven by a loop over [`Todo`]: an operation that completes at once leads straight to the next, so that a
-//! whole probe (recv, reply, close) is one pass. The loop ends when an operation is pending, or after its share of a turn.
+//! Each connection is driven by a loop over [`Todo`]: an operation that completes at once leads
+//! directly to the next one, so that a whole probe (receive, reply, close) takes one pass. The loop
+//! ends when an operation is pending or the connection's share of the turn is used up.
 
 use doorbell_http::{Next, Peer};
 
@@ -17,7 +19,7 @@ use crate::id::{ConnId, ListenerIndex, SlotIndex};
 use crate::protocol::{Protocol, ProtocolConn};
 use crate::time::Clock;
 
-/// Receives a connection may have in one turn before the others get theirs.
+/// Receives per connection and turn before other connections get theirs.
 const RECVS_A_TURN_MAX: u32 = 16;
 
 impl<D: Driver, C: Clock> Worker<D, C> {
@@ -85,7 +87,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Everything that a connection needs which is not gone again at once.
+    /// Sets up a connection that was not served in the fast path.
     #[inline(never)]
     fn welcome(&mut self, listener: ListenerIndex, slot: SlotIndex) {
         let arrival = &self.server.arrivals[listener.index()];
@@ -118,14 +120,14 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         id
     }
 
-    /// Counts the connection's address if addresses are being counted. False when it is one too many.
+    /// Counts the connection's address if counting is on. False if the address is over its cap.
     pub(super) fn counts_in(&mut self, id: ConnId) -> bool {
         match self.ip_cap.on_accept(&self.server.ip_table, self.table.live()) {
             Counting::Off => return true,
             Counting::On => {}
             Counting::Start => self.for_each_live(|worker, other| {
                 if other != id && worker.table.live_mut(other).ip_cell.is_none() {
-                    // It was there before the counting began: over the cap or not, it stays.
+                    // It was open before counting began, so it stays even over the cap.
                     let _stays = worker.count(other);
                 }
             }),
@@ -137,7 +139,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let conn = self.table.live_mut(id);
         let arrival = &self.server.arrivals[conn.listener.index()];
         if arrival.believes(conn) {
-            // Its client is counted when it is known who that is.
+            // The client is counted once its address is known.
             return true;
         }
         let addr = match arrival.peer(|| self.driver.peer_addr(id)) {
@@ -156,18 +158,19 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         entered.is_ok()
     }
 
-    /// Answers a connection that is one too many from its address, without holding anything for it. `step` is its first receive.
+    /// Refuses a connection over the cap of its address without holding resources for it. `step` is
+    /// its first receive.
     pub(super) fn refuse(&mut self, id: ConnId, step: Step<Received>) {
         match step {
             Step::Done(Received::Data { chunk, drained }) => {
                 self.driver.recycle(chunk);
                 let conn = self.table.live_mut(id);
                 if conn.arriving == Arriving::Header {
-                    // A peer that is not believed gets no answer, whatever it is.
+                    // A peer that is not trusted gets no reply.
                     return self.drive(id, Todo::Close(CloseReason::PerIpCap));
                 }
                 conn.drained = drained;
-                // What it wants of the connection does not matter: an attacker's slot is not kept for a linger.
+                // The protocol's next step is ignored: a client over the cap gets no linger.
                 let _wish = self.tell(id, Input::Overload(CloseReason::PerIpCap));
                 self.drive(id, Todo::Next(Next::CloseClean));
             }
@@ -180,7 +183,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 if conn.arriving == Arriving::Header {
                     return self.drive(id, Todo::Close(CloseReason::PerIpCap));
                 }
-                // Its request may be on the way: what it finds is the answer, not an end without a word.
+                // Its request may be on the way: send the refusal now instead of closing silently.
                 let _wish = self.tell(id, Input::Overload(CloseReason::PerIpCap));
                 let conn = self.table.live_mut(id);
                 conn.after_send = AfterSend::Close;
@@ -252,7 +255,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                         AfterSend::HandOver | AfterSend::Resume | AfterSend::Wait
                     ) =>
             {
-                // An answer is being sent that a receive was pending beside: what comes now is looked at after it, or goes along.
+                // A reply is being sent while a receive was pending: these bytes are processed
+                // after it, or are handed over with the connection.
                 conn.drained = drained;
                 self.set_aside(id, chunk)
             }
@@ -261,8 +265,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 conn.drained = drained;
                 self.shared.counters.bytes_in.add(u64::from(chunk.len));
                 if conn.send_in_flight {
-                    // Only a final reply is sent while a recv is pending: what still comes is dropped, and as much as while
-                    // lingering. The rest stays with the kernel, and its sender waits for us as we wait for it.
+                    // A receive is pending during a send only for a final reply. Further input is
+                    // discarded, up to the linger limit; the rest stays in the kernel, where flow
+                    // control stops the sender.
                     conn.linger_bytes_left = conn.linger_bytes_left.saturating_sub(chunk.len);
                     let spent = conn.linger_bytes_left == 0;
                     self.driver.recycle(chunk);
@@ -314,7 +319,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Does what a protocol wants.
+    /// Carries out the protocol's next step.
     pub(super) fn follow(&mut self, id: ConnId, next: Next) -> Todo {
         match next {
             Next::Wait => self.hold_request(id),
@@ -340,7 +345,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.take_output(id).map_or(Todo::AfterSend, Todo::Send)
     }
 
-    /// The next bytes to send, if there are any.
+    /// Takes the next bytes to send, if there are any.
     pub(super) fn take_output(&mut self, id: ConnId) -> Option<SendBuf> {
         let conn = self.table.live_mut(id);
         let payload = if !conn.out.head.is_empty() {
@@ -355,15 +360,16 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     fn send(&mut self, id: ConnId, buf: SendBuf) -> Todo {
         let conn = self.table.live_mut(id);
-        // The kernel may hold these bytes back when the next call sends more, or closes.
+        // The kernel may hold these bytes back if the next call sends more or closes.
         let more = conn.has_output() || (conn.after_send == AfterSend::Close && self.server.tuning.send_more);
         match self.driver.send(id, buf, more) {
             Step::Done(sent) => Todo::Sent(sent),
             Step::Pending => {
-                // Here and nowhere else: what the peer sends meanwhile is no progress of the reply.
+                // Set only here: input that arrives meanwhile is no progress of the reply.
                 conn.send_in_flight = true;
                 conn.deadline = self.now.after(self.server.limits.write_timeout);
-                // Where every send is left pending, most are done at once, and the first look is at the deadline.
+                // If every send is left pending, most complete at once: the first check is then at
+                // the deadline.
                 conn.unsent = if self.server.tuning.direct_calls { self.driver.unsent(id) } else { None };
                 Todo::Park
             }
@@ -436,7 +442,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.try_finish(id)
     }
 
-    /// Closes the descriptor once nothing is in flight.
+    /// Closes the descriptor if nothing is in flight.
     fn try_finish(&mut self, id: ConnId) -> Todo {
         if !self.table.live_mut(id).in_flight()
             && let Step::Done(()) = self.driver.close(id)
@@ -446,7 +452,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         Todo::Park
     }
 
-    /// The close is done: the slot is free.
+    /// Frees the slot: the close has completed.
     #[inline(always)]
     pub(super) fn forget(&mut self, id: ConnId) {
         self.wheel.disarm(id.slot);
@@ -463,13 +469,13 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.ip_cap.on_close(&self.server.ip_table, self.table.live());
     }
 
-    /// Waits for the operations in flight, until the deadline of what they are for.
+    /// Waits for the operations in flight, until the deadline of the current phase.
     pub(super) fn park(&mut self, id: ConnId) {
         let Some(conn) = self.table.lookup(id) else {
             return;
         };
         match conn.phase() {
-            // A send has its deadline since it was left pending.
+            // The deadline of a send is set when the send becomes pending.
             Phase::Open if conn.send_in_flight => {}
             Phase::Open => {
                 let protocol = &self.server.protocols[conn.listener.index()];
@@ -541,7 +547,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let draining = self.drain.is_on();
         let conn = self.table.live_mut(id);
         if conn.arriving == Arriving::Header {
-            // A peer without an address has reset the connection: nothing else takes it away.
+            // A peer without an address has reset the connection; there is no other reason for it
+            // to be unknown.
             let is_gone = conn.client.peer == Peer::Unknown;
             return if is_gone { CloseReason::ClientReset } else { CloseReason::ProxyHeader };
         }

@@ -1,6 +1,7 @@
-//! What a connection begins with: the question for its address, and a PROXY protocol header before anything the protocol sees.
+//! Begin of a connection: looking up the peer's address, and reading a PROXY protocol header before
+//! the protocol sees any byte.
 //!
-//! Does not know about: drivers, what comes after.
+//! Does not know about: drivers, what follows the header.
 
 use core::net::IpAddr;
 
@@ -14,15 +15,16 @@ use crate::net::{Expected, ProxyProtocol};
 use crate::protocol::{ListenerProtocol, Protocol, ProtocolConn};
 use crate::stats::ProxyResult;
 
-/// What happens when a connection of a listener arrives.
+/// What a listener does when a connection arrives.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrival {
-    /// The protocol greets.
+    /// The protocol sends first.
     pub(crate) speaks_first: bool,
-    /// What a new connection begins with.
+    /// First state of a new connection.
     pub(crate) arriving: Arriving,
     proxy: Option<ProxyProtocol>,
-    /// Its peers have no addresses. Said by the listener: of a connection a missing address says nothing, a reset one has none either.
+    /// Peers have no addresses. Taken from the listener, because a missing address of one
+    /// connection is ambiguous: a connection that was reset has none either.
     is_unix: bool,
 }
 
@@ -33,28 +35,28 @@ impl Arrival {
         Self { speaks_first: protocol.speaks_first(), arriving, proxy, is_unix }
     }
 
-    /// The other end of a connection for which the driver has this address.
+    /// The peer of a connection, given a look-up of its address.
     pub(crate) fn peer(&self, addr: impl FnOnce() -> Option<IpAddr>) -> Peer {
         if self.is_unix { Peer::Unix } else { addr().map_or(Peer::Unknown, Peer::Addr) }
     }
 
-    /// True when a new connection begins with nothing but its request.
+    /// True when a new connection starts directly with its request.
     pub(crate) fn is_plain(&self) -> bool {
         !self.speaks_first && self.arriving == Arriving::Done
     }
 
-    /// True when the peer is to be known before anything else: it says whether a header is awaited, and so by which address the connection is
-    /// counted and when it is greeted.
+    /// True when the address of the peer is needed before anything else. It determines whether a
+    /// header is expected, hence which address is counted and when the protocol may greet.
     pub(crate) fn asks_at_once(&self) -> bool {
         self.arriving == Arriving::Addr && (self.proxy.is_some() || self.speaks_first)
     }
 
-    /// True while a header is awaited from a peer that may name a client.
+    /// True while a header is expected from a peer that is trusted to send one.
     pub(crate) fn believes(&self, conn: &Conn<ProtocolConn>) -> bool {
         conn.arriving == Arriving::Header && self.expects(conn.client.peer) != Expected::Refuse
     }
 
-    /// A peer whose address is asked for and not known is refused.
+    /// A peer whose address is needed but unknown is refused.
     fn expects(&self, peer: Peer) -> Expected {
         match &self.proxy {
             Some(proxy) => proxy.expects(peer),
@@ -65,7 +67,7 @@ impl Arrival {
 }
 
 impl Speaker<'_> {
-    /// The peer was asked for.
+    /// Called once the peer is known: sets the state that follows.
     #[cold]
     pub(super) fn expect_header(&self, conn: &mut Conn<ProtocolConn>) {
         conn.arriving = match self.server.arrivals[conn.listener.index()].expects(conn.client.peer) {
@@ -74,7 +76,8 @@ impl Speaker<'_> {
         };
     }
 
-    /// Bytes of a connection that may begin with a header. As long as it is incomplete they are kept as input.
+    /// Handles bytes that may belong to a header. While the header is incomplete they are kept as
+    /// input.
     #[cold]
     pub(super) fn hear_header(&mut self, conn: &mut Conn<ProtocolConn>, fresh: &[u8]) -> Next {
         if conn.input.is_empty() {
@@ -88,7 +91,8 @@ impl Speaker<'_> {
         next
     }
 
-    /// `bytes` are all that arrived, and `conn.input` holds none of them.
+    /// Reads the header from `bytes`, which are all bytes received so far; `conn.input` holds none
+    /// of them.
     fn read_header(&mut self, conn: &mut Conn<ProtocolConn>, bytes: &[u8]) -> Next {
         let arrival = &self.server.arrivals[conn.listener.index()];
         let expected = arrival.expects(conn.client.peer);
@@ -138,14 +142,14 @@ impl Speaker<'_> {
         }
     }
 
-    /// Nothing stands before the protocol any more.
+    /// Starts the protocol: no header precedes it any more.
     fn begin(&mut self, conn: &mut Conn<ProtocolConn>, bytes: &[u8]) -> Next {
         conn.arriving = Arriving::Done;
         if let Some(addr) = conn.client.addr()
             && let Err(cell) = self.server.ip_table.enter_capped(addr).map(|cell| conn.ip_cell = cell)
         {
             conn.ip_cell = Some(cell);
-            // What it wants of the connection does not matter: an attacker's slot is not kept for a linger.
+            // The protocol's next step is ignored: a client over the cap gets no linger.
             let _wish = self.ask(conn, Input::Overload(CloseReason::PerIpCap));
             return Next::CloseClean;
         }

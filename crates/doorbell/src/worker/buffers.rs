@@ -1,28 +1,32 @@
-//! The buffers a call writes into, those that connections keep while they have something left, and the cap on what they keep.
+//! Buffers for protocol calls, buffers that connections keep for unfinished input, and the cap on
+//! the latter.
 //!
-//! Does not know about: what is in them.
+//! Does not know about: their contents.
 
 use doorbell_http::Out;
 use doorbell_http::parse::Seen;
 
-/// Buffers kept for the next borrower. Most requests are answered within one turn, so one buffer serves them all.
+/// Empty buffers kept for reuse. Most requests are served within one turn, so one buffer is enough
+/// for all of them.
 const KEPT_MAX: usize = 64;
 
-/// A buffer that grew past this is given back to the allocator.
+/// A buffer that grew beyond this is returned to the allocator.
 const KEPT_BYTES_MAX: usize = 16 * 1024;
 
-/// What a reply is rendered into before it is known to be longer.
+/// Initial capacity for rendering a reply.
 const REPLY_LEN: usize = 1024;
 
-/// A stack of empty buffers, the warmest first, and the two that every call into a protocol uses.
+/// A stack of empty buffers, the most recently used first, and the two buffers that every protocol
+/// call uses.
 #[derive(Debug)]
 pub(crate) struct Buffers {
     spare: Vec<Vec<u8>>,
-    /// Where a protocol writes. Empty between calls: it was sent from here, or moved to its connection.
+    /// Output of a protocol. Empty between calls: it was sent from here or moved to its connection.
     pub(crate) reply: Out,
-    /// Where a protocol leaves input of a connection that kept none before. Empty between calls.
+    /// Input that a protocol did not consume, for a connection that kept none before. Empty between
+    /// calls.
     pub(crate) rest: Vec<u8>,
-    /// What requests had in common so far.
+    /// Properties that all requests so far have in common.
     pub(crate) seen: Seen,
 }
 
@@ -32,10 +36,11 @@ impl Buffers {
         Self { spare: Vec::with_capacity(KEPT_MAX), reply, rest, seen: Seen::new() }
     }
 
-    /// Moves what was just written to a connection.
+    /// Moves the output of the last call to a connection.
     pub(crate) fn move_reply(&mut self, out: &mut Out) {
-        debug_assert!(out.is_empty(), "a protocol is asked when everything before was sent");
-        // I-9: what was sent to another connection stays here, and what is left of this one's output does not come here.
+        debug_assert!(out.is_empty(), "a protocol is called only when earlier output was sent");
+        // I-9: output sent to another connection stays here, and unsent output of this one does not
+        // come here.
         self.reply.forget_sent();
         core::mem::swap(out, &mut self.reply);
         self.reply.take_misuses_of(out);
@@ -45,19 +50,19 @@ impl Buffers {
         }
     }
 
-    /// An empty buffer, with memory if one is kept.
+    /// An empty buffer, with capacity if one is kept.
     pub(crate) fn lend(&mut self) -> Vec<u8> {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// An empty buffer that has memory.
+    /// An empty buffer with capacity.
     pub(crate) fn lend_with_memory(&mut self) -> Vec<u8> {
         let mut buf = self.lend();
         buf.reserve(REPLY_LEN);
         buf
     }
 
-    /// Takes a buffer back; its contents are forgotten.
+    /// Takes a buffer back and clears it.
     pub(crate) fn take_back(&mut self, mut buf: Vec<u8>) {
         let capacity = buf.capacity();
         if capacity == 0 || capacity > KEPT_BYTES_MAX || self.spare.len() == KEPT_MAX {
@@ -68,7 +73,7 @@ impl Buffers {
     }
 }
 
-/// How much memory connections hold for input that came in parts, against its cap.
+/// Memory that connections hold for incomplete input, and its cap.
 #[derive(Debug)]
 pub(crate) struct InputMemory {
     bytes: usize,
@@ -80,7 +85,8 @@ impl InputMemory {
         Self { bytes: 0, bytes_max }
     }
 
-    /// Accounts for a buffer whose capacity went from `before` to `after`. False when that is over the cap.
+    /// Accounts for a buffer whose capacity changed from `before` to `after`. False if it grew
+    /// beyond the cap.
     #[must_use]
     pub(crate) const fn change(&mut self, before: usize, after: usize) -> bool {
         self.bytes = self.bytes + after - before;

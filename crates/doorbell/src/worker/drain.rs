@@ -1,4 +1,4 @@
-//! Draining and stopping: what a worker does on a command, and when it is over.
+//! Drain and stop: what a worker does on these commands, and when it is finished.
 //!
 //! Does not know about: signals, other workers.
 
@@ -15,26 +15,27 @@ use crate::id::ConnId;
 use crate::protocol::Protocol;
 use crate::time::{Clock, Time};
 
-/// How long a listener that closes still accepts, as clients are on their way to it: longer than a round trip, shorter than the second after which a
-/// client that is turned away meanwhile tries again.
+/// How long a closing listener still accepts clients that are already connecting: longer than a
+/// round trip, shorter than the second after which a refused client retries.
 const LAST_CALL: Duration = Duration::from_millis(100);
 
-/// How far the end of a worker has come.
+/// Shutdown state of a worker.
 #[derive(Debug, Default)]
 pub(crate) enum Drain {
     /// Not draining.
     #[default]
     Off,
-    /// Connections in progress are finished until the deadline; the backlog is served.
+    /// Connections in progress are finished until the deadline; clients in the backlog are served.
     Draining(Time),
-    /// A successor accepts. Connections live as long as they would have, but for one reply each, and until then.
+    /// A successor accepts. Each connection may get one more reply, until its usual deadline or
+    /// `until`.
     Retiring {
-        /// When the drain begins for who is left.
+        /// When the drain of the remaining connections begins.
         until: Time,
-        /// How long that may take.
+        /// Timeout of that drain.
         timeout: Duration,
     },
-    /// Nothing is accepted, connections are closed.
+    /// Accepts nothing; connections are closed.
     Stopping,
 }
 
@@ -43,7 +44,7 @@ impl Drain {
         !matches!(self, Self::Off)
     }
 
-    /// True when connections are not waited for any longer than they need.
+    /// True when connections are no longer given their full timeouts.
     pub(crate) const fn hurries(&self) -> bool {
         matches!(self, Self::Draining(_) | Self::Stopping)
     }
@@ -87,7 +88,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.drain = Drain::Retiring { until: self.now.after(patience), timeout };
         self.gates_changed = true;
         if let Some(heirs) = self.shared.heirs.get() {
-            // Clients in the backlog are theirs.
+            // The successors serve the clients in the backlog.
             for (gate, _) in self.gates.iter_mut().zip(&heirs.inherited).filter(|(_, inherited)| **inherited)
             {
                 gate.exclusive = false;
@@ -114,7 +115,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.finish_idle();
     }
 
-    /// What was asked of this worker is asked of the one that goes on in its place.
+    /// Sends the shutdown in progress to the worker that replaces this one.
     pub(super) fn pass_on(&self) {
         let command = match self.drain {
             Drain::Off => return,
@@ -127,7 +128,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.shared.send(command);
     }
 
-    /// Also for whoever came since the drain began and has said nothing.
+    /// Ends idle connections, including those that arrived since the drain began and sent nothing.
     pub(super) fn finish_idle(&mut self) {
         self.for_each_live(Self::finish_if_idle);
     }
@@ -141,20 +142,20 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.for_each_live(|worker, id| worker.close_now(id, CloseReason::Drain));
     }
 
-    /// Closes without another word.
+    /// Closes without a further reply.
     fn close_now(&mut self, id: ConnId, reason: CloseReason) {
         let conn = self.table.live_mut(id);
         if matches!(conn.phase(), Phase::Closing | Phase::Leaving) {
             return;
         }
         if conn.send_in_flight || conn.has_output() {
-            // What the peer has of its reply must not pass for the whole.
+            // A partial reply must not look complete to the peer.
             self.driver.reset_on_close(id);
         }
         self.drive(id, Todo::Close(reason));
     }
 
-    /// Ends a connection that has nothing in progress, in a way that loses no request that is just arriving.
+    /// Ends a connection with nothing in progress, without losing a request that is just arriving.
     fn finish_if_idle(&mut self, id: ConnId) {
         let (soon, _) = self.linger_until();
         let conn = self.table.live_mut(id);
@@ -162,7 +163,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             return;
         }
         if !conn.heard || self.may_ask_first(id) {
-            // A client that only holds the line is not waited for long.
+            // A client that only holds the connection open gets little time.
             let conn = self.table.live_mut(id);
             conn.deadline = conn.deadline.min(soon);
             let deadline = conn.deadline;
@@ -177,7 +178,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.drive(id, Todo::Next(next));
     }
 
-    /// True while its first question may be on the way: what came so far is a PROXY header or a handshake.
+    /// True while the client's first request may be on the way: so far only a PROXY header or a
+    /// handshake arrived.
     pub(super) fn may_ask_first(&mut self, id: ConnId) -> bool {
         let conn = self.table.live_mut(id);
         let protocol = &self.server.protocols[conn.listener.index()];
@@ -185,7 +187,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         !answered && self.is_idle(id)
     }
 
-    /// True when nothing of a request is there. A header that is not whole is the beginning of one.
+    /// True when no part of a request arrived. An incomplete PROXY header counts as one.
     fn is_idle(&mut self, id: ConnId) -> bool {
         let conn = self.table.live_mut(id);
         let protocol = &self.server.protocols[conn.listener.index()];
@@ -193,7 +195,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         is_idle && conn.arriving != Arriving::Header
     }
 
-    /// Calls `f` for each connection that lives when its slot comes up.
+    /// Calls `f` for each connection that is live when its slot is visited.
     pub(super) fn for_each_live(&mut self, f: impl Fn(&mut Self, ConnId)) {
         let mut from = 0;
         while let Some(id) = self.table.next_live(from) {
@@ -202,7 +204,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// The linger that this worker's limits allow, from now.
+    /// Deadline and byte limit of a linger that begins now.
     pub(super) fn linger_until(&self) -> (Time, u32) {
         let Limits { linger_timeout, linger_bytes_max, .. } = self.server.limits;
         (self.now.after(linger_timeout), linger_bytes_max)

@@ -1,6 +1,8 @@
-//! The usual exchange, in one pass: bytes came, the protocol answers, the reply is sent, and the connection is closed or waits.
+//! The fast path of an exchange, in one pass: bytes arrive, the protocol replies, the reply is
+//! sent, and the connection closes or waits.
 //!
-//! Does not know about: anything unusual. What does not complete at once goes on in [`super::apply`], from where it stands.
+//! Does not know about: anything else. A step that does not complete at once continues in
+//! [`super::apply`].
 
 use doorbell_http::{Client, Next};
 
@@ -15,21 +17,22 @@ use crate::panics::Panic;
 use crate::protocol::{Heard, Io, Protocol};
 use crate::time::Clock;
 
-/// A call into a protocol that has not come back, about bytes in the driver's scratch buffer.
+/// A call into a protocol that has not returned, about bytes in the driver's scratch buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spoken {
     id: ConnId,
     /// The chunk's number and length.
     number: u32,
     len: u32,
-    /// The listener of a connection that has no place in the table yet.
+    /// The listener of a connection that has no slot of the table yet.
     fresh: Option<ListenerIndex>,
     requests_before: u32,
 }
 
 impl<D: Driver, C: Clock> Worker<D, C> {
-    /// A new connection of a listener that defers accept: its bytes should be there. Mostly they are one request that is answered at
-    /// once and ends it; then it never gets a place in the table.
+    /// Accepts a connection of a listener with deferred accept, so its first bytes should have
+    /// arrived. Usually they are one request whose reply ends the connection; such a connection
+    /// never takes a slot of the table.
     #[inline(always)]
     pub(super) fn meet(&mut self, listener: ListenerIndex, slot: SlotIndex) {
         let id = self.table.name(slot);
@@ -69,14 +72,14 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         counters.bytes_out.add(reply.head.len() as u64);
         reply.head_is_sent();
         if let Step::Done(()) = self.driver.close(id) {
-            // What took no place is counted as done at the end of the turn.
+            // Connections without a slot are counted as closed at the end of the turn.
             self.table.pass();
         } else {
             self.close_later(listener, id);
         }
     }
 
-    /// The same connection with a place in the table. False when it is one too many from its address.
+    /// Gives the connection a slot of the table. False if its address is over the cap.
     fn place(&mut self, listener: ListenerIndex, slot: SlotIndex) -> (ConnId, bool) {
         let id = self.take_slot(listener, slot);
         (id, self.counts_in(id))
@@ -106,7 +109,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// A place for a connection that was answered already: over the cap or not, its reply goes out whole.
+    /// Gives a slot to a connection that already has its reply. The reply is sent in full even over
+    /// the cap.
     fn place_answered(&mut self, listener: ListenerIndex, slot: SlotIndex) -> ConnId {
         let (id, _stays) = self.place(listener, slot);
         let conn = self.table.live_mut(id);
@@ -114,7 +118,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         id
     }
 
-    /// A reply that could not be sent at once, or none.
+    /// Continues after a first call whose reply could not be sent at once, or that wrote none.
     #[cold]
     fn go_on_first(
         &mut self,
@@ -130,7 +134,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.go_on(id, next, outcome);
     }
 
-    /// The first bytes of a connection are for somebody else or wait for a job, and it was not asked for its address yet.
+    /// Continues a connection whose first request is handed over or waits for a job, and whose
+    /// address was not looked up yet.
     #[cold]
     fn stay_first(&mut self, listener: ListenerIndex, id: ConnId, next: Next) {
         let (id, welcome) = self.place(listener, id.slot);
@@ -146,14 +151,14 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             let next = self.keep(id, next);
             return self.go_on(id, next, None);
         }
-        // Whoever comes too often has no job begun.
+        // A client over the cap gets no job.
         let _unbegun = self.buffers.reply.take_later();
         self.buffers.rest.clear();
         let _wish = self.tell(id, Input::Overload(CloseReason::PerIpCap));
         self.drive(id, Todo::Next(Next::CloseClean));
     }
 
-    /// The driver tells later that it closed.
+    /// The close of the descriptor is pending.
     #[inline(never)]
     fn close_later(&mut self, listener: ListenerIndex, id: ConnId) {
         let id = self.place_answered(listener, id.slot);
@@ -162,7 +167,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         conn.begin_close(CloseReason::Done);
     }
 
-    /// A connection whose bytes should be there: one that is ready, or a fresh one.
+    /// Serves a connection whose bytes should have arrived: one that became readable, or a new one.
     #[inline(always)]
     pub(super) fn begin(&mut self, id: ConnId) {
         match self.driver.recv(id, Expect::Now) {
@@ -175,7 +180,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// What a connection waits for can be read.
+    /// The connection became readable.
     #[inline]
     pub(super) fn on_ready(&mut self, id: ConnId) {
         let Some(conn) = self.table.lookup(id) else {
@@ -190,7 +195,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Bytes of an open connection with nothing in flight.
+    /// Processes bytes of an open connection with nothing in flight.
     #[inline]
     pub(super) fn exchange(&mut self, id: ConnId, chunk: Chunk, drained: bool) {
         let Chunk { source: ChunkSource::Scratch(number), len } = chunk else {
@@ -220,7 +225,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             let next = self.keep(id, next);
             return self.go_on(id, next, None);
         }
-        // Not a match: of these the compiler would make a jump through a table.
+        // Not a `match`, which would compile to a jump table.
         let closes = next != Next::Read;
         if closes && !(drained && matches!(next, Next::Close | Next::CloseClean)) {
             if next == Next::Wait {
@@ -251,7 +256,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         match self.driver.recv(id, Expect::Later) {
             Step::Done(received) => self.drive(id, Todo::Received(received)),
             Step::Pending => {
-                // As `park` does for an open connection that sends nothing, without looking for it again.
+                // As `park` for an open connection that sends nothing, without another look-up.
                 conn.recv_in_flight = true;
                 conn.deadline = deadline;
                 self.wheel.arm(id.slot, deadline);
@@ -259,9 +264,10 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// A protocol panicked in one of the calls above, or the worker did: then it is of no more use.
+    /// Handles a panic of a protocol in one of the calls above. Any other panic is the worker's own
+    /// and is resumed.
     ///
-    /// The one guard is around a whole turn, so that a call needs none of its own.
+    /// The only guard is around a whole turn, so that single calls need none.
     #[cold]
     pub(super) fn on_panic(&mut self, panic: Panic) {
         let Some(Spoken { id, number, len, fresh, requests_before }) = self.speaking.take() else {
@@ -283,14 +289,14 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.go_on(id, next, None);
     }
 
-    /// What the protocol left of the input stays with the connection.
+    /// Stores the input that the protocol did not consume with the connection.
     #[cold]
     fn keep(&mut self, id: ConnId, next: Next) -> Next {
         let (speaker, conn, _) = self.speaker(id);
         speaker.keep_rest(conn, next)
     }
 
-    /// The connection is answered, and nothing is in flight: close it.
+    /// Closes a connection that has its reply and nothing in flight.
     #[inline(always)]
     fn finish(&mut self, id: ConnId) {
         let reason = self.reason_of(id);
@@ -300,7 +306,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// The way with all its turns, from after the protocol spoke. `outcome` is what became of a first attempt to send.
+    /// Continues on the general path after a protocol call. `outcome` is the result of a first
+    /// attempt to send.
     #[cold]
     pub(super) fn go_on(&mut self, id: ConnId, next: Next, outcome: Option<Result<usize, Errno>>) {
         self.buffers.move_reply(&mut self.table.live_mut(id).out);

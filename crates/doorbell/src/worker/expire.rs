@@ -15,11 +15,11 @@ use crate::id::ConnId;
 use crate::protocol::Protocol as _;
 use crate::time::Clock;
 
-/// A deadline that is noticed this late was not late because of the wheel's ticks.
+/// Delays up to this are due to the resolution of the timer wheel.
 const OVERRUN: Duration = Duration::from_millis(100);
 
 impl<D: Driver, C: Clock> Worker<D, C> {
-    /// Connections whose deadline passed, and those whose place in the wheel came up early.
+    /// Handles connections whose deadline passed, and re-arms those whose timer fired early.
     pub(super) fn expire(&mut self) {
         while let Some(slot) = self.wheel.expire(self.now) {
             let Some(id) = self.table.at(slot) else {
@@ -38,7 +38,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 Phase::Open if conn.send_in_flight => self.expire_send(id),
                 Phase::Open => self.time_out(id),
                 Phase::Lingering if self.now.since(conn.deadline) > OVERRUN => {
-                    // The wait took too long: what the peer sent meanwhile is still unread, and a close would reset it.
+                    // The wait took too long: input that arrived meanwhile is unread, and closing
+                    // now would reset the connection.
                     conn.deadline = self.now;
                     let deadline = conn.deadline;
                     self.wheel.arm(slot, deadline);
@@ -56,8 +57,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// A send made no progress for the whole write timeout, as far as its completion tells. The kernel completes it when a good part of
-    /// its buffer is free, so a steady slow reader may be busy with that buffer all the while.
+    /// Handles a send without a completion for the whole write timeout. The kernel completes a send
+    /// only when much of its buffer is free, so a slow but steady reader may still be making
+    /// progress.
     fn expire_send(&mut self, id: ConnId) {
         let unsent = self.driver.unsent(id);
         if unsent.is_none() && self.driver.find_unsent(id) {
@@ -74,12 +76,12 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             let deadline = conn.deadline;
             return self.wheel.arm(id.slot, deadline);
         }
-        // The peer must not take what it has for a whole reply.
+        // A partial reply must not look complete to the peer.
         self.driver.reset_on_close(id);
         self.drive(id, Todo::Close(CloseReason::WriteTimeout));
     }
 
-    /// The time is over that its protocol gave it, or a drain.
+    /// Handles the end of the time that the protocol or a drain allows.
     fn time_out(&mut self, id: ConnId) {
         if self.drain.hurries() && self.may_ask_first(id) {
             return self.say_goodbye(id);
@@ -98,7 +100,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.drive(id, todo);
     }
 
-    /// True when a deadline was the last thing that a connection waited for.
+    /// True when the expired deadline was the last thing the connection waited for.
     fn is_given_up(&mut self, id: ConnId) -> bool {
         let conn = self.table.live_mut(id);
         let protocol = &self.server.protocols[conn.listener.index()];

@@ -1,6 +1,7 @@
-//! Giving connections away: a place for each, the way out of the driver, and one batch a turn to whoever takes them.
+//! Handing connections over: a place for each, the way out of the driver, and one batch per turn
+//! for the receiver.
 //!
-//! Does not know about: what the taker does, why a protocol does not want a connection.
+//! Does not know about: what the receiver does, why a protocol hands a connection over.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -22,29 +23,32 @@ use crate::time::Clock;
 /// One worker's side of a [`HandOver`].
 #[derive(Debug)]
 pub(super) struct Departures {
-    /// Left in this turn.
+    /// Connections that left in this turn.
     batch: Vec<HandedConn>,
-    /// Connections without a place, the one that waits longest first. At most one entry a live connection.
+    /// Connections without a place, the longest waiting first. At most one entry per live
+    /// connection.
     waiting: VecDeque<Waiting>,
-    /// True while the batch is given or somebody waits: the end of the turn has something to do.
+    /// True while the batch is not empty or connections wait: the end of the turn has work to do.
     pub(super) busy: bool,
-    /// True while listeners are held because of those who wait.
+    /// True while listeners are held because too many connections wait.
     holding: bool,
-    /// How many waited when the listeners were last looked at.
+    /// Number of waiting connections at the last check of the listeners.
     looked_at: usize,
     places: Option<Reserved>,
-    /// By listener, from its first connection that left: the options of others are the same, and to ask is a system call.
+    /// Socket options by listener, read from the first connection that left: those of the others
+    /// are the same, and reading costs a system call.
     inherited: Vec<Option<Inherited>>,
 }
 
-/// A connection without a place, and what was left of its client's time when it had to wait.
+/// A connection that waits for a place, and how much of its client's time was left when the wait
+/// began.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     id: ConnId,
     time_left: Duration,
 }
 
-/// Places taken for connections that have not left. A worker that fails gives them back.
+/// Places reserved for connections that have not left. A worker that fails returns them.
 #[derive(Debug)]
 struct Reserved {
     gate: Arc<Gate>,
@@ -65,7 +69,7 @@ impl Departures {
         }
     }
 
-    /// A place, if there is one.
+    /// Reserves a place, if there is one.
     fn reserve(&mut self) -> bool {
         let Some(places) = &mut self.places else { return false };
         let entered = places.gate.enter();
@@ -73,7 +77,7 @@ impl Departures {
         entered
     }
 
-    /// The connection stays here after all.
+    /// Returns a place: the connection stays.
     fn give_back(&mut self) {
         if let Some(places) = &mut self.places {
             places.count -= 1;
@@ -81,7 +85,7 @@ impl Departures {
         }
     }
 
-    /// Connections with a place that have not left.
+    /// Connections with a place that have not left yet.
     pub(super) fn leaving(&self) -> usize {
         self.places.as_ref().map_or(0, |places| places.count as usize)
     }
@@ -91,7 +95,7 @@ impl Departures {
     }
 }
 
-/// What connections of this listener have, `fd` among them.
+/// Socket options that connections of this listener inherit; `fd` is one of them.
 fn inherited(known: &mut Vec<Option<Inherited>>, listener: ListenerIndex, fd: &OwnedFd) -> Inherited {
     if known.len() <= listener.index() {
         known.resize(listener.index() + 1, None);
@@ -106,7 +110,7 @@ impl Drop for Reserved {
 }
 
 impl<D: Driver, C: Clock> Worker<D, C> {
-    /// Everything before it is sent: the connection goes as soon as it has a place.
+    /// Hands the connection over once it has a place. All output was sent.
     #[cold]
     pub(super) fn hand_over(&mut self, id: ConnId) -> Todo {
         let time_left = self.time_left(id);
@@ -122,7 +126,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 self.table.live_mut(id).wait_to_leave(deadline);
                 self.wheel.arm(id.slot, deadline);
                 if self.departures.waiting.len() >= self.table.live() as usize {
-                    // Some who waited are gone.
+                    // Remove entries whose connections are gone.
                     let table = &mut self.table;
                     let waits = |waiting: &Waiting| {
                         table.lookup(waiting.id).is_some_and(|conn| conn.phase() == Phase::Waiting)
@@ -138,7 +142,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Nobody takes it: its protocol says so.
+    /// No receiver or no place: the protocol replies accordingly.
     pub(super) fn not_taken(&mut self, id: ConnId) -> Todo {
         self.shared.counters.hand_over_refused.add(1);
         let conn = self.table.live_mut(id);
@@ -148,11 +152,11 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         Todo::Next(self.tell(id, Input::Overload(CloseReason::NotTaken)))
     }
 
-    /// What is left of the time that its protocol gives it now.
+    /// Time left until the protocol's current deadline.
     fn time_left(&mut self, id: ConnId) -> Duration {
         let conn = self.table.live_mut(id);
         let protocol = &self.server.protocols[conn.listener.index()];
-        // Before its first wait this is when it was opened.
+        // Before the first wait, this is the time of opening.
         let opened = conn.deadline;
         let deadline = protocol.deadline(conn.protocol.get_or_insert_with(|| protocol.open(opened)));
         deadline.since(self.now)
@@ -176,7 +180,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// A receive of a connection that waits or leaves: its bytes go along.
+    /// Handles a receive of a connection that waits or leaves: its bytes are handed over with it.
     pub(super) fn on_received_leaving(&mut self, id: ConnId, received: Received) -> Todo {
         match received {
             Received::Data { chunk, .. } => {
@@ -184,7 +188,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 let conn = self.table.live_mut(id);
                 let before = conn.input.capacity();
                 conn.input.extend_from_slice(self.driver.received(&chunk));
-                // One receive was in flight, so this is bounded whether or not it is within the cap.
+                // At most one receive was in flight, so this is bounded even above the cap.
                 let _within = self.input_memory.change(before, conn.input.capacity());
                 self.driver.recycle(chunk);
             }
@@ -200,7 +204,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         if self.table.live_mut(id).phase() == Phase::Leaving { self.detach(id) } else { Todo::Park }
     }
 
-    /// The driver gave it away, or could not.
+    /// The driver detached the descriptor, or failed to.
     pub(super) fn on_detached(&mut self, id: ConnId, result: Result<OwnedFd, Errno>) -> Todo {
         let (fd, places) = match (result, &mut self.departures.places) {
             (Ok(fd), Some(places)) => (fd, places),
@@ -228,7 +232,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         Todo::Park
     }
 
-    /// The end of a turn: those who left go to their taker, and those who wait are looked after.
+    /// At the end of a turn: gives the batch to the receiver and continues with waiting
+    /// connections.
     #[cold]
     pub(super) fn see_off(&mut self) {
         let server = Arc::clone(&self.server);
@@ -248,7 +253,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.departures.busy = !self.departures.waiting.is_empty();
     }
 
-    /// Those who wait leave, as far as there is room, in their order.
+    /// Lets waiting connections leave in their order, as far as there are places.
     fn let_leave(&mut self) {
         if self.departures.waiting.is_empty() {
             return;
@@ -273,13 +278,13 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Listeners do not accept while more than `conns` of their clients wait.
+    /// Stops accepting on the listeners of waiting connections while more than `conns` wait.
     fn hold_listeners(&mut self, conns: u32) {
         let count = self.departures.waiting.len();
         let hold = count > conns as usize;
         let looked_at = core::mem::replace(&mut self.departures.looked_at, count);
         if hold {
-            // Those who were there before have had their listeners held already.
+            // The listeners of earlier ones are held already.
             let from = if self.departures.holding { looked_at.min(count) } else { 0 };
             for index in from..count {
                 let id = self.departures.waiting[index].id;

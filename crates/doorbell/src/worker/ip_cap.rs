@@ -1,14 +1,16 @@
-//! The cap on connections from one address, at no cost while it cannot be reached.
+//! The cap on connections per address, at no cost while it cannot be reached.
 //!
 //! Does not know about: connections. It counts addresses in cells.
 //!
-//! Asking for a peer's address costs a system call a connection. A connection that is answered and closed in the turn that
-//! accepted it holds nothing, and is never asked. While every worker has no more connections than its share of
-//! the cap, no address can be over it, and none is asked for either. When one worker passes its share, all of them count: each counts
-//! the connections it has, once, and every new one until the pressure is gone.
+//! Looking up a peer's address costs one system call per connection. A connection that gets its
+//! reply and closes in the turn that accepted it is never looked up. While no worker has more
+//! connections than its share of the cap, no address can exceed the cap, and none is looked up
+//! either. When one worker exceeds its share, all workers count: each counts its open connections
+//! once, and every new one until the pressure is over.
 //!
-//! The table is a fixed array of counters picked by a keyed hash of the address. Two addresses may share a counter, so a
-//! stranger can at worst bring an address's cap nearer; the key makes that unpredictable.
+//! The table is a fixed array of counters, selected by a keyed hash of the address. Two addresses
+//! may share a counter, so the connections of one can use up the allowance of the other; the key
+//! makes it unpredictable which ones share.
 
 use core::hash::BuildHasher;
 use core::net::IpAddr;
@@ -19,7 +21,7 @@ use doorbell_http::limit::client_net;
 
 use crate::config::Limits;
 
-/// Counters, a power of two.
+/// Number of counters, a power of two.
 const CELLS: usize = 16 * 1024;
 
 /// The counters of a server, shared by its workers.
@@ -27,7 +29,7 @@ const CELLS: usize = 16 * 1024;
 pub(crate) struct IpTable {
     key: RandomState,
     cells: Box<[AtomicU32]>,
-    /// Workers over their share.
+    /// Workers above their share.
     pressure: AtomicU32,
     conns_per_ip_max: u32,
     client_v6_len: u8,
@@ -37,7 +39,7 @@ pub(crate) struct IpTable {
 /// One worker's side.
 #[derive(Debug)]
 pub(crate) struct IpCap {
-    /// True exactly while this worker adds to the pressure.
+    /// True while this worker contributes to the pressure.
     pressing: bool,
     /// True exactly while every live connection of this worker is counted.
     counting: bool,
@@ -55,7 +57,7 @@ pub(crate) enum Counting {
 }
 
 impl IpTable {
-    /// A table for the cap that `limits` say over `workers`.
+    /// A table for the cap in `limits`, shared by `workers` workers.
     pub(crate) fn new(limits: &Limits, workers: u16) -> Self {
         let Limits { conns_per_ip_max, client_v6_len, .. } = *limits;
         let cells = if conns_per_ip_max == 0 { 0 } else { CELLS };
@@ -69,24 +71,25 @@ impl IpTable {
         }
     }
 
-    /// Whether it counts as these limits say.
+    /// True if the table counts according to these limits.
     pub(crate) const fn is_for(&self, limits: &Limits) -> bool {
         self.conns_per_ip_max == limits.conns_per_ip_max && self.client_v6_len == limits.client_v6_len
     }
 
-    /// Counts a connection and returns its cell; with `Err` it is over the cap (and counted all the same).
+    /// Counts a connection and returns its cell; `Err` if that exceeds the cap (it is counted in
+    /// either case).
     pub(crate) fn enter(&self, addr: IpAddr) -> Result<u32, u32> {
         let cell = self.cell_of(addr);
         let before = self.cells[cell as usize].fetch_add(1, Ordering::Relaxed);
         if before < self.conns_per_ip_max { Ok(cell) } else { Err(cell) }
     }
 
-    /// As [`Self::enter`], where nobody asked first whether there is a cap; without one there is no cell.
+    /// As [`Self::enter`], but checks first whether there is a cap. Without a cap there is no cell.
     pub(crate) fn enter_capped(&self, addr: IpAddr) -> Result<Option<u32>, u32> {
         if self.conns_per_ip_max == 0 { Ok(None) } else { self.enter(addr).map(Some) }
     }
 
-    /// The connection counted in `cell` ended.
+    /// Uncounts the connection counted in `cell`.
     pub(crate) fn leave(&self, cell: u32) {
         let before = self.cells[cell as usize].fetch_sub(1, Ordering::Relaxed);
         debug_assert!(before > 0, "every leave follows an enter");
@@ -104,7 +107,7 @@ impl IpCap {
         Self { pressing: false, counting: false }
     }
 
-    /// A connection took a place and `live` have one now, this one included.
+    /// Called after a connection took a slot; `live` includes it.
     #[inline]
     pub(crate) fn on_accept(&mut self, table: &IpTable, live: u32) -> Counting {
         if table.conns_per_ip_max == 0 {
@@ -121,7 +124,7 @@ impl IpCap {
         if core::mem::replace(&mut self.counting, true) { Counting::On } else { Counting::Start }
     }
 
-    /// A connection closed and `live` are open now.
+    /// Called after a connection closed; `live` connections remain.
     pub(crate) fn on_close(&mut self, table: &IpTable, live: u32) {
         if self.pressing && live <= table.share / 2 {
             self.pressing = false;

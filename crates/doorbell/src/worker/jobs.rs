@@ -1,11 +1,13 @@
-//! Requests that wait for an answer from another thread: what they left, who works on it, and what becomes of the answer.
+//! Requests that wait for a job on another thread: what they left, which job runs for them, and
+//! what becomes of its result.
 //!
-//! Does not know about: threads and queues ([`crate::offload`]), what an answer looks like (the protocol writes it).
+//! Does not know about: threads and queues ([`crate::offload`]), the reply (the protocol writes
+//! it).
 //!
 //! ```text
-//!         Next::Wait            output is sent          answer
+//!         Next::Wait            output is sent          result
 //!  Open ──────────────► Held ───────────────► Queued ──────────► Open
-//!                        └── queue full: 503     └── time is up, client gone, stop: called off, or its answer is dropped
+//!                        └── queue full: 503     └── timeout, client gone, stop: cancelled, or its result is dropped
 //! ```
 
 use std::sync::Arc;
@@ -27,11 +29,11 @@ use crate::time::Clock;
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Jobs {
-    /// By slot, up to the highest that ever waited.
+    /// By slot, up to the highest slot that ever waited.
     slots: Vec<Option<Waiting>>,
-    /// Answers that will come.
+    /// Results still to come.
     expected: u32,
-    /// No number is used twice.
+    /// Number of the next job. Numbers are never reused.
     number_next: u64,
     inbox: Arc<Inbox>,
     /// Empty between turns.
@@ -67,7 +69,7 @@ impl Jobs {
         self.inbox.fall_asleep()
     }
 
-    /// The worker has waited.
+    /// Called after the driver's wait.
     #[inline(always)]
     pub(super) fn awake(&self) {
         if self.expects_answers() {
@@ -95,14 +97,14 @@ impl Jobs {
         self.slots.get_mut(slot.index())?.as_mut()
     }
 
-    /// Its protocol has said that it waits no longer.
+    /// Its protocol stopped waiting because the time was up.
     pub(super) fn timed_out(&mut self, slot: SlotIndex) {
         if let Some(waiting) = self.waiting(slot) {
             waiting.later.timed_out();
         }
     }
 
-    /// What waits for this answer, if it still does.
+    /// The request that waits for this result, if it still does.
     fn claim(&mut self, delivery: &Delivery) -> Option<Box<Later>> {
         let cell = self.slots.get_mut(delivery.conn.slot.index())?;
         let waiting = cell.take_if(|waiting| {
@@ -111,7 +113,7 @@ impl Jobs {
         Some(waiting.later)
     }
 
-    /// Calls off a job that has not started. False when it has, or when there is none.
+    /// Cancels a job that has not started. False if it has, or if there is none.
     fn cancel(&mut self, slot: SlotIndex) -> bool {
         let queued = self.waiting(slot).and_then(|waiting| waiting.queued.as_ref());
         let cancelled = queued.is_some_and(|queued| queued.ticket.call_off());
@@ -123,7 +125,7 @@ impl Jobs {
 }
 
 impl<D: Driver, C: Clock> Worker<D, C> {
-    /// The protocol waits: it has left a request, now or before.
+    /// Holds a request that the protocol left for a job, in this call or an earlier one.
     #[cold]
     pub(super) fn hold_request(&mut self, id: ConnId) {
         let conn = self.table.live_mut(id);
@@ -133,7 +135,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// The same right after a request, which is in the worker's buffers still: with nothing to be sent before it, the job begins.
+    /// The same directly after the call, while its output is still in the worker's buffers: if
+    /// nothing must be sent first, the job begins now.
     #[inline(never)]
     pub(super) fn wait_for_answer(&mut self, id: ConnId) {
         let reply = &mut self.buffers.reply;
@@ -148,14 +151,14 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.drive(id, todo);
     }
 
-    /// Everything before it is sent: the job may begin.
+    /// Begins the job: all earlier output was sent.
     pub(super) fn begin_job(&mut self, id: ConnId) -> Todo {
         let Some(waiting) = self.jobs.waiting(id.slot) else { return Todo::Close(CloseReason::Handler) };
         if waiting.queued.is_some() {
             return Todo::Park;
         }
         let Some(job) = waiting.later.take_work().and_then(Job::from_work) else {
-            // It was left for somebody else, who is not there.
+            // The request was deferred to a service that does not exist here.
             return Todo::Next(self.answer(id, Outcome::Panicked));
         };
         let number = self.jobs.number_next;
@@ -169,7 +172,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         if let Some(waiting) = self.jobs.waiting(id.slot) {
             waiting.queued = Some(Queued { number, ticket });
         }
-        // One piece of input is read, to hear of a client that leaves.
+        // Receive once more, to detect that the client leaves.
         let conn = self.table.live_mut(id);
         match (conn.input.is_empty() && !conn.peer_finished, conn.drained) {
             (false, _) => Todo::Park,
@@ -178,7 +181,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Gives the protocol what a request waited for.
+    /// Gives the protocol the result that a request waited for.
     fn answer(&mut self, id: ConnId, outcome: Outcome) -> Next {
         let Some(waiting) = self.jobs.slots[id.slot.index()].take() else { return Next::Close };
         self.answer_later(id, waiting.later, outcome)
@@ -189,7 +192,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.tell(id, Input::Answer(Answer { later, outcome }))
     }
 
-    /// The answers that came since the last turn.
+    /// Takes the results that arrived since the last turn.
     #[inline(always)]
     pub(super) fn take_answers(&mut self) {
         if self.jobs.expects_answers() {
@@ -218,7 +221,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.jobs.arrived = arrived;
     }
 
-    /// The usual answer leaves at once, and with nothing behind it the connection waits for its next request.
+    /// Delivers a result. Usually the reply is sent at once, and the connection then waits for its
+    /// next request.
     fn deliver(&mut self, id: ConnId, later: Box<Later>, outcome: Outcome) {
         let (speaker, conn, _) = self.speaker(id);
         conn.arriving = Arriving::Done;
@@ -244,7 +248,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.go_on(id, next, None);
     }
 
-    /// The connection does not wait any more: its job is called off, or its answer will find nobody.
+    /// Gives up a connection's job: it is cancelled, or its result will be dropped.
     #[cold]
     pub(super) fn give_up_job(&mut self, id: ConnId) {
         if self.jobs.cancel(id.slot) {
@@ -254,7 +258,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.table.live_mut(id).arriving = Arriving::Done;
     }
 
-    /// Something came while the answer is being made.
+    /// Handles input that arrives while a job runs.
     #[cold]
     pub(super) fn on_received_waiting(&mut self, id: ConnId, received: Received) -> Todo {
         match received {
@@ -279,7 +283,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Keeps bytes that nobody may hear yet, behind those that are kept already.
+    /// Keeps bytes that cannot be processed yet, after those already kept.
     #[cold]
     pub(super) fn set_aside(&mut self, id: ConnId, chunk: Chunk) -> Todo {
         let conn = self.table.live_mut(id);

@@ -1,30 +1,35 @@
-//! A worker: one thread's driver, connections, deadlines and listeners, turned over and over.
+//! A worker: the driver, connections, deadlines and listeners of one thread, run turn by turn.
 //!
-//! Does not know about: which driver it has (it is generic over that), which thread it runs on, how it was configured.
+//! Does not know about: which driver it has (it is generic over that), which thread it runs on,
+//! where its configuration comes from.
 //!
 //! # A turn
 //!
-//! 1. **wait** for the driver, no longer than the nearest deadline;
-//! 2. **clock**: read once, everything in this turn happens at that time;
+//! 1. **wait** for the driver, at most until the nearest deadline;
+//! 2. **clock**: read it once; everything in this turn happens at that time;
 //! 3. **apply** each completion to its connection (`apply.rs`);
-//! 4. **inbox**: commands of other threads, and answers of jobs (`jobs.rs`);
-//! 5. **timers**: connections whose deadline passed; then those that left in this turn go to whoever takes them (`hand_over.rs`);
+//! 4. **inbox**: commands of other threads and results of jobs (`jobs.rs`);
+//! 5. **timers**: connections whose deadline passed; then hand over the connections that left in
+//!    this turn (`hand_over.rs`);
 //! 6. **listeners**: arm, disarm and watch accept (`tend.rs`).
 //!
-//! What the steps submit reaches the kernel with the next turn's wait.
+//! Operations submitted in a turn reach the kernel with the wait of the next turn.
 //!
 //! # Invariants (asserted in debug builds and after each turn of the simulator)
 //!
-//! - **I-1** The kernel can only touch memory owned by `doorbell-ring`, and gives it back with the final completion.
+//! - **I-1** The kernel accesses only memory owned by `doorbell-ring`, and returns it with the
+//!   final completion.
 //! - **I-2** A slot has at most one recv, one send and one close in flight.
-//! - **I-3** A slot is freed only when nothing is in flight and its close was seen.
-//! - **I-4** Slot index = fixed-file index on io_uring with direct descriptors.
+//! - **I-3** A slot is freed only when nothing is in flight and its close has completed.
+//! - **I-4** On io_uring with direct descriptors, the slot index is the fixed-file index.
 //! - **I-5** A completion whose generation does not match is counted and dropped, never applied.
-//! - **I-6** Accept is armed exactly when admission is open; a full table leaves clients in the backlog and destroys none.
-//! - **I-7** Every queue, pool, table and retry has a cap; nothing grows after start.
+//! - **I-6** Accept is armed exactly when admission is open; with a full table clients wait in the
+//!   backlog and none is reset.
+//! - **I-7** Every queue, pool, table and retry has a cap; nothing grows after the start.
 //! - **I-8** opened − closed = live slots.
 //! - **I-9** A byte of one connection's reply never reaches another connection.
-//! - **I-10** A job's answer reaches the request that asked for it, or nobody: slot, generation and the job's number match.
+//! - **I-10** The result of a job reaches only the request that submitted it: slot, generation and
+//!   job number must match; otherwise it is dropped.
 
 mod accept;
 mod apply;
@@ -70,16 +75,18 @@ use crate::protocol::ProtocolConn;
 use crate::stats::ListenerCounters;
 use crate::time::{Clock, Time, Wheel};
 
-/// How often the wall clock is read for the `Date` field. It shows whole seconds.
+/// Interval at which the wall clock is read for the `Date` field, which has a resolution of one
+/// second.
 const DATE_EVERY: Duration = Duration::from_millis(500);
 
-/// No wait is shorter: the coarse clock might not have moved after it, and the worker would spin until it has.
+/// Shortest wait. After a shorter one the coarse clock may not have advanced, and the worker would
+/// spin.
 const CLOCK_RESOLUTION: Duration = Duration::from_millis(1);
 
-/// Whether a worker goes on.
+/// Whether the worker continues after a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// Turn again.
+    /// Run another turn.
     Continue,
     /// A drain or stop is complete: no listener and no connection is left.
     Finished,
@@ -112,39 +119,41 @@ pub struct Worker<D, C> {
     table: Table<ProtocolConn>,
     wheel: Wheel,
     gates: Vec<Gate>,
-    /// True when a gate may have to be armed or closed.
+    /// True when a gate may need to be armed or closed.
     gates_changed: bool,
-    /// When the gates are looked at without such a reason.
+    /// When the gates are checked next even if nothing changed.
     gates_due: Time,
     admission: Admission,
     watch: WatchTimer,
     ip_cap: IpCap,
-    /// Requests that wait for an answer from elsewhere.
+    /// Requests that wait for the result of a job.
     jobs: Jobs,
     buffers: Buffers,
     input_memory: InputMemory,
-    /// Connections that had their share of this turn and go on in the next. At most one entry a live connection.
+    /// Connections that used up their share of this turn and continue in the next. At most one
+    /// entry per live connection.
     postponed: VecDeque<ConnId>,
     drain: Drain,
-    /// While it drains, who comes late is still accepted until then.
+    /// While draining: late clients are accepted until this time.
     last_call: Time,
-    /// True once heirs know that they alone accept.
+    /// True once the successors know that only they accept.
     has_left: bool,
     departures: Departures,
-    /// The connection whose protocol is being called, while that happens outside of [`say`](self::say).
+    /// The connection whose protocol is being called directly, not through [`say`](self::say).
     speaking: Option<Spoken>,
-    /// Connections opened, as far as the counters say so.
+    /// Connections opened, as last added to the counters.
     opened_published: u64,
     /// By [`ListenerIndex`].
     by_listener: Arc<[ListenerCounters]>,
-    /// Replies of this turn that were replaced by a 500, until they are reported.
+    /// Replies replaced by a 500 in this turn, until they are reported.
     misuses: Misuses,
-    /// A failure that was asked for.
+    /// A failure injected by a command.
     drill: Option<Fault>,
 }
 
 impl<D: Driver, C: Clock> Worker<D, C> {
-    /// A worker over a driver that was given the server's listeners in order and [`ServerShared::slots_max`] slots.
+    /// A worker over a driver that has the server's listeners, in order, and
+    /// [`ServerShared::slots_max`] slots.
     pub fn new(driver: D, mut clock: C, server: Arc<ServerShared>, shared: Arc<WorkerShared>) -> Self {
         let now = clock.now();
         let limits = &server.limits;
@@ -187,15 +196,15 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Arms accept on every listener; the first turn does so too.
+    /// Arms accept on every listener. The first turn does this too.
     pub fn open(&mut self) {
         self.tend_gates();
     }
 
-    /// One turn; waits for something to do.
+    /// Runs one turn; waits until there is something to do.
     ///
     /// # Errors
-    /// The driver cannot go on. Its connections are lost with it; the listeners are not.
+    /// The driver failed. Its connections are lost with it; the listeners are not.
     pub fn turn(&mut self) -> Result<Flow, Fault> {
         let mut wait = self.wait_max();
         if let Some(until) = wait.as_mut().filter(|until| !until.is_zero()) {
@@ -243,26 +252,26 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Connections open now.
+    /// Open connections.
     pub fn conns_live(&self) -> u32 {
         self.table.live()
     }
 
-    /// Connections on their way out of the driver, each with a place where it goes.
+    /// Connections that hold a hand-over place and have not left the driver yet.
     pub fn conns_leaving(&self) -> usize {
         self.departures.leaving()
     }
 
-    /// Gives the driver back, for another one in its place; connections are forgotten, a drain or a stop is not: the next worker finds it
-    /// among its commands.
+    /// Returns the driver so that another one can replace it. Connections are dropped. A drain or
+    /// stop in progress is sent to the inbox, where the next worker finds it.
     pub fn into_driver(mut self) -> D {
         self.lose_connections();
         self.pass_on();
         self.driver
     }
 
-    /// Gives up all connections: their addresses no longer count them, so that a client may connect to the next worker, and their pending
-    /// jobs are cancelled.
+    /// Drops all connections: their addresses no longer count, so that the clients may connect to
+    /// the next worker, and their pending jobs are cancelled.
     pub fn lose_connections(&mut self) {
         self.for_each_live(|worker, id| {
             if worker.jobs.holds(id.slot) {
@@ -273,7 +282,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             }
         });
         self.ip_cap.on_close(&self.server.ip_table, 0);
-        // What came in the turn that was not finished is counted too.
+        // The unfinished turn is counted too.
         self.publish();
         self.shared.counters.lose_connections();
     }
@@ -283,12 +292,13 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         &self.driver
     }
 
-    /// The driver, for a simulation that lets its peers act between turns.
+    /// The driver, for a simulation whose peers act between turns.
     pub const fn driver_mut(&mut self) -> &mut D {
         &mut self.driver
     }
 
-    /// Asserts what holds between turns. Walks every connection: for tests and simulation.
+    /// Asserts what holds between turns. It walks every connection, so it is for tests and
+    /// simulation.
     pub fn check_invariants(&mut self) {
         let (opened, closed) = self.table.opened_and_closed();
         assert_eq!(opened - closed, u64::from(self.table.live()), "I-8: opened - closed = live");

@@ -1,4 +1,5 @@
-//! One call into a protocol: lends it buffers, keeps what it keeps within the cap, and survives a handler that panics.
+//! One call into a protocol: lends it buffers, limits the input it keeps, and catches panics of
+//! handlers.
 //!
 //! Does not know about: drivers.
 
@@ -13,7 +14,7 @@ use crate::protocol::{Answer, Io, Protocol, ProtocolConn};
 use crate::stats::{Counters, ListenerCounters};
 use crate::time::Time;
 
-/// What is said to a protocol.
+/// Input of a protocol call.
 pub(super) enum Input<'a> {
     Answer(Answer),
     Bytes(&'a [u8]),
@@ -38,7 +39,7 @@ pub(super) struct Speaker<'a> {
 }
 
 impl Speaker<'_> {
-    /// The reply is in [`Buffers::reply`] then.
+    /// Makes the call. Its reply is in [`Buffers::reply`].
     #[inline(always)]
     pub(super) fn say(mut self, conn: &mut Conn<ProtocolConn>, input: Input<'_>) -> Next {
         debug_assert!(self.buffers.rest.is_empty() && self.buffers.reply.is_empty(), "one call at a time");
@@ -77,7 +78,8 @@ impl Speaker<'_> {
         next
     }
 
-    /// A connection that [`Protocol::answer_once`] made wait gets its state. What it wrote is in [`Buffers::reply`].
+    /// Creates the state of a connection that [`Protocol::answer_once`] made wait. Its output is in
+    /// [`Buffers::reply`].
     #[cold]
     pub(super) fn wait_once(&mut self, conn: &mut Conn<ProtocolConn>) {
         let protocol = &self.server.protocols[conn.listener.index()];
@@ -85,7 +87,8 @@ impl Speaker<'_> {
         protocol.wait_once(state, io);
     }
 
-    /// After a panic in a call that was not made here. `before`: the requests that are counted, where the connection had a state.
+    /// Handles a panic in a call that was not made here. `before`: the requests already counted, if
+    /// the connection had a state.
     #[cold]
     pub(super) fn panicked(&mut self, conn: &mut Conn<ProtocolConn>, before: Option<u32>) -> Next {
         let next = self.on_panic(conn);
@@ -96,7 +99,7 @@ impl Speaker<'_> {
         next
     }
 
-    /// After a call that was not made here, to a connection that kept no input before.
+    /// Follows a call that was not made here, for a connection that kept no input before.
     pub(super) fn keep_rest(self, conn: &mut Conn<ProtocolConn>, next: Next) -> Next {
         if self.buffers.rest.is_empty() { next } else { self.keep(conn, 0, next) }
     }
@@ -109,7 +112,7 @@ impl Speaker<'_> {
         protocol.handle_panic(state, io)
     }
 
-    /// The state, which is made when it is needed first, and what a call may use.
+    /// The protocol state, created on first use, and the buffers for a call.
     #[inline(always)]
     fn state_and_io<'b>(&'b mut self, conn: &'b mut Conn<ProtocolConn>) -> (&'b mut ProtocolConn, Io<'b>) {
         let Buffers { reply: out, rest, seen, .. } = &mut *self.buffers;
@@ -122,7 +125,7 @@ impl Speaker<'_> {
         (state, Io { now: self.now, date: self.date, input, out, draining: self.draining, seen, client })
     }
 
-    /// The connection keeps input, or did until now.
+    /// Keeps input with the connection, or returns the buffer it kept.
     #[cold]
     fn keep(mut self, conn: &mut Conn<ProtocolConn>, held_before: usize, next: Next) -> Next {
         if held_before == 0 {

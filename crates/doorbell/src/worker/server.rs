@@ -1,4 +1,4 @@
-//! The server as its workers know it: the same for all of them, fixed at the start.
+//! The part of a server that its workers share, fixed at the start.
 //!
 //! Does not know about: threads, drivers.
 
@@ -14,10 +14,11 @@ use crate::panics::dispose;
 use crate::protocol::{ListenerProtocol, Protocol, Room};
 use crate::tuning::Tuning;
 
-/// Slots beyond a listener's backlog that a multishot accept may still fill while its cancel is on the way.
+/// Slots beyond a listener's backlog that a multishot accept may fill while its cancellation is
+/// pending.
 const ACCEPT_MARGIN_EXTRA: u32 = 64;
 
-/// What all workers of a server have in common.
+/// What the workers of a server share.
 #[derive(Debug)]
 pub struct ServerShared {
     /// Each listener's protocol, by [`ListenerIndex`].
@@ -26,30 +27,32 @@ pub struct ServerShared {
     pub(crate) arrivals: Vec<Arrival>,
     /// By [`ListenerIndex`]: true when other processes or workers accept from the same socket.
     pub(crate) listener_is_shared: Vec<bool>,
-    /// By [`ListenerIndex`]: false when somebody passed its socket, who keeps it, and with it the backlog.
+    /// By [`ListenerIndex`]: false when the socket was passed in. Its owner keeps it and its
+    /// backlog.
     pub(crate) listener_is_ours: Vec<bool>,
     pub(crate) limits: Limits,
     pub(crate) workers: u16,
     pub(crate) ip_table: Arc<IpTable>,
-    /// Slots beyond `conns_max`: a multishot accept can take every listener's whole backlog before its cancel is seen, and what it
-    /// took is served.
+    /// Slots beyond `conns_max`: a multishot accept can take the whole backlog of every listener
+    /// before its cancellation takes effect, and these connections are served.
     pub(crate) accept_margin: u32,
     pub(crate) tuning: Tuning,
-    /// Where connections go that are not for this lane.
+    /// Receiver of connections that are handed over.
     pub(crate) hand_over: Option<HandOver>,
 }
 
 impl Drop for ServerShared {
-    /// What services hold is the program's, and the last worker that ends drops it: it has not failed if that panics.
+    /// Services belong to the application, but the last worker that ends drops them: a panic in
+    /// their destructors must not count as a failure of the worker.
     fn drop(&mut self) {
-        // One by one: a second panic while the first one unwinds would abort the process.
+        // One at a time: a second panic during unwinding would abort the process.
         self.protocols.drain(..).for_each(dispose);
         dispose(self.hand_over.take());
     }
 }
 
 impl ServerShared {
-    /// What `workers` workers need to serve `protocols`, with one listener each.
+    /// The shared part for `workers` workers that serve `protocols`, one listener each.
     pub fn new(protocols: Vec<ListenerProtocol>, limits: Limits, workers: u16) -> Self {
         let (listener_is_shared, listener_is_ours) =
             (vec![false; protocols.len()], vec![true; protocols.len()]);
@@ -73,7 +76,7 @@ impl ServerShared {
         }
     }
 
-    /// The same with a PROXY protocol header in front of what comes to this listener, from peers with addresses.
+    /// Expects a PROXY protocol header on this listener, from peers with addresses.
     #[must_use]
     pub fn behind_proxies(mut self, listener: ListenerIndex, proxy: ProxyProtocol) -> Self {
         let protocol = &self.protocols[listener.index()];
@@ -81,20 +84,20 @@ impl ServerShared {
         self
     }
 
-    /// The same with somebody who takes what is handed over.
+    /// Sets the receiver of connections that are handed over.
     #[must_use]
     pub fn handing_over(mut self, to: HandOver) -> Self {
         self.hand_over = Some(to);
         self
     }
 
-    /// Slots each worker's driver needs.
+    /// Slots that each worker's driver needs.
     pub fn slots_max(&self) -> u32 {
         self.limits.conns_max_of_worker(self.workers).saturating_add(self.accept_margin)
     }
 }
 
-/// The slots that `backlogs` can fill at once.
+/// Slots that `backlogs` can fill at once.
 pub(crate) fn accept_margin(backlogs: impl Iterator<Item = u32>) -> u32 {
     backlogs.fold(0, |sum, backlog| sum.saturating_add(backlog).saturating_add(ACCEPT_MARGIN_EXTRA))
 }

@@ -37,17 +37,17 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// When a gate needs something without a cause from outside.
+    /// When a gate must be checked even if nothing happens.
     fn next_look(&self) -> Time {
         let watch = self.gates.iter().any(super::Gate::is_armed).then(|| self.watch.due());
-        // A pause that ends changes nothing while no gate may be armed.
+        // The end of a pause changes nothing while no gate may be armed.
         let may_arm = !self.admission.is_full() && !self.drain.stops_accepting();
         let paused = self.gates.iter().filter(|_| may_arm).filter_map(super::Gate::paused_until).min();
         let last_call = (self.drain.is_on() && self.now < self.last_call).then_some(self.last_call);
         [watch, paused, last_call, self.drain.deadline()].into_iter().flatten().min().unwrap_or(Time::MAX)
     }
 
-    /// Arms what should be armed.
+    /// Arms every gate that should be armed.
     pub(super) fn tend_gates(&mut self) {
         self.gates_changed = false;
         if self.admission.is_full() || self.drain.stops_accepting() {
@@ -88,14 +88,15 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// A wake-up that the kernel gave to somebody who stopped accepting is lost, and its client waits: only a new look finds it.
+    /// Arms accept again. If the kernel woke a process that had stopped accepting, that wake-up is
+    /// lost and its client waits; arming again finds the client.
     pub(super) fn relisten(&mut self) {
         if !self.drain.is_on() {
             self.disarm_gates();
         }
     }
 
-    /// Once nothing is accepted that an heir could take.
+    /// Tells the successors once this worker accepts nothing that they could accept.
     fn leave_to_heirs(&mut self) {
         if self.has_left || !self.gates.iter().all(|gate| gate.exclusive || gate.is_closed()) {
             return;
@@ -119,7 +120,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// While draining: a listener closes when nobody is on the way to it or waits in its backlog, so that no client is reset.
+    /// While draining: closes a listener once no client is connecting to it or waits in its
+    /// backlog, so that no client is reset.
     fn close_empty_gates(&mut self) {
         let (mut closed, is_last_call) = (false, self.now < self.last_call);
         for listener in self.listeners() {
@@ -135,7 +137,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             if gate.is_armed() && gate.should_disarm() {
                 self.driver.disarm_accept(listener);
             }
-            // Who came while it was disarmed is accepted first.
+            // Clients that arrived while it was disarmed are accepted first.
             let empties = empties && !is_for_others;
             if gate.can_close() && !(empties && self.driver.accept_backlogged(listener)) {
                 gate.close();
@@ -148,7 +150,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Turns until the worker is finished. `report` gets the invalid replies of handlers in each turn, mostly none.
+    /// Runs turns until the worker is finished. `report` gets the invalid replies of handlers in
+    /// each turn, usually none.
     ///
     /// # Errors
     /// As [`Worker::turn`].

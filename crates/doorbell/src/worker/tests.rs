@@ -1,4 +1,4 @@
-//! Gates by example: what holds one, and what asks for another way of accepting.
+//! Tests of gates: what holds one, and what requests another accept mode.
 //!
 //! Does not know about: drivers, connections.
 
@@ -21,7 +21,7 @@ fn an_unknown_mode_asks_for_one_step_down_and_no_other_error_does_or_forgets_it(
         gate.on_error(other, Time::ZERO);
         assert!(gate.takes_downgrade(), "{other:?} behind it");
         assert!(!gate.takes_downgrade(), "once");
-        // The next mode may be unknown as well.
+        // The next mode may be unsupported as well.
         gate.on_error(AcceptFault::Mode, Time::ZERO);
         gate.on_error(AcceptFault::Mode, Time::ZERO);
         assert!(gate.takes_downgrade());

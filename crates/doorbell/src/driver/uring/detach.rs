@@ -1,6 +1,7 @@
-//! How a connection leaves the ring: as the ordinary descriptor it is, or as one made of its direct descriptor.
+//! How a connection leaves the ring: with its ordinary descriptor, or with one made from its direct
+//! descriptor.
 //!
-//! Does not know about: who gets it.
+//! Does not know about: the new owner of the connection.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -23,7 +24,7 @@ impl Uring {
                 self.ring.install_fixed(token_of(conn), conn.slot.0);
                 Step::Pending
             }
-            // An armed poll keeps the socket open behind the next owner's back.
+            // An armed poll would keep the socket open after its next owner closes it.
             (Handle::Ordinary(_), Poll::Armed) => {
                 socket.poll = Poll::Leaving;
                 self.ring.cancel(Op::PollConn, token_of(conn));
@@ -33,7 +34,7 @@ impl Uring {
         }
     }
 
-    /// The descriptor of a slot, which is free from here on.
+    /// Takes the descriptor of a slot and frees the slot.
     pub(super) fn take_away(&mut self, slot: SlotIndex) -> Result<OwnedFd, Errno> {
         let cell = &mut self.sockets[slot.index()];
         if let Some(Socket { handle: Handle::Ordinary(fd), poll, .. }) = cell {
@@ -47,7 +48,8 @@ impl Uring {
         Ok(fd)
     }
 
-    /// Makes an ordinary descriptor beside a direct one, if the kernel can. True while it is being made.
+    /// Makes an ordinary descriptor for a direct one, if the kernel can. True while it is being
+    /// made.
     pub(super) fn install_beside(&mut self, conn: ConnId) -> bool {
         let can_install = self.ring.report().fd_install;
         match &mut self.socket(conn).handle {
@@ -61,13 +63,13 @@ impl Uring {
         }
     }
 
-    /// A direct descriptor has an ordinary one beside it, or will not have one.
+    /// An ordinary descriptor for a direct one was made, or could not be made.
     pub(super) fn on_installed(
         &mut self,
         token: Token,
         result: Result<OwnedFd, doorbell_ring::Errno>,
     ) -> Option<Completion> {
-        // Whichever was asked for first comes first; both are of the same socket.
+        // Requests complete in their order, and both are for the same socket.
         match &mut self.sockets.get_mut(token.slot as usize)?.as_mut()?.handle {
             Handle::Direct(beside @ Beside::Asked) => {
                 *beside = result.map_or(Beside::Failed, Beside::Here);
@@ -85,7 +87,8 @@ impl Uring {
         }
     }
 
-    /// The connection goes on under its ordinary descriptor: now its place in the table is given back.
+    /// The connection continues on its ordinary descriptor: frees its entry of the fixed-file
+    /// table.
     fn on_detachable(
         &mut self,
         token: Token,

@@ -1,6 +1,6 @@
-//! What the ring's events mean for connections and listeners.
+//! Maps events of the ring to connections and listeners.
 //!
-//! Does not know about: what the worker asks for, and why.
+//! Does not know about: the worker's intentions.
 
 use std::os::fd::OwnedFd;
 
@@ -13,7 +13,8 @@ use super::{ALARM, Arm, RECV_BUF_LEN, Uring, WAKER, conn_of, errno_of, listener_
 use crate::driver::{AcceptMode, Chunk, ChunkSource, Completion, Driver as _, Received, Sent, Step, sock};
 use crate::id::{ConnId, ListenerIndex, SlotIndex};
 
-/// After so many connections of a report the listener is asked whether there are more; beyond, an accept is tried.
+/// For up to this many connections of a report, a poll checks for more before each accept; beyond,
+/// accept is called directly.
 const ASK_BEFORE_ACCEPTS: u32 = 2;
 
 impl Uring {
@@ -76,11 +77,12 @@ impl Uring {
         Some(Completion::Accepted { listener, slot })
     }
 
-    /// A slot for an accepted descriptor.
+    /// Takes a slot for an accepted descriptor.
     #[inline(always)]
     pub(super) fn admit_fd(&mut self, fd: OwnedFd) -> Option<SlotIndex> {
         let Some(slot) = self.free.take() else {
-            // The margin beyond `conns_max` is larger than a backlog; a client that still finds no slot sees a close.
+            // The margin beyond `conns_max` is larger than a backlog. A client that still finds no
+            // slot sees a close.
             self.accepts_dropped += 1;
             return None;
         };
@@ -114,7 +116,7 @@ impl Uring {
         let listener = listener_of(token);
         let state = &mut self.listeners[listener.index()];
         if more && result.is_ok() {
-            // The connection that is reported may be another's by now.
+            // On a shared listener, another process may have taken the reported connection.
             state.taken = u32::from(state.is_shared);
             if !self.backlogged.contains(&listener) {
                 self.backlogged.push_back(listener);
@@ -149,7 +151,8 @@ impl Uring {
             },
             Err(errno) => match errno_of(errno) {
                 Errno::NOBUFS | Errno::INTR | Errno::AGAIN if goes_on => {
-                    // Buffers are back by the time this is submitted: no chunk outlives the step that got it.
+                    // Buffers are available again when this is submitted: no chunk outlives the
+                    // step that received it.
                     self.recv_bufs_starved += 1;
                     self.push_recv(conn);
                     return None;
@@ -175,13 +178,13 @@ impl Uring {
     fn on_closed(&mut self, token: Token) -> Option<Completion> {
         let socket = self.sockets.get_mut(token.slot as usize).and_then(Option::take);
         if let Some(Socket { handle: Handle::Ordinary(fd), .. }) = socket {
-            // It was direct, and goes on under this name.
+            // It was a direct descriptor and continues on this ordinary one.
             return Some(Completion::Detached { conn: conn_of(token), result: Ok(fd) });
         }
         Some(Completion::Closed { conn: conn_of(token) })
     }
 
-    /// Accepts by system call from the first listener that is readable. What is no connection goes to `made`.
+    /// Accepts by system call from the first readable listener. Other results go to `made`.
     #[inline]
     pub(super) fn accept_one(&mut self) -> Option<(ListenerIndex, SlotIndex)> {
         while self.accepts_left > 0 {
@@ -191,7 +194,8 @@ impl Uring {
                 self.backlogged.pop_front();
                 continue;
             };
-            // An accept that finds nothing costs the kernel a file and a socket; to ask first costs a fifth of that.
+            // An accept that finds nothing costs the kernel a file and a socket; a poll before it
+            // costs a fifth of that.
             if (1..=ASK_BEFORE_ACCEPTS).contains(&state.taken) && !sock::readable(fd) {
                 self.backlogged.pop_front();
                 continue;
@@ -222,7 +226,7 @@ impl Uring {
         self.ring.cancel(Op::PollReadable, Token::new(u32::from(listener.0), 0));
     }
 
-    /// A poll told of bytes and goes on. True when they were waited for: now they are not.
+    /// A poll that stays armed signalled readiness. True if the connection waited for it.
     #[inline]
     pub(super) fn ready(&mut self, conn: ConnId, ready: Ready) -> bool {
         let Some(Some(socket)) = self.sockets.get_mut(conn.slot.index()) else {
@@ -236,7 +240,7 @@ impl Uring {
         core::mem::take(&mut socket.recv)
     }
 
-    /// A poll told of bytes, or ended.
+    /// A poll signalled readiness or ended.
     fn on_ready(
         &mut self,
         token: Token,
@@ -244,7 +248,8 @@ impl Uring {
         more: bool,
     ) -> Option<Completion> {
         let conn = conn_of(token);
-        // The slot of a poll is not used again before its last event; the check is for a kernel that errs.
+        // The slot of a poll is not reused before its last event; this check guards against a
+        // kernel bug.
         let cell = self.sockets.get_mut(token.slot as usize)?;
         let socket = cell.as_mut().filter(|socket| socket.generation == conn.generation)?;
         if !more && socket.poll == Poll::Ending {

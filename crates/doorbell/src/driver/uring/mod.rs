@@ -1,11 +1,13 @@
-//! The io_uring driver: multishot accept, one poll a waiting connection, and everything else by the cheaper of two ways.
+//! The io_uring driver: multishot accept, one multishot poll per waiting connection, and system
+//! calls where they are cheaper.
 //!
-//! Does not know about: why an operation is asked, what the bytes mean.
+//! Does not know about: why an operation is requested, what the bytes mean.
 //!
-//! With ordinary descriptors an operation that should complete at once (the first receive of a deferred accept, a reply into an
-//! empty socket, a close) is a plain system call; only what has to wait becomes a ring operation: a multishot poll tells when
-//! there is something to read, once armed for all requests of a connection. With direct descriptors there is no descriptor to
-//! call with and everything is a ring operation, with receives into the ring's buffer pool.
+//! With ordinary descriptors, an operation that should complete at once (the first receive after a
+//! deferred accept, a reply into an empty socket, a close) is a plain system call. Only an
+//! operation that must wait goes to the ring: a multishot poll, armed once for all requests of a
+//! connection, signals input. With direct descriptors no system call is possible, so every
+//! operation goes to the ring, and receives use its buffer pool.
 
 mod detach;
 mod events;
@@ -31,29 +33,30 @@ use crate::id::{ConnId, Generation, ListenerIndex, SlotIndex};
 use crate::time::Time;
 use crate::tuning::{Receiving, Tuning};
 
-/// Buffers of the receive pool. A chunk is given back within the step that got it, so the pool bounds the receives that complete
-/// between two waits, not the connections.
+/// Buffers of the receive pool. A chunk is returned within the step that received it, so the pool
+/// limits the receives that complete between two waits, not the connections.
 const RECV_BUFS: u16 = 256;
 
-/// Length of a pool buffer: probes are below 1 KiB; a longer request takes more receives.
+/// Length of a pool buffer. Probes are below 1 KiB; a longer request takes several receives.
 const RECV_BUF_LEN: u32 = 4096;
 
-/// The token slot that means the waker.
+/// Slot number that marks the waker in tokens.
 const WAKER: u32 = u32::MAX;
 
-/// The token slot that means the alarm.
+/// Slot number that marks the alarm in tokens.
 const ALARM: u32 = u32::MAX - 1;
 
-/// A gathering wait ends with so many completions.
+/// Completions after which a gathering wait ends.
 const GATHER_MAX: u32 = 64;
 
-/// Connections accepted by system call before other events of a turn get their share.
+/// Connections accepted by system call before other events of the turn are handled.
 const ACCEPTS_A_TURN_MAX: u32 = 256;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Uring {
-    // The ring is dropped first: it cancels what is in flight, so that closing a descriptor below closes the connection.
+    // Dropped first: that cancels what is in flight, so that closing a descriptor below closes the
+    // connection.
     ring: Ring,
     direct: bool,
     tuning: Tuning,
@@ -61,16 +64,18 @@ pub struct Uring {
     sockets: Vec<Option<Socket>>,
     free: FreeSlots,
     wake: WakeSource,
-    /// `None` when there was no descriptor for it.
+    /// `None` if no descriptor was available for it.
     alarm: Option<Alarm>,
-    /// Completions made by a call instead of an event. At most one a listener and one a live connection.
+    /// Completions produced by a call instead of an event. At most one per listener and one per
+    /// live connection.
     made: VecDeque<Completion>,
-    /// Listeners in [`AcceptMode::Readiness`] whose backlog is not known to be empty, each once. The poll reports a backlog once,
-    /// so one stays here until `accept4(2)` found it empty.
+    /// Listeners in [`AcceptMode::Readiness`] whose backlog is not known to be empty, each once.
+    /// The poll reports a backlog only once, so a listener stays here until `accept4(2)` finds it
+    /// empty.
     backlogged: VecDeque<ListenerIndex>,
     /// Connections accepted since the last wait.
     gathered: u32,
-    /// How many more connections may be accepted by system call this turn.
+    /// Connections that may still be accepted by system call in this turn.
     accepts_left: u32,
     scratch: Box<[u8]>,
     accepts_dropped: u64,
@@ -82,11 +87,12 @@ struct Listener {
     fd: Option<OwnedFd>,
     mode: AcceptMode,
     arm: Arm,
-    /// Others accept from the same socket (D-13).
+    /// Other workers or processes accept from the same socket (D-13).
     is_shared: bool,
-    /// Of [`AcceptMode::Readiness`]: connections since the last report, which others took one of if they share the listener.
+    /// For [`AcceptMode::Readiness`]: connections taken since the last report. It starts at one for
+    /// a shared listener, whose reported client another process may have taken.
     taken: u32,
-    /// The error of a system call that ends accepting, until the ring confirms the end.
+    /// Error of a system call that ended accepting, until the ring confirms the end.
     failed: Option<Errno>,
 }
 
@@ -98,19 +104,20 @@ enum Arm {
     Off,
 }
 
-/// What the driver is to use of what the ring can do.
+/// Which features of the ring the driver uses.
 #[derive(Clone, Debug)]
 pub struct UringOptions {
-    /// Put connections into the ring's table of direct descriptors.
+    /// Keep connections in the ring's fixed-file table.
     pub direct: bool,
-    /// How to accept at first.
+    /// First accept mode.
     pub accept_mode: AcceptMode,
     /// Submission queue length. Default 1,024.
     pub sq_entries: u32,
-    /// Which techniques to use.
+    /// Techniques to use.
     pub tuning: Tuning,
-    /// By [`ListenerIndex`]: true when other workers or processes accept from the same socket. Such a listener is polled, whatever
-    /// the accept mode, and the connections of its driver are ordinary descriptors. Default none.
+    /// By [`ListenerIndex`]: true if other workers or processes accept from the same socket. Such a
+    /// listener is polled in any accept mode, and all connections of its driver are ordinary
+    /// descriptors. Default: none.
     pub shared: Vec<bool>,
 }
 
@@ -127,17 +134,19 @@ impl Default for UringOptions {
 }
 
 impl Uring {
-    /// A driver for `listeners` (non-blocking, listening) with room for `slots_max` connections.
+    /// A driver for `listeners` (non-blocking, listening) with slots for `slots_max` connections.
     ///
     /// # Errors
-    /// The step of the ring's set-up that failed, with its likely cause; the listeners come back.
+    /// The step of the ring's set-up that failed, with its likely cause. The listeners are
+    /// returned.
     pub fn new(
         listeners: Vec<OwnedFd>,
         slots_max: u32,
         wake: WakeSource,
         options: &UringOptions,
     ) -> Result<Self, (SetupError, Vec<OwnedFd>)> {
-        // A direct descriptor is the work of an accept that stays armed, which a shared listener must not have.
+        // Direct descriptors need an accept that stays armed, which a shared listener must not
+        // have.
         let direct = options.direct && !options.shared.contains(&true);
         let setup = Setup {
             sq_entries: options.sq_entries,
@@ -160,12 +169,14 @@ impl Uring {
         }
         let listener = |(index, fd)| {
             let is_shared = options.shared.get(index).copied().unwrap_or(false);
-            // The kernel gives a client to one of the accepts that wait: always to the first if they stay armed, and also to
-            // that of a ring whose thread is busy with something else. A poll is reported to all, and the first with time accepts.
+            // The kernel gives a client to one of the pending accepts: always to the first one if they
+            // stay armed, even if the thread of that ring is busy. A poll is reported to all rings, and
+            // the first one that is free accepts.
             let mode = if is_shared { AcceptMode::Readiness } else { options.accept_mode };
             Listener { fd: Some(fd), mode, arm: Arm::Off, is_shared, taken: 0, failed: None }
         };
-        // Without its table (a process may have no larger one than `RLIMIT_NOFILE`) the ring accepts ordinary descriptors.
+        // Without a fixed-file table (its size is limited by `RLIMIT_NOFILE`) the ring accepts
+        // ordinary descriptors.
         let direct = direct && ring.report().fixed_files > 0;
         Ok(Self {
             ring,
@@ -186,17 +197,17 @@ impl Uring {
         })
     }
 
-    /// What the ring's set-up settled on.
+    /// Set-up that the ring was granted.
     pub fn report(&self) -> &SetupReport {
         self.ring.report()
     }
 
-    /// True when accepted connections live in the ring's own table.
+    /// True if accepted connections are in the ring's fixed-file table.
     pub const fn is_direct(&self) -> bool {
         self.direct
     }
 
-    /// Gives the listeners up, for another driver; connections end.
+    /// Returns the listeners, for another driver; connections end.
     pub fn into_listeners(self) -> Vec<Option<OwnedFd>> {
         self.listeners.into_iter().map(|listener| listener.fd).collect()
     }
@@ -220,7 +231,7 @@ impl Uring {
         self.ring.recv(token_of(conn), socket.target(conn.slot), self.tuning.poll_first);
     }
 
-    /// Waits for bytes by a poll that stays armed.
+    /// Waits for bytes with a poll that stays armed.
     fn poll_for_bytes(&mut self, conn: ConnId) {
         let socket = self.sockets[conn.slot.index()].as_mut().expect("I-3: an operation names a live slot");
         socket.recv = true;
@@ -358,7 +369,7 @@ impl Driver for Uring {
         socket.cancelled = true;
         let (recv, send, polls) = (socket.recv, socket.send, socket.poll != Poll::Off);
         if recv && polls {
-            // The poll stays armed; it is not what was asked for.
+            // The poll stays armed; only the receive is cancelled.
             socket.recv = false;
             let received = Received::Failed(Errno::CANCELED);
             self.made.push_back(Completion::Received { conn, received });
@@ -386,7 +397,7 @@ impl Driver for Uring {
             }
             *beside = Beside::None;
             if self.tuning.skip_success {
-                // The slot comes back with a connection that is accepted after the close.
+                // The slot is reused only for a connection accepted after the close.
                 *cell = None;
                 self.ring.close_fixed_quietly(token_of(conn), conn.slot.0);
                 return Step::Done(());
@@ -510,7 +521,7 @@ impl Driver for Uring {
     }
 }
 
-/// More completions than this are never outstanding between two waits; above it the kernel's overflow list takes over.
+/// Upper bound of completions between two waits. Beyond it the kernel uses its overflow list.
 const CQ_ENTRIES_MAX: u32 = 16 * 1024;
 
 const fn token_of(conn: ConnId) -> Token {

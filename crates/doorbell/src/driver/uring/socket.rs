@@ -1,6 +1,6 @@
-//! A connection of the ring: its handle, and what the ring has of it.
+//! A connection of the io_uring driver: its handle and its operations in the ring.
 //!
-//! Does not know about: the ring. It says what was read and what is still armed.
+//! Does not know about: the ring. It records what was read and what is still armed.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -12,21 +12,22 @@ use crate::id::{Generation, SlotIndex};
 #[derive(Debug)]
 pub(super) struct Socket {
     pub(super) handle: Handle,
-    /// Which use of the slot this is; known from the first operation on.
+    /// The current use of the slot; known from the first operation on.
     pub(super) generation: Generation,
     /// True exactly while the worker waits for bytes.
     pub(super) recv: bool,
-    /// True exactly while the ring has a send of this connection.
+    /// True exactly while a send of this connection is in the ring.
     pub(super) send: bool,
-    /// True from a cancel on: what the ring gives up by itself is not tried again.
+    /// True after a cancel: an operation that the ring gives up is not retried.
     pub(super) cancelled: bool,
-    /// Of direct descriptors: the end of the sending side that is under way.
+    /// Direct descriptors: state of a shutdown of the sending side.
     pub(super) half_close: HalfClose,
-    /// Of ordinary descriptors: the poll that tells of bytes.
+    /// Ordinary descriptors: state of the poll for input.
     pub(super) poll: Poll,
-    /// True unless the last `recv(2)` emptied the socket and no poll told of more since.
+    /// False if the last `recv(2)` emptied the socket and no poll signalled more since.
     pub(super) readable: bool,
-    /// True once the end of the stream or an error was signalled: reading goes on until it is seen.
+    /// True once the end of the stream or an error was signalled: reading continues until it is
+    /// seen.
     pub(super) hung_up: bool,
 }
 
@@ -36,38 +37,40 @@ pub(super) enum Handle {
     Ordinary(OwnedFd),
 }
 
-/// The ordinary descriptor beside a direct one, made to look at the socket when a deadline has passed. The connection lives until both are
-/// closed.
+/// An ordinary descriptor made for a direct one, to query the socket after a deadline. The
+/// connection ends only when both are closed.
 #[derive(Debug)]
 pub(super) enum Beside {
     /// Being made.
     Asked,
-    /// Being made, and a close waits for it: the kernel looks the direct descriptor's number up when it makes the other.
+    /// Being made, and a close waits for it: the kernel resolves the number of the direct
+    /// descriptor only when it makes the other.
     Closing,
-    /// It cannot be made.
+    /// Cannot be made.
     Failed,
     Here(OwnedFd),
     None,
 }
 
-/// A poll keeps its socket open, so that the close waits for its end.
+/// State of a poll. A poll keeps its socket open, so a close waits for the end of the poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Poll {
     Armed,
-    /// Cancelled by a close that waits for it.
+    /// Cancelled by a close that waits for its end.
     Ending,
-    /// Cancelled by a detach that waits for it; also while a descriptor is made of a direct one.
+    /// Cancelled by a detach that waits for its end; also while an ordinary descriptor is made.
     Leaving,
     Off,
 }
 
-/// The kernel looks a direct descriptor's number up when a thread of its own gets to the shutdown, which may be after a close of the
-/// same ring: the close waits, or it would end the sending side of whoever has the slot next.
+/// State of a shutdown. A kernel thread resolves the number of the direct descriptor, possibly
+/// after a later close in the same ring. So the close waits; otherwise the shutdown could hit the
+/// next connection in the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HalfClose {
-    /// Being done.
+    /// In progress.
     Asked,
-    /// Being done, and a close waits for its end.
+    /// In progress, and a close waits for its end.
     Closing,
     None,
 }
@@ -87,7 +90,7 @@ impl Socket {
         }
     }
 
-    /// The ordinary descriptor of the connection, if it has one.
+    /// The ordinary descriptor of the connection, if there is one.
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         match &self.handle {
             Handle::Direct(Beside::Here(fd)) | Handle::Ordinary(fd) => Some(fd.as_fd()),
@@ -95,7 +98,7 @@ impl Socket {
         }
     }
 
-    /// What can be read at once; `None` for a direct descriptor, which cannot be read that way.
+    /// Receives without waiting; `None` for a direct descriptor, which does not support that.
     #[inline(always)]
     pub(super) fn try_recv(&mut self, scratch: &mut [u8]) -> Option<Received> {
         let Handle::Ordinary(fd) = &self.handle else { return None };
@@ -105,7 +108,8 @@ impl Socket {
         let received = sock::recv_now(fd.as_fd(), scratch);
         self.readable = match received {
             None => false,
-            // After a hang-up the end of the stream is still to be read, and nothing more would tell of it.
+            // After a hang-up the end of the stream is still unread, and no further event signals
+            // it.
             Some(Received::Data { drained: true, .. }) => self.hung_up,
             Some(_) => true,
         };
