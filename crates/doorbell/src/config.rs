@@ -1,38 +1,45 @@
-//! What the user asks of the engine, as limits that were checked against each other.
+//! Limits of the engine, checked against each other.
 //!
-//! Does not know about: files, TOML, the kernel's own limits (see [`crate::server`]).
+//! Does not know about: files, TOML, limits of the kernel (see [`crate::server`]).
 
 use core::time::Duration;
 
 use doorbell_http::limit::CLIENT_V6_LEN;
 
-/// Every cap and time of the engine that is not part of a protocol. Invariant I-7: nothing grows past these after start.
+/// Caps and timeouts of the engine that do not belong to a protocol. Invariant I-7: nothing grows
+/// beyond these after the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections open at once in the process; more clients wait in the backlog. Default 65,536; the server lowers it to what `RLIMIT_NOFILE` allows.
+    /// Maximum number of open connections in the process; further clients wait in the backlog.
+    /// Default 65,536, lowered to what `RLIMIT_NOFILE` allows.
     pub conns_max: u32,
-    /// Connections held at once from one address (of IPv6: one network, see [`Limits::client_v6_len`]), 0 for no cap. Default 1,024. One that is answered and closed
-    /// in the turn that accepted it is not held, and may be served beyond the cap. Not applied to Unix sockets. While workers begin to count, each may hold up to its share (cap / workers) uncounted.
+    /// Maximum number of open connections per client address (IPv6: per network, see
+    /// [`Limits::client_v6_len`]); 0 for no cap. Default 1,024.
+    ///
+    /// A connection that is served and closed in the turn that accepted it does not count, and may
+    /// exceed the cap. Unix sockets have no cap. While workers begin to count, each may hold up to
+    /// its share (cap / workers) uncounted.
     pub conns_per_ip_max: u32,
-    /// Bits of an IPv6 address that count as one address, 1 to 128. Default 64, because a provider gives
-    /// each customer at least that network.
+    /// Prefix length of an IPv6 address that counts as one client, 1 to 128. Default 64, the
+    /// smallest network that providers assign to a customer.
     pub client_v6_len: u8,
-    /// Without progress of a reply for this long the connection is closed. Progress is looked for once in this time: a reply may take up to
-    /// twice as long to be found standing still. Default 10 s.
+    /// Maximum time without write progress; then the connection is closed. Default 10 s. Progress
+    /// is checked once per this time, so a stalled reply may be detected only after twice as long.
     pub write_timeout: Duration,
-    /// After an early reply: how long input is read and dropped before the close. Default 1 s.
+    /// How long input is read and discarded after an early reply, before the close. Default 1 s.
     pub linger_timeout: Duration,
-    /// After an early reply: how many bytes are read and dropped. Default 64 KiB.
+    /// Maximum number of bytes that are read and discarded after an early reply. Default 64 KiB.
     pub linger_bytes_max: u32,
-    /// Memory for requests that arrived in parts, over all connections. Default 64 MiB; above it a connection that needs more
-    /// is closed and counted.
+    /// Memory for requests that arrive in parts, over all connections. Default 64 MiB. A connection
+    /// that would exceed it is closed and counted.
     pub input_bytes_max: usize,
-    /// First pause after an accept error; doubles up to [`Limits::accept_backoff_max`]. Default 10 ms.
+    /// First pause after an accept error; doubles up to [`Limits::accept_backoff_max`]. Default 10
+    /// ms.
     pub accept_backoff_min: Duration,
     /// Longest pause after accept errors. Default 1 s.
     pub accept_backoff_max: Duration,
-    /// How long a drain waits for connections in progress. Default 20 s. It does not bound a handler: a worker whose handler blocks ends when that
-    /// returns.
+    /// How long a drain waits for connections in progress. Default 20 s. A handler that blocks is
+    /// not interrupted: its worker ends when the handler returns.
     pub drain_timeout: Duration,
 }
 
@@ -53,25 +60,25 @@ impl Default for Limits {
     }
 }
 
-/// A limit that cannot work.
+/// Invalid limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LimitsError {
-    /// The first pause is longer than the longest.
+    /// The first pause is longer than the longest pause.
     #[error("accept_backoff_min must not be longer than accept_backoff_max")]
     BackoffOrder,
-    /// More bits than an IPv6 address has, or none.
+    /// Not a prefix length of IPv6.
     #[error("client_v6_len must be between 1 and 128")]
     ClientV6Len,
-    /// Nothing could be accepted.
+    /// Too few connections for the number of workers.
     #[error("conns_max must be at least 1 for each worker ({workers} workers)")]
     ConnsMax {
-        /// Workers asked for.
+        /// The number of workers.
         workers: u16,
     },
-    /// More than a slot index can name beside the accept margin.
+    /// More connections than slot indexes allow, including the accept margin.
     #[error("conns_max must be at most 16,777,216")]
     ConnsMaxTooLarge,
-    /// A time of zero would close every connection at once.
+    /// A timeout of zero, which would close every connection at once.
     #[error("{name} must be longer than zero")]
     ZeroTime {
         /// The limit's name.
@@ -79,14 +86,15 @@ pub enum LimitsError {
     },
 }
 
-/// The largest `conns_max`: as many as fit beside the generation in a completion's token, with room for the margin.
+/// Largest value of `conns_max`: it fits next to the generation in the token of a completion, with
+/// room for the accept margin.
 pub const CONNS_MAX_LARGEST: u32 = 1 << 24;
 
 impl Limits {
-    /// Checks each limit and the relations between them.
+    /// Checks each limit and their relations.
     ///
     /// # Errors
-    /// The first limit that cannot work.
+    /// The first invalid limit.
     pub fn check(&self, workers: u16) -> Result<(), LimitsError> {
         if self.conns_max < u32::from(workers) {
             return Err(LimitsError::ConnsMax { workers });
@@ -111,20 +119,22 @@ impl Limits {
         }
     }
 
-    /// The share of one of `workers`: listeners of one port spread clients evenly (SO_REUSEPORT hashes the 4-tuple).
+    /// The share of one of `workers`: listeners of one port distribute clients evenly (SO_REUSEPORT
+    /// hashes the 4-tuple).
     pub(crate) fn conns_max_of_worker(&self, workers: u16) -> u32 {
         self.conns_max.div_ceil(u32::from(workers))
     }
 }
 
-/// What to do when a worker cannot go on.
+/// What happens when a worker fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnWorkerFailure {
-    /// Its listeners close, so that the kernel gives its share of clients to the others; [`Handle::is_healthy`] turns false.
+    /// Its listeners close, and the kernel distributes its share of clients to the others;
+    /// [`Handle::is_healthy`] returns false.
     ///
     /// [`Handle::is_healthy`]: crate::Handle::is_healthy
     Degrade,
-    /// The whole server stops and [`Server::wait`] returns the failure.
+    /// The whole server stops, and [`Server::wait`] returns the failure.
     ///
     /// [`Server::wait`]: crate::Server::wait
     #[default]

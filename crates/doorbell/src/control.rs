@@ -1,6 +1,6 @@
-//! Commands from other threads to workers: how they are left and how the worker hears of them.
+//! Commands from other threads to workers.
 //!
-//! Does not know about: what a worker does with them.
+//! Does not know about: what a worker does with a command.
 
 use core::time::Duration;
 use std::sync::mpsc::SyncSender;
@@ -11,30 +11,32 @@ use crate::stats::Counters;
 use crate::sync::atomic::{AtomicBool, Ordering, fence};
 use crate::sync::{Mutex, PoisonError};
 
-/// What another thread may ask of a worker.
+/// A command to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Stop accepting, finish what is in progress, end after `timeout` at the latest.
+    /// Stop accepting, finish requests in progress, and end after `timeout` at the latest.
     Drain {
-        /// How long connections in progress may take.
+        /// Maximum time for connections in progress.
         timeout: Duration,
     },
-    /// Act as if the driver had failed: a drill for what follows, and for tests of it.
+    /// Simulate a failure of the driver, for drills and tests.
     Fail,
-    /// Ask the kernel anew on every listener: somebody who accepted beside this worker may have been woken for a client that he left.
+    /// Arm accept again on every listener: the kernel may have woken another worker for a client
+    /// that this other worker left.
     Relisten,
-    /// Stop accepting what a successor accepts now. Each reply is the last of its connection; nobody is cut before his own time.
+    /// Stop accepting what a successor accepts now. Each reply is the last one of its connection;
+    /// no timeout is shortened.
     Retire {
-        /// How long connections may stay; what is left then is drained.
+        /// How long connections may stay; the rest is drained.
         patience: Duration,
-        /// How long that drain may take.
+        /// Timeout of that drain.
         timeout: Duration,
     },
-    /// End now: listeners and connections are closed.
+    /// End now: close all listeners and connections.
     Stop,
 }
 
-/// Commands waiting for one worker. At most a handful: each kind is kept once.
+/// Commands waiting for one worker. Identical commands are kept once, so there are only a few.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     waiting: AtomicBool,
@@ -50,7 +52,7 @@ impl Inbox {
         self.waiting.store(true, Ordering::Release);
     }
 
-    /// The commands left since the last time; one relaxed load when there are none.
+    /// Takes the commands that arrived since the last call; one relaxed load if there are none.
     pub(crate) fn take(&self) -> Vec<Command> {
         if !self.waiting.load(Ordering::Relaxed) || !self.waiting.swap(false, Ordering::Acquire) {
             return Vec::new();
@@ -59,33 +61,35 @@ impl Inbox {
     }
 }
 
-/// Who goes on with the listeners of a server that retires.
+/// The successors of the workers of a retiring server.
 #[derive(Debug)]
 pub(crate) struct Heirs {
-    /// All of them: a listener may be shared.
+    /// All workers of the successor, because listeners may be shared.
     pub(crate) workers: Vec<Arc<WorkerShared>>,
-    /// By listener of the retiring server: true when the heirs accept from it too.
+    /// By listener of the retiring server: true if the successors accept from it too.
     pub(crate) inherited: Vec<bool>,
-    /// Woken by each worker that accepts nothing more that an heir could take.
+    /// Notified by each worker that no longer accepts what a successor could accept.
     pub(crate) left: SyncSender<()>,
 }
 
-/// What a worker shares with the threads that control and observe it.
+/// The part of a worker that is shared with threads that control and observe it.
 #[derive(Debug)]
 pub struct WorkerShared {
     pub(crate) inbox: Inbox,
     pub(crate) counters: Counters,
     /// Set before [`Command::Retire`] is sent.
     pub(crate) heirs: OnceLock<Arc<Heirs>>,
-    /// Set before [`Command::Drain`] is sent. By listener: true when others have its socket, too, so that clients in the backlog are theirs.
+    /// Set before [`Command::Drain`] is sent. By listener: true if others have its socket, so that
+    /// clients in the backlog are left to them.
     pub(crate) lent: OnceLock<Arc<[bool]>>,
-    /// It accepts nothing more that an heir could take, or has ended.
+    /// The worker no longer accepts what a successor could accept, or has ended.
     has_left: AtomicBool,
     waker: Waker,
 }
 
 impl Heirs {
-    /// They ask the kernel anew; those that retired since leave it to theirs.
+    /// Makes the successors arm accept again; those that have retired meanwhile pass it on to their
+    /// own successors.
     pub(crate) fn wake(&self) {
         let mut heirs = Some(self);
         while let Some(Self { workers, .. }) = heirs {
@@ -96,7 +100,7 @@ impl Heirs {
 }
 
 impl WorkerShared {
-    /// The shared part of a worker whose driver was given the source of `waker`.
+    /// The shared part of a worker whose driver has the source of `waker`.
     pub fn new(waker: Waker) -> Self {
         Self {
             inbox: Inbox::default(),
@@ -108,29 +112,29 @@ impl WorkerShared {
         }
     }
 
-    /// From here on an heir may have every client. Heirs that come later find it said.
+    /// Records that successors now get every client. Successors set later find the record.
     pub(crate) fn leave(&self) {
         self.has_left.store(true, Ordering::Relaxed);
-        // Either this thread sees the heirs, or they see what was stored.
+        // Either this thread sees the successors, or they see the stored value.
         fence(Ordering::SeqCst);
         if let Some(heirs) = self.heirs.get() {
-            // A full channel wakes as well.
+            // A full channel wakes the receiver as well.
             let _heard = heirs.left.try_send(());
         }
     }
 
-    /// Whether it left. To be asked behind a [`fence`] once its heirs are set.
+    /// Whether the worker has left. Call it after setting the successors and a [`fence`].
     pub(crate) fn has_left(&self) -> bool {
         self.has_left.load(Ordering::Relaxed)
     }
 
-    /// Leaves a command and wakes the worker.
+    /// Sends a command and wakes the worker.
     pub fn send(&self, command: Command) {
         self.inbox.leave(command);
         self.waker.wake();
     }
 
-    /// Makes the worker turn.
+    /// Makes the worker run a turn.
     pub fn wake(&self) {
         self.waker.wake();
     }
@@ -139,7 +143,7 @@ impl WorkerShared {
         self.waker.clone()
     }
 
-    /// The worker's counters now.
+    /// The worker's current counters.
     pub fn snapshot(&self) -> crate::stats::Snapshot {
         self.counters.snapshot()
     }

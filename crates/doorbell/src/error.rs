@@ -1,15 +1,15 @@
-//! Everything that can go wrong, sorted by who can do something about it.
+//! Reasons for the end of a connection, grouped by the side that caused it.
 //!
-//! Does not know about: how errors are shown.
+//! Does not know about: how errors are displayed.
 
 use core::fmt;
 
-/// Who caused a connection to end.
+/// The side that caused a connection to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Blame {
-    /// Us: a limit, a drain, a fault.
+    /// The server: a limit, a drain, a fault.
     Local,
-    /// Nobody: it was finished.
+    /// Neither side: the connection ended normally.
     Nobody,
     /// The client.
     Peer,
@@ -32,7 +32,7 @@ macro_rules! close_reasons {
                 match self { $(Self::$name => $label,)* }
             }
 
-            /// Who caused it.
+            /// The side that caused it.
             pub const fn blame(self) -> Blame {
                 match self { $(Self::$name => Blame::$blame,)* }
             }
@@ -43,62 +43,63 @@ macro_rules! close_reasons {
 close_reasons! {
     /// The peer closed or reset a connection that had not sent a byte: a TCP-only probe.
     Empty = "empty", Nobody;
-    /// Everything asked was answered and the close was due.
+    /// All requests were served and the close was due.
     Done = "done", Nobody;
     /// The peer closed in the middle of a request.
     ClientGone = "client_gone", Peer;
-    /// The peer reset the connection in the middle of a request, or before all of a reply was taken.
+    /// The peer reset the connection in the middle of a request, or before it received a whole
+    /// reply.
     ClientReset = "client_reset", Peer;
     /// The peer closed between requests.
     ClientFin = "client_fin", Nobody;
     /// The peer reset the connection after a complete reply, as HAProxy's checks do.
     ResetAfterReply = "reset_after_reply", Nobody;
-    /// A handler asked for the close.
+    /// A handler requested the close.
     Handler = "handler", Local;
     /// A handler panicked.
     HandlerPanic = "handler_panic", Local;
-    /// Time ran out before a request began, the first one or the next.
+    /// The idle timeout: no request began in time, neither the first nor the next.
     IdleTimeout = "idle_timeout", Peer;
-    /// Time ran out in the head of a request.
+    /// The head of a request did not arrive in time.
     HeaderTimeout = "header_timeout", Peer;
-    /// Time ran out in the body of a request.
+    /// The body of a request did not arrive in time.
     BodyTimeout = "body_timeout", Peer;
-    /// A TLS handshake was not done in time.
+    /// A TLS handshake did not finish in time.
     HandshakeTimeout = "handshake_timeout", Peer;
-    /// The peer took no bytes of a reply for too long.
+    /// The write timeout: the peer took no bytes of a reply for too long.
     WriteTimeout = "write_timeout", Peer;
-    /// A send failed before the whole reply was taken.
+    /// A send failed before the whole reply was sent.
     SendFailed = "send_failed", Peer;
-    /// The request broke a rule or a limit of the protocol and was answered with an error.
+    /// The request violated a rule or a limit of the protocol and got an error reply.
     Refused = "protocol_error", Peer;
-    /// It goes on with somebody else.
+    /// Handed over to another owner.
     HandedOver = "handed_over", Nobody;
-    /// It was to be handed over and nobody took it: as many are out as may be, or there is nobody.
+    /// The hand-over was refused: limit reached or no receiver.
     NotTaken = "not_taken", Local;
-    /// Too many connections held from one address.
+    /// Too many open connections from one address.
     PerIpCap = "per_ip_cap", Peer;
-    /// It answered as many requests as a connection may have.
+    /// The maximum number of requests per connection was reached.
     RequestsMax = "requests_max", Local;
-    /// It was as old as a connection may be.
+    /// The maximum age of a connection was reached.
     AgeMax = "age_max", Local;
-    /// No memory was left for requests that arrive in parts.
+    /// The memory limit for requests that arrive in parts was reached.
     InputMemory = "input_memory", Local;
     /// The server is draining or stopping.
     Drain = "drain", Local;
-    /// A PROXY protocol header that is wrong, late, missing, or from a peer that is not believed.
+    /// A PROXY protocol header was invalid, late, missing, or from an untrusted peer.
     ProxyHeader = "proxy_header", Peer;
-    /// A request that was left for another thread was not answered in time.
+    /// A job for a request did not finish in time.
     JobTimeout = "job_timeout", Local;
     /// Too many TLS handshakes were in progress.
     HandshakeCap = "handshake_cap", Local;
-    /// A TLS handshake or record that cannot be used, or no TLS on a TLS port.
+    /// An invalid TLS handshake or record, or no TLS on a TLS port.
     Tls = "tls_error", Peer;
-    /// The ring or the worker that had it failed.
+    /// The ring or the worker of the connection failed.
     Lost = "lost", Local;
 }
 
 impl CloseReason {
-    /// Its index in [`CloseReason::ALL`].
+    /// Index in [`CloseReason::ALL`].
     pub const fn index(self) -> usize {
         self as usize
     }

@@ -1,33 +1,35 @@
-//! Panics of code that the program brings: handlers, jobs, takers, observers. They are caught where that code is called, and go no further.
+//! Catches panics of the application's code: handlers, jobs, hand-over receivers, observers. They
+//! are caught at the call and go no further.
 //!
-//! Does not know about: what is called, how a panic is counted.
+//! Does not know about: the code that is called, how a panic is counted.
 //!
-//! What a panic carries is any value, and so is what a closure has captured: dropping either runs code of the program again, which may panic
-//! again. [`caught`] and [`dispose`] are the only callers of `catch_unwind` in this crate.
+//! A panic payload is an arbitrary value, and so is what a closure has captured: dropping either
+//! runs code of the application again, which may panic again. [`caught`] and [`dispose`] are the
+//! only callers of `catch_unwind` in this crate.
 
 use core::any::Any;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 
-/// A panic that was caught. Dropping it never panics.
+/// A caught panic. Dropping it never panics.
 #[derive(Debug)]
 pub(crate) struct Panic(Option<Box<dyn Any + Send>>);
 
 /// Calls `f`.
 ///
 /// # Errors
-/// The panic, if it panicked.
+/// The panic, if `f` panicked.
 #[inline]
 pub(crate) fn caught<T>(f: impl FnOnce() -> T) -> Result<T, Panic> {
     std::panic::catch_unwind(AssertUnwindSafe(f)).map_err(|payload| Panic(Some(payload)))
 }
 
-/// Drops what may panic when it is dropped.
+/// Drops a value whose destructor may panic.
 pub(crate) fn dispose<T>(value: T) {
     let _contained = caught(|| drop(value));
 }
 
 impl Panic {
-    /// What it said.
+    /// The message of the panic.
     pub(crate) fn message(&self) -> String {
         let payload = self.0.as_deref();
         let text = payload.and_then(|payload| payload.downcast_ref::<&str>().copied());
@@ -35,7 +37,7 @@ impl Panic {
         text.unwrap_or("without a message").to_owned()
     }
 
-    /// Lets it go on.
+    /// Resumes the panic.
     pub(crate) fn resume(mut self) -> ! {
         resume_unwind(self.0.take().unwrap_or_else(|| Box::new("a panic")))
     }
@@ -45,7 +47,7 @@ impl Drop for Panic {
     fn drop(&mut self) {
         let payload = self.0.take();
         if let Err(again) = std::panic::catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-            // It would go on for ever: better a leak.
+            // Every drop would panic again: leak the payload instead.
             let _leaked = Box::leak(again);
         }
     }
@@ -56,7 +58,7 @@ mod tests {
     use super::*;
     use std::panic::panic_any;
 
-    /// Panics when it is dropped, with another of its kind.
+    /// Panics when dropped, with another value of this type.
     struct Mine(u8);
 
     impl Drop for Mine {
@@ -66,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_panic_carries_it_goes_no_further() {
+    fn a_panic_with_any_payload_goes_no_further() {
         let panic = caught(|| panic_any(Mine(0))).unwrap_err();
         assert_eq!(panic.message(), "without a message");
         drop(panic);

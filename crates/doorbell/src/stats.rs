@@ -1,8 +1,9 @@
 //! Counters of a worker, and snapshots of them that any thread may take.
 //!
-//! Does not know about: how they are shown or scraped.
+//! Does not know about: how they are displayed or exported.
 //!
-//! One thread writes each counter and others read it, so an increment is a plain load, add and store: no locked instruction.
+//! Each counter is written by one thread and read by others, so an increment is a plain load, add
+//! and store without a locked instruction.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,7 +14,7 @@ use crate::driver::DriverCounters;
 use crate::error::CloseReason;
 use crate::time::Time;
 
-/// A number with one writer and any number of readers.
+/// A number with one writing thread and any number of readers.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
@@ -22,7 +23,7 @@ impl Counter {
         self.0.store(self.0.load(Ordering::Relaxed) + n, Ordering::Relaxed);
     }
 
-    /// Takes back what was counted too early.
+    /// Reverts an increment that was made too early.
     pub(crate) fn take_back(&self, n: u64) {
         self.0.store(self.0.load(Ordering::Relaxed) - n, Ordering::Relaxed);
     }
@@ -44,18 +45,18 @@ macro_rules! counters {
             $(pub(crate) $name: Counter,)*
             /// When the last turn began, in nanoseconds.
             pub(crate) turned: Counter,
-            /// By [`ListenerIndex`](crate::id::ListenerIndex), once there is a worker.
+            /// By [`ListenerIndex`](crate::id::ListenerIndex), once the worker exists.
             listeners: OnceLock<Arc<[ListenerCounters]>>,
         }
 
-        /// The counters of one worker, or the sum over several, at one moment. Everything counts up from the start, except
-        /// the fields that end in `_live`.
+        /// Counters of one worker, or their sum over several, at one moment. All count up from the
+        /// start, except fields that end in `_live`.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Snapshot {
             $($(#[$doc])* pub $name: u64,)*
-            /// When the last turn of the worker loop began, or [`Time::ZERO`]; a sum has the last one of all. Whoever has nothing to
-            /// do turns when the listeners are looked at.
+            /// When the last turn of the worker loop began, or [`Time::ZERO`]; in a sum, the latest
+            /// of all workers. An idle worker runs a turn at each check of its listeners.
             pub turned: Time,
             /// Connections closed, by [`CloseReason::index`].
             pub closed: [u64; CloseReason::ALL.len()],
@@ -75,7 +76,7 @@ macro_rules! counters {
         }
 
         impl Snapshot {
-            /// Adds another worker's counters.
+            /// Adds the counters of another worker.
             pub fn merge(&mut self, other: &Self) {
                 $(self.$name += other.$name;)*
                 self.turned = self.turned.max(other.turned);
@@ -84,7 +85,7 @@ macro_rules! counters {
                 }
             }
 
-            /// Every counter but those of closed connections, by name.
+            /// All counters by name, except those of closed connections.
             pub fn fields(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((stringify!($name), self.$name),)*].into_iter()
             }
@@ -95,83 +96,84 @@ macro_rules! counters {
 counters! {
     /// Connections accepted.
     conns_accepted,
-    /// Connections open now.
+    /// Open connections.
     conns_live,
-    /// Requests answered (HTTP) or replies sent (raw).
+    /// Requests with a reply (HTTP), or replies sent (raw).
     requests,
     /// Bytes received.
     bytes_in,
-    /// Reply bytes the kernel took.
+    /// Reply bytes passed to the kernel.
     bytes_out,
     /// Accept errors.
     accept_errors,
     /// Times accept was armed.
     accept_rearms,
-    /// Times a listener was found with waiting clients that accept did not report.
+    /// Stalls: clients waited in a backlog and accept did not report them.
     accept_stalls,
-    /// Steps down: multishot, single-shot, readiness.
+    /// Switches to a lower accept mode: multishot, single-shot, readiness.
     accept_downgrades,
-    /// Times the table was full, so that clients waited in the backlog.
+    /// Times the table was full, so that clients had to wait in the backlog.
     table_full,
     /// Completions for a connection that had ended (invariant I-5).
     stale_completions,
-    /// Connections that could not be taken out of the driver to be handed over.
+    /// Connections that could not be detached from the driver for a hand-over.
     hand_over_errors,
-    /// Times a listener stopped accepting because connections wait to be handed over.
+    /// Times a listener stopped accepting because connections waited for a hand-over.
     hand_over_pauses,
-    /// Connections that were to be handed over and refused.
+    /// Refused hand-overs.
     hand_over_refused,
-    /// Connections that had to wait before they were handed over.
+    /// Connections that had to wait for a hand-over.
     hand_over_waits,
     /// PROXY protocol: headers of version 1.
     proxy_v1,
     /// PROXY protocol: headers of version 2 with a client.
     proxy_v2,
-    /// PROXY protocol: headers in which the proxy speaks for itself, as its health checks do.
+    /// PROXY protocol: headers without a client, as health checks of a proxy send.
     proxy_local,
-    /// PROXY protocol: connections closed because of a header that is wrong, missing, or not believed.
+    /// PROXY protocol: connections closed because a header is invalid, missing, or from an
+    /// untrusted peer.
     proxy_refused,
-    /// Invalid replies of handlers, answered by a 500 instead.
+    /// Invalid replies of handlers, replaced by a 500.
     handler_misuses,
-    /// Handlers that panicked.
+    /// Panics of handlers.
     handler_panics,
-    /// Jobs given to other threads.
+    /// Jobs queued for other threads.
     jobs_queued,
-    /// Jobs for which there was no place: 503.
+    /// Jobs refused because the queue was full (503).
     jobs_refused,
-    /// Jobs that were not done in time: 503 and the end.
+    /// Jobs that exceeded their deadline (503 and close).
     jobs_timed_out,
-    /// Jobs called off before they started, because their client left or the server stopped.
+    /// Jobs cancelled before they started, because the client left or the server stopped.
     jobs_cancelled,
-    /// Jobs that panicked: 500 and the end.
+    /// Jobs that panicked (500 and close).
     jobs_panicked,
-    /// Answers that came when nobody waited for them any more (invariant I-10).
+    /// Results of jobs dropped because their requests no longer waited (invariant I-10).
     answers_dropped,
-    /// Accepted connections closed at once because no slot could be trusted.
+    /// Accepted connections closed at once for lack of a slot.
     accepts_dropped,
     /// Completions that went through the kernel's overflow list.
     cq_overflows,
-    /// Calls that waited for the kernel.
+    /// System calls that waited for events.
     enters,
-    /// Receives that found no buffer at first.
+    /// Receives that first found no buffer.
     recv_bufs_starved,
     /// Turns of the worker loop.
     turns,
-    /// Times a worker changed from io_uring to epoll while running.
+    /// Changes from io_uring to epoll at run time.
     driver_fallbacks,
 }
 
-/// The live counters of one listener at one worker.
+/// Live counters of one listener in one worker.
 #[derive(Debug, Default)]
 pub(crate) struct ListenerCounters {
-    /// Published at the end of a turn.
+    /// Updated at the end of a turn.
     accepted: Counter,
     closed: [Counter; CloseReason::ALL.len()],
     accept_errors: [Counter; ACCEPT_ERRORS.len() + 1],
     proxy: [Counter; ProxyResult::ALL.len()],
 }
 
-/// The errors of accept that are told apart (accept(2)).
+/// Accept errors with a counter of their own (accept(2)).
 const ACCEPT_ERRORS: [(Errno, &str); 9] = [
     (Errno::CONNABORTED, "ECONNABORTED"),
     (Errno::INTR, "EINTR"),
@@ -184,14 +186,14 @@ const ACCEPT_ERRORS: [(Errno, &str); 9] = [
     (Errno::PROTO, "EPROTO"),
 ];
 
-/// What came of a PROXY protocol header.
+/// Result of reading a PROXY protocol header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProxyResult {
-    /// The proxy spoke for itself, as its health checks do.
+    /// A header without a client, as health checks of a proxy send.
     Local,
-    /// There was none, and none was demanded.
+    /// No header, and none was required.
     None,
-    /// It was wrong, missing, or not believed.
+    /// The header was invalid, missing, or from an untrusted peer.
     Refused,
     /// Version 1.
     V1,
@@ -200,17 +202,18 @@ pub enum ProxyResult {
 }
 
 impl ProxyResult {
-    /// Every one, in the order of their discriminants.
+    /// All results, in the order of their discriminants.
     pub const ALL: [Self; 5] = [Self::Local, Self::None, Self::Refused, Self::V1, Self::V2];
 }
 
-/// The counters of one listener over all workers, at one moment. Everything counts up from the start, except `conns_live`.
+/// Counters of one listener over all workers, at one moment. All count up from the start, except
+/// `conns_live`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListenerSnapshot {
     /// Connections accepted.
     pub conns_accepted: u64,
-    /// Connections open now.
+    /// Open connections.
     pub conns_live: u64,
     /// Connections closed, by [`CloseReason::index`].
     pub closed: [u64; CloseReason::ALL.len()],
@@ -219,7 +222,7 @@ pub struct ListenerSnapshot {
 }
 
 impl ListenerCounters {
-    /// What came in a turn, and those that were answered and closed at once.
+    /// Adds the connections accepted in a turn, and those of them that already closed.
     #[inline]
     pub(crate) fn accepted_and_done(&self, accepted: u64, done: u64) {
         self.accepted.add(accepted);
@@ -242,7 +245,7 @@ impl ListenerCounters {
 
     fn live(&self) -> u64 {
         let gone = self.closed.iter().map(Counter::value).sum();
-        // Whoever came and went in this turn is not accepted yet.
+        // A connection that opened and closed in this turn is not in `accepted` yet.
         self.accepted.value().saturating_sub(gone)
     }
 }
@@ -259,26 +262,26 @@ impl ListenerSnapshot {
         add(&mut self.proxy, &worker.proxy);
     }
 
-    /// Errors of accept by the name of their number; those that are seldom are `other`.
+    /// Accept errors by errno name; rare ones are summed as `other`.
     pub fn accept_errors(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let names = ACCEPT_ERRORS.iter().map(|(_, name)| *name).chain(["other"]);
         names.zip(self.accept_errors)
     }
 
-    /// PROXY protocol headers by what came of them.
+    /// Number of PROXY protocol headers with this result.
     pub fn proxied(&self, result: ProxyResult) -> u64 {
         self.proxy[result as usize]
     }
 }
 
 impl Counters {
-    /// Counters for so many listeners; those that were there before a driver was lost count on.
+    /// Counters for `count` listeners; existing ones continue after a change of the driver.
     pub(crate) fn listeners(&self, count: usize) -> Arc<[ListenerCounters]> {
         let new = || (0..count).map(|_| ListenerCounters::default()).collect();
         Arc::clone(self.listeners.get_or_init(new))
     }
 
-    /// All that live are lost, with their driver or their worker.
+    /// Counts all open connections as lost, with their driver or worker.
     pub(crate) fn lose_connections(&self) {
         self.conns_live.set(0);
         self.by_listener()
@@ -286,12 +289,12 @@ impl Counters {
             .for_each(|listener| listener.closed[CloseReason::Lost.index()].add(listener.live()));
     }
 
-    /// Those of all listeners, by index.
+    /// Counters of all listeners, by index.
     pub(crate) fn by_listener(&self) -> &[ListenerCounters] {
         self.listeners.get().map_or(&[], |listeners| &**listeners)
     }
 
-    /// Adds those of each listener.
+    /// Adds the counters of each listener to `sums`.
     pub(crate) fn add_listeners(&self, sums: &mut Vec<ListenerSnapshot>) {
         let listeners = self.by_listener();
         sums.resize_with(sums.len().max(listeners.len()), ListenerSnapshot::default);

@@ -1,70 +1,84 @@
-//! The switches of the engine: each technique by name, so that each can be measured alone and turned off where a kernel errs.
+//! Switches for the techniques of the drivers, so that each can be measured alone and disabled on a
+//! kernel with a bug.
 //!
-//! Does not know about: what each is worth (`benches/rig/levers.md` has the figures on each kernel), how a driver does it.
+//! Does not know about: their benefit (`benches/rig/levers.md` has figures for each kernel), their
+//! implementation.
 
 use core::time::Duration;
 
 use doorbell_ring::Levers;
 
-/// Which techniques the drivers use. The defaults are what measured best; none of them changes what a client sees.
+/// Techniques that the drivers use. The defaults measured best. No switch changes what a client
+/// sees.
 ///
-/// What the kernel does not have is left out without an error, as with the default.
+/// Techniques that the kernel does not support are skipped without an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches")]
 #[non_exhaustive]
 pub struct Tuning {
     /// How io_uring accepts. Default [`Accepting::Multishot`].
     pub accept: Accepting,
-    /// io_uring: completions do not interrupt the thread (`IORING_SETUP_COOP_TASKRUN`). Default true.
+    /// io_uring: completions do not interrupt the thread (`IORING_SETUP_COOP_TASKRUN`). Default
+    /// true.
     pub coop_taskrun: bool,
-    /// io_uring: completions are worked off only when the worker waits (`IORING_SETUP_DEFER_TASKRUN`). Default true.
+    /// io_uring: completions are processed only while the worker waits
+    /// (`IORING_SETUP_DEFER_TASKRUN`). Default true.
     pub defer_taskrun: bool,
-    /// io_uring with ordinary descriptors: what should complete at once (the first receive of a deferred accept, a reply, a
-    /// close) is a plain system call and not a ring operation. Default true.
+    /// io_uring with ordinary descriptors: operations that should complete at once (the first
+    /// receive after a deferred accept, a reply, a close) are plain system calls. Default true.
     pub direct_calls: bool,
-    /// io_uring: no index array between submission and entries (`IORING_SETUP_NO_SQARRAY`). Default true.
+    /// io_uring: omits the index array of the submission queue (`IORING_SETUP_NO_SQARRAY`). Default
+    /// true.
     pub no_sqarray: bool,
-    /// io_uring with [`Receiving::SingleShot`]: a receive that has to wait polls before it tries (`IORING_RECVSEND_POLL_FIRST`).
-    /// Default true.
+    /// io_uring with [`Receiving::SingleShot`]: a receive that must wait polls before the first
+    /// attempt (`IORING_RECVSEND_POLL_FIRST`). Default true.
     pub poll_first: bool,
-    /// How io_uring waits for the bytes of a connection with an ordinary descriptor. Default [`Receiving::Poll`].
+    /// How io_uring waits for input on an ordinary descriptor. Default [`Receiving::Poll`].
     pub receive: Receiving,
-    /// io_uring: the ring's descriptor is registered with its thread (`IORING_REGISTER_RING_FDS`). Default true.
+    /// io_uring: registers the ring's descriptor with its thread (`IORING_REGISTER_RING_FDS`).
+    /// Default true.
     pub registered_ring: bool,
-    /// A last reply waits for the close and leaves with the FIN (`MSG_MORE`). Default true.
+    /// Holds back the last reply of a connection until the close, so that it leaves with the FIN
+    /// (`MSG_MORE`). Default true.
     pub send_more: bool,
-    /// io_uring: one thread submits (`IORING_SETUP_SINGLE_ISSUER`). Default true.
+    /// io_uring: declares that only one thread submits (`IORING_SETUP_SINGLE_ISSUER`). Default
+    /// true.
     pub single_issuer: bool,
-    /// io_uring with direct descriptors: a close that succeeds makes no completion (`IOSQE_CQE_SKIP_SUCCESS`): it counts as done when
-    /// it is asked for, and reaches the kernel with the next wait. Default false.
+    /// io_uring with direct descriptors: a successful close produces no completion
+    /// (`IOSQE_CQE_SKIP_SUCCESS`). It counts as complete when it is requested and reaches the
+    /// kernel with the next wait. Default false.
     pub skip_success: bool,
-    /// io_uring: after connections came, the next wait gathers more of them for this long, at most 10 ms. Best with
-    /// [`Accepting::Poll`]. It buys fewer wake-ups (8 connections each instead of 2 with 64 clients) with latency, and a client that
-    /// asks again only after an answer asks less often: not for few clients. A plain timeout, because kernels up to 6.18 may forget
-    /// a completion that comes after a wait's minimum (`IORING_FEAT_MIN_TIMEOUT`). Default zero: off.
+    /// io_uring: after an accept, the next wait gathers further connections for this long, at most
+    /// 10 ms. Default zero: off.
+    ///
+    /// Best with [`Accepting::Poll`]. It trades latency for fewer wake-ups (8 connections each
+    /// instead of 2 with 64 clients). Unsuitable for few clients: one that sends its next request
+    /// only after a reply sends fewer of them. It is a plain timeout, because kernels up to 6.18
+    /// may lose a completion that arrives after a wait's minimum (`IORING_FEAT_MIN_TIMEOUT`).
     pub wait_min: Duration,
 }
 
-/// How a ring accepts.
+/// How a ring accepts connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Accepting {
     /// One operation for all connections.
     #[default]
     Multishot,
-    /// The listener is polled, and `accept4(2)` empties its backlog: unlike an accept, a poll does not force the kernel to wake
-    /// the ring for each connection, so [`Tuning::wait_min`] can gather them.
+    /// The listener is polled, and `accept4(2)` empties its backlog. Unlike an accept, a poll does
+    /// not make the kernel wake the ring for each connection, so [`Tuning::wait_min`] can gather
+    /// them.
     Poll,
-    /// One operation a connection.
+    /// One operation per connection.
     SingleShot,
 }
 
-/// How a ring receives what is not there yet.
+/// How a ring receives input that has not arrived yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Receiving {
-    /// The connection is polled once for all its requests (multishot), and read by `recv(2)`.
+    /// One multishot poll per connection, for all its requests; `recv(2)` reads.
     #[default]
     Poll,
-    /// One receive operation for each wait, into a buffer of the ring's pool.
+    /// One receive operation per wait, into a buffer of the ring's pool.
     SingleShot,
 }
 
@@ -88,10 +102,10 @@ impl Default for Tuning {
 }
 
 impl Tuning {
-    /// The largest [`Tuning::wait_min`].
+    /// Largest value of [`Tuning::wait_min`].
     pub const WAIT_MIN_MAX: Duration = Duration::from_millis(10);
 
-    /// The set-up flags among the switches.
+    /// The switches that are set-up flags of a ring.
     pub(crate) fn levers(&self) -> Levers {
         Levers {
             coop_taskrun: self.coop_taskrun,

@@ -1,19 +1,19 @@
-//! What became of the records of a log.
+//! Counters of log records by outcome.
 //!
-//! Does not know about: who counts.
+//! Does not know about: threads.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counters of an access log, at one moment. They count up from its start.
+        /// Counters of an access log at one moment. They count up from its start.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct LogCounters {
             $($(#[$doc])* pub $name: u64,)*
         }
 
-        /// On cache lines of their own: who answers requests reads what lies beside them.
+        /// Aligned to separate cache lines: worker threads read the fields next to them.
         #[derive(Debug, Default)]
         #[repr(align(128))]
         pub(super) struct Counts {
@@ -21,7 +21,7 @@ macro_rules! counters {
         }
 
         impl LogCounters {
-            /// Every counter by name.
+            /// All counters by name.
             pub fn fields(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((stringify!($name), self.$name),)*].into_iter()
             }
@@ -36,21 +36,21 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Lines of requests that the target took.
+    /// Lines of requests written to the target.
     written,
-    /// Records that found the queue full, or the log stopped.
+    /// Records dropped because the queue was full or the log had stopped.
     dropped,
-    /// Lines that the target did not take.
+    /// Lines that could not be written.
     failed,
-    /// Times the file was opened again.
+    /// Times the file was reopened.
     reopened,
-    /// Times it could not be.
+    /// Failed attempts to reopen the file.
     reopen_failed,
-    /// Times a record woke the writer, a system call each.
+    /// Times a record woke the writer, at one system call each.
     wakes,
 }
 
-/// Written by any thread, and seldom.
+/// A counter that any thread may increment, rarely.
 #[derive(Debug, Default)]
 pub(super) struct Count(AtomicU64);
 

@@ -1,4 +1,5 @@
-//! The queues: one a thread, each with the thread as its only producer and the writer as its only consumer.
+//! The queues: one per thread, with that thread as its only producer and the writer as its only
+//! consumer.
 //!
 //! Does not know about: lines, files.
 
@@ -13,34 +14,34 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::counters::{Counts, LogCounters};
 
-/// Threads that may have a queue at once.
+/// Maximum number of threads with a queue.
 const LANES_MAX: usize = 1024;
 
-/// The writer looks by itself from time to time.
+/// The writer polls the queues.
 const AWAKE: u8 = 0;
-/// The writer wants to be woken by the next record.
+/// The writer sleeps: the next record must wake it.
 const ASLEEP: u8 = 1;
-/// The writer takes no more.
+/// The writer accepts no more records.
 const STOPPED: u8 = 2;
 
 thread_local! {
     static LANES: RefCell<Vec<Lane>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A thread's queue of one log.
+/// The queue of a thread for one log.
 struct Lane {
     log: u64,
     queue: Input,
 }
 
-/// Where a thread puts its records. Those that are long, which few are, have their second half in a queue of its own: what is not sent need not
-/// be fetched by the writer's processor.
+/// The producer side. The second half of long records, which are rare, is in a separate queue, so
+/// that the writer's processor does not fetch unused memory.
 struct Input {
     heads: Producer<RecordHead>,
     tails: Producer<RecordTail>,
 }
 
-/// Where the writer finds them.
+/// The consumer side.
 pub(super) struct Output {
     pub(super) heads: Consumer<RecordHead>,
     pub(super) tails: Consumer<RecordTail>,
@@ -53,19 +54,19 @@ impl Input {
         (Self { heads, tails }, Output { heads: heads_out, tails: tails_out })
     }
 
-    /// False when there is no room.
+    /// False if the queue is full.
     #[inline]
     fn push(&mut self, record: &Record) -> bool {
         let (head, tail) = record.to_parts();
-        // The writer gives the room of a tail back before that of its head: where there is room for a head, there is for its tail. The head
-        // comes last, so that who finds it finds the whole.
+        // The writer frees a tail before its head: if there is room for a head, there is room for
+        // its tail. The head is pushed last, so that a visible head always has its tail.
         !self.heads.is_full()
             && tail.is_none_or(|tail| self.tails.push(tail).is_ok())
             && self.heads.push(head).is_ok()
     }
 }
 
-/// Takes records into the queue of the thread that calls it. See [the module](super).
+/// Puts records into the queue of the calling thread. See [the module](super).
 #[derive(Clone)]
 pub struct LogSink {
     shared: Arc<Shared>,
@@ -76,7 +77,7 @@ impl LogSink {
         Self { shared }
     }
 
-    /// What was done so far, by whomever.
+    /// Counters of the log so far, over all threads.
     pub fn counters(&self) -> LogCounters {
         self.shared.counters()
     }
@@ -87,7 +88,7 @@ impl Sink for LogSink {
     fn log(&self, record: &Record) {
         let shared = &*self.shared;
         let log = shared.log;
-        // A thread that is ending has no queue any more.
+        // A thread that is terminating has no queue any more.
         let pushed = shared.state.load(Ordering::Relaxed) != STOPPED
             && LANES
                 .try_with(|lanes| {
@@ -116,9 +117,9 @@ impl fmt::Debug for LogSink {
     }
 }
 
-/// What sinks, the handle and the writer share.
+/// The part that sinks, the handle and the writer share.
 pub(super) struct Shared {
-    /// Distinguishes logs of a process.
+    /// Distinguishes the logs of a process.
     log: u64,
     records_max: usize,
     state: AtomicU8,
@@ -157,12 +158,12 @@ impl Shared {
         self.unpark();
     }
 
-    /// Whether that was asked for since the last time.
+    /// Whether a reopen was requested since the last call.
     pub(super) fn take_reopen(&self) -> bool {
         self.reopen.swap(false, Ordering::Acquire)
     }
 
-    /// No record is taken from now on.
+    /// Refuses all further records.
     pub(super) fn stop(&self) {
         self.state.store(STOPPED, Ordering::Release);
         self.unpark();
@@ -172,22 +173,22 @@ impl Shared {
         self.state.load(Ordering::Acquire) == STOPPED
     }
 
-    /// The next record shall wake the writer. False when the log has stopped.
+    /// Announces sleep: the next record wakes the writer. False if the log has stopped.
     pub(super) fn fall_asleep(&self) -> bool {
         self.state.compare_exchange(AWAKE, ASLEEP, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
     pub(super) fn stay_awake(&self) {
-        // If it fails somebody else has done it, or the log has stopped.
+        // A failure means that another thread did it, or the log has stopped.
         let _ = self.state.compare_exchange(ASLEEP, AWAKE, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Queues of threads that logged for the first time.
+    /// Takes the queues of threads that logged for the first time.
     pub(super) fn take_arrivals(&self) -> Vec<Output> {
         core::mem::take(&mut *self.arrivals.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The writer has let go of so many queues.
+    /// Records that the writer released `count` queues.
     pub(super) fn forget_lanes(&self, count: usize) {
         self.lanes.fetch_sub(count, Ordering::Relaxed);
     }
@@ -198,13 +199,13 @@ impl Shared {
         self.state.load(Ordering::SeqCst) == ASLEEP
     }
 
-    /// Queues that the writer has not let go of.
+    /// Queues that the writer has not released.
     #[cfg(test)]
     pub(super) fn lanes_live(&self) -> usize {
         self.lanes.load(Ordering::SeqCst)
     }
 
-    /// Whether the writer has taken all that this thread queued.
+    /// Whether the writer has taken all records of this thread.
     #[cfg(test)]
     pub(super) fn is_drained(&self) -> bool {
         LANES.with_borrow(|lanes| {
@@ -213,7 +214,7 @@ impl Shared {
         })
     }
 
-    /// Makes this thread's queue. False: there are too many.
+    /// Creates the queue of this thread. False if there are too many.
     #[cold]
     fn push_first(&self, lanes: &mut Vec<Lane>, record: &Record) -> bool {
         lanes.retain(|lane| !lane.queue.heads.is_abandoned());

@@ -1,6 +1,7 @@
-//! The access log's way from the threads that answer requests to a file: a queue a thread, and one writer.
+//! The access log's path from worker threads to a file: one queue per thread, and one writer.
 //!
-//! Does not know about: which requests are logged and how a line reads; see [`doorbell_http::log`].
+//! Does not know about: which requests are logged, the format of a line; see
+//! [`doorbell_http::log`].
 //!
 //! ```no_run
 //! use core::time::Duration;
@@ -19,23 +20,26 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! **A record's way.** The thread that answers copies the record into its own queue, which has one reader, the writer: no lock, no
-//! locked instruction, no system call. The queue is made with the thread's first record; that is the only allocation. Where it is full the
-//! record is dropped and counted, and the log itself says how many were, at most once a second.
+//! **Producers.** A worker thread copies the record into its own queue, whose only reader is the
+//! writer: no lock, no locked instruction, no system call. The queue is allocated with the thread's
+//! first record. If it is full, the record is dropped and counted, and the log reports the number
+//! of dropped records at most once per second.
 //!
-//! **The writer** makes lines of everything queued, in batches of up to 64 KiB, one `write` each. Lines of one thread are in order; those of
-//! two threads may change places within a few milliseconds. What cannot be written (a full disk, a pipe that nobody reads any more) is
-//! lost and counted; the writer tries again with the next batch. Nothing that happens to it is felt by who answers.
+//! **The writer** renders all queued records into batches of up to 64 KiB, with one `write` each.
+//! Lines of one thread are in order; lines of two threads may swap within a few milliseconds. A
+//! batch that cannot be written (full disk, closed pipe) is lost and counted; the writer tries
+//! again with the next batch. Worker threads are never delayed.
 //!
-//! # Decision: how the writer learns of records
+//! # Decision: how the writer detects records
 //!
-//! *Context.* To wake a thread is a system call, to look for records every few milliseconds costs an idle process
-//! two hundred wake-ups a second. *Choice.* Both: while records come the writer looks every 5 ms, which makes a batch of them and asks nothing of
-//! who answers. After 100 ms without any it sleeps, and the first record wakes it. *Measured* with
-//! `cargo bench -p doorbell-benches --bench logger`, whose table is at its head: 53 ns for a record that finds the writer awake, 15 us for one
-//! that wakes it.
-//! That first record does not pay for a memory fence either: if it comes in the very moment in which the writer falls asleep, the
-//! writer finds it a second later. *What would change it:* a log that somebody watches live at under a record a second.
+//! *Context.* Waking a thread is a system call; polling every few milliseconds costs an idle
+//! process two hundred wake-ups per second. *Choice.* Both: while records arrive, the writer polls
+//! every 5 ms, which forms batches and costs the workers nothing. After 100 ms without a record it
+//! sleeps, and the next record wakes it. *Measured* with `cargo bench -p doorbell-benches --bench
+//! logger` (table in its source): 53 ns for a record while the writer is awake, 15 us for one that
+//! wakes it. The waking record does without a memory fence: if it arrives exactly when the writer
+//! falls asleep, the writer finds it up to a second later. *What would change it:* live viewing of
+//! a log with less than one record per second.
 
 mod counters;
 mod lane;
@@ -62,13 +66,14 @@ use lane::Shared;
 use outlet::Outlet;
 use writer::Writer;
 
-/// Records that a thread's queue has room for by default: 1 MiB, of which half is touched only by records of long requests.
+/// Default queue length per thread: 1 MiB, half of which is used only by records of long requests.
 const RECORDS_MAX: usize = 4096;
 
 /// How long dropping an [`AccessLog`] waits for the writer.
 const DROP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A running log. Stop it after the server; dropping it waits up to a second for what is queued.
+/// A running access log. Stop it after the server; dropping it waits up to a second for queued
+/// records.
 #[derive(Debug)]
 pub struct AccessLog {
     shared: Arc<Shared>,
@@ -87,20 +92,20 @@ pub struct LogBuilder {
     on_trouble: Box<dyn FnMut(&LogTrouble) + Send>,
 }
 
-/// What the writer cannot do. Told once, and again only if it worked in between.
+/// A failure of the writer. Reported once, and again only after it worked in between.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogTrouble {
-    /// The file could not be opened again; the old one stays in use.
+    /// The file could not be reopened; the old one stays in use.
     #[error("the access log could not be opened again, the old file stays in use")]
     Reopen(#[source] io::Error),
-    /// Lines could not be written, and are lost.
+    /// Lines could not be written and are lost.
     #[error("the access log could not be written")]
     Write(#[source] io::Error),
 }
 
 impl AccessLog {
-    /// A log that goes to `target`.
+    /// Builds a log that writes to `target`.
     pub fn builder(target: LogTarget) -> LogBuilder {
         LogBuilder {
             target,
@@ -111,24 +116,24 @@ impl AccessLog {
         }
     }
 
-    /// Where loggers put their records; any number of them, on any thread.
+    /// A sink for loggers, on any number of threads.
     pub fn sink(&self) -> LogSink {
         LogSink::new(Arc::clone(&self.shared))
     }
 
-    /// Asks the writer to open the file again by its name, after it was moved away. Lines of records that it has taken by then are in the old
-    /// file. Nothing happens where the target is no file.
+    /// Reopens the file by its name, for log rotation. Records that the writer has already taken
+    /// are in the old file. Does nothing if the target is not a file.
     pub fn reopen(&self) {
         self.shared.ask_reopen();
     }
 
-    /// What was done so far.
+    /// Counters so far.
     pub fn counters(&self) -> LogCounters {
         self.shared.counters()
     }
 
-    /// Writes what is queued and ends. False when that took longer than `timeout`: the writer is left to itself then, stuck with a
-    /// target that does not take anything. Records that come later are dropped.
+    /// Writes queued records and stops. False if that took longer than `timeout`: the writer,
+    /// blocked by its target, is then abandoned. Later records are dropped.
     pub fn stop(mut self, timeout: Duration) -> bool {
         self.end(timeout)
     }
@@ -136,7 +141,7 @@ impl AccessLog {
     fn end(&mut self, timeout: Duration) -> bool {
         let Some(thread) = self.thread.take() else { return true };
         self.shared.stop();
-        // Nothing is ever sent.
+        // The channel carries no messages; it only disconnects.
         if self.ended.recv_timeout(timeout) == Err(RecvTimeoutError::Timeout) {
             return false;
         }
@@ -151,25 +156,28 @@ impl Drop for AccessLog {
 }
 
 impl LogBuilder {
-    /// How lines read. Default: text.
+    /// Format of the lines. Default: text.
     pub const fn format(mut self, format: Format) -> Self {
         self.format = format;
         self
     }
 
-    /// Names of routes, by the index that [`doorbell_http::log::Logger::route`] was given. Default: none, so the index is shown.
+    /// Names of routes, by the index passed to [`doorbell_http::log::Logger::route`]. Default:
+    /// none; the index is logged.
     pub fn routes(mut self, names: Vec<String>) -> Self {
         self.routes = names;
         self
     }
 
-    /// Records that the queue of one thread has room for, 1 to 65,536, in 256 bytes each. Default 4,096: at 5 ms between two looks that is 800,000 a second.
+    /// Queue length of a thread in records of 256 bytes, 1 to 65,536. Default 4,096: with polling
+    /// every 5 ms, that is 800,000 records per second.
     pub fn records_max(mut self, records: usize) -> Self {
         self.records_max = records.clamp(1, 1 << 16);
         self
     }
 
-    /// Hears of what the writer cannot do, on the writer's thread. Default: nobody does, and the counters tell.
+    /// Calls `hear` with failures of the writer, on the writer's thread. Default: only the counters
+    /// record them.
     pub fn on_trouble(mut self, hear: impl FnMut(&LogTrouble) + Send + 'static) -> Self {
         self.on_trouble = Box::new(hear);
         self
@@ -178,7 +186,7 @@ impl LogBuilder {
     /// Opens the target and starts the writer.
     ///
     /// # Errors
-    /// The file cannot be opened, or there can be no further thread.
+    /// The file cannot be opened, or the thread cannot be started.
     pub fn start(self) -> io::Result<AccessLog> {
         let outlet = Outlet::open(self.target)?;
         let shared = Arc::new(Shared::new(self.records_max));
@@ -204,7 +212,7 @@ impl fmt::Debug for LogBuilder {
     }
 }
 
-/// The name of a file, for [`LogTarget::File`].
+/// A file path, for [`LogTarget::File`].
 impl From<PathBuf> for LogTarget {
     fn from(path: PathBuf) -> Self {
         Self::File(path)

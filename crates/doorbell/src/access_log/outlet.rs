@@ -1,6 +1,6 @@
-//! Where lines go: a file, a standard stream or anything else that takes bytes.
+//! Targets of a log: a file, a standard stream or any other writer.
 //!
-//! Does not know about: records, how a line reads beyond its end.
+//! Does not know about: records, the format of a line except its end.
 
 use core::fmt;
 use core::time::Duration;
@@ -10,29 +10,29 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Times a target that is not ready is asked again before a batch is given up, a second in all.
+/// Retries of a target that is not ready, one second in total; then the batch is lost.
 const RETRIES_MAX: u32 = 100;
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
-/// Where a log goes.
+/// Target of a log.
 #[non_exhaustive]
 pub enum LogTarget {
-    /// The end of this file, which is made if it is not there, readable for its owner and group.
+    /// A file, opened for appending. It is created if needed, readable for its owner and group.
     File(PathBuf),
     /// Standard error.
     Stderr,
     /// Standard output.
     Stdout,
-    /// Anything else. It gets whole lines, and may block: only the log's own thread waits.
+    /// Any other writer. It gets whole lines and may block: only the log's own thread waits.
     Writer(Box<dyn Write + Send>),
 }
 
 /// An open target.
 pub(super) struct Outlet {
-    /// To open again.
+    /// Path for reopening.
     path: Option<PathBuf>,
     stream: Box<dyn Write + Send>,
-    /// The last write ended inside a line.
+    /// The last write ended in the middle of a line.
     torn: bool,
 }
 
@@ -43,7 +43,8 @@ impl Outlet {
                 let file = append_to(&path)?;
                 (Some(path), Box::new(file))
             }
-            // Not through the locks and line buffers of the standard library, which others may hold.
+            // Bypasses the locks and line buffers of the standard library, which other threads may
+            // hold.
             LogTarget::Stderr => (None, Box::new(File::from(io::stderr().as_fd().try_clone_to_owned()?))),
             LogTarget::Stdout => (None, Box::new(File::from(io::stdout().as_fd().try_clone_to_owned()?))),
             LogTarget::Writer(writer) => (None, writer),
@@ -51,7 +52,8 @@ impl Outlet {
         Ok(Self { path, stream, torn: false })
     }
 
-    /// Opens the file by its name again. False: it is no file. After an error the old one stays.
+    /// Reopens the file by its name. False if the target is not a file. After an error the old file
+    /// stays in use.
     pub(super) fn reopen(&mut self) -> io::Result<bool> {
         let Some(path) = &self.path else { return Ok(false) };
         self.stream = Box::new(append_to(path)?);
@@ -59,7 +61,7 @@ impl Outlet {
         Ok(true)
     }
 
-    /// Writes whole lines. The error comes with the number of bytes that were taken before it.
+    /// Writes whole lines. An error contains the number of bytes written before it.
     pub(super) fn write(&mut self, lines: &[u8]) -> Result<(), (usize, io::Error)> {
         if self.torn {
             self.write_bytes(b"\n").map_err(|(_, error)| (0, error))?;
@@ -82,7 +84,7 @@ impl Outlet {
                 Ok(0) => return Err((taken, ErrorKind::WriteZero.into())),
                 Ok(len) => (taken, retries) = (taken + len, 0),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // A standard stream that another process has made non-blocking.
+                // Another process made this standard stream non-blocking.
                 Err(error) if error.kind() == ErrorKind::WouldBlock && retries < RETRIES_MAX => {
                     retries += 1;
                     pause();

@@ -1,6 +1,7 @@
-//! Queues that run full, targets that fail, tear or get stuck, many threads, rotation, sleep and end.
+//! Tests: full queues, targets that fail, write partially or block, many threads, rotation, sleep
+//! and stop.
 //!
-//! Does not know about: how a line reads.
+//! Does not know about: the format of a line.
 #![expect(clippy::disallowed_methods, reason = "waits for the writer, within a bound")]
 
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +15,7 @@ use doorbell_http::{Client, Limits as HttpLimits, Request, Status, Time};
 
 use super::*;
 
-/// A record of a request for `target` that was answered with this status at this time.
+/// A record of a request for `target` with this reply status.
 fn record(target: &str, status: Status) -> Record {
     let bytes = format!("GET {target} HTTP/1.1\r\nHost: h\r\nUser-Agent: curl/8.9\r\n\r\n").into_bytes();
     let mut head = Head::new();
@@ -31,7 +32,7 @@ fn record(target: &str, status: Status) -> Record {
     })
 }
 
-/// Bytes in memory, which can be made to refuse or to hold up the writer.
+/// A target in memory that can fail or block the writer.
 #[derive(Clone, Default)]
 struct Memory(Arc<Inner>);
 
@@ -40,7 +41,7 @@ struct Inner {
     bytes: Mutex<Vec<u8>>,
     writes: Mutex<usize>,
     refuse: AtomicBool,
-    /// Takes at most this many bytes and then refuses.
+    /// Accepts at most this many bytes and then fails.
     tear_after: Mutex<Option<usize>>,
     held: Mutex<bool>,
     freed: Condvar,
@@ -92,7 +93,7 @@ fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// A file name in a directory of its own.
+/// A directory for this test.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -139,16 +140,16 @@ fn everything_queued_is_written_at_an_orderly_end() {
 }
 
 #[test]
-fn a_full_queue_drops_counts_and_says_so() {
+fn a_full_queue_drops_counts_and_reports_records() {
     let memory = Memory::default();
     memory.hold(true);
     let log = memory.log().records_max(8).start().unwrap();
     let sink = log.sink();
     sink.log(&record("/first", Status::OK));
-    // The writer is stuck with the first, and so takes none of what follows.
+    // The writer is blocked by the first record and takes none of the following.
     let first_taken = || log.shared.is_drained();
     wait_for("the writer has taken the first record", first_taken);
-    // Would one of them wait, it would for ever: the writer is held until after the loop.
+    // If one of these calls waited, it would wait forever: the writer is held until after the loop.
     for i in 0..1000 {
         sink.log(&record(&format!("/{i}"), Status::OK));
     }
@@ -168,7 +169,7 @@ fn a_full_queue_drops_counts_and_says_so() {
 }
 
 #[test]
-fn losses_are_said_at_most_once_a_second() {
+fn losses_are_reported_at_most_once_a_second() {
     let memory = Memory::default();
     let log = memory.log().records_max(1).start().unwrap();
     let sink = log.sink();
@@ -182,7 +183,7 @@ fn losses_are_said_at_most_once_a_second() {
     let elapsed = start.elapsed();
     assert!(log.stop(LONG));
     assert!(sink.counters().dropped > 100);
-    // The first at once, one at the end, and one in each second.
+    // The first at once, one at the end, and at most one per second in between.
     let said = memory.text().lines().filter(|line| line.starts_with("# ")).count() as u64;
     assert!((1..=2 + elapsed.as_secs()).contains(&said), "{said} in {elapsed:?}");
 }
@@ -231,7 +232,7 @@ fn queues_of_ended_threads_are_given_back() {
         std::thread::spawn(move || sink.log(&record(&format!("/{i}"), Status::OK))).join().unwrap();
     }
     wait_for("no queue is left", || log.shared.lanes_live() == 0);
-    // A queue is given back before its last line is written.
+    // A queue is released before its last line is written.
     wait_for("all are written", || log.counters().written == 50);
 }
 
@@ -249,13 +250,13 @@ fn a_sleeping_writer_is_woken_by_one_record_and_a_busy_one_by_none() {
     }
     let in_time = start.elapsed() < Duration::from_millis(50);
     wait_for("all are written", || log.counters().written == 101);
-    // A test machine may stand still for as long as the writer takes to fall asleep again.
+    // The test machine may pause for longer than the writer takes to fall asleep again.
     assert!(log.counters().wakes == before + 1 || !in_time, "{:?}", log.counters());
     assert!(log.stop(LONG));
 }
 
 #[test]
-fn what_cannot_be_written_is_counted_said_once_and_over_when_it_works_again() {
+fn a_failing_target_is_counted_and_reported_once_until_it_works_again() {
     let (memory, troubles) = (Memory::default(), Arc::new(Mutex::new(Vec::new())));
     let heard = Arc::clone(&troubles);
     let log = memory.log().on_trouble(move |trouble| heard.lock().unwrap().push(trouble.to_string()));
@@ -273,7 +274,7 @@ fn what_cannot_be_written_is_counted_said_once_and_over_when_it_works_again() {
     memory.0.refuse.store(true, Ordering::SeqCst);
     sink.log(&record("/lost", Status::OK));
     wait_for("it is counted", || log.counters().failed == 6);
-    assert_eq!(troubles.lock().unwrap().len(), 2, "it is said again after it worked");
+    assert_eq!(troubles.lock().unwrap().len(), 2, "it is reported again after it worked");
     memory.0.refuse.store(false, Ordering::SeqCst);
     assert!(log.stop(LONG));
     let text = memory.text();
@@ -316,13 +317,13 @@ fn a_torn_line_is_ended_before_the_next() {
 }
 
 #[test]
-fn a_stuck_target_holds_up_neither_who_logs_nor_who_stops() {
+fn a_stuck_target_blocks_neither_loggers_nor_a_stop() {
     let memory = Memory::default();
     memory.hold(true);
     let log = memory.log().start().unwrap();
     let sink = log.sink();
     sink.log(&record("/", Status::OK));
-    // The target is held until after it: a stop that waited for it would never return.
+    // The target is held until after this call: a stop that waited for it would never return.
     assert!(!log.stop(Duration::from_millis(50)), "it is still stuck");
     sink.log(&record("/", Status::OK));
     assert_eq!(sink.counters().dropped, 1);
@@ -384,7 +385,7 @@ fn a_file_that_cannot_be_opened_is_an_error_at_the_start() {
 }
 
 #[test]
-fn a_pipe_that_nobody_reads_any_more_is_no_more_than_counted() {
+fn a_closed_pipe_is_only_counted() {
     let (reader, writer) = io::pipe().unwrap();
     drop(reader);
     let log = AccessLog::builder(LogTarget::Writer(Box::new(writer))).start().unwrap();

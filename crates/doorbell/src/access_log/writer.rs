@@ -1,6 +1,6 @@
-//! The thread that makes lines of records and writes them.
+//! The thread that renders and writes records.
 //!
-//! Does not know about: who logs.
+//! Does not know about: loggers.
 
 use core::time::Duration;
 use std::io;
@@ -14,19 +14,19 @@ use super::lane::{Output, Shared};
 use super::outlet::Outlet;
 use crate::time::{Clock as _, OsClock, Time};
 
-/// A batch is written when it is this long, or when nothing is queued any more.
+/// A batch is written when it reaches this length, or when the queues are empty.
 const BATCH_BYTES: usize = 64 * 1024;
 
-/// Between two looks at the queues while records come.
+/// Pause between two polls of the queues.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
 
-/// Looks in vain before the writer goes to sleep.
+/// Polls without a record before the writer sleeps.
 const IDLE_LOOKS_MAX: u32 = 20;
 
-/// The longest sleep: how late a record is found whose thread did not see the writer fall asleep.
+/// Longest sleep: the delay of a record whose thread did not see the writer fall asleep.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 
-/// At most one line about losses in this time.
+/// Minimum interval between two lines about losses.
 const LOSS_PAUSE: Duration = Duration::from_secs(1);
 
 pub(super) struct Writer {
@@ -36,15 +36,15 @@ pub(super) struct Writer {
     on_trouble: Box<dyn FnMut(&LogTrouble) + Send>,
     lanes: Vec<Output>,
     batch: Vec<u8>,
-    /// In the batch, each with a record of its own.
+    /// Lines in the batch, each with one record.
     lines: u64,
     idle_looks: u32,
     losses: Losses,
-    /// Trouble was told and is not over.
+    /// A failure was reported and is not over.
     told: Told,
 }
 
-/// What the log has said about lost lines.
+/// Losses that the log has already reported.
 #[derive(Default)]
 struct Losses {
     dropped: u64,
@@ -79,7 +79,7 @@ impl Writer {
         }
     }
 
-    /// Until the log is stopped and everything queued is written.
+    /// Runs until the log is stopped and all queued records are written.
     pub(super) fn run(mut self) {
         loop {
             let stopped = self.shared.is_stopped();
@@ -96,12 +96,12 @@ impl Writer {
         }
     }
 
-    /// Writes what is queued now; returns the number of records.
+    /// Writes all queued records; returns their number.
     fn drain(&mut self) -> u64 {
         let (epoch, mut lanes, mut records) = (epoch(), core::mem::take(&mut self.lanes), 0);
         let before = lanes.len();
         lanes.retain_mut(|lane| {
-            // In this order: what a thread queued before it ended is seen.
+            // Checked first, so that records queued before the thread ended are seen.
             let abandoned = lane.heads.is_abandoned();
             records += self.drain_lane(lane, epoch);
             !abandoned
@@ -117,7 +117,7 @@ impl Writer {
         let mut left = heads.slots();
         let records = left;
         while left > 0 {
-            // Room in the queue is given back in parts, so that a long batch does not make it look full.
+            // Frees room in the queue in parts, so that a long batch does not make it look full.
             let Ok(chunk) = heads.read_chunk(left.min(64)) else { break };
             let (first, second) = chunk.as_slices();
             for head in first.iter().chain(second) {
@@ -161,7 +161,7 @@ impl Writer {
         }
     }
 
-    /// Says in the log what is missing from it; at the end in any case.
+    /// Writes a line about lost records; at the end in any case.
     fn tell_losses(&mut self, at_end: bool) {
         let counters = self.shared.counters();
         let dropped = counters.dropped - self.losses.dropped;
@@ -204,7 +204,7 @@ impl Writer {
         }
     }
 
-    /// Waits a little, or until somebody has something to say.
+    /// Waits a little, or until it is woken.
     fn rest(&mut self, records: u64) {
         if records > 0 {
             self.idle_looks = 0;
@@ -221,14 +221,14 @@ impl Writer {
     }
 }
 
-/// However it ends, nobody queues for it any more.
+/// Stops the log when the writer ends for any reason: no more records are queued.
 impl Drop for Writer {
     fn drop(&mut self) {
         self.shared.stop();
     }
 }
 
-/// What the clocks say, to turn the times of records into those of a calendar.
+/// Current time of both clocks, to convert times of records to calendar time.
 fn epoch() -> Epoch {
     let now = clock_gettime(ClockId::RealtimeCoarse);
     Epoch::new(OsClock.now(), now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec))

@@ -1,12 +1,14 @@
-//! The count of connections that are out, its cap, and waking those who wait for room.
+//! Counts connections that are handed over, limits their number, and wakes workers that wait for a
+//! place.
 //!
-//! Does not know about: what a connection is.
+//! Does not know about: connections.
 //!
-//! A worker that found no room says so (`hungry`) and looks once more; whoever gives a place back looks at `hungry` afterwards. Both
-//! orders are sequentially consistent, so that one of the two sees the other.
+//! A worker that finds no place sets `hungry` and checks once more; a permit that is dropped
+//! returns its place and then checks `hungry`. Both sequences are sequentially consistent, so that
+//! at least one side sees the other.
 //!
-//! Servers that follow each other have a gate each, with a cap of its own, to one house: who is out is counted together, and a place that
-//! comes back is for whoever waits at any of its gates.
+//! A server and its successor have one gate each, with a cap of its own, but share one count (the
+//! house). A place that is returned wakes the waiting workers of all gates.
 
 use core::fmt;
 use std::sync::{Arc, Weak};
@@ -14,7 +16,7 @@ use std::sync::{Arc, Weak};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::{Mutex, PoisonError};
 
-/// Calls a worker.
+/// Wakes a worker.
 type Wake = Box<dyn Fn() + Send + Sync>;
 
 /// See the [module](self).
@@ -25,18 +27,18 @@ pub(crate) struct Gate {
     bell: Arc<Bell>,
 }
 
-/// What gates count together.
+/// The count that several gates share.
 struct House {
     out: AtomicU32,
     hungry: AtomicBool,
-    /// Of its gates: of those that are no more, until the next one comes.
+    /// Bells of all gates; dropped gates are removed when a new one is added.
     bells: Mutex<Vec<Weak<Bell>>>,
 }
 
-/// Who waits at one gate.
+/// Wake functions for the workers that wait at one gate.
 struct Bell(Mutex<Vec<Wake>>);
 
-/// A place among the connections that are out, from the hand-over until it is dropped.
+/// A place for a connection that is handed over. Dropping it returns the place.
 pub struct Permit {
     gate: Arc<Gate>,
 }
@@ -48,7 +50,7 @@ impl Gate {
         Self::to(Arc::new(house), max)
     }
 
-    /// Another gate to the same house.
+    /// Another gate with the same count.
     pub(crate) fn beside(&self, max: u32) -> Self {
         Self::to(Arc::clone(&self.house), max)
     }
@@ -70,7 +72,7 @@ impl Gate {
         self.max.load(Ordering::SeqCst)
     }
 
-    /// By all gates of the house.
+    /// Connections handed over through all gates of the house.
     pub(crate) fn out(&self) -> u32 {
         self.house.out.load(Ordering::SeqCst)
     }
@@ -88,16 +90,17 @@ impl Gate {
         self.bell.0.lock().unwrap_or_else(PoisonError::into_inner).push(wake);
     }
 
-    /// Takes a place. It is given back by [`Self::leave`], or by the [`Permit`] that [`Self::permit`] makes of it.
+    /// Takes a place. [`Self::leave`] returns it, or the [`Permit`] created by [`Self::permit`].
     pub(crate) fn enter(&self) -> bool {
         let max = self.max();
-        // Never above the cap, not even for a moment: another worker would take that for a full house and nobody would wake it.
+        // The count must never exceed the cap, not even briefly: another worker would find no place
+        // and would not be woken.
         let one_more = |out: u32| (out < max).then_some(out + 1);
         let out = &self.house.out;
         !self.is_closed() && out.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more).is_ok()
     }
 
-    /// A place that was taken gets an owner.
+    /// Creates the permit for a place already taken.
     pub(crate) fn permit(self: &Arc<Self>) -> Permit {
         Permit { gate: Arc::clone(self) }
     }
@@ -110,14 +113,14 @@ impl Gate {
         }
     }
 
-    /// Somebody waits for room and will look once more before he sleeps.
+    /// Records that a worker waits for a place. It checks once more before it sleeps.
     pub(crate) fn waits(&self) {
         self.house.hungry.store(true, Ordering::SeqCst);
     }
 }
 
 impl House {
-    /// Whoever finds no place says once more that he waits.
+    /// Wakes the workers. Those that find no place wait again.
     #[cold]
     fn wake(&self) {
         let bells = self.bells.lock().unwrap_or_else(PoisonError::into_inner);
@@ -172,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn gates_of_one_house_count_together_and_a_place_is_for_whoever_waits() {
+    fn gates_of_one_house_share_a_count_and_a_returned_place_wakes_all_of_them() {
         let first = Arc::new(Gate::new(3));
         let second = Arc::new(first.beside(2));
         let woken = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
@@ -193,7 +196,7 @@ mod tests {
         assert!(second.enter());
         second.close();
         assert!(!first.is_closed() && woken() == [1, 2], "only one of them is closed");
-        // What waits at a gate that is no more is not kept for it.
+        // Waiters of a dropped gate are removed.
         drop(second);
         first.waits();
         first.leave();
@@ -203,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_gate_lets_nobody_in() {
+    fn a_closed_gate_admits_no_connection() {
         let gate = Gate::new(2);
         gate.close();
         assert!(!gate.enter() && gate.is_closed());

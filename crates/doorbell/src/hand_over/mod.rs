@@ -1,22 +1,26 @@
-//! Connections that are not for the ring lane: what is given away, to whom, and how many may be out.
+//! Hand-over of connections that the ring lane does not serve: receiver, limit, and behaviour at
+//! the limit.
 //!
-//! Does not know about: drivers, protocols, how a worker takes a connection out of its table; what the taker does with one.
+//! Does not know about: drivers, protocols, how a worker removes a connection from its table; what
+//! the receiver does with it.
 //!
-//! A protocol says that a connection is somebody else's ([`Responder::hand_over`](doorbell_http::Responder::hand_over),
-//! [`RawNext::HandOver`](crate::RawNext)). Its worker sends what is to be sent, takes it out of the driver and gives the descriptor and
-//! every byte that was read and not answered to the [`Taker`], all connections of a turn at once. Each holds a [`Permit`] until its new
-//! owner drops that, so that the number out is bounded whoever is slow.
+//! A protocol decides to hand a connection over
+//! ([`Responder::hand_over`](doorbell_http::Responder::hand_over),
+//! [`RawNext::HandOver`](crate::RawNext)). The worker sends pending output, detaches the connection
+//! from the driver and gives the descriptor and all bytes that were read but not processed to the
+//! [`Taker`], together with all other connections of the turn. Each connection holds a [`Permit`]
+//! until its new owner drops it, which limits the number of connections handed over.
 //!
-//! A connection leaves with the options that a server of its new owner would see:
+//! Options of a connection are reset to what a server of the new owner would expect:
 //!
 //! | option | in the ring lane | handed over |
 //! |---|---|---|
-//! | `TCP_USER_TIMEOUT` | 15 s: a peer that does not acknowledge, or opens no window, is gone | off: a client may pause for as long as its new owner lets it |
-//! | `SO_SNDBUF` | [`Listen::send_buf_len`](crate::Listen::send_buf_len) | the kernel tunes it, beginning there; before Linux 5.14 it stays |
-//! | `TCP_NODELAY` | [`Listen::nodelay`](crate::Listen::nodelay), on by default | stays: who writes each reply of a pipeline by itself sends a segment for each, and nobody waits for an acknowledgement |
-//! | blocking | non-blocking | stays, and close-on-exec |
+//! | `TCP_USER_TIMEOUT` | 15 s: a peer that does not acknowledge, or keeps its window closed, is dropped | off: the new owner decides how long a client may pause |
+//! | `SO_SNDBUF` | [`Listen::send_buf_len`](crate::Listen::send_buf_len) | autotuned by the kernel from that value on; unchanged before Linux 5.14 |
+//! | `TCP_NODELAY` | [`Listen::nodelay`](crate::Listen::nodelay), on by default | unchanged: each write is sent at once, without waiting for an acknowledgement |
+//! | blocking | non-blocking | unchanged, and close-on-exec |
 //!
-//! What a listener had that was inherited from somebody else stays as it is.
+//! Options of a listener that was itself inherited are not changed.
 
 mod gate;
 
@@ -34,64 +38,71 @@ use rustix::net::{AddressFamily, sockopt};
 
 use crate::id::ListenerIndex;
 
-/// A connection as it leaves the ring lane.
+/// A connection that is handed over.
 #[derive(Debug)]
 pub struct HandedConn {
     /// The connection: non-blocking, close-on-exec.
     pub fd: OwnedFd,
-    /// What was read of it and not answered, oldest first: it comes before anything that `fd` still gives.
+    /// Bytes that were read but not processed, oldest first. They precede everything read from
+    /// `fd`.
     pub bytes: Vec<u8>,
-    /// Where it was accepted.
+    /// The listener that accepted it.
     pub listener: ListenerIndex,
-    /// Who the client is, where that was asked for: the source in a PROXY protocol header that was believed, else the peer.
+    /// The client's address, if it was looked up: the source in a trusted PROXY protocol header,
+    /// otherwise the peer.
     pub client: Option<IpAddr>,
-    /// What is left of the time that its client has for what it began, a TLS handshake or a request: whoever goes on with that grants it
-    /// no more. The time in which nobody had room for it does not count.
+    /// Time left for what the client began, a TLS handshake or a request. The new owner should not
+    /// grant more. Time spent waiting for a place is not deducted.
     pub time_left: Duration,
-    /// Its place among those that are out. Keep it as long as the connection.
+    /// Its place in the limit. Keep it as long as the connection.
     pub permit: Permit,
 }
 
 impl HandedConn {
-    /// The client, or where it was not asked for the other end of the connection: up to two system calls.
+    /// The client's address, or the peer's address if it was not looked up. Up to two system calls.
     pub fn peer(&self) -> Peer {
         let addr = self.client.or_else(|| self.peer_addr().map(|peer| peer.ip().to_canonical()));
         match addr {
             Some(addr) => Peer::Addr(addr),
-            // Not from the missing address: a connection that was reset has none either.
+            // A missing address is not enough: a connection that was reset has none either.
             None if sockopt::socket_domain(&self.fd) == Ok(AddressFamily::UNIX) => Peer::Unix,
             None => Peer::Unknown,
         }
     }
 
-    /// The other end of the connection: a system call. `None` for Unix sockets and after a reset.
+    /// The peer's address: a system call. `None` for Unix sockets and after a reset.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
         SocketAddr::try_from(rustix::net::getpeername(&self.fd).ok().flatten()?).ok()
     }
 }
 
-/// Gets connections from worker threads. Called once a turn that has any, so this is the place to wake somebody.
+/// Receives connections from worker threads. Called at most once per turn, so a call is a good
+/// occasion to wake a task.
 pub trait Taker: Send + Sync {
-    /// Takes the connections; what is left in `conns` is closed, also after a panic, which counts as one of a handler. Must not block.
+    /// Takes the connections. Those left in `conns` are closed, also after a panic, which counts as
+    /// a panic of a handler. Must not block.
     fn take(&self, conns: &mut Vec<HandedConn>);
 }
 
-/// What happens to a client whose connection is to be handed over while as many are out as may be.
+/// What happens to a connection that should be handed over while the limit is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
-    /// It is refused as by any overload: a 503 with `Retry-After` in HTTP, GOAWAY in HTTP/2, an alert in TLS. Probes of the same listener go on.
+    /// It is refused like any overload: a 503 with `Retry-After` in HTTP, GOAWAY in HTTP/2, an
+    /// alert in TLS. Probes on the same listener are served.
     Refuse,
-    /// It waits where it is, in its slot. While more than `conns` of a worker wait, their listeners do not accept: further clients,
-    /// probes of the same listener among them, wait in the backlog. After `timeout` it is refused.
+    /// It waits in its slot. While more than `conns` connections of a worker wait, their listeners
+    /// do not accept: further clients, including probes on the same listener, wait in the backlog.
+    /// After `timeout` it is refused.
     Wait {
-        /// Connections of a worker that may wait while its listeners accept.
+        /// Waiting connections per worker up to which its listeners accept.
         conns: u32,
-        /// The longest wait.
+        /// Maximum waiting time.
         timeout: Duration,
     },
 }
 
-/// Where connections go that are not for the ring lane. Given to [`ServerBuilder::hand_over`](crate::ServerBuilder::hand_over).
+/// Receiver of connections that the ring lane does not serve. Passed to
+/// [`ServerBuilder::hand_over`](crate::ServerBuilder::hand_over).
 #[derive(Clone)]
 pub struct HandOver {
     pub(crate) taker: Arc<dyn Taker>,
@@ -101,7 +112,7 @@ pub struct HandOver {
 }
 
 impl HandOver {
-    /// To `taker`, with the defaults.
+    /// Hands over to `taker`, with default settings.
     pub fn new(taker: impl Taker + 'static) -> Self {
         Self {
             taker: Arc::new(taker),
@@ -111,67 +122,70 @@ impl HandOver {
         }
     }
 
-    /// Connections that may be out at once: handed over, and not yet dropped by whoever has them. Default 16,384. A server lowers it to
-    /// what `RLIMIT_NOFILE` allows.
+    /// Maximum number of connections that are handed over and not dropped by their new owners.
+    /// Default 16,384. The server lowers it to what `RLIMIT_NOFILE` allows.
     #[must_use]
     pub fn conns_max(self, conns: u32) -> Self {
         self.gate.set_max(conns);
         self
     }
 
-    /// Counts who is out together with this one of a server before ([`ServerBuilder::succeed`](crate::ServerBuilder::succeed)): while both
-    /// live, a connection of either is one towards the caps of both. To be called before anybody has the [places](Self::places).
+    /// Shares the count of a predecessor
+    /// ([`ServerBuilder::succeed`](crate::ServerBuilder::succeed)): while both run, connections of
+    /// either count towards the caps of both. Call it before [`places`](Self::places).
     #[must_use]
     pub fn beside(mut self, before: &Places) -> Self {
         self.gate = Arc::new(before.gate.beside(self.gate.max()));
         self
     }
 
-    /// What a client gets beyond that. Default [`WhenFull::Refuse`].
+    /// What happens at the limit. Default [`WhenFull::Refuse`].
     #[must_use]
     pub const fn when_full(mut self, when_full: WhenFull) -> Self {
         self.when_full = when_full;
         self
     }
 
-    /// Sets [`answer_before_body`](doorbell_http::Limits::answer_before_body) for every HTTP listener of the server without TLS: handlers,
-    /// also behind closures and layers, hand over requests with bodies by [`Responder::hand_over`](crate::Responder::hand_over).
+    /// Sets [`answer_before_body`](doorbell_http::Limits::answer_before_body) for every HTTP
+    /// listener without TLS: handlers, also behind closures and layers, can then hand over requests
+    /// with bodies by [`Responder::hand_over`](crate::Responder::hand_over).
     #[must_use]
     pub const fn answer_before_body(mut self) -> Self {
         self.answer_before_body = true;
         self
     }
 
-    /// Calls `wake` when there is room again and somebody waits for it. A server does this for its workers; for those who drive a
-    /// [`Worker`](crate::worker::Worker) themselves.
+    /// Calls `wake` when a place is free and a connection waits for it. A server does this for its
+    /// workers; call it if you drive a [`Worker`](crate::worker::Worker) yourself.
     pub fn on_room(&self, wake: impl Fn() + Send + Sync + 'static) {
         self.gate.on_room(Box::new(wake));
     }
 
-    /// The numbers, to look at and to close.
+    /// The count and the limit, to observe and to close.
     pub fn places(&self) -> Places {
         Places { gate: Arc::clone(&self.gate) }
     }
 }
 
-/// How many connections are out, seen from outside.
+/// Count and limit of connections that are handed over.
 #[derive(Clone, Debug)]
 pub struct Places {
     gate: Arc<Gate>,
 }
 
 impl Places {
-    /// Connections out now, also those of servers that count [together](HandOver::beside) with this one.
+    /// Connections handed over and still open, including those of servers that share the
+    /// [count](HandOver::beside).
     pub fn out(&self) -> u32 {
         self.gate.out()
     }
 
-    /// Connections that may be out at once.
+    /// Maximum number of connections that are handed over.
     pub fn max(&self) -> u32 {
         self.gate.max()
     }
 
-    /// No more are taken: whoever comes is refused. There is no way back.
+    /// Refuses all further hand-overs, permanently.
     pub fn close(&self) {
         self.gate.close();
     }

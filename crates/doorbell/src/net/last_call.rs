@@ -1,6 +1,7 @@
-//! The last moments of a listening TCP socket: who has connected comes out of the kernel, and nobody new gets in.
+//! The last moments of a listening TCP socket: connected clients can be accepted at once, and new
+//! ones are turned away.
 //!
-//! Does not know about: when that is, who else has the socket.
+//! Does not know about: when that happens, copies of the socket.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -8,7 +9,8 @@ use std::os::fd::BorrowedFd;
 use doorbell_ring::sockopt;
 use socket2::{SockFilter, SockRef};
 
-/// Has clients accepted as soon as they connect. `None` where they were already; else what [`defer_again`] takes.
+/// Disables deferred accept. Returns the old value for [`defer_again`], or `None` if accept was not
+/// deferred.
 pub(crate) fn accept_at_once(socket: BorrowedFd<'_>) -> Option<u32> {
     let deferred_s = sockopt::tcp_defer_accept(socket).ok().filter(|deferred_s| *deferred_s > 0)?;
     sockopt::set_tcp_defer_accept(socket, 0).is_ok().then_some(deferred_s)
@@ -16,22 +18,23 @@ pub(crate) fn accept_at_once(socket: BorrowedFd<'_>) -> Option<u32> {
 
 /// Undoes [`accept_at_once`].
 pub(crate) fn defer_again(socket: BorrowedFd<'_>, deferred_s: u32) {
-    // Without it a connection costs a wake-up more, and nothing else.
+    // A failure only costs one more wake-up per connection.
     let _costlier = sockopt::set_tcp_defer_accept(socket, deferred_s);
 }
 
-/// Has the kernel drop each segment that opens a connection, as if it had been lost on the way: a client sends it again after a second, and
-/// finds out then who listens. Handshakes that have begun go on, and so do connections, which inherit this. There is no way to refuse them at once that
-/// does not reset whoever is in the backlog.
+/// Makes the kernel drop segments that open a connection, as if they were lost: the client
+/// retransmits after a second, and then reaches whichever socket listens. Handshakes in progress
+/// continue, and so do connections, which inherit the filter. Refusing clients at once is not
+/// possible without resetting those in the backlog.
 ///
 /// # Errors
-/// As `setsockopt(2)`, `SO_ATTACH_FILTER`.
+/// See `setsockopt(2)`, `SO_ATTACH_FILTER`.
 pub(crate) fn turn_away(socket: BorrowedFd<'_>) -> io::Result<()> {
     SockRef::from(&socket).attach_filter(&NO_SYN)
 }
 
-/// A filter sees a segment from its TCP header on (`tcp_filter` of the kernel). In the notation of bpf_asm: ldb [13]; and #0x12; jneq #0x02, pass;
-/// ret #0; pass: ret #-1
+/// A filter sees a segment from its TCP header on (`tcp_filter` of the kernel). In the notation of
+/// bpf_asm: ldb [13]; and #0x12; jneq #0x02, pass; ret #0; pass: ret #-1
 const NO_SYN: [SockFilter; 5] = [
     SockFilter::new(LOAD_BYTE_AT, 0, 0, FLAGS_AT),
     SockFilter::new(AND, 0, 0, SYN | ACK),
@@ -49,7 +52,7 @@ const JUMP_IF_EQUAL: u16 = 0x15;
 /// `BPF_RET | BPF_K`
 const RETURN: u16 = 0x06;
 
-/// Where the flags of a TCP header are (RFC 9293 3.1).
+/// Offset of the flags in a TCP header (RFC 9293 3.1).
 const FLAGS_AT: u32 = 13;
 const SYN: u32 = 0x02;
 const ACK: u32 = 0x10;

@@ -1,9 +1,10 @@
-//! Listening sockets: one for each worker, with the options that accepted connections inherit.
+//! Listening sockets: one per worker, with the options that accepted connections inherit.
 //!
-//! Does not know about: who accepts, what is spoken.
+//! Does not know about: accepting, protocols.
 //!
-//! Options are set on the listener because a child socket inherits them (tcp(7)), which saves a system call a connection, and
-//! because a direct descriptor of io_uring has no other way to get them.
+//! Options are set on the listener because accepted sockets inherit them (tcp(7)). That saves a
+//! system call per connection, and a direct descriptor of io_uring cannot get them in any other
+//! way.
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -18,19 +19,21 @@ use super::unix::{self, SocketFile};
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
-/// Where to listen.
+/// Address of a listener.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ListenAddr {
-    /// A socket that is listening already: from a service manager, or from the server before this one.
+    /// A socket that already listens: from a service manager, or from a predecessor.
     Inherited(OwnedFd),
-    /// A TCP address; port 0 lets the kernel choose. An IPv6 wildcard also takes IPv4 clients.
+    /// A TCP address; the kernel chooses a port for port 0. An IPv6 wildcard also accepts IPv4
+    /// clients.
     Tcp(SocketAddr),
-    /// A Unix stream socket. A socket there that no process listens on is replaced; a live one, and a file of another kind, is not.
+    /// A Unix stream socket. A stale socket file is replaced; a socket in use or a file of another
+    /// type is an error.
     Unix(PathBuf),
 }
 
-/// A listener as the user wants it. See each method for its default.
+/// Settings of a listener. The documentation of each method names the default.
 #[derive(Debug)]
 pub struct Listen {
     pub(crate) addr: ListenAddr,
@@ -46,60 +49,60 @@ pub struct Listen {
     label: Option<Arc<str>>,
 }
 
-/// A listener that could not be made.
+/// A listener could not be created.
 #[derive(Debug, thiserror::Error)]
 #[error("{call} on {addr} failed: {error}")]
 pub struct ListenError {
-    /// What failed: `bind`, `listen`, `socket`, …
+    /// The call that failed: `bind`, `listen`, `socket`, …
     pub call: &'static str,
-    /// The address as the user wrote it.
+    /// The address as configured.
     pub addr: String,
-    /// The system's error.
+    /// Error of the operating system.
     #[source]
     pub error: io::Error,
 }
 
-/// The listening sockets of one listener: one for each worker.
+/// The listening sockets of one listener: one per worker.
 #[derive(Debug)]
 pub(crate) struct Bound {
-    /// As many as there are workers.
+    /// One per worker.
     pub(crate) fds: Vec<OwnedFd>,
-    /// True when the sockets are one and the same, or others accept from them too.
+    /// True if all workers use the same socket, or others accept from it too.
     pub(crate) is_shared: bool,
-    /// Whoever had them before gave copies to somebody else as well.
+    /// The previous owner gave copies to others as well.
     pub(crate) is_lent: bool,
     pub(crate) local: LocalAddr,
-    /// Of a Unix socket with a path that was made here.
+    /// The file of a Unix socket created here.
     pub(crate) file: Option<Arc<SocketFile>>,
     pub(crate) asked: Asked,
 }
 
-/// What a listener was asked to be. A successor that asks for the same gets the same sockets.
+/// Identity of a listener. A successor with the same identity gets the same sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// Whoever passed the socket passes it again.
+    /// The owner of the socket passes it again.
     Inherited,
-    /// As it was written, so that port 0 is the port chosen before.
+    /// As configured, so that port 0 stands for the port chosen before.
     Tcp {
         addr: SocketAddr,
         v6_only: bool,
-        /// Of a listener at port 0, of which several may ask for the same.
+        /// Label of a listener on port 0, to distinguish several of them.
         label: Option<Arc<str>>,
     },
     Unix(PathBuf),
 }
 
-/// The address a listener got.
+/// Actual address of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LocalAddr {
-    /// With the port the kernel chose.
+    /// A TCP address, with the port that the kernel chose.
     Tcp(SocketAddr),
     /// The path, if the socket has one.
     Unix(Option<PathBuf>),
 }
 
 impl Listen {
-    /// Listens at `addr` with the defaults.
+    /// Listens on `addr` with default settings.
     pub const fn at(addr: ListenAddr) -> Self {
         Self {
             addr,
@@ -116,8 +119,8 @@ impl Listen {
         }
     }
 
-    /// Listens on a TCP address. Where it is in use the start tries again for half a second: a ring outlives the process that was killed by
-    /// milliseconds, and keeps its sockets that long.
+    /// Listens on a TCP address. If it is in use, the start retries for half a second: the ring of
+    /// a killed process outlives it by milliseconds and keeps its sockets open.
     pub const fn tcp(addr: SocketAddr) -> Self {
         Self::at(ListenAddr::Tcp(addr))
     }
@@ -127,21 +130,22 @@ impl Listen {
         Self::at(ListenAddr::Unix(path.into()))
     }
 
-    /// Accepts from a socket that is listening already. It is shared by all workers; its options stay as they are. A socket of another kind is refused at start.
+    /// Accepts from a socket that already listens. All workers share it; its options are not
+    /// changed. A socket of another type is refused at the start.
     pub const fn inherited(fd: OwnedFd) -> Self {
         Self::at(ListenAddr::Inherited(fd))
     }
 
-    /// Clients that may wait to be accepted, capped by `net.core.somaxconn`. Default 4,096.
+    /// Length of the backlog, capped by `net.core.somaxconn`. Default 4,096.
     #[must_use]
     pub const fn backlog(mut self, conns: u32) -> Self {
         self.backlog = conns;
         self
     }
 
-    /// Accept a client only when its first bytes are there, or after this time (`TCP_DEFER_ACCEPT`): one wake-up less a
-    /// connection. A probe that only connects and closes still succeeds. Default 3 s; `None` turns it off, and so does a protocol
-    /// in which the server speaks first.
+    /// Accepts a client only when its first bytes arrived, or after this time (`TCP_DEFER_ACCEPT`):
+    /// one wake-up less per connection. A probe that only connects and closes still succeeds.
+    /// Default 3 s; `None` disables it, and so does a protocol in which the server sends first.
     #[must_use]
     pub const fn defer_accept(mut self, time: Option<Duration>) -> Self {
         self.defer_accept = time;
@@ -155,67 +159,76 @@ impl Listen {
         self
     }
 
-    /// `TCP_QUICKACK` of the listener. Off, the acknowledgement of a request travels with its reply and not before it: a segment less
-    /// a connection, as long as the reply takes less than the 40 ms after which the kernel sends one anyway. Default true, the
-    /// kernel's own.
+    /// `TCP_QUICKACK` of the listener. If disabled, the acknowledgement of a request travels with
+    /// its reply: one segment less per connection, unless the reply takes more than 40 ms, after
+    /// which the kernel acknowledges anyway. Default true, as in the kernel.
     #[must_use]
     pub const fn quickack(mut self, on: bool) -> Self {
         self.quickack = on;
         self
     }
 
-    /// `SO_SNDBUF`: how much of a reply the kernel holds for a slow reader. Default 256 KiB, which bounds the memory a
-    /// connection can bind and lets progress of a slow reader be seen; `None` leaves it to the kernel's autotuning. A connection that is
-    /// [handed over](crate::hand_over) is tuned by the kernel again.
+    /// `SO_SNDBUF`: how much of a reply the kernel holds for a slow reader. Default 256 KiB, which
+    /// limits the memory per connection and makes the progress of a slow reader visible; `None`
+    /// leaves it to the kernel's autotuning, which also applies again to a connection that is
+    /// [handed over](crate::hand_over).
     #[must_use]
     pub const fn send_buf_len(mut self, bytes: Option<usize>) -> Self {
         self.send_buf_len = bytes;
         self
     }
 
-    /// `IPV6_V6ONLY`: an IPv6 wildcard takes no IPv4 clients. Default false.
+    /// `IPV6_V6ONLY`: an IPv6 wildcard accepts no IPv4 clients. Default false.
     #[must_use]
     pub const fn v6_only(mut self, on: bool) -> Self {
         self.v6_only = on;
         self
     }
 
-    /// Bind although another server of the same user holds the port with `SO_REUSEPORT`; the kernel then shares clients between
-    /// the two, and those in the backlog of the one that closes are reset. Where you can, give both servers the same socket
-    /// instead ([`Listen::inherited`]): that loses nobody. Default false: a port in use is an error.
+    /// Binds even if another server of the same user holds the port with `SO_REUSEPORT`. The kernel
+    /// then distributes clients to both, and when one closes, the clients in its backlog are reset.
+    /// Passing the same socket to both servers ([`Listen::inherited`]) loses no client and is
+    /// preferable. Default false: a port in use is an error.
     #[must_use]
     pub const fn overlap(mut self, on: bool) -> Self {
         self.overlap = on;
         self
     }
 
-    /// Of a TCP address: accepts from these sockets, which listen there already, in the place of new ones. For those that a process
-    /// before this one had ([`Handle::listening`](crate::Handle::listening)): whoever waits in their backlogs is served. They get this
-    /// listener's options. Where there are fewer than workers the kernel lets others in beside them if they have `SO_REUSEPORT`, and
-    /// one alone without it is shared by all workers. There must not be more of them than workers: those are closed, with whoever waits there.
-    /// A [successor](crate::ServerBuilder::succeed) takes those of the server before and not these.
+    /// For a TCP address: accepts from these listening sockets instead of new ones, so that clients
+    /// in their backlogs are served. They usually come from the previous process
+    /// ([`Handle::listening`](crate::Handle::listening)). They get the options of this listener.
+    ///
+    /// If there are fewer sockets than workers, further ones are opened at the same address if they
+    /// have `SO_REUSEPORT`; a single socket without it is shared by all workers. Sockets in excess
+    /// of the workers are closed, and their backlogs are lost. A
+    /// [successor](crate::ServerBuilder::succeed) takes the sockets of its predecessor instead.
     #[must_use]
     pub fn listening(mut self, sockets: Vec<OwnedFd>) -> Self {
         self.listening = sockets;
         self
     }
 
-    /// Tells listeners apart that ask for port 0 at the same address: a [successor](crate::ServerBuilder::succeed) gets the port of the
-    /// listener with the same label. Those with the same label, or without one, get theirs in order. Elsewhere the address says enough.
+    /// Distinguishes listeners on port 0 of the same address: a
+    /// [successor](crate::ServerBuilder::succeed) gets the port of the listener with the same
+    /// label. Listeners with the same label, or without one, get the ports in order. Has no effect
+    /// on other ports.
     #[must_use]
     pub fn label(mut self, label: &str) -> Self {
         self.label = Some(label.into());
         self
     }
 
-    /// Whether connections begin with a PROXY protocol header that tells the client's address. Default: they do not.
+    /// Reads a PROXY protocol header with the client's address at the start of connections.
+    /// Default: none.
     #[must_use]
     pub fn proxy_protocol(mut self, proxy: ProxyProtocol) -> Self {
         self.proxy = Some(proxy);
         self
     }
 
-    /// Clients that can be waiting at once; of an inherited socket, whose backlog is unknown, the kernel's cap is assumed.
+    /// Maximum number of waiting clients. For an inherited socket, whose backlog is unknown, the
+    /// kernel's cap is assumed.
     pub(crate) fn backlog_max(&self) -> u32 {
         let somaxconn = std::fs::read_to_string("/proc/sys/net/core/somaxconn")
             .ok()
@@ -227,7 +240,7 @@ impl Listen {
         }
     }
 
-    /// What it is asked to be.
+    /// Identity of the listener.
     pub(crate) fn asked(&self) -> Asked {
         match &self.addr {
             ListenAddr::Inherited(_) => Asked::Inherited,
@@ -240,7 +253,7 @@ impl Listen {
         }
     }
 
-    /// True when its peers have no addresses.
+    /// True if peers have no addresses.
     pub(crate) fn is_unix(&self) -> bool {
         match &self.addr {
             ListenAddr::Inherited(fd) => {
@@ -256,7 +269,7 @@ impl Listen {
         ListenError { call, addr: self.addr.to_string(), error }
     }
 
-    /// One more socket beside those of other workers at the same address.
+    /// Opens one more socket at the address of other workers' sockets.
     pub(crate) fn beside(&self, local: &LocalAddr, speaks_first: bool) -> Result<OwnedFd, ListenError> {
         let LocalAddr::Tcp(addr) = local else {
             return Err(self.failed("dup", io::ErrorKind::NotFound.into()));
@@ -265,7 +278,7 @@ impl Listen {
         socket.map(OwnedFd::from).map_err(|(call, error)| self.failed(call, error))
     }
 
-    /// Gives sockets that listen already, as was `asked`, what this listener says of those that they accept.
+    /// Applies this listener's options to sockets that already listen.
     pub(crate) fn renew<'a>(
         &self,
         asked: &Asked,
@@ -287,7 +300,7 @@ impl Listen {
         Ok(())
     }
 
-    /// Makes a socket for each of `workers`. `speaks_first` turns deferred accept off.
+    /// Creates a socket for each of `workers`. `speaks_first` disables deferred accept.
     pub(crate) fn bind(mut self, workers: u16, speaks_first: bool) -> Result<Bound, ListenError> {
         let asked = self.asked();
         let listening = std::mem::take(&mut self.listening);
@@ -343,7 +356,7 @@ impl Listen {
         Ok(Bound { fds, is_shared: false, is_lent: false, local: LocalAddr::Tcp(addr), file: None, asked })
     }
 
-    /// Sockets that listen already, and as many beside them as workers have none.
+    /// Uses sockets that already listen, and opens more for workers without one.
     fn take_over(&self, listening: Vec<OwnedFd>, workers: u16, speaks_first: bool) -> Result<Bound, Failure> {
         let mut sockets: Vec<Socket> = listening.into_iter().map(Socket::from).collect();
         sockets.truncate(usize::from(workers));
@@ -377,8 +390,8 @@ impl Listen {
         Ok(Bound { fds, is_shared, is_lent: false, local, file: None, asked: self.asked() })
     }
 
-    /// `SO_REUSEPORT`, which the workers' sockets need, would also let them share the port with a stranger. A socket without
-    /// it shows that nobody has it.
+    /// The workers' sockets need `SO_REUSEPORT`, which would also let them share the port with an
+    /// unrelated process. Binding a socket without it first detects that.
     fn reserve(&self, mut addr: SocketAddr) -> Result<SocketAddr, Failure> {
         let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))
             .map_err(|error| ("socket", error))?;
@@ -409,15 +422,15 @@ impl Listen {
         Ok(socket)
     }
 
-    /// What accepted connections inherit, as far as it is set before listen(2).
+    /// Sets the options that accepted connections inherit and that are set before listen(2).
     fn set_options(&self, socket: &SockRef<'_>, speaks_first: bool) -> Result<(), Failure> {
         let option = |error| ("setsockopt", error);
         socket.set_tcp_nodelay(self.nodelay).map_err(option)?;
         if let Some(bytes) = self.send_buf_len {
             socket.set_send_buffer_size(bytes).map_err(option)?;
         }
-        // A peer that vanished is noticed: an idle one by its deadline, one that owes an acknowledgement by this. SO_KEEPALIVE would
-        // only add a timer to each connection.
+        // Detects a vanished peer that owes an acknowledgement; the deadline of a connection
+        // detects an idle one. SO_KEEPALIVE would only add a timer to each connection.
         socket.set_tcp_user_timeout(Some(USER_TIMEOUT)).map_err(option)?;
         let secs = match self.defer_accept.filter(|_| !speaks_first) {
             Some(time) => u32::try_from(time.as_secs().max(1)).unwrap_or(u32::MAX),
@@ -427,11 +440,11 @@ impl Listen {
             .map_err(|errno| option(errno.into()))
     }
 
-    /// listen(2); on a socket that listens already it only changes the backlog.
+    /// listen(2); on a socket that already listens it only changes the backlog.
     fn listen(&self, socket: &SockRef<'_>) -> Result<(), Failure> {
         socket.listen(i32::try_from(self.backlog).unwrap_or(i32::MAX)).map_err(|error| ("listen", error))?;
         if matches!(self.addr, ListenAddr::Tcp(_)) {
-            // After listen(2), which resets it; connections inherit it.
+            // After listen(2), which resets it. Connections inherit it.
             doorbell_ring::sockopt::set_tcp_quickack(socket.as_fd(), self.quickack)
                 .map_err(|errno| ("setsockopt", errno.into()))?;
         }
@@ -439,12 +452,13 @@ impl Listen {
     }
 }
 
-/// How long an address may still be in use. The kernel takes down the ring of a killed process after the process has ended, and its sockets
-/// with it: 8 ms later, 40 ms with 5,000 connections on a busy machine (Linux 6.18; with epoll it is 0). Who restarts it at once is not
-/// to be told that somebody else has the address.
+/// How long an address may stay in use after a crash. The kernel dismantles the ring of a killed
+/// process, and its sockets, only after the process has ended: 8 ms later, 40 ms with 5,000
+/// connections on a busy machine (Linux 6.18; 0 with epoll). An immediate restart must not fail
+/// because of that.
 const IN_USE_MAX: Duration = Duration::from_millis(500);
 
-/// Binds again while the address is in use, for [`IN_USE_MAX`] at most.
+/// Retries to bind while the address is in use, for at most [`IN_USE_MAX`].
 #[expect(
     clippy::disallowed_methods,
     reason = "it is the thread that starts a server, and no ring runs on it"
@@ -460,11 +474,13 @@ fn patient<T>(mut bind: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure
     bind()
 }
 
-/// After this long without an acknowledgement the kernel gives a connection up (tcp(7), `TCP_USER_TIMEOUT`).
+/// Time without an acknowledgement after which the kernel drops a connection (tcp(7),
+/// `TCP_USER_TIMEOUT`).
 const USER_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// What connections inherited of a listener that was made here and their new owner has no use for: [`USER_TIMEOUT`], which also ends a
-/// connection whose peer opens no window for so long (tcp(7)), and the fixed send buffer. Options of somebody else's listener stay.
+/// Options inherited from a listener created here that a new owner of a connection does not want:
+/// [`USER_TIMEOUT`], which also ends a connection whose peer keeps its window closed for that long
+/// (tcp(7)), and the fixed send buffer. Options of an inherited listener stay.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inherited {
     is_ours: bool,
@@ -472,17 +488,17 @@ pub(crate) struct Inherited {
 }
 
 impl Inherited {
-    /// What this connection has, and every other one of its listener.
+    /// Reads the options of a connection. They are the same for all connections of its listener.
     pub(crate) fn of(conn: impl AsFd) -> Self {
         let conn = conn.as_fd();
-        // The timeout says that the listener was made here, also by the process before this one.
+        // This timeout shows that the listener was created here, or by the process before.
         let timeout = sockopt::tcp_user_timeout(conn);
         let is_ours = timeout.is_ok_and(|millis| u128::from(millis) == USER_TIMEOUT.as_millis());
         let is_buf_fixed = doorbell_ring::sockopt::is_send_buf_len_locked(conn);
         Self { is_ours, is_buf_fixed: is_buf_fixed.is_ok_and(|fixed| fixed && is_ours) }
     }
 
-    /// Undoes it. A connection that cannot be changed is gone, and will tell its owner.
+    /// Resets the options. If that fails, the connection is gone, and its owner will notice.
     pub(crate) fn undo(self, conn: impl AsFd) {
         let conn = conn.as_fd();
         if self.is_ours {
@@ -494,12 +510,12 @@ impl Inherited {
     }
 }
 
-/// `net.core.somaxconn` since Linux 5.4.
+/// Default of `net.core.somaxconn` since Linux 5.4.
 const SOMAXCONN_DEFAULT: u32 = 4096;
 
 type Failure = (&'static str, io::Error);
 
-/// What a listener is to be made of cannot be used: no error of the system.
+/// An object passed for a listener cannot be used; not an error of the operating system.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Unusable(pub(super) &'static str);
@@ -510,7 +526,7 @@ impl Unusable {
     }
 }
 
-/// A socket that was passed has to be one that connections come from: any other is only noticed by the clients that wait.
+/// Checks that a passed socket listens. Otherwise only waiting clients would notice.
 fn check_listens(socket: &Socket) -> io::Result<()> {
     let domain = socket.domain()?;
     let why = match () {

@@ -1,6 +1,6 @@
-//! Sockets before there are connections.
+//! Listening sockets and their addresses.
 //!
-//! Does not know about: drivers, workers.
+//! Does not know about: drivers, workers, connections in progress.
 
 pub(crate) mod last_call;
 mod listen;

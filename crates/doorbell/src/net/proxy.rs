@@ -1,11 +1,13 @@
-//! Whether a listener's connections begin with a PROXY protocol header, and from whom one is believed.
+//! Whether connections of a listener begin with a PROXY protocol header, and which peers are
+//! trusted to send one.
 //!
-//! Does not know about: the header's bytes (`doorbell-http` reads them), connections.
+//! Does not know about: the format of the header (`doorbell-http` reads it), connections.
 
 use doorbell_http::forwarded::Networks;
 use doorbell_http::{Peer, proxy};
 
-/// The PROXY protocol of a listener. Both versions are read; version 2 `LOCAL` and version 1 `UNKNOWN` keep the peer's own address.
+/// PROXY protocol settings of a listener. Both versions are read; version 2 `LOCAL` and version 1
+/// `UNKNOWN` keep the peer's own address.
 #[derive(Clone, Debug)]
 pub struct ProxyProtocol {
     required: bool,
@@ -13,32 +15,34 @@ pub struct ProxyProtocol {
     len_max: usize,
 }
 
-/// What a connection has to begin with.
+/// What a connection must begin with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// A header, or else the protocol itself.
+    /// A header, or directly the protocol.
     MaybeHeader,
-    /// A header, or the connection is closed.
+    /// A header; without one the connection is closed.
     Header,
-    /// No header: if one comes it is taken for what the protocol makes of it.
+    /// No header: the protocol gets all bytes.
     NoHeader,
-    /// Nothing this peer could send is believed.
+    /// Nothing: this peer is not trusted.
     Refuse,
 }
 
 impl ProxyProtocol {
-    /// Headers from `trusted` peers are read. Without one, and from anybody else, the connection is taken as it is.
+    /// Reads headers from `trusted` peers. Connections without a header, or from other peers, are
+    /// used as they are.
     pub const fn accept(trusted: Networks) -> Self {
         Self { required: false, trusted, len_max: proxy::LEN_MAX }
     }
 
-    /// Every connection must come from a `trusted` peer and begin with a header; others are closed without an answer.
+    /// Requires a header on every connection, from a `trusted` peer; other connections are closed
+    /// without a reply.
     pub const fn require(trusted: Networks) -> Self {
         Self { required: true, trusted, len_max: proxy::LEN_MAX }
     }
 
-    /// The longest header of version 2. Default 536 bytes, as the protocol's own text recommends; senders of whole certificates
-    /// need more.
+    /// Maximum length of a header of version 2. Default 536 bytes, as the specification recommends;
+    /// proxies that send whole certificates need more.
     #[must_use]
     pub const fn len_max(mut self, bytes: usize) -> Self {
         self.len_max = bytes;
@@ -49,7 +53,7 @@ impl ProxyProtocol {
         self.len_max
     }
 
-    /// The permissions of a Unix socket's file say that its peers are trusted.
+    /// Peers of a Unix socket are trusted: the permissions of its file admitted them.
     pub(crate) fn expects(&self, peer: Peer) -> Expected {
         let is_trusted = match peer {
             Peer::Addr(addr) => self.trusted.contains(addr),

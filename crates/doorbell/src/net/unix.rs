@@ -1,6 +1,7 @@
-//! Unix sockets with a path: when a file that is in the way may be replaced, and when the file of a socket is removed.
+//! Unix sockets with a path: when an existing file may be replaced, and when the file of a socket
+//! is removed.
 //!
-//! Does not know about: who accepts, TCP.
+//! Does not know about: accepting, TCP.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -12,35 +13,36 @@ use super::listen::Unusable;
 use rustix::io::Errno;
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// A file that is not touched.
+/// Error for a path with a file that must not be replaced.
 const NOT_A_SOCKET: Unusable =
     Unusable("there is a file that is not a socket: remove it, or choose another path");
 
-/// The file of a listening socket that was made here. It is removed with the last server that listens there: each of them holds one of these, and
-/// lets go of it before it closes the socket.
+/// The file of a listening socket created here. Each server that listens on it holds a reference
+/// and drops it before it closes the socket; the last one removes the file.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
     id: FileId,
 }
 
-/// A file whatever its name. The socket keeps its inode, so no other file gets this identity as long as the socket is open.
+/// Identity of a file, independent of its name. An open socket keeps its inode, so no other file
+/// can get this identity meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileId {
     device: u64,
     inode: u64,
 }
 
-/// What stands in the way of a new socket.
+/// What exists at the path of a new socket.
 #[derive(Debug, PartialEq, Eq)]
 enum Obstacle {
-    /// A socket that a process listens on, or may.
+    /// A socket on which a process listens, or may listen.
     Alive,
-    /// It is gone.
+    /// Nothing.
     None,
-    /// A file of another kind, which may be somebody's data.
+    /// A file of another type, which may contain data.
     NotASocket,
-    /// A socket that no process listens on.
+    /// A socket on which no process listens.
     Stale(FileId),
 }
 
@@ -52,31 +54,31 @@ impl SocketFile {
 }
 
 impl Drop for SocketFile {
-    /// Another file of the same name is another's.
+    /// Keeps the file if the path now belongs to another one.
     fn drop(&mut self) {
         if FileId::of(&self.path).is_ok_and(|(id, _)| id == self.id) {
-            // Without permission it stays, and the next server replaces it.
+            // Without permission the file stays, and the next server replaces it.
             let _gone = std::fs::remove_file(&self.path);
         }
     }
 }
 
 impl FileId {
-    /// Of the file itself, not of what it links to; and whether it is a socket.
+    /// Identity of the file itself, not of a link's target; and whether it is a socket.
     fn of(path: &Path) -> io::Result<(Self, bool)> {
         let meta = std::fs::symlink_metadata(path)?;
         Ok((Self { device: meta.dev(), inode: meta.ino() }, meta.file_type().is_socket()))
     }
 }
 
-/// The call that failed, and why.
+/// The call that failed, and its error.
 type CallError = (&'static str, io::Error);
 
-/// A socket bound to `path`, with its file if the name is not an abstract one (unix(7)). Only a socket there on which no process
-/// listens is replaced.
+/// A socket bound to `path`, with its file unless the name is abstract (unix(7)). An existing file
+/// is replaced only if it is a socket on which no process listens.
 ///
 /// # Errors
-/// The call that failed, and why.
+/// The call that failed, and its error.
 pub(super) fn bind(path: &Path) -> Result<(Socket, Option<Arc<SocketFile>>), CallError> {
     let addr = SockAddr::unix(path).map_err(|error| ("bind", error))?;
     let socket =
@@ -90,7 +92,7 @@ pub(super) fn bind(path: &Path) -> Result<(Socket, Option<Arc<SocketFile>>), Cal
             Obstacle::NotASocket => return Err(("bind", io::Error::other(NOT_A_SOCKET))),
             Obstacle::None => {}
             Obstacle::Stale(id) => {
-                // Another process may have come meanwhile.
+                // Another process may have bound the path meanwhile.
                 if FileId::of(path).is_ok_and(|(now, _)| now == id) {
                     std::fs::remove_file(path).map_err(|error| ("unlink", error))?;
                 }
@@ -103,7 +105,7 @@ pub(super) fn bind(path: &Path) -> Result<(Socket, Option<Arc<SocketFile>>), Cal
     Ok((socket, file.map(Arc::new)))
 }
 
-/// A name that is in no file system begins with a NUL (unix(7)).
+/// An abstract name, which is not in a file system, begins with a NUL (unix(7)).
 fn is_abstract(path: &Path) -> bool {
     path.as_os_str().as_bytes().starts_with(b"\0")
 }
@@ -115,12 +117,13 @@ fn look(path: &Path) -> Obstacle {
         Ok((id, true)) if is_stale(path) => Obstacle::Stale(id),
         Ok((_, true)) => Obstacle::Alive,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Obstacle::None,
-        // Not to be seen is no reason to remove it.
+        // An inaccessible file must not be removed.
         Err(_) => Obstacle::Alive,
     }
 }
 
-/// True when no process listens. A backlog that is full (EAGAIN) is that of one that does: a connect that waits would wait for it.
+/// True if no process listens. A full backlog (EAGAIN) belongs to a listening process; a blocking
+/// connect would wait for it.
 fn is_stale(path: &Path) -> bool {
     let Ok(addr) = SockAddr::unix(path) else { return false };
     let Ok(probe) = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None) else { return false };
@@ -133,7 +136,7 @@ mod tests {
     use super::*;
     use std::os::unix::net::{UnixDatagram, UnixListener};
 
-    /// A path that no other test has, and that is free.
+    /// An unused path for this test.
     fn fresh(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("doorbell-unix-{}-{name}", std::process::id()));
         let _gone = std::fs::remove_file(&path);

@@ -1,4 +1,5 @@
-//! Building and starting a server: everything is checked and every socket is open before the first client is accepted.
+//! Builds and starts a server: all settings are checked and all sockets are open before the first
+//! client is accepted.
 //!
 //! Does not know about: TOML, the command line.
 
@@ -27,32 +28,32 @@ use crate::protocol::{ListenerProtocol, Protocol, Room};
 use crate::tuning::Tuning;
 use crate::worker::{Arrival, IpTable, ServerShared, accept_margin};
 
-/// Listeners a server may have.
+/// Maximum number of listeners.
 pub(super) const LISTENERS_MAX: usize = 256;
 
-/// Descriptors for everything that is not a connection: standard streams, files, and what a worker needs.
+/// Descriptors reserved for other purposes: standard streams, files, and a margin.
 const FDS_RESERVED: u64 = 64;
 
-/// Descriptors a worker needs beside its listeners: ring or epoll, eventfd, timer, spare.
+/// Descriptors per worker in addition to its listeners: ring or epoll, eventfd, timer, spare.
 const FDS_A_WORKER: u64 = 5;
 
-/// A listening socket and its copy for a successor.
+/// Descriptors per listening socket: the socket and its copy for a successor.
 const FDS_A_SOCKET: u64 = 2;
 
-/// Fewer connections than this are not worth serving.
+/// The start fails if the descriptor limit allows fewer connections than this.
 const CONNS_MIN: u64 = 16;
 
-/// How many workers.
+/// Number of workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Workers {
-    /// One for each CPU this process may use: CPU affinity and cgroup quota are respected.
+    /// One per CPU this process may use, by CPU affinity and cgroup quota.
     #[default]
     Auto,
-    /// This many.
+    /// This number.
     Count(NonZeroU16),
 }
 
-/// Builds a [`Server`]. Each method names its default.
+/// Builds a [`Server`]. The documentation of each method names the default.
 #[must_use = "a builder does nothing until it is started"]
 pub struct ServerBuilder {
     workers: Workers,
@@ -61,20 +62,20 @@ pub struct ServerBuilder {
     descriptors: Descriptors,
     tuning: Tuning,
     limits: Limits,
-    /// What was said of single limits.
+    /// Limits set by their own methods.
     single: SingleLimits,
     raises_nofile: bool,
     on_worker_failure: OnWorkerFailure,
     listeners: Vec<(Listen, ListenerProtocol)>,
     observer: Option<Observer>,
     hand_over: Option<HandOver>,
-    /// Descriptors that are the program's own.
+    /// Descriptors reserved for the rest of the program.
     fds_kept: u32,
-    /// The server that this one follows.
+    /// The predecessor of this server.
     before: Option<Handle>,
 }
 
-/// Limits that have a method of their own, which [`ServerBuilder::limits`] does not undo.
+/// Limits with their own methods, which [`ServerBuilder::limits`] does not override.
 #[derive(Clone, Copy, Debug, Default)]
 struct SingleLimits {
     conns_max: Option<u32>,
@@ -119,13 +120,13 @@ impl Default for ServerBuilder {
 }
 
 impl ServerBuilder {
-    /// Adds a listener and what it speaks.
+    /// Adds a listener and its protocol.
     pub fn listen(mut self, listen: Listen, protocol: impl Into<ListenerProtocol>) -> Self {
         self.listeners.push((listen, protocol.into()));
         self
     }
 
-    /// How many workers. Default [`Workers::Auto`].
+    /// Number of workers. Default [`Workers::Auto`].
     pub const fn workers(mut self, workers: Workers) -> Self {
         self.workers = workers;
         self
@@ -137,121 +138,135 @@ impl ServerBuilder {
         self
     }
 
-    /// Which driver. Default [`Engine::Auto`].
+    /// Driver to use. Default [`Engine::Auto`].
     pub const fn engine(mut self, engine: Engine) -> Self {
         self.engine = engine;
         self
     }
 
-    /// How io_uring holds connections. Default [`Descriptors::Auto`]. With [`Descriptors::Direct`] the peer's address is not available: a listener that is
-    /// no Unix socket and needs it, for the cap of connections an address ([`Self::conns_per_ip_max`]), a PROXY protocol header or its service
-    /// ([`wants_client`](crate::Handler::wants_client)), is refused at start. The progress of a client that reads a reply slowly is only looked
-    /// for when the write timeout has passed, and cannot be seen before Linux 6.8: one that reads nothing keeps its connection for twice that time.
+    /// Kind of descriptors that io_uring uses for connections. Default [`Descriptors::Auto`].
+    ///
+    /// With [`Descriptors::Direct`] the peer's address is not available. The start fails if a TCP
+    /// listener needs it: for the cap on connections per address ([`Self::conns_per_ip_max`]), for
+    /// the PROXY protocol, or for its service ([`wants_client`](crate::Handler::wants_client)). The
+    /// write progress of a slow client is checked only after the write timeout, and cannot be
+    /// checked before Linux 6.8: a client that reads nothing keeps its connection for twice that
+    /// time.
     pub const fn descriptors(mut self, descriptors: Descriptors) -> Self {
         self.descriptors = descriptors;
         self
     }
 
-    /// Which techniques the drivers use. Default [`Tuning::default`].
+    /// Techniques that the drivers use. Default [`Tuning::default`].
     pub fn tuning(mut self, tuning: Tuning) -> Self {
         self.tuning = tuning;
         self
     }
 
-    /// Caps and times. Default [`Limits::default`]. A limit that a method of its own sets is that one, whether it is called before or after this.
-    /// [`Limits::conns_max`] is lowered to what `RLIMIT_NOFILE` allows: see [`Self::conns_max`].
+    /// Caps and timeouts. Default [`Limits::default`]. A limit that is also set by its own method
+    /// keeps that value, regardless of the order of the calls. [`Limits::conns_max`] is lowered to
+    /// what `RLIMIT_NOFILE` allows: see [`Self::conns_max`].
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Connections open at once in the process. The default, 65,536 or what [`Self::limits`] says, is lowered to what `RLIMIT_NOFILE` allows, with a
-    /// [note](Server::notes); a number given here is not: if it cannot be had, the server does not start.
+    /// Maximum number of open connections in the process. The default, 65,536 or the value in
+    /// [`Self::limits`], is lowered to what `RLIMIT_NOFILE` allows, with a [note](Server::notes). A
+    /// number set here is not lowered: if the limit does not allow it, the start fails.
     pub const fn conns_max(mut self, conns: u32) -> Self {
         self.single.conns_max = Some(conns);
         self
     }
 
-    /// Whether the start raises the soft limit of `RLIMIT_NOFILE`, as far as the hard one allows, to what the server may need. That is the limit of the whole
-    /// process: a program that sets it itself, or that calls `select(2)` with more than 1,023 descriptors, turns this off, and has the number of connections
-    /// lowered to what the soft limit allows. It is not lowered again when the server ends. Default true.
+    /// Whether the start raises the soft limit of `RLIMIT_NOFILE` to what the server may need, up
+    /// to the hard limit. Default true.
+    ///
+    /// The limit applies to the whole process and is not lowered when the server ends. Disable this
+    /// if the program sets the limit itself, or calls `select(2)`, which supports only descriptors
+    /// below 1,024. The number of connections is then lowered to what the soft limit allows.
     pub const fn raise_descriptor_limit(mut self, on: bool) -> Self {
         self.raises_nofile = on;
         self
     }
 
-    /// Descriptors that the rest of the program wants for itself, beside a few that are always left: connections never take them. Default 0.
+    /// Descriptors reserved for the rest of the program, in addition to a small fixed reserve.
+    /// Connections never use them. Default 0.
     pub const fn keep_descriptors(mut self, count: u32) -> Self {
         self.fds_kept = count;
         self
     }
 
-    /// Connections held at once from one address ([`Limits::conns_per_ip_max`]). Default 1,024; 0 turns the cap off.
+    /// Maximum number of open connections per client address ([`Limits::conns_per_ip_max`]).
+    /// Default 1,024; 0 disables the cap.
     pub const fn conns_per_ip_max(mut self, conns: u32) -> Self {
         self.single.conns_per_ip_max = Some(conns);
         self
     }
 
-    /// Bits of an IPv6 address that count as one address ([`Limits::client_v6_len`]). Default 64.
+    /// Prefix length of an IPv6 address that counts as one client ([`Limits::client_v6_len`]).
+    /// Default 64.
     pub const fn client_v6_len(mut self, bits: u8) -> Self {
         self.single.client_v6_len = Some(bits);
         self
     }
 
-    /// Without progress of a reply for this long the connection is closed. Default 10 s.
+    /// Maximum time without write progress; then the connection is closed. Default 10 s.
     pub const fn write_timeout(mut self, timeout: Duration) -> Self {
         self.single.write_timeout = Some(timeout);
         self
     }
 
-    /// After an early reply: how long input is read and dropped before the close. Default 1 s.
+    /// How long input is read and discarded after an early reply, before the close. Default 1 s.
     pub const fn linger_timeout(mut self, timeout: Duration) -> Self {
         self.single.linger_timeout = Some(timeout);
         self
     }
 
-    /// How long [`Handle::drain`] waits for connections in progress. Default 20 s. It does not bound a handler: a worker whose handler blocks ends when that
-    /// returns.
+    /// How long [`Handle::drain`] waits for connections in progress. Default 20 s. A handler that
+    /// blocks is not interrupted: its worker ends when the handler returns.
     pub const fn drain_timeout(mut self, timeout: Duration) -> Self {
         self.single.drain_timeout = Some(timeout);
         self
     }
 
-    /// What a worker's failure means for the others. Default [`OnWorkerFailure::Stop`].
+    /// What happens when a worker fails. Default [`OnWorkerFailure::Stop`].
     pub const fn on_worker_failure(mut self, on_failure: OnWorkerFailure) -> Self {
         self.on_worker_failure = on_failure;
         self
     }
 
-    /// Where connections go that are not for the ring lane: those of which a handler says so, in a protocol that is not behind TLS.
-    /// Without it, such a client is refused.
+    /// Receiver of connections that a handler hands over, in protocols without TLS. Default: none;
+    /// such clients are refused.
     pub fn hand_over(mut self, to: HandOver) -> Self {
         self.hand_over = Some(to);
         self
     }
 
-    /// Follows a running server in its place: of a listener that is at the same address as one of its, the same sockets are taken, with
-    /// their backlogs and with the port that 0 became; other listeners are opened. There are as many workers as it has, and one table counts
-    /// the connections of an address where the cap is the same. Both accept until [`Handle::take_over`]; if this server does not start,
-    /// the other one goes on as if nothing had been.
+    /// Replaces a running server. A listener at the same address as a listener of that server takes
+    /// its sockets, with their backlogs and the port chosen for port 0; other listeners are opened.
+    /// The number of workers is that of the running server, and both share one table of connections
+    /// per address if the cap is the same. Both accept until [`Handle::take_over`]. If this server
+    /// fails to start, the other one continues unchanged.
     ///
-    /// While two servers live, each may hold its own `conns_max`: where `RLIMIT_NOFILE` is too low for both, clients wait in the backlog
-    /// until the old one's have left.
+    /// While both servers run, each may hold up to its `conns_max` connections. If `RLIMIT_NOFILE`
+    /// is too low for that, clients wait in the backlog until connections of the old server end.
     pub fn succeed(mut self, before: &Handle) -> Self {
         self.before = Some(before.clone());
         self
     }
 
-    /// Calls `observer` from worker threads with what an operator should hear of; it must be quick. If it panics the event is lost, and nothing else.
+    /// Calls `observer` on worker threads with events for the operator. It must return quickly. If
+    /// it panics, only that event is lost.
     pub fn observer(mut self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.observer = Some(Box::new(observer));
         self
     }
 
-    /// Opens every listener, starts the workers and returns once they all accept.
+    /// Opens all listeners, starts the workers and returns once all of them accept.
     ///
     /// # Errors
-    /// What made it impossible; nothing is left open then.
+    /// The reason why the server could not start; no resource is left open.
     pub fn start(mut self) -> Result<Server, StartError> {
         self.settle()?;
         let workers = self.worker_count();
@@ -259,7 +274,7 @@ impl ServerBuilder {
         self.limits.conns_max = self.affordable_conns(workers, &mut notes)?;
         self.limits.check(workers)?;
         let plan = self.plan()?;
-        // A listening socket's backlog is never longer than the kernel allows, whatever was asked (listen(2)).
+        // The kernel limits the backlog of a listening socket, whatever was requested (listen(2)).
         let accept_margin = accept_margin(self.listeners.iter().map(|(listen, _)| listen.backlog_max()));
         let (wakes, shareds) = wakers(workers)?;
         let Bindings { protocols, arrivals, bound, taken, renewals } = self.bind(workers)?;
@@ -313,17 +328,17 @@ impl ServerBuilder {
         }
         drop(started);
         await_starts(starts.iter().take(usize::from(workers)), &mut running)?;
-        // Last, because the server before has these sockets too: what fails above changes nothing for it.
+        // Last, because the predecessor has these sockets too: a failure above must not affect it.
         core.renew(&renewals)?;
         core.before.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().for_each(Before::lend);
         for go in goes {
-            // A worker that failed meanwhile has said so to whom it concerns.
+            // A worker that failed meanwhile has reported it already.
             let _gone = go.send(());
         }
         Ok(running)
     }
 
-    /// What was asked for in several calls, as one; checked as far as it needs no system call.
+    /// Combines the settings of several calls and checks what needs no system call.
     fn settle(&mut self) -> Result<(), StartError> {
         if self.listeners.is_empty() || self.listeners.len() > LISTENERS_MAX {
             return Err(StartError::Listeners);
@@ -335,8 +350,8 @@ impl ServerBuilder {
         self.check_addresses()
     }
 
-    /// On a thread of its own: a ring interrupts the calls of the thread that opened it, also when it is closed and taken down later, and the caller
-    /// of a start may be in a call that does not expect that.
+    /// Runs on its own thread: a ring interrupts system calls of the thread that opened it, even
+    /// after it was closed, and the caller's code may not expect that.
     fn plan(&self) -> Result<Plan, StartError> {
         let Self { engine, descriptors, tuning, .. } = self;
         std::thread::scope(|scope| {
@@ -349,7 +364,7 @@ impl ServerBuilder {
         })
     }
 
-    /// What needs the address of a peer is refused where no connection has one.
+    /// Refuses settings that need a peer address if connections have none.
     fn check_addresses(&self) -> Result<(), StartError> {
         if self.descriptors != Descriptors::Direct || self.engine == Engine::Epoll {
             return Ok(());
@@ -367,13 +382,14 @@ impl ServerBuilder {
         Ok(())
     }
 
-    /// As many as the server before has: each has a socket of its own, whose backlog somebody must look at.
+    /// As many workers as the predecessor has: every one of its sockets has a backlog that must be
+    /// served.
     fn worker_count(&self) -> u16 {
         let before = self.before.as_ref().and_then(|before| u16::try_from(before.core.workers.len()).ok());
         before.unwrap_or_else(|| self.workers.count())
     }
 
-    /// What the handle and the workers share.
+    /// The part that the handle and the workers share.
     fn core(&mut self, workers: Vec<Arc<WorkerShared>>, bound: &[Bound], taken: Taken) -> io::Result<Core> {
         let sockets = Sockets::of(bound)?;
         let before = self.before.take().map(|before| before.core);
@@ -403,7 +419,8 @@ impl ServerBuilder {
         })
     }
 
-    /// The connections that descriptors allow; raises the soft limit to what is needed, if it may.
+    /// The number of connections that descriptors allow; raises the soft limit as needed, if
+    /// permitted.
     fn affordable_conns(&self, workers: u16, notes: &mut Vec<String>) -> Result<u32, StartError> {
         let wanted_conns = self.limits.conns_max;
         let others = FDS_RESERVED
@@ -414,7 +431,7 @@ impl ServerBuilder {
         let limit = getrlimit(Resource::Nofile);
         let hard = if self.raises_nofile { limit.maximum } else { limit.current }.unwrap_or(u64::MAX);
         if self.raises_nofile && limit.current.is_some_and(|soft| soft < wanted) {
-            // Raising the soft limit up to the hard one is always allowed (getrlimit(2)).
+            // Raising the soft limit up to the hard limit is always permitted (getrlimit(2)).
             let _allowed = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted.min(hard)), ..limit });
         }
         if wanted <= hard {
@@ -437,8 +454,9 @@ impl ServerBuilder {
         Ok(u32::try_from(affordable).unwrap_or(u32::MAX).min(wanted_conns))
     }
 
-    /// What is left for connections of the ring lane. A number of them that was asked for comes first; else those that are handed over may
-    /// be as many.
+    /// Descriptors left for connections of this server. An explicit number of connections has
+    /// precedence; otherwise at most half of the descriptors go to connections that are handed
+    /// over.
     fn affordable_out(&self, affordable: u64, wanted_conns: u32, notes: &mut Vec<String>) -> u64 {
         let Some(to) = &self.hand_over else { return affordable };
         let here = if self.single.conns_max.is_some() { u64::from(wanted_conns) } else { affordable / 2 };
@@ -479,20 +497,20 @@ impl ServerBuilder {
     }
 }
 
-/// The listeners, each with its sockets, in order.
+/// The listeners and their sockets, in order.
 #[derive(Default)]
 struct Bindings {
     protocols: Vec<ListenerProtocol>,
     arrivals: Vec<Arrival>,
     bound: Vec<Bound>,
-    /// Those of the server before.
+    /// Sockets of the predecessor.
     taken: Taken,
     renewals: Vec<Renewal>,
 }
 
-/// What is to be so of sockets that the server before has as well.
+/// Options to apply to sockets that the predecessor has as well.
 struct Renewal {
-    /// Its index.
+    /// Index of the listener in the predecessor.
     listener: usize,
     listen: Listen,
     speaks_first: bool,
@@ -531,7 +549,7 @@ fn wakers(workers: u16) -> Result<(Vec<WakeSource>, Vec<Arc<WorkerShared>>), Sta
     Ok((wakes, shareds))
 }
 
-/// Every worker accepts, or one could not start.
+/// Waits until every worker accepts, or one failed to start.
 fn await_starts(
     starts: impl Iterator<Item = Result<DriverReport, WorkerFailure>>,
     running: &mut Server,
@@ -549,7 +567,7 @@ fn wake_on_room(to: &HandOver, workers: Vec<Arc<WorkerShared>>) {
     to.on_room(move || workers.iter().for_each(|worker| worker.wake()));
 }
 
-/// From sockets by listener to sockets by worker.
+/// Converts sockets by listener to sockets by worker.
 fn transpose(bound: Vec<Bound>, workers: u16) -> Vec<Vec<OwnedFd>> {
     let mut by_worker: Vec<Vec<OwnedFd>> = (0..workers).map(|_| Vec::with_capacity(bound.len())).collect();
     for listener in bound {

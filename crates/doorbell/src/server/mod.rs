@@ -1,4 +1,4 @@
-//! A running server: what the builder starts, how it is controlled and observed, and how it ends.
+//! A running server: its control, its statistics and its end.
 //!
 //! Does not know about: what a worker does in a turn.
 
@@ -34,48 +34,48 @@ use crate::worker::IpTable;
 use sockets::{Sockets, Taken};
 use succession::Before;
 
-/// Something an operator should hear of. Given to [`ServerBuilder::observer`].
+/// An event for the operator. Passed to [`ServerBuilder::observer`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// A worker changed from io_uring to epoll while running; its open connections were lost.
+    /// A worker changed from io_uring to epoll at run time; its open connections were lost.
     DriverFellBack {
         /// The worker.
         worker: WorkerIndex,
         /// What made io_uring unusable.
         why: String,
-        /// Whose doing that is.
+        /// Category of the cause.
         cause: Cause,
     },
-    /// A handler gave a reply that cannot be sent, and its client got a 500. Reported once a server for each kind of misuse;
-    /// [`Snapshot::handler_misuses`] counts all.
+    /// A handler's reply was invalid, and its client got a 500. Reported once per server and kind
+    /// of misuse; [`Snapshot::handler_misuses`] counts all.
     HandlerMisuse {
-        /// The first worker that met it.
+        /// The first worker on which it occurred.
         worker: WorkerIndex,
-        /// What is wrong with the reply.
+        /// The fault of the reply.
         misuse: ApiMisuse,
     },
-    /// A worker ended in failure.
+    /// A worker failed and ended.
     WorkerFailed {
         /// The worker.
         worker: WorkerIndex,
-        /// What happened.
+        /// Its failure.
         failure: WorkerFailure,
     },
 }
 
-/// Why a worker could not go on.
+/// Why a worker failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WorkerFailure {
-    /// Its driver failed and there was no other.
+    /// Its driver failed and no other driver was available.
     #[error(transparent)]
     Driver(#[from] Fault),
-    /// It panicked: a defect of doorbell.
+    /// It panicked, which is a bug in doorbell.
     #[error("panicked: {0}")]
     Panicked(String),
 }
 
-/// A server that ended because workers failed.
+/// The server ended because workers failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("worker {} failed: {failure}", worker.0)]
 pub struct ServeError {
@@ -95,47 +95,48 @@ pub struct Server {
     notes: Vec<String>,
 }
 
-/// Controls and observes a server from any thread. Cheap to clone.
+/// Controls and observes a server, from any thread. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Handle {
     core: Arc<Core>,
 }
 
-/// Hears of events.
+/// Receives events.
 pub(crate) type Observer = Box<dyn Fn(&Event) + Send + Sync>;
 
-/// What the handle and the worker threads share.
+/// The part that handles and worker threads share.
 pub(crate) struct Core {
     pub(crate) workers: Vec<Arc<WorkerShared>>,
     pub(crate) on_failure: OnWorkerFailure,
     pub(crate) failures: Mutex<Vec<ServeError>>,
-    /// Threads that took over from a worker's first one.
+    /// Threads that replaced the first thread of a worker.
     pub(crate) replacements: Mutex<Vec<JoinHandle<()>>>,
     pub(crate) draining: AtomicBool,
     pub(crate) drain_timeout: Duration,
     pub(crate) observer: Option<Observer>,
-    /// For a successor.
+    /// Copies for a successor.
     sockets: Mutex<Sockets>,
     ip_table: Arc<IpTable>,
     room: Room,
-    /// Until this server has taken over.
+    /// The predecessor, until this server has taken over.
     before: Mutex<Option<Before>>,
-    /// Kinds of misuse that the observer knows of.
+    /// Kinds of misuse already reported to the observer.
     misuses_told: AtomicU8,
 }
 
 impl Server {
-    /// A builder with the defaults.
+    /// A builder with default settings.
     pub fn builder() -> ServerBuilder {
         ServerBuilder::default()
     }
 
-    /// Where the listeners listen, in the order they were added, with the ports that the kernel chose.
+    /// Addresses of the listeners, in the order they were added, with the ports that the kernel
+    /// chose.
     pub fn local_addrs(&self) -> &[LocalAddr] {
         &self.local_addrs
     }
 
-    /// The TCP address of the listener with this index.
+    /// TCP address of the listener with this index.
     pub fn tcp_addr(&self, listener: usize) -> Option<core::net::SocketAddr> {
         match self.local_addrs.get(listener)? {
             LocalAddr::Tcp(addr) => Some(*addr),
@@ -143,12 +144,12 @@ impl Server {
         }
     }
 
-    /// Which driver runs, and why.
+    /// The driver in use, and why.
     pub const fn driver_report(&self) -> &DriverReport {
         &self.report
     }
 
-    /// What was adjusted at start: sentences for the log.
+    /// Adjustments made at the start, as sentences for the log.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -158,12 +159,12 @@ impl Server {
         self.handle.clone()
     }
 
-    /// As [`Handle::stats`].
+    /// See [`Handle::stats`].
     pub fn stats(&self) -> Snapshot {
         self.handle.stats()
     }
 
-    /// Finishes what is in progress, for at most `timeout`, and returns when the server has ended.
+    /// Drains the server within `timeout` and returns when it has ended.
     ///
     /// # Errors
     /// As [`Server::wait`].
@@ -181,10 +182,11 @@ impl Server {
         self.wait()
     }
 
-    /// Returns when the server has ended: after [`Handle::drain`] or [`Handle::stop`], or because of a failure.
+    /// Waits for the end of the server: after [`Handle::drain`] or [`Handle::stop`], or because of
+    /// a failure.
     ///
     /// # Errors
-    /// The first failure of a worker, if the server was to stop then or if no worker was left.
+    /// The first failure of a worker, if it stopped the server or if no worker was left.
     pub fn wait(mut self) -> Result<(), ServeError> {
         self.join();
         let failures = self.handle.core.failures.lock().unwrap_or_else(PoisonError::into_inner);
@@ -200,7 +202,7 @@ impl Server {
 
     fn join(&mut self) {
         for thread in self.threads.drain(..) {
-            // A panic inside a worker was caught and recorded there.
+            // A panic of a worker was already caught and recorded.
             let _recorded = thread.join();
         }
         while let Some(thread) = self.handle.core.take_replacement() {
@@ -218,93 +220,108 @@ impl Drop for Server {
 }
 
 impl Handle {
-    /// Finishes what is in progress within the configured drain timeout.
+    /// Drains the server within the configured drain timeout.
     pub fn drain(&self) {
         self.drain_within(self.core.drain_timeout);
     }
 
-    /// Finishes what is in progress within `timeout`. A handler that blocks is not interrupted: its worker ends when it returns, however long that
-    /// takes. For a tenth of a second nobody new gets in at a TCP address and those who were on their way arrive, then the
-    /// backlog is served, unless copies of the socket are [out](Self::listening): then it is left to their owner, then the listeners close; files of sockets are removed before that. Each reply is the last of its connection.
-    /// Asked again while it goes on, it ends at the earlier of both times.
+    /// Drains the server: accepts no new clients, finishes requests in progress, and closes the
+    /// remaining connections after `timeout`.
+    ///
+    /// Files of Unix sockets are removed first. For 0.1 s TCP listeners take no new clients, while
+    /// clients that are already connecting still arrive; then the backlog is served and the
+    /// listeners close. If [copies of a socket](Self::listening) exist, its backlog is left to
+    /// their owner. Each reply is the last one of its connection.
+    ///
+    /// A handler that blocks is not interrupted: its worker ends when the handler returns. If
+    /// called again during a drain, the earlier deadline applies.
     pub fn drain_within(&self, timeout: Duration) {
         self.core.draining.store(true, Ordering::Release);
         self.core.send(Command::Drain { timeout });
     }
 
-    /// Closes listeners and connections now.
+    /// Closes all listeners and connections at once.
     pub fn stop(&self) {
         self.core.draining.store(true, Ordering::Release);
         self.core.send(Command::Stop);
     }
 
-    /// Has clients accepted as soon as they connect, also on TCP listeners that [defer](crate::Listen::defer_accept) it, or with `false` again as
-    /// listeners say. For the time before a drain: who has connected and said nothing yet is in no backlog, and is reset if he speaks when the listeners
-    /// are closed. Those who had connected before come out within three seconds. A successor's listeners defer again.
+    /// With `true`, TCP listeners accept clients as soon as they connect, even if they
+    /// [defer](crate::Listen::defer_accept) accept; `false` restores the listeners' setting.
+    ///
+    /// Use it some time before a drain. A client that has connected to a deferring listener but
+    /// sent nothing is not in the backlog, and is reset if it sends after the listener closed.
+    /// Clients that connected before this call are accepted within three seconds. The listeners of
+    /// a successor defer again.
     pub fn accept_at_once(&self, on: bool) {
         self.core.sockets.lock().unwrap_or_else(PoisonError::into_inner).accept_at_once(on);
     }
 
-    /// The sum of all workers' counters now.
+    /// Current counters, summed over all workers.
     pub fn stats(&self) -> Snapshot {
         let mut sum = Snapshot::default();
         self.core.workers.iter().for_each(|worker| sum.merge(&worker.snapshot()));
         sum
     }
 
-    /// Each worker's counters now.
+    /// Current counters of each worker.
     pub fn worker_stats(&self) -> Vec<Snapshot> {
         self.core.workers.iter().map(|worker| worker.snapshot()).collect()
     }
 
-    /// The counters of each listener now, in the order in which they were given to the builder.
+    /// Current counters of each listener, in the order in which the listeners were added.
     pub fn listener_stats(&self) -> Vec<ListenerSnapshot> {
         let mut sums = Vec::new();
         self.core.workers.iter().for_each(|worker| worker.counters.add_listeners(&mut sums));
         sums
     }
 
-    /// Has every worker turn, also one that has nothing to do: those whose [`Snapshot::turns`] does not move then are stuck.
+    /// Makes every worker run a turn, even if it has nothing to do. A worker is stuck if its
+    /// [`Snapshot::turns`] does not change after this.
     pub fn wake(&self) {
         self.core.workers.iter().for_each(|worker| worker.wake());
     }
 
-    /// Makes one worker act as if its driver had failed, to see what follows: on io_uring it goes on with epoll, on epoll it
-    /// ends as [`ServerBuilder::on_worker_failure`] says. For drills and tests.
+    /// Simulates a failure of a worker's driver: on io_uring the worker continues with epoll, on
+    /// epoll it ends as configured by [`ServerBuilder::on_worker_failure`]. For drills and tests.
     pub fn fail_worker(&self, worker: WorkerIndex) {
         if let Some(worker) = self.core.workers.get(usize::from(worker.0)) {
             worker.send(Command::Fail);
         }
     }
 
-    /// True while every worker runs. A drain does not change it.
+    /// True while no worker has failed. A drain does not change it.
     pub fn is_healthy(&self) -> bool {
         self.core.failures.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Copies of the sockets that accept at TCP addresses, so that they can be handed to the process after this one
-    /// ([`Listen::listening`](crate::Listen::listening)): who waits in a backlog is served by that one. Without those of
-    /// [inherited](crate::Listen::inherited) sockets, which whoever passed them has. None from the first drain or stop on, and without those of a worker
-    /// that failed. From the first call on a drain turns nobody away: whoever comes waits for the owner of the copies.
+    /// Copies of the listening TCP sockets, to pass to the next process
+    /// ([`Listen::listening`](crate::Listen::listening)), which then serves the clients in the
+    /// backlogs.
+    ///
+    /// [Inherited](crate::Listen::inherited) sockets are not included; their owner has them.
+    /// Sockets of a failed worker are not included either, and none are after the first drain or
+    /// stop. After the first call, a drain does not turn new clients away: they wait for the owner
+    /// of the copies.
     ///
     /// # Errors
-    /// When the kernel has no descriptor for a copy.
+    /// The kernel has no descriptor for a copy.
     pub fn listening(&self) -> io::Result<Vec<Listening>> {
         self.core.sockets.lock().unwrap_or_else(PoisonError::into_inner).listening()
     }
 
-    /// True from the first drain or stop on.
+    /// True after the first drain or stop.
     pub fn is_draining(&self) -> bool {
         self.core.draining.load(Ordering::Acquire)
     }
 }
 
 impl Core {
-    /// Before workers are told to stop listening, for what no heir has.
+    /// Makes the last call on listeners that no successor has, before the workers stop accepting.
     fn last_call(&self, theirs: &Taken) {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner).leave_files();
         let before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
-        // The server before has these sockets too, and may be the one that stays.
+        // The predecessor has these sockets too, and may be the server that stays.
         if before.as_ref().is_none_or(|before| before.core.draining.load(Ordering::Acquire)) {
             self.sockets.lock().unwrap_or_else(PoisonError::into_inner).last_call(theirs);
         }
@@ -315,7 +332,7 @@ impl Core {
             self.last_call(&Taken::default());
             let lent = self.sockets.lock().unwrap_or_else(PoisonError::into_inner).lent();
             for worker in &self.workers {
-                // A second drain has nothing new to say.
+                // A second drain does not change this.
                 let _known = worker.lent.set(Arc::clone(&lent));
             }
         }
@@ -325,7 +342,7 @@ impl Core {
         self.workers.iter().for_each(|worker| worker.send(command));
     }
 
-    /// `thread` goes on where a worker's first thread ends.
+    /// Records a `thread` that replaces the first thread of a worker.
     pub(crate) fn replaced(&self, thread: JoinHandle<()>) {
         self.replacements.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
     }
@@ -340,7 +357,7 @@ impl Core {
         }
     }
 
-    /// What a worker met in a turn.
+    /// Reports the misuses that a worker found in a turn.
     #[inline]
     pub(crate) fn report_misuses(&self, worker: WorkerIndex, misuses: Misuses) {
         if misuses.count() != 0 {
@@ -350,7 +367,7 @@ impl Core {
         }
     }
 
-    /// A worker ended in failure: its listeners are closed by now.
+    /// Records the failure of a worker; its listeners are already closed.
     pub(crate) fn worker_failed(&self, worker: WorkerIndex, failure: WorkerFailure) {
         let mut sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
         sockets.give_up_worker(usize::from(worker.0));

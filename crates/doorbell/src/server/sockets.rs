@@ -1,9 +1,11 @@
-//! Copies of a running server's listening sockets: what a successor accepts from, so that no client in a backlog is lost.
+//! Copies of a server's listening sockets: a successor accepts from them, so that no client in a
+//! backlog is lost.
 //!
-//! Does not know about: who accepts.
+//! Does not know about: accepting.
 //!
-//! A copy keeps its socket open. So they are given up before the workers are told to stop listening, and those of a worker that
-//! failed with it, or clients would wait in a backlog that nobody looks at. Before that they are what the last call of a listener is made with.
+//! A copy keeps its socket open. So copies are closed before the workers stop listening, and when a
+//! worker fails; otherwise clients would wait in a backlog that is never served. Before that, they
+//! are used for the last call of a listener.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,35 +25,36 @@ struct Kept {
     asked: Asked,
     local: LocalAddr,
     is_shared: bool,
-    /// Another process has copies and may go on listening: the successor.
+    /// Another process, the successor, has copies and may continue to listen.
     is_passed: bool,
-    /// Successors that have it and may go on with it: those that have not ended.
+    /// Number of running successors in this process that share the socket.
     heirs: u32,
-    /// How long they defer accept when they do not accept at once.
+    /// The time in seconds by which they defer accept, while that is disabled.
     deferred_s: Option<u32>,
-    /// `None` where it has none, and after this server has let go of it.
+    /// `None` if there is no file, and after this server gave it up.
     file: Option<Arc<SocketFile>>,
-    /// By worker; `None` once it failed.
+    /// By worker; `None` after the worker failed.
     fds: Vec<Option<OwnedFd>>,
 }
 
-/// The sockets of a listener at a TCP address.
+/// The listening sockets of one TCP listener.
 #[derive(Debug)]
 pub struct Listening {
-    /// The address as it was asked for: its port may be 0.
+    /// The requested address; its port may be 0.
     pub asked: SocketAddr,
-    /// The address that it has.
+    /// The actual address.
     pub addr: SocketAddr,
-    /// Copies of the sockets of workers that accept; one where they share it. A copy keeps a socket open, and with it the backlog.
+    /// Copies of the sockets of running workers; one if they share it. A copy keeps the socket and
+    /// its backlog open.
     pub sockets: Vec<OwnedFd>,
 }
 
-/// Which listeners a successor takes, by their index in the server before.
+/// Listeners that a successor takes, by their index in the predecessor.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Taken(pub(super) Vec<bool>);
 
 impl Sockets {
-    /// Copies of `bound`.
+    /// Copies the sockets of `bound`.
     pub(super) fn of(bound: &[Bound]) -> io::Result<Self> {
         let kept = |bound: &Bound| {
             let fds = bound.fds.iter().map(|fd| fd.try_clone().map(Some)).collect::<io::Result<_>>()?;
@@ -71,12 +74,13 @@ impl Sockets {
         bound.iter().map(kept).collect::<io::Result<_>>().map(Self)
     }
 
-    /// None is taken yet.
+    /// A list in which no listener is taken yet.
     pub(super) fn none_taken(&self) -> Taken {
         Taken(vec![false; self.0.len()])
     }
 
-    /// The sockets that `listen` asks for, if they are here and not taken. Where a worker failed, its place gets one more: a copy where all have the same socket.
+    /// Sockets for `listen`, if they exist and are not taken. For a failed worker one is added: a
+    /// copy if all workers share one socket.
     pub(super) fn take(
         &self,
         listen: &Listen,
@@ -102,13 +106,13 @@ impl Sockets {
         Ok(Some(Bound { fds, is_shared, is_lent, local: kept.local.clone(), file: kept.file.clone(), asked }))
     }
 
-    /// Gives the sockets of the listener with this index what `listen` says of those that they accept.
+    /// Applies the options of `listen` to the sockets of the listener with this index.
     pub(super) fn renew(&self, at: usize, listen: &Listen, speaks_first: bool) -> Result<(), ListenError> {
         let Some(kept) = self.0.get(at) else { return Ok(()) };
         listen.renew(&kept.asked, kept.fds.iter().flatten(), speaks_first)
     }
 
-    /// Copies of those at TCP addresses that were bound here, by listener.
+    /// Copies of the TCP sockets bound by this server, by listener.
     pub(super) fn listening(&mut self) -> io::Result<Vec<Listening>> {
         let of = |kept: &mut Kept| {
             let (Asked::Tcp { addr: asked, .. }, LocalAddr::Tcp(addr)) = (&kept.asked, &kept.local) else {
@@ -122,12 +126,13 @@ impl Sockets {
         self.0.iter_mut().filter_map(of).collect()
     }
 
-    /// This server listens at no path from here on: files that no other server listens at are removed.
+    /// Gives up the files of Unix sockets: those that no other server uses are removed.
     pub(super) fn leave_files(&mut self) {
         self.0.iter_mut().for_each(|kept| kept.file = None);
     }
 
-    /// Has clients of TCP accepted as soon as they connect, or again as their listener says. Sockets that somebody passed stay as they are.
+    /// Accepts TCP clients as soon as they connect, or again as their listener is configured.
+    /// Inherited sockets are not changed.
     pub(super) fn accept_at_once(&mut self, on: bool) {
         for kept in self.0.iter_mut().filter(|kept| matches!(kept.asked, Asked::Tcp { .. })) {
             for fd in kept.fds.iter().flatten() {
@@ -143,8 +148,8 @@ impl Sockets {
         }
     }
 
-    /// The last call of those that are not `theirs`: who has connected is accepted at once, and from here on nobody new gets in, except
-    /// where others listen too.
+    /// Makes the last call on listeners that are not `theirs`: connected clients are accepted at
+    /// once and new ones are turned away, except where another process listens too.
     pub(super) fn last_call(&self, theirs: &Taken) {
         let is_theirs = |at: usize| theirs.0.get(at).copied().unwrap_or_default();
         let ours = self.0.iter().enumerate().filter(|(at, _)| !is_theirs(*at)).map(|(_, kept)| kept);
@@ -152,19 +157,20 @@ impl Sockets {
             for fd in kept.fds.iter().flatten() {
                 let _deferred_s = last_call::accept_at_once(fd.as_fd());
                 if !kept.is_lent() {
-                    // Where it cannot be had, who comes between the last look at the backlog and the close is reset.
+                    // If this fails, clients that arrive between the last check of the backlog and
+                    // the close are reset.
                     let _let_in = last_call::turn_away(fd.as_fd());
                 }
             }
         }
     }
 
-    /// A successor accepts from those that it has taken: what ends here does not end there.
+    /// Records that a successor shares the sockets it took.
     pub(super) fn lend(&mut self, taken: &Taken) {
         self.taken_by(taken).for_each(|kept| kept.heirs += 1);
     }
 
-    /// It has ended, and this server goes on alone.
+    /// Records that this successor ended and this server continues alone.
     pub(super) fn take_back(&mut self, taken: &Taken) {
         self.taken_by(taken).for_each(|kept| kept.heirs -= 1);
     }
@@ -173,23 +179,24 @@ impl Sockets {
         self.0.iter_mut().zip(&taken.0).filter(|(_, taken)| **taken).map(|(kept, _)| kept)
     }
 
-    /// By listener: whether others have copies, who go on listening.
+    /// By listener: whether others have copies and continue to listen.
     pub(super) fn lent(&self) -> Arc<[bool]> {
         self.0.iter().map(Kept::is_lent).collect()
     }
 
-    /// Whether another process has copies of any, and may go on listening.
+    /// Whether others have copies of any socket and may continue to listen.
     pub(super) fn has_lent(&self) -> bool {
         self.0.iter().any(Kept::is_lent)
     }
 
-    /// Closes the copies, so that the workers' own are the last.
+    /// Closes the copies, so that only the workers' own sockets are left.
     pub(super) fn give_up(&mut self) {
         self.leave_files();
         self.0.iter_mut().for_each(|kept| kept.fds.fill_with(|| None));
     }
 
-    /// Closes the copies of one worker. With those of the last one this server listens nowhere.
+    /// Closes the copies of one worker. With those of the last worker, the files of Unix sockets
+    /// are given up too.
     pub(super) fn give_up_worker(&mut self, worker: usize) {
         let is_last = |kept: &Kept| kept.fds.iter().enumerate().all(|(at, fd)| at == worker || fd.is_none());
         self.0.iter_mut().filter(|kept| is_last(kept)).for_each(|kept| kept.file = None);

@@ -1,6 +1,6 @@
-//! Why a server did not start, sorted by what helps.
+//! Why a server did not start, grouped by remedy.
 //!
-//! Does not know about: how it starts.
+//! Does not know about: the start itself.
 
 use std::io;
 
@@ -10,48 +10,48 @@ use crate::config::LimitsError;
 use crate::driver::select::EngineUnavailable;
 use crate::net::{ListenError, Unusable};
 
-/// What kind of trouble kept a server from starting, for exit codes.
+/// Category of a start error, for exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StartErrorKind {
-    /// Another socket has the address, and had it for half a second.
+    /// Another socket still had the address after half a second.
     AddressInUse,
-    /// io_uring was demanded and does not work.
+    /// io_uring was required and does not work.
     EngineUnavailable,
-    /// A limit, the lack of a listener, a descriptor or file of the wrong kind: what was asked cannot work.
+    /// Invalid settings: a limit, a missing listener, or a descriptor or file of the wrong type.
     Misconfigured,
-    /// The operating system said no for another reason.
+    /// Another error of the operating system.
     Other,
-    /// A privileged port, or a socket file in a directory we may not write to.
+    /// A privileged port, or a socket file in a directory without write permission.
     PermissionDenied,
     /// `RLIMIT_NOFILE` is too low.
     TooFewDescriptors,
 }
 
-/// Why a server did not start. Nothing is left open.
+/// Why a server did not start. No resource is left open.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// io_uring was demanded and does not work.
+    /// io_uring was required and does not work.
     #[error(transparent)]
     Engine(#[from] EngineUnavailable),
-    /// Direct descriptors, which have no peer address, and something that needs it.
+    /// Direct descriptors, which hide the peer's address, together with a setting that needs it.
     #[error(
-        "direct descriptors hide the peer's address, which {needs} on {addr} needs: choose ordinary descriptors, or do without it"
+        "{needs} on {addr} needs the peer's address, which direct descriptors hide: use ordinary descriptors"
     )]
     AddressHidden {
-        /// What needs the address.
+        /// The setting that needs the address.
         needs: &'static str,
-        /// The listener's address as the user wrote it.
+        /// The listener's address as configured.
         addr: String,
     },
-    /// A limit that cannot work.
+    /// Invalid limits.
     #[error(transparent)]
     Limits(#[from] LimitsError),
-    /// A listener could not be made.
+    /// A listener could not be created.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// There is nothing to serve.
+    /// No listener, or too many.
     #[error("a server needs at least one listener, and at most {LISTENERS_MAX}")]
     Listeners,
     /// A thread could not be started.
@@ -62,21 +62,21 @@ pub enum StartError {
         "{wanted} file descriptors are needed and {available} are allowed: raise the limit (ulimit -n, LimitNOFILE=) or lower the number of connections"
     )]
     TooFewDescriptors {
-        /// For the connections asked for and everything else.
+        /// Needed for the configured connections and everything else.
         wanted: u64,
-        /// The hard limit, or the soft one where that is not raised.
+        /// The hard limit, or the soft limit if raising it is disabled.
         available: u64,
     },
     /// The listening sockets could not be copied for a successor.
     #[error("the listening sockets could not be copied: {0}")]
     Sockets(#[source] io::Error),
-    /// A worker's driver could not be opened.
+    /// The driver of a worker could not be opened.
     #[error("a worker could not start: {0}")]
     Worker(#[source] WorkerFailure),
 }
 
 impl StartError {
-    /// Its kind.
+    /// The category of the error.
     pub fn kind(&self) -> StartErrorKind {
         match self {
             Self::Engine(_) => StartErrorKind::EngineUnavailable,

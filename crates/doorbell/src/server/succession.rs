@@ -1,6 +1,7 @@
-//! One server takes over from another in the same process: same listening sockets, no moment without anybody who accepts.
+//! A server takes over from another one in the same process: it uses the same listening sockets,
+//! and clients are accepted without a gap.
 //!
-//! Does not know about: how sockets are copied, what a retiring worker does.
+//! Does not know about: copying sockets, the work of a retiring worker.
 
 use core::sync::atomic::{Ordering, fence};
 use core::time::Duration;
@@ -12,10 +13,11 @@ use super::{Core, Handle};
 use crate::control::{Command, Heirs};
 use crate::time::{Clock as _, OsClock};
 
-/// How long [`Handle::take_over`] waits for the workers of the server before: they are told at once, and a turn is short.
+/// How long [`Handle::take_over`] waits for the predecessor's workers. They are woken at once, and
+/// a turn is short.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The server before.
+/// The predecessor.
 #[derive(Debug)]
 pub(super) struct Before {
     pub(super) core: Arc<Core>,
@@ -24,14 +26,16 @@ pub(super) struct Before {
 }
 
 impl Handle {
-    /// Lets the server before ([`ServerBuilder::succeed`](super::ServerBuilder::succeed)) retire, now that this one accepts: it accepts
-    /// nothing more from the listeners that both have, empties the backlog of those that only it has, and closes them. Nobody's
-    /// connection is cut before its own time: each reply that the retired server still gives is the last of its connection, and for
-    /// `patience` idle connections may wait for their next request or their own timeout. Who is left then is drained as by
-    /// [`Handle::drain`]. It may be asked to hurry with its own handle.
+    /// Retires the predecessor ([`ServerBuilder::succeed`](super::ServerBuilder::succeed)) once
+    /// this server accepts. The predecessor stops accepting from the listeners that both share; it
+    /// serves the backlog of its other listeners and closes them. Its connections keep their own
+    /// timeouts: each may get one more reply, and idle ones may wait up to `patience` for their
+    /// next request. Then the rest is drained as by [`Handle::drain`]. The predecessor's own handle
+    /// can shorten this.
     ///
-    /// Returns once every client that connects from now on is this server's; false if a worker did not say so within a second.
-    /// Without a server before there is nothing to do.
+    /// Returns once all clients that connect from now on belong to this server; false if a worker
+    /// of the predecessor did not confirm that within a second. Without a predecessor it does
+    /// nothing.
     pub fn take_over(&self, patience: Duration) -> bool {
         let before = self.core.before.lock().unwrap_or_else(PoisonError::into_inner).take();
         before.is_none_or(|before| before.retire(&self.core, patience))
@@ -39,7 +43,8 @@ impl Handle {
 }
 
 impl Core {
-    /// All threads of this server have ended. If it has not taken over, and passed nothing on, the server before is alone again.
+    /// Called after all threads of this server have ended. If it did not take over and passed no
+    /// socket on, the predecessor owns its sockets alone again.
     pub(super) fn has_ended(&self) {
         let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).take();
         let has_lent = self.sockets.lock().unwrap_or_else(PoisonError::into_inner).has_lent();
@@ -54,13 +59,13 @@ impl Before {
         Self { core, taken, is_lent: false }
     }
 
-    /// From here on both accept, and neither may end what the other has.
+    /// From now on both servers accept, and neither may turn clients away.
     pub(super) fn lend(&mut self) {
         self.is_lent = true;
         self.core.sockets.lock().unwrap_or_else(PoisonError::into_inner).lend(&self.taken);
     }
 
-    /// The server that follows has ended without taking over.
+    /// The successor ended without taking over.
     fn take_back(self) {
         if self.is_lent {
             self.core.sockets.lock().unwrap_or_else(PoisonError::into_inner).take_back(&self.taken);
@@ -74,7 +79,7 @@ impl Before {
         let (workers, inherited, theirs) = (heir.workers.clone(), taken.0.clone(), taken);
         let heirs = Arc::new(Heirs { workers, inherited, left });
         if core.workers.iter().any(|worker| worker.heirs.set(Arc::clone(&heirs)).is_err()) {
-            // It retired for another one before.
+            // It has already retired for another successor.
             return false;
         }
         core.draining.store(true, Ordering::Release);
@@ -83,7 +88,7 @@ impl Before {
         fence(Ordering::SeqCst);
         let mut clock = OsClock;
         let until = clock.now().after(LEAVE_TIMEOUT);
-        // One that has ended accepts nothing, too.
+        // A worker that ended accepts nothing either.
         while !core.workers.iter().all(|worker| worker.has_left()) {
             if leaves.recv_timeout(until.since(clock.now())).is_err() {
                 return false;

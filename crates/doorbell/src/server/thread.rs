@@ -1,4 +1,5 @@
-//! The main function of a worker thread: opens the driver there, runs the worker, changes the driver if io_uring fails.
+//! Main function of a worker thread: opens the driver, runs the worker, and replaces the driver if
+//! io_uring fails.
 //!
 //! Does not know about: how many workers there are, what they serve.
 
@@ -18,7 +19,7 @@ use crate::panics::caught;
 use crate::time::OsClock;
 use crate::worker::{ServerShared, Worker};
 
-/// What a worker thread is given.
+/// Arguments of a worker thread.
 pub(super) struct WorkerThread {
     pub(super) index: WorkerIndex,
     pub(super) cpu: Option<usize>,
@@ -30,7 +31,8 @@ pub(super) struct WorkerThread {
     pub(super) core: Arc<Core>,
     pub(super) engine_is_forced: bool,
     pub(super) started: SyncSender<Result<DriverReport, WorkerFailure>>,
-    /// Says that all workers started. Closed if one did not: then nobody accepts, and whoever accepted before loses no client.
+    /// Receives the signal that all workers started. It is closed if one failed: then no worker
+    /// accepts, and a predecessor loses no client.
     pub(super) go: Receiver<()>,
 }
 
@@ -42,8 +44,8 @@ impl WorkerThread {
         self.guarded(Self::run);
     }
 
-    /// Runs `work` and reports its failure, whatever it is. By then the driver and its listeners are gone: the kernel gives this
-    /// worker's share of clients to the others.
+    /// Runs `work` and reports a failure or panic. By then the driver and its listeners are closed,
+    /// and the kernel distributes this worker's share of clients to the others.
     fn guarded(self, work: impl FnOnce(Self) -> Result<(), Fault>) {
         let (index, core, started) = (self.index, Arc::clone(&self.core), self.started.clone());
         let failure = match caught(|| work(self)) {
@@ -51,7 +53,7 @@ impl WorkerThread {
             Ok(Err(fault)) => WorkerFailure::Driver(fault),
             Err(panic) => WorkerFailure::Panicked(panic.message()),
         };
-        // The start waits for a word of each worker, and the others for the start. Later there is nobody who would hear it.
+        // The start waits for a message of each worker. Later the receiver no longer exists.
         let _heard = started.try_send(Err(failure.clone()));
         core.worker_failed(index, failure);
     }
@@ -85,7 +87,8 @@ impl WorkerThread {
         if self.engine_is_forced {
             return Err(fault);
         }
-        // Its connections are lost with the ring, which holds their receives; its listeners are not.
+        // The connections are lost with the ring, which holds their receives; the listeners are
+        // not.
         let counters = uring.counters();
         let listeners = uring.into_listeners();
         self.shared.counters.driver_fallbacks.add(1);
@@ -94,8 +97,8 @@ impl WorkerThread {
             why: fault.to_string(),
             cause: Cause::of_failure(fault.errno),
         });
-        // On another thread: a ring that takes no more calls cannot be taken apart, and lives (with an armed accept that swallows
-        // wake-ups of the listener) until its thread ends.
+        // On another thread: a failed ring cannot be dismantled. It lives until its thread ends,
+        // and its armed accept swallows wake-ups of the listener.
         let core = Arc::clone(&self.core);
         let name = format!("doorbell-{}-epoll", self.index.0);
         let again = move || self.guarded(|thread| thread.serve_on_epoll(listeners, counters));
@@ -116,11 +119,11 @@ impl WorkerThread {
         self.serve(epoll.hearing_all(), false).map_err(|(fault, _)| fault)
     }
 
-    /// Serves until the end; a driver that failed comes back with its fault.
+    /// Serves until the end; returns a failed driver with its fault.
     fn serve<D: Driver>(&self, driver: D, first: bool) -> Result<(), (Fault, D)> {
         let mut worker = Worker::new(driver, OsClock, Arc::clone(&self.server), Arc::clone(&self.shared));
         if first {
-            // Nobody waits for the answer any more if another worker failed to start.
+            // The receiver is gone if another worker failed to start.
             let _answered = self.started.try_send(Ok(self.plan.report.clone()));
             if self.go.recv().is_err() {
                 return Ok(());
@@ -135,7 +138,7 @@ impl WorkerThread {
             }
             Ok(Err(fault)) => Err((fault, worker.into_driver())),
             Err(panic) => {
-                // The other workers go on, and so does what all of them share.
+                // The other workers and the state they share continue.
                 worker.lose_connections();
                 panic.resume()
             }
@@ -148,7 +151,7 @@ impl WorkerThread {
     }
 }
 
-/// Best effort: a CPU that was taken away meanwhile is no reason to fail.
+/// Best effort: if the CPU was taken away meanwhile, the worker runs on any other.
 fn pin(cpu: usize) {
     let mut set = rustix::thread::CpuSet::new();
     set.set(cpu);
@@ -168,7 +171,7 @@ mod tests {
     use crate::protocol::Room;
 
     #[test]
-    fn a_start_hears_of_a_worker_that_panics_while_it_opens() {
+    fn a_start_fails_if_a_worker_panics_while_it_opens() {
         let (waker, wake) = Waker::pair().unwrap();
         let shared = Arc::new(WorkerShared::new(waker));
         let server = Arc::new(ServerShared::new(Vec::new(), Limits::default(), 1));
@@ -186,13 +189,13 @@ mod tests {
             before: Mutex::default(),
             misuses_told: AtomicU8::new(0),
         });
-        // The other workers have one, too, until they hear that they may begin.
+        // The other workers hold a sender too, until they receive the start signal.
         let (started, starts) = sync_channel(2);
         let (_go, go) = sync_channel(1);
         let thread = WorkerThread {
             index: WorkerIndex(0),
             cpu: None,
-            plan: epoll_plan("asked for".to_owned(), Cause::Forced),
+            plan: epoll_plan("requested".to_owned(), Cause::Forced),
             listeners: Vec::new(),
             wake,
             server,

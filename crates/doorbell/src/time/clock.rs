@@ -1,22 +1,23 @@
-//! The one place that reads the system's clocks, once a turn.
+//! The only place that reads the system clocks, once per turn.
 //!
-//! Does not know about: who asks.
+//! Does not know about: users of the time.
 
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Time;
 
-/// A source of time for one worker. The simulator has its own.
+/// Source of time for a worker. The simulator has its own.
 pub trait Clock {
-    /// Time that never goes back, from an arbitrary origin.
+    /// Monotonic time from an arbitrary origin.
     fn now(&mut self) -> Time;
 
-    /// Seconds since 1970-01-01 UTC, for the `Date` field. It may jump either way.
+    /// Seconds since 1970-01-01 UTC, for the `Date` field. May jump in either direction.
     fn unix_secs(&mut self) -> i64;
 }
 
-/// `CLOCK_MONOTONIC_COARSE` and `CLOCK_REALTIME_COARSE`: 1 to 4 ms of resolution, which deadlines of 100 ms and more do not
-/// notice, for a fraction of the cost of the precise clocks (clock_gettime(2)).
+/// `CLOCK_MONOTONIC_COARSE` and `CLOCK_REALTIME_COARSE`: a resolution of 1 to 4 ms, enough for
+/// deadlines of 100 ms and more, at a fraction of the cost of the precise clocks
+/// (clock_gettime(2)).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OsClock;
 

@@ -1,6 +1,6 @@
-//! Time in the engine: points in time, the one place that reads the system's clocks, and the wheel of deadlines.
+//! Time in the engine: points in time, the system clocks, and the timer wheel.
 //!
-//! Does not know about: what a deadline is for.
+//! Does not know about: the purpose of a deadline.
 
 mod clock;
 mod wheel;

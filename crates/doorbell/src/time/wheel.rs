@@ -1,15 +1,18 @@
-//! Deadlines by slot: a hashed wheel with intrusive lists, so that arming, moving and dropping one is a few stores.
+//! Deadlines by slot: a hashed timer wheel with intrusive lists, so that arming, moving and
+//! removing one takes a few stores.
 //!
-//! Does not know about: connections. It is lazy: a deadline that moves later stays where it is and is looked at again when its
-//! old place comes up, so a keep-alive request usually costs the wheel nothing.
+//! Does not know about: connections. The wheel is lazy: a deadline that moves to a later time keeps
+//! its bucket and is checked when that bucket expires, so a keep-alive request usually costs the
+//! wheel nothing.
 
 use super::Time;
 use crate::id::SlotIndex;
 
-/// Width of a bucket. A deadline is noticed at most this much late, plus the wait's own slack.
+/// Width of a bucket. A deadline is noticed at most this much late, plus the slack of the wait.
 const TICK_NANOS: u64 = 64_000_000;
 
-/// Buckets, a power of two: 65 s ahead. A later deadline is parked in the last bucket and looked at again.
+/// Number of buckets, a power of two: 65 s. A later deadline is put into the last bucket and
+/// checked again there.
 const BUCKETS: usize = 1024;
 
 const NONE: u32 = u32::MAX;
@@ -18,12 +21,13 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug)]
 pub(crate) struct Wheel {
     heads: Box<[u32]>,
-    /// A bit for each bucket that is not empty: what a wait looks at, every turn.
+    /// One bit per non-empty bucket, read by every wait.
     occupied: [u64; BUCKETS / 64],
     nodes: Vec<Node>,
-    /// Every tick before this one was emptied.
+    /// All ticks before this one are empty.
     tick_next: u64,
-    /// No slot is armed for a tick before this one; meaningful while any is armed. Disarming leaves it too early.
+    /// No slot is armed for an earlier tick; valid while a slot is armed. After a disarm it may be
+    /// too early.
     earliest: u64,
     armed: usize,
 }
@@ -32,8 +36,8 @@ pub(crate) struct Wheel {
 struct Node {
     prev: u32,
     next: u32,
-    /// Where the tick it waits for begins, in nanoseconds, or [`UNTIMED`]. Not the tick's number: a deadline is compared with it at
-    /// every request, and a division is dearer than a comparison.
+    /// Start of the tick it waits for, in nanoseconds, or [`UNTIMED`]. Not the number of the tick:
+    /// every request compares a deadline with it, and a division costs more than a comparison.
     since: u64,
 }
 
@@ -47,7 +51,7 @@ impl Node {
     }
 }
 
-/// Later than every tick.
+/// Later than any tick.
 const UNTIMED: u64 = u64::MAX;
 
 const UNARMED: Node = Node { prev: NONE, next: NONE, since: UNTIMED };
@@ -64,10 +68,10 @@ impl Wheel {
         }
     }
 
-    /// Makes sure that `slot` comes up no earlier than `deadline` and at most a tick after it.
+    /// Ensures that `slot` expires no earlier than `deadline` and at most one tick after it.
     #[inline(always)]
     pub(crate) fn arm(&mut self, slot: SlotIndex, deadline: Time) {
-        // A deadline that is not earlier than what is armed needs nothing: it is looked at again then.
+        // A deadline not earlier than the armed one needs no change: it is checked again then.
         if self.nodes.get(slot.index()).is_none_or(|node| node.since > deadline.as_nanos()) {
             self.link(slot, deadline.as_nanos() / TICK_NANOS);
         }
@@ -79,7 +83,8 @@ impl Wheel {
         if index >= self.nodes.len() {
             self.nodes.resize(index + 1, UNARMED);
         }
-        // A tick is expired when it is over, so that its deadlines have passed; none is behind, or a lap ahead.
+        // A tick expires when it is over, so its deadlines have passed. No entry is behind the
+        // current tick or a lap ahead.
         let tick = tick.clamp(self.tick_next, self.tick_next + BUCKETS as u64 - 1);
         self.disarm(slot);
         let bucket = bucket_of(tick);
@@ -94,7 +99,7 @@ impl Wheel {
         self.armed += 1;
     }
 
-    /// Forgets `slot`; nothing happens when it was not armed.
+    /// Removes `slot`; does nothing if it is not armed.
     #[inline(always)]
     pub(crate) fn disarm(&mut self, slot: SlotIndex) {
         if self.nodes.get(slot.index()).is_some_and(|node| node.is_armed()) {
@@ -115,7 +120,8 @@ impl Wheel {
         self.armed -= 1;
     }
 
-    /// The next slot whose tick has passed, disarmed; the caller compares its real deadline and arms it again if it moved.
+    /// The next slot whose tick has passed, now disarmed. The caller compares its actual deadline
+    /// and arms it again if it moved.
     #[inline]
     pub(crate) fn expire(&mut self, now: Time) -> Option<SlotIndex> {
         let tick_now = now.as_nanos() / TICK_NANOS;
@@ -142,13 +148,13 @@ impl Wheel {
         None
     }
 
-    /// When to look at [`Wheel::expire`] again; [`Time::MAX`] when nothing is armed.
+    /// When to call [`Wheel::expire`] again; [`Time::MAX`] if nothing is armed.
     #[inline]
     pub(crate) const fn due(&self) -> Time {
         if self.armed == 0 { Time::MAX } else { Time::from_nanos((self.earliest + 1) * TICK_NANOS) }
     }
 
-    /// Armed slots.
+    /// Number of armed slots.
     pub(crate) const fn armed(&self) -> usize {
         self.armed
     }
@@ -160,12 +166,13 @@ impl Wheel {
         }
     }
 
-    /// How many ticks after the next one the first occupied bucket comes up.
+    /// Number of ticks from the next one to the first occupied bucket.
     fn first_occupied_ahead(&self) -> Option<u64> {
         let start = bucket_of(self.tick_next);
         let (word, bit) = (start / 64, start % 64);
         let words = self.occupied.len();
-        // The first word is looked at twice: from the start bit up, and at the end of the lap below it.
+        // The first word is read twice: from the start bit up, and at the end of the lap the bits
+        // below it.
         (0..=words).find_map(|step| {
             let mut bits = self.occupied[(word + step) % words];
             if step == 0 {
@@ -280,9 +287,9 @@ mod tests {
         }
     }
 
-    /// Slots come and go at any point of several laps; a plain list says what is due.
+    /// Slots are armed and removed at any point of several laps; a plain list is the reference.
     #[test]
-    fn whatever_came_and_went_before_the_wait_ends_when_something_is_due() {
+    fn the_wait_ends_when_a_deadline_is_due_after_any_history() {
         for seed in 0..300 {
             let (mut rng, mut now_ms) = (Rng::new(seed), seed * 977);
             let (mut wheel, mut armed) = (Wheel::new(at_ms(now_ms)), BTreeMap::new());
@@ -291,7 +298,7 @@ mod tests {
                 if armed.remove(&slot).is_some() {
                     wheel.disarm(SlotIndex(slot));
                 } else {
-                    // Often in the word of the bits that are looked at first, and last.
+                    // Often in the word that is read first and last.
                     let ahead_ms = if rng.hits(500_000) { 1..61_000 } else { 61_000..65_000 };
                     let deadline_ms = now_ms + rng.range(ahead_ms);
                     wheel.arm(SlotIndex(slot), at_ms(deadline_ms));
@@ -299,18 +306,18 @@ mod tests {
                 }
                 now_ms += rng.range(0..9_000);
                 let is_due = wheel.due() <= at_ms(now_ms);
-                // As a worker does, once a turn.
+                // As a worker does once per turn.
                 for slot in expired(&mut wheel, at_ms(now_ms)) {
                     let deadline_ms = armed.remove(&slot).expect("only what is armed");
                     assert!(deadline_ms <= now_ms, "seed {seed}: {slot} is early");
                 }
                 assert_eq!(wheel.armed(), armed.len(), "seed {seed}");
                 let due = armed.values().min().map_or(Time::MAX, |first_ms| at_ms((first_ms / 64 + 1) * 64));
-                // What was disarmed since the last look may end the wait too early.
+                // A slot disarmed since the last check may end the wait too early.
                 assert!(wheel.due() <= due, "seed {seed}: {now_ms}, {armed:?}, {:?}", wheel.due());
                 assert!(
                     wheel.due() > at_ms(now_ms),
-                    "seed {seed}: a turn ends the wait for what it has looked at"
+                    "seed {seed}: a turn does not leave an expired deadline behind"
                 );
                 assert!(!is_due || wheel.due() == due, "seed {seed}: {now_ms}, {armed:?}, {:?}", wheel.due());
             }
