@@ -1,7 +1,7 @@
-//! What a job comes to, and the inbox in which a worker finds it: many threads leave answers, one takes them.
+//! Results of jobs, and the inbox through which many threads deliver them to one worker.
 //!
-//! Does not know about: jobs, what an answer is for. A worker that may sleep says so, and only then is it woken: one wake-up for
-//! all answers that come while it sleeps, and none while it is awake.
+//! Does not know about: jobs, the use of a result. A worker announces that it may sleep, and is
+//! woken only then: once for all results that arrive while it sleeps, and never while it is awake.
 
 use core::fmt;
 
@@ -13,11 +13,12 @@ use crate::panics::dispose;
 use crate::sync::atomic::{AtomicBool, Ordering, fence};
 use crate::sync::{Mutex, PoisonError, TryLockError};
 
-/// What a job gives back.
+/// Result of a job.
 pub enum Answer {
-    /// This reply.
+    /// A complete reply.
     Reply(Reply),
-    /// The ring thread answers, with what the job found out: so that a guard may be a job and the service behind it none.
+    /// The rest of the handler, run on the ring thread. So a guard can be a job although the
+    /// service behind it is not.
     Then(Box<Finish>),
 }
 
@@ -25,7 +26,7 @@ pub enum Answer {
 pub type Finish = dyn FnOnce(Responder<'_>) -> Answered<'_> + Send;
 
 impl Answer {
-    /// Has the ring thread answer. `finish` is called there like a handler, and must be as quick.
+    /// Continues on the ring thread. `finish` is called there like a handler, and must be as quick.
     pub fn then(finish: impl FnOnce(Responder<'_>) -> Answered<'_> + Send + 'static) -> Self {
         Self::Then(Box::new(finish))
     }
@@ -46,21 +47,21 @@ impl fmt::Debug for Answer {
     }
 }
 
-/// How a request that waits goes on.
+/// How a waiting request continues.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Answered(Answer),
     /// The queue was full.
     Busy,
-    /// The job panicked, or was thrown away by its executor.
+    /// The job panicked, or the executor dropped it.
     Panicked,
 }
 
-/// An outcome on its way to the connection that asked.
+/// An outcome for the connection that waits for it.
 #[derive(Debug)]
 pub(crate) struct Delivery {
     pub(crate) conn: ConnId,
-    /// The job's number: a connection has at most one at a time, and a number is never used twice.
+    /// The job's number. A connection has at most one job at a time, and numbers are never reused.
     pub(crate) number: u64,
     pub(crate) outcome: Outcome,
 }
@@ -68,9 +69,9 @@ pub(crate) struct Delivery {
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    /// True exactly while something may be in `deliveries`.
+    /// True exactly while `deliveries` may contain something.
     any: AtomicBool,
-    /// True from the moment the worker may sleep until it is woken, or wakes by itself.
+    /// True from the moment the worker may sleep until it is woken or wakes up by itself.
     asleep: AtomicBool,
     deliveries: Mutex<Vec<Delivery>>,
     waker: Waker,
@@ -82,20 +83,20 @@ impl Inbox {
         Self { any, asleep, deliveries: Mutex::new(Vec::new()), waker }
     }
 
-    /// Leaves an outcome, and wakes the worker if it sleeps and nobody else has.
+    /// Delivers an outcome, and wakes the worker if it sleeps and was not woken yet.
     pub(crate) fn leave(&self, delivery: Delivery) {
         let mut deliveries = self.deliveries.lock().unwrap_or_else(PoisonError::into_inner);
         deliveries.push(delivery);
         self.any.store(true, Ordering::Release);
         drop(deliveries);
-        // Either this sees that the worker sleeps, or the worker sees that there is something.
+        // Either this thread sees that the worker sleeps, or the worker sees the delivery.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
             self.waker.wake();
         }
     }
 
-    /// The worker is about to wait. False when it must not, because there is something.
+    /// Called before the worker waits. False if it must not, because there are deliveries.
     pub(crate) fn fall_asleep(&self) -> bool {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -106,12 +107,13 @@ impl Inbox {
         nothing
     }
 
-    /// The worker has waited.
+    /// Called after the worker waited.
     pub(crate) fn awake(&self) {
         self.asleep.store(false, Ordering::Relaxed);
     }
 
-    /// Moves what there is behind what is in `taken`. Never waits: while somebody is leaving something, it comes with the next turn.
+    /// Appends all deliveries to `taken`. Never blocks: if another thread holds the lock, they are
+    /// taken in the next turn.
     pub(crate) fn take(&self, taken: &mut Vec<Delivery>) {
         if !self.any.load(Ordering::Relaxed) || !self.any.swap(false, Ordering::Acquire) {
             return;
@@ -128,7 +130,7 @@ impl Inbox {
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        // One by one: a second panic while the first one unwinds would abort the process.
+        // One at a time: a second panic during unwinding would abort the process.
         let mut deliveries = self.deliveries.lock().unwrap_or_else(PoisonError::into_inner);
         deliveries.drain(..).for_each(dispose);
     }

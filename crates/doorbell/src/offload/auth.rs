@@ -1,4 +1,5 @@
-//! The guard for bearer tokens whose signature takes a while to verify: that is done by a job, and nothing else of the request is.
+//! A guard that verifies signatures of bearer tokens in jobs, because that takes a while. Only the
+//! verification is offloaded.
 //!
 //! Does not know about: tokens ([`doorbell_http::auth`] does), how a job is run.
 
@@ -10,7 +11,7 @@ use doorbell_http::{Answered, Client, Request, RequestError, Responder, Service,
 
 use super::{Answer, Offload};
 
-/// The layer that [`Offload::require_auth`] makes.
+/// The layer returned by [`Offload::require_auth`].
 #[derive(Debug)]
 #[must_use = "a layer guards nothing until a service is put into it"]
 pub struct OffloadAuth {
@@ -18,7 +19,8 @@ pub struct OffloadAuth {
     jobs: Offload,
 }
 
-/// A service behind an [`OffloadAuth`]. As behind any guard, nothing passes it unseen: what cannot be asked for a token is not handed over.
+/// A service behind an [`OffloadAuth`]. As with any guard, a request that cannot be checked for a
+/// token is not handed over.
 #[derive(Clone, Debug)]
 pub struct OffloadAuthService<S>(Arc<Guarded<S>>);
 
@@ -30,9 +32,10 @@ struct Guarded<S> {
 }
 
 impl Offload {
-    /// A layer that lets requests through which `policy` allows, as [`RequireAuth`] does, and has tokens verified by jobs of this class
-    /// where that takes tens of microseconds: those signed with a private key. What is decided without such a signature (no token, a static
-    /// one, a shared secret, an algorithm or a key that nobody knows) is decided on the ring thread, and so is everything that follows.
+    /// A layer that admits requests by `policy`, like [`RequireAuth`], and verifies signatures with
+    /// a private key, which take tens of microseconds, in jobs of this class. Other decisions (no
+    /// token, a static token, a shared secret, an unknown algorithm or key) are made on the ring
+    /// thread, and so is everything that follows.
     ///
     #[cfg_attr(all(feature = "jwt", feature = "rayon"), doc = "```no_run")]
     #[cfg_attr(not(all(feature = "jwt", feature = "rayon")), doc = "```ignore")]
@@ -52,7 +55,7 @@ impl Offload {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// The service stands behind an [`Arc`], because a request that waits for its job may outlive its server's.
+    /// The service is in an [`Arc`], because a request that waits for a job may outlive the server.
     pub fn require_auth(&self, policy: Policy) -> OffloadAuth {
         OffloadAuth { auth: RequireAuth::new(policy), jobs: self.clone() }
     }
@@ -68,7 +71,7 @@ impl<S: Service + Send + Sync + 'static> Layer<S> for OffloadAuth {
 }
 
 impl<S: Service + Send + Sync + 'static> OffloadAuthService<S> {
-    /// What is left when the token is none of the static ones.
+    /// Continues if the token is not a static one.
     #[inline(never)]
     fn call_unknown<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         let Guarded { auth, jobs, inner } = &*self.0;
@@ -81,7 +84,7 @@ impl<S: Service + Send + Sync + 'static> OffloadAuthService<S> {
         }
     }
 
-    /// The job finds out whether the request may pass; the ring thread does what follows.
+    /// A job decides whether the request may pass; the ring thread continues.
     fn verify<'a>(&self, jobs: &Offload, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         let (owned, guarded) = (request.detach(), Arc::clone(&self.0));
         jobs.run(request, reply, move || {

@@ -1,14 +1,21 @@
-//! Keeps what is cheap at home: learns what a handler's work costs and runs it where that is cheaper.
+//! Measures what a handler's work costs and runs cheap work on the ring thread, other work in jobs.
 //!
-//! Does not know about: what the work is, how a job gets to another thread.
+//! Does not know about: the work itself, how a job gets to another thread.
 //!
-//! Work begins elsewhere. Every run is timed, there and at home, by two readings of the clock (no system call on the usual machine:
-//! vdso(7)). When a row of runs all took no longer than the limit, work is done on the ring thread. The first run above the limit sends it
-//! away again, so that a ring thread meets one such run and not the next; what other ring threads have begun by then is finished
-//! there. Each time the row for coming back is doubled, up to [`ROW_MAX`], and [`FORGIVEN_AFTER`] cheap runs at home halve it: the clock
-//! cannot tell dear work from a thread that was interrupted, and interruptions must not drive cheap work away for good. So work of which fewer than one run in [`FORGIVEN_AFTER`] is dear stays at home mostly, and work
-//! of which more are ends up elsewhere mostly. What is judged is a handler and not a single run, so use one [`Auto`] for each kind of work;
-//! and work that waits (for a disk, a lock) is no work for a ring thread, however quick it was so far.
+//! Work starts in jobs. Every run is timed, in jobs and on the ring thread, by two clock readings
+//! (usually no system call: vdso(7)). After a row of runs that all stay within the limit, work
+//! moves to the ring thread ("home"). The first run above the limit moves it back, so a ring thread
+//! meets only one such run; runs that other ring threads have begun by then finish there.
+//!
+//! Each move back doubles the length of the row that is needed to return, up to [`ROW_MAX`];
+//! [`FORGIVEN_AFTER`] cheap runs at home halve it. The clock cannot distinguish expensive work from
+//! an interrupted thread, and interruptions must not keep cheap work away forever. So work that is
+//! expensive in fewer than one of [`FORGIVEN_AFTER`] runs mostly stays at home, and other work
+//! mostly runs in jobs.
+//!
+//! The decision is about a handler, not about a single run, so use one [`Auto`] for each kind of
+//! work. Work that waits (for a disk, a lock) does not belong on a ring thread, however quick it
+//! was so far.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -20,48 +27,50 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::{Answer, Offload};
 
-/// So many runs in a row within the limit bring work home at first.
+/// Consecutive runs within the limit that first bring work home.
 pub const ROW_MIN: u32 = 64;
 
-/// No row is longer than this: how long work stays away after many failures.
+/// Longest row: limits how long work stays away after many failures.
 pub const ROW_MAX: u32 = ROW_MIN << LEVEL_MAX;
 
-/// So many runs in a row within the limit at home undo one failure.
+/// Consecutive runs within the limit at home that undo one failure.
 pub const FORGIVEN_AFTER: u32 = 1_024;
 
-/// How often a row is doubled.
+/// Maximum number of times a row is doubled.
 const LEVEL_MAX: u32 = 10;
 
-/// Work up to this is done at home: what a trip to another thread costs both threads together (`manual::compute_lane`).
+/// Work up to this duration runs at home: what a hand-over to another thread costs both threads
+/// together (`manual::compute_lane`).
 const LIMIT: Duration = Duration::from_micros(10);
 
-/// One kind of work, done on the ring thread or elsewhere. Cheap to clone; clones learn together.
+/// Runs one kind of work on the ring thread or in jobs. Cheap to clone; clones share their
+/// measurements.
 #[derive(Clone, Debug)]
 pub struct Auto {
     offload: Offload,
     learnt: Arc<Learnt>,
 }
 
-/// What is known about one kind of work.
+/// Measurements of one kind of work.
 struct Learnt {
     limit: Duration,
     clock: fn() -> Duration,
-    /// A [`State`] in one word: what several threads learn at once is learnt one after the other.
+    /// A [`State`] packed into one word, so that updates of several threads are atomic.
     state: AtomicU32,
 }
 
-/// Where work is done, and what the runs so far say of it.
+/// Where work runs, and the runs so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
     at_home: bool,
-    /// How often the first row was doubled.
+    /// Number of times the first row was doubled.
     level: u32,
-    /// Runs within the limit since the last one that was not, or since the last change.
+    /// Runs within the limit since the last run above it, or since the last move.
     row: u32,
 }
 
 impl Offload {
-    /// Jobs of one kind that are done at home while they are cheap. The default limit is 10 µs.
+    /// Runs jobs of one kind on the ring thread while they are cheap. The default limit is 10 µs.
     pub fn auto(&self) -> Auto {
         let learnt = Learnt { limit: LIMIT, clock: monotonic, state: AtomicU32::new(State::NEW.pack()) };
         Auto { offload: self.clone(), learnt: Arc::new(learnt) }
@@ -69,7 +78,7 @@ impl Offload {
 }
 
 impl Auto {
-    /// Forgets what was learnt; work up to `limit` is done at home. Zero: none.
+    /// Sets the limit for running at home and discards all measurements. Zero: never at home.
     #[must_use]
     pub fn limit(self, limit: Duration) -> Self {
         let clock = self.learnt.clock;
@@ -80,12 +89,12 @@ impl Auto {
         fresh
     }
 
-    /// Whether the next run is done on the ring thread.
+    /// Whether the next run is on the ring thread.
     pub fn is_at_home(&self) -> bool {
         self.learnt.state().at_home
     }
 
-    /// Has `work` done and answers with what it gives back.
+    /// Runs `work` and replies with its result.
     pub fn run<'a, A: Into<Answer>>(
         &self,
         request: &Request<'_>,
@@ -117,7 +126,7 @@ impl Learnt {
         let changed = |packed| {
             let state = State::unpack(packed);
             let next = state.after(cheap);
-            // Usually nothing is learnt, and no other thread's copy of the word is touched.
+            // Usually the state does not change, and the cache line is not written.
             (next != state).then(|| next.pack())
         };
         let _as_it_was = self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
@@ -218,7 +227,7 @@ mod tests {
             learn(&work, 51, 1);
             assert!(!work.is_at_home(), "round {round}");
         }
-        // A dear one in each short row: it never comes home.
+        // One expensive run in each short row: work never comes home.
         for _ in 0..10_000 {
             learn(&work, 1, ROW_MIN - 1);
             learn(&work, 51, 1);
@@ -250,7 +259,7 @@ mod tests {
         assert!(work.is_at_home(), "as after the first failure");
     }
 
-    /// A thread that is interrupted once in 2,000 runs looks dear then; work that is dear once in 500 runs is.
+    /// Once in 2,000 runs is taken for an interruption, once in 500 for expensive work.
     #[test]
     fn rare_interruptions_leave_work_at_home_and_frequent_ones_do_not() {
         for (one_in, at_home_percent) in [(2_000, 90..=100), (500, 0..=10)] {
@@ -277,7 +286,8 @@ mod tests {
         }
     }
 
-    /// What is found dear is away, whatever other threads are just learning from cheap runs.
+    /// Work found to be expensive moves away, even if other threads finish cheap runs at the same
+    /// moment.
     #[test]
     fn a_dear_run_is_not_undone_by_a_cheap_one_at_the_same_time() {
         for round in 0..2_000 {
@@ -289,8 +299,8 @@ mod tests {
                 scope.spawn(|| learn(work, 1, 10));
                 learn(work, 11, 1);
             });
-            // Without a run that was at home the cheap ones may have come first: then the dear one sent it away again, or after it:
-            // then ten are no row.
+            // If work was not at home, the cheap runs may have come first and the expensive one
+            // moved it away again, or after it, when ten runs do not make a row.
             let state = work.learnt.state();
             assert!(!state.at_home && (state.level == 1 || !was_at_home), "{state:?}");
         }

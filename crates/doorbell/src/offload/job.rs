@@ -1,6 +1,6 @@
-//! A job: the work a handler leaves, from the queue to its outcome.
+//! A job: the deferred work of a handler, from the queue to its outcome.
 //!
-//! Does not know about: queues, which thread runs it, connections beyond the name of the one that waits.
+//! Does not know about: queues, threads, connections except the identity of the waiting one.
 
 use core::any::Any;
 use core::fmt;
@@ -13,17 +13,18 @@ use crate::panics::{caught, dispose};
 use crate::sync::atomic::{AtomicU8, Ordering};
 use crate::sync::{Mutex, PoisonError};
 
-/// Which queue a job waits in.
+/// Priority class of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Class {
-    /// Before all normal jobs, but for one in sixteen: nobody starves.
+    /// Before all normal jobs, except that one in sixteen goes to a normal job, so that those do
+    /// not starve.
     High,
-    /// In order.
+    /// In order of arrival.
     #[default]
     Normal,
 }
 
-/// What a handler leaves with a request that waits.
+/// The deferred work of a request.
 pub(crate) struct Job {
     core: Arc<Core>,
     class: Class,
@@ -40,24 +41,26 @@ impl Job {
         Self { core, class, task: Arc::new(Cell { state: AtomicU8::new(QUEUED), work }) }
     }
 
-    /// The job that a handler left, if that is what it left.
+    /// The job in `work`, if it is one.
     pub(crate) fn from_work(work: Box<dyn Any + Send>) -> Option<Self> {
         work.downcast().ok().map(|job| *job)
     }
 
-    /// Has it run, and its outcome left in `inbox`. `None` when there is no place for it.
+    /// Queues the job for a worker, which finds its outcome in `inbox`. `None` if the queue is
+    /// full.
     pub(crate) fn submit(self, conn: ConnId, number: u64, inbox: &Arc<Inbox>) -> Option<Ticket> {
         self.submit_for(Asker::Worker { conn, number, inbox: Arc::clone(inbox) })
     }
 
-    /// The same for anybody.
+    /// Queues the job for any asker.
     pub(crate) fn submit_for(self, asker: Asker) -> Option<Ticket> {
         let Self { core, class, task } = self;
         let entry = Entry { task: Arc::clone(&task), asker };
         let is_taken = match core.submit(class, entry) {
             Submitted::Full => false,
             Submitted::Queued => true,
-            // Without a thread it would wait for nothing, unless one that runs has it by now.
+            // Without a thread the job would never run, unless a running thread has taken it
+            // already.
             Submitted::Stranded if task.cancel() => {
                 core.called_off(class);
                 false
@@ -68,7 +71,7 @@ impl Job {
     }
 }
 
-/// A job that was queued, in the hands of whoever waits for it.
+/// A queued job, owned by the code that waits for it.
 pub(crate) struct Ticket {
     core: Arc<Core>,
     class: Class,
@@ -76,7 +79,7 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Calls the job off. False when it has started: then its outcome will come.
+    /// Cancels the job. False if it has started: its outcome will be delivered.
     pub(crate) fn call_off(&self) -> bool {
         let called_off = self.task.cancel();
         if called_off {
@@ -85,24 +88,24 @@ impl Ticket {
         called_off
     }
 
-    /// Whether a client's FIN calls it off.
+    /// Whether a client's FIN cancels the job.
     pub(crate) fn fin_cancels(&self) -> bool {
         self.core.fin_cancels
     }
 }
 
-/// Work that is done once, or not at all.
+/// Work that is done at most once.
 pub(super) trait Task: Send + Sync {
-    /// True when it may be run now: nobody has called it off.
+    /// True if the task may run now: it was not cancelled.
     fn start(&self) -> bool;
 
-    /// Runs it; after [`Task::start`], once.
+    /// Runs the task. Call it once, after [`Task::start`].
     fn run(&self) -> Outcome;
 
-    /// Calls it off. False when it has started, or was called off before.
+    /// Cancels the task. False if it has started or was cancelled before.
     fn cancel(&self) -> bool;
 
-    /// True when it was called off.
+    /// True if the task was cancelled.
     fn is_cancelled(&self) -> bool;
 }
 
@@ -113,7 +116,7 @@ const CANCELLED: u8 = 2;
 
 struct Cell<F> {
     state: AtomicU8,
-    /// Touched by whoever changed the state from [`QUEUED`].
+    /// Accessed only by the thread that changed the state from [`QUEUED`].
     work: Mutex<Option<F>>,
 }
 
@@ -128,7 +131,8 @@ impl<F> Cell<F> {
 }
 
 impl<F> Drop for Cell<F> {
-    /// What work has captured is the program's: wherever a job is given up, on a ring thread or one of a pool, its drop goes no further.
+    /// Captured values belong to the application: wherever a job is dropped, a panic of their
+    /// destructors goes no further.
     fn drop(&mut self) {
         if let Some(work) = self.take() {
             dispose(work);
@@ -150,7 +154,7 @@ impl<F: FnOnce() -> Answer + Send> Task for Cell<F> {
     fn cancel(&self) -> bool {
         let cancelled = self.leave_queue(CANCELLED);
         if cancelled {
-            // What it holds is given back now, not when its turn comes.
+            // Releases captured values now, not when the entry leaves the queue.
             dispose(self.take());
         }
         cancelled
@@ -161,11 +165,11 @@ impl<F: FnOnce() -> Answer + Send> Task for Cell<F> {
     }
 }
 
-/// Who waits for a job.
+/// The receiver of a job's outcome.
 pub(crate) enum Asker {
-    /// Somebody who drives a protocol without a worker.
+    /// Code that drives a protocol without a worker.
     Other(Box<dyn FnOnce(Outcome) + Send>),
-    /// A worker, for a connection of its own.
+    /// A worker, for one of its connections.
     Worker { conn: ConnId, number: u64, inbox: Arc<Inbox> },
 }
 
@@ -173,7 +177,7 @@ impl Asker {
     fn tell(self, outcome: Outcome) {
         match self {
             Self::Other(tell) => {
-                // On a thread of the executor, which may not live through a panic.
+                // This is a thread of the executor, which may not survive a panic.
                 let _contained = caught(|| tell(outcome));
             }
             Self::Worker { conn, number, inbox } => inbox.leave(Delivery { conn, number, outcome }),
@@ -181,16 +185,16 @@ impl Asker {
     }
 }
 
-/// A job in a queue.
+/// An entry of a queue.
 pub(super) struct Entry {
     task: Arc<dyn Task>,
     asker: Asker,
 }
 
 impl Entry {
-    /// Takes it on, unless it was called off.
+    /// Starts the job, unless it was cancelled.
     pub(super) fn start(self) -> Option<StartedJob> {
-        // Not `then_some`: a started job that is dropped leaves an outcome.
+        // Not `then_some`: dropping a started job delivers an outcome.
         if self.task.start() { Some(StartedJob { entry: Some(self) }) } else { None }
     }
 
@@ -199,19 +203,20 @@ impl Entry {
     }
 }
 
-/// A job that was taken from its queue: it can no longer be called off. Thrown away, it counts as one that panicked.
-#[must_use = "a job that is started has somebody waiting for it"]
+/// A job that was taken from its queue and can no longer be cancelled. Dropping it without running
+/// counts as a panic.
+#[must_use = "a started job must be run: a request waits for it"]
 pub struct StartedJob {
     entry: Option<Entry>,
 }
 
 impl StartedJob {
-    /// Runs it on this thread and leaves its answer where it is awaited.
+    /// Runs the job on this thread and delivers its result.
     pub fn run(mut self) {
         if let Some(entry) = self.entry.take() {
             let outcome = entry.task.run();
             let Entry { asker, task } = entry;
-            // What the job holds is gone before anybody hears of its end.
+            // The job's captured values are dropped before its end is reported.
             drop(task);
             asker.tell(outcome);
         }

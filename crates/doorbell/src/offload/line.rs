@@ -1,10 +1,11 @@
-//! The jobs of one class that wait, in order and bounded.
+//! The bounded queue of one class of jobs.
 //!
-//! Does not know about: other classes, who takes them.
+//! Does not know about: other classes, threads.
 //!
-//! A job that is called off gives up its claim at once, so that clients who ask and leave keep nobody out. Its entry stays where it is until its turn
-//! comes, or until as many such entries have gathered as jobs may wait: then one round of the queue clears them all. So the work for an entry
-//! is bounded whoever leaves, and a queue that is full of jobs that wait is never looked through.
+//! A cancelled job frees its place at once, so that clients that leave do not block others. Its
+//! entry stays in the queue until its turn, or until there are as many such entries as jobs may
+//! wait: then one pass over the queue removes all of them. So the work per entry is bounded, and a
+//! queue full of waiting jobs is never scanned.
 
 use super::job::{Entry, StartedJob};
 use crate::sync::ArrayQueue;
@@ -13,16 +14,17 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 /// See the [module](self).
 pub(super) struct Line {
     entries: ArrayQueue<Entry>,
-    /// Jobs that wait, in the lower half, at most `jobs_max`. In the upper half places that are taken, by them, by entries of jobs that were
-    /// called off, and by what somebody has just in hand: at most as many as `entries` has, so that each finds room in it.
+    /// Lower half: waiting jobs, at most `jobs_max`. Upper half: used places, that is, waiting
+    /// jobs, entries of cancelled jobs, and entries in transit. Their number is at most the
+    /// capacity of `entries`, so that every push finds room.
     counts: AtomicU64,
     jobs_max: u32,
     places_max: u32,
-    /// Entries that were cleared.
+    /// Number of entries removed by passes.
     swept: AtomicU64,
 }
 
-/// What [`Line::take`] found.
+/// Result of [`Line::take`].
 pub(super) enum Taken {
     CalledOff,
     Job(StartedJob),
@@ -31,7 +33,7 @@ pub(super) enum Taken {
 /// Why there is no room.
 #[derive(PartialEq, Eq)]
 enum Full {
-    /// Those who were called off have the last places.
+    /// Entries of cancelled jobs occupy the last places.
     CalledOff,
     Jobs,
 }
@@ -39,7 +41,7 @@ enum Full {
 const JOB: u64 = 1;
 const PLACE: u64 = 1 << 32;
 
-/// Entries a place of a job has: its own, and one that was called off.
+/// Entries per waiting job: its own, and one of a cancelled job.
 const PLACES_A_JOB: u32 = 2;
 
 impl Line {
@@ -55,12 +57,13 @@ impl Line {
         }
     }
 
-    /// False when as many wait as may.
+    /// False if the maximum number of jobs waits.
     pub(super) fn push(&self, entry: Entry) -> bool {
         let mut entered = self.enter();
         if entered == Err(Full::CalledOff) {
             self.sweep();
-            // To change nothing is to see what others have just given back: a load may find what was there before.
+            // A read-modify-write sees places that other threads have just freed; a plain load may
+            // see an older value.
             self.counts.fetch_add(0, Ordering::AcqRel);
             entered = self.enter();
         }
@@ -68,14 +71,14 @@ impl Line {
             return false;
         }
         let pushed = self.entries.push(entry).is_ok();
-        debug_assert!(pushed, "whoever has a place finds room");
+        debug_assert!(pushed, "a counted entry finds room");
         if !pushed {
             self.counts.fetch_sub(JOB + PLACE, Ordering::AcqRel);
         }
         pushed
     }
 
-    /// The next entry.
+    /// Takes the next entry.
     pub(super) fn take(&self) -> Option<Taken> {
         let started = self.entries.pop()?.start();
         let gone = if started.is_some() { JOB + PLACE } else { PLACE };
@@ -83,12 +86,12 @@ impl Line {
         Some(started.map_or(Taken::CalledOff, Taken::Job))
     }
 
-    /// One that waits was called off.
+    /// Records that a waiting job was cancelled.
     pub(super) fn called_off(&self) {
         self.counts.fetch_sub(JOB, Ordering::AcqRel);
     }
 
-    /// Jobs that wait and were not called off.
+    /// Number of waiting jobs that were not cancelled.
     pub(super) fn jobs(&self) -> usize {
         jobs(self.counts.load(Ordering::Relaxed)) as usize
     }
@@ -112,8 +115,8 @@ impl Line {
         }
     }
 
-    /// One round of the queue without those that were called off. Those that stay keep their order; what others bring meanwhile may come
-    /// to stand before them.
+    /// Removes cancelled entries in one pass. The others keep their order; entries that are added
+    /// meanwhile may end up before them.
     #[cold]
     fn sweep(&self) {
         for _ in 0..self.entries.len() {
@@ -123,7 +126,7 @@ impl Line {
                 self.swept.fetch_add(1, Ordering::Relaxed);
             } else if let Err(entry) = self.entries.push(entry) {
                 debug_assert!(false, "it has kept its place");
-                // Whoever waits hears that his job is lost.
+                // Dropping the started job reports the loss to the waiting request.
                 drop(entry.start());
                 self.counts.fetch_sub(JOB + PLACE, Ordering::AcqRel);
             }

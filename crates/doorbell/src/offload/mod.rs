@@ -1,6 +1,8 @@
-//! The compute lane: a handler leaves a job, the ring thread goes on, and the answer is sent when it is there.
+//! The compute lane: a handler defers a job, the ring thread continues, and the reply is sent when
+//! the job is done.
 //!
-//! Does not know about: connections beyond their names, protocols, which threads run the jobs (an [`Executor`] does).
+//! Does not know about: connections except their identity, protocols, the threads that run jobs (an
+//! [`Executor`] provides them).
 //!
 //! ```no_run
 //! use doorbell::offload::Offload;
@@ -20,27 +22,28 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What a job takes with it is its own: copy what it needs of the request, or all of it with
-//! [`Request::detach`](doorbell_http::Request::detach). What it gives back is a [`Reply`], or with [`Answer::then`] the
-//! rest of the handler, which the ring thread then runs.
+//! A job owns what it uses: copy the required parts of the request, or all of it with
+//! [`Request::detach`](doorbell_http::Request::detach). Its result is a [`Reply`], or with
+//! [`Answer::then`] the rest of the handler, which then runs on the ring thread.
 //!
-//! Signed bearer tokens are verified by jobs behind one line, [`Offload::require_auth`].
+//! [`Offload::require_auth`] verifies signed bearer tokens in jobs.
 //!
-//! While a job waits or runs its connection answers nothing else, and no more is read than what comes next: one piece of input, to
-//! see whether the client leaves. Then
+//! While a job waits or runs, its connection serves no other request, and only one more piece of
+//! input is read, to detect that the client leaves. These are the possible outcomes:
 //!
-//! | what happens | the client sees | counted as |
+//! | event | the client sees | counted as |
 //! |---|---|---|
-//! | the queue of its class is full | 503 with `Retry-After`, and may go on | `jobs_refused` |
-//! | its time is up, whether it runs or not | 503 with `Retry-After` and the end: nobody of ours was asked in vain, so no 504 (RFC 9110 15.6.5) | `jobs_timed_out` |
-//! | it panics | 500 and the end | `jobs_panicked` |
+//! | the queue of its class is full | 503 with `Retry-After`; the connection stays open | `jobs_refused` |
+//! | the timeout passed, queued or running | 503 with `Retry-After` and a close; not 504, because no upstream server is involved (RFC 9110 15.6.5) | `jobs_timed_out` |
+//! | it panics | 500 and a close | `jobs_panicked` |
 //! | the client leaves before it starts | | `jobs_cancelled`; it never runs, and its place in the queue is free at once |
 //! | the client leaves while it runs | | `answers_dropped` |
-//! | the server drains | the answer, with `Connection: close`, within the drain's time | |
+//! | the server drains | the reply, with `Connection: close`, within the drain timeout | |
 //! | the server stops | a close | `jobs_cancelled`, or `answers_dropped` |
 //!
-//! A FIN counts as leaving for a job that has not started, as elsewhere ([`OffloadBuilder::fin_cancels`] turns that off for clients that
-//! close their half and listen).
+//! For a job that has not started, a FIN does not count as leaving unless
+//! [`OffloadBuilder::fin_cancels`] is set: a client may close its sending side and wait for the
+//! reply.
 
 mod answer;
 mod auth;
@@ -70,21 +73,23 @@ pub use queue::{Executor, Pump};
 
 use self::queue::Core;
 
-/// Jobs that may wait in one class, unless it is said otherwise.
+/// Default maximum number of waiting jobs per class.
 pub const QUEUE_MAX: usize = 1_024;
 
-/// How long a connection waits for its job, unless it is said otherwise.
+/// Default time that a connection waits for its job.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What threads are called before a number, unless it is said otherwise.
+/// Default prefix of thread names; a number follows.
 pub const THREAD_NAME: &str = "doorbell-job";
 
-/// What is added to the nice value of the process, unless it is said otherwise. Beside a thread that never sleeps on each processor, the p99 of
-/// probes of a ring thread was 3.7 ms with 0, 1.7 ms with 7 and 0.7 ms with 10, and 1.1 ms with nobody beside (Linux 6.18, two processors, medians
-/// of three runs of 500 probes): from about 10 on the scheduler lets whoever wakes up run at once.
+/// Default increment of the nice value. With a thread that never sleeps on each processor, the p99
+/// of probes on a ring thread was 3.7 ms with 0, 1.7 ms with 7 and 0.7 ms with 10, and 1.1 ms on an
+/// idle machine (Linux 6.18, two processors, medians of three runs of 500 probes): from about 10
+/// on, the scheduler runs a waking thread at once.
 pub const NICE: u8 = 10;
 
-/// The way to the threads that run jobs. Cheap to clone; each clone may have its own class and timeout.
+/// Access to the threads that run jobs. Cheap to clone; each clone may have its own class and
+/// timeout.
 #[derive(Clone)]
 pub struct Offload {
     core: Arc<Core>,
@@ -93,26 +98,26 @@ pub struct Offload {
 }
 
 impl Offload {
-    /// A builder with the defaults.
+    /// A builder with default settings.
     pub fn builder() -> OffloadBuilder {
         OffloadBuilder::default()
     }
 
-    /// The same threads and queues, for jobs of this class.
+    /// Uses the same threads and queues, for jobs of this class.
     #[must_use]
     pub const fn class(mut self, class: Class) -> Self {
         self.class = class;
         self
     }
 
-    /// The same threads and queues, for jobs that are awaited for so long. Default 10 s.
+    /// Uses the same threads and queues, with this timeout for jobs. Default 10 s.
     #[must_use]
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Has `job` run elsewhere and its answer sent on the connection of `request`.
+    /// Runs `job` on another thread and sends its result as the reply to `request`.
     pub fn run<'a, A: Into<Answer>>(
         &self,
         request: &Request<'_>,
@@ -123,8 +128,8 @@ impl Offload {
         reply.later(request.now().after(self.timeout), Box::new(job))
     }
 
-    /// Has `work` done elsewhere, in turn with the jobs of its class; no request waits for it, and nothing calls it off. False when the
-    /// queue is full: then it is not done.
+    /// Queues `work` for another thread, in order with the jobs of its class. No request waits for
+    /// it, and it is never cancelled. False if the queue is full; then it is not run.
     pub fn spawn(&self, work: impl FnOnce() + Send + 'static) -> bool {
         let job = Job::new(Arc::clone(&self.core), self.class, || {
             work();
@@ -133,12 +138,12 @@ impl Offload {
         job.submit_for(Asker::Other(Box::new(drop))).is_some()
     }
 
-    /// Jobs of a class that wait now.
+    /// Number of waiting jobs of a class.
     pub fn queued(&self, class: Class) -> usize {
         self.core.queued(class)
     }
 
-    /// What jobs left in the queues that were called off, so far as it was cleared before their turn came.
+    /// Number of queue entries of cancelled jobs that were removed before their turn.
     pub fn swept(&self) -> u64 {
         self.core.swept()
     }
@@ -154,7 +159,7 @@ impl fmt::Debug for Offload {
     }
 }
 
-/// Builds an [`Offload`]. Each method names its default.
+/// Builds an [`Offload`]. The documentation of each method names the default.
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct OffloadBuilder {
@@ -184,52 +189,58 @@ impl Default for OffloadBuilder {
 }
 
 impl OffloadBuilder {
-    /// How many threads. Default: one for each processor this process may use but one, and at least one.
+    /// Number of threads. Default: the number of processors this process may use minus one, at
+    /// least one.
     pub const fn threads(mut self, threads: NonZeroU16) -> Self {
         self.threads = Some(threads);
         self
     }
 
-    /// What the threads are called, before a number. Default `doorbell-job`.
+    /// Prefix of thread names; a number follows. Default `doorbell-job`.
     pub fn name(mut self, name: &str) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Thread i runs on the i-th of these processors, beginning again at their end. One that this process may not use, or that no machine has,
-    /// is passed over. Default, and if none is left: the system decides.
+    /// Pins thread i to the i-th of these processors, starting over at the end of the list.
+    /// Processors that this process may not use, or that do not exist, are skipped. Default, and if
+    /// none is left: no pinning.
     pub fn cpus(mut self, cpus: &[usize]) -> Self {
         self.cpus = cpus.to_vec();
         self
     }
 
-    /// Bytes of stack for each thread. Default: rayon's, which is the standard library's.
+    /// Stack size of each thread in bytes. Default: that of rayon, which is that of the standard
+    /// library.
     pub const fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = Some(bytes);
         self
     }
 
-    /// Added to the nice value that the process has (0 to 19, `setpriority(2)`), so that a ring thread which wakes up on the processor of a job runs at once.
-    /// Default [`NICE`]. Where other programs keep all processors busy, jobs get less of them by as much; 0 is an equal share.
+    /// Increment of the nice value (0 to 19, `setpriority(2)`), so that a ring thread that wakes up
+    /// on the processor of a job runs at once. Default [`NICE`]. If other programs keep all
+    /// processors busy, jobs get correspondingly less time; 0 gives an equal share.
     pub const fn nice(mut self, nice: u8) -> Self {
         self.nice = nice;
         self
     }
 
-    /// Jobs of a class that may wait; one more is answered by a 503. One that is called off makes room at once. Default 1,024, at least 1.
+    /// Maximum number of waiting jobs of a class; further requests get a 503. A cancelled job frees
+    /// its place at once. Default 1,024, at least 1.
     pub const fn queue_max(mut self, class: Class, jobs: usize) -> Self {
         self.queue_max[class as usize] = jobs;
         self
     }
 
-    /// How long a connection waits for its job, in the queue and running. Default 10 s.
+    /// How long a connection waits for its job, queued or running. Default 10 s.
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Whether a client's FIN calls off a job that has not started, and ends the connection without an answer. Default false: a client may
-    /// close its half and wait for the answer. True where clients that give up are many and none closes its half.
+    /// Whether a client's FIN cancels a job that has not started, and ends the connection without a
+    /// reply. Default false: a client may close its sending side and wait for the reply. Useful if
+    /// many clients give up and none half-closes.
     pub const fn fin_cancels(mut self, on: bool) -> Self {
         self.fin_cancels = on;
         self
@@ -238,14 +249,14 @@ impl OffloadBuilder {
     /// Starts the threads.
     ///
     /// # Errors
-    /// The system's, when a thread cannot be started.
+    /// The error of the operating system, if a thread cannot be started.
     #[cfg(feature = "rayon")]
     pub fn build(self) -> Result<Offload, PoolError> {
         let pool = pool::Pool::start(&self)?;
         Ok(self.build_on(pool))
     }
 
-    /// With threads of your own; what was said about threads here is not used then.
+    /// Uses your own executor; thread settings of this builder are ignored.
     pub fn build_on(self, executor: impl Executor + 'static) -> Offload {
         let core = Core::new(Box::new(executor), self.queue_max, self.fin_cancels);
         Offload { core: Arc::new(core), class: Class::Normal, timeout: self.timeout }

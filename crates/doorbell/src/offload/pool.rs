@@ -1,4 +1,4 @@
-//! The rayon pool that jobs run on.
+//! The rayon pool that runs jobs.
 //!
 //! Does not know about: jobs, queues. It runs pumps.
 
@@ -11,7 +11,7 @@ use super::OffloadBuilder;
 use super::queue::{Executor, Pump};
 use crate::panics::caught;
 
-/// A pool's threads could not be started.
+/// The threads of the pool could not be started.
 #[derive(Debug, thiserror::Error)]
 #[error("the threads for jobs could not be started: {0}")]
 pub struct PoolError(#[source] ThreadPoolBuildError);
@@ -28,7 +28,8 @@ impl Pool {
             .thread_name(move |index| format!("{name}-{index}"))
             .start_handler(move |index| {
                 pin(&cpus, index);
-                // Of this thread alone on Linux. Where a sandbox denies it jobs are done all the same.
+                // On Linux this affects only this thread. If a sandbox denies it, jobs run with the
+                // normal priority.
                 let _best_effort = (nice > 0).then(|| rustix::process::nice(nice));
             });
         if let Some(bytes) = asked.stack_size {
@@ -44,26 +45,26 @@ impl Executor for Pool {
     }
 
     fn spawn(&self, pump: Pump) {
-        // Of a panic on its threads rayon makes an abort.
+        // rayon aborts the process if a spawned closure panics.
         self.0.spawn_fifo(move || {
             let _contained = caught(|| pump.run());
         });
     }
 }
 
-/// One processor is left to the ring threads.
+/// Default number of threads: one processor is left to the ring threads.
 fn threads_here() -> usize {
     let cpus = std::thread::available_parallelism().map_or(1, core::num::NonZero::get);
     cpus.saturating_sub(1).max(1)
 }
 
-/// The thread runs on the processor whose turn it is among those it may use. Those that it may not, or that have no place in a mask, are
-/// passed over; with none left the system decides.
+/// Pins the thread to one of these processors, selected by its index. Processors that are not
+/// permitted or do not fit into a mask are skipped; if none is left, the thread is not pinned.
 fn pin(cpus: &[usize], index: usize) {
     if cpus.is_empty() {
         return;
     }
-    // Whether it may is only known by trying: the mask it has now may be narrower than what it is allowed.
+    // Permission is known only by trying: the current mask may be narrower than what is allowed.
     let usable: Vec<CpuSet> =
         cpus.iter().filter_map(|cpu| only(*cpu)).filter(|set| sched_setaffinity(None, set).is_ok()).collect();
     if let Some(set) = usable.get(index % usable.len().max(1)) {
@@ -89,11 +90,11 @@ mod tests {
 
     use super::*;
 
-    /// Where each of two threads may run.
+    /// The CPU masks of two threads.
     fn masks(cpus: &[usize]) -> Vec<Vec<usize>> {
         let jobs = Offload::builder().threads(NonZeroU16::new(2).unwrap()).cpus(cpus).build().unwrap();
         let (tell, told) = sync_channel(2);
-        // Each waits for the other, so that they are on two threads.
+        // Each waits for the other, so they run on different threads.
         let both = Arc::new(std::sync::Barrier::new(2));
         for _ in 0..2 {
             let (tell, both) = (tell.clone(), Arc::clone(&both));
@@ -122,7 +123,8 @@ mod tests {
             (&[], [all.clone(), all.clone()]),
             (&[last], [vec![last], vec![last]]),
             (&[last, first], [vec![first], vec![last]]),
-            // One that cannot be named, one that is not there: both once ended the process, or left the thread anywhere.
+            // A number beyond the mask and one of a missing processor. Such values must neither
+            // abort the process nor unpin the thread.
             (&[CpuSet::MAX_CPU, last], [vec![last], vec![last]]),
             (&[first, CpuSet::MAX_CPU - 1, last], [vec![first], vec![last]]),
             (&none, [all.clone(), all.clone()]),
@@ -134,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_as_nice_as_was_asked_and_the_one_that_asked_is_not() {
+    fn job_threads_get_the_nice_value_and_the_caller_keeps_its_own() {
         use rustix::process::getpriority_process;
 
         let before = getpriority_process(None).unwrap();
@@ -148,9 +150,9 @@ mod tests {
         assert_eq!(getpriority_process(None).unwrap(), before);
     }
 
-    /// More than the 2 MiB that a thread has by default, touched to its end.
+    /// Uses more stack than the default of 2 MiB.
     #[test]
-    fn a_thread_has_the_stack_that_was_asked_for() {
+    fn a_thread_has_the_configured_stack_size() {
         fn deep(left: usize) -> usize {
             let page = [1_u8; 64 * 1024];
             usize::from(core::hint::black_box(&page)[left]) + if left == 0 { 0 } else { deep(left - 1) }

@@ -1,7 +1,7 @@
-//! Where jobs wait: a bounded queue for each class, and pumps that empty them on as many threads as there are.
+//! Queues of jobs: one bounded queue per class, and pumps that empty them, at most one per thread.
 //!
-//! Does not know about: threads. An [`Executor`] brings them; what it is given is a [`Pump`], once for a burst of jobs and not for
-//! each of them. How a class keeps its bound is `line.rs`.
+//! Does not know about: threads. An [`Executor`] provides them and gets a [`Pump`] once for a burst
+//! of jobs, not once per job. `line.rs` implements the bound of a class.
 
 use core::fmt;
 use std::sync::Arc;
@@ -11,38 +11,39 @@ use super::line::{Line, Taken};
 use crate::panics::caught;
 use crate::sync::atomic::{AtomicUsize, Ordering, fence};
 
-/// A normal job goes first after so many high ones.
+/// After this many high jobs in a row a normal job goes first.
 const HIGH_IN_ROW_MAX: u32 = 15;
 
 /// Threads for jobs.
 pub trait Executor: Send + Sync {
-    /// How many jobs run at once: no more pumps than this are given out.
+    /// Maximum number of parallel jobs: there are never more pumps than this.
     fn threads(&self) -> usize;
 
-    /// Has [`Pump::run`] called on a thread of its own. Must not wait: a ring thread calls it. If it panics the job is refused as by a full queue.
+    /// Calls [`Pump::run`] on another thread. Must not block, because a ring thread calls it. If it
+    /// panics, the job is refused as if the queue were full.
     fn spawn(&self, pump: Pump);
 }
 
-/// What became of a job.
+/// Result of submitting a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Submitted {
     /// The queue of its class is full.
     Full,
-    /// It waits.
+    /// Queued.
     Queued,
     /// Queued, but the executor panicked while it started a thread.
     Stranded,
 }
 
-/// Queues and their executor; what all clones of an [`Offload`](super::Offload) share.
+/// Queues and their executor, shared by all clones of an [`Offload`](super::Offload).
 pub(crate) struct Core {
     high: Line,
     normal: Line,
-    /// Pumps that were given out and are not done.
+    /// Pumps handed out and not finished.
     pumps: AtomicUsize,
     threads: usize,
     executor: Box<dyn Executor>,
-    /// A client that has finished sending counts as one that left.
+    /// Whether a client's FIN counts as leaving.
     pub(crate) fin_cancels: bool,
 }
 
@@ -53,11 +54,11 @@ impl Core {
         Self { high, normal, pumps: AtomicUsize::new(0), threads, executor, fin_cancels }
     }
 
-    /// Puts a job in the queue of its class, and sees to it that a thread empties that.
+    /// Puts a job into the queue of its class and ensures that a thread empties it.
     pub(super) fn submit(self: &Arc<Self>, class: Class, entry: Entry) -> Submitted {
         let queued = self.line(class).push(entry);
-        // Either this sees a pump that goes on, or the pump sees the job before it goes. Also for jobs of others, which `push` may have had
-        // in hand when a pump looked for them.
+        // Either this thread sees an active pump, or the pump sees the job before it finishes. This
+        // also covers jobs of others that `push` had in transit when a pump looked for them.
         fence(Ordering::SeqCst);
         if (queued || !self.is_empty()) && self.engage() {
             let pump = Pump { core: Some(Arc::clone(self)), high_in_row: 0 };
@@ -69,7 +70,7 @@ impl Core {
         if queued { Submitted::Queued } else { Submitted::Full }
     }
 
-    /// A job of this class was called off.
+    /// Records that a job of this class was cancelled.
     pub(super) fn called_off(&self, class: Class) {
         self.line(class).called_off();
     }
@@ -93,13 +94,14 @@ impl Core {
         }
     }
 
-    /// Counts one more pump in, unless each thread has one.
+    /// Counts one more pump, unless every thread has one.
     fn engage(&self) -> bool {
         let one_more = |pumps| (pumps < self.threads).then_some(pumps + 1);
         self.pumps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
     }
 
-    /// Counts a pump out that found nothing. False when it must go on, because something came meanwhile.
+    /// Uncounts a pump that found no job. False if it must continue, because a job arrived
+    /// meanwhile.
     fn disengage(&self) -> bool {
         self.pumps.fetch_sub(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -110,20 +112,20 @@ impl Core {
 /// Empties the queues. An executor calls [`Pump::run`], or takes jobs one by one.
 #[must_use = "jobs wait until a pump is run"]
 pub struct Pump {
-    /// `None` once it is counted out.
+    /// `None` after it was uncounted.
     core: Option<Arc<Core>>,
     high_in_row: u32,
 }
 
 impl Pump {
-    /// Runs jobs until there are none.
+    /// Runs jobs until the queues are empty.
     pub fn run(mut self) {
         while let Some(job) = self.take() {
             job.run();
         }
     }
 
-    /// The next job, if there is one; else the pump is done.
+    /// Takes the next job, if there is one; otherwise the pump is finished.
     pub fn take(&mut self) -> Option<StartedJob> {
         loop {
             let core = self.core.as_ref()?;

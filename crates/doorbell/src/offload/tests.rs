@@ -1,6 +1,6 @@
-//! Queue and inbox without a server: order, bounds, and many threads at once.
+//! Tests of queue and inbox without a server: order, bounds, and many threads at once.
 //!
-//! Does not know about: connections beyond their names.
+//! Does not know about: connections except their identity.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use super::*;
 use crate::driver::Waker;
 use crate::id::{ConnId, Generation, SlotIndex};
 
-/// Keeps pumps for the test to run.
+/// Keeps pumps, for the test to run.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<Pump>>>);
 
@@ -40,7 +40,7 @@ fn submit(offload: &Offload, class: Class, slot: u32, inbox: &Arc<Inbox>) -> Opt
     job.submit(conn(slot), u64::from(slot), inbox)
 }
 
-/// How often the source was woken since the last time.
+/// Number of wake-ups since the last call.
 fn wakes(source: &crate::driver::WakeSource) -> u64 {
     let mut count = [0; 8];
     rustix::io::read(source.as_fd(), &mut count).map_or(0, |_| u64::from_ne_bytes(count))
@@ -96,7 +96,7 @@ fn a_full_queue_takes_no_more_and_the_other_does() {
 }
 
 #[test]
-fn what_is_called_off_does_not_run_and_gives_back_what_it_held() {
+fn a_cancelled_job_does_not_run_and_drops_what_it_captured() {
     let kept = Kept::default();
     let offload = Offload::builder().build_on(kept.clone());
     let (inbox, _source) = inbox();
@@ -118,13 +118,13 @@ fn what_is_called_off_does_not_run_and_gives_back_what_it_held() {
         assert!(!later.call_off(), "it has started");
         started
     };
-    assert_eq!(slots(&inbox), [] as [u32; 0], "what was called off leaves nothing");
+    assert_eq!(slots(&inbox), [] as [u32; 0], "a cancelled job has no outcome");
     started.run();
     assert_eq!(slots(&inbox), [2]);
 }
 
 #[test]
-fn who_leaves_the_queue_makes_room_at_once_and_those_who_stay_keep_their_order() {
+fn a_cancelled_job_frees_its_place_at_once_and_the_others_keep_their_order() {
     let kept = Kept::default();
     let offload = Offload::builder().queue_max(Class::Normal, 4).build_on(kept.clone());
     let (inbox, _source) = inbox();
@@ -138,7 +138,7 @@ fn who_leaves_the_queue_makes_room_at_once_and_those_who_stay_keep_their_order()
     }
     let _late = [queue(3).unwrap(), queue(4).unwrap()];
     assert!(queue(5).is_none());
-    // All but those whose turn has not come: at most as many as may wait.
+    // All except the last ones: at most as many as may wait.
     assert!((200 - 6..=200).contains(&offload.swept()), "{}", offload.swept());
     let pumps = core::mem::take(&mut *kept.0.lock().unwrap());
     assert!(pumps.len() <= 2);
@@ -148,7 +148,8 @@ fn who_leaves_the_queue_makes_room_at_once_and_those_who_stay_keep_their_order()
     assert_eq!((offload.queued(Class::Normal), offload.queued(Class::High)), (0, 0));
 }
 
-/// Jobs that some call off, that others run and that others sweep: each is run once or called off once, and the counts end at zero.
+/// Threads cancel, run and sweep jobs concurrently: each job is run or cancelled exactly once, and
+/// the counts end at zero.
 #[test]
 fn many_threads_queue_leave_and_run_and_nothing_is_lost() {
     const EACH: u32 = 20_000;
@@ -176,7 +177,7 @@ fn many_threads_queue_leave_and_run_and_nothing_is_lost() {
                         } else {
                             expected += 1;
                         }
-                        // Seldom enough that the queue fills.
+                        // Rarely enough that the queue fills.
                         if number % 64 == 0 {
                             let pumps = core::mem::take(&mut *kept.0.lock().unwrap());
                             pumps.into_iter().for_each(Pump::run);
@@ -195,19 +196,19 @@ fn many_threads_queue_leave_and_run_and_nothing_is_lost() {
     let called_off: u64 = counts.iter().map(|(.., called_off)| called_off).sum();
     assert_eq!(ran.load(Ordering::Relaxed), expected);
     for (inbox, expected, _) in &counts {
-        assert_eq!(slots(inbox).len(), *expected, "each hears of his own");
+        assert_eq!(slots(inbox).len(), *expected, "each inbox gets its own outcomes");
     }
     assert_eq!(offload.queued(Class::Normal), 0);
     assert!(offload.swept() > 0 && offload.swept() <= called_off, "{} of {called_off}", offload.swept());
 }
 
 #[test]
-fn a_sleeper_is_woken_once_and_who_is_awake_never() {
+fn a_sleeping_worker_is_woken_once_and_an_awake_one_never() {
     let (inbox, source) = inbox();
     let leave = |slot| inbox.leave(Delivery { conn: conn(slot), number: 0, outcome: Outcome::Busy });
     leave(1);
     assert_eq!(wakes(&source), 0, "awake");
-    assert!(!inbox.fall_asleep(), "there is something");
+    assert!(!inbox.fall_asleep(), "there is a delivery");
     leave(2);
     assert_eq!((slots(&inbox), wakes(&source)), (vec![1, 2], 0));
     assert!(inbox.fall_asleep());
@@ -217,9 +218,9 @@ fn a_sleeper_is_woken_once_and_who_is_awake_never() {
     assert_eq!(slots(&inbox).len(), 7);
 }
 
-/// Nothing is lost between threads that leave and one that sleeps whenever it may.
+/// No delivery is lost between threads that deliver and one that sleeps whenever it may.
 #[test]
-fn every_outcome_is_found_by_somebody_who_sleeps_in_between() {
+fn every_outcome_is_found_by_a_worker_that_sleeps_in_between() {
     const THREADS: u32 = 4;
     const EACH: u32 = 5_000;
     let (inbox, source) = inbox();
@@ -259,7 +260,7 @@ fn every_outcome_is_found_by_somebody_who_sleeps_in_between() {
 }
 
 #[test]
-fn work_for_nobody_is_done_in_turn_or_refused() {
+fn spawned_work_runs_in_order_or_is_refused() {
     let kept = Kept::default();
     let offload = Offload::builder().queue_max(Class::Normal, 2).build_on(kept.clone());
     let done = Arc::new(Mutex::new(Vec::new()));
@@ -267,7 +268,7 @@ fn work_for_nobody_is_done_in_turn_or_refused() {
         let done = Arc::clone(&done);
         offload.spawn(move || {
             done.lock().unwrap().push(number);
-            assert_ne!(number, 0, "work that panics stops nobody");
+            assert_ne!(number, 0, "a panic does not stop other work");
         })
     };
     assert_eq!([spawn(0), spawn(1), spawn(2)], [true, true, false]);
@@ -275,7 +276,7 @@ fn work_for_nobody_is_done_in_turn_or_refused() {
     assert_eq!(*done.lock().unwrap(), [0, 1]);
 }
 
-/// Panics when it is dropped.
+/// Panics when dropped.
 struct Grenade;
 
 impl Drop for Grenade {
@@ -285,7 +286,7 @@ impl Drop for Grenade {
 }
 
 #[test]
-fn answers_that_nobody_takes_may_all_panic_when_they_are_dropped() {
+fn undelivered_answers_may_all_panic_when_dropped() {
     let (inbox, _wakes) = inbox();
     for number in 0..3 {
         let grenade = Grenade;

@@ -1,6 +1,6 @@
-//! A request whose job is awaited by somebody who drives a protocol without a worker: a runtime beside the ring threads, for one.
+//! Jobs of requests whose protocol is driven without a worker, for example by an async runtime.
 //!
-//! Does not know about: who that is, and how it waits.
+//! Does not know about: the code that waits, how it waits.
 
 use core::fmt;
 
@@ -10,27 +10,29 @@ use super::Answer;
 use crate::offload::{Asker, Job, Outcome, Ticket};
 use crate::time::Time;
 
-/// What a job came to. For [`Awaited::answer`].
+/// The result of a job, for [`Awaited::answer`].
 #[derive(Debug)]
 pub struct Told(Outcome);
 
-/// A request after [`Next::Wait`](doorbell_http::Next::Wait), with its job under way. Dropped, the request gets no answer, and a job that has
-/// not started never will.
-#[must_use = "a job that nobody awaits is called off"]
+/// A request after [`Next::Wait`](doorbell_http::Next::Wait) whose job is queued or running.
+/// Dropping it cancels a job that has not started; the request then gets no reply.
+#[must_use = "dropping it cancels the job"]
 pub struct Awaited {
     later: Box<Later>,
     _task: CalledOff,
 }
 
-/// Calls a job off when nobody waits for it any more.
+/// Cancels the job when dropped.
 struct CalledOff(Ticket);
 
 impl Awaited {
-    /// Begins the job that came with `later` out of [`Out::take_later`](doorbell_http::Out::take_later). `tell` is called on the job's thread,
-    /// once at most.
+    /// Begins the job in `later`, which comes from
+    /// [`Out::take_later`](doorbell_http::Out::take_later). `tell` is called at most once, on the
+    /// job's thread.
     ///
     /// # Errors
-    /// The answer, where it is there already: the queue of the job's class is full, or there is no job.
+    /// The result, if it is already known: the queue of the job's class is full, or there is no
+    /// job.
     pub fn begin(mut later: Box<Later>, tell: impl FnOnce(Told) + Send + 'static) -> Result<Self, Answer> {
         let Some(job) = later.take_work().and_then(Job::from_work) else {
             return Err(Answer { later, outcome: Outcome::Panicked });
@@ -41,17 +43,19 @@ impl Awaited {
         }
     }
 
-    /// When the request waits no longer.
+    /// Deadline of the request.
     pub const fn deadline(&self) -> Time {
         self.later.deadline()
     }
 
-    /// What the protocol is to be given ([`Protocol::handle_answer`](super::Protocol::handle_answer)) when `tell` was called.
+    /// The input for [`Protocol::handle_answer`](super::Protocol::handle_answer), after `tell` was
+    /// called.
     pub fn answer(self, told: Told) -> Answer {
         Answer { later: self.later, outcome: told.0 }
     }
 
-    /// The protocol was told that the time is up, and said so ([`Protocol::handle_timeout`](super::Protocol::handle_timeout)).
+    /// Records that the request timed out. Call it after
+    /// [`Protocol::handle_timeout`](super::Protocol::handle_timeout) stopped waiting.
     pub fn timed_out(mut self) {
         self.later.timed_out();
     }
@@ -59,18 +63,18 @@ impl Awaited {
 
 impl Drop for CalledOff {
     fn drop(&mut self) {
-        // One that has started is past being called off.
+        // A job that has started cannot be cancelled.
         let _started = self.0.call_off();
     }
 }
 
 impl Answer {
-    /// True when the job's queue was full.
+    /// True if the job's queue was full.
     pub const fn is_busy(&self) -> bool {
         matches!(self.outcome, Outcome::Busy)
     }
 
-    /// True when the job panicked.
+    /// True if the job panicked.
     pub const fn is_panic(&self) -> bool {
         matches!(self.outcome, Outcome::Panicked)
     }
@@ -90,7 +94,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, Mutex};
 
-    /// Keeps pumps for the test to run.
+    /// Keeps pumps, for the test to run.
     #[derive(Clone, Default)]
     struct Kept(Arc<Mutex<Vec<Pump>>>);
 
@@ -127,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_without_a_worker_hears_once_of_a_job_or_calls_it_off() {
+    fn a_job_awaited_without_a_worker_reports_once_or_is_cancelled() {
         let kept = Kept::default();
         let offload =
             Offload::builder().queue_max(Class::Normal, 2).timeout(TIMEOUT / 2).build_on(kept.clone());
@@ -148,7 +152,7 @@ mod tests {
         drop(second);
         let run = || core::mem::take(&mut *kept.0.lock().unwrap()).into_iter().for_each(Pump::run);
         run();
-        assert_eq!(ran.load(Ordering::Relaxed), 1, "what was called off is not done");
+        assert_eq!(ran.load(Ordering::Relaxed), 1, "a cancelled job does not run");
         let answer = first.answer(told.try_recv().unwrap());
         assert!(!answer.is_busy() && matches!(answer.outcome, Outcome::Answered(offload::Answer::Reply(_))));
         assert!(told.try_recv().is_err());

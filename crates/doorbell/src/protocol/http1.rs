@@ -1,6 +1,7 @@
-//! HTTP/1.1 and 1.0 as a listener's protocol: the machine of `doorbell-http` with a service and its limits.
+//! HTTP/1.1 and 1.0 as a listener's protocol: the state machine of `doorbell-http` with a service
+//! and its limits.
 //!
-//! Does not know about: what the machine does inside, sockets.
+//! Does not know about: the internals of the state machine, sockets.
 
 use core::fmt;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::error::CloseReason;
 use crate::offload::{self, Outcome};
 use crate::time::Time;
 
-/// An HTTP listener's protocol.
+/// HTTP/1.1 and 1.0, with a service.
 #[derive(Clone)]
 pub struct Http1 {
     service: Arc<dyn Service + Send + Sync>,
@@ -23,30 +24,30 @@ pub struct Http1 {
     hsts: Option<DefaultField>,
 }
 
-/// What an HTTP connection remembers.
+/// State of an HTTP connection.
 #[derive(Debug)]
 pub struct Http1Conn {
     machine: Conn,
-    /// Why it closes, when it was not the machine that decided.
+    /// Why it closes, if the state machine did not decide it.
     reason: Option<CloseReason>,
 }
 
 impl Http1 {
-    /// HTTP with the default limits.
+    /// HTTP with default limits.
     pub fn new(service: impl Service + Send + Sync + 'static) -> Self {
         let (limits, refusals) = (Limits::default(), Refusals::new());
         Self { service: Arc::new(service), limits, refusals, hsts: None }
     }
 
-    /// Other limits.
+    /// Sets the limits.
     #[must_use]
     pub const fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// `Strict-Transport-Security` of every reply over TLS that has none of its own, also of those that say what is wrong with a
-    /// request. Over plain HTTP it must not be sent (RFC 6797 7.2).
+    /// Adds `Strict-Transport-Security` to every reply over TLS that has no such field, including
+    /// error replies of the parser. Over plain HTTP it must not be sent (RFC 6797 7.2).
     pub fn hsts(mut self, value: &str) -> Result<Self, ApiMisuse> {
         self.hsts = Some(DefaultField::new("Strict-Transport-Security", value)?);
         Ok(self)
@@ -56,12 +57,14 @@ impl Http1 {
         self.limits.answer_before_body = true;
     }
 
-    /// How often requests were refused before the service saw them, by reason. The counters live on while the server runs.
+    /// Counters of requests refused before the service saw them, by reason. They live as long as
+    /// the server.
     pub fn refusals(&self) -> Refusals {
         self.refusals.clone()
     }
 
-    /// Tells the service what the machine answered by itself: at most one error a connection, and it ends the connection.
+    /// Reports an error reply of the state machine to the service: at most one per connection,
+    /// which it ends.
     #[cold]
     fn tell_refused(&self, conn: &Http1Conn, client: &Client<'_>, now: Time) {
         if let Some(error) = conn.machine.error() {
@@ -70,7 +73,7 @@ impl Http1 {
         }
     }
 
-    /// The same behind TLS.
+    /// This protocol over TLS.
     #[cfg(feature = "tls")]
     pub const fn tls(self, acceptor: crate::tls::Acceptor) -> super::Tls<Self> {
         super::Tls::new(self, acceptor)

@@ -1,6 +1,6 @@
-//! The built-in protocols as one type: what a listener speaks is chosen once.
+//! All built-in protocols as one type, so that the protocol of a listener is chosen once.
 //!
-//! Does not know about: what they mean.
+//! Does not know about: the meaning of the bytes.
 
 use doorbell_http::Next;
 
@@ -12,17 +12,17 @@ use super::{Answer, Io, Protocol, Room};
 use crate::error::CloseReason;
 use crate::time::Time;
 
-/// Any of the built-in protocols; chosen once a listener.
+/// Any of the built-in protocols, chosen once per listener.
 #[derive(Debug)]
 pub enum ListenerProtocol {
     /// HTTP/1.1 and 1.0.
     Http1(Http1),
-    /// Bytes in, bytes out.
+    /// Raw bytes.
     Raw(Raw),
-    /// HTTP behind TLS.
+    /// HTTP over TLS.
     #[cfg(feature = "tls")]
     TlsHttp1(Tls<Http1>),
-    /// Bytes behind TLS.
+    /// Raw bytes over TLS.
     #[cfg(feature = "tls")]
     TlsRaw(Tls<Raw>),
 }
@@ -30,14 +30,14 @@ pub enum ListenerProtocol {
 /// The connection state of any built-in protocol.
 #[derive(Debug)]
 pub enum ProtocolConn {
-    /// Of [`Http1`].
+    /// State of [`Http1`].
     Http1(Http1Conn),
-    /// Of [`Raw`].
+    /// State of [`Raw`].
     Raw(RawConn),
-    /// Of [`Tls`] before [`Http1`]. Boxed, so that a connection without TLS is none the larger.
+    /// State of [`Tls`] around [`Http1`]. Boxed, so that connections without TLS are not larger.
     #[cfg(feature = "tls")]
     TlsHttp1(Box<TlsConn<Http1Conn>>),
-    /// Of [`Tls`] before [`Raw`].
+    /// State of [`Tls`] around [`Raw`].
     #[cfg(feature = "tls")]
     TlsRaw(Box<TlsConn<RawConn>>),
 }
@@ -68,16 +68,16 @@ impl From<Tls<Raw>> for ListenerProtocol {
     }
 }
 
-/// What came of an input.
+/// Result of an input.
 pub(crate) struct Heard {
     pub(crate) next: Next,
-    /// Requests answered by it.
+    /// Requests served by it.
     pub(crate) requests: u32,
-    /// [`Protocol::deadline`] from now on.
+    /// The [`Protocol::deadline`] that follows.
     pub(crate) deadline: Time,
 }
 
-/// Calls the same method on whichever protocol a listener speaks, with the connection state that belongs to it.
+/// Calls a method of the listener's protocol with the connection state of the same type.
 macro_rules! each {
     ($self:expr, $conn:expr, $protocol:ident, $state:ident => $call:expr) => {
         match ($self, $conn) {
@@ -93,7 +93,8 @@ macro_rules! each {
 }
 
 impl ListenerProtocol {
-    /// See [`HandOver::answer_before_body`](crate::HandOver::answer_before_body). Inside TLS nothing can be handed over.
+    /// See [`HandOver::answer_before_body`](crate::HandOver::answer_before_body). Connections over
+    /// TLS cannot be handed over.
     pub(crate) const fn answer_before_body(&mut self) {
         match self {
             Self::Http1(http1) => http1.answer_before_body(),
@@ -103,11 +104,11 @@ impl ListenerProtocol {
         }
     }
 
-    /// [`Protocol::handle_input`], and what the worker wants to know after it. `before` becomes [`Protocol::requests`] as it was, for
-    /// whoever has to clear up after a panic.
+    /// Calls [`Protocol::handle_input`] and returns what the worker needs after it. `before` is set
+    /// to the previous [`Protocol::requests`], for use after a panic.
     ///
-    /// What is left in [`Io::out`] of a reply before is looked after by the machine when whatever is written begins with a reply of it;
-    /// before the others speak it is forgotten.
+    /// A previous reply may still be in [`Io::out`]. The HTTP state machine handles that when it
+    /// begins its reply; for the other protocols it is discarded before the call.
     #[inline(always)]
     pub(crate) fn hear<'a>(
         &self,
@@ -117,7 +118,8 @@ impl ListenerProtocol {
         before: &mut u32,
     ) -> Heard {
         match (self, conn) {
-            // `io` is made in each arm: passed on to another function it has to lie in memory, and here it need not.
+            // `io` is called in each arm: passed to another function the value would have to be in
+            // memory, which is not necessary here.
             (Self::Http1(protocol), ProtocolConn::Http1(state)) => {
                 heard(protocol, state, fresh, io(), before)
             }

@@ -1,4 +1,4 @@
-//! The raw protocol: first bytes in, reply out, close; or the server speaks first.
+//! The raw protocol: first bytes in, reply out, close; or the server sends first.
 //!
 //! Does not know about: HTTP, sockets. For line protocols such as HAProxy's agent check and PING/PONG gates.
 
@@ -13,49 +13,53 @@ use super::{Io, Protocol};
 use crate::error::CloseReason;
 use crate::time::Time;
 
-/// What user code of a raw listener decides.
+/// The application code of a raw listener.
 pub trait RawHandler: Send + Sync {
-    /// Writes what the server sends before it has heard anything. Nothing by default.
+    /// Writes a greeting, which the server sends before any input. Default: none.
     ///
-    /// With `Some(next)` the listener speaks first: it does not defer accept, and `next` says what follows the greeting.
+    /// If it returns `Some(next)`, the server sends first: the listener does not defer accept, and
+    /// `next` follows the greeting.
     fn greet(&self, reply: &mut Vec<u8>) -> Option<RawNext> {
         let _ = reply;
         None
     }
 
-    /// Gets everything received so far on this connection that was not answered yet, and appends its answer to `reply`.
+    /// Handles all unprocessed bytes received so far on this connection and appends its reply to
+    /// `reply`.
     fn handle(&self, received: &[u8], reply: &mut Vec<u8>) -> RawNext;
 
-    /// Writes what a client gets that has sent nothing within [`Raw::silence`] or the time-out, `now`: true when there is such a reply, after which
-    /// the connection is closed. Never by default.
+    /// Writes a reply to a client that sent nothing within [`Raw::silence`] or the timeout. True if
+    /// there is such a reply; the connection closes after it. Default: no reply.
     fn answer_silent(&self, now: Time, reply: &mut Vec<u8>) -> bool {
         let _ = (now, reply);
         false
     }
 
-    /// As [`greet`](Self::greet), for a connection that is there `now`; for handlers that keep account of who came.
+    /// Like [`greet`](Self::greet), with the time of the connection; for handlers that keep
+    /// statistics of clients.
     fn greet_at(&self, now: Time, reply: &mut Vec<u8>) -> Option<RawNext> {
         let _ = now;
         self.greet(reply)
     }
 
-    /// As [`handle`](Self::handle), for bytes that came `now`.
+    /// Like [`handle`](Self::handle), with the time of arrival of the bytes.
     fn handle_at(&self, now: Time, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
         let _ = now;
         self.handle(received, reply)
     }
 }
 
-/// What follows a [`RawHandler`]'s answer.
+/// What follows a reply of a [`RawHandler`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RawNext {
     /// Send the reply and close.
     Close,
-    /// Send the reply, if any, and wait for new bytes. The bytes handled so far are done with.
+    /// Send the reply, if any, and wait for new bytes. The bytes of this call are processed.
     Continue,
-    /// Send the reply, if any, then give the connection away with the bytes given to this call as its first.
+    /// Send the reply, if any, then hand the connection over, with the bytes of this call as its
+    /// first input.
     HandOver,
-    /// More bytes are needed; call again with these and the next.
+    /// More bytes are needed; call again with these and the following ones.
     NeedMore,
 }
 
@@ -68,7 +72,7 @@ where
     }
 }
 
-/// A raw listener's protocol.
+/// The raw protocol, with a handler.
 #[derive(Clone)]
 pub struct Raw {
     handler: Arc<dyn RawHandler>,
@@ -79,20 +83,20 @@ pub struct Raw {
     hands_over_silent: bool,
 }
 
-/// What a raw connection remembers.
+/// State of a raw connection.
 #[derive(Debug)]
 pub struct RawConn {
     deadline: Time,
-    /// Until when the first request has to be there.
+    /// Deadline of the first request.
     first_due: Time,
     replies: u32,
     reason: CloseReason,
-    /// A part of a request is kept as input.
+    /// True while an incomplete request is kept as input.
     is_begun: bool,
 }
 
 impl Raw {
-    /// A raw protocol with its defaults: at most 4 KiB before an answer, 10 s to send them.
+    /// A raw protocol with default settings: requests of at most 4 KiB within 10 s.
     pub fn new(handler: impl RawHandler + 'static) -> Self {
         let speaks_first = handler.greet(&mut Vec::new()).is_some();
         Self {
@@ -105,39 +109,41 @@ impl Raw {
         }
     }
 
-    /// Bytes that may wait for an answer; a client that sends more is closed. Default 4 KiB.
+    /// Maximum length of an incomplete request; the connection of a client that sends more is
+    /// closed. Default 4 KiB.
     #[must_use]
     pub fn bytes_max(mut self, bytes: usize) -> Self {
         self.bytes_max = bytes;
         self
     }
 
-    /// Maximum time from the start of the connection to the end of its first request, from an answer to the first byte of the next
-    /// request, and from there to its end. Single bytes do not extend it. Default 10 s.
+    /// Maximum time from the start of the connection to the end of its first request, from a reply
+    /// to the first byte of the next request, and from there to its end. Single bytes do not extend
+    /// it. Default 10 s.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Time a client has for its first byte, if that is less than for all of them. By default there is no difference. With
-    /// [`RawHandler::answer_silent`] for protocols in which a client need not say anything; their listeners should not defer accept, which
-    /// adds to this time.
+    /// Maximum time until the first byte, if shorter than the timeout. Default: no separate limit.
+    /// Together with [`RawHandler::answer_silent`] it serves protocols in which a client may be
+    /// silent; their listeners should not defer accept, which adds to this time.
     #[must_use]
     pub const fn silence(mut self, time: Duration) -> Self {
         self.silence = Some(time);
         self
     }
 
-    /// Gives a connection away whose client has said nothing within the time-out, instead of closing it: for protocols in which the
-    /// server speaks first. Default false.
+    /// Hands over connections whose client sent nothing within the timeout, instead of closing
+    /// them: for protocols in which the server sends first. Default false.
     #[must_use]
     pub const fn hand_over_silent(mut self, on: bool) -> Self {
         self.hands_over_silent = on;
         self
     }
 
-    /// The same behind TLS.
+    /// This protocol over TLS.
     #[cfg(feature = "tls")]
     pub const fn tls(self, acceptor: crate::tls::Acceptor) -> super::Tls<Self> {
         super::Tls::new(self, acceptor)
@@ -237,7 +243,7 @@ impl Protocol for Raw {
             }
             if self.handler.answer_silent(io.now, &mut io.out.head) {
                 conn.replies += 1;
-                // It may speak yet, and a reset would take the reply with it.
+                // The client may still send, and a reset would destroy the reply.
                 return Next::CloseLinger;
             }
         }
@@ -247,7 +253,7 @@ impl Protocol for Raw {
     }
 
     fn handle_panic(&self, conn: &mut RawConn, io: Io<'_>) -> Next {
-        // A raw reply has no place for an error: nothing of it is sent.
+        // A raw reply has no place for an error, so none of it is sent.
         io.out.head.clear();
         conn.reason = CloseReason::HandlerPanic;
         Next::CloseLinger
@@ -296,7 +302,8 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(10);
 
-    /// A connection opened at second 0 whose peer sends these bytes at these seconds, and its deadline after each.
+    /// Opens a connection at second 0 and sends it these bytes at these seconds; returns its
+    /// deadline after each.
     fn deadlines(raw: &Raw, bytes: &[(u64, &[u8])]) -> Vec<u64> {
         let (mut conn, date, mut input, mut seen) =
             (raw.open(Time::ZERO), Date::new(0), Vec::new(), Seen::default());

@@ -1,13 +1,14 @@
-//! How often the machine refused a request by itself, by reason.
+//! Counts requests that the HTTP state machine refused, by reason.
 //!
-//! Does not know about: connections, what was answered.
+//! Does not know about: connections, error replies.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use doorbell_http::RequestError;
 
-/// Counters of one protocol, shared by all its connections and workers. A refusal ends its connection, so counting is rare.
+/// Counters of refused requests of one protocol, shared by all its connections and workers. A
+/// refusal ends its connection, so counting is rare.
 #[derive(Clone, Debug)]
 pub struct Refusals(Arc<[AtomicU64]>);
 
@@ -20,12 +21,12 @@ impl Refusals {
         self.0[error.index()].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Requests refused because of `error`.
+    /// Number of requests refused because of `error`.
     pub fn of(&self, error: RequestError) -> u64 {
         self.0[error.index()].load(Ordering::Relaxed)
     }
 
-    /// Every reason with its count.
+    /// All reasons with their counts.
     pub fn all(&self) -> impl Iterator<Item = (RequestError, u64)> {
         RequestError::ALL.iter().map(|&error| (error, self.of(error)))
     }

@@ -1,15 +1,17 @@
-//! How much room a server has, for protocols whose caps follow from that.
+//! The size of a server, for protocols whose caps depend on it.
 //!
 //! Does not know about: protocols, servers.
 
 #[cfg(feature = "tls")]
 use crate::tls::Shares;
 
-/// A handshake costs much more than a connection that is through: so few of the connections may be in one.
+/// Connections per handshake: a handshake costs much more than an established connection, so only a
+/// part of the connections may be in one.
 #[cfg(feature = "tls")]
 const CONNS_A_HANDSHAKE: u32 = 4;
 
-/// One server's room, the same for all its listeners. One that follows it has the same: a handshake of either is one of both.
+/// The size of a server, shared by all its listeners. A successor shares it: both count the same
+/// handshakes.
 #[derive(Debug)]
 pub struct Room {
     conns_max: u32,
@@ -18,7 +20,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// For so many connections at most.
+    /// The size for a maximum number of connections.
     pub fn new(conns_max: u32) -> Self {
         Self {
             conns_max,
@@ -27,7 +29,8 @@ impl Room {
         }
     }
 
-    /// That of a server which follows the one with this room. Until it [settles](Self::settle), the caps of the one before hold for both.
+    /// The size for a successor. Until it [settles](Self::settle), the caps of the predecessor
+    /// apply to both.
     pub(crate) fn for_heir(&self, conns_max: u32) -> Self {
         Self {
             conns_max,
@@ -36,13 +39,13 @@ impl Room {
         }
     }
 
-    /// From now on its caps hold, for the server before as well.
+    /// Applies this server's caps, also to its predecessor.
     pub(crate) fn settle(&self) {
         #[cfg(feature = "tls")]
         self.tls.set_handshakes_max(handshakes_max(self.conns_max));
     }
 
-    /// Connections at most.
+    /// Maximum number of connections.
     pub const fn conns_max(&self) -> u32 {
         self.conns_max
     }

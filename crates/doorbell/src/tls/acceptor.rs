@@ -1,4 +1,5 @@
-//! The acceptor: the configuration that holds now, swapped as a whole, and what all its connections share.
+//! The acceptor: the current configuration, replaced as a whole, and the state that its connections
+//! share.
 //!
 //! Does not know about: connections.
 
@@ -19,7 +20,7 @@ use super::{
 };
 use crate::time::Time;
 
-/// What a TLS listener does in a handshake. Cheap to clone; clones are one and the same.
+/// TLS settings and handshake state of listeners. Cheap to clone; clones share one state.
 #[derive(Clone)]
 pub struct Acceptor(Arc<Shared>);
 
@@ -30,9 +31,9 @@ struct Shared {
 
 struct Current {
     rustls: Arc<ServerConfig>,
-    /// The same for those who are handed over, if any are.
+    /// The configuration for connections that are handed over, if it offers protocols for them.
     handed: Option<Arc<ServerConfig>>,
-    /// What verifies clients' certificates, if they are asked for any.
+    /// Verifies clients' certificates, if they are requested.
     verifier: Option<Arc<dyn ClientCertVerifier>>,
     fingerprint: u64,
     sessions: Sessions,
@@ -40,30 +41,30 @@ struct Current {
     certificates: Arc<[CertificateInfo]>,
 }
 
-/// One of the certificates an [`Acceptor`] presents.
+/// A certificate that an [`Acceptor`] presents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateInfo {
-    /// Its file, or what the bytes were given as.
+    /// Its file, or the name given to its bytes.
     pub origin: String,
     /// The names it is presented for.
     pub names: Vec<String>,
-    /// When it ends, in seconds since 1970.
+    /// End of its validity, in seconds since 1970.
     pub not_after: i64,
 }
 
 impl Acceptor {
-    /// An acceptor with the default limits.
+    /// An acceptor with default limits.
     ///
     /// # Errors
-    /// The configuration cannot be used.
+    /// The configuration is invalid.
     pub fn new(config: &TlsConfig) -> Result<Self, TlsError> {
         Self::with_limits(config, TlsLimits::default(), None)
     }
 
-    /// An acceptor with other limits, and a gate by address if there is one.
+    /// An acceptor with these limits and an optional gate by address.
     ///
     /// # Errors
-    /// The configuration cannot be used.
+    /// The configuration is invalid.
     pub fn with_limits(
         config: &TlsConfig,
         limits: TlsLimits,
@@ -76,11 +77,12 @@ impl Acceptor {
         })))
     }
 
-    /// Swaps the configuration for the next handshakes; connections keep what they began with. False when it is the same as
-    /// before: nothing is done then. Sessions can be resumed across a swap unless what is asked of clients changes.
+    /// Replaces the configuration for new handshakes; existing connections keep theirs. False if it
+    /// is unchanged: then nothing is done. Sessions can be resumed across a replacement unless
+    /// client authentication changes.
     ///
     /// # Errors
-    /// The configuration cannot be used; the one before stays.
+    /// The configuration is invalid; the old one stays in use.
     pub fn replace(&self, config: &TlsConfig) -> Result<bool, TlsError> {
         let (fingerprint, sessions) = {
             let current = self.0.current.read().unwrap_or_else(PoisonError::into_inner);
@@ -96,7 +98,7 @@ impl Acceptor {
         Ok(true)
     }
 
-    /// What is presented now: for metrics and warnings.
+    /// The certificates currently presented, for metrics and warnings.
     pub fn certificates(&self) -> Arc<[CertificateInfo]> {
         Arc::clone(&self.0.current.read().unwrap_or_else(PoisonError::into_inner).certificates)
     }
@@ -111,14 +113,15 @@ impl Acceptor {
         &self.0.handshakes.limits
     }
 
-    /// What holds for a handshake that begins now.
+    /// The configuration for a new handshake.
     pub(crate) fn current(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.0.current.read().unwrap_or_else(PoisonError::into_inner).rustls)
     }
 
-    /// Whether a client's certificate, its issuers after it, would be accepted now. The TLS library does
-    /// not ask again when a session is resumed, and meanwhile a certificate or a revocation list may
-    /// have expired. True without a certificate: where one is required, none has a session.
+    /// Whether a client's certificate, followed by its issuers, would be accepted now. The TLS
+    /// library does not verify it again when a session is resumed, but meanwhile the certificate or
+    /// a revocation list may have expired. True without a certificate: if one is required, no
+    /// session exists without it.
     pub(super) fn still_trusts(&self, chain: &[CertificateDer<'_>], unix_secs: i64) -> bool {
         let Some((certificate, issuers)) = chain.split_first() else { return true };
         let verifier = self.0.current.read().unwrap_or_else(PoisonError::into_inner).verifier.clone();
@@ -126,8 +129,9 @@ impl Acceptor {
         verifier.is_none_or(|verifier| verifier.verify_client_cert(certificate, issuers, now).is_ok())
     }
 
-    /// Begins the handshake of a connection that was handed over by its ClientHello. `None`: the gate says no, too many are in progress, or
-    /// there is nothing that [`TlsConfig::alpn_handed`] offers; the connection is to be closed.
+    /// Begins the handshake of a connection that was handed over with its ClientHello. `None`: the
+    /// gate refuses the client, too many handshakes are in progress, or [`TlsConfig::alpn_handed`]
+    /// is empty; close the connection then.
     pub fn begin_handed(&self, client: Peer, now: Time) -> Option<HandedHandshake> {
         let config = self.0.current.read().unwrap_or_else(PoisonError::into_inner).handed.clone()?;
         let Admission::Admitted(permit) = self.admit() else { return None };
@@ -139,12 +143,12 @@ impl Acceptor {
         None
     }
 
-    /// A place among the handshakes in progress.
+    /// Requests a permit for a handshake.
     pub(crate) fn admit(&self) -> Admission {
         Permit::acquire(self)
     }
 
-    /// From now on what a server's acceptors share is shared with them.
+    /// Shares the counts of a server's acceptors.
     pub(crate) fn join(&self, server: &Shares) {
         self.0.handshakes.join(server);
     }
@@ -153,8 +157,8 @@ impl Acceptor {
         self.0.handshakes.gate.is_some()
     }
 
-    /// What the gate says of a client; without one, yes. A gate is about addresses: a Unix socket has none, and a client whose address is
-    /// not known is not admitted.
+    /// Asks the gate about a client; true without a gate. A gate decides by address: clients of a
+    /// Unix socket are admitted, and those with an unknown address are not.
     pub(crate) fn gate_admits(&self, client: Peer, now: Time) -> bool {
         match (&self.0.handshakes.gate, client) {
             (Some(gate), Peer::Addr(client)) => gate.admits(client, now),
@@ -163,7 +167,7 @@ impl Acceptor {
         }
     }
 
-    /// Where buffers of plaintext are accounted for.
+    /// The memory account for plaintext buffers.
     pub(crate) fn plain_bytes(&self) -> PlainBytes {
         self.0.handshakes.plain_bytes()
     }

@@ -1,4 +1,4 @@
-//! What is read out of a certificate beside what verifies it: names, validity, issuer.
+//! Fields of a certificate that verification does not use: names, validity, issuer.
 //!
 //! Does not know about: trust.
 
@@ -10,13 +10,13 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 use x509_parser::revocation_list::CertificateRevocationList;
 
-/// A longer name of a client is ignored: it would end up in logs and headers.
+/// Longer names of clients are ignored, because names are written to logs and headers.
 const NAME_LEN_MAX: usize = 256;
 
-/// The facts of one of our own certificates.
+/// Fields of one of our own certificates.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
-    /// DNS names it is for, in lower case; `*.` first for a wildcard.
+    /// DNS names in lower case; wildcards begin with `*.`.
     pub(super) names: Vec<String>,
     /// Seconds since 1970.
     pub(super) not_before: i64,
@@ -27,7 +27,7 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    /// Reads them.
+    /// Parses a certificate.
     pub(super) fn read(certificate: &CertificateDer<'_>) -> Result<Self, String> {
         let (_rest, parsed) =
             X509Certificate::from_der(certificate.as_ref()).map_err(|error| error.to_string())?;
@@ -49,23 +49,23 @@ impl Facts {
         })
     }
 
-    /// True when `issuer` is named as the one who signed this.
+    /// True if `issuer` has the name of this certificate's issuer.
     pub(super) fn is_issued_by(&self, issuer: &Self) -> bool {
         self.issuer == issuer.subject
     }
 }
 
-/// The names of a verified client.
+/// Names of a verified client.
 #[derive(Debug, Default)]
 pub(super) struct ClientNames {
-    /// The subject's common name, else the first of the others.
+    /// The common name of the subject, otherwise the first alternative name.
     pub(super) for_logs: Option<String>,
     /// The alternative names, or the common name if there are none.
     pub(super) all: Vec<String>,
 }
 
 impl ClientNames {
-    /// Reads them. Nothing can be read: no names.
+    /// Parses the names; none if the certificate cannot be parsed.
     pub(super) fn read(certificate: &CertificateDer<'_>) -> Self {
         let Ok((_rest, parsed)) = X509Certificate::from_der(certificate.as_ref()) else {
             return Self::default();
@@ -76,13 +76,14 @@ impl ClientNames {
             all.extend(common_name.clone());
         }
         let for_logs = common_name.or_else(|| all.first().cloned()).filter(|name| is_printable(name));
-        // Last: an alternative name that is ignored still rules the common name out.
+        // Last: an ignored alternative name still takes precedence over the common name.
         all.retain(|name| is_printable(name));
         Self { for_logs, all }
     }
 }
 
-/// An alternative name as configurations write it. `None`: a kind that identifies no client here.
+/// An alternative name in the notation of configurations. `None` for types that do not identify
+/// clients here.
 fn name_of_client(name: &GeneralName<'_>) -> Option<String> {
     match name {
         GeneralName::DNSName(name) | GeneralName::RFC822Name(name) | GeneralName::URI(name) => {

@@ -1,4 +1,4 @@
-//! Mutual TLS: whether clients present a certificate, and who must have signed it.
+//! Mutual TLS: whether clients present a certificate, and which CA must have signed it.
 //!
 //! Does not know about: routes that are exempt (HTTP decides that; the listener then uses [`ClientAuth::Request`]).
 
@@ -19,37 +19,38 @@ use super::{TlsError, TlsWarning};
 /// Whether clients present a certificate.
 #[derive(Clone, Debug, Default)]
 pub enum ClientAuth {
-    /// They are not asked.
+    /// Not requested.
     #[default]
     None,
-    /// They are asked; without one they get in as nobody, with one that does not verify they do not.
+    /// Requested but optional. A client without a certificate is anonymous; an invalid certificate
+    /// fails the handshake.
     Request(ClientCa),
-    /// Without a certificate that verifies the handshake fails.
+    /// Required: without a valid certificate the handshake fails.
     Require(ClientCa),
 }
 
-/// Who signs clients' certificates, and which of them were revoked.
+/// The CA of clients' certificates, and revocation lists.
 #[derive(Clone)]
 pub struct ClientCa {
     roots: Arc<RootCertStore>,
     crls: Vec<CertificateRevocationListDer<'static>>,
     crl_origin: String,
-    /// When each list that says so ends, in seconds since 1970, and its file.
+    /// End of each revocation list, if it has one, in seconds since 1970, and its file.
     crls_end: Vec<(i64, String)>,
     expired_crls_hold: bool,
     fingerprint: u64,
 }
 
 impl ClientCa {
-    /// The CA certificates in a PEM bundle.
+    /// Reads the CA certificates from a PEM bundle.
     ///
     /// # Errors
-    /// There is none, or one cannot be used.
+    /// The bundle is empty, or a certificate cannot be used.
     pub fn from_pem(bundle: &[u8]) -> Result<Self, TlsError> {
         Self::from_named_pem(bundle, "the CA bundle")
     }
 
-    /// The same, with the name under which errors speak of it.
+    /// Reads a PEM bundle, with a name for error messages.
     ///
     /// # Errors
     /// As [`ClientCa::from_pem`].
@@ -72,16 +73,16 @@ impl ClientCa {
         })
     }
 
-    /// Adds the revocation lists in a file, PEM or DER. From the first one on, every certificate of a client's chain must be
-    /// covered by a list of its issuer.
+    /// Adds the revocation lists in a file, PEM or DER. With at least one list, every certificate
+    /// of a client's chain must be covered by a list of its issuer.
     ///
     /// # Errors
-    /// There is none in it, or one cannot be read.
+    /// The file contains no list, or one cannot be read.
     pub fn crl(self, bytes: &[u8]) -> Result<Self, TlsError> {
         self.named_crl(bytes, "the revocation list")
     }
 
-    /// The same, with the name under which errors speak of it.
+    /// Adds revocation lists, with a name for error messages.
     ///
     /// # Errors
     /// As [`ClientCa::crl`].
@@ -106,14 +107,15 @@ impl ClientCa {
         Ok(self)
     }
 
-    /// True: a list past its `nextUpdate` still counts. Default false: no client gets in until there is a new one.
+    /// Whether an expired revocation list (past its `nextUpdate`) still counts. Default false:
+    /// clients are refused until it is replaced.
     #[must_use]
     pub const fn expired_crls_hold(mut self, on: bool) -> Self {
         self.expired_crls_hold = on;
         self
     }
 
-    /// What should be looked at, at a time in seconds since 1970.
+    /// Warnings at a time in seconds since 1970.
     pub fn warnings(&self, unix_secs: i64) -> Vec<TlsWarning> {
         let past = self.crls_end.iter().filter(|(end, _)| *end < unix_secs);
         let warning = |(end, origin): &(i64, String)| TlsWarning::CrlExpired {
@@ -124,7 +126,7 @@ impl ClientCa {
         past.map(warning).collect()
     }
 
-    /// When the first of the lists that are good at this time ends, both in seconds since 1970.
+    /// The earliest end of the lists that are valid at this time, both in seconds since 1970.
     pub fn next_crl_end(&self, unix_secs: i64) -> Option<i64> {
         self.crls_end.iter().map(|(end, _)| *end).filter(|end| *end >= unix_secs).min()
     }
@@ -150,7 +152,7 @@ impl ClientCa {
 }
 
 impl ClientAuth {
-    /// What verifies, if anything does.
+    /// The verifier, if certificates are requested.
     pub(super) fn verifier(
         &self,
         provider: &Arc<CryptoProvider>,
@@ -162,7 +164,7 @@ impl ClientAuth {
         }
     }
 
-    /// Equal for equal demands: only then may a session of one be resumed under the other.
+    /// Equal for equal settings: only then may a session of one be resumed under the other.
     pub(super) fn fingerprint(&self) -> u64 {
         let (kind, ca) = match self {
             Self::None => return 0,

@@ -1,6 +1,6 @@
-//! Everything a listener presents and demands in a handshake, before it is checked as a whole.
+//! Settings of a listener's handshakes: certificates, client authentication, versions, protocols.
 //!
-//! Does not know about: handshakes in progress, how it is swapped.
+//! Does not know about: handshakes in progress, replacement at run time.
 
 use std::sync::Arc;
 
@@ -16,23 +16,25 @@ use super::pair::fingerprint;
 use super::resolver::ByName;
 use super::{CertPair, ClientAuth, TlsError, TlsVersion};
 
-/// Sessions of TLS 1.2 clients that cannot hold a ticket.
+/// Stored sessions, for TLS 1.2 clients without ticket support.
 const SESSIONS_MAX: usize = 1024;
 
-/// Tickets after a TLS 1.3 handshake. A prober makes one connection after another, so one is enough.
+/// Tickets after a TLS 1.3 handshake. A prober opens one connection after another, so one is
+/// enough.
 const TICKETS: usize = 1;
 
-/// What a client gets that asks for a name which no certificate has. A client that asks for none always gets the first pair.
+/// What happens if no certificate has the requested name. A client that requests no name always
+/// gets the first pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum UnknownName {
-    /// The first pair.
+    /// Presents the first pair.
     #[default]
     Default,
-    /// An alert.
+    /// Refuses the client with an alert.
     Refuse,
 }
 
-/// Everything a listener presents and demands in a handshake. Each method names its default.
+/// Settings of a listener's handshakes. The documentation of each method names the default.
 #[derive(Clone, Debug)]
 #[must_use = "a configuration does nothing until an acceptor has it"]
 pub struct TlsConfig {
@@ -45,7 +47,7 @@ pub struct TlsConfig {
     resumption: bool,
 }
 
-/// Where sessions are kept so that they can be resumed: tickets at the client, or a bounded table here.
+/// Storage for session resumption: tickets at the client, or a bounded table here.
 #[derive(Clone, Debug)]
 pub(super) struct Sessions {
     ticketer: Arc<dyn ProducesTickets>,
@@ -53,7 +55,7 @@ pub(super) struct Sessions {
 }
 
 impl TlsConfig {
-    /// One certificate for everybody.
+    /// A configuration with one certificate for all names.
     pub fn new(pair: CertPair) -> Self {
         Self {
             pairs: vec![pair],
@@ -66,22 +68,22 @@ impl TlsConfig {
         }
     }
 
-    /// Another certificate, for clients that ask for one of its names. Of several with the same name the first one a client can
-    /// verify is taken.
+    /// Adds a certificate, for clients that request one of its names. Of several with the same
+    /// name, the first one that the client can verify is presented.
     pub fn pair(mut self, pair: CertPair) -> Self {
         self.pairs.push(pair);
         self
     }
 
-    /// Protocols offered (RFC 7301), the best first. Default `http/1.1`, then `http/1.0`. A client that offers others only is refused; one that
-    /// offers none is not.
+    /// Supported protocols (RFC 7301), in order of preference. Default `http/1.1`, then `http/1.0`.
+    /// A client that offers only other protocols is refused; one that offers none is accepted.
     pub fn alpn<N: Into<String>>(mut self, protocols: impl IntoIterator<Item = N>) -> Self {
         self.alpn = protocols.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Protocols offered to clients that are handed over before their handshake ([`Tls::hand_over_if`]), by whoever takes them and does
-    /// it with [`Acceptor::begin_handed`]. Default none.
+    /// Protocols for clients that are handed over before their handshake ([`Tls::hand_over_if`]);
+    /// the new owner begins it with [`Acceptor::begin_handed`]. Default none.
     ///
     /// [`Acceptor::begin_handed`]: super::Acceptor::begin_handed
     /// [`Tls::hand_over_if`]: crate::protocol::Tls::hand_over_if
@@ -90,7 +92,7 @@ impl TlsConfig {
         self
     }
 
-    /// The oldest version spoken. Default 1.2.
+    /// Minimum TLS version. Default 1.2.
     pub const fn min_version(mut self, version: TlsVersion) -> Self {
         self.min_version = version;
         self
@@ -102,25 +104,25 @@ impl TlsConfig {
         self
     }
 
-    /// What a client gets that asks for a name which no certificate has. Default [`UnknownName::Default`].
+    /// What happens if no certificate has the requested name. Default [`UnknownName::Default`].
     pub const fn unknown_name(mut self, unknown_name: UnknownName) -> Self {
         self.unknown_name = unknown_name;
         self
     }
 
-    /// Whether a client may resume a session without another key exchange with certificates. Default true: tickets under keys that
-    /// change every six hours, and a table of 1,024 sessions for TLS 1.2 clients without tickets.
+    /// Whether clients may resume sessions. Default true: tickets under keys that change every six
+    /// hours, and a table of 1,024 sessions for TLS 1.2 clients without tickets.
     pub const fn resumption(mut self, on: bool) -> Self {
         self.resumption = on;
         self
     }
 
-    /// The certificates.
+    /// The certificate pairs.
     pub fn pairs(&self) -> &[CertPair] {
         &self.pairs
     }
 
-    /// Equal for equal configurations within one process: nothing needs to be swapped then.
+    /// Equal for equal configurations within one process, which need no replacement.
     pub fn fingerprint(&self) -> u64 {
         let mut parts: Vec<Vec<u8>> =
             vec![vec![self.min_version as u8, self.unknown_name as u8, u8::from(self.resumption)]];
@@ -135,13 +137,13 @@ impl TlsConfig {
         fingerprint(&parts)
     }
 
-    /// What a session made under one configuration must have in common with another to be resumed there: client certificates
-    /// are not verified again.
+    /// Settings that two configurations must share so that a session of one can be resumed under
+    /// the other: client certificates are not verified again.
     pub(super) fn sessions_fingerprint(&self) -> u64 {
         fingerprint(&[&self.client_auth.fingerprint().to_ne_bytes(), &[u8::from(self.resumption)]])
     }
 
-    /// What is offered in handshakes that somebody else does.
+    /// Protocols for handshakes after a hand-over.
     pub(super) fn handed_protocols(&self) -> Vec<Vec<u8>> {
         self.alpn_handed.iter().map(|protocol| protocol.clone().into_bytes()).collect()
     }
@@ -160,7 +162,7 @@ impl TlsConfig {
         Ok(Sessions { ticketer, storage })
     }
 
-    /// What verifies clients' certificates, if they are asked for any.
+    /// Verifies clients' certificates, if they are requested.
     pub(super) fn verifier(&self) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
         self.client_auth.verifier(&Arc::new(provider()))
     }
@@ -195,8 +197,8 @@ impl TlsConfig {
     }
 }
 
-/// The suites with AES-128 and SHA-256 come first, whatever order a client prefers: much of a TLS 1.3 handshake is hashing, and
-/// processors have instructions for SHA-256 that they lack for SHA-384.
+/// Suites with AES-128 and SHA-256 come first, regardless of the client's order: much of a TLS 1.3
+/// handshake is hashing, and processors have instructions for SHA-256 but not for SHA-384.
 fn provider() -> CryptoProvider {
     let mut provider = rustls::crypto::aws_lc_rs::default_provider();
     provider.cipher_suites.sort_by_key(|suite| {
@@ -214,7 +216,7 @@ fn refused(error: rustls::Error) -> TlsError {
     TlsError::Refused(error.to_string())
 }
 
-/// No resumption by ticket.
+/// Disables tickets.
 #[derive(Debug)]
 struct NoTickets;
 

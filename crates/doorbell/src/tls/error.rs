@@ -1,23 +1,23 @@
-//! What is wrong with TLS material, where, and what to do about it.
+//! Errors and warnings about TLS files: what is wrong, where, and the remedy.
 //!
-//! Does not know about: how errors are shown.
+//! Does not know about: how errors are displayed.
 
 use std::io;
 
-/// Material that cannot be used. Nothing is swapped then.
+/// TLS files or settings that cannot be used. The previous configuration stays in use.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// A certificate that is no X.509, or one whose key or signature kind is not supported.
+    /// A certificate that is not X.509, or has an unsupported key or signature type.
     #[error(
         "{origin}: certificate {position} cannot be read: {why}; check it with `openssl x509 -in FILE -text`"
     )]
     BadCertificate {
-        /// The file, or what the bytes were given as.
+        /// The file, or the name given to the bytes.
         origin: String,
-        /// From 1, in the order of the file.
+        /// Position in the file, from 1.
         position: usize,
-        /// The parser's words.
+        /// Message of the parser.
         why: String,
     },
     /// A revocation list that cannot be used.
@@ -27,7 +27,7 @@ pub enum TlsError {
     BadCrl {
         /// The file.
         origin: String,
-        /// The parser's words.
+        /// Message of the parser.
         why: String,
     },
     /// A private key that cannot be used.
@@ -37,7 +37,7 @@ pub enum TlsError {
     BadKey {
         /// The file.
         origin: String,
-        /// The parser's words.
+        /// Message of the parser.
         why: String,
     },
     /// A file that is not PEM.
@@ -45,7 +45,7 @@ pub enum TlsError {
     BadPem {
         /// The file.
         origin: String,
-        /// The parser's words.
+        /// Message of the parser.
         why: String,
     },
     /// The chain is not in the order in which each certificate signs the one before it.
@@ -55,7 +55,7 @@ pub enum TlsError {
     ChainOrder {
         /// The file.
         origin: String,
-        /// The first that is out of place, from 1.
+        /// Position of the first certificate that is out of order, from 1.
         position: usize,
     },
     /// The private key has a passphrase.
@@ -64,7 +64,7 @@ pub enum TlsError {
         /// The file.
         origin: String,
     },
-    /// Key and certificate are not a pair.
+    /// Key and certificate do not match.
     #[error(
         "{origin}: the key does not belong to the certificate in {certificate}; give the pair that was issued together"
     )]
@@ -74,12 +74,12 @@ pub enum TlsError {
         /// The certificate's file.
         certificate: String,
     },
-    /// The key belongs to a certificate further down the chain.
+    /// The key matches a certificate further down the chain.
     #[error("{origin}: the key belongs to certificate {position} of the chain; put that one first")]
     KeyOfLaterCertificate {
         /// The certificate's file.
         origin: String,
-        /// From 1.
+        /// Position in the chain, from 1.
         position: usize,
     },
     /// A file without a certificate.
@@ -87,7 +87,7 @@ pub enum TlsError {
     NoCertificate {
         /// The file.
         origin: String,
-        /// What is in it instead, if that is known.
+        /// What the file contains instead, if known.
         hint: &'static str,
     },
     /// A file without a private key.
@@ -95,59 +95,59 @@ pub enum TlsError {
     NoKey {
         /// The file.
         origin: String,
-        /// What is in it instead, if that is known.
+        /// What the file contains instead, if known.
         hint: &'static str,
     },
-    /// The TLS library refused the whole.
+    /// The TLS library refused the configuration.
     #[error("the TLS configuration cannot be used: {0}")]
     Refused(String),
-    /// A file that cannot be read.
+    /// A file that could not be read.
     #[error("{origin}: cannot be read: {error}")]
     Read {
         /// The file.
         origin: String,
-        /// Why.
+        /// Error of the operating system.
         #[source]
         error: io::Error,
     },
 }
 
-/// Material that works but should be looked at.
+/// A condition that needs attention although the files can be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsWarning {
-    /// An issuer's certificate in the chain ended: clients refuse the whole.
+    /// A certificate of an issuer in the chain expired: clients refuse the chain.
     #[error("{origin}: certificate {position} of the chain expired {ago_secs} s ago; renew the chain")]
     ChainExpired {
         /// The certificate's file.
         origin: String,
-        /// From 1, in the order of the file; at least 2.
+        /// Position in the file, from 1; at least 2.
         position: usize,
-        /// Seconds since its end.
+        /// Seconds since its expiry.
         ago_secs: u64,
     },
     /// A revocation list is past its `nextUpdate`.
     #[error(
-        "{origin}: the revocation list expired {ago_secs} s ago, {}; put a new one there",
-        if *holds { "and is believed all the same" } else { "so no client with a certificate gets in" }
+        "{origin}: the revocation list expired {ago_secs} s ago, {}; replace it",
+        if *holds { "but is still used" } else { "so clients with a certificate are refused" }
     )]
     CrlExpired {
         /// The list's file.
         origin: String,
-        /// Seconds since its end.
+        /// Seconds since its expiry.
         ago_secs: u64,
-        /// As [`ClientCa::expired_crls_hold`](super::ClientCa::expired_crls_hold) says.
+        /// Value of [`ClientCa::expired_crls_hold`](super::ClientCa::expired_crls_hold).
         holds: bool,
     },
-    /// Clients refuse it.
+    /// The certificate expired: clients refuse it.
     #[error("{origin}: the certificate expired {ago_secs} s ago; renew it")]
     Expired {
         /// The certificate's file.
         origin: String,
-        /// Seconds since its end.
+        /// Seconds since its expiry.
         ago_secs: u64,
     },
-    /// Anyone on this machine can take it.
+    /// Every user of this machine can read the private key.
     #[error(
         "{origin}: every user of this machine can read the private key (mode {mode:o}); `chmod o-rwx` it"
     )]
@@ -157,12 +157,12 @@ pub enum TlsWarning {
         /// Its permission bits.
         mode: u32,
     },
-    /// Clients refuse it until then.
+    /// The certificate is not valid yet: clients refuse it.
     #[error("{origin}: the certificate is not valid for another {in_secs} s; check the clock")]
     NotYetValid {
         /// The certificate's file.
         origin: String,
-        /// Seconds until its beginning.
+        /// Seconds until its validity begins.
         in_secs: u64,
     },
 }

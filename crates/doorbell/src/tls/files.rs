@@ -1,6 +1,6 @@
-//! TLS material from files.
+//! Reads TLS files.
 //!
-//! Does not know about: when a file changes (whoever embeds this watches).
+//! Does not know about: changes of files (the embedding program watches them).
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::{CertPair, ClientCa, TlsError};
 
-/// Where a certificate chain and its key lie, both PEM; they may be the same file.
+/// Paths of a certificate chain and its key, both PEM; they may be the same file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CertFiles {
     /// The chain, the server's certificate first.
@@ -18,15 +18,15 @@ pub struct CertFiles {
 }
 
 impl CertFiles {
-    /// The files of one pair.
+    /// A pair of paths.
     pub fn new(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         Self { certificate: certificate.into(), key: key.into() }
     }
 
-    /// Reads and checks them. What should be looked at is in [`CertPair::warnings`].
+    /// Reads and checks the files. See [`CertPair::warnings`] for further findings.
     ///
     /// # Errors
-    /// A file that cannot be read or used, by its name and with a fix.
+    /// A file that cannot be read or used, with its name and a remedy.
     pub fn load(&self) -> Result<CertPair, TlsError> {
         let certificates = read(&self.certificate)?;
         let key = read(&self.key)?;
@@ -46,7 +46,7 @@ impl CertFiles {
 /// Reads a CA bundle and revocation lists for [`super::ClientAuth`].
 ///
 /// # Errors
-/// A file that cannot be read or used, by its name and with a fix.
+/// A file that cannot be read or used, with its name and a remedy.
 pub fn read_client_ca(bundle: &Path, crls: &[PathBuf]) -> Result<ClientCa, TlsError> {
     let mut ca = ClientCa::from_named_pem(&read(bundle)?, &bundle.display().to_string())?;
     for crl in crls {

@@ -1,6 +1,7 @@
-//! A handshake that somebody else does with what an acceptor presents: for connections that were handed over with their ClientHello.
+//! Handshakes of connections that were handed over with their ClientHello: done by the new owner,
+//! with the settings of an acceptor.
 //!
-//! Does not know about: how it is done, connections.
+//! Does not know about: how the handshake is done, connections.
 
 use std::sync::Arc;
 
@@ -9,8 +10,8 @@ use rustls::{ServerConfig, ServerConnection};
 use super::info::info_of;
 use super::{Outcome, Permit, TlsInfo};
 
-/// A place among an acceptor's handshakes in progress, from [`Acceptor::begin_handed`](super::Acceptor::begin_handed) until it is over.
-/// One that is dropped counts as left by the peer.
+/// A handshake in progress, from [`Acceptor::begin_handed`](super::Acceptor::begin_handed) to its
+/// end. Dropping it counts as abandoned by the peer.
 #[derive(Debug)]
 pub struct HandedHandshake {
     permit: Permit,
@@ -23,13 +24,15 @@ impl HandedHandshake {
         Self { permit, config }
     }
 
-    /// What is presented and demanded, with the protocols of [`TlsConfig::alpn_handed`](super::TlsConfig::alpn_handed) and no others.
+    /// Settings for the handshake, with the protocols of
+    /// [`TlsConfig::alpn_handed`](super::TlsConfig::alpn_handed) only.
     pub fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.config)
     }
 
-    /// It is done. `unix_secs` is now; `None`: the session was resumed, but its client's certificate would be
-    /// refused by now (it or a revocation list has expired); the connection is to be closed.
+    /// Records a completed handshake. `unix_secs` is the current time. `None`: the session was
+    /// resumed, but its client certificate is no longer accepted, because it or a revocation list
+    /// expired; close the connection then.
     pub fn done(self, session: &ServerConnection, unix_secs: i64) -> Option<TlsInfo> {
         let info = info_of(
             self.permit.acceptor(),
@@ -44,17 +47,18 @@ impl HandedHandshake {
         info
     }
 
-    /// It failed.
+    /// Records a failed handshake.
     pub fn failed(self, error: &rustls::Error) {
         self.permit.end(Outcome::of(error));
     }
 
-    /// The gate says no.
+    /// Records a refusal by the gate.
     pub(super) fn refused(self) {
         self.permit.end(Outcome::GateRefused);
     }
 
-    /// It took longer than [`TlsLimits::handshake_timeout`](super::TlsLimits::handshake_timeout).
+    /// Records that it took longer than
+    /// [`TlsLimits::handshake_timeout`](super::TlsLimits::handshake_timeout).
     pub fn timed_out(self) {
         self.permit.end(Outcome::TimedOut);
     }

@@ -1,6 +1,6 @@
-//! How many handshakes there are, were and may be, over all workers.
+//! Counts and limits handshakes over all workers.
 //!
-//! Does not know about: what a handshake is.
+//! Does not know about: the contents of a handshake.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -15,17 +15,19 @@ use super::shares::{Places, PlainBytes, Shares};
 use super::{Acceptor, TlsVersion};
 use crate::time::Time;
 
-/// What handshakes, and TLS connections as such, may cost.
+/// Limits of handshakes and of TLS connections in general.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsLimits {
-    /// From accept to the end of the handshake. Default 5 s.
+    /// Maximum time from accept to the end of the handshake. Default 5 s.
     pub handshake_timeout: Duration,
-    /// Handshakes in progress at once over all workers, connections that have sent nothing yet included. `None`, the default, is
-    /// a quarter of the server's connections, for all its acceptors without a number of their own together.
+    /// Maximum number of handshakes in progress over all workers, including connections that have
+    /// sent nothing yet. Default `None`: a quarter of the server's connections, shared by all its
+    /// acceptors without a number of their own.
     pub handshakes_max: Option<u32>,
-    /// Bytes of a ClientHello. Default 16 KiB.
+    /// Maximum length of a ClientHello. Default 16 KiB.
     pub hello_bytes_max: usize,
-    /// Memory for decrypted requests that arrived in parts, over all connections of the server. Default 64 MiB.
+    /// Memory for decrypted requests that arrive in parts, over all connections of the server.
+    /// Default 64 MiB.
     pub plain_bytes_max: usize,
 }
 
@@ -40,9 +42,10 @@ impl Default for TlsLimits {
     }
 }
 
-/// Says who may begin a handshake: a limit by address. It is asked once for each complete ClientHello, before any cryptography.
+/// Decides by address whether a client may begin a handshake. Called once per complete ClientHello,
+/// before any cryptography.
 pub trait HandshakeGate: Send + Sync {
-    /// False: the client is refused with an alert.
+    /// False if the client must be refused with an alert.
     fn admits(&self, client: IpAddr, now: Time) -> bool;
 }
 
@@ -52,46 +55,46 @@ impl<F: Fn(IpAddr, Time) -> bool + Send + Sync> HandshakeGate for F {
     }
 }
 
-/// Several acceptors may ask one gate: then a client has one quota for all of them.
+/// Several acceptors may share a gate: then a client has one quota for all of them.
 impl<G: HandshakeGate + ?Sized> HandshakeGate for Arc<G> {
     fn admits(&self, client: IpAddr, now: Time) -> bool {
         (**self).admits(client, now)
     }
 }
 
-/// Counts an IPv6 client by the first [`CLIENT_V6_LEN`] bits of its address; a closure around
-/// [`Limiter::check_ip`] counts by others.
+/// Counts IPv6 clients by the first [`CLIENT_V6_LEN`] bits of their address; use a closure around
+/// [`Limiter::check_ip`] for another prefix length.
 impl HandshakeGate for Limiter {
     fn admits(&self, client: IpAddr, now: Time) -> bool {
         self.check_ip(client, CLIENT_V6_LEN, now).is_allowed()
     }
 }
 
-/// How a handshake ended.
+/// Outcome of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The peer left in the middle.
+    /// The peer left before the end.
     Abandoned,
-    /// The client's certificate is missing or does not verify.
+    /// The client's certificate is missing or invalid.
     ClientRefused,
     Done {
         version: TlsVersion,
         resumed: bool,
     },
     Failed,
-    /// The gate said no.
+    /// The gate refused the client.
     GateRefused,
-    /// It is somebody else's handshake.
+    /// The connection was handed over before the handshake.
     HandedOver,
-    /// What came is no TLS.
+    /// The first bytes are not TLS.
     NotTls,
-    /// What came is HTTP.
+    /// The first bytes are HTTP.
     PlainHttp,
     TimedOut,
 }
 
 impl Outcome {
-    /// How an error of the TLS library is counted if it ends a handshake.
+    /// The outcome to count if this error of the TLS library ends a handshake.
     pub(crate) const fn of(error: &Error) -> Self {
         match error {
             Error::InvalidCertificate(_)
@@ -104,7 +107,8 @@ impl Outcome {
 
 macro_rules! tls_stats {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counters of an [`Acceptor`], at one moment. They count up from its making, except `handshakes_live`.
+        /// Counters of an [`Acceptor`] at one moment. They count up from its creation, except
+        /// `handshakes_live`.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct TlsStats {
@@ -119,7 +123,7 @@ macro_rules! tls_stats {
         }
 
         impl TlsStats {
-            /// Every counter by name.
+            /// All counters by name.
             pub fn fields(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [("handshakes_live", self.handshakes_live), $((stringify!($name), self.$name),)*].into_iter()
             }
@@ -134,15 +138,15 @@ macro_rules! tls_stats {
 }
 
 tls_stats! {
-    /// Handshakes done with TLS 1.2.
+    /// Handshakes completed with TLS 1.2.
     handshakes_tls12,
-    /// Handshakes done with TLS 1.3.
+    /// Handshakes completed with TLS 1.3.
     handshakes_tls13,
-    /// Of both: those that resumed a session.
+    /// Completed handshakes of either version that resumed a session.
     handshakes_resumed,
-    /// Handshakes the peer left in the middle.
+    /// Handshakes abandoned by the peer.
     handshakes_abandoned,
-    /// Handshakes that failed: nothing in common, broken messages, an alert of the client.
+    /// Handshakes that failed: no common parameters, invalid messages, or an alert of the client.
     handshakes_failed,
     /// Handshakes that failed because of the client's certificate.
     handshakes_client_refused,
@@ -150,17 +154,17 @@ tls_stats! {
     handshakes_over_cap,
     /// Handshakes refused by the [`HandshakeGate`].
     handshakes_gate_refused,
-    /// Handshakes that took too long.
+    /// Handshakes that exceeded the timeout.
     handshakes_timed_out,
-    /// ClientHellos that were left to somebody else, unanswered.
+    /// Connections handed over with their ClientHello.
     hellos_handed_over,
-    /// Connections that began with something that is no TLS.
+    /// Connections that began with something other than TLS.
     not_tls,
     /// Connections that began with HTTP.
     plain_http,
 }
 
-/// The live counts behind an acceptor.
+/// Live counts of an acceptor.
 pub(super) struct Handshakes {
     live: AtomicU32,
     shares: RwLock<Shares>,
@@ -180,7 +184,7 @@ impl Handshakes {
         }
     }
 
-    /// What the acceptors of a server share; a cap that was asked for stays this one's own.
+    /// Shares the counts of a server's acceptors; an explicit cap stays separate.
     pub(super) fn join(&self, server: &Shares) {
         let mut shares = self.shares.write().unwrap_or_else(PoisonError::into_inner);
         shares.plain = Arc::clone(&server.plain);
@@ -234,12 +238,12 @@ pub(crate) enum Admission {
     OverCap,
 }
 
-/// A handshake in progress; it counts until this is gone.
+/// A handshake in progress; it counts until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     acceptor: Acceptor,
     places: Arc<Places>,
-    /// Something was received: from then on leaving is worth a count.
+    /// True once input was received: from then on a drop counts as abandoned.
     begun: bool,
 }
 
@@ -252,7 +256,7 @@ impl Permit {
             return Admission::Admitted(permit);
         }
         handshakes.counters.handshakes_over_cap.fetch_add(1, Ordering::Relaxed);
-        // Dropping the permit takes it out of the count again.
+        // Dropping the permit uncounts it.
         Admission::OverCap
     }
 
@@ -260,12 +264,12 @@ impl Permit {
         &self.acceptor
     }
 
-    /// The first byte came.
+    /// Called at the first byte.
     pub(crate) const fn begin(&mut self) {
         self.begun = true;
     }
 
-    /// It is over, and counted as such.
+    /// Ends the handshake and counts its outcome.
     pub(crate) fn end(mut self, outcome: Outcome) {
         self.begun = false;
         self.acceptor.handshakes().count(outcome);

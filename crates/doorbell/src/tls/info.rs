@@ -1,13 +1,13 @@
-//! What a finished handshake told, in the form that requests carry.
+//! Collects the results of a handshake, in the form that requests carry.
 //!
-//! Does not know about: who did the handshake.
+//! Does not know about: the code that did the handshake.
 
 use rustls::{CommonState, HandshakeKind, ProtocolVersion};
 
 use super::certificate::ClientNames;
 use super::{Acceptor, TlsInfo, TlsVersion};
 
-/// `None`: the session was resumed, and its client's certificate would be refused by now.
+/// `None` if the session was resumed and its client certificate is no longer accepted.
 pub(crate) fn info_of(
     acceptor: &Acceptor,
     session: &CommonState,
@@ -25,7 +25,7 @@ pub(crate) fn info_of(
     Some(TlsInfo {
         server_name,
         alpn: alpn.map(str::to_owned),
-        // One that does not verify ends the handshake.
+        // An invalid certificate ends the handshake.
         client_verified: certificate.is_some(),
         client_name: for_logs,
         client_names: all,

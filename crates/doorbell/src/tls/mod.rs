@@ -1,12 +1,16 @@
-//! What a TLS listener presents and demands: certificates by name, client certificates, versions, resumption; exchanged while running.
+//! TLS settings of listeners: certificates by name, client certificates, versions, resumption;
+//! replaceable at run time.
 //!
-//! Does not know about: connections, records, sockets (`protocol::tls` speaks; this configures).
+//! Does not know about: connections, records, sockets (`protocol::tls` implements the protocol;
+//! this configures it).
 //!
-//! An [`Acceptor`] holds a [`TlsConfig`]. [`Acceptor::replace`] swaps it for the next handshakes; connections keep what they
-//! began with. What cannot work is refused before anything is swapped, with an error that names the file and a fix.
+//! An [`Acceptor`] holds a [`TlsConfig`]. [`Acceptor::replace`] replaces it for new handshakes;
+//! existing connections keep theirs. Invalid settings are refused before anything is replaced, with
+//! an error that names the file and a remedy.
 //!
-//! Versions and cipher suites are those of rustls with aws-lc-rs: TLS 1.2 (ECDHE with AES-GCM or ChaCha20-Poly1305) and 1.3. There
-//! is no renegotiation, no compression and no early data (0-RTT): a replayed request would be answered again.
+//! Versions and cipher suites are those of rustls with aws-lc-rs: TLS 1.2 (ECDHE with AES-GCM or
+//! ChaCha20-Poly1305) and 1.3. Renegotiation, compression and early data (0-RTT) are not supported:
+//! a replayed request would be served again.
 
 mod acceptor;
 mod certificate;

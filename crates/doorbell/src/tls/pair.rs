@@ -1,6 +1,6 @@
-//! A certificate chain with its private key, checked to belong together.
+//! A certificate chain and its private key, checked to match.
 //!
-//! Does not know about: files (see [`super::CertFiles`]), who asks for it.
+//! Does not know about: files (see [`super::CertFiles`]), clients.
 
 use core::fmt;
 use core::hash::Hasher;
@@ -16,7 +16,7 @@ use rustls::{Error, InconsistentKeys};
 use super::certificate::Facts;
 use super::{TlsError, TlsWarning};
 
-/// A certificate chain with its private key, checked to belong together. Cheap to clone.
+/// A certificate chain and its private key, checked to match. Cheap to clone.
 #[derive(Clone)]
 pub struct CertPair {
     pub(super) certified: Arc<CertifiedKey>,
@@ -24,23 +24,24 @@ pub struct CertPair {
     pub(super) origin: String,
     pub(super) not_before: i64,
     pub(super) not_after: i64,
-    /// When the other certificates of the chain end.
+    /// End of validity of the other certificates of the chain.
     pub(super) issuers_end: Vec<i64>,
     pub(super) fingerprint: u64,
-    /// The key's file and its permission bits, where that is known.
+    /// The key's file and its permission bits, if known.
     pub(super) key_mode: Option<(String, u32)>,
 }
 
 impl CertPair {
-    /// A chain, the server's certificate first, and its key, all PEM. The names are those in the certificate.
+    /// Reads a chain, the server's certificate first, and its key, both PEM. The names are those in
+    /// the certificate.
     ///
     /// # Errors
-    /// They are not a pair, or cannot be used.
+    /// The pair does not match, or cannot be used.
     pub fn from_pem(certificates: &[u8], key: &[u8]) -> Result<Self, TlsError> {
         Self::from_named_pem(certificates, "the certificate", key, "the key")
     }
 
-    /// The same, with the names under which errors speak of them.
+    /// Reads a chain and its key, with names for error messages.
     ///
     /// # Errors
     /// As [`CertPair::from_pem`].
@@ -76,24 +77,25 @@ impl CertPair {
         })
     }
 
-    /// Other names than those in the certificate: exact ones, or `*.` and a domain for every name one label below it.
+    /// Replaces the names in the certificate: exact names, or `*.` and a domain for all names one
+    /// label below it.
     #[must_use]
     pub fn names<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.names = names.into_iter().map(|name| name.into().to_ascii_lowercase()).collect();
         self
     }
 
-    /// When the certificate ends, in seconds since 1970.
+    /// End of the certificate's validity, in seconds since 1970.
     pub const fn not_after(&self) -> i64 {
         self.not_after
     }
 
-    /// Equal for equal input, different for different, within one process.
+    /// Equal for equal input, different for different input, within one process.
     pub const fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
 
-    /// What should be looked at, at a time in seconds since 1970.
+    /// Warnings at a time in seconds since 1970.
     pub fn warnings(&self, unix_secs: i64) -> Vec<TlsWarning> {
         let mut warnings = Vec::new();
         let origin = || self.origin.clone();
@@ -126,7 +128,7 @@ impl fmt::Debug for CertPair {
     }
 }
 
-/// For telling whether something changed, not for security.
+/// Detects changes; not cryptographically secure.
 pub(super) fn fingerprint(parts: &[&[u8]]) -> u64 {
     let mut hasher = DefaultHasher::new();
     for part in parts {
@@ -209,7 +211,7 @@ fn certify(
     }
 }
 
-/// The key fits none of them, or not the first.
+/// The error for a key that matches no certificate, or not the first one.
 fn mismatch(certified: &CertifiedKey, chain_origin: &str, key_origin: &str) -> TlsError {
     let fits = |certificate: &CertificateDer<'static>| {
         CertifiedKey::new(vec![certificate.clone()], Arc::clone(&certified.key)).keys_match().is_ok()

@@ -1,9 +1,11 @@
-//! Which certificate a client gets: by the name it asked for, and by what its signature schemes can verify.
+//! Chooses the certificate for a client: by the requested name, and by the signature schemes it
+//! supports.
 //!
-//! Does not know about: anything else of the handshake.
+//! Does not know about: other parts of the handshake.
 //!
-//! The unbuffered connection of the TLS library does not tell the name a client asked for; here it is heard. It is left with the
-//! thread for the session that is being worked on, because a resolver is shared and is called within that session's work.
+//! The unbuffered connection of the TLS library does not expose the requested name, so it is
+//! recorded here. It is stored per thread for the session being processed, because a resolver is
+//! shared and is called within that session's processing.
 
 use core::cell::RefCell;
 use std::collections::HashMap;
@@ -18,24 +20,25 @@ thread_local! {
     static ASKED: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// The name that a client asked for in the work this thread did on a session just now, in lower case.
+/// The name requested in the session that this thread processed last, in lower case.
 pub(crate) fn take_asked_name() -> Option<String> {
     ASKED.take()
 }
 
-/// Certificates by name. Several may have the same name, for instance one with RSA and one with ECDSA.
+/// Certificates by name. Several may have the same name, for example one with RSA and one with
+/// ECDSA.
 #[derive(Debug, Default)]
 pub(super) struct ByName {
     exact: HashMap<String, Vec<Arc<CertifiedKey>>>,
-    /// By the domain behind `*.`.
+    /// By the domain after `*.`.
     wildcard: HashMap<String, Vec<Arc<CertifiedKey>>>,
-    /// For clients that ask for no name, and for names nobody knows unless they are refused.
+    /// For clients that request no name, and for unknown names unless they are refused.
     default: Vec<Arc<CertifiedKey>>,
     refuses_unknown: bool,
 }
 
 impl ByName {
-    /// The first pair, and those with the very same names, are the default.
+    /// The first pair, and pairs with the same names, are the default.
     pub(super) fn new(pairs: &[CertPair], refuses_unknown: bool) -> Self {
         let mut found = Self { refuses_unknown, ..Self::default() };
         for pair in pairs {
@@ -69,7 +72,7 @@ impl ResolvesServerCert for ByName {
         ASKED.set(hello.server_name().map(str::to_ascii_lowercase));
         let found = self.lookup(hello.server_name());
         let usable = |pair: &&Arc<CertifiedKey>| pair.key.choose_scheme(hello.signature_schemes()).is_some();
-        // The handshake fails with the right alert when none is usable.
+        // If none is usable, the handshake fails with the right alert.
         found.iter().find(usable).or_else(|| found.first()).cloned()
     }
 }

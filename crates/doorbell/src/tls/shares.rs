@@ -1,12 +1,12 @@
-//! What acceptors of one server have together, and those of a server that follows it: places for handshakes in progress, and memory
-//! for plaintext that arrived in parts.
+//! Counts that the acceptors of a server and its successor share: handshakes in progress, and
+//! memory for plaintext that arrives in parts.
 //!
 //! Does not know about: handshakes, connections.
 
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::Arc;
 
-/// One server's. An acceptor that no server uses yet has one of its own.
+/// The counts of a server. An acceptor that no server uses yet has its own.
 #[derive(Clone, Debug)]
 pub(crate) struct Shares {
     pub(super) places: Arc<Places>,
@@ -20,7 +20,7 @@ pub(super) struct Places {
     max: AtomicU32,
 }
 
-/// The memory, with the cap of the acceptor that looks at it.
+/// The memory account, with the cap of one acceptor.
 #[derive(Clone, Debug)]
 pub(crate) struct PlainBytes {
     held: Arc<AtomicUsize>,
@@ -28,13 +28,13 @@ pub(crate) struct PlainBytes {
 }
 
 impl Shares {
-    /// With at most so many handshakes at once.
+    /// Counts with this maximum number of handshakes.
     pub(crate) fn new(handshakes_max: u32) -> Self {
         let places = Places { taken: AtomicU32::new(0), max: AtomicU32::new(handshakes_max) };
         Self { places: Arc::new(places), plain: Arc::default() }
     }
 
-    /// From now on at most so many at once. Those that are in progress go on.
+    /// Changes the maximum number of handshakes. Those in progress continue.
     pub(crate) fn set_handshakes_max(&self, handshakes_max: u32) {
         self.places.max.store(handshakes_max, Ordering::Relaxed);
     }
@@ -45,7 +45,7 @@ impl Shares {
 }
 
 impl Places {
-    /// False when it is one too many; it counts until [`Self::leave`] all the same.
+    /// False if the maximum is exceeded; the handshake counts until [`Self::leave`] in either case.
     pub(super) fn enter(&self) -> bool {
         self.taken.fetch_add(1, Ordering::Relaxed) < self.max.load(Ordering::Relaxed)
     }
@@ -57,7 +57,8 @@ impl Places {
 }
 
 impl PlainBytes {
-    /// Accounts for a buffer whose capacity went from `before` to `after`. False when that is over the cap.
+    /// Accounts for a buffer whose capacity changed from `before` to `after`. False if it grew
+    /// beyond the cap.
     pub(crate) fn change(&self, before: usize, after: usize) -> bool {
         if after <= before {
             self.held.fetch_sub(before - after, Ordering::Relaxed);
@@ -73,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_cap_holds_for_all_who_share() {
+    fn one_cap_applies_to_all_shares() {
         let shares = Shares::new(2);
         let other = shares.clone();
         assert!(shares.places.enter() && other.places.enter());
@@ -82,7 +83,7 @@ mod tests {
         other.places.leave();
         assert!(shares.places.enter());
         shares.set_handshakes_max(1);
-        assert!(!other.places.enter(), "who is in stays, and nobody comes");
+        assert!(!other.places.enter(), "handshakes in progress continue, and no new one begins");
         shares.places.leave();
         let (one, two) = (shares.plain_bytes(100), other.plain_bytes(100));
         assert!(one.change(0, 60) && !two.change(0, 60), "120 of 100");

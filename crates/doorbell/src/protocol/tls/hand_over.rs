@@ -1,4 +1,5 @@
-//! Which ClientHellos are somebody else's: what a decision may look at, read by the TLS library and thrown away.
+//! Decides by its ClientHello whether a connection is handed over. The TLS library parses the
+//! hello; the result is discarded.
 //!
 //! Does not know about: connections.
 
@@ -7,18 +8,18 @@ use std::sync::Arc;
 
 use rustls::server::Acceptor;
 
-/// What a client says before anything is answered. It may be anything: nothing of it is verified.
+/// Contents of a ClientHello, before any reply. Nothing in it is verified.
 #[derive(Clone, Debug)]
 pub struct HelloInfo<'a> {
-    /// The host it asks for (SNI), where it names one.
+    /// Requested host name (SNI), if any.
     pub server_name: Option<&'a str>,
-    /// The protocols it offers (ALPN), in its order.
+    /// Offered protocols (ALPN), in the client's order.
     pub alpn: Vec<&'a [u8]>,
 }
 
 type Decide = dyn Fn(&HelloInfo<'_>) -> bool + Send + Sync;
 
-/// A decision of the user.
+/// A decision function of the application.
 #[derive(Clone)]
 pub(super) struct Decider(Arc<Decide>);
 
@@ -27,12 +28,13 @@ impl Decider {
         Self(Arc::new(decide))
     }
 
-    /// `hello` is a complete ClientHello and perhaps more. What cannot be read is for the handshake to refuse.
+    /// Evaluates `hello`, a complete ClientHello with optional further bytes. An invalid hello is
+    /// left to the handshake, which refuses it.
     #[cold]
     pub(super) fn says_so(&self, mut hello: &[u8]) -> bool {
         let mut acceptor = Acceptor::default();
         let accepted = loop {
-            // It takes a few KiB at a time.
+            // It reads a few KiB at a time.
             if !matches!(acceptor.read_tls(&mut hello), Ok(1..)) {
                 return false;
             }

@@ -1,47 +1,47 @@
-//! The first bytes of a connection to a TLS listener, looked at before any cryptography or memory is spent on them.
+//! Checks of the first bytes on a TLS listener, before any cryptography or memory is spent.
 //!
-//! Does not know about: what is in a ClientHello beyond its length.
+//! Does not know about: the contents of a ClientHello except its length.
 
 use doorbell_http::Next;
 
-/// A record's header: type, version, length (RFC 8446 5.1).
+/// Length of a record header: type, version, length (RFC 8446 5.1).
 pub(super) const HEADER_LEN: usize = 5;
 
-/// The longest plaintext of a record.
+/// Maximum length of a record's plaintext.
 const FRAGMENT_LEN_MAX: usize = 1 << 14;
 
-/// The type of a handshake record.
+/// Type of a handshake record.
 const HANDSHAKE: u8 = 22;
 
-/// The type of a ClientHello within a handshake.
+/// Message type of a ClientHello.
 const CLIENT_HELLO: u8 = 1;
 
-/// Letters at the beginning that make it HTTP, as far as they have come.
+/// Number of initial bytes that are checked for letters, to detect HTTP.
 const METHOD_LEN_LOOKED_AT: usize = 4;
 
-/// What somebody reads who spoke HTTP to a TLS port.
+/// Reply to a client that sends HTTP to a TLS port.
 pub(super) const PLAIN_HTTP_REPLY: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
     Content-Type: text/plain\r\n\
     Content-Length: 40\r\n\
     Connection: close\r\n\r\n\
     This port speaks TLS: use https:// here\n";
 
-/// What the first bytes are.
+/// Classification of the first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Opening {
     /// The first record of a ClientHello is complete.
     Complete,
     /// HTTP without TLS.
     Http,
-    /// Nothing speaks against TLS so far.
+    /// Consistent with TLS so far, but incomplete.
     More,
     /// Anything else.
     NotTls,
-    /// A ClientHello over the limit.
+    /// The ClientHello exceeds the limit.
     TooLong,
 }
 
-/// The alerts sent without a session (RFC 8446 6).
+/// Alerts that are sent without a session (RFC 8446 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Alert {
     DecodeError = 50,
@@ -49,13 +49,13 @@ pub(super) enum Alert {
 }
 
 impl Alert {
-    /// A fatal alert in a record of its own.
+    /// A fatal alert as a record.
     pub(super) const fn record(self) -> [u8; 7] {
         [21, 3, 3, 0, 2, 2, self as u8]
     }
 }
 
-/// Looks at everything received so far.
+/// Classifies all bytes received so far.
 pub(super) fn classify(bytes: &[u8], hello_bytes_max: usize) -> Opening {
     let Some(&first) = bytes.first() else { return Opening::More };
     if first != HANDSHAKE {
@@ -88,13 +88,14 @@ pub(super) fn classify(bytes: &[u8], hello_bytes_max: usize) -> Opening {
     if handshake.len() < record_len { Opening::More } else { Opening::Complete }
 }
 
-/// What is to follow an alert: more of a hello that was announced and is not there yet would be met by a reset, which can overtake the alert.
+/// The step after an alert. If the rest of an announced hello is still on its way, closing at once
+/// would cause a reset, which can overtake the alert.
 pub(super) fn after_alert(bytes: &[u8]) -> Next {
     if is_whole(bytes, usize::MAX - HEADER_LEN) { Next::CloseClean } else { Next::CloseLinger }
 }
 
-/// Whether all of a ClientHello is there whose first record is, in however many records. Also true of what is none, and of more than
-/// `hello_bytes_max`: that is for a handshake to refuse.
+/// True if a ClientHello is complete, in however many records, given that its first record is. Also
+/// true for other data and for more than `hello_bytes_max`, which the handshake refuses.
 pub(super) fn is_whole(bytes: &[u8], hello_bytes_max: usize) -> bool {
     if bytes.len() > hello_bytes_max + HEADER_LEN {
         return true;
@@ -160,7 +161,7 @@ mod tests {
             (&hello[..9], Opening::More),
             (&hello, Opening::Complete),
             (&long, Opening::TooLong),
-            // The length may lie in the next record; then it is not read here.
+            // The length may be in the next record, which is not read here.
             (&[22, 3, 1, 0, 1, 1, 22, 3, 1, 0, 3, 0, 0, 9], Opening::Complete),
         ];
         for (bytes, expected) in table {
@@ -179,7 +180,7 @@ mod tests {
         assert_eq!(classify(&bytes, LIMIT), Opening::Complete);
     }
 
-    /// One byte more is for a handshake to refuse.
+    /// One more byte is left to the handshake to refuse.
     #[test]
     fn a_hello_of_the_greatest_length_may_still_be_underway() {
         let mut bytes = vec![22, 3, 1, 0x3f, 0xff, 1, 0, 0x3f, 0xfb];

@@ -1,6 +1,8 @@
-//! TLS in front of another protocol: what that reads and writes is plaintext, what the driver moves is not.
+//! TLS around another protocol: the protocol reads and writes plaintext, the driver moves
+//! ciphertext.
 //!
-//! Does not know about: certificates and what is demanded of clients ([`crate::tls`]), which protocol is inside.
+//! Does not know about: certificates and client authentication ([`crate::tls`]), the inner
+//! protocol.
 //!
 //! ```text
 //!            ClientHello complete             Finished                    close_notify written, or received and answered
@@ -8,11 +10,13 @@
 //!     └── HTTP: a 400 in plain text; other: an alert      └── a failure: an alert
 //! ```
 //!
-//! A connection counts as a handshake in progress from accept on, and holds memory for TLS only from a complete ClientHello on.
-//! Between requests it holds 3 KiB beside its slot, and no buffer.
+//! A connection counts as a handshake in progress from accept on, and holds memory for TLS only
+//! after a complete ClientHello. Between requests it holds 3 KiB in addition to its slot, and no
+//! buffer.
 //!
-//! Its end is a close_notify in the same segment as the last reply, then FIN; then the peer's close_notify is awaited for the
-//! usual linger, because on a closed socket it would be met by a reset.
+//! A connection ends with a close_notify in the same segment as the last reply, then FIN. Then it
+//! lingers as usual to receive the peer's close_notify, which would cause a reset on a closed
+//! socket.
 
 mod hand_over;
 mod hello;
@@ -33,7 +37,7 @@ use crate::error::CloseReason;
 use crate::time::Time;
 use crate::tls::{Acceptor, Admission, Outcome, Permit};
 
-/// A protocol behind TLS.
+/// A protocol over TLS.
 #[derive(Clone, Debug)]
 pub struct Tls<P> {
     inner: P,
@@ -41,60 +45,61 @@ pub struct Tls<P> {
     hand_over: Option<Decider>,
 }
 
-/// What a TLS connection remembers.
+/// State of a TLS connection.
 #[derive(Debug)]
 pub struct TlsConn<C> {
     stage: Stage,
     inside: Inside<C>,
-    /// When the handshake has to be done.
+    /// Deadline of the handshake.
     handshake_deadline: Time,
-    /// Why it closes, when it was not the protocol inside that decided.
+    /// Why it closes, if the inner protocol did not decide it.
     reason: Option<CloseReason>,
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// Nothing, or a part of the first record.
+    /// No bytes, or a part of the first record.
     Hello,
-    /// Nothing more is said.
+    /// The session has ended; nothing more is sent.
     Over,
-    /// Too many handshakes were in progress when it came.
+    /// Too many handshakes were in progress when it arrived.
     Refused,
-    /// From the ClientHello on.
+    /// A session, from the ClientHello on.
     Session(Box<Session>),
 }
 
-/// What comes with the end of the handshake, and what goes.
+/// State that changes with the end of the handshake.
 #[derive(Debug)]
 struct Inside<C> {
-    /// What speaks inside; from the end of the handshake on.
+    /// The inner protocol; set at the end of the handshake.
     upper: Option<Upper<C>>,
-    /// The place among the handshakes in progress; until then.
+    /// The permit for a handshake in progress; held until its end.
     permit: Option<Permit>,
 }
 
 impl<P> Tls<P> {
-    /// Puts TLS in front of `inner`.
+    /// Puts TLS around `inner`.
     pub const fn new(inner: P, acceptor: Acceptor) -> Self {
         Self { inner, acceptor, hand_over: None }
     }
 
-    /// Gives a connection away, with its ClientHello as the first bytes, where `decide` says so: before anything is answered, because a
-    /// session that has begun here can be continued by nobody else. Asked once all of the ClientHello is there, in however many records.
+    /// Hands a connection over if `decide` returns true, with its ClientHello as the first bytes.
+    /// This happens before any reply, because a session that has begun here cannot be moved.
+    /// `decide` is called once the whole ClientHello has arrived, in however many records.
     #[must_use]
     pub fn hand_over_if(mut self, decide: impl Fn(&HelloInfo<'_>) -> bool + Send + Sync + 'static) -> Self {
         self.hand_over = Some(Decider::new(decide));
         self
     }
 
-    /// What it presents and demands.
+    /// Certificates, client authentication and limits.
     pub const fn acceptor(&self) -> &Acceptor {
         &self.acceptor
     }
 }
 
 impl<P: Protocol> Tls<P> {
-    /// The first bytes.
+    /// Handles bytes before there is a session.
     fn hear_hello(&self, conn: &mut TlsConn<P::Conn>, fresh: &[u8], io: Io<'_>) -> Next {
         if let Some(permit) = &mut conn.inside.permit {
             permit.begin();
@@ -103,7 +108,8 @@ impl<P: Protocol> Tls<P> {
         let hello_bytes_max = self.acceptor.limits().hello_bytes_max;
         match classify(io.input, hello_bytes_max) {
             Opening::More => Next::Read,
-            // Without somebody else the handshake begins with the first record: the library knows how to wait.
+            // Without a hand-over the handshake begins with the first record: the library waits for
+            // the rest.
             Opening::Complete if self.hand_over.is_some() && !is_whole(io.input, hello_bytes_max) => {
                 Next::Read
             }
@@ -147,7 +153,8 @@ impl<P: Protocol> Tls<P> {
         }
     }
 
-    /// Says something to the protocol inside that is no input, and writes its answer. Without a word if that cannot be written.
+    /// Calls the inner protocol with an event that is not input, and writes its output. If that
+    /// cannot be encrypted, nothing is written.
     fn tell(
         &self,
         conn: &mut TlsConn<P::Conn>,
@@ -169,7 +176,7 @@ impl<P: Protocol> Tls<P> {
 impl<P: Protocol> Protocol for Tls<P> {
     type Conn = Box<TlsConn<P::Conn>>;
 
-    /// The client speaks first in TLS, whatever is inside.
+    /// In TLS the client always sends first.
     fn speaks_first(&self) -> bool {
         false
     }
@@ -244,7 +251,8 @@ impl<P: Protocol> Protocol for Tls<P> {
         if conn.inside.upper.is_none() {
             conn.reason = Some(CloseReason::ClientGone);
         }
-        // Without a close_notify before it, the FIN may be forged: what is inside takes nothing unfinished for complete.
+        // Without a close_notify before it, the FIN may be forged: the inner protocol must not
+        // treat incomplete input as complete.
         self.tell(conn, io, Protocol::handle_eof)
     }
 
@@ -285,7 +293,7 @@ impl<P: Protocol> Protocol for Tls<P> {
             return Next::Close;
         }
         if conn.inside.upper.as_ref().is_some_and(|upper| !upper.is_written()) {
-            // In the middle of a reply there is no room for another.
+            // A partial reply leaves no room for another one.
             conn.stage = Stage::Over;
         }
         self.tell(conn, io, |protocol, conn, io| protocol.handle_overload(conn, reason, io))
@@ -295,7 +303,8 @@ impl<P: Protocol> Protocol for Tls<P> {
         self.tell(conn, io, Protocol::handle_drain)
     }
 
-    /// Who is late with a handshake has asked for nothing. Who finds no place for one hears so first.
+    /// A client that is late with its handshake has sent no request. One that got no place for a
+    /// handshake is refused with an alert first.
     fn is_given_up(&self, conn: &Self::Conn) -> bool {
         conn.inside.upper.is_none() && conn.reason == Some(CloseReason::HandshakeTimeout)
     }
@@ -326,7 +335,7 @@ impl<P: Protocol> Protocol for Tls<P> {
     }
 }
 
-/// Refuses without a session.
+/// Refuses a connection without a session.
 fn refuse<C>(conn: &mut TlsConn<C>, io: Io<'_>, alert: Alert, outcome: Outcome) -> Next {
     end(conn, CloseReason::Tls, outcome);
     let next = after_alert(io.input);
@@ -335,7 +344,8 @@ fn refuse<C>(conn: &mut TlsConn<C>, io: Io<'_>, alert: Alert, outcome: Outcome) 
     next
 }
 
-/// The hello stays as it is, for somebody else. If nobody takes it, an overload is said at this stage.
+/// Keeps the hello unchanged for the hand-over. If that is refused, the overload is handled in this
+/// stage.
 #[cold]
 fn leave<C>(conn: &mut TlsConn<C>) -> Next {
     conn.stage = Stage::Refused;
@@ -353,14 +363,14 @@ fn end<C>(conn: &mut TlsConn<C>, reason: CloseReason, outcome: Outcome) {
     }
 }
 
-/// Ends a session that failed, with an alert where there is one.
+/// Ends a failed session, with an alert if there is one.
 #[cold]
 fn fail<C>(conn: &mut TlsConn<C>, failure: &Failure, io: Io<'_>) -> Next {
     let mut next = Next::CloseLinger;
     if let Stage::Session(session) = &mut conn.stage {
         session.write_alert(&mut io.out.head);
         match failure {
-            // The rest of a message that is too long is on its way.
+            // The rest of the too long message is still on its way.
             Failure::TooLong if session.peer_waits() => {
                 io.out.head.extend_from_slice(&Alert::DecodeError.record());
             }

@@ -1,10 +1,11 @@
-//! A TLS session of one connection: ciphertext in, the protocol inside is called, ciphertext out.
+//! The TLS session of a connection: decrypts input, calls the inner protocol, encrypts its output.
 //!
-//! Does not know about: the first bytes (they are looked at before there is a session), what the protocol inside means.
+//! Does not know about: the first bytes (they are checked before there is a session), the meaning
+//! of the plaintext.
 //!
-//! Input is kept in the connection's own buffer for as long as the TLS library may want to see it again: a record that is not
-//! complete, a handshake message in parts. It is then `seen`. What follows a request whose reply must be sent first is *held*: it
-//! is not decrypted before that.
+//! Input stays in the connection's own buffer while the TLS library may need it again, for an
+//! incomplete record or a handshake message in parts; it is then *seen*. Input after a request
+//! whose reply must be sent first is *held*: it is not decrypted yet.
 
 use core::fmt;
 
@@ -21,43 +22,43 @@ use super::upper::{Around, Upper, say_goodbye};
 use super::{Inside, Tls};
 use crate::tls::{Outcome, info_of, take_asked_name};
 
-/// Handshake bytes of a client after its first message: its certificate chain.
+/// Maximum handshake bytes of a client after its first message, mainly its certificate chain.
 const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
 
 /// See the [module](self).
 pub(super) struct Session {
     rustls: UnbufferedServerConnection,
-    /// The name the client asked for, until somebody wants to know.
+    /// The requested host name, until it is taken.
     server_name: Option<String>,
-    /// Bytes of input that the library saw and wants to see again.
+    /// Bytes of input that the library has read and needs again.
     seen_len: usize,
-    /// Input is not decrypted for now.
+    /// Input is currently not decrypted.
     pub(super) holds: bool,
-    /// The library is at work: a panic then leaves it in an unknown state.
+    /// A call into the library is in progress: after a panic its state is unknown.
     pub(super) is_busy: bool,
-    /// The peer says nothing more.
+    /// The peer has closed its direction.
     pub(super) peer_closed: bool,
-    /// Our first message is written.
+    /// The server's first message is written.
     answered: bool,
-    /// Bytes received before the handshake was done.
+    /// Bytes received before the end of the handshake.
     received: usize,
 }
 
-/// Why a session ends without a reply.
+/// Why a session fails.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// No more can be encrypted.
+    /// The keys cannot encrypt any more data.
     Exhausted,
-    /// The session was resumed, but its client's certificate would be refused by now.
+    /// The session was resumed, but its client certificate is no longer accepted.
     Expired,
-    /// The peer, or what it offers.
+    /// An error of the peer or its offers, from the TLS library.
     Rustls(Error),
-    /// More than a handshake takes.
+    /// The handshake exceeds its limit.
     TooLong,
 }
 
 impl Failure {
-    /// How it is counted if it ends a handshake.
+    /// The outcome to count if it ends a handshake.
     pub(super) const fn outcome(&self) -> Outcome {
         match self {
             Self::Expired => Outcome::ClientRefused,
@@ -81,27 +82,28 @@ impl Session {
         }
     }
 
-    /// True when something can be written although no input came: the library wants to see the input it has seen, or none.
+    /// True if output can be written although no input arrived: the library has read all input, or
+    /// gets none.
     pub(super) const fn can_write(&self, input: &[u8]) -> bool {
         self.holds || self.seen_len == input.len()
     }
 
-    /// True when the peer has not begun a record or a message.
+    /// True if no part of a record or message of the peer is pending.
     pub(super) const fn is_between_records(&self) -> bool {
         self.seen_len == 0 && !self.holds
     }
 
-    /// True when the peer has sent its first message and waits for ours.
+    /// True if the peer sent its first message and waits for the reply.
     pub(super) const fn peer_waits(&self) -> bool {
         !self.answered
     }
 
-    /// More came before the handshake was done.
+    /// Counts input before the end of the handshake.
     pub(super) const fn count_received(&mut self, len: usize) {
         self.received += len;
     }
 
-    /// Decrypts what there is, calls the protocol inside with it, and encrypts what that writes.
+    /// Decrypts input, calls the inner protocol with it, and encrypts its output.
     pub(super) fn pump<P: Protocol>(
         &mut self,
         tls: &Tls<P>,
@@ -134,13 +136,15 @@ impl Session {
                     self.is_busy = false;
                     self.hear_goodbye(tls, upper, &mut around);
                 }
-                // What the handshake told comes first: the record stays where it is until there is a protocol inside.
+                // The inner protocol is created from the result of the handshake first; the record
+                // stays in place until then.
                 ConnectionState::ReadTraffic(_) | ConnectionState::WriteTraffic(_) if upper.is_none() => {
                     next = self.rustls.is_handshaking().then_some(Next::Close);
                 }
                 ConnectionState::ReadTraffic(traffic) => {
                     self.is_busy = false;
-                    // Should a call panic: the library is between two messages then, and sees no more input.
+                    // If the call panics, the library is between two messages and gets no more
+                    // input.
                     self.holds = true;
                     discard += hand_up(traffic, tls, upper, &mut around)?;
                     self.holds = inside.upper.as_ref().is_some_and(Upper::stops_reading);
@@ -150,7 +154,8 @@ impl Session {
                     let waits = input.len() > used + discard;
                     next = inside.upper.as_ref().map(|upper| self.wish(upper, waits));
                 }
-                // Early data is never accepted, and nobody asks again after both sides closed.
+                // Early data is never accepted, and no further call follows after both sides
+                // closed.
                 ConnectionState::Closed | ConnectionState::ReadEarlyData(_) | _ => next = Some(Next::Close),
             }
             used += discard;
@@ -172,9 +177,9 @@ impl Session {
         Ok(next)
     }
 
-    /// Writes the alert that a failure calls for, if it calls for one.
+    /// Writes the alert for a failure, if there is one.
     pub(super) fn write_alert(&mut self, out: &mut Vec<u8>) {
-        // The library gives out what it wants to send before it looks at input.
+        // The library provides pending output before it reads input.
         while self.rustls.wants_write() {
             match self.rustls.process_tls_records(&mut []).state {
                 Ok(ConnectionState::EncodeTlsData(data)) => encode(data, out),
@@ -183,7 +188,7 @@ impl Session {
         }
     }
 
-    /// The handshake is done: from now on there is a protocol inside.
+    /// Creates the inner protocol at the end of the handshake.
     fn establish<P: Protocol>(
         &mut self,
         tls: &Tls<P>,
@@ -228,7 +233,7 @@ impl Session {
         }
     }
 
-    /// What the connection wants after everything that may be written was written.
+    /// The next step after all permitted output was written.
     fn wish<C>(&mut self, upper: &Upper<C>, input_waits: bool) -> Next {
         if !upper.is_written() {
             return Next::Flush;
@@ -241,13 +246,15 @@ impl Session {
             }
             Next::Flush | Next::HandOver | Next::Wait => upper.after,
             Next::Close | Next::CloseClean | Next::CloseLinger if self.peer_closed => Next::CloseClean,
-            // The peer answers with a close_notify of its own: on a closed socket that would be met by a reset.
+            // The peer replies with its own close_notify, which would cause a reset on a closed
+            // socket.
             Next::Close | Next::CloseClean | Next::CloseLinger => Next::CloseLinger,
         }
     }
 }
 
-/// Gives decrypted records to the protocol inside. Returns the bytes of input that are done with beside those known already.
+/// Passes decrypted records to the inner protocol. Returns the number of additional input bytes
+/// that are processed.
 fn hand_up<P: Protocol>(
     mut traffic: ReadTraffic<'_, '_, ServerConnectionData>,
     tls: &Tls<P>,
@@ -281,7 +288,7 @@ fn write<C>(
     Ok(())
 }
 
-/// Appends what the library wants to send.
+/// Appends pending output of the library.
 fn encode(mut data: EncodeTlsData<'_, ServerConnectionData>, out: &mut Vec<u8>) {
     if let Err(EncodeError::InsufficientSize(size)) = data.encode(&mut []) {
         let start = out.len();

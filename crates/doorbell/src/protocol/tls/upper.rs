@@ -1,4 +1,4 @@
-//! What speaks inside a TLS session: the protocol's own state, the plaintext it keeps and the plaintext it wrote.
+//! The protocol inside a TLS session: its state, the plaintext it keeps and the plaintext it wrote.
 //!
 //! Does not know about: handshakes, records of the peer.
 
@@ -15,31 +15,33 @@ use crate::error::CloseReason;
 use crate::time::Time;
 use crate::tls::{PlainBytes, TlsInfo};
 
-/// Plaintext of a record at most (RFC 8446 5.1).
+/// Maximum plaintext of a record (RFC 8446 5.1).
 const RECORD_LEN_MAX: usize = 1 << 14;
 
-/// Header, explicit nonce or content type, and tag of a record, for every cipher suite there is.
+/// Maximum overhead of a record: header, explicit nonce or content type, and tag, for every
+/// supported cipher suite.
 const RECORD_OVERHEAD_MAX: usize = 32;
 
-/// A close_notify as a record of its own.
+/// Maximum length of a close_notify record.
 const CLOSE_NOTIFY_LEN_MAX: usize = 64;
 
-/// Plaintext that is encrypted before the peer must have taken some: what a slow reader can make a connection hold.
+/// Plaintext that is encrypted before the peer must take some: limits what a slow reader can make a
+/// connection hold.
 const AHEAD_LEN_MAX: usize = 2 * RECORD_LEN_MAX;
 
-/// What a reply is rendered into before it is known to be longer.
+/// Initial capacity for rendering a reply.
 const REPLY_LEN: usize = 512;
 
-/// A buffer that grew past this is given back to the allocator.
+/// A buffer that grew beyond this is returned to the allocator.
 const SPARE_LEN_MAX: usize = 16 * 1024;
 
 thread_local! {
-    /// What replies of this thread's connections are rendered into, one after the other: most are encrypted in the turn that wrote
-    /// them, and an idle connection holds no buffer.
+    /// Buffer for rendering replies of this thread's connections, one after the other. Most replies
+    /// are encrypted in the turn that wrote them, and an idle connection holds no buffer.
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// A call's [`Io`] without the buffers.
+/// The [`Io`] of a call without the buffers.
 pub(super) struct Around<'a> {
     pub(super) now: Time,
     pub(super) date: &'a Date,
@@ -52,22 +54,23 @@ pub(super) struct Around<'a> {
 #[derive(Debug)]
 pub(super) struct Upper<C> {
     pub(super) conn: C,
-    /// What it wanted last.
+    /// The step it last requested.
     pub(super) after: Next,
     info: TlsInfo,
-    /// The request that it left for later, until the worker has it.
+    /// The request that it deferred to a job, until the worker takes it.
     later: Option<Box<Later>>,
     carry: Carry,
     plain: Out,
-    /// How much of the head of `plain` is encrypted.
+    /// Number of encrypted bytes of the head of `plain`.
     head_at: usize,
 }
 
-/// Plaintext that the protocol could not use yet. Empty, without memory, unless a request came in parts.
+/// Plaintext that the protocol could not use yet. Empty, without memory, unless a request came in
+/// parts.
 #[derive(Debug)]
 struct Carry {
     buf: Vec<u8>,
-    /// The capacity that is accounted for.
+    /// The accounted capacity.
     counted: usize,
     plain_bytes: PlainBytes,
 }
@@ -118,17 +121,17 @@ impl<C> Upper<C> {
         self.after = call(protocol, &mut self.conn, io);
         self.later = self.plain.take_later();
         if self.after == Next::HandOver {
-            // Nobody else has the keys of this session.
+            // Connections over TLS cannot be handed over: the keys are here.
             self.refuse_hand_over(protocol, around);
         }
     }
 
-    /// Invalid replies of handlers are counted where all are.
+    /// Moves the record of invalid replies to the worker's output, where they are counted.
     pub(super) fn pass_misuses(&mut self, out: &mut Out) {
         out.take_misuses_of(&mut self.plain);
     }
 
-    /// What [`Next::Wait`] is about.
+    /// The deferred request, after [`Next::Wait`].
     pub(super) const fn take_later(&mut self) -> Option<Box<Later>> {
         self.later.take()
     }
@@ -140,22 +143,22 @@ impl<C> Upper<C> {
         });
     }
 
-    /// True when no more of the peer's records may be decrypted before what is written is on its way.
+    /// True if no further records may be decrypted before the output is sent.
     pub(super) fn stops_reading(&self) -> bool {
         self.after != Next::Read || !self.plain.body.is_empty() || self.plain.head.len() >= AHEAD_LEN_MAX
     }
 
-    /// True when everything the protocol wrote is encrypted.
+    /// True if all output of the protocol is encrypted.
     pub(super) const fn is_written(&self) -> bool {
         self.plain.is_empty()
     }
 
-    /// True when the protocol is through with the connection.
+    /// True if the protocol has closed the connection.
     pub(super) const fn closes(&self) -> bool {
         matches!(self.after, Next::Close | Next::CloseClean | Next::CloseLinger)
     }
 
-    /// Encrypts what the protocol wrote, as much as may be ahead of the peer.
+    /// Encrypts the protocol's output, as far as it may be ahead of the peer.
     pub(super) fn write(
         &mut self,
         writer: &mut WriteTraffic<'_, ServerConnectionData>,
@@ -184,7 +187,7 @@ impl<C> Upper<C> {
         Ok(())
     }
 
-    /// Fills the record that ends the head with the beginning of the body.
+    /// Fills up the last record of the head with the beginning of the body.
     fn top_up_head(&mut self) {
         let Out { head, body, .. } = &mut self.plain;
         let unwritten = head.len() - self.head_at.min(head.len());
@@ -198,7 +201,7 @@ impl<C> Upper<C> {
 
 /// Keeps an empty buffer for the next reply.
 fn give_back(buf: Vec<u8>) {
-    debug_assert!(buf.is_empty(), "I-9: what was written for one connection is not there for the next");
+    debug_assert!(buf.is_empty(), "I-9: output of one connection is not left for the next");
     if buf.capacity() <= SPARE_LEN_MAX {
         SPARE.set(buf);
     }
@@ -222,7 +225,7 @@ pub(super) fn say_goodbye(
     append(out, CLOSE_NOTIFY_LEN_MAX, |room| writer.queue_close_notify(room))
 }
 
-/// Appends what `write` writes, with more room if that is not enough.
+/// Appends the output of `write`, with more room if needed.
 fn append(
     out: &mut Vec<u8>,
     room: usize,
@@ -240,7 +243,7 @@ fn append(
 }
 
 impl Carry {
-    /// Accounts for what is held. False when that is over the cap.
+    /// Updates the accounted memory. False if that exceeds the cap.
     fn settle(&mut self) -> bool {
         if self.buf.is_empty() && self.buf.capacity() != 0 {
             self.buf = Vec::new();
