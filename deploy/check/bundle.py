@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""The config.json of a container, with nobody's user and no capability.
+"""Prints the config.json of a container with an unprivileged user and no capabilities.
 
     deploy/check/bundle.py ROOTFS PROFILE [ERRNO] -- ARGS...
     deploy/check/bundle.py --docker LINE IMAGE FOLDER ROOTFS PROFILE
 
-As strict as Kubernetes' "restricted" asks, with nothing to write to but the folder of the control socket; or, with --docker, as Docker would have
-it after this `docker run` line, of which IMAGE is the description (`buildah inspect`) and FOLDER the working directory. PROFILE is in the form
-of Docker and containers-common; ERRNO is what a call that it denies gives, in the place of the profile's own.
+Follows the "restricted" profile of Kubernetes; only the folder of the control socket is writable. With
+--docker, follows this `docker run` line; IMAGE is the output of `buildah inspect` and FOLDER the working
+directory. PROFILE has the format of Docker and containers-common; ERRNO replaces the errno of denied
+calls.
 """
 import json
 import os
@@ -15,21 +16,21 @@ import sys
 
 
 def tmpfs(text):
-    """A mount as `--tmpfs` of Docker has it."""
+    """The mount of a `--tmpfs` option of Docker."""
     path, _, options = text.partition(":")
     defaults = ["noexec", "nosuid", "nodev"]
     return {"destination": path, "type": "tmpfs", "source": "tmpfs", "options": defaults + [one for one in options.split(",") if one]}
 
 
 def bound(text, folder):
-    """A mount as `-v` of Docker has it."""
+    """The mount of a `-v` option of Docker."""
     source, path, *options = text.split(":")
     source = os.path.join(folder, source)
     return {"destination": path, "type": "bind", "source": source, "options": ["rbind"] + "".join(options).split(",")}
 
 
 def docker(line, image, folder):
-    """What a line asks for. An option that is not known here ends it: nobody would have looked."""
+    """The container of a `docker run` line. Exits on an unknown option, which would be ignored otherwise."""
     words = shlex.split(line)
     asked = {"readonly": False, "mounts": []}
     position = 2
@@ -58,7 +59,7 @@ namespaces = ["pid", "ipc", "uts", "mount"]
 if sys.argv[1] == "--docker":
     asked = docker(*sys.argv[2:5])
     rootfs, profile_file, *errno = sys.argv[5:]
-    # Its ports are those that everybody has.
+    # A network of its own: all lines use the same ports.
     namespaces.append("network")
 else:
     end = sys.argv.index("--")
@@ -74,7 +75,7 @@ with open(profile_file, encoding="utf-8") as file:
 
 
 def applies(rule):
-    """For this architecture, and for a process without capabilities."""
+    """Whether a rule applies to this architecture and to a process without capabilities."""
     wants, wants_not = rule.get("includes") or {}, rule.get("excludes") or {}
     arch = "amd64"
     if wants.get("caps") or (wants.get("arches") and arch not in wants["arches"]):
@@ -111,7 +112,7 @@ print(
                 *asked["mounts"],
             ],
             "linux": {
-                # Otherwise the network is the host's: this is about system calls.
+                # Without a network namespace the network is the host's.
                 "namespaces": [{"type": kind} for kind in namespaces],
                 "maskedPaths": ["/proc/kcore", "/proc/keys", "/proc/timer_list"],
                 "readonlyPaths": ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],

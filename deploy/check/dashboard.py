@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The dashboard and the rules: parsed, laid out without overlaps, and every series they ask for is one that there is.
+"""Checks the dashboard and the rules: syntax, no overlapping panels, and only series that exist.
 
-    deploy/check/dashboard.py [METRICS]       METRICS: what a running doorbell answers under /metrics
+    deploy/check/dashboard.py [METRICS]       METRICS: a file with /metrics of a running doorbell
 """
 import json
 import pathlib
@@ -36,15 +36,15 @@ for panel in dashboard["panels"]:
         for y in range(place["y"], place["y"] + place["h"]):
             other = taken.setdefault((x, y), title)
             if other != title:
-                problems.append(f"{title}: lies over {other}")
+                problems.append(f"{title}: overlaps {other}")
                 break
     if panel["type"] != "row" and not panel["targets"]:
-        problems.append(f"{title}: asks for nothing")
+        problems.append(f"{title}: has no query")
     for target in panel.get("targets", []):
         used |= series(target["expr"])
 ids = [panel["id"] for panel in dashboard["panels"]]
 if len(ids) != len(set(ids)):
-    problems.append("two panels have one number")
+    problems.append("two panels have the same id")
 for variable in dashboard["templating"]["list"]:
     used |= series(str(variable.get("definition", "")))
 
@@ -53,13 +53,13 @@ for group in rules["groups"]:
     for rule in group["rules"]:
         used |= series(rule["expr"])
 
-problems += [f"{name} is asked for and is not in metrics.txt" for name in sorted(used - known)]
-problems += [f"{name} is in metrics.txt and nobody asks for it" for name in sorted(known - used)]
+problems += [f"{name} is queried and is not in metrics.txt" for name in sorted(used - known)]
+problems += [f"{name} is in metrics.txt and is not queried" for name in sorted(known - used)]
 if len(sys.argv) > 1:
     text = pathlib.Path(sys.argv[1]).read_text()
     exposed = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE ")}
     exposed |= {f"{name}_total" for name in exposed}
-    problems += [f"{name} is not under /metrics" for name in sorted(used - exposed)]
+    problems += [f"{name} is missing in /metrics" for name in sorted(used - exposed)]
 for problem in sorted(set(problems)):
     print(problem)
 print(f"{len(dashboard['panels'])} panels, {len(used)} series, {len(set(problems))} problems")

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Manifests on standard input against the API of Kubernetes.
+"""Validates manifests on standard input against the Kubernetes API.
 
     kubectl kustomize deploy/kubernetes/base | deploy/check/manifests.py swagger.json
 
-The description of the API is api/openapi-spec/swagger.json of the Go module k8s.io/kubernetes. A field that the API does not have is
-an error, as with `kubectl apply --validate=strict`. What no API server has by itself (ServiceMonitor) is only parsed. Whoever scrapes must
-be sent to the port of [admin]; with --published no Service with an address may give that port away and no image be without a version. No container may get SIGTERM before load balancers had drain_delay to hear of the end.
+The description of the API is api/openapi-spec/swagger.json of the Go module k8s.io/kubernetes. An
+unknown field is an error, as with `kubectl apply --validate=strict`. Custom resources (ServiceMonitor)
+are only parsed. Scrapers must be sent to the port of [admin]. With --published, no Service with an
+address may expose that port, and every image needs a version. No container may get SIGTERM before
+drain_delay is over.
 """
 import json
 import re
@@ -17,7 +19,7 @@ import yaml
 
 
 def strict(schema, definitions):
-    """The schema with no other fields than those it names. `int-or-string` has a type that it does not mean."""
+    """The schema without additional fields. The declared type of `int-or-string` is wrong and replaced."""
     if isinstance(schema, list):
         return [strict(part, definitions) for part in schema]
     if not isinstance(schema, dict):
@@ -40,20 +42,20 @@ def configuration(documents):
 
 
 def admin_port(documents):
-    """Where the doorbell of these manifests has its metrics; None without [admin]."""
+    """The port of [admin] in these manifests, or None."""
     admin = configuration(documents).get("admin")
     return None if admin is None else int(admin.get("bind", ":9130").rsplit(":", 1)[1])
 
 
 def seconds(text):
-    """A length of time as doorbell writes it."""
+    """A duration of a configuration file in seconds."""
     units = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
     return sum(float(number) * units[unit] for number, unit in re.findall(r"(\d+)(ms|s|m|h)", text))
 
 
 def endings(documents):
-    """What is wrong with how pods end. The kubelet sends SIGTERM to a container when its hook is over, and SIGKILL to all of them when the
-    grace period is, of which hooks are a part."""
+    """Problems with the end of pods. The kubelet sends SIGTERM to a container after its hook, and SIGKILL
+    to all containers after the grace period, which includes the hooks."""
     lifecycle = configuration(documents).get("lifecycle", {})
     delay, timeout = seconds(lifecycle.get("drain_delay", "5s")), seconds(lifecycle.get("drain_timeout", "20s"))
     for document in documents:
@@ -63,8 +65,8 @@ def endings(documents):
         title = f"{document['kind']} {document['metadata']['name']}"
         grace = pod.get("terminationGracePeriodSeconds", 30)
         if grace < delay + timeout:
-            yield f"{title}: a grace period of {grace} s is less than drain_delay and drain_timeout, {delay + timeout} s"
-        # Init containers that are no sidecars are gone when the pod ends.
+            yield f"{title}: a grace period of {grace} s is less than drain_delay plus drain_timeout, {delay + timeout} s"
+        # Init containers other than sidecars have exited by then.
         sidecars = [one for one in pod.get("initContainers", []) if one.get("restartPolicy") == "Always"]
         for container in sidecars + pod["containers"]:
             hook = container.get("lifecycle", {}).get("preStop", {})
@@ -73,7 +75,7 @@ def endings(documents):
             else:
                 blocks = hook.get("sleep", {}).get("seconds", 0) >= delay
             if not blocks:
-                yield f"{title}: {container['name']} gets SIGTERM before load balancers had {delay} s to hear of it"
+                yield f"{title}: {container['name']} gets SIGTERM before drain_delay ({delay} s) is over"
 
 
 def container_ports(documents):
@@ -87,13 +89,13 @@ def container_ports(documents):
 
 
 def published(documents):
-    """What a Service gives away that has an address of its own, and so may become that of a load balancer; and images that change by themselves."""
+    """Services with an address that expose the admin port, and images with a moving tag."""
     for document in documents:
         title = f"{document['kind']} {document['metadata']['name']}"
         if document["kind"] == "Service" and document["spec"].get("clusterIP") != "None":
             for port in document["spec"]["ports"]:
                 if port["port"] == admin_port(documents) and len(document["spec"]["ports"]) > 1:
-                    yield f"{title}: metrics and the status page go where the app goes"
+                    yield f"{title}: exposes the admin port beside the app"
         pod = document.get("spec", {}).get("template", {}).get("spec", {})
         for container in pod.get("initContainers", []) + pod.get("containers", []):
             if container["image"].rpartition("/")[2].partition(":")[2] in ("", "latest"):
@@ -101,7 +103,7 @@ def published(documents):
 
 
 def scraped_ports(documents):
-    """Who sends a scraper where: by annotation, or by the name of a port."""
+    """The ports that scrapers are sent to, by annotation or by the name of a port."""
     named = {}
     for document in documents:
         if document["kind"] == "Service":
@@ -123,7 +125,7 @@ def scraped_ports(documents):
 def main():
     with open(sys.argv[1], encoding="utf-8") as file:
         definitions = json.load(file)["definitions"]
-    # A quantity may be written as a number.
+    # A quantity may also be a number.
     definitions["io.k8s.apimachinery.pkg.api.resource.Quantity"] = {"type": ["string", "number"]}
     kinds = {}
     for name, definition in definitions.items():
@@ -137,7 +139,7 @@ def main():
         kind = f"{document['apiVersion']} {document['kind']}"
         title = f"{document['kind']} {document['metadata']['name']}"
         if kind not in kinds:
-            print(f"{title}: {kind} is not of the API itself; parsed only")
+            print(f"{title}: {kind} is a custom resource, only parsed")
             continue
         schema = {"$ref": f"#/definitions/{kinds[kind]}", "definitions": all_strict}
         errors = list(jsonschema.Draft4Validator(schema).iter_errors(document))
@@ -148,7 +150,7 @@ def main():
             print(f"{title}: good")
     for title, port in scraped_ports(documents):
         if port != admin_port(documents):
-            print(f"{title}: metrics are scraped at port {port}, and [admin] has {admin_port(documents)}")
+            print(f"{title}: metrics are scraped at port {port}, but [admin] has {admin_port(documents)}")
             bad += 1
     mistakes = list(endings(documents))
     if "--published" in sys.argv:

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Whom the probes of manifests on standard input are about.
+"""Checks which container the probes of manifests on standard input report.
 
     kubectl kustomize deploy/kubernetes/base | deploy/check/probes.py
 
-A kubelet restarts a container that is not alive: of doorbell's own container that must be doorbell itself, with no check behind the answer, and of
-every other one what is checked. Ready is what is checked, too. Paths that the doorbell.toml of the manifests has no route for are not looked at.
+The liveness probe of the doorbell container must use an endpoint without required checks, that of every
+other container one with checks. Readiness probes must use one with checks. Paths without a route in
+doorbell.toml are ignored.
 """
 import sys
 import tomllib
@@ -13,7 +14,7 @@ import yaml
 
 
 def required(documents):
-    """The checks that are required behind each path."""
+    """The required checks of the endpoint behind each path."""
     checks = {}
     for document in documents:
         text = document.get("data", {}).get("doorbell.toml") if document["kind"] == "ConfigMap" else None
@@ -44,7 +45,7 @@ def main():
             is_doorbell_alive = kind == "livenessProbe" and container["name"] == "doorbell"
             if is_doorbell_alive != (not checks[path]):
                 behind = ", ".join(checks[path]) or "no check"
-                print(f"container {container['name']}: {kind} asks {path}, behind which is {behind}")
+                print(f"container {container['name']}: {kind} uses {path}, which requires {behind}")
                 bad += 1
     if not looked_at:
         sys.exit("there is no probe")
