@@ -1,6 +1,7 @@
-//! An accept engine for tiny requests: probes, redirects, health checks.
+//! A server engine for tiny HTTP requests: probes, health checks, redirects.
 //!
-//! Does not know about: async runtimes, TOML, metrics libraries.
+//! It accepts on dedicated threads with io_uring, or epoll where io_uring is not available, and
+//! serves a typical probe without a lock, an allocation or a context switch to another thread.
 //!
 //! ```no_run
 //! use doorbell::{Http1, Listen, Server, StaticReply, Status, service_fn};
@@ -13,7 +14,33 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The [`manual`] tells how it works and why.
+//! # Which lane?
+//!
+//! Each request starts on a ring thread. Its handler chooses where it continues
+//! ([`manual::which_lane`] has the costs):
+//!
+//! | the request needs | lane | start at |
+//! |---|---|---|
+//! | a reply from memory, within about 10 µs | ring | [`service_fn`], [`StaticReply`], [`Handler`] |
+//! | bounded work on a processor, or a file | compute | [`Offload`] |
+//! | an application with an async runtime | Tokio | the crate `doorbell-tokio`; [`HandOver`] for others |
+//!
+//! # Map
+//!
+//! | task | items |
+//! |---|---|
+//! | start, control and observe a server | [`Server`], [`ServerBuilder`], [`Handle`], [`Snapshot`] |
+//! | choose addresses, sockets, PROXY protocol | [`Listen`], [`ProxyProtocol`] |
+//! | choose a protocol | [`Http1`], [`Raw`], and `tls` with the feature of that name |
+//! | write an access log | [`access_log`] |
+//! | choose a driver | [`Engine`], [`Descriptors`], [`Tuning`]; [`driver`] documents the contract |
+//! | look up limits and defaults | [`manual::limits`], [`Limits`], [`HttpLimits`] |
+//! | understand the design | [`manual::architecture`], [`manual::life_of_a_connection`] |
+//!
+//! Features: `rayon` (default) provides the threads of the compute lane, `tls` TLS 1.2 and 1.3,
+//! `jwt` signed bearer tokens.
+//!
+//! Does not know about: async runtimes, TOML, metrics libraries.
 #![forbid(unsafe_code)]
 
 pub mod access_log;

@@ -1,34 +1,38 @@
-//! Work that is too much for a ring thread: what a trip to another thread costs, and from which size of work on it pays.
+//! Work that is too expensive for a ring thread: what a job costs, and from which amount of work on
+//! it pays off.
 //!
 //! ```text
 //!   ring thread                                  pool (rayon)
 //!   request ──► handler ──► job ── bounded queue ──► run
-//!      ▲  goes on with others      high, normal       │
-//!      └── sends the answer ◄── inbox of the worker ◄─┘   one wake-up, and only if the worker sleeps
+//!      ▲  serves other requests     high, normal       │
+//!      └── sends the reply ◄── inbox of the worker ◄───┘   one wake-up, and only if the worker sleeps
 //! ```
 //!
-//! A handler says [`Offload::run`](crate::Offload::run); [`offload`](crate::offload) has a table of everything that can become of the job. The
-//! answer finds its connection by slot, generation and the job's number (invariant I-10), so one that comes too late finds nobody.
+//! A handler calls [`Offload::run`](crate::Offload::run); [`offload`](crate::offload) lists all
+//! possible outcomes of a job. The result is matched to its request by slot, generation and job
+//! number (invariant I-10), so a late result is dropped.
 //!
 //! # What it costs
 //!
-//! User space of the ring thread, counted by callgrind on the epoll driver (`cargo bench -p doorbell-benches --bench offload` has the
-//! command): a whole request over a kept connection, its tiny work done at home or by a job.
+//! User-space instructions of the ring thread, counted by callgrind on the epoll driver (`cargo
+//! bench -p doorbell-benches --bench offload` prints the command): a whole request on a kept
+//! connection, with tiny work done on the ring thread or by a job.
 //!
-//! | under way | at home | by a job | difference |
+//! | in flight | on the ring thread | by a job | difference |
 //! |---|---|---|---|
 //! | 64 | 1,719 | 3,325 | 1,607 |
 //! | 1 | 1,954 | 3,977 | 2,023 |
 //!
-//! A request without a job costs what it did before there were jobs (a known probe of `--bench instructions`: two instructions more). In 12,800 jobs
-//! with 64 under way the pool woke the ring thread 2,245 times, once for six jobs; alone every answer is a wake-up.
+//! Requests without a job pay nothing for this feature (a known probe in `--bench instructions`:
+//! two more instructions). In 12,800 jobs with 64 in flight the pool woke the ring thread 2,245
+//! times, once per six jobs; with one in flight every result is a wake-up.
 //!
-//! # From which size on it pays
+//! # When it pays off
 //!
-//! Time by a job over time at home, the median of 15 alternating runs (`DOORBELL_OFFLOAD_RATIO=15`); two processors, of which the client
-//! uses one:
+//! Time by a job divided by time on the ring thread, median of 15 alternating runs
+//! (`DOORBELL_OFFLOAD_RATIO=15`); two processors, one of which the client uses:
 //!
-//! | work | 1 under way | 64 under way |
+//! | work | 1 in flight | 64 in flight |
 //! |---|---|---|
 //! | 0.08 µs | 0.9 | 1.5 |
 //! | 1.1 µs | 1.6 | 1.9 |
@@ -37,23 +41,26 @@
 //! | 33 µs | 1.1 | 0.94 |
 //! | 108 µs | 1.1 | 1.1 |
 //!
-//! (The machine did other things besides; below one microsecond the left column is noise.) One client alone never gains: its answer
-//! only takes the trip on top. With many, work of some 10 µs is even, and what is gained from there on is not time but that nobody else
-//! waits: a probe behind 33 µs of work waits 33 µs for each request before it. So
-//! [`Auto`](crate::offload::Auto) keeps up to 10 µs at home unless told otherwise. It times each run, elsewhere and at home, so that the first
-//! dear one at home is the last one there: two readings of the clock, together 0.1 to 0.16 µs where the kernel gives the time without a
-//! system call (`clock_gettime` twice, the best and the median of 31 times 200,000 on a busy virtual machine). While nothing changes that
-//! is all: no shared word is written. The clock cannot tell dear work from a thread that was interrupted. So work that goes wrong at home
-//! less than once in 1,024 runs stays there, and what goes wrong more often ends up elsewhere, from where it comes back after at most
-//! 65,536 cheap runs in a row.
+//! (The machine was not idle; below one microsecond the left column is noise.) A single client
+//! never benefits: a job only adds latency to its reply. With many clients, about 10 µs of work
+//! break even. Beyond that the benefit is not throughput but latency of other requests: a probe
+//! behind 33 µs of work waits 33 µs for each request before it. So [`Auto`](crate::offload::Auto)
+//! runs work of up to 10 µs on the ring thread by default.
+//!
+//! `Auto` times every run, in jobs and on the ring thread, so that the first expensive run on the
+//! ring thread is also the last. That takes two clock readings, together 0.1 to 0.16 µs where the
+//! kernel provides the time without a system call (two calls of `clock_gettime`, best and median of
+//! 31 times 200,000 on a busy virtual machine). While nothing changes, no shared memory is written.
+//! The clock cannot distinguish expensive work from an interrupted thread. So work that is slow in
+//! less than one of 1,024 runs stays on the ring thread; other work moves to jobs, and returns
+//! after at most 65,536 cheap runs in a row.
 //!
 //! # What belongs here
 //!
-//! Hashing passwords, signatures with asymmetric keys, compressing, anything that waits for a disk. Work that waits long needs threads
-//! of its own: a second [`Offload`](crate::Offload) beside the first, or the Tokio lane. Jobs may use rayon inside; they run in their pool.
+//! Password hashing, asymmetric signatures, compression, reading from a disk. Work that waits for a
+//! long time needs its own threads: another [`Offload`](crate::Offload), or the Tokio lane. Jobs
+//! may use rayon; they run in its pool.
 //!
-//! Signatures of tokens, where a public key is needed, are verified here behind [`Offload::require_auth`](crate::Offload::require_auth). The binary
-//! does the same, and has files read (`[compute]`, decision 0022). Work that no
-//! request waits for, as the scan of a directory, has its turn by [`Offload::spawn`](crate::Offload::spawn). Whoever drives a protocol without a worker, as its HTTP/2 does, waits for jobs by [`Awaited`](crate::protocol::Awaited).
+//! [`Offload::require_auth`](crate::Offload::require_auth) verifies token signatures that need a public key in jobs. The binary does the same, and reads files in jobs (`[compute]`, decision 0022). [`Offload::spawn`](crate::Offload::spawn) queues work that no request waits for, such as scanning a directory. Code that drives a protocol without a worker, such as the binary's HTTP/2, waits for jobs with [`Awaited`](crate::protocol::Awaited).
 //!
 //! Does not know about: the functions; [`offload`](crate::offload) documents them.
