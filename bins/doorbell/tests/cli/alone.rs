@@ -228,17 +228,15 @@ fn a_shell_takes_the_completions() {
     assert!(code == 0 && out.split_whitespace().any(|word| word == "probe"), "{out}{err}");
 }
 
-/// The files on the manual's pages about probers.
+/// The configurations on the book's pages about probers.
 #[test]
-fn files_of_the_manual_are_valid() {
-    let folder =
-        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/doorbell/src/manual/behind");
+fn configurations_of_the_book_are_valid() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/book/src/behind");
     let mut checked = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let page = entry.unwrap().path();
         let text = std::fs::read_to_string(&page).unwrap();
-        let plain: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("//!")).collect();
-        let mut lines = plain.into_iter().map(|line| line.strip_prefix(' ').unwrap_or(line));
+        let mut lines = text.lines();
         while lines.by_ref().any(|line| line == "```toml") {
             let toml: String =
                 lines.by_ref().take_while(|line| *line != "```").map(|line| format!("{line}\n")).collect();

@@ -5,17 +5,14 @@
 //! - [`architecture`]: the layers, their dependencies, and the invariants.
 //! - [`life_of_a_connection`]: from accept to the freed slot, with all ways to end.
 //! - [`compute_lane`]: work on other threads: its cost, and when it pays off.
-//! - [`behind`]: the binary behind load balancers, proxies, the kubelet, Prometheus and other
-//!   probers, one page each.
 //! - [`limits`]: all limits and timeouts, with their defaults and effects.
 //!
-//! Operators read the book (`deploy/book/src`): reloads, for example, and the design decisions with
-//! their measurements (`decisions`, one file per number).
+//! Operators read the book (`deploy/book/src`): load balancers and probers (`behind`), reloads, and
+//! the design decisions with their measurements (`decisions`, one file per number).
 //!
 //! Does not know about: single functions; their own pages document them.
 
 pub mod architecture;
-pub mod behind;
 pub mod compute_lane;
 pub mod life_of_a_connection;
 pub mod limits;
