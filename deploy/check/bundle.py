@@ -32,7 +32,7 @@ def bound(text, folder):
 def docker(line, image, folder):
     """The container of a `docker run` line. Exits on an unknown option, which would be ignored otherwise."""
     words = shlex.split(line)
-    asked = {"readonly": False, "mounts": []}
+    asked = {"readonly": False, "mounts": [], "env": [], "profile": None}
     position = 2
     while words[position].startswith("-"):
         option = words[position]
@@ -46,6 +46,10 @@ def docker(line, image, folder):
             asked["mounts"].append(tmpfs(value))
         elif option == "-v":
             asked["mounts"].append(bound(value, folder))
+        elif option == "-e":
+            asked["env"].append(value)
+        elif option == "--security-opt" and value.startswith("seccomp="):
+            asked["profile"] = value.removeprefix("seccomp=")
         elif (option, value) != ("--cap-drop", "ALL") and option not in ("-p", "--stop-timeout"):
             sys.exit(f"{option} {value} is not known here")
     with open(image, encoding="utf-8") as file:
@@ -67,10 +71,12 @@ else:
     asked = {
         "readonly": True,
         "mounts": [tmpfs("/run/doorbell:uid=65532,gid=65532,mode=0755")],
+        "env": [],
+        "profile": None,
         "args": sys.argv[end + 1 :],
         "user": {"uid": 65532, "gid": 65532},
     }
-with open(profile_file, encoding="utf-8") as file:
+with open(asked["profile"] or profile_file, encoding="utf-8") as file:
     profile = json.load(file)
 
 
@@ -99,7 +105,7 @@ print(
             "process": {
                 "user": asked["user"],
                 "args": asked["args"],
-                "env": ["PATH=/"],
+                "env": ["PATH=/", *asked["env"]],
                 "cwd": "/",
                 "capabilities": {kind: [] for kind in ("bounding", "effective", "inheritable", "permitted", "ambient")},
                 "noNewPrivileges": True,
