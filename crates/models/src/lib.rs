@@ -1,7 +1,7 @@
 //! What threads of doorbell share, run by loom under every interleaving and every order of memory that the language allows.
 //!
 //! Does not know about: sockets, the ring, runtimes. The modules `control`, `hand_over::gate`, `id`, `limit`, `offload`, `panics`,
-//! `desk`, `pulse` and `waits` are the sources of the engine and of the embedding themselves; what they stand on (`sync`, `driver`, the connection that is handed over) is the
+//! `queue`, `pulse` and `waits` are the sources of the engine and of the embedding themselves; what they stand on (`sync`, `driver`, the connection that is handed over) is the
 //! model's.
 //!
 //! Each function of [`explored`] is a model. What it waits for never comes when a wake-up is lost: loom calls that a deadlock.
@@ -13,8 +13,6 @@ extern crate self as doorbell;
 
 #[path = "../../doorbell/src/control.rs"]
 mod control;
-#[path = "../../tokio/src/desk.rs"]
-mod desk;
 mod driver;
 pub mod explored;
 mod hand_over;
@@ -26,6 +24,8 @@ mod offload;
 mod panics;
 #[path = "../../tokio/src/pulse.rs"]
 mod pulse;
+#[path = "../../tokio/src/queue.rs"]
+mod queue;
 mod stats;
 mod sync;
 #[path = "../../tokio/src/waits.rs"]

@@ -17,14 +17,14 @@ const CIRCLES: &[(&str, &[usize])] = &[("bins/doorbell", &[12])];
 /// Words that names no longer use.
 const RETIRED: &[Retired] = &[
     retired("census", "prober statistics", &[]),
-    retired("desk", "a result sink, a configuration, a cache", &["crates/models/", "crates/tokio/src/"]),
+    retired("desk", "a result sink, a configuration, a cache, a queue", &[]),
     retired("door", "routes, a service", &["bins/doorbell/src/cli/"]),
     retired("doors", "services", &[]),
     retired("fleet", "generations", &[]),
     retired("heir", "a successor", &["crates/doorbell/src/", "crates/models/"]),
     retired("inquiry", "a token job", &[]),
     retired("journal", "the event log", &[]),
-    retired("keeper", "the health registry", &["crates/tokio/src/"]),
+    retired("keeper", "the health registry", &[]),
     retired("ledger", "statistics of the process", &[]),
     retired("likeness", "secret names", &[]),
     retired("litter", "rollback files", &[]),

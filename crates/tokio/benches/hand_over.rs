@@ -1,6 +1,8 @@
-//! Time of a round of 64 connections with one request each: axum accepting by itself, and behind a ring thread that hands every one over.
+//! Time for a round of 64 connections with one request each: accepted by axum, and handed over to
+//! it by a ring thread.
 //!
-//! Does not know about: instructions; the rig counts those (`doorbell-rig compare --only axum/close/64,axum-handed/close/64`).
+//! Does not know about: instructions, which the rig counts (`doorbell-rig compare --only
+//! axum/close/64,axum-handed/close/64`).
 #![expect(clippy::unwrap_used, reason = "a bench stops at the first surprise")]
 
 use std::net::SocketAddr;
@@ -17,7 +19,7 @@ use tokio::runtime::{Builder, Runtime};
 
 const IN_FLIGHT: u32 = 64;
 
-/// What the load asks for.
+/// Path that the load requests.
 const PATH: &str = "/unique/{id}/{len}";
 
 fn routes() -> Router {

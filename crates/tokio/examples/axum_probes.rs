@@ -1,9 +1,11 @@
-//! An axum program whose probes are answered by ring threads: also while its runtime is stuck, and not when it stays stuck.
+//! An axum program whose probes are served by ring threads: they get replies even while the runtime
+//! is stuck, and fail if it stays stuck.
 //!
-//! `cargo run -p doorbell-tokio --features axum --example axum_probes -- 127.0.0.1:8080`, then `curl 127.0.0.1:8080/block` blocks the
-//! runtime for 5 s: `/livez` answers at once all the while, with 503 from the third second on.
-#![expect(clippy::print_stderr, reason = "an example talks to its user")]
-#![expect(clippy::disallowed_methods, reason = "an example of what not to do")]
+//! `cargo run -p doorbell-tokio --features axum --example axum_probes -- 127.0.0.1:8080`, then
+//! `curl 127.0.0.1:8080/block` blocks the runtime for 5 s: `/livez` replies at once all the time,
+//! with 503 from the third second on.
+#![expect(clippy::print_stderr, reason = "an example prints messages")]
+#![expect(clippy::disallowed_methods, reason = "the example shows what not to do")]
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,14 +14,14 @@ use axum::{Router, routing::get};
 use doorbell::{Http1, Listen, Server};
 use doorbell_tokio::{Control, Embed, Handed, Health, Probes};
 
-/// The server in front of `app`, on `addr`.
+/// Embeds a server in front of `app`, on `addr`.
 fn embed(addr: SocketAddr, health: &Health) -> (Control, Handed) {
     let service = Http1::new(Probes::new(health));
     Embed::new(Server::builder().listen(Listen::tcp(addr), service)).health(health).start()
 }
 
 fn app() -> Router {
-    // What nobody should do in async code: the only thread of the runtime sleeps.
+    // Never do this in async code: the only thread of the runtime sleeps.
     let block = || async {
         std::thread::sleep(Duration::from_secs(5));
         "awake again\n"

@@ -1,6 +1,7 @@
-//! An axum program whose probes do not wait for it: `cargo run -p doorbell-tokio --features axum --example hello`, then ask for `/readyz` and `/`.
+//! An axum program whose probes do not wait for it. Run `cargo run -p doorbell-tokio --features
+//! axum --example hello`, then request `/readyz` and `/`.
 //!
-//! Does not know about: a runtime that is stuck (see `axum_probes`), ending both together (see `shutdown`).
+//! Does not know about: stuck runtimes (see `axum_probes`), graceful shutdown (see `shutdown`).
 
 use axum::{Router, routing::get};
 use doorbell::{Http1, Listen, Server};

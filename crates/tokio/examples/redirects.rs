@@ -1,11 +1,12 @@
-//! Redirects in front of an axum program: the ring threads answer them and the probes, the program never hears of either.
-#![expect(clippy::print_stderr, reason = "an example talks to its user")]
+//! Redirects in front of an axum program: the ring threads serve redirects and probes, and the
+//! program sees neither.
+#![expect(clippy::print_stderr, reason = "an example prints messages")]
 
 use axum::{Router, extract::ConnectInfo, routing::get};
 use doorbell::{Handler, Http1, Listen, Request, Server, Status, service_fn};
 use doorbell_tokio::{Embed, Front, Health, Peer, Probes};
 
-/// `/old/...` goes to `/new/...`.
+/// Redirects `/old/...` to `/new/...`.
 fn redirects() -> impl Handler + Send + Sync {
     let is_ours = |request: &Request<'_>| request.path().starts_with("/old/");
     let redirect = service_fn(|request, reply| {

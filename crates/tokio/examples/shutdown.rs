@@ -1,5 +1,6 @@
-//! Graceful shutdown of both: SIGTERM fails readiness, the ring threads finish or hand over what is in progress, then axum finishes.
-#![expect(clippy::print_stderr, reason = "an example talks to its user")]
+//! Graceful shutdown: SIGTERM fails readiness, the ring threads finish or hand over requests in
+//! progress, then axum finishes.
+#![expect(clippy::print_stderr, reason = "an example prints messages")]
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! [`Handed`] as a listener of `axum::serve`, and who the client is as an extractor.
+//! [`Handed`] as a listener of `axum::serve`, and the peer as an extractor.
 //!
 //! Does not know about: routes.
 
@@ -14,15 +14,16 @@ use tokio::net::TcpStream;
 use crate::handed::{Connection, Handed};
 use crate::preread::Preread;
 
-/// The other end of a handed connection: `ConnectInfo<Peer>` in a handler, with
+/// The peer of a handed-over connection: `ConnectInfo<Peer>` in a handler, with
 /// `into_make_service_with_connect_info::<Peer>()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its address; asked for where `ConnectInfo` is used only. `None` for a Unix socket and a connection that is gone.
+    /// The peer's address, looked up only if `ConnectInfo` is used. `None` for a Unix socket, and
+    /// for a connection that was reset.
     pub addr: Option<SocketAddr>,
-    /// Who the client is, where the server asked: see [`doorbell::HandedConn::client`].
+    /// The client's address, if the server looked it up: see [`doorbell::HandedConn::client`].
     pub client: Option<IpAddr>,
-    /// Where it was accepted.
+    /// The listener that accepted the connection.
     pub listener: ListenerIndex,
 }
 
@@ -30,7 +31,7 @@ impl Listener for Handed {
     type Io = Preread<TcpStream>;
     type Addr = Peer;
 
-    /// Once the server has ended, this waits for ever: shut down with [`crate::Control::delivered`].
+    /// Waits forever after the server has ended: shut down with [`crate::Control::delivered`].
     async fn accept(&mut self) -> (Self::Io, Peer) {
         match poll_fn(|cx| self.poll_accept(cx)).await {
             Some(Connection { stream, listener, client, .. }) => {
@@ -40,7 +41,7 @@ impl Listener for Handed {
         }
     }
 
-    /// The first listener's address, once the server is ready.
+    /// Address of the first listener, once the server is ready.
     fn local_addr(&self) -> io::Result<Peer> {
         let addr = self.tcp_addr(0).ok_or(io::ErrorKind::NotConnected)?;
         Ok(Peer { addr: Some(addr), client: None, listener: ListenerIndex(0) })

@@ -1,4 +1,4 @@
-//! The handle on an embedded server: its state as futures, its counters, its end.
+//! The handle of an embedded server: its state as futures, its counters, its end.
 //!
 //! Does not know about: connections.
 
@@ -12,10 +12,11 @@ use doorbell::hand_over::Places;
 use doorbell::{DriverReport, Handle, LocalAddr, ServeError, Snapshot, StartError};
 use tokio::sync::watch;
 
-use crate::desk::Desk;
 use crate::health::Health;
+use crate::queue::HandedQueue;
 
-/// Controls and observes an embedded server. Cheap to clone. When the last one and [`crate::Handed`] are dropped, the server stops.
+/// Controls and observes an embedded server. Cheap to clone. The server stops when all controls and
+/// [`crate::Handed`] are dropped.
 #[derive(Clone, Debug)]
 pub struct Control {
     inside: Arc<Inside>,
@@ -24,51 +25,51 @@ pub struct Control {
 #[derive(Debug)]
 struct Inside {
     running: Running,
-    desk: Desk,
+    queue: HandedQueue,
     places: Places,
     failed: Arc<AtomicU64>,
     health: Option<Health>,
-    /// The server runs while a control or the receiving side is left.
-    _keeper: Arc<Keeper>,
+    /// The server runs while a control or the receiver exists.
+    _stop_on_drop: Arc<StopOnDrop>,
 }
 
-/// Stops the server when it is dropped.
+/// Stops the server when dropped.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct StopOnDrop {
     pub(crate) running: Running,
     pub(crate) abandoned: Arc<AtomicBool>,
 }
 
-/// Why a server does not run.
+/// Why a server is not running.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Ended {
     /// Workers failed.
     #[error(transparent)]
     Failed(#[from] ServeError),
-    /// It was never started.
+    /// The start failed.
     #[error("the server did not start: {0}")]
     NotStarted(#[source] Arc<StartError>),
-    /// It was drained or stopped.
+    /// The server was drained or stopped.
     #[error("the server has ended")]
     Over,
 }
 
-/// The counters of an embedded server at one moment.
+/// Counters of an embedded server at one moment.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Of the ring threads.
+    /// Counters of the ring threads.
     pub ring: Snapshot,
-    /// Connections that were handed over and are not dropped yet.
+    /// Connections handed over and not dropped yet.
     pub handed_out: u32,
-    /// Of these, not taken from [`crate::Handed`] yet.
+    /// Of these, connections not yet taken from [`crate::Handed`].
     pub handed_waiting: usize,
-    /// Connections that the runtime could not register; they were closed.
+    /// Connections closed because the runtime could not register them.
     pub handed_failed: u64,
 }
 
-/// How far the server has come, as its own thread tells it.
+/// Lifecycle of the server, as reported by its thread.
 #[derive(Clone, Debug)]
 pub(crate) enum Phase {
     Starting,
@@ -85,11 +86,11 @@ pub(crate) struct Started {
     pub(crate) notes: Vec<String>,
 }
 
-/// The phase, to look at and to wait for.
+/// The lifecycle phase, to observe and to wait for.
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
     phase: watch::Receiver<Phase>,
-    /// The last start that was seen: it outlives its phase.
+    /// The started server; kept after its phase has ended.
     started: Arc<std::sync::OnceLock<Arc<Started>>>,
 }
 
@@ -135,51 +136,55 @@ impl Running {
 impl Control {
     pub(crate) fn new(
         running: Running,
-        desk: Desk,
+        queue: HandedQueue,
         places: Places,
         failed: Arc<AtomicU64>,
         health: Option<Health>,
-        keeper: Arc<Keeper>,
+        stop_on_drop: Arc<StopOnDrop>,
     ) -> Self {
-        Self { inside: Arc::new(Inside { running, desk, places, failed, health, _keeper: keeper }) }
+        Self {
+            inside: Arc::new(Inside { running, queue, places, failed, health, _stop_on_drop: stop_on_drop }),
+        }
     }
 
-    /// Waits until every worker accepts.
+    /// Waits until all workers accept.
     ///
     /// # Errors
-    /// Why that will not be.
+    /// The reason why they never will.
     pub async fn ready(&self) -> Result<(), Ended> {
         self.inside.running.ready().await.map(drop)
     }
 
-    /// The address of a TCP listener, with the port that the kernel chose; known once the server is ready.
+    /// Address of a TCP listener, with the port that the kernel chose; known once the server is
+    /// ready.
     pub fn tcp_addr(&self, listener: usize) -> Option<SocketAddr> {
         self.inside.running.tcp_addr(listener)
     }
 
-    /// Which driver runs, and why; known once the server is ready.
+    /// The driver in use, and why; known once the server is ready.
     pub fn driver_report(&self) -> Option<DriverReport> {
         self.inside.running.started().map(|started| started.report.clone())
     }
 
-    /// What was adjusted at start: sentences for the log.
+    /// Adjustments made at the start, as sentences for the log.
     pub fn notes(&self) -> Vec<String> {
         self.inside.running.started().map(|started| started.notes.clone()).unwrap_or_default()
     }
 
-    /// The counters now.
+    /// Current counters.
     pub fn stats(&self) -> Stats {
         let inside = &self.inside;
         Stats {
             ring: inside.running.started().map(|started| started.handle.stats()).unwrap_or_default(),
             handed_out: inside.places.out(),
-            handed_waiting: inside.desk.waiting(),
+            handed_waiting: inside.queue.waiting(),
             handed_failed: inside.failed.load(Ordering::Relaxed),
         }
     }
 
-    /// Readiness fails from now on; what is in progress on the ring threads is finished or handed over, within `timeout`. Returns when
-    /// the server has ended. What was handed over is the program's to finish: [`Self::delivered`] tells when no more will come.
+    /// Fails readiness and drains the ring threads: requests in progress are finished or handed
+    /// over, within `timeout`. Returns when the server has ended. The program finishes the
+    /// connections that were handed over; [`Self::delivered`] completes when no more will follow.
     ///
     /// # Errors
     /// The server failed, or never started.
@@ -191,7 +196,7 @@ impl Control {
         self.inside.running.ended().await
     }
 
-    /// Closes the server's listeners and connections, and returns when it has ended.
+    /// Closes all listeners and connections of the server, and returns when it has ended.
     ///
     /// # Errors
     /// The server failed, or never started.
@@ -203,7 +208,7 @@ impl Control {
         self.inside.running.ended().await
     }
 
-    /// Waits for the end of the server, whoever caused it.
+    /// Waits for the end of the server, for any reason.
     ///
     /// # Errors
     /// The server failed, or never started.
@@ -211,15 +216,16 @@ impl Control {
         self.inside.running.ended().await
     }
 
-    /// Ready when the server has ended and everything that it handed over was taken from [`crate::Handed`]: when the program behind it may
-    /// stop accepting. Made for `with_graceful_shutdown`.
+    /// Completes when the server has ended and all connections it handed over were taken from
+    /// [`crate::Handed`]: from then on the program may stop accepting. Intended for
+    /// `with_graceful_shutdown`.
     pub fn delivered(&self) -> impl Future<Output = ()> + Send + 'static {
-        let desk = self.inside.desk.clone();
-        poll_fn(move |cx| desk.poll_delivered(cx))
+        let queue = self.inside.queue.clone();
+        poll_fn(move |cx| queue.poll_delivered(cx))
     }
 }
 
-impl Drop for Keeper {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.abandoned.store(true, Ordering::SeqCst);
         if let Some(started) = self.running.started() {

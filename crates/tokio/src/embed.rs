@@ -1,6 +1,6 @@
-//! Starting a server inside a Tokio program.
+//! Starting a server in a Tokio program.
 //!
-//! Does not know about: what the server serves.
+//! Does not know about: the services of the server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use doorbell::{HandOver, ServerBuilder, WhenFull};
 use tokio::sync::watch;
 
-use crate::control::{Control, Ended, Keeper, Phase, Running, Started};
-use crate::desk::Desk;
+use crate::control::{Control, Ended, Phase, Running, Started, StopOnDrop};
 use crate::handed::Handed;
 use crate::health::Health;
+use crate::queue::HandedQueue;
 
-/// What is to be started.
+/// Settings of an embedded server.
 #[must_use = "nothing is started before `start`"]
 #[derive(Debug)]
 pub struct Embed {
@@ -24,46 +24,50 @@ pub struct Embed {
 }
 
 impl Embed {
-    /// `server`, with its listeners and everything else that is set on it. Where connections are handed over to is set here.
+    /// Embeds `server`, with its listeners and other settings. The receiver of hand-overs is set
+    /// here.
     pub const fn new(server: ServerBuilder) -> Self {
         Self { server, conns_max: None, when_full: WhenFull::Refuse, health: None }
     }
 
-    /// Connections that may be out of the server at once, until the program drops them. Default as [`HandOver::conns_max`].
+    /// Maximum number of connections that are handed over and not dropped by the program. Default
+    /// as [`HandOver::conns_max`].
     pub const fn handed_max(mut self, conns: u32) -> Self {
         self.conns_max = Some(conns);
         self
     }
 
-    /// What a client gets beyond that. Default [`WhenFull::Refuse`].
+    /// What happens to a client at that limit. Default [`WhenFull::Refuse`].
     pub const fn when_full(mut self, when_full: WhenFull) -> Self {
         self.when_full = when_full;
         self
     }
 
-    /// Starts a heartbeat of `health` in the runtime that calls [`Self::start`], reports to it which connections wait to be accepted, and lets
-    /// a drain tell it. The heartbeat ends with the server. Several servers may have the same health, each with its own heartbeat; a drain of
-    /// one is then a drain of all. Without this call [`Probes`](crate::Probes) of the health fail.
+    /// Starts a heartbeat of `health` in the runtime that calls [`Self::start`], reports waiting
+    /// connections to it, and makes a drain set it to draining. The heartbeat ends with the server.
+    /// Several servers may share a health, each with its own heartbeat; a drain of one then fails
+    /// the readiness of all. Without this call, [`Probes`](crate::Probes) of the health fail.
     pub fn health(mut self, health: &Health) -> Self {
         self.health = Some(health.clone());
         self
     }
 
-    /// Starts the server on threads of its own and returns at once: [`Control::ready`] waits for it.
+    /// Starts the server on its own threads and returns at once; [`Control::ready`] waits for the
+    /// start.
     ///
     /// # Panics
-    /// Outside of a runtime, if there is a health with a heartbeat.
+    /// If called outside of a runtime with a health that has a heartbeat.
     pub fn start(self) -> (Control, Handed) {
-        let desk = Desk::default();
-        let mut to = HandOver::new(desk.clone()).when_full(self.when_full).answer_before_body();
+        let queue = HandedQueue::default();
+        let mut to = HandOver::new(queue.clone()).when_full(self.when_full).answer_before_body();
         if let Some(conns) = self.conns_max {
             to = to.conns_max(conns);
         }
         let places = to.places();
-        desk.set_places(places.clone());
+        queue.set_places(places.clone());
         let heartbeat = self.health.as_ref().map(|health| Arc::new(health.begin()));
         if let Some(heartbeat) = &heartbeat {
-            heartbeat.waits().into_iter().for_each(|waits| desk.watch(waits));
+            heartbeat.waits().into_iter().for_each(|waits| queue.watch(waits));
             if heartbeat.ticks() {
                 tokio::spawn(Arc::clone(heartbeat).tick());
             }
@@ -72,40 +76,42 @@ impl Embed {
         let running = Running::new(phase);
         let failed = Arc::new(AtomicU64::new(0));
         let server = self.server.hand_over(to);
-        let ending = desk.clone();
+        let ending = queue.clone();
         let tell_thread = tell.clone();
         let beating = heartbeat.clone();
         let abandoned = Arc::new(AtomicBool::new(false));
-        let keeper = Arc::new(Keeper { running: running.clone(), abandoned: Arc::clone(&abandoned) });
-        // It opens sockets, tries the kernel and later waits for the workers: nothing for a thread of the runtime.
+        let stop_on_drop =
+            Arc::new(StopOnDrop { running: running.clone(), abandoned: Arc::clone(&abandoned) });
+        // Opening sockets, testing the kernel and waiting for the workers would block a thread of
+        // the runtime.
         let spawned = std::thread::Builder::new().name("doorbell-wait".to_owned()).spawn(move || {
             let result = run(server, &tell_thread, &abandoned);
             ending.unwatch();
             heartbeat.iter().for_each(|heartbeat| heartbeat.end());
-            // In this order: who hears of the end finds everything delivered that will be.
+            // In this order: when the end becomes visible, all connections have been delivered.
             ending.end();
             tell_thread.send_replace(Phase::Ended(result));
         });
         if let Err(error) = spawned {
-            desk.unwatch();
+            queue.unwatch();
             beating.iter().for_each(|heartbeat| heartbeat.end());
             let error = Arc::new(doorbell::StartError::Thread(error));
             tell.send_replace(Phase::Ended(Err(Ended::NotStarted(error))));
-            desk.end();
+            queue.end();
         }
         let control = Control::new(
             running.clone(),
-            desk.clone(),
+            queue.clone(),
             places,
             Arc::clone(&failed),
             self.health,
-            Arc::clone(&keeper),
+            Arc::clone(&stop_on_drop),
         );
-        (control, Handed::new(desk, failed, running, keeper))
+        (control, Handed::new(queue, failed, running, stop_on_drop))
     }
 }
 
-/// The server's life.
+/// Runs the server until its end.
 fn run(server: ServerBuilder, tell: &watch::Sender<Phase>, abandoned: &AtomicBool) -> Result<(), Ended> {
     let server = server.start().map_err(|error| Ended::NotStarted(Arc::new(error)))?;
     let started = Started {
@@ -116,7 +122,7 @@ fn run(server: ServerBuilder, tell: &watch::Sender<Phase>, abandoned: &AtomicBoo
     };
     tell.send_replace(Phase::Running(Arc::new(started)));
     if abandoned.load(Ordering::SeqCst) {
-        // Nobody is left who could end it.
+        // No control and no receiver are left that could end the server.
         server.handle().stop();
     }
     Ok(server.wait()?)

@@ -1,6 +1,6 @@
-//! The connections that come out of the ring threads, as streams of the runtime.
+//! Connections from the ring threads, as streams of the runtime.
 //!
-//! Does not know about: why they were handed over.
+//! Does not know about: the reason for a hand-over.
 
 use std::future::Future;
 use std::io;
@@ -16,69 +16,133 @@ use doorbell::id::ListenerIndex;
 use futures_core::Stream;
 use tokio::net::TcpStream;
 
-use crate::control::{Keeper, Running};
-use crate::desk::Desk;
+use crate::control::{Running, StopOnDrop};
 use crate::preread::Preread;
+use crate::queue::HandedQueue;
 
 /// A connection that was handed over.
 #[derive(Debug)]
 pub struct Connection {
-    /// The connection, with the bytes that were read of it first. A client of a Unix socket comes as one, too: it reads and writes, and
-    /// has no addresses.
+    /// The connection; reads first return the bytes that were already read. For a client of a Unix
+    /// socket it is also a `TcpStream`, which reads and writes but has no addresses.
     pub stream: Preread<TcpStream>,
-    /// Where it was accepted, in the order of the server's listeners.
+    /// The listener that accepted it, in the order of the server's listeners.
     pub listener: ListenerIndex,
-    /// Who the client is, where the server asked: see [`doorbell::HandedConn::client`].
+    /// The client's address, if the server looked it up: see [`doorbell::HandedConn::client`].
     pub client: Option<IpAddr>,
-    /// What is left of the time that its client has for what it began: see [`doorbell::HandedConn::time_left`].
+    /// Time left for what the client began: see [`doorbell::HandedConn::time_left`].
     pub time_left: Duration,
 }
 
-/// The receiving side: a listener that gives connections which were accepted elsewhere. There is one. When it is dropped, further
-/// connections are refused, and the server's [`Health`](crate::Health) fails unless it drains.
+/// Receives the connections that the ring threads hand over. There is one per server. After it is
+/// dropped, further connections are refused, and the server's [`Health`](crate::Health) fails
+/// unless it drains.
 ///
-/// Take from it inside the runtime that is to drive the connections.
+/// Use it inside the runtime that drives the connections.
+///
+/// # Requests on connections that were handed over
+///
+/// A connection that was handed over stays with the program. So the program serves probes that
+/// follow one of its requests on a kept connection, for example from a load balancer that shares
+/// connections between probes and traffic, and all requests over HTTP/2. `Health::layer` (feature
+/// `axum`) gives the same replies there, and [`Health::ask`](crate::Health::ask) the same verdicts.
+/// Their limits:
+///
+/// - While the runtime is stuck, such a probe gets no reply and fails by its own timeout.
+/// - On an HTTP/1.1 connection it waits for a slow request before it.
+/// - An upgraded connection, or one whose service lacks the layer, has no probes.
+///
+/// # Services in front of the hand-over
+///
+/// Requests with bodies are handed over from behind closures, guards and layers too: the service is
+/// called before the body is read. So a reply to a request whose body the service does not want
+/// closes the connection. [`Probes`](crate::Probes), [`Rest`](crate::Rest) and
+/// [`Front`](crate::Front) also hand over other protocols and methods that the parser does not
+/// know; closures and guards refuse those, because there is no request to decide about. A request
+/// whose body the service reads, or that waits for a job, cannot be handed over any more.
+///
+/// # TLS
+///
+/// A TLS session cannot be moved. So its ClientHello decides, before any reply:
+/// `doorbell::protocol::Tls::hand_over_if` (feature `tls` of doorbell) gets the client's host name
+/// and protocols, and connections that it selects come out of `Handed` with the ClientHello unread.
+/// The program does the handshake, with its own certificate:
+///
+/// ```no_run
+/// # #[cfg(feature = "axum")]
+/// # async fn run(pair: doorbell::tls::CertPair, acceptor: tokio_rustls::TlsAcceptor, app: axum::Router) -> Result<(), Box<dyn std::error::Error>> {
+/// use doorbell::tls::{Acceptor, TlsConfig};
+/// use doorbell::{Http1, Listen, Server};
+/// use doorbell_tokio::{Embed, Health, Probes};
+/// use hyper::server::conn::http1;
+/// use hyper_util::{rt::TokioIo, service::TowerToHyperService};
+///
+/// let health = Health::new();
+/// let probes = Http1::new(Probes::new(&health))
+///     .tls(Acceptor::new(&TlsConfig::new(pair))?)
+///     .hand_over_if(|hello| hello.server_name == Some("app.example"));
+/// let server = Server::builder().listen(Listen::tcp(([127, 0, 0, 1], 8443).into()), probes);
+/// let (_control, mut handed) = Embed::new(server).health(&health).start();
+/// while let Some(connection) = handed.accept().await {
+///     let (acceptor, app) = (acceptor.clone(), app.clone());
+///     tokio::spawn(async move {
+///         // In its own task, so that the next connection is accepted meanwhile, within the client's time.
+///         let accepted = tokio::time::timeout(connection.time_left, acceptor.accept(connection.stream));
+///         let Ok(Ok(stream)) = accepted.await else { return };
+///         let service = TowerToHyperService::new(app);
+///         let _ended = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+///     });
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Inside a session of the ring lane no request can be handed over. A request that is not a probe
+/// gets a 503 with `Retry-After` there, and its connection closes, counted as
+/// [`CloseReason::NotTaken`](doorbell::CloseReason::NotTaken). If such requests are expected, serve
+/// them in front of the hand-over ([`Front`](crate::Front)).
 #[derive(Debug)]
 pub struct Handed {
-    desk: Desk,
+    queue: HandedQueue,
     failed: Arc<AtomicU64>,
     running: Running,
-    /// The server runs while this or a control is left.
-    _keeper: Arc<Keeper>,
+    /// The server runs while this or a control exists.
+    _stop_on_drop: Arc<StopOnDrop>,
 }
 
-/// The next connection; `None` when the server has ended and there will be no more. See [`Handed::accept`].
+/// Future of the next connection; `None` after the end of the server. See [`Handed::accept`].
 #[derive(Debug)]
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Accept<'a>(&'a mut Handed);
 
 impl Handed {
     pub(crate) const fn new(
-        desk: Desk,
+        queue: HandedQueue,
         failed: Arc<AtomicU64>,
         running: Running,
-        keeper: Arc<Keeper>,
+        stop_on_drop: Arc<StopOnDrop>,
     ) -> Self {
-        Self { desk, failed, running, _keeper: keeper }
+        Self { queue, failed, running, _stop_on_drop: stop_on_drop }
     }
 
-    /// The next connection. Dropping the future loses none.
+    /// The next connection. Cancel safe: dropping the future loses no connection.
     pub const fn accept(&mut self) -> Accept<'_> {
         Accept(self)
     }
 
-    /// As [`crate::Control::tcp_addr`].
+    /// See [`crate::Control::tcp_addr`].
     pub fn tcp_addr(&self, listener: usize) -> Option<SocketAddr> {
         self.running.tcp_addr(listener)
     }
 
-    /// As [`Self::accept`].
+    /// Polls for the next connection; see [`Self::accept`].
     pub fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<Option<Connection>> {
         loop {
-            let Some(handed) = ready!(self.desk.poll_take(cx)) else { return Poll::Ready(None) };
+            let Some(handed) = ready!(self.queue.poll_take(cx)) else { return Poll::Ready(None) };
             match register(handed) {
                 Ok(connection) => return Poll::Ready(Some(connection)),
-                // The runtime could not watch it, mostly for want of memory: the client sees a close.
+                // The runtime could not register the connection, usually for lack of memory: the
+                // client sees a close.
                 Err(_) => self.failed.fetch_add(1, Ordering::Relaxed),
             };
         }
@@ -109,6 +173,6 @@ impl Stream for Handed {
 
 impl Drop for Handed {
     fn drop(&mut self) {
-        self.desk.leave();
+        self.queue.leave();
     }
 }

@@ -1,5 +1,5 @@
-//! What the program says of itself, and when its runtimes last showed that they run: set from async code, read by ring threads with plain
-//! loads.
+//! Health of the program and heartbeats of its runtimes: set by async code, read by ring threads
+//! with plain loads.
 //!
 //! Does not know about: paths, replies.
 
@@ -14,14 +14,16 @@ use crate::verdict::{Probe, Verdict};
 use crate::waits::Waits;
 use crate::workers::{SILENCE_MIN, Workers};
 
-/// Ticks in the time after which a missing one means that the runtime is stuck.
+/// Ticks per limit; a runtime without a tick within the limit counts as stuck.
 const TICKS_A_LIMIT: u32 = 8;
 
-/// The program's health. Cheap to clone; every clone is the same. It may be given to several servers, also in several runtimes: then it is
-/// alive while none of these is stuck, and while what each of them hands over is accepted.
+/// The health of the program. Cheap to clone; clones share one state. Several servers may share it,
+/// also in several runtimes: then the program is alive while none of these runtimes is stuck, and
+/// while the connections that each server hands over are accepted.
 ///
-/// Each server whose [`Probes`](crate::Probes) tell it is to be given it by [`Embed::health`](crate::Embed::health). Before the first one
-/// is, probes get 503 ([`Verdict::Unwatched`]), because a stuck runtime would not be noticed.
+/// Pass it to each server whose [`Probes`](crate::Probes) use it, by
+/// [`Embed::health`](crate::Embed::health). Until the first such call, probes get a 503
+/// ([`Verdict::Unwatched`]), because a stuck runtime would not be detected.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
     inside: Arc<Inside>,
@@ -33,7 +35,7 @@ struct Inside {
     draining: AtomicBool,
     ready: AtomicBool,
     started: AtomicBool,
-    /// A server was given this health, or none is to be.
+    /// A server uses this health, or the detection is disabled.
     watched: AtomicBool,
     beats: Beat,
     /// `u64::MAX`: never.
@@ -41,14 +43,14 @@ struct Inside {
     accept_within_nanos: AtomicU64,
 }
 
-/// One server's heartbeat, and those of the others that have this health.
+/// The heartbeat of one server, followed by those of other servers that share this health.
 #[derive(Debug)]
 struct Beat {
-    /// When its runtime last ticked, on the workers' clock.
+    /// Time of the last tick of its runtime, on the workers' clock.
     place: Place,
-    /// What it handed over and was not accepted yet.
+    /// Connections handed over and not yet accepted.
     waits: Arc<Waits>,
-    /// Never taken away again; as many as there were servers at once.
+    /// Entries are never removed: there are as many as there were servers at the same time.
     next: OnceLock<Box<Self>>,
 }
 
@@ -56,9 +58,9 @@ struct Beat {
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     health: Health,
-    /// Its place in the list.
+    /// Index of its place in the list.
     index: usize,
-    /// After its end another server may have the place.
+    /// Ownership of the place: after its end another server may take it.
     pulse: Pulse,
 }
 
@@ -84,17 +86,19 @@ impl Default for Inside {
 }
 
 impl Health {
-    /// Alive, not started, not ready.
+    /// A health that is alive, still starting, and not ready.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// After so long without a tick the runtime counts as stuck, and the program as not alive. Default 10 s; at least 100 ms, because the
-    /// workers' clock is coarse. Set it before the server is started.
+    /// Time without a tick after which the runtime counts as stuck, and the program as not alive.
+    /// Default 10 s; at least 100 ms, because the workers' clock is coarse. Call it before the
+    /// start of the server.
     ///
-    /// One worker of several that blocks is as bad: connections and tasks wait for it. It is noticed after the same time, and not before
-    /// 6.1 s: Tokio counts what a worker does every 61 polls (`event_interval`), and so a worker that is busy with polls of up to 100 ms
-    /// each is never taken for a blocked one.
+    /// A single blocked worker of the runtime counts too, because connections and tasks wait for
+    /// it. It is detected after the same time, but not before 6.1 s: Tokio updates its statistics
+    /// of a worker every 61 polls (`event_interval`), so a worker that is busy with polls of up to
+    /// 100 ms each is never taken for a blocked one.
     #[must_use]
     pub fn stalled_after(self, time: Duration) -> Self {
         let time = time.max(Duration::from_millis(100));
@@ -102,18 +106,20 @@ impl Health {
         self
     }
 
-    /// Maximum time for which a connection that was handed over waits to be accepted from [`Handed`](crate::Handed). Beyond it the program
-    /// is not ready; if none was accepted in that time, it is not alive either. Default 10 s.
+    /// Maximum time that a connection waits to be accepted from [`Handed`](crate::Handed). If one
+    /// waits longer, the program is not ready; if none was accepted in that time, it is not alive
+    /// either. Default 10 s.
     #[must_use]
     pub fn accept_within(self, time: Duration) -> Self {
         self.inside.accept_within_nanos.store(nanos(time), Ordering::Relaxed);
         self
     }
 
-    /// Turns the detection of a stuck runtime off, for a program that must not be woken by a heartbeat, or that tells its health by a
-    /// server without a runtime. Set it before the server is started.
+    /// Disables the detection of a stuck runtime, for a program that a heartbeat must not wake, or
+    /// whose health is served without a runtime. Call it before the start of the server.
     ///
-    /// Then [`Embed::health`](crate::Embed::health) is not required. Without it a dropped [`Handed`](crate::Handed) is not noticed either.
+    /// [`Embed::health`](crate::Embed::health) is then optional. Without it, a dropped
+    /// [`Handed`](crate::Handed) is not detected either.
     #[must_use]
     pub fn without_heartbeat(self) -> Self {
         self.inside.stalled_after_nanos.store(u64::MAX, Ordering::Relaxed);
@@ -121,12 +127,13 @@ impl Health {
         self
     }
 
-    /// Whether the program should live on. Default true.
+    /// Sets whether the program is alive; if not, it should be restarted. Default true.
     pub fn set_live(&self, live: bool) {
         self.inside.dead.store(!live, Ordering::Relaxed);
     }
 
-    /// Whether the program takes traffic. The first true is also the end of starting up. Default false.
+    /// Sets whether the program takes traffic. The first `true` also ends the startup phase.
+    /// Default false.
     pub fn set_ready(&self, ready: bool) {
         if ready {
             self.set_started();
@@ -134,17 +141,17 @@ impl Health {
         self.inside.ready.store(ready, Ordering::Relaxed);
     }
 
-    /// Starting up is over.
+    /// Ends the startup phase.
     pub fn set_started(&self) {
         self.inside.started.store(true, Ordering::Relaxed);
     }
 
-    /// From now on the program takes no more traffic. [`crate::Control::drain`] calls it.
+    /// Fails readiness permanently. [`crate::Control::drain`] calls it.
     pub fn set_draining(&self) {
         self.inside.draining.store(true, Ordering::Relaxed);
     }
 
-    /// What a probe is told at that time. `now` is a worker's time, as in `Request::now`.
+    /// The verdict for a probe at a given time. `now` is a worker's time, as in `Request::now`.
     pub fn verdict(&self, probe: Probe, now: Time) -> Verdict {
         let inside = &*self.inside;
         if !inside.watched.load(Ordering::Relaxed) {
@@ -153,7 +160,7 @@ impl Health {
         if self.is_stalled(now) {
             return Verdict::Stalled;
         }
-        // What ends accepts nothing more.
+        // A draining program is not required to accept.
         let draining = self.is_draining();
         let is_gone = || self.beats().any(|beat| beat.waits.is_gone());
         if !draining && (is_gone() || self.waits_beyond(now, Waits::idle)) {
@@ -170,8 +177,8 @@ impl Health {
         }
     }
 
-    /// What a probe of this path is told now; `None` when it is none. For a program that answers such requests itself and cannot use
-    /// `Health::layer` (feature `axum`).
+    /// The current verdict for a probe of this path; `None` if the path is not one of a probe. For
+    /// programs that reply to probes themselves and cannot use `Health::layer` (feature `axum`).
     pub fn ask(&self, path: &str) -> Option<Verdict> {
         Probe::of(path).map(|probe| self.verdict(probe, OsClock.now()))
     }
@@ -188,19 +195,19 @@ impl Health {
         self.verdict(Probe::Ready, now) == Verdict::Ok
     }
 
-    /// True once starting up is over.
+    /// True after the startup phase.
     #[inline]
     pub fn is_started(&self) -> bool {
         self.inside.started.load(Ordering::Relaxed)
     }
 
-    /// True from the start of a drain on.
+    /// True from the start of a drain.
     #[inline]
     pub fn is_draining(&self) -> bool {
         self.inside.draining.load(Ordering::Relaxed)
     }
 
-    /// True when a runtime has not ticked for too long, or one of its workers is blocked.
+    /// True if a runtime has not ticked within the limit, or one of its workers is blocked.
     #[inline]
     pub fn is_stalled(&self, now: Time) -> bool {
         let after = self.inside.stalled_after_nanos.load(Ordering::Relaxed);
@@ -210,7 +217,7 @@ impl Health {
         })
     }
 
-    /// Whether at any server that time is too long ago; 0 is none.
+    /// Whether a time of any server exceeds the limit; 0 means none.
     fn waits_beyond(&self, now: Time, since: impl Fn(&Waits) -> u64) -> bool {
         let limit = self.inside.accept_within_nanos.load(Ordering::Relaxed);
         self.beats().any(|beat| {
@@ -219,7 +226,7 @@ impl Health {
         })
     }
 
-    /// A server begins, and its runtime is one that has to tick from now on. It must until [`Heartbeat::end`].
+    /// Begins the heartbeat of a server: its runtime must tick until [`Heartbeat::end`].
     pub(crate) fn begin(&self) -> Heartbeat {
         self.inside.watched.store(true, Ordering::Relaxed);
         let mut beat = &self.inside.beats;
@@ -237,18 +244,19 @@ impl Health {
 }
 
 impl Heartbeat {
-    /// Whether anything is missed when it does not tick.
+    /// Whether a missing tick is detected.
     pub(crate) fn ticks(&self) -> bool {
         self.limit_nanos() != u64::MAX
     }
 
-    /// Ticks for as long as the runtime lives and the server runs.
+    /// Ticks until the server ends.
     pub(crate) async fn tick(self: Arc<Self>) {
         let limit = Duration::from_nanos(self.limit_nanos());
         let mut ticks = tokio::time::interval(limit / TICKS_A_LIMIT);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut workers = Workers::new(tokio::runtime::Handle::current().metrics());
-        // A tick is as old as the last sign of any worker, and later by what a worker may be silent longer than a runtime.
+        // A tick is as old as the last sign of any worker, plus the time that a worker may be
+        // silent longer than a runtime.
         let allowance = nanos(SILENCE_MIN.saturating_sub(limit));
         loop {
             let now = nanos_now();
@@ -259,7 +267,7 @@ impl Heartbeat {
         }
     }
 
-    /// Notes that the runtime ran at that time. False after the end.
+    /// Records that the runtime ran at this time. False after the end.
     fn beat(&self, nanos: u64) -> bool {
         self.place().is_some_and(|place| self.pulse.beat(place, nanos))
     }
@@ -268,12 +276,12 @@ impl Heartbeat {
         self.health.inside.stalled_after_nanos.load(Ordering::Relaxed)
     }
 
-    /// Where its server reports what waits to be accepted.
+    /// Where its server reports waiting connections.
     pub(crate) fn waits(&self) -> Option<Arc<Waits>> {
         self.health.beats().nth(self.index).map(|beat| Arc::clone(&beat.waits))
     }
 
-    /// The server has ended: nobody misses its runtime.
+    /// Ends the heartbeat: the runtime need not tick any more.
     pub(crate) fn end(&self) {
         if let Some(place) = self.place() {
             self.pulse.end(place);
@@ -326,7 +334,11 @@ mod tests {
         let limit = Duration::from_secs(5);
         let health = Health::new().stalled_after(limit);
         health.set_ready(true);
-        assert_eq!(health.verdict(Probe::Live, OsClock.now()), Verdict::Unwatched, "not silently absent");
+        assert_eq!(
+            health.verdict(Probe::Live, OsClock.now()),
+            Verdict::Unwatched,
+            "a missing Embed::health is reported"
+        );
         let heartbeat = health.begin();
         assert!(health.is_live(after(limit - Duration::from_millis(100))));
         let late = after(limit + Duration::from_millis(100));
@@ -337,14 +349,14 @@ mod tests {
         assert!(!heartbeat.beat(nanos_now()) && health.is_live(after(limit * 9)), "its server is gone");
     }
 
-    /// As if that runtime had stopped so long ago.
+    /// Simulates a runtime that stopped this long ago.
     fn stop(heartbeat: &Heartbeat, ago: Duration) {
         let long_ago = nanos_now().saturating_sub(nanos(ago)).max(1);
         assert!(heartbeat.pulse.beat(heartbeat.place().unwrap(), long_ago));
     }
 
     #[test]
-    fn one_of_several_runtimes_that_is_stuck_is_not_hidden_by_the_others() {
+    fn one_stuck_runtime_of_several_is_detected() {
         let health = Health::new().stalled_after(Duration::from_millis(100));
         let beats = [(); 3].map(|()| health.begin());
         for stuck in &beats {
@@ -355,7 +367,7 @@ mod tests {
             }
             assert!(stuck.beat(nanos_now()) && !health.is_stalled(OsClock.now()));
         }
-        // A place is used again, and whoever had it has no part in it any more.
+        // A place is reused, and its previous owner no longer affects it.
         beats[1].end();
         let next = health.begin();
         assert_eq!(next.index, 1);
@@ -365,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_accepted_in_time_is_told_by_readiness_first() {
+    fn unaccepted_connections_fail_readiness_first() {
         let limit = Duration::from_secs(5);
         let health = Health::new().accept_within(limit);
         health.set_ready(true);
@@ -378,14 +390,14 @@ mod tests {
         for probe in [Probe::Live, Probe::Ready, Probe::Started] {
             assert_eq!(told(probe, late), Verdict::NotAccepting);
         }
-        // Others are accepted, but not in time.
+        // Others are accepted, but this one is not accepted in time.
         let long_ago = nanos_now().saturating_sub(nanos(limit * 2)).max(1);
         waits.accepted(Some(long_ago));
         assert_eq!((told(Probe::Live, soon), told(Probe::Ready, soon)), (Verdict::Ok, Verdict::Backlog));
         waits.accepted(None);
         assert_eq!((told(Probe::Live, late), told(Probe::Ready, late)), (Verdict::Ok, Verdict::Ok));
         waits.leave();
-        assert_eq!(told(Probe::Live, soon), Verdict::NotAccepting, "nobody will ever accept");
+        assert_eq!(told(Probe::Live, soon), Verdict::NotAccepting, "the receiver was dropped");
         health.set_draining();
         assert_eq!((told(Probe::Live, soon), told(Probe::Ready, soon)), (Verdict::Ok, Verdict::Draining));
     }

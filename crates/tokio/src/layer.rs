@@ -1,4 +1,5 @@
-//! The probes of [`crate::Probes`] as a layer of the program, for connections and protocols that the ring threads do not read.
+//! The probes of [`crate::Probes`] as a layer, for connections and protocols that the ring threads
+//! do not read.
 //!
 //! Does not know about: routes, connections.
 
@@ -13,8 +14,8 @@ use tower_service::Service;
 
 use crate::health::Health;
 
-/// Answers the probes of a [`Health`] in front of a service of the program, as [`crate::Probes`] does in front of the hand-over. Made by
-/// [`Health::layer`].
+/// Serves the probes of a [`Health`] in front of a service of the program, as [`crate::Probes`]
+/// does in front of the hand-over. Created by [`Health::layer`].
 #[derive(Clone, Debug)]
 pub struct ProbeLayer {
     health: Health,
@@ -28,8 +29,9 @@ pub struct ProbeService<S> {
 }
 
 impl Health {
-    /// The same probes as a layer, for `Router::layer`: a request that the ring threads do not see, because it follows one for the program
-    /// on a kept connection or comes by HTTP/2, gets the same reply.
+    /// The probes as a layer, for `Router::layer`. It gives the same replies to requests that the
+    /// ring threads do not see: those that follow a request for the program on a kept connection,
+    /// and those over HTTP/2.
     pub fn layer(&self) -> ProbeLayer {
         ProbeLayer { health: self.clone() }
     }

@@ -1,6 +1,6 @@
-//! A stream some bytes of which were read before.
+//! A stream with bytes that were already read from it.
 //!
-//! Does not know about: who read them.
+//! Does not know about: the code that read them.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -9,8 +9,8 @@ use std::task::{Context, Poll};
 use doorbell::Permit;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Reads first what was read before, then the stream; writes go to the stream. It keeps its place among the connections that are
-/// handed over until it is dropped.
+/// Reads first return the bytes that were already read, then those of the stream; writes go to the
+/// stream. It holds its place in the hand-over limit until it is dropped.
 #[derive(Debug)]
 pub struct Preread<S> {
     stream: S,
@@ -20,39 +20,39 @@ pub struct Preread<S> {
     permit: Permit,
 }
 
-/// What a [`Preread`] consists of.
+/// The parts of a [`Preread`].
 #[derive(Debug)]
 pub struct Parts<S> {
     /// The stream.
     pub stream: S,
-    /// What comes before anything the stream still gives.
+    /// Bytes that precede everything read from the stream.
     pub bytes: Vec<u8>,
-    /// The place among the connections that are handed over: keep it as long as the stream.
+    /// The place in the hand-over limit. Keep it as long as the stream.
     pub permit: Permit,
 }
 
 impl<S> Preread<S> {
-    /// `bytes` before `stream`.
+    /// A stream that returns `bytes` before the data of `stream`.
     pub const fn new(stream: S, bytes: Vec<u8>, permit: Permit) -> Self {
         Self { stream, bytes, at: 0, permit }
     }
 
-    /// What was read before and is not read again yet: for whoever decides by it, and reads it later.
+    /// The bytes that were read before and not returned yet, for inspection without consuming them.
     pub fn preread(&self) -> &[u8] {
         self.bytes.get(self.at..).unwrap_or_default()
     }
 
-    /// The stream, for its options and addresses; not to read from.
+    /// The stream, for its options and addresses. Do not read from it.
     pub const fn get_ref(&self) -> &S {
         &self.stream
     }
 
-    /// As [`Self::get_ref`].
+    /// The stream, mutably; see [`Self::get_ref`].
     pub const fn get_mut(&mut self) -> &mut S {
         &mut self.stream
     }
 
-    /// Its parts.
+    /// Splits it into its parts.
     pub fn into_parts(mut self) -> Parts<S> {
         self.bytes.drain(..self.at);
         Parts { stream: self.stream, bytes: self.bytes, permit: self.permit }

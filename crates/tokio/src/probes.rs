@@ -1,4 +1,5 @@
-//! The services in front of a program: what a ring thread answers, and that everything else is handed over.
+//! Services in front of a program: probes and other requests that ring threads serve; everything
+//! else is handed over.
 //!
 //! Does not know about: connections, the runtime.
 
@@ -9,12 +10,14 @@ use doorbell::{Answered, Begun, Handler, Method, Request, Responder, StaticReply
 use crate::health::Health;
 use crate::verdict::{Probe, Verdict};
 
-/// Answers `/livez`, `/readyz`, `/startupz` and `/healthz` (as `/livez`) from a [`Health`]; everything else is another service's.
+/// Serves `/livez`, `/readyz`, `/startupz` and `/healthz` (same as `/livez`) from a [`Health`] and
+/// passes all other requests to the inner service.
 ///
-/// 200 with `ok`, or 503 with the word for why not ([`Verdict`]), to GET, HEAD and OPTIONS.
+/// GET, HEAD and OPTIONS get 200 with `ok`, or 503 with the reason ([`Verdict`]).
 ///
-/// Seen are requests on connections that were not handed over. What follows a request for the program on a kept connection, and everything
-/// by HTTP/2, is the program's to answer: put `Health::layer` (feature `axum`) or [`Health::ask`] in front of it.
+/// Only requests on connections that were not handed over are seen. The program itself serves
+/// probes that follow one of its requests on a kept connection, and those over HTTP/2: put
+/// `Health::layer` (feature `axum`) or [`Health::ask`] in front of it.
 #[derive(Debug)]
 pub struct Probes<S = Rest> {
     health: Health,
@@ -22,30 +25,31 @@ pub struct Probes<S = Rest> {
     inner: S,
 }
 
-/// Hands everything over.
+/// Hands all requests over.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rest;
 
-/// Answers what is its own by one service and hands everything else over, requests with bodies and other protocols included.
+/// Serves selected requests with one service and hands over all others, including requests with
+/// bodies and other protocols.
 #[derive(Clone, Debug)]
 pub struct Front<F, S> {
     is_ours: F,
     service: S,
 }
 
-/// One for each verdict, in their order.
+/// One reply per verdict, in their order.
 #[derive(Debug)]
 struct Replies([StaticReply; Verdict::ALL.len()]);
 
 impl Probes {
-    /// Probes of `health`; everything else is handed over.
+    /// Serves the probes of `health` and hands over everything else.
     pub fn new(health: &Health) -> Self {
         Self { health: health.clone(), replies: Replies::new(), inner: Rest }
     }
 }
 
 impl<S> Probes<S> {
-    /// Asks `inner` for everything that is no probe.
+    /// Passes requests that are not probes to `inner`.
     pub fn before<T: Handler>(self, inner: T) -> Probes<T> {
         Probes { health: self.health, replies: self.replies, inner }
     }
@@ -98,7 +102,8 @@ impl Handler for Rest {
 }
 
 impl<F: Fn(&Request<'_>) -> bool, S: Handler> Front<F, S> {
-    /// `service` answers those requests of which `is_ours` says so. It is asked about the head alone.
+    /// Serves requests for which `is_ours` returns true with `service`. Only the head of a request
+    /// is available to `is_ours`.
     pub const fn new(is_ours: F, service: S) -> Self {
         Self { is_ours, service }
     }

@@ -1,7 +1,7 @@
-//! What the ring threads and the runtime share state with. A source that names these here is run by `doorbell-models` as it is, with parts
-//! of a checker of interleavings in their place.
+//! Types for state shared by ring threads and the runtime. Sources that import them from here are
+//! also compiled by `doorbell-models`, which replaces these types with those of a model checker.
 //!
-//! Does not know about: what is built of it.
+//! Does not know about: what is built with them.
 
 pub(crate) use std::sync::atomic;
 pub(crate) use std::sync::{Mutex, MutexGuard, PoisonError};

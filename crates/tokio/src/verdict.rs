@@ -1,39 +1,42 @@
-//! What a probe asks for and what it is told, in the ring threads and in the program alike.
+//! Kinds of probes and their verdicts, the same in ring threads and in the program.
 //!
 //! Does not know about: how a reply is written.
 
-/// What a probe asks for.
+/// Kind of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
-    /// Whether the program is to be restarted: `/livez` and `/healthz`.
+    /// Liveness, whether the program should be restarted: `/livez` and `/healthz`.
     Live,
-    /// Whether the program takes traffic: `/readyz`.
+    /// Readiness, whether the program takes traffic: `/readyz`.
     Ready,
-    /// Whether starting up is over: `/startupz`.
+    /// Whether the startup phase is over: `/startupz`.
     Started,
 }
 
-/// What a probe is told: [`Self::Ok`] with status 200, everything else with 503.
+/// Result of a probe: [`Self::Ok`] gives status 200, all others 503.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// A handed-over connection waits for longer than [`crate::Health::accept_within`] although others are accepted. Not ready, but alive.
+    /// A handed-over connection waits longer than [`crate::Health::accept_within`], although others
+    /// are accepted. Not ready, but alive.
     Backlog,
-    /// The program said that it is not alive.
+    /// The program has set itself to not alive.
     Down,
     /// A drain has begun.
     Draining,
-    /// [`crate::Handed`] was dropped, or accepts nothing although connections wait for longer than [`crate::Health::accept_within`].
+    /// [`crate::Handed`] was dropped, or accepts no connection although some wait longer than
+    /// [`crate::Health::accept_within`].
     NotAccepting,
-    /// The program did not say that it takes traffic.
+    /// The program has not set itself to ready.
     NotReady,
-    /// What was asked for holds.
+    /// The probe succeeds.
     Ok,
-    /// A runtime, or one of its workers, is stuck.
+    /// A runtime or one of its workers is stuck.
     Stalled,
-    /// The program is still starting up.
+    /// The program is still in its startup phase.
     Starting,
-    /// No server was given this health by [`crate::Embed::health`]: a stuck runtime would not be noticed.
+    /// No server uses this health ([`crate::Embed::health`]): a stuck runtime would not be
+    /// detected.
     Unwatched,
 }
 
@@ -50,7 +53,7 @@ impl Probe {
 }
 
 impl Verdict {
-    /// Every verdict, in the order of their declaration.
+    /// All verdicts, in the order of their declaration.
     pub(crate) const ALL: [Self; 9] = [
         Self::Backlog,
         Self::Down,
@@ -68,7 +71,7 @@ impl Verdict {
         if matches!(self, Self::Ok) { 200 } else { 503 }
     }
 
-    /// The body of the reply: one line.
+    /// Body of the reply, one line.
     pub const fn body(self) -> &'static str {
         match self {
             Self::Backlog => "backlog\n",

@@ -1,18 +1,20 @@
-//! Which handed-over connections wait to be accepted, as health reads it: written by the desk under its lock, read with plain loads.
+//! How long handed-over connections wait to be accepted: written by the queue under its lock, read
+//! by health with plain loads.
 //!
-//! Does not know about: connections, how long a wait is too long ([`crate::health`]).
+//! Does not know about: connections, the limit of a wait ([`crate::health`]).
 
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What waits at the desk of one server. All times are nanoseconds of one clock; 0: nothing waits.
+/// Waiting connections of one server. All times are in nanoseconds of one clock; 0 if no connection
+/// waits.
 #[derive(Debug)]
 pub(crate) struct Waits {
     now: fn() -> u64,
-    /// When the connection that waits longest arrived.
+    /// Time of arrival of the connection that waits longest.
     oldest: AtomicU64,
-    /// Since when a connection waits and none was accepted.
+    /// Since when connections wait and none was accepted.
     idle: AtomicU64,
-    /// The receiving side was dropped.
+    /// The receiver was dropped.
     gone: AtomicBool,
 }
 
@@ -21,30 +23,30 @@ impl Waits {
         Self { now, oldest: AtomicU64::new(0), idle: AtomicU64::new(0), gone: AtomicBool::new(false) }
     }
 
-    /// The time of an arrival.
+    /// Current time, for an arrival.
     pub(crate) fn now(&self) -> u64 {
         (self.now)()
     }
 
-    /// A connection arrived and none waited.
+    /// A connection arrived while none waited.
     pub(crate) fn begin(&self, arrived: u64) {
         self.oldest.store(arrived, Ordering::Relaxed);
         self.idle.store(arrived, Ordering::Relaxed);
     }
 
-    /// One was accepted; the next one arrived then.
+    /// A connection was accepted; `next` is the time of arrival of the next one.
     pub(crate) fn accepted(&self, next: Option<u64>) {
         self.oldest.store(next.unwrap_or(0), Ordering::Relaxed);
         self.idle.store(next.map_or(0, |_| self.now()), Ordering::Relaxed);
     }
 
-    /// The receiving side was dropped, and what waited with it.
+    /// The receiver was dropped, and the waiting connections with it.
     pub(crate) fn leave(&self) {
         self.accepted(None);
         self.gone.store(true, Ordering::Relaxed);
     }
 
-    /// For the next server.
+    /// Resets the state for the next server.
     pub(crate) fn reset(&self) {
         self.accepted(None);
         self.gone.store(false, Ordering::Relaxed);

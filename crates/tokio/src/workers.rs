@@ -1,21 +1,22 @@
-//! When each worker of a runtime last showed that it runs, by the figures that Tokio keeps of it.
+//! When each worker of a runtime last showed activity, by Tokio's statistics.
 //!
-//! Does not know about: limits of the program, replies.
+//! Does not know about: the program's limits, replies.
 //!
-//! A worker is blocked when it is not parked and its figures stand still. A worker that polls renews them every 61 polls (Tokio's
-//! `event_interval`), so a worker that stands still for 61 times [`POLL_MAX`] blocks in one poll, or each of its polls takes longer.
+//! A worker is blocked if it is not parked and its statistics do not change. A polling worker
+//! updates them every 61 polls (Tokio's `event_interval`), so a worker without an update for 61
+//! times [`POLL_MAX`] blocks in one poll, or each of its polls takes longer than that.
 
 use std::time::Duration;
 
 use tokio::runtime::RuntimeMetrics;
 
-/// A worker whose polls take no longer than this is never taken for a blocked one.
+/// A worker whose polls take at most this long is never taken for a blocked one.
 const POLL_MAX: Duration = Duration::from_millis(100);
 
-/// Polls between two renewals of the figures.
+/// Polls between two updates of the statistics.
 const POLLS_A_RENEWAL: u32 = 61;
 
-/// The shortest time after which a worker without a sign is blocked.
+/// Shortest time without a sign after which a worker counts as blocked.
 pub(crate) const SILENCE_MIN: Duration = POLL_MAX.saturating_mul(POLLS_A_RENEWAL);
 
 /// The workers of one runtime.
@@ -25,7 +26,7 @@ pub(crate) struct Workers {
     signs: Vec<Sign>,
 }
 
-/// What a worker last showed, and when.
+/// The last change of a worker's statistics.
 #[derive(Clone, Copy, Debug)]
 struct Sign {
     figures: Figures,
@@ -34,7 +35,7 @@ struct Sign {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Figures {
-    /// Odd while it is parked.
+    /// Odd while the worker is parked.
     parks: u64,
     busy: Duration,
 }
@@ -44,7 +45,8 @@ impl Workers {
         Self { metrics, signs: Vec::new() }
     }
 
-    /// When the worker that is silent for longest gave its last sign. To be called by a task of the runtime.
+    /// Time of the last sign of the worker that is silent longest. Call it from a task of the
+    /// runtime.
     pub(crate) fn oldest_sign(&mut self, now: u64) -> u64 {
         let workers = self.metrics.num_workers();
         if workers == 1 {
@@ -83,7 +85,7 @@ mod tests {
         let at = |parks, busy| Figures { parks, busy: Duration::from_nanos(busy) };
         let mut sign = Sign { figures: at(2, 5), at: 1 };
         sign.renew(at(2, 5), 2);
-        assert_eq!(sign.at, 1, "it runs and shows nothing");
+        assert_eq!(sign.at, 1, "it runs and updates nothing");
         sign.renew(at(2, 6), 3);
         assert_eq!(sign.at, 3, "it polls");
         sign.renew(at(3, 6), 4);

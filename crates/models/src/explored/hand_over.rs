@@ -1,4 +1,4 @@
-//! Models of the hand-over: its places, and the desk between ring threads and a runtime.
+//! Models of the hand-over: its places, and the queue between ring threads and a runtime.
 //!
 //! Does not know about: jobs.
 
@@ -8,9 +8,9 @@ use std::task::{Context, Poll, Wake};
 use loom::thread;
 
 use super::explore;
-use crate::desk::Desk;
 use crate::driver::{WakeSource, Waker};
 use crate::hand_over::{Gate, HandedConn, Places, Taker};
+use crate::queue::HandedQueue;
 
 /// A worker that waits for room until it has a place, or the gate is closed.
 fn enter(gate: &Gate, source: &WakeSource) -> bool {
@@ -123,10 +123,10 @@ fn conns(gate: &Arc<Gate>, numbers: core::ops::Range<usize>) -> Vec<HandedConn> 
     numbers.filter(|_| gate.enter()).map(|number| HandedConn { number, _permit: gate.permit() }).collect()
 }
 
-fn desk(gate: &Arc<Gate>) -> Desk {
-    let desk = Desk::default();
-    desk.set_places(Places { gate: Arc::clone(gate) });
-    desk
+fn queue(gate: &Arc<Gate>) -> HandedQueue {
+    let queue = HandedQueue::default();
+    queue.set_places(Places { gate: Arc::clone(gate) });
+    queue
 }
 
 /// Two batches and the end are left while a task takes and another waits for everything to be taken: each connection comes once and in
@@ -134,25 +134,25 @@ fn desk(gate: &Arc<Gate>) -> Desk {
 pub fn delivered() -> usize {
     explore(Some(2), || {
         let gate = Arc::new(Gate::new(3));
-        let desk = desk(&gate);
+        let queue = queue(&gate);
         let ring_thread = {
-            let (desk, gate) = (desk.clone(), Arc::clone(&gate));
+            let (queue, gate) = (queue.clone(), Arc::clone(&gate));
             thread::spawn(move || {
-                desk.take(&mut conns(&gate, 0..2));
-                desk.take(&mut conns(&gate, 2..3));
-                desk.end();
+                queue.take(&mut conns(&gate, 0..2));
+                queue.take(&mut conns(&gate, 2..3));
+                queue.end();
             })
         };
         let watcher = {
-            let desk = desk.clone();
+            let queue = queue.clone();
             thread::spawn(move || {
-                block_on(|cx| desk.poll_delivered(cx));
-                assert_eq!(desk.waiting(), 0);
+                block_on(|cx| queue.poll_delivered(cx));
+                assert_eq!(queue.waiting(), 0);
             })
         };
         let mut found = Vec::new();
         loop {
-            let (taken, wakes) = block_on(|cx| desk.poll_take(cx));
+            let (taken, wakes) = block_on(|cx| queue.poll_take(cx));
             assert!(wakes <= 1, "{wakes} wake-ups for one wait");
             let Some(conn) = taken else { break };
             found.push(conn.number);
@@ -167,12 +167,12 @@ pub fn delivered() -> usize {
 /// The end comes while a task waits for everything to be taken and nobody takes: it hears of it.
 pub fn ended() -> usize {
     explore(None, || {
-        let desk = desk(&Arc::new(Gate::new(1)));
+        let queue = queue(&Arc::new(Gate::new(1)));
         let ring_thread = {
-            let desk = desk.clone();
-            thread::spawn(move || desk.end())
+            let queue = queue.clone();
+            thread::spawn(move || queue.end())
         };
-        block_on(|cx| desk.poll_delivered(cx));
+        block_on(|cx| queue.poll_delivered(cx));
         ring_thread.join().expect("it ended");
     })
 }
@@ -181,17 +181,17 @@ pub fn ended() -> usize {
 pub fn gone() -> usize {
     explore(None, || {
         let gate = Arc::new(Gate::new(2));
-        let desk = desk(&gate);
+        let queue = queue(&gate);
         let ring_thread = {
-            let (desk, gate) = (desk.clone(), Arc::clone(&gate));
+            let (queue, gate) = (queue.clone(), Arc::clone(&gate));
             thread::spawn(move || {
                 for number in 0..2 {
-                    desk.take(&mut conns(&gate, number..number + 1));
+                    queue.take(&mut conns(&gate, number..number + 1));
                 }
             })
         };
-        desk.leave();
+        queue.leave();
         ring_thread.join().expect("it left all");
-        assert_eq!((gate.out(), desk.waiting(), gate.is_closed()), (0, 0, true));
+        assert_eq!((gate.out(), queue.waiting(), gate.is_closed()), (0, 0, true));
     })
 }

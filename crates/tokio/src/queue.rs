@@ -1,6 +1,7 @@
-//! Between the ring threads and the runtime: connections left in batches, and one wake-up for each batch.
+//! The queue between ring threads and the runtime: connections arrive in batches, with one wake-up
+//! per batch.
 //!
-//! Does not know about: streams. How many connections may lie here is bounded by the places of the hand-over.
+//! Does not know about: streams. The limit of the hand-over bounds the length of the queue.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,33 +13,33 @@ use doorbell::{HandedConn, Taker};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 use crate::waits::Waits;
 
-/// One side leaves, the other takes.
+/// A queue of connections that were handed over: ring threads push, one receiver takes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Desk(Arc<Mutex<Inside>>);
+pub(crate) struct HandedQueue(Arc<Mutex<Inside>>);
 
 #[derive(Debug, Default)]
 struct Inside {
-    /// Each with its arrival, 0 without `waits`.
+    /// Each with its time of arrival, 0 without `waits`.
     conns: VecDeque<(u64, HandedConn)>,
-    /// Whoever waits for the next connection.
+    /// The task that waits for the next connection.
     taker: Option<Waker>,
-    /// Whoever waits for everything to be taken after the end.
+    /// Tasks that wait for the queue to be empty after the end.
     watchers: Vec<Waker>,
     ended: bool,
-    /// The receiving side is gone.
+    /// The receiver was dropped.
     gone: bool,
     places: Option<Places>,
-    /// What health hears of the connections here.
+    /// Where health reads how long connections wait.
     waits: Option<Arc<Waits>>,
 }
 
-impl Desk {
-    /// Reports in `waits` which connections lie here. To be called before any does.
+impl HandedQueue {
+    /// Reports waiting connections to `waits`. Call it before any connection arrives.
     pub(crate) fn watch(&self, waits: Arc<Waits>) {
         self.lock().waits = Some(waits);
     }
 
-    /// Reports nothing any more: `waits` may be another server's from now on.
+    /// Stops reporting: another server may use `waits` from now on.
     pub(crate) fn unwatch(&self) {
         if let Some(waits) = self.lock().waits.take() {
             waits.reset();
@@ -49,7 +50,7 @@ impl Desk {
         self.lock().places = Some(places);
     }
 
-    /// No more will be left here.
+    /// Ends the queue: no more connections will arrive.
     pub(crate) fn end(&self) {
         let mut inside = self.lock();
         inside.ended = true;
@@ -58,7 +59,7 @@ impl Desk {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// The next connection. `None`: there will be no more.
+    /// Takes the next connection; `None` after the end.
     pub(crate) fn poll_take(&self, cx: &Context<'_>) -> Poll<Option<HandedConn>> {
         let mut inside = self.lock();
         let next = inside.next();
@@ -78,7 +79,7 @@ impl Desk {
         Poll::Pending
     }
 
-    /// Ready when no more will be left here and all that was left is taken.
+    /// Ready when the queue has ended and is empty.
     pub(crate) fn poll_delivered(&self, cx: &Context<'_>) -> Poll<()> {
         let mut inside = self.lock();
         if inside.ended && inside.conns.is_empty() {
@@ -90,12 +91,12 @@ impl Desk {
         Poll::Pending
     }
 
-    /// Connections that lie here.
+    /// Number of waiting connections.
     pub(crate) fn waiting(&self) -> usize {
         self.lock().conns.len()
     }
 
-    /// Nobody takes any more: what lies here is closed, and whoever comes is refused.
+    /// Called when the receiver is dropped: closes waiting connections and refuses further ones.
     pub(crate) fn leave(&self) {
         let mut inside = self.lock();
         inside.gone = true;
@@ -114,7 +115,7 @@ impl Desk {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
-        // Nothing that can panic happens while it is held.
+        // No code that runs under this lock panics.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -129,7 +130,7 @@ impl Inside {
     }
 }
 
-impl Taker for Desk {
+impl Taker for HandedQueue {
     fn take(&self, conns: &mut Vec<HandedConn>) {
         let mut inside = self.lock();
         if inside.gone {
