@@ -1,7 +1,8 @@
 //! A service with an access log: `cargo run --example access_log -- 127.0.0.1:8080 access.log`.
 //!
-//! Does not know about: signals; where they are handled, `AccessLog::reopen` belongs to the one that rotates log files.
-#![expect(clippy::print_stderr, reason = "an example talks to its user")]
+//! Does not know about: signals. A handler of the log rotation's signal would call
+//! `AccessLog::reopen`.
+#![expect(clippy::print_stderr, reason = "an example prints messages")]
 
 use core::time::Duration;
 
@@ -25,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::builder().listen(Listen::tcp(addr), Http1::new(service)).start()?;
     eprintln!("listening on {}", server.local_addrs()[0]);
 
-    // Until standard input ends. The log comes last, so that nothing is missing from it.
+    // Runs until standard input ends. The log is stopped last, so that no record is missing.
     std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
     server.drain(Duration::from_secs(5))?;
     log.stop(Duration::from_secs(1));

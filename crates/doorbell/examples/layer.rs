@@ -1,14 +1,15 @@
-//! A layer of one's own around a service: `cargo run --example layer -- 127.0.0.1:8080` answers with how many requests came before.
+//! A custom layer around a service: `cargo run --example layer -- 127.0.0.1:8080` adds the number
+//! of previous requests to its replies.
 //!
-//! Does not know about: the layers that come with the crate; see `doorbell::http::layer`.
-#![expect(clippy::print_stderr, reason = "an example talks to its user")]
+//! Does not know about: the layers of the crate; see `doorbell::http::layer`.
+#![expect(clippy::print_stderr, reason = "an example prints messages")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use doorbell::http::layer::{Guard, ServiceExt};
 use doorbell::{Answered, Http1, Listen, Request, Responder, Server, StaticReply, Status, service_fn};
 
-/// Numbers the replies. This is all that a layer needs.
+/// Numbers the replies. A layer needs no more than this.
 struct Numbered(AtomicU64);
 
 impl Guard for Numbered {

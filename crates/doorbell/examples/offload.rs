@@ -1,8 +1,8 @@
-//! Passwords hashed with Argon2 on threads of their own, beside probes that never wait: `cargo run --example offload -- 127.0.0.1:8080`.
-//! `POST /hash` with a password answers with its hash.
+//! Hashes passwords with Argon2 on separate threads, while probes never wait: `cargo run --example
+//! offload -- 127.0.0.1:8080`. `POST /hash` with a password returns its hash.
 //!
-//! Does not know about: where hashes are kept.
-#![expect(clippy::print_stderr, reason = "an example talks to its user")]
+//! Does not know about: the storage of hashes.
+#![expect(clippy::print_stderr, reason = "an example prints messages")]
 
 use argon2::{Argon2, password_hash::PasswordHasher as _};
 use doorbell::{
@@ -23,7 +23,7 @@ impl Handler for Hasher {
         if request.path() != "/hash" {
             return reply.send(&self.alive);
         }
-        // What the job needs goes with it: the request's bytes stay with the connection.
+        // Copy what the job needs: the bytes of the request stay with the connection.
         let password = request.body().to_vec();
         self.jobs.run(request, reply, move || match hash(&password) {
             Ok(hash) => Reply::text(Status::OK, hash),
@@ -32,7 +32,7 @@ impl Handler for Hasher {
     }
 }
 
-/// About 20 ms of work and 19 MiB of memory, as OWASP advises.
+/// About 20 ms of work and 19 MiB of memory, as recommended by OWASP.
 fn hash(password: &[u8]) -> Result<String, argon2::password_hash::Error> {
     Ok(Argon2::default().hash_password(password)?.to_string())
 }

@@ -1,7 +1,7 @@
-//! Liveness and readiness for a service of your own: `cargo run --example probe -- 127.0.0.1:8080`.
+//! Liveness and readiness of your service: `cargo run --example probe -- 127.0.0.1:8080`.
 //!
-//! Does not know about: routes beyond two paths; see the `doorbell` binary for configuration.
-#![expect(clippy::print_stderr, reason = "an example talks to its user")]
+//! Does not know about: routes beyond two paths; the `doorbell` binary has a configuration.
+#![expect(clippy::print_stderr, reason = "an example prints messages")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::builder().listen(Listen::tcp(addr), Http1::new(probes)).start()?;
     eprintln!("listening on {}, {}", server.local_addrs()[0], server.driver_report());
 
-    // Your service runs here. Before it ends, `ready` becomes false and `server.drain` finishes what is in progress.
+    // Your service runs here. Before it ends, set `ready` to false and call `server.drain`, which
+    // finishes requests in progress.
     server.wait()?;
     Ok(())
 }

@@ -1,7 +1,8 @@
-//! Says back what the first bytes were and closes: `cargo run --example raw_echo -- 127.0.0.1:7000`.
+//! Returns the first bytes of a connection and closes it: `cargo run --example raw_echo --
+//! 127.0.0.1:7000`.
 //!
-//! Does not know about: messages; it answers whatever arrived first.
-#![expect(clippy::print_stderr, reason = "an example talks to its user")]
+//! Does not know about: messages; it replies to whatever arrives first.
+#![expect(clippy::print_stderr, reason = "an example prints messages")]
 
 use doorbell::{Listen, Raw, RawNext, Server};
 

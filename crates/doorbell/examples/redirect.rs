@@ -1,7 +1,9 @@
-//! Sends every plain HTTP request to HTTPS: `cargo run --example redirect -- 127.0.0.1:8080 example.com`.
+//! Redirects plain HTTP requests to HTTPS: `cargo run --example redirect -- 127.0.0.1:8080
+//! example.com`.
 //!
-//! Does not know about: other hosts than the one it is given; `doorbell redirect` has allow-lists and templates.
-#![expect(clippy::print_stderr, reason = "an example talks to its user")]
+//! Does not know about: other hosts than the given one; `doorbell redirect` has allow-lists and
+//! templates.
+#![expect(clippy::print_stderr, reason = "an example prints messages")]
 
 use doorbell::{Http1, Listen, Server, Status, service_fn};
 
@@ -10,7 +12,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let addr = args.next().unwrap_or_else(|| "127.0.0.1:0".to_owned()).parse()?;
     let host = args.next().unwrap_or_else(|| "example.com".to_owned());
 
-    // The host is ours and never the request's, so this cannot be turned into an open redirect.
+    // The host is fixed and never taken from the request, so this cannot become an open redirect.
     let to_https = service_fn(move |request, reply| {
         let location = match request.query() {
             Some(query) => format!("https://{host}{}?{query}", request.path()),

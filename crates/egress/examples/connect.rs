@@ -1,7 +1,8 @@
-//! Connects to an address a hundred times, or to a listener of its own: which port each connection got, and what was counted.
+//! Opens a hundred connections to an address, or to its own listener, and prints their ports and
+//! the counters.
 //!
 //! `cargo run -p doorbell-egress --example connect -- 192.0.2.1:80`
-#![expect(clippy::print_stdout, reason = "it shows what came of it")]
+#![expect(clippy::print_stdout, reason = "it prints the result")]
 
 use doorbell_egress::{EgressConfig, SpeaksFirst, close};
 use std::net::{SocketAddr, TcpListener};

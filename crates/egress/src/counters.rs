@@ -1,10 +1,10 @@
-//! What became of the connections that were begun.
+//! Counters of outgoing connections.
 //!
-//! Does not know about: who reads it.
+//! Does not know about: readers of the counters.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Shared by all threads that connect.
+/// Counters shared by all connecting threads.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) begun: AtomicU64,
@@ -13,16 +13,17 @@ pub(super) struct Counters {
     pub(super) port_retries: AtomicU64,
 }
 
-/// The counters at one moment.
+/// Counters of outgoing connections at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EgressCounters {
-    /// Connections that were begun: they have a port and a SYN is on its way.
+    /// Connections begun: a port is chosen and a SYN is on its way.
     pub begun: u64,
-    /// Connections that were not begun for want of a free port, with every one tried.
+    /// Connections not begun because no port was free, after trying all of them.
     pub exhausted: u64,
-    /// Connections that were not begun for another reason: no route, no descriptor, a source that is not ours.
+    /// Connections not begun for another reason: no route, no descriptor, or a source address of
+    /// another machine.
     pub failed: u64,
-    /// Attempts that found no free port among those they might choose and were repeated with others.
+    /// Attempts that found no free port among their candidates and were repeated with others.
     pub port_retries: u64,
 }
 

@@ -1,12 +1,11 @@
-//! Connections that we begin: from which address and port, with which options.
+//! Outgoing connections: source address, source port, options, and closing without TIME-WAIT.
 //!
-//! Does not know about: runtimes; what is said on a connection; when it is over.
+//! An address has at most 64,512 ports for connections to one peer, and Linux 6.18 still searches
+//! one half of them (by parity) before the other: with 28,000 connections to one address, every
+//! further `connect()` walks past all of them. An [`Egress`] chooses ports so that this happens
+//! rarely or never; its [`report`](Egress::report) names the strategy and the reason.
 //!
-//! An address has at most 64,512 ports for its connections to one peer, and Linux 6.18 still searches one half of them (by parity) before
-//! the other: with 28,000 connections to one address each further `connect()` walks past all of them. An [`Egress`] chooses ports so that this
-//! does not happen, or happens seldom, and tells what it does in its [`report`](Egress::report).
-//!
-//! From a Tokio program: begin here, wait there.
+//! In a Tokio program, begin the connection here and wait for it there:
 //!
 //! ```
 //! use doorbell_egress::{Egress, SpeaksFirst, close};
@@ -22,22 +21,26 @@
 //!     }
 //! }
 //!
-//! /// Once the reply was read, or does not matter any more.
+//! /// Call this when the reply was read or no longer matters.
 //! fn end(stream: TcpStream) -> io::Result<()> {
 //!     close(stream.into_std()?);
 //!     Ok(())
 //! }
 //! ```
 //!
-//! | module | what it owns |
+//! | task | items |
 //! |---|---|
-//! | `range` | port numbers: the system's range, and random windows of it |
-//! | `strategy` | which of four ways chooses a port, from what was asked for and what the kernel can do |
-//! | `selftest` | what the kernel does with a range, seen on loopback |
-//! | `close` | the end of a connection: no TIME-WAIT here, and no waiting |
-//! | `counters` | connections begun, failed, exhausted, and ports tried again |
+//! | configure and open an egress | [`EgressConfig`], [`Egress`] |
+//! | begin a connection | [`Egress::begin`], [`Egress::begin_udp`], [`Egress::dial`] with a custom `connect` |
+//! | choose ports | [`PortChoice`], [`Strategy`], [`PortRange`] |
+//! | see which strategy is used, and why | [`EgressReport`], [`PortRangeSupport`] |
+//! | close without TIME-WAIT | [`close`](close()) |
+//! | count | [`EgressCounters`] |
 //!
-//! Decision 0024 (`deploy/book/src/decisions/0024.md`) has the measurements behind the choice.
+//! Decision 0024 (`deploy/book/src/decisions/0024.md`) has the measurements behind the choice of
+//! strategies.
+//!
+//! Does not know about: runtimes, the data of a connection, when a connection ends.
 #![forbid(unsafe_code)]
 
 mod close;
@@ -67,7 +70,7 @@ use range::Random;
 use strategy::Ports;
 pub use strategy::{EgressReport, NoPortRange, PortChoice, PortRangeSupport, Strategy};
 
-/// What connections should be like. See each method for its default.
+/// Settings for outgoing connections. The documentation of each method names the default.
 #[derive(Clone, Debug)]
 pub struct EgressConfig {
     sources: Vec<IpAddr>,
@@ -76,14 +79,14 @@ pub struct EgressConfig {
     linger: Option<Duration>,
 }
 
-/// Begins connections. Threads may share it.
+/// Opens outgoing connections. Threads may share it.
 #[derive(Debug)]
 pub struct Egress {
-    /// By family: sources for IPv4 peers, and for IPv6 ones.
+    /// Source addresses by family: for IPv4 peers, and for IPv6 peers.
     sources: [Vec<IpAddr>; 2],
     next_source: [AtomicUsize; 2],
     report: EgressReport,
-    /// How ports of UDP are chosen.
+    /// Port strategy for UDP.
     udp: Strategy,
     system: PortRange,
     quickack: bool,
@@ -92,26 +95,27 @@ pub struct Egress {
     counters: Counters,
 }
 
-/// Who sends the first bytes.
+/// Side that sends the first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpeaksFirst {
-    /// The peer, as in SMTP or SSH: the handshake is acknowledged at once, because the peer waits for it.
+    /// The peer, as in SMTP or SSH: the handshake is acknowledged at once, because the peer waits
+    /// for that.
     Peer,
-    /// We, as in HTTP or TLS: the acknowledgement may go with our first bytes.
+    /// This side, as in HTTP or TLS: the acknowledgement may travel with the first bytes.
     We,
 }
 
-/// What is connected.
+/// Transport of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// TCP; we speak first or not.
+    /// TCP, with the side that sends first.
     Tcp(SpeaksFirst),
-    /// UDP: `connect` only chooses the port and fixes the peer.
+    /// UDP: `connect` only chooses the port and sets the peer.
     Udp,
 }
 
 impl EgressConfig {
-    /// The defaults.
+    /// Default settings.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -122,46 +126,50 @@ impl EgressConfig {
         }
     }
 
-    /// Addresses to connect from, each of the peer's family in turn; each has ports of its own. Default none: the kernel chooses by
-    /// its routes.
+    /// Source addresses, used in turn per family; each has its own ports. Default none: the kernel
+    /// chooses by its routes.
     #[must_use]
     pub fn sources(mut self, sources: Vec<IpAddr>) -> Self {
         self.sources = sources;
         self
     }
 
-    /// How ports are chosen. Default: the best this kernel can do.
+    /// Port strategy. Default: the best one that this kernel supports.
     #[must_use]
     pub const fn ports(mut self, ports: PortChoice) -> Self {
         self.ports = ports;
         self
     }
 
-    /// `TCP_QUICKACK` where we speak first. Off, the end of the handshake goes with our first bytes: one segment less a connection; a
-    /// peer hears of a connection on which nothing is sent up to 200 ms late. Default off.
+    /// `TCP_QUICKACK` if this side sends first. If off, the last segment of the handshake travels
+    /// with the first bytes: one segment less per connection, but a peer sees a connection without
+    /// data up to 200 ms late. Default off.
     #[must_use]
     pub const fn quickack(mut self, on: bool) -> Self {
         self.quickack = on;
         self
     }
 
-    /// `SO_LINGER`: how long closing may wait until the peer has acknowledged everything; zero closes with a reset, `None` never waits.
-    /// Default 1 s, as the kubelet's probes have it (`pkg/probe`). It bounds what a close costs and takes no TIME-WAIT away
-    /// (decision 0024): for that there is [`close`](close()), which never waits.
+    /// `SO_LINGER`: maximum time that a close waits until the peer has acknowledged all data; zero
+    /// closes with a reset, `None` never waits. Default 1 s, as in the kubelet's probes
+    /// (`pkg/probe`). It limits the cost of a close but does not avoid TIME-WAIT (decision 0024);
+    /// [`close`](close()) does, and never waits.
     #[must_use]
     pub const fn linger(mut self, time: Option<Duration>) -> Self {
         self.linger = time;
         self
     }
 
-    /// Tests the kernel if that is needed to choose, which makes some connections over loopback.
+    /// Opens an egress. Tests the kernel if the choice depends on it, with some loopback
+    /// connections.
     ///
     /// # Errors
-    /// A strategy was asked for that this kernel does not have.
+    /// The requested strategy is not supported by this kernel.
     pub fn open(self) -> Result<Egress, NoPortRange> {
         let system = PortRange::of_system().unwrap_or_default();
         let report = self.ports.decide(|| selftest::port_range_support(system))?;
-        // UDP's search has no halves, and is slow in a window that is nearly full.
+        // The search of UDP does not alternate by parity, and is slow in a window that is nearly
+        // full.
         let udp = match (self.ports, report.strategy) {
             (PortChoice::Auto, Strategy::Select | Strategy::Window(_)) => Strategy::Kernel,
             (_, strategy) => strategy,
@@ -188,34 +196,35 @@ impl Default for EgressConfig {
 }
 
 impl Egress {
-    /// How ports are chosen, and why.
+    /// The port strategy in use, and why.
     #[must_use]
     pub const fn report(&self) -> EgressReport {
         self.report
     }
 
-    /// The ports the system has for connections, as they were at start.
+    /// The system's port range for outgoing connections, as read at the start.
     #[must_use]
     pub const fn system_ports(&self) -> PortRange {
         self.system
     }
 
-    /// What became of the connections so far.
+    /// Counters so far.
     #[must_use]
     pub fn counters(&self) -> EgressCounters {
         self.counters.read()
     }
 
-    /// A non-blocking socket on which connecting has begun. It is connected when it is writable and has no error.
+    /// Begins a TCP connection and returns its non-blocking socket. It is connected when it is
+    /// writable and has no error.
     ///
     /// # Errors
-    /// As `connect(2)`; `EADDRNOTAVAIL` when no port is free, or a source is not an address of this machine. `ECONNREFUSED` also if the
-    /// socket connected to itself.
+    /// Errors of `connect(2)`; `EADDRNOTAVAIL` if no port is free, or the source is not an address
+    /// of this machine. `ECONNREFUSED` also if the socket connected to itself.
     pub fn begin(&self, target: SocketAddr, first: SpeaksFirst) -> io::Result<TcpStream> {
         self.dial(Transport::Tcp(first), target, connect).map(TcpStream::from)
     }
 
-    /// A non-blocking UDP socket for this peer.
+    /// A non-blocking UDP socket connected to this peer.
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
@@ -223,9 +232,10 @@ impl Egress {
         self.dial(Transport::Udp, target, connect).map(UdpSocket::from)
     }
 
-    /// As [`begin`](Self::begin), with a call of your own in the place of `connect(2)`: one that is timed, or made by a ring. It gets a
-    /// non-blocking socket with its options, and is called again with another choice of ports when it answers that none is free.
-    /// "In progress" is success.
+    /// Like [`begin`](Self::begin), with a custom function in place of `connect(2)`, for example to
+    /// measure it or to use a ring. It gets a non-blocking socket with its options set, and is
+    /// called again with other ports if it returns that none is free. "In progress" counts as
+    /// success.
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
@@ -273,7 +283,7 @@ impl Egress {
                 chosen => chosen?,
             }
             match connect(fd.as_fd(), target) {
-                // A socket that was bound to a port keeps it; another range can be given to one that was not.
+                // A bound socket keeps its port; an unbound one can be given another range.
                 Err(error) if is_taken(&error) => socket = matches!(ports, Ports::Range(_)).then_some(fd),
                 Err(error) if !is_in_progress(&error) => return Err(error.into()),
                 _ => return Ok(unless_itself(fd, target)?),
@@ -282,7 +292,8 @@ impl Egress {
         Err(Refused::NoPort)
     }
 
-    /// With its options, and bound to its source, if that is given and not bound together with a port.
+    /// Creates a socket with its options, bound to its source address unless that is bound together
+    /// with a port.
     fn socket(
         &self,
         transport: Transport,
@@ -309,7 +320,7 @@ impl Egress {
         Ok(fd)
     }
 
-    /// Each source of the target's family in turn.
+    /// Uses the source addresses of the target's family in turn.
     fn source_for(&self, target: SocketAddr) -> Option<IpAddr> {
         let family = usize::from(target.is_ipv6());
         let sources = &self.sources[family];
@@ -333,17 +344,18 @@ impl From<io::Error> for Refused {
     }
 }
 
-/// Refuses a connection that the socket made to itself.
+/// Refuses a connection of a socket to itself.
 ///
-/// A TCP socket whose ephemeral port equals the target port connects to itself (RFC 9293 3.5, figure 7), and so does UDP. For a target on
-/// this machine with a closed port in the ephemeral range, that happens once in some thousand attempts, and looks like a server.
-/// [`Egress`] calls this itself.
+/// A TCP socket whose ephemeral port equals the target port connects to itself (RFC 9293 3.5,
+/// figure 7); the same happens with UDP. For a target on this machine with a closed port in the
+/// ephemeral range this happens once in some thousand attempts, and looks like a working server.
+/// [`Egress`] checks this automatically.
 ///
 /// # Errors
-/// `ECONNREFUSED`, as of a closed port; the connection is gone then.
+/// `ECONNREFUSED`, as for a closed port; the connection is closed.
 pub fn unless_itself<C: AsFd + Into<OwnedFd>>(conn: C, target: SocketAddr) -> io::Result<C> {
     let own = net::getsockname(&conn).ok().and_then(|own| SocketAddr::try_from(own).ok());
-    // To connect to no address means this machine.
+    // Connecting to the unspecified address means this machine.
     let is_target = |own: SocketAddr| {
         own.port() == target.port() && (own.ip() == target.ip() || target.ip().is_unspecified())
     };
@@ -354,7 +366,7 @@ pub fn unless_itself<C: AsFd + Into<OwnedFd>>(conn: C, target: SocketAddr) -> io
     Ok(conn)
 }
 
-/// Says which ports may be chosen.
+/// Restricts the ports of a socket.
 fn choose(
     fd: &OwnedFd,
     transport: Transport,
@@ -366,7 +378,8 @@ fn choose(
         Ports::Any => Ok(()),
         Ports::One(port) => {
             if transport != Transport::Udp {
-                // The port is only taken for this peer. With UDP the option would share the port with a stranger.
+                // The port is reserved for this peer only. With UDP this option would share the
+                // port with other processes.
                 net::sockopt::set_socket_reuseaddr(fd, true)?;
             }
             let any = if target.is_ipv4() { V4_ANY } else { V6_ANY };
@@ -387,12 +400,12 @@ fn is_in_progress(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::INPROGRESS)
 }
 
-/// No port is free: `EADDRNOTAVAIL` from a connect of TCP, `EAGAIN` from one of UDP.
+/// Whether no port was free: `EADDRNOTAVAIL` from TCP, `EAGAIN` from UDP.
 fn is_taken(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::ADDRNOTAVAIL | Errno::AGAIN))
 }
 
-/// A port that was picked is bound by somebody else.
+/// Whether the picked port is already bound.
 fn is_in_use(error: &io::Error) -> bool {
     Errno::from_io_error(error) == Some(Errno::ADDRINUSE)
 }

@@ -1,4 +1,4 @@
-//! Port numbers that `connect` may choose from: the system's range, and random windows of it.
+//! Port ranges that `connect` may choose from: the system's range, and random windows of it.
 //!
 //! Does not know about: sockets, strategies.
 
@@ -7,36 +7,36 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Ports from the first to the last, both included.
+/// A range of ports, including both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortRange {
     first: u16,
     last: u16,
 }
 
-/// Where the system keeps its range, of IPv4 and IPv6 alike.
+/// File with the system's range, for IPv4 and IPv6.
 const SYSTEM: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
 impl PortRange {
-    /// Linux' own default of `net.ipv4.ip_local_port_range`.
+    /// Linux's default of `net.ipv4.ip_local_port_range`.
     pub const DEFAULT: Self = Self { first: 32_768, last: 60_999 };
 
-    /// `None` if the first is larger than the last, or 0.
+    /// A range; `None` if `first` is 0 or larger than `last`.
     #[must_use]
     pub const fn new(first: u16, last: u16) -> Option<Self> {
         if first == 0 || first > last { None } else { Some(Self { first, last }) }
     }
 
-    /// `net.ipv4.ip_local_port_range` of this network namespace.
+    /// Reads `net.ipv4.ip_local_port_range` of this network namespace.
     ///
     /// # Errors
-    /// It cannot be read, or is no range.
+    /// The file cannot be read, or does not contain a range.
     pub fn of_system() -> io::Result<Self> {
         let text = std::fs::read_to_string(SYSTEM)?;
-        Self::parse(&text).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no range of ports"))
+        Self::parse(&text).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not a port range"))
     }
 
-    /// Two numbers with blanks between.
+    /// Parses two numbers separated by blanks.
     fn parse(text: &str) -> Option<Self> {
         let mut words = text.split_ascii_whitespace().map(str::parse);
         match (words.next(), words.next(), words.next()) {
@@ -57,25 +57,26 @@ impl PortRange {
         self.last
     }
 
-    /// How many ports.
+    /// Number of ports.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "a range has at least one port")]
     pub const fn len(self) -> u32 {
         self.last as u32 - self.first as u32 + 1
     }
 
-    /// Whether a port is one of them.
+    /// Whether the range contains a port.
     #[must_use]
     pub const fn contains(self, port: u16) -> bool {
         self.first <= port && port <= self.last
     }
 
-    /// One port of them; `random` is uniform over all its values.
+    /// A port of the range; `random` is uniformly distributed.
     pub(super) fn port(self, random: u32) -> u16 {
         self.first + scaled(random, self.len())
     }
 
-    /// `width` neighbours of them, or all if there are not so many; every place is as likely as every other.
+    /// A window of `width` adjacent ports, or the whole range if it is smaller; all positions are
+    /// equally likely.
     pub(super) fn window(self, width: u16, random: u32) -> Self {
         let width = u32::from(width.max(1)).min(self.len());
         let first = self.first + scaled(random, self.len() - width + 1);
@@ -102,7 +103,8 @@ fn scaled(random: u32, bound: u32) -> u16 {
     u16::try_from(number).expect("there are 65,536 ports")
 }
 
-/// Random numbers that several threads share: `SplitMix64`, which is good enough to spread ports and no secret.
+/// Random numbers shared by several threads: `SplitMix64`, sufficient to distribute ports, not
+/// secure.
 #[derive(Debug)]
 pub(super) struct Random(AtomicU64);
 
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_chance_are_the_ends_of_the_range() {
+    fn the_extreme_random_values_give_the_ends_of_the_range() {
         let range = PortRange::new(1_000, 1_999).unwrap();
         assert_eq!((range.port(0), range.port(u32::MAX)), (1_000, 1_999));
         assert_eq!(range.window(100, 0), PortRange::new(1_000, 1_099).unwrap());

@@ -1,6 +1,7 @@
-//! What `IP_LOCAL_PORT_RANGE` does on this kernel, seen and not concluded from its version.
+//! Tests the effect of `IP_LOCAL_PORT_RANGE` on this kernel, instead of deriving it from the
+//! version.
 //!
-//! Does not know about: what follows from it.
+//! Does not know about: the choice of a strategy.
 
 use core::net::{Ipv4Addr, SocketAddr};
 use core::time::Duration;
@@ -13,11 +14,12 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use super::range::PortRange;
 use super::strategy::PortRangeSupport;
 
-/// A kernel that searches port by port gives so many connections ports of one parity once in 32,768 times, and is then only
-/// taken for an older one.
+/// Number of test connections. A kernel that searches port by port uses ports of one parity for all
+/// of them once in 32,768 times; it is then taken for an older one, without other consequences.
 const CONNS: u32 = 16;
 
-/// Looks at a socket, and if it takes the option at where some connections over loopback land. Leaves nothing behind.
+/// Tests whether a socket supports the option, and if so, which ports some loopback connections
+/// get. Leaves no connection behind.
 pub(super) fn port_range_support(system: PortRange) -> PortRangeSupport {
     let Ok(socket) = Socket::new(Domain::IPV4, Type::STREAM, None) else { return PortRangeSupport::Unseen };
     if set_range(&socket, system).is_err() {
@@ -34,11 +36,11 @@ fn judge(ports: &[u16]) -> PortRangeSupport {
     if odd == 0 || odd == ports.len() { PortRangeSupport::OneParity } else { PortRangeSupport::EveryPort }
 }
 
-/// The ports of some connections that were all open at once.
+/// The ports of some connections that are open at the same time.
 fn connect_some(range: PortRange) -> io::Result<Vec<u16>> {
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     listener.bind(&SockAddr::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))))?;
-    // Nobody accepts: all of them fit the backlog.
+    // No accept is needed: all connections fit into the backlog.
     listener.listen(i32::try_from(2 * CONNS).expect("a small number"))?;
     let target = listener.local_addr()?;
     let conns: Vec<_> = (0..CONNS).map(|_| connect(range, &target)).collect::<io::Result<_>>()?;
@@ -49,7 +51,7 @@ fn connect_some(range: PortRange) -> io::Result<Vec<u16>> {
 fn connect(range: PortRange, target: &SockAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), None)?;
     set_range(&socket, range)?;
-    // Closed with a reset: no TIME-WAIT.
+    // Closing with a reset avoids TIME-WAIT.
     socket.set_linger(Some(Duration::ZERO))?;
     match socket.connect(target) {
         Err(error) if error.raw_os_error() != Some(rustix::io::Errno::INPROGRESS.raw_os_error()) => {
@@ -68,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parity_tells_the_search() {
+    fn parity_reveals_the_search() {
         for (ports, want) in [
             (&[2, 4, 8][..], PortRangeSupport::OneParity),
             (&[3, 5], PortRangeSupport::OneParity),
@@ -79,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn this_kernel_is_judged_as_its_version_says() {
+    fn this_kernel_behaves_as_its_version_implies() {
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
         let mut numbers = release.split(['.', '-']).map(|part| part.parse().unwrap_or(0));
         let version: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));

@@ -1,6 +1,7 @@
-//! Who chooses the port of a connection: what the user asks for, what the kernel can do, and what is then done.
+//! The strategy for choosing ports: the user's choice, the kernel's capabilities, and the resulting
+//! attempts.
 //!
-//! Does not know about: sockets; how the kernel was tested.
+//! Does not know about: sockets, the test of the kernel.
 
 use core::fmt;
 use core::num::NonZeroU16;
@@ -11,79 +12,82 @@ use super::range::PortRange;
 /// How the port of a connection is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
-    /// The kernel, out of its whole range, unasked: one half of the ports (by parity) before the other, so that connections
-    /// become slow when the first half is taken. Written `kernel` or `off`.
+    /// By the kernel from its whole range. It searches one half of the ports (by parity) before the
+    /// other, so that connections become slow when the first half is used up. Written `kernel` or
+    /// `off`.
     Kernel,
-    /// We pick one, test it by connecting, and pick another if it is taken. For kernels without `IP_LOCAL_PORT_RANGE`. Written
-    /// `select`.
+    /// By this crate: a random port is tested by connecting, and replaced if it is taken. For
+    /// kernels without `IP_LOCAL_PORT_RANGE`. Written `select`.
     Select,
-    /// The kernel, out of its whole range passed as `IP_LOCAL_PORT_RANGE`: from Linux 6.8 it then goes from port to port. Written
-    /// `full`.
+    /// By the kernel from its whole range, passed as `IP_LOCAL_PORT_RANGE`: from Linux 6.8 on it
+    /// then searches port by port. Written `full`.
     Whole,
-    /// The kernel, out of a random window of so many ports. Written as the number.
+    /// By the kernel from a random window with this number of ports. Written as the number.
     Window(NonZeroU16),
 }
 
-/// What the user asks for.
+/// The user's choice of a strategy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PortChoice {
-    /// The best this kernel can do, found by a test at start. Written `auto`. The default.
+    /// The best strategy for this kernel, determined by a test at the start. Written `auto`. The
+    /// default.
     #[default]
     Auto,
-    /// This.
+    /// This strategy.
     Only(Strategy),
 }
 
-/// What `IP_LOCAL_PORT_RANGE` does here.
+/// Effect of `IP_LOCAL_PORT_RANGE` on this kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortRangeSupport {
-    /// The kernel does not have it (before Linux 6.3).
+    /// Not supported (before Linux 6.3).
     Absent,
-    /// A range is searched from port to port (from Linux 6.8).
+    /// A range is searched port by port (from Linux 6.8 on).
     EveryPort,
-    /// Of a range, too, one half is tried before the other (Linux 6.3 to 6.7).
+    /// One half of a range is searched before the other (Linux 6.3 to 6.7).
     OneParity,
-    /// The kernel has it; how it searches could not be seen, because loopback does not work here.
+    /// Supported, but the search could not be observed, because loopback does not work here.
     Unseen,
 }
 
-/// The strategy in force, and why.
+/// The strategy in use, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EgressReport {
-    /// How ports are chosen.
+    /// The strategy.
     pub strategy: Strategy,
-    /// Why, as half a sentence.
+    /// The reason, as half a sentence.
     pub reason: &'static str,
 }
 
-/// What was asked for cannot be had.
+/// The requested strategy is not supported by this kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "this kernel has no IP_LOCAL_PORT_RANGE (Linux 6.3): ports cannot be chosen by {0}; use auto, kernel or select"
 )]
 pub struct NoPortRange(pub Strategy);
 
-/// Ports of the windows that are chosen without being asked for. The smallest of the study's that nearly never has to be moved.
+/// Default window size: the smallest one measured that hardly ever needs a second window.
 const AUTO_WINDOW: NonZeroU16 = NonZeroU16::new(1_000).expect("not 0");
 
-/// So many windows are tried, and then the whole range.
+/// Number of windows tried before the whole range.
 const WINDOWS_MAX: u32 = 16;
-/// So many ports are picked, and then the kernel may search. With nine of ten ports taken, 32 picks find a free one 97 times of 100.
+/// Number of ports picked before the kernel searches. With nine of ten ports taken, 32 picks find a
+/// free one 97 times out of 100.
 const SELECTS_MAX: u32 = 32;
 
-/// What one attempt to connect may choose from.
+/// Candidate ports of one attempt to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ports {
-    /// What the kernel chooses by itself.
+    /// Chosen by the kernel.
     Any,
     /// Exactly this one.
     One(u16),
-    /// What the kernel chooses out of these.
+    /// Chosen by the kernel from this range.
     Range(PortRange),
 }
 
 impl PortChoice {
-    /// What to do on a kernel with `support`, which is only asked where it matters.
+    /// The strategy for a kernel with `support`, which is tested only if it matters.
     pub(super) fn decide(
         self,
         support: impl FnOnce() -> PortRangeSupport,
@@ -112,11 +116,11 @@ impl PortChoice {
     }
 }
 
-const ASKED: &str = "asked for";
+const ASKED: &str = "requested";
 
 impl Strategy {
-    /// What attempt `number` (from 0) chooses from; `None` when there is nothing left to try. The last attempt of each strategy has
-    /// the whole range, so none gives up while a port is free.
+    /// Candidates of attempt `number` (from 0); `None` if there are no more attempts. The last
+    /// attempt of each strategy uses the whole range, so it fails only if no port is free.
     pub(super) fn attempt(
         self,
         number: u32,
@@ -204,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_strategy_follows_from_the_wish_and_the_kernel() {
+    fn the_strategy_depends_on_the_choice_and_the_kernel() {
         use PortRangeSupport::{Absent, EveryPort, OneParity, Unseen};
         let all = [Absent, EveryPort, OneParity, Unseen];
         let auto = [Strategy::Select, Strategy::Whole, window(1_000), window(1_000)];

@@ -1,6 +1,6 @@
-//! Real sockets on loopback: ports, sources, retries, options, ends.
+//! Tests with real sockets on loopback: ports, sources, retries, options, closing.
 //!
-//! Does not know about: the kernel's choice inside a range.
+//! Does not know about: the kernel's choice within a range.
 
 use core::net::Ipv6Addr;
 use std::io::{Read, Write};
@@ -21,7 +21,7 @@ fn open(ports: PortChoice) -> Egress {
     EgressConfig::new().ports(ports).open().unwrap()
 }
 
-/// Every strategy of this kernel.
+/// All strategies that this kernel supports.
 fn strategies() -> Vec<PortChoice> {
     ["auto", "kernel", "select", "full", "200"]
         .iter()
@@ -30,7 +30,7 @@ fn strategies() -> Vec<PortChoice> {
         .collect()
 }
 
-/// An egress whose whole world is these ports.
+/// An egress that is limited to these ports.
 fn narrow(strategy: Strategy, first: u16, last: u16) -> Egress {
     let system = PortRange::new(first, last).unwrap();
     let mut egress = open(PortChoice::Only(Strategy::Kernel));
@@ -49,15 +49,15 @@ fn errno(error: &io::Error) -> Option<Errno> {
     Errno::from_io_error(error)
 }
 
-/// States of the sockets here that go from a port to a port, as `/proc/net/tcp` has them. Both ends are told: what an earlier connection
-/// of others left behind may have either.
+/// States of the local sockets from one port to another, from `/proc/net/tcp`. Matching both ends
+/// excludes sockets that earlier connections of other programs left behind.
 fn states_of(from: u16, to: u16) -> Vec<u8> {
     let text = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let rows = text.lines().skip(1).map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
     let (from, to) = (format!(":{from:04X}"), format!(":{to:04X}"));
     let found = rows.filter(|row| row[1].ends_with(&from) && row[2].ends_with(&to));
     let states = found.map(|row| ([row[1], row[2]].concat(), u8::from_str_radix(row[3], 16).unwrap()));
-    // A table that changes while it is read has the same socket more than once.
+    // If the table changes while it is read, it may list a socket more than once.
     states.collect::<std::collections::BTreeMap<_, _>>().into_values().collect()
 }
 
@@ -83,7 +83,7 @@ fn every_strategy_connects_from_a_port_of_the_system() {
 }
 
 #[test]
-fn ipv6_and_udp_too() {
+fn ipv6_and_udp_work() {
     for choice in strategies() {
         let egress = open(choice);
         if let Ok(listener) = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)) {
@@ -101,7 +101,7 @@ fn ipv6_and_udp_too() {
 }
 
 #[test]
-fn whoever_meets_itself_has_met_nobody() {
+fn a_connection_to_itself_is_refused() {
     let egress = open(PortChoice::Only(Strategy::Kernel));
     let mut met = 0;
     for own in [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)] {
@@ -113,12 +113,13 @@ fn whoever_meets_itself_has_met_nobody() {
         for (target, first) in [(own, SpeaksFirst::We), (own, SpeaksFirst::Peer), (any, SpeaksFirst::We)] {
             for transport in [Transport::Tcp(first), Transport::Udp] {
                 let from_its_port = |fd: BorrowedFd<'_>, target: SocketAddr| {
-                    // What the kernel does once in a while out of its whole range.
+                    // The kernel occasionally does this when it uses its whole range.
                     net::sockopt::set_socket_reuseaddr(fd, true)?;
                     net::bind(fd, &own)?;
                     connect(fd, target)
                 };
-                let error = egress.dial(transport, target, from_its_port).expect_err("nobody listens there");
+                let error =
+                    egress.dial(transport, target, from_its_port).expect_err("no process listens there");
                 assert_eq!(errno(&error), Some(Errno::CONNREFUSED), "{transport:?} {target}");
                 met += 1;
             }
@@ -129,7 +130,7 @@ fn whoever_meets_itself_has_met_nobody() {
 }
 
 #[test]
-fn sources_take_turns_and_take_no_port_for_themselves() {
+fn sources_are_used_in_turn_and_reserve_no_port() {
     for choice in strategies() {
         let (_listener, target) = listener();
         let sources = [[127, 0, 0, 2], [127, 0, 0, 3]].map(IpAddr::from);
@@ -143,7 +144,7 @@ fn sources_take_turns_and_take_no_port_for_themselves() {
 }
 
 #[test]
-fn a_full_window_is_left_for_another_and_counted() {
+fn a_full_window_is_replaced_by_another_and_counted() {
     if PortChoice::Auto.decide(|| selftest::port_range_support(PortRange::DEFAULT)).unwrap().strategy
         == Strategy::Select
     {
@@ -163,20 +164,20 @@ fn a_full_window_is_left_for_another_and_counted() {
                 Ok(conn) => conns.push(conn),
                 Err(error) => break error,
             }
-            // A select ends with the kernel's own search of the real range.
+            // Select ends with the kernel's own search of the real range.
             if conns.len() == 32 {
                 break Errno::ADDRNOTAVAIL.into();
             }
         };
         assert_eq!(errno(&error), Some(Errno::ADDRNOTAVAIL));
-        // A listener of somebody else may sit on a port.
+        // A listener of another program may use one of the ports.
         assert!((29..=32).contains(&conns.len()), "{strategy}: every port was found, not {}", conns.len());
         let counters = egress.counters();
         assert_eq!((counters.begun, counters.failed), (conns.len() as u64, 0));
         assert_eq!(counters.port_retries > 0, strategy != Strategy::Whole, "{strategy}: {counters:?}");
         if strategy != Strategy::Select {
             let error = egress.begin(target, SpeaksFirst::We).unwrap_err();
-            assert_eq!(errno(&error), Some(Errno::ADDRNOTAVAIL), "a full range is said");
+            assert_eq!(errno(&error), Some(Errno::ADDRNOTAVAIL), "a full range is reported");
             assert!(egress.counters().exhausted > 0);
         }
         for conn in conns {
@@ -199,7 +200,7 @@ fn a_source_that_is_not_ours_is_an_error_and_no_retry() {
 }
 
 #[test]
-fn the_callers_connect_is_repeated_only_for_want_of_a_port() {
+fn a_custom_connect_is_repeated_only_if_no_port_was_free() {
     let (_listener, target) = listener();
     for (strategy, calls) in [("kernel", 1), ("full", 1), ("select", 33), ("500", 17)] {
         let Ok(egress) = EgressConfig::new().ports(strategy.parse().unwrap()).open() else { continue };
@@ -210,7 +211,7 @@ fn the_callers_connect_is_repeated_only_for_want_of_a_port() {
             Err(Errno::ADDRNOTAVAIL.into())
         });
         assert_eq!(errno(&result.unwrap_err()), Some(Errno::ADDRNOTAVAIL));
-        // A pick that somebody else has bound, or had until a minute ago, is passed over without a call.
+        // A picked port that is bound, or was until a minute ago, is skipped without a call.
         let passed_over_max = if strategy == "select" { calls - 1 } else { 0 };
         assert!(called <= calls && called + passed_over_max >= calls, "{strategy}: {called}");
         let counters = egress.counters();
@@ -241,7 +242,7 @@ fn options_are_those_of_a_probe() {
 }
 
 #[test]
-fn the_handshakes_last_segment_waits_for_our_first_bytes() {
+fn the_last_handshake_segment_travels_with_the_first_bytes() {
     for (first, quickack, segments) in
         [(SpeaksFirst::We, false, 2), (SpeaksFirst::We, true, 3), (SpeaksFirst::Peer, false, 3)]
     {
@@ -253,14 +254,14 @@ fn the_handshakes_last_segment_waits_for_our_first_bytes() {
         let (mut peer, _) = listener.accept().unwrap();
         peer.read_exact(&mut [0]).unwrap();
         let info = sockopt::tcp_info(peer.as_fd()).unwrap();
-        // SYN, perhaps a bare acknowledgement, the byte.
+        // SYN, possibly a separate acknowledgement, the byte.
         assert_eq!(info.segs_in, segments, "{first:?} {quickack}");
         close(stream);
     }
 }
 
 #[test]
-fn a_close_leaves_no_time_wait_whoever_was_first() {
+fn a_close_leaves_no_time_wait_whichever_side_closes_first() {
     for peer_first in [false, true] {
         let (listener, target) = listener();
         let stream = open(PortChoice::Auto).begin(target, SpeaksFirst::We).unwrap();
@@ -278,11 +279,11 @@ fn a_close_leaves_no_time_wait_whoever_was_first() {
         close(stream);
         let read = peer.read(&mut [0]);
         match peer_first {
-            true => assert_eq!(read.unwrap(), 0, "an ordinary end"),
+            true => assert_eq!(read.unwrap(), 0, "an ordinary close"),
             false => assert_eq!(read.unwrap_err().kind(), io::ErrorKind::ConnectionReset),
         }
         drop(peer);
-        // The kernel may still be at it; a TIME_WAIT would stay for a minute.
+        // The kernel may need a moment; a TIME_WAIT would stay for a minute.
         let is_gone = wait_until(PATIENCE, || states_of(ours.port(), target.port()).is_empty());
         assert!(is_gone.is_some(), "peer first: {peer_first}: {:?}", states_of(ours.port(), target.port()));
     }

@@ -1,6 +1,6 @@
-//! A connection that was begun here is awaited and used on a runtime, as the front page has it.
+//! A connection begun by this crate is awaited and used on a Tokio runtime, as on the front page.
 //!
-//! Does not know about: how ports are chosen.
+//! Does not know about: the choice of ports.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,7 +19,7 @@ async fn connect(egress: &Egress, target: SocketAddr) -> io::Result<TcpStream> {
 }
 
 #[tokio::test]
-async fn begun_here_and_awaited_on_a_runtime() {
+async fn a_connection_is_awaited_on_a_runtime() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let target = listener.local_addr().unwrap();
     let egress = EgressConfig::new().open().unwrap();
@@ -44,7 +44,7 @@ async fn begun_here_and_awaited_on_a_runtime() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_the_awaiters_error() {
+async fn a_refusal_is_an_error_of_the_awaiting_task() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let target = listener.local_addr().unwrap();
     drop(listener);
