@@ -298,3 +298,43 @@ fn undelivered_answers_may_all_panic_when_dropped() {
     }
     drop(inbox);
 }
+
+/// Captured by work that never runs.
+struct PanicsWhenDropped;
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        panic!("dropped");
+    }
+}
+
+#[test]
+fn a_job_that_never_runs_contains_the_panic_of_its_captures() {
+    let kept = Kept::default();
+    let offload = Offload::builder().build_on(kept.clone());
+    let (inbox, _source) = inbox();
+    let job = || {
+        let captured = PanicsWhenDropped;
+        Job::new(Arc::clone(&offload.core), Class::Normal, move || {
+            let _held = &captured;
+            Reply::text(Status::OK, "run")
+        })
+    };
+    drop(job());
+
+    let ticket = job().submit(conn(1), 1, &inbox).unwrap();
+    let mut pump = kept.0.lock().unwrap().remove(0);
+    drop(pump.take().unwrap());
+    drop(ticket);
+    assert_eq!(slots(&inbox), [1], "a started job leaves an outcome, whatever becomes of it");
+}
+
+#[test]
+fn debug_output_of_a_pool_shows_how_many_jobs_wait() {
+    let offload = Offload::builder().build_on(Kept::default());
+    let (inbox, _source) = inbox();
+    (0..3).for_each(|slot| assert!(submit(&offload, Class::Normal, slot, &inbox).is_some()));
+    assert!(submit(&offload, Class::High, 3, &inbox).is_some());
+    let shown = format!("{offload:?}");
+    assert!(shown.contains("high: 1") && shown.contains("normal: 3"), "{shown}");
+}
