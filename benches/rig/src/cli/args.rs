@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::{Arg, Args, Parser, Subcommand};
 
 use crate::ablate::Question;
+use crate::gate::base::Base;
 use crate::image::Kernel;
 use crate::native::Rules;
 use crate::report::Form;
@@ -233,6 +234,9 @@ pub(super) struct GateArgs {
     /// The file of figures; the committed one unless said otherwise
     #[arg(long, value_name = "FILE")]
     pub(super) figures: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(super) base: Base,
 
     #[command(flatten)]
     pub(super) given: Given,

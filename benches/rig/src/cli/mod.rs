@@ -52,6 +52,9 @@ fn execute(command: Command) -> Done {
         Command::Compare(args) => measure(&args, true),
         Command::Gate(args) => {
             let mut ours = args.given.programs()?;
+            if let Some(base) = &args.base.base {
+                return gate::base::run(&mut ours, base, args.base.boots);
+            }
             let file = args.figures.unwrap_or_else(gate::default_file);
             if args.build { gate::build(&mut ours) } else { gate::run(&mut ours, &file, args.write) }
         }

@@ -1,8 +1,9 @@
-//! The gate: a few rows against committed figures, so that no change makes a connection dearer without being seen, and what was promised of
-//! one row beside another.
+//! The gate: a few rows against committed figures or against another build, so that no change makes a connection more expensive unnoticed,
+//! and the promises that compare one row with another.
 //!
 //! Does not know about: how rows are measured.
 
+pub(crate) mod base;
 mod figures;
 mod verdict;
 
@@ -18,8 +19,16 @@ use crate::report::{Form, Page, Run, show};
 use crate::session::Session;
 use crate::tool;
 
-/// What is held to committed figures: the server on new connections and on kept ones, and the other driver.
-const ROWS: [&str; 3] = ["doorbell-uring/close/64", "doorbell-uring/keep/64", "doorbell-epoll/close/64"];
+/// The rows with committed figures: new connections, few and many at once, closed by either side; kept ones, also pipelined; and the
+/// other driver.
+const ROWS: [&str; 6] = [
+    "doorbell-uring/close/64",
+    "doorbell-uring/close/512",
+    "doorbell-uring/free/64",
+    "doorbell-uring/keep/64",
+    "doorbell-uring/keep-16/64",
+    "doorbell-epoll/close/64",
+];
 const KERNEL: Kernel = Kernel::V6_12;
 const CPU: &str = "max";
 /// Samples of each row.
