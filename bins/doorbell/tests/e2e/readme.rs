@@ -1,4 +1,5 @@
-//! The README against the repository: its TOML is the file in `deploy/` and is accepted, its Rust is the example that compiles.
+//! The README against the repository: its TOML is the file in `deploy/` and is valid, its programs
+//! are the examples that compile.
 //!
 //! Does not know about: its commands; `.ci/readme` runs those.
 
@@ -10,19 +11,18 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The first block of a language in the README.
-fn block(language: &str) -> String {
+/// The blocks of a language in the README.
+fn blocks(language: &str) -> Vec<String> {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    let opening = format!("\n```{language}\n");
-    let start = readme.find(&opening).unwrap_or_else(|| panic!("no {language} block")) + opening.len();
-    readme[start..start + readme[start..].find("```\n").unwrap()].to_owned()
+    let parts = readme.split(&format!("\n```{language}\n")).skip(1).map(str::to_owned);
+    parts.map(|part| part[..part.find("```\n").unwrap()].to_owned()).collect()
 }
 
 #[test]
 fn its_configuration_is_accepted() {
     let file = root().join("deploy/doorbell.toml");
     assert_eq!(
-        block("toml"),
+        blocks("toml")[0],
         std::fs::read_to_string(&file).unwrap(),
         "README and deploy/doorbell.toml differ"
     );
@@ -31,7 +31,14 @@ fn its_configuration_is_accepted() {
 }
 
 #[test]
-fn its_example_is_the_one_that_compiles() {
-    let example = std::fs::read_to_string(root().join("crates/doorbell/examples/probe.rs")).unwrap();
-    assert_eq!(block("rust"), example, "README and crates/doorbell/examples/probe.rs differ");
+fn its_programs_are_the_examples_that_compile() {
+    let example = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
+    let programs = blocks("rust");
+    let [probe, hello] = programs.as_slice() else { panic!("the README has two programs") };
+    let path = "crates/doorbell/examples/probe.rs";
+    assert_eq!(*probe, example(path), "README and {path} differ");
+    let path = "crates/tokio/examples/hello.rs";
+    let file = example(path);
+    let (_header, program) = file.split_once("\n\n").unwrap();
+    assert_eq!(hello, program, "README and {path} differ");
 }

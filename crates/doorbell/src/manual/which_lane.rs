@@ -42,7 +42,8 @@
 //! lane costs about one percent more than an application without doorbell, and probes get replies
 //! even while the runtime is stuck. The rig's gate checks these differences.
 //!
-//! With sixteen pipelined requests per write, axum alone needs fewer instructions (README), because
+//! With sixteen pipelined requests per write, axum alone needs fewer instructions (the page on
+//! performance in `deploy/book` has the table), because
 //! its sockets lack `TCP_NODELAY`: hyper writes each reply separately, and the kernel sends two
 //! segments for sixteen replies instead of sixteen. The price is a wait for an acknowledgement: on
 //! one connection 500 such writes took 22.0 s with axum alone, 0.34 s with the option set, and 0.33
