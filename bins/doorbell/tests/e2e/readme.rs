@@ -14,7 +14,8 @@ fn root() -> PathBuf {
 /// The blocks of a language in the README.
 fn blocks(language: &str) -> Vec<String> {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    let parts = readme.split(&format!("\n```{language}\n")).skip(1).map(str::to_owned);
+    let opening = format!("\n```{language}\n");
+    let parts = readme.split(&opening).skip(1);
     parts.map(|part| part[..part.find("```\n").unwrap()].to_owned()).collect()
 }
 
