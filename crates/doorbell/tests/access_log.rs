@@ -1,6 +1,8 @@
-//! The access log of a whole server: what is answered and what is refused is in the file, and who answers allocates nothing for it.
+//! The access log of a whole server: served and refused requests are in the file, and logging
+//! allocates nothing on worker threads.
 //!
-//! Does not know about: the queues (see `access_log/tests.rs`) and how lines are escaped (see `doorbell_http::log`).
+//! Does not know about: the queues (see `access_log/tests.rs`), escaping of lines (see
+//! `doorbell_http::log`).
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::io;
@@ -28,7 +30,7 @@ fn service() -> impl Handler + Send + Sync {
     service_fn(move |request, reply| reply.send(if request.path() == "/" { &ok } else { &missing }))
 }
 
-/// The lines of a log with this filter after a server answered `requests`, one connection each.
+/// The lines of a log with this filter after a server handled `requests`, one connection each.
 fn lines(name: &str, engine: Engine, filter: Filter, requests: &[&str]) -> Vec<String> {
     let path: PathBuf = std::env::temp_dir().join(format!("doorbell-{}-{name}.log", std::process::id()));
     let log = AccessLog::builder(path.clone().into()).format(Format::Text).start().unwrap();
@@ -50,7 +52,7 @@ fn lines(name: &str, engine: Engine, filter: Filter, requests: &[&str]) -> Vec<S
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o007, 0, "others cannot read it");
     std::fs::remove_file(&path).unwrap();
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    // Two workers: the order is that of each.
+    // With two workers, only the lines of each are in order.
     lines.sort_unstable_by_key(|line| line.split('"').nth(1).map(str::to_owned));
     lines
 }
@@ -87,7 +89,7 @@ fn a_log_that_is_off_stays_empty() {
 }
 
 #[test]
-fn who_answers_allocates_nothing_after_the_first_record() {
+fn logging_allocates_nothing_after_the_first_record() {
     let log = AccessLog::builder(LogTarget::Writer(Box::new(io::sink()))).records_max(64).start().unwrap();
     let bytes =
         format!("GET /{} HTTP/1.1\r\nHost: a\r\nUser-Agent: {}\r\n\r\n", "x".repeat(500), "y".repeat(500));
@@ -101,7 +103,7 @@ fn who_answers_allocates_nothing_after_the_first_record() {
     let first = measure(|| logger.answered(&entry));
     assert_ne!(first.count_total, 0, "the counter counts, and the queue is made then");
     let info = measure(|| {
-        // More than fit: dropping is free of it too.
+        // More than fit: dropping does not allocate either.
         for _ in 0..1000 {
             logger.answered(&entry);
         }

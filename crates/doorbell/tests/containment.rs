@@ -1,7 +1,7 @@
-//! What goes wrong in the program around a server, or is passed to it wrongly, does not end it and does not spread: panics of its parts, limits
-//! and descriptors that cannot be used, signals of a ring.
+//! Faults of the application around a server, and invalid arguments, neither end the server nor
+//! spread: panics of its parts, unusable limits and descriptors, signals of a ring.
 //!
-//! Does not know about: handlers that panic while they answer (see `server.rs`).
+//! Does not know about: handlers that panic while they handle a request (see `server.rs`).
 #![cfg(feature = "rayon")]
 #![expect(
     clippy::disallowed_methods,
@@ -34,13 +34,13 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use promise::{addr, alone, anywhere, builder, on_both_engines, workers};
 
 on_both_engines! {
-    a_taker_that_panics_costs_what_it_was_given
+    a_taker_that_panics_loses_only_its_batch
     an_observer_that_panics_ends_nothing
-    what_a_panic_carries_may_panic_when_it_is_dropped
+    a_panic_payload_may_panic_when_dropped
     an_executor_that_panics_costs_the_job
-    what_a_job_has_captured_may_panic_when_it_is_dropped
-    whoever_hears_of_an_end_may_panic
-    what_a_service_holds_may_panic_when_it_is_dropped
+    values_captured_by_a_job_may_panic_when_dropped
+    notified_layers_may_panic
+    values_held_by_a_service_may_panic_when_dropped
     a_drain_of_lent_sockets_ends_under_load
     a_start_interrupts_no_call_of_its_thread
 }
@@ -48,7 +48,7 @@ on_both_engines! {
 const LIMIT: Duration = Duration::from_secs(60);
 const CLOSE: &[u8] = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 
-/// Panics when it is dropped, with another that does.
+/// Panics when dropped, with another value of this type as its payload.
 struct Grenade;
 
 impl Drop for Grenade {
@@ -84,7 +84,7 @@ impl Taker for PanickingTaker {
     }
 }
 
-fn a_taker_that_panics_costs_what_it_was_given(engine: Engine) {
+fn a_taker_that_panics_loses_only_its_batch(engine: Engine) {
     let _turn = alone();
     let ok = StaticReply::text(Status::OK, "ok\n");
     let service = service_fn(move |request, reply| match request.path() {
@@ -131,7 +131,7 @@ fn an_observer_that_panics_ends_nothing(engine: Engine) {
     }
 }
 
-fn what_a_panic_carries_may_panic_when_it_is_dropped(engine: Engine) {
+fn a_panic_payload_may_panic_when_dropped(engine: Engine) {
     let _turn = alone();
     let ok = StaticReply::text(Status::OK, "ok\n");
     let service = service_fn(move |request, reply| {
@@ -144,7 +144,7 @@ fn what_a_panic_carries_may_panic_when_it_is_dropped(engine: Engine) {
     for _ in 0..4 {
         assert_eq!(status(addr(&server), "/panic"), "500");
     }
-    // Also where a connection has a state already.
+    // Also on a connection that already has a state.
     let mut stream = TcpStream::connect(addr(&server)).unwrap();
     for path in ["/livez", "/panic"] {
         stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).unwrap();
@@ -156,7 +156,7 @@ fn what_a_panic_carries_may_panic_when_it_is_dropped(engine: Engine) {
     server.stop().unwrap();
 }
 
-/// Has no thread to give.
+/// An executor that panics instead of providing a thread.
 struct PanickingExecutor;
 
 impl Executor for PanickingExecutor {
@@ -170,7 +170,7 @@ impl Executor for PanickingExecutor {
     }
 }
 
-/// `/job` is left to `jobs`.
+/// A server whose `/job` runs in `jobs`.
 fn with_jobs(
     engine: Engine,
     jobs: Offload,
@@ -202,9 +202,9 @@ fn an_executor_that_panics_costs_the_job(engine: Engine) {
     server.stop().unwrap();
 }
 
-fn what_a_job_has_captured_may_panic_when_it_is_dropped(engine: Engine) {
+fn values_captured_by_a_job_may_panic_when_dropped(engine: Engine) {
     let _turn = alone();
-    // When it has run.
+    // After the job has run.
     let jobs = Offload::builder().threads(std::num::NonZeroU16::MIN).build().unwrap();
     let server = with_jobs(engine, jobs, || Reply::new(Status::OK).into());
     for _ in 0..4 {
@@ -213,7 +213,8 @@ fn what_a_job_has_captured_may_panic_when_it_is_dropped(engine: Engine) {
     assert_serves(&server);
     server.stop().unwrap();
 
-    // When it is called off, on the ring thread, because its time is up or its client left.
+    // When the job is cancelled on the ring thread, because of a timeout or because its client
+    // left.
     struct Never(Mutex<Vec<Pump>>);
     impl Executor for Never {
         fn threads(&self) -> usize {
@@ -231,7 +232,7 @@ fn what_a_job_has_captured_may_panic_when_it_is_dropped(engine: Engine) {
     assert_serves(&server);
     server.stop().unwrap();
 
-    // When its answer comes too late for anybody.
+    // When its result is too late.
     let (gone, is_gone) = sync_channel(1);
     let is_gone = Arc::new(Mutex::new(is_gone));
     let jobs = Offload::builder().timeout(Duration::from_millis(20)).build().unwrap();
@@ -258,7 +259,7 @@ fn what_a_job_has_captured_may_panic_when_it_is_dropped(engine: Engine) {
 }
 
 /// Pending requests end in many ways, and layers are notified on the ring thread.
-fn whoever_hears_of_an_end_may_panic(engine: Engine) {
+fn notified_layers_may_panic(engine: Engine) {
     let _turn = alone();
     let (release, released) = sync_channel::<()>(8);
     let released = Arc::new(Mutex::new(released));
@@ -291,7 +292,7 @@ fn whoever_hears_of_an_end_may_panic(engine: Engine) {
         assert!(wait_until(LIMIT, || told.lock().unwrap().len() >= count).is_some(), "{told:?}");
         std::mem::take(&mut *told.lock().unwrap())
     };
-    // It is answered; what it answers with panics; its time is up; its client goes away.
+    // The cases: a reply is sent; the reply panics; the timeout passes; the client leaves.
     assert_eq!((status(place, "/job"), told(2)), ("200".to_owned(), vec![Some(200); 2]));
     assert_eq!((status(place, "/then"), told(2)), ("500".to_owned(), vec![Some(500); 2]));
     assert_eq!((status(place, "/slow"), told(2)), ("503".to_owned(), vec![Some(503); 2]));
@@ -315,7 +316,7 @@ fn watched<'a>(
     reply.watch(serve, || Some(Box::new(move |status: Option<Status>, _| hears(status.map(Status::code)))))
 }
 
-fn what_a_service_holds_may_panic_when_it_is_dropped(engine: Engine) {
+fn values_held_by_a_service_may_panic_when_dropped(engine: Engine) {
     let _turn = alone();
     let grenade = Grenade;
     let service = service_fn(move |_, reply| {
@@ -327,7 +328,8 @@ fn what_a_service_holds_may_panic_when_it_is_dropped(engine: Engine) {
     server.stop().unwrap();
 }
 
-/// Somebody has copies and serves who comes: that the backlog is never empty is no reason to stay.
+/// Another process has copies of the sockets and serves new clients: a backlog that is never empty
+/// must not delay the end.
 fn a_drain_of_lent_sockets_ends_under_load(engine: Engine) {
     let _turn = alone();
     let slow = service_fn(|_, reply| {
@@ -370,7 +372,7 @@ fn a_drain_of_lent_sockets_ends_under_load(engine: Engine) {
     drop(copies);
 }
 
-/// A ring interrupts the thread that opened it, also a while after it was closed.
+/// A ring interrupts the thread that opened it, even a while after it was closed.
 fn a_start_interrupts_no_call_of_its_thread(engine: Engine) {
     let _turn = alone();
     for _ in 0..5 {
@@ -386,7 +388,7 @@ fn a_start_interrupts_no_call_of_its_thread(engine: Engine) {
 }
 
 #[test]
-fn a_socket_that_was_passed_has_to_listen() {
+fn a_passed_socket_must_listen() {
     let _turn = alone();
     let udp: OwnedFd = UdpSocket::bind("127.0.0.1:0").unwrap().into();
     let connected = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -413,7 +415,7 @@ fn a_socket_that_was_passed_has_to_listen() {
     assert_eq!(error.kind(), StartErrorKind::Misconfigured, "{error}");
 }
 
-/// The limit is that of the process: tests of this program take turns.
+/// The limit belongs to the process: these tests take turns.
 fn with_nofile(limit: Rlimit, f: impl FnOnce()) {
     let before = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, limit).unwrap();
@@ -422,7 +424,7 @@ fn with_nofile(limit: Rlimit, f: impl FnOnce()) {
 }
 
 #[test]
-fn all_limits_together_ask_for_no_more_than_each_alone() {
+fn limits_set_together_request_no_more_than_each_alone() {
     let _turn = alone();
     let one = || Server::builder().engine(Engine::Epoll).workers(workers(1)).listen(anywhere(), ok());
     let some = || Limits { write_timeout: Duration::from_secs(3), ..Limits::default() };

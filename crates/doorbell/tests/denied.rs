@@ -1,6 +1,8 @@
-//! io_uring denied, at set-up or while running: epoll serves soon, says why once, and loses no listener.
+//! io_uring denied, at set-up or at run time: epoll serves soon, reports the reason once, and no
+//! listener is lost.
 //!
-//! Does not know about: how the drivers work. Each case runs in a thread of its own, because a seccomp filter is for ever.
+//! Does not know about: the implementation of drivers. Each case runs in its own thread, because a
+//! seccomp filter cannot be removed.
 #![expect(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -24,11 +26,12 @@ use doorbell_ring::sandbox::{Denial, deny};
 use doorbell_testkit::figures::at_most;
 use doorbell_testkit::skip;
 
-/// What container run-times, old kernels, tight memory limits and old flags answer (errno(3) on Linux).
+/// Errors of container runtimes, old kernels, tight memory limits and unknown flags (errno(3) on
+/// Linux).
 const ERRNOS: [(&str, Errno); 4] =
     [("EPERM", Errno(1)), ("ENOMEM", Errno(12)), ("EINVAL", Errno(22)), ("ENOSYS", Errno(38))];
 
-/// The promise is 50 ms. The rest is for a test machine that does something else at the moment.
+/// The promise is 50 ms; the rest is for a busy test machine.
 const SERVES_WITHIN: Duration = Duration::from_millis(50);
 
 fn builder() -> ServerBuilder {
@@ -53,7 +56,7 @@ fn get(addr: SocketAddr, path: &str) -> String {
         .write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").as_bytes())
         .unwrap();
     let mut reply = String::new();
-    // A connection that was open when its ring failed is lost; the caller looks at what came.
+    // A connection that was open when its ring failed is lost; the caller checks what arrived.
     let _lost = stream.read_to_string(&mut reply);
     reply
 }
@@ -62,13 +65,13 @@ fn in_own_thread(case: impl FnOnce() + Send + 'static) {
     std::thread::spawn(case).join().unwrap();
 }
 
-/// The shortest of a few tries: what the machine did meanwhile is not ours.
+/// The shortest of several tries, to exclude other activity of the machine.
 fn quickest(tries: usize, mut timed: impl FnMut() -> Duration) -> Duration {
     (0..tries).map(|_| timed()).min().unwrap()
 }
 
 #[test]
-fn denied_at_set_up_epoll_serves_within_50_ms_and_says_why() {
+fn denied_at_set_up_epoll_serves_within_50_ms_and_names_the_reason() {
     for (name, errno) in ERRNOS {
         in_own_thread(move || {
             deny(&Denial::at_setup(errno)).unwrap();
@@ -79,7 +82,7 @@ fn denied_at_set_up_epoll_serves_within_50_ms_and_says_why() {
                 let took = began.elapsed();
                 let report = server.driver_report();
                 assert_eq!(report.kind, DriverKind::Epoll);
-                assert!(report.is_fallback, "{name}: it stands in for io_uring: {report}");
+                assert!(report.is_fallback, "{name}: it replaces io_uring: {report}");
                 assert!(report.why.contains(name), "{name}: the cause is named: {report}");
                 assert!(!matches!(report.cause, Cause::Forced | Cause::Ok), "{name}: {report:?}");
                 server.stop().unwrap();
@@ -103,7 +106,7 @@ fn denied_at_set_up_a_forced_io_uring_does_not_start() {
 }
 
 #[test]
-fn denied_while_running_each_worker_goes_on_with_epoll_and_says_so_once() {
+fn denied_at_run_time_each_worker_continues_with_epoll_and_reports_once() {
     if !skip::io_uring() {
         return;
     }
@@ -114,7 +117,8 @@ fn denied_while_running_each_worker_goes_on_with_epoll_and_says_so_once() {
                 builder().observer(move |event| tell.try_send(event.clone()).unwrap()).start().unwrap();
             let addr = server.tcp_addr(0).unwrap();
             assert_eq!(server.driver_report().kind, DriverKind::IoUring);
-            // The kernel spreads connections over both workers; the filter comes with the first request that reaches each.
+            // The kernel distributes connections to both workers; the filter is installed by the
+            // first request that reaches each.
             let mut failed = 0;
             for _ in 0..200 {
                 let _lost = get(addr, &format!("/deny/{}", errno.0));
@@ -124,11 +128,11 @@ fn denied_while_running_each_worker_goes_on_with_epoll_and_says_so_once() {
                     break;
                 }
             }
-            assert_eq!(failed, 2, "{name}: one word for each worker");
+            assert_eq!(failed, 2, "{name}: one event for each worker");
             for _ in 0..50 {
                 assert!(get(addr, "/livez").ends_with("ok\n"), "{name}: both workers serve");
             }
-            assert!(told.try_recv().is_err(), "{name}: nothing more is said");
+            assert!(told.try_recv().is_err(), "{name}: no further event");
             assert_eq!(server.stats().driver_fallbacks, 2);
             server.stop().unwrap();
         });

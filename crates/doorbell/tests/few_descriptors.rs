@@ -1,6 +1,8 @@
-//! A process that may have few descriptors and asks for a table of direct ones: it gets ordinary ones, and serves.
+//! A process with a low descriptor limit that requests direct descriptors gets ordinary ones, and
+//! serves.
 //!
-//! Does not know about: other limits. It lowers its own for good, so it is alone in its program.
+//! Does not know about: other limits. It lowers its own limit permanently, so it is alone in its
+//! program.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::io::{Read, Write};
@@ -15,7 +17,7 @@ use doorbell_testkit::skip;
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 #[test]
-fn a_table_that_is_too_large_is_done_without() {
+fn a_table_that_is_too_large_is_not_used() {
     let start = || {
         let ok = StaticReply::text(Status::OK, "ok\n");
         let http = Http1::new(service_fn(move |_, reply| reply.send(&ok)));
@@ -31,7 +33,7 @@ fn a_table_that_is_too_large_is_done_without() {
         return;
     }
     start().unwrap().stop().unwrap();
-    // Fewer than the backlog of one listener, for which the table must have room.
+    // Fewer than the backlog of one listener, which the table must be able to hold.
     let few = Rlimit { current: Some(2000), maximum: Some(2000) };
     setrlimit(Resource::Nofile, few).unwrap();
     let server = start().unwrap();
@@ -43,11 +45,11 @@ fn a_table_that_is_too_large_is_done_without() {
     stream.read_to_string(&mut reply).unwrap();
     assert!(reply.starts_with("HTTP/1.1 200 "), "{report}: {reply}");
     server.stop().unwrap();
-    what_may_be_out_shares_them(1_900);
+    handed_over_connections_share_the_limit(1_900);
 }
 
-/// Connections that are handed over need descriptors as well.
-fn what_may_be_out_shares_them(nearly_all: u32) {
+/// Connections that are handed over need descriptors too.
+fn handed_over_connections_share_the_limit(nearly_all: u32) {
     struct Nobody;
     impl Taker for Nobody {
         fn take(&self, _conns: &mut Vec<HandedConn>) {}
@@ -68,7 +70,7 @@ fn what_may_be_out_shares_them(nearly_all: u32) {
     let (server, places) = start(None);
     assert!((900..1_000).contains(&places.max()), "half of them: {}", places.max());
     assert_eq!(server.notes().len(), 2, "{:?}", server.notes());
-    // Whom nobody takes is closed, and his place comes back.
+    // A connection that the receiver does not take is closed, and its place is returned.
     let mut stream = TcpStream::connect(server.tcp_addr(0).unwrap()).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     let _closed = stream.read_to_end(&mut Vec::new());

@@ -1,5 +1,5 @@
-//! Connections that are one request and its reply, answered without a place in the table: whatever happens in that call costs
-//! nobody else anything, and is counted as on the long way.
+//! Connections with a single request, served without a slot of the table: events during that call
+//! affect no other connection, and are counted as on the general path.
 //!
 //! Does not know about: single drivers (see `conformance`).
 #![expect(
@@ -20,10 +20,10 @@ use doorbell_testkit::skip;
 
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// Often enough that each of the paths is remembered and met again.
+/// Often enough that each path is remembered and used again.
 const ROUNDS: u64 = 20;
 
-/// epoll is everywhere, io_uring is not.
+/// epoll is always available, io_uring is not.
 fn is_here(engine: Engine) -> bool {
     engine == Engine::Epoll || skip::io_uring()
 }
@@ -53,7 +53,7 @@ fn ask(addr: SocketAddr, path: &str) -> String {
 }
 
 #[test]
-fn replies_panics_and_hang_ups_in_turn_are_told_apart_and_counted() {
+fn alternating_replies_panics_and_hang_ups_are_counted_separately() {
     for server in [Engine::Epoll, Engine::IoUring].into_iter().filter(|&engine| is_here(engine)).map(serve) {
         let addr = server.tcp_addr(0).unwrap();
         for _ in 0..ROUNDS {
@@ -79,7 +79,7 @@ fn replies_panics_and_hang_ups_in_turn_are_told_apart_and_counted() {
 }
 
 #[test]
-fn a_connection_that_was_used_up_or_grew_too_old_is_counted_as_that() {
+fn the_request_and_age_limits_are_counted_as_close_reasons() {
     for engine in [Engine::Epoll, Engine::IoUring].into_iter().filter(|&engine| is_here(engine)) {
         let limits = || HttpLimits {
             requests_per_conn_max: 3,
@@ -91,7 +91,7 @@ fn a_connection_that_was_used_up_or_grew_too_old_is_counted_as_that() {
         let builder = Server::builder().engine(engine).workers(Workers::Count(NonZeroU16::MIN)).conns_max(64);
         let server = builder.listen(Listen::tcp(LOOPBACK), service).start().unwrap();
         let addr = server.tcp_addr(0).unwrap();
-        // Requests on one connection, with this long before each; the last reply ends it.
+        // Sends requests on one connection, with this pause before each; the last reply ends it.
         let talk = |wait: Duration| {
             let mut stream = TcpStream::connect(addr).unwrap();
             stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -127,9 +127,9 @@ fn a_connection_that_was_used_up_or_grew_too_old_is_counted_as_that() {
     }
 }
 
-/// By the shortest way, by the usual one, and as a part of a pipeline.
+/// On the fast path, on the general path, and in a pipeline.
 #[test]
-fn an_invalid_reply_is_a_500_that_is_counted_and_told_once_a_kind() {
+fn an_invalid_reply_is_a_500_that_is_counted_and_reported_once_per_kind() {
     for engine in [Engine::Epoll, Engine::IoUring].into_iter().filter(|&engine| is_here(engine)) {
         let service = Http1::new(service_fn(|request, reply| match request.path() {
             "/reserved" => reply.status(Status::OK).header("Content-Length", "1").empty(),

@@ -1,6 +1,7 @@
-//! Promises about the moment at which listeners close under load: whoever got a connection is answered, and everybody else is refused.
+//! Promises about closing listeners under load: every client that got a connection gets a reply,
+//! all others are refused.
 //!
-//! Does not know about: signals and processes; the binary's tests know those.
+//! Does not know about: signals and processes; tests of the binary cover those.
 
 #![expect(
     clippy::disallowed_methods,
@@ -25,13 +26,13 @@ use doorbell_testkit::peers::{End, exchange, finish, wait_until};
 use promise::{addr, alone, answer, anywhere, builder, on_both_engines, serve, sized};
 
 on_both_engines! {
-    a_close_under_load_resets_nobody
-    a_close_of_direct_descriptors_resets_nobody
-    a_listener_that_goes_resets_nobody
-    a_socket_file_that_goes_resets_nobody
-    who_has_said_nothing_is_accepted_when_the_end_comes_near
+    a_close_under_load_resets_no_client
+    a_close_of_direct_descriptors_resets_no_client
+    a_removed_listener_resets_no_client
+    a_removed_socket_file_resets_no_client
+    silent_clients_are_accepted_before_the_end
     a_silent_client_of_the_last_moment_does_not_delay_the_end
-    sockets_that_somebody_else_has_go_on
+    sockets_with_copies_stay_open
 }
 
 const CLOSE: &[u8] = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
@@ -39,7 +40,7 @@ const DRAIN: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(5);
 const CLIENTS: usize = 16;
 
-/// Asks until it is refused; what was lost before that.
+/// Sends requests until one is refused; returns those that were lost before.
 fn ask_until_refused(place: SocketAddr, asked: &AtomicUsize) -> Vec<String> {
     let mut lost = Vec::new();
     loop {
@@ -53,7 +54,7 @@ fn ask_until_refused(place: SocketAddr, asked: &AtomicUsize) -> Vec<String> {
     }
 }
 
-/// `end` closes what listens at `place` while clients come one after the other.
+/// `end` closes the listener at `place` while clients connect one after another.
 fn close_under_load(place: SocketAddr, end: impl FnOnce()) -> (usize, Vec<String>) {
     let asked = AtomicUsize::new(0);
     let lost = thread::scope(|scope| {
@@ -66,7 +67,7 @@ fn close_under_load(place: SocketAddr, end: impl FnOnce()) -> (usize, Vec<String
     (asked.into_inner(), lost)
 }
 
-/// So many closes of what `make` starts.
+/// Repeats closing a server started by `make`.
 fn closes(engine: Engine, what: &str, make: impl Fn() -> Server, end: impl Fn(Server)) {
     let (mut asked, mut lost) = (0, Vec::new());
     let rounds = sized(2, 200);
@@ -81,22 +82,22 @@ fn closes(engine: Engine, what: &str, make: impl Fn() -> Server, end: impl Fn(Se
     assert!(lost.is_empty(), "{} of {asked}: {:?}", lost.len(), lost.first());
 }
 
-fn a_close_under_load_resets_nobody(engine: Engine) {
+fn a_close_under_load_resets_no_client(engine: Engine) {
     let _turn = alone();
     closes(engine, "closes", || serve(engine).start().unwrap(), |server| server.drain(DRAIN).unwrap());
 }
 
-fn a_close_of_direct_descriptors_resets_nobody(engine: Engine) {
+fn a_close_of_direct_descriptors_resets_no_client(engine: Engine) {
     let _turn = alone();
     let make = || serve(engine).descriptors(Descriptors::Direct).start().unwrap();
     closes(engine, "closes with direct descriptors", make, |server| server.drain(DRAIN).unwrap());
 }
 
-/// A successor has another listener only.
-fn a_listener_that_goes_resets_nobody(engine: Engine) {
+/// The successor has only another listener.
+fn a_removed_listener_resets_no_client(engine: Engine) {
     let _turn = alone();
     let other = || {
-        // Not the same as was asked for before.
+        // Not at the address that was requested before.
         let place = SocketAddr::from(([127, 0, 0, 2], 0));
         builder(engine).listen(Listen::tcp(place), Http1::new(doorbell::service_fn(answer)))
     };
@@ -109,7 +110,7 @@ fn a_listener_that_goes_resets_nobody(engine: Engine) {
     closes(engine, "listeners that a successor has not", || serve(engine).start().unwrap(), end);
 }
 
-/// Asks until nobody is there.
+/// Sends requests until no server is left.
 fn ask_file_until_gone(path: &Path, asked: &AtomicUsize) -> Vec<String> {
     let mut lost = Vec::new();
     loop {
@@ -134,7 +135,7 @@ fn ask_file_until_gone(path: &Path, asked: &AtomicUsize) -> Vec<String> {
     }
 }
 
-fn a_socket_file_that_goes_resets_nobody(engine: Engine) {
+fn a_removed_socket_file_resets_no_client(engine: Engine) {
     let _turn = alone();
     let path = std::env::temp_dir().join(format!("doorbell-close-{}-{engine:?}.sock", std::process::id()));
     let (asked, rounds) = (AtomicUsize::new(0), sized(2, 200));
@@ -163,8 +164,9 @@ fn silent(place: SocketAddr) -> Vec<TcpStream> {
     (0..50).map(|_| TcpStream::connect(place).unwrap()).collect()
 }
 
-/// Deferred accept keeps who has said nothing in no backlog that could be emptied.
-fn who_has_said_nothing_is_accepted_when_the_end_comes_near(engine: Engine) {
+/// A silent client of a deferring listener is not in the backlog, so it cannot be served at the
+/// end.
+fn silent_clients_are_accepted_before_the_end(engine: Engine) {
     let _turn = alone();
     let server = serve(engine).start().unwrap();
     let (place, handle) = (addr(&server), server.handle());
@@ -174,12 +176,12 @@ fn who_has_said_nothing_is_accepted_when_the_end_comes_near(engine: Engine) {
     handle.accept_at_once(true);
     let behind = silent(place);
     let accepted = wait_until(Duration::from_millis(500), || handle.stats().conns_live >= 50);
-    assert!(accepted.is_some(), "who comes now is accepted at once: {:?}", handle.stats());
-    // Those before are greeted once more a second after they came, and accepted then.
+    assert!(accepted.is_some(), "new clients are accepted at once: {:?}", handle.stats());
+    // Earlier clients get another SYN-ACK a second after they connected, and are accepted then.
     let accepted = wait_until(Duration::from_secs(2), || handle.stats().conns_live >= 100);
     assert!(accepted.is_some(), "{:?}", handle.stats());
     let drain = thread::spawn(move || server.drain(DRAIN));
-    // Whoever is turned away is not to be waited for.
+    // Do not wait for a client that is turned away.
     let knock = || TcpStream::connect_timeout(&place, Duration::from_millis(20));
     let refused = || knock().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused);
     assert!(wait_until(PATIENCE, refused).is_some());
@@ -190,7 +192,7 @@ fn who_has_said_nothing_is_accepted_when_the_end_comes_near(engine: Engine) {
     }
     drain.join().unwrap().unwrap();
 
-    // Called off, it is as before.
+    // After cancelling, accept is deferred again.
     let server = serve(engine).start().unwrap();
     server.handle().accept_at_once(true);
     server.handle().accept_at_once(false);
@@ -206,13 +208,13 @@ fn a_silent_client_of_the_last_moment_does_not_delay_the_end(engine: Engine) {
     handle.accept_at_once(true);
     let _silent = silent(place);
     let drain = thread::spawn(move || server.drain(Duration::from_secs(60)));
-    // A second of patience for each, and some time to close.
+    // One second of patience for each client, and some time to close.
     let ended = wait_until(PATIENCE, || drain.is_finished());
     assert!(ended.is_some(), "{:?}", handle.stats());
 }
 
-/// Who comes between two processes waits for the second one.
-fn sockets_that_somebody_else_has_go_on(engine: Engine) {
+/// A client that connects between two processes waits for the second one.
+fn sockets_with_copies_stay_open(engine: Engine) {
     let _turn = alone();
     let server = serve(engine).start().unwrap();
     let place = addr(&server);
@@ -221,7 +223,7 @@ fn sockets_that_somebody_else_has_go_on(engine: Engine) {
         let drain = scope.spawn(move || server.drain(DRAIN));
         let mut clients = Vec::new();
         while !drain.is_finished() {
-            // Whoever is turned away tries again after a second.
+            // A client that is turned away retries after a second.
             clients.push(TcpStream::connect_timeout(&place, Duration::from_millis(900)).unwrap());
             thread::sleep(Duration::from_millis(5));
         }

@@ -1,6 +1,6 @@
-//! Promise: a reply that comes before the whole request was read arrives all the same, and not as a reset.
+//! Promise: a reply sent before the whole request was read arrives, and not as a reset.
 //!
-//! Does not know about: which bytes are still unread when the server answers.
+//! Does not know about: which bytes are unread when the server replies.
 
 #![expect(clippy::disallowed_methods, reason = "a client that sends in pieces needs real time")]
 #![expect(
@@ -26,7 +26,7 @@ on_both_engines! {
     floods_in_pieces_read_the_full_431
     an_oversized_body_reads_the_full_413
     a_client_that_half_closes_reads_its_reply
-    byte_by_byte_is_as_good_as_at_once
+    a_request_may_arrive_byte_by_byte
 }
 
 const FLOODS: usize = 300;
@@ -35,7 +35,7 @@ fn limits() -> HttpLimits {
     HttpLimits { head_bytes_max: 2048, request_line_bytes_max: 1024, ..HttpLimits::default() }
 }
 
-/// The whole reply, and a FIN: what the promise counts.
+/// The whole reply and a FIN, as the promise requires.
 fn is_whole(got: &Exchange, status: u16) -> bool {
     let reply = Reply::parse(&got.bytes, false);
     got.end == End::Fin && reply.is_some_and(|reply| reply.status == status && reply.len == got.bytes.len())
@@ -56,7 +56,7 @@ fn floods_of_headers_read_the_full_431(engine: Engine) {
     server.stop().unwrap();
 }
 
-/// The rest of the flood is sent while the reply is under way, and after it.
+/// The rest of the flood is sent during and after the reply.
 fn floods_in_pieces_read_the_full_431(engine: Engine) {
     let server = serve_with(engine, limits()).start().unwrap();
     let flood = misbehave::header_flood("/livez", 8 * 1024);
@@ -64,7 +64,7 @@ fn floods_in_pieces_read_the_full_431(engine: Engine) {
         let mut stream = TcpStream::connect(addr(&server)).unwrap();
         stream.set_nodelay(true).unwrap();
         for piece in flood.chunks(1024) {
-            // The server may have closed by now; what it sent before counts.
+            // The server may have closed already; its earlier output counts.
             let _ = stream.write_all(piece);
             thread::sleep(Duration::from_micros(200 * (round % 5)));
         }
@@ -96,7 +96,7 @@ fn a_client_that_half_closes_reads_its_reply(engine: Engine) {
     server.stop().unwrap();
 }
 
-fn byte_by_byte_is_as_good_as_at_once(engine: Engine) {
+fn a_request_may_arrive_byte_by_byte(engine: Engine) {
     let server = serve_with(engine, limits()).start().unwrap();
     let table: [(&[u8], u16); 3] = [
         (b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", 200),

@@ -1,6 +1,6 @@
-//! Promise: each example is short, runs, and answers as its first line says.
+//! Promise: each example is short, runs, and replies as its first line describes.
 //!
-//! Does not know about: the engine; it starts the programs that cargo built beside this test.
+//! Does not know about: the engine; it starts the programs that cargo built with this test.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 
@@ -19,7 +19,7 @@ struct Example {
 }
 
 impl Example {
-    /// Starts an example on a free port; it says on standard error where it listens.
+    /// Starts an example on a free port; it prints its address on standard error.
     fn start(name: &str) -> Self {
         let mut command = Self::command(name);
         command.arg("127.0.0.1:0");
@@ -44,7 +44,7 @@ impl Example {
             let port: String = port.chars().take_while(char::is_ascii_digit).collect();
             Some(SocketAddr::from(([127, 0, 0, 1], port.parse().ok()?)))
         });
-        Self { child, addr: addr.unwrap_or_else(|| panic!("{name} did not say where it listens")) }
+        Self { child, addr: addr.unwrap_or_else(|| panic!("{name} did not print its address")) }
     }
 }
 
@@ -71,7 +71,7 @@ fn examples_are_short() {
 #[test]
 fn probe() {
     let mut example = Example::start("probe");
-    // It serves on, also where there is no standard input, as under systemd or in a container.
+    // It continues without standard input, as under systemd or in a container.
     drop(example.child.stdin.take());
     for (path, status) in [("/livez", 200), ("/readyz", 200), ("/other", 404)] {
         let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");

@@ -1,6 +1,7 @@
-//! Promises about the life of a server: stopping is quick and leaves the port free, restarts overlap unseen, nothing leaks.
+//! Promises about the lifecycle of a server: a stop is quick and frees the port, restarts overlap
+//! unnoticed, no resource leaks.
 //!
-//! Does not know about: signals and processes; the binary's tests know those.
+//! Does not know about: signals and processes; tests of the binary cover those.
 
 #![expect(clippy::disallowed_methods, reason = "how long a stop takes is real time")]
 #![expect(
@@ -28,8 +29,8 @@ use promise::{addr, alone, answer, builder, on_both_engines, serve, sized, worke
 on_both_engines! {
     an_idle_stop_is_quick_and_frees_the_port
     a_stop_with_clients_is_quick
-    a_drain_finishes_what_was_begun
-    overlapping_restarts_lose_nobody
+    a_drain_finishes_requests_in_progress
+    overlapping_restarts_lose_no_request
     nothing_leaks
 }
 
@@ -72,10 +73,10 @@ fn a_stop_with_clients_is_quick(engine: Engine) {
     assert!(TcpListener::bind(server_addr).is_ok());
 }
 
-fn a_drain_finishes_what_was_begun(engine: Engine) {
+fn a_drain_finishes_requests_in_progress(engine: Engine) {
     let _turn = alone();
-    // One worker: that it closed the idle connection shows that it knows of the drain before the request goes on. Each worker
-    // hears of it by itself.
+    // With one worker, closing the idle connection shows that the worker has begun the drain before
+    // the request continues; several workers would begin independently.
     let server = serve(engine).workers(workers(1)).start().unwrap();
     let server_addr = addr(&server);
     let mut begun = TcpStream::connect(server_addr).unwrap();
@@ -100,8 +101,8 @@ fn a_drain_finishes_what_was_begun(engine: Engine) {
     assert!(TcpStream::connect(server_addr).is_err());
 }
 
-/// Each new server gets a copy of the same listening socket before the old one drains.
-fn overlapping_restarts_lose_nobody(engine: Engine) {
+/// Each new server gets a copy of the listening socket before the old one drains.
+fn overlapping_restarts_lose_no_request(engine: Engine) {
     let _turn = alone();
     let restarts = 10;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -147,10 +148,11 @@ fn ask_until(server: SocketAddr, least: usize, restarting: &AtomicBool) -> (usiz
     (asked, lost)
 }
 
-/// Connections in great number, and aborted ones in each phase: afterwards everything is as it was after the first rounds.
+/// Many connections, and connections aborted in each phase: afterwards descriptors and memory are
+/// as after the first rounds.
 ///
-/// The clients live in this process too. The first rounds are twice as wide as the rest, so that neither they nor the allocator
-/// need more later than at first, and what grows is ours.
+/// The clients run in this process too. The first rounds are twice as wide as the others, so that
+/// neither clients nor the allocator need more later, and any growth is the server's.
 fn nothing_leaks(engine: Engine) {
     let _turn = alone();
     let server = serve(engine).start().unwrap();
@@ -159,14 +161,14 @@ fn nothing_leaks(engine: Engine) {
     (0..rounds_before).for_each(|n| round(&server, aborted, 2 * WIDTH, n));
     settle(&server);
     let fds = process::fds("self").unwrap();
-    // A leak grows each time; a peak of connections that a busy machine makes higher than the rounds before leaves its memory once.
+    // A leak grows in each round; a higher peak of connections on a busy machine grows memory once.
     let mut grown = Vec::new();
     for time in 0..3 {
         let rss = process::rss_anon_bytes("self").unwrap();
         let first = rounds_before + time * rounds;
         (first..first + rounds).for_each(|n| round(&server, aborted, WIDTH, n));
         settle(&server);
-        // Fewer is what a test before this one still had open when it was counted; a leak is thousands.
+        // Descriptors of an earlier test may have been counted first; a leak is thousands.
         let no_more = wait_until(Duration::from_secs(5), || process::fds("self").unwrap() <= fds);
         assert!(no_more.is_some(), "{fds} descriptors became {}", process::fds("self").unwrap());
         grown.push(process::rss_anon_bytes("self").unwrap().saturating_sub(rss));
@@ -179,10 +181,11 @@ fn nothing_leaks(engine: Engine) {
     panic!("grew each time: {grown:?} bytes");
 }
 
-/// Requests in flight in the rounds that count.
+/// Requests in flight in the measured rounds.
 const WIDTH: u32 = 64;
 
-/// Waits until every connection was closed, also those that the kernel held back because they never sent a byte (I-8).
+/// Waits until every connection is closed, including those that the kernel deferred because they
+/// never sent a byte (I-8).
 fn settle(server: &Server) {
     let settled = wait_until(Duration::from_secs(10), || {
         let stats = server.stats();
@@ -191,7 +194,7 @@ fn settle(server: &Server) {
     assert!(settled.is_some(), "slots are missing: {:?}", server.stats());
 }
 
-/// 4,000 whole connections, and so many aborted at each of five points of their lives.
+/// 4,000 whole connections, and as many aborted at each of five points of their lives.
 fn round(server: &Server, aborted: usize, in_flight: u32, n: u64) {
     let server = addr(server);
     let load = Load {

@@ -1,6 +1,7 @@
-//! Promise: jobs that keep every thread busy delay no probe, and no answer is lost or reaches another client.
+//! Promise: jobs that keep all threads busy delay no probe, and no reply is lost or reaches another
+//! client.
 //!
-//! Does not know about: what jobs do; here each holds its thread for 10 ms.
+//! Does not know about: the work of jobs; here each occupies its thread for 10 ms.
 #![cfg(feature = "rayon")]
 #![expect(
     clippy::disallowed_methods,
@@ -24,15 +25,15 @@ on_both_engines! {
     probes_do_not_wait_for_jobs
 }
 
-/// Clients that ask for jobs, each with one at a time: more than the pool can run.
+/// Clients that request jobs, one at a time each: more than the pool can run.
 const ASKING: u64 = 4;
 
-/// Odd, so that one of them is the median.
+/// Odd, so that there is a median.
 const ROUNDS: u64 = 7;
-/// The p99 of probes beside jobs, in terms of that of the idle server.
+/// Maximum p99 of probes during jobs, relative to an idle server.
 const SLOWER_MAX: f64 = 2.0;
 
-/// `/unique/ID/LEN` after 10 ms of work; everything else at once.
+/// `/unique/ID/LEN` after 10 ms of work; all other paths at once.
 fn serve(engine: Engine) -> Server {
     let jobs = Offload::builder().build().unwrap();
     let alive = StaticReply::text(Status::OK, "ok\n");
@@ -55,7 +56,7 @@ fn probes(server: &Server, count: usize) -> Vec<Duration> {
         let got = Shape::Kubelet.probe(addr(server), "/livez").unwrap();
         let took = begun.elapsed();
         assert!(got.end == End::Fin && got.bytes.ends_with(b"ok\n"), "{got:?}");
-        // Probes come one at a time, with a pause.
+        // Probes are sent one at a time, with a pause.
         thread::sleep(Duration::from_micros(500));
         took
     };
@@ -70,14 +71,14 @@ fn ask_for_jobs(server: &Server, first: u64, stop: &AtomicBool) -> u64 {
         let Exchange { bytes, end, .. } = exchange(addr(server), request.as_bytes()).unwrap();
         assert!(bytes.starts_with(b"HTTP/1.1 200 ") && end == End::Fin, "{}", bytes.escape_ascii());
         let body = &bytes[bytes.len() - unique.len..];
-        assert_eq!(unique.foreign(body, 0), 0, "an answer that is somebody else's");
+        assert_eq!(unique.foreign(body, 0), 0, "a reply with bytes of another client");
         asked += 1;
     }
     asked
 }
 
-/// Every probe and every job is answered. Rounds alternate, and the median of their ratios is the figure: neither a lucky round nor an
-/// unlucky one decides.
+/// Every probe and every job gets a reply. Rounds alternate, and the median of their ratios is
+/// compared, so that no single round decides.
 fn probes_do_not_wait_for_jobs(engine: Engine) {
     let _turn = alone();
     let server = serve(engine);
@@ -85,11 +86,15 @@ fn probes_do_not_wait_for_jobs(engine: Engine) {
     let slower = median((0..sized(1, ROUNDS)).map(|round| compare(&server, round, &mut answered)));
     let stats = server.stats();
     assert_eq!((stats.jobs_queued, stats.jobs_refused, stats.answers_dropped), (answered, 0, 0), "{stats:?}");
-    at_most(format_args!("{engine:?}: p99 of probes beside jobs, times the idle one"), slower, SLOWER_MAX);
+    at_most(
+        format_args!("{engine:?}: p99 of probes during jobs, relative to an idle server"),
+        slower,
+        SLOWER_MAX,
+    );
     server.stop().unwrap();
 }
 
-/// The p99 of one round beside jobs, in terms of that of the idle server.
+/// The p99 of one round during jobs, relative to an idle server.
 fn compare(server: &Server, round: u64, answered: &mut u64) -> f64 {
     let count = sized(400, 20_000);
     let mut idle = probes(server, count);

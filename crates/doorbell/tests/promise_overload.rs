@@ -1,6 +1,7 @@
-//! Promises for too many clients: slow ones are cut on time, a full table destroys nobody, and neither costs processor time.
+//! Promises about too many clients: slow ones are cut on time, a full table resets no client, and
+//! neither costs processor time.
 //!
-//! Does not know about: which worker a client lands on.
+//! Does not know about: the distribution of clients to workers.
 
 #![expect(clippy::disallowed_methods, reason = "deadlines are real time here")]
 #![expect(
@@ -27,12 +28,12 @@ use promise::{addr, alone, on_both_engines, serve_with};
 on_both_engines! {
     slow_clients_are_cut_on_time_and_good_ones_served
     slow_clients_from_everywhere_are_cut_on_time
-    a_full_table_destroys_nobody
+    a_full_table_resets_no_client
 }
 
 const HEADER_TIMEOUT: Duration = Duration::from_secs(2);
 const CUT_SLACK: Duration = Duration::from_millis(250);
-/// By how much the clock of deadlines may be behind: CLOCK_MONOTONIC_COARSE goes on by a tick.
+/// Maximum lag of the deadlines' clock: CLOCK_MONOTONIC_COARSE advances by ticks.
 const CLOCK_STEP: Duration = Duration::from_millis(10);
 const CONNS_MAX: u32 = 200;
 const REQUEST: &[u8] = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
@@ -41,13 +42,13 @@ fn limits() -> HttpLimits {
     HttpLimits { header_timeout: HEADER_TIMEOUT, ..HttpLimits::default() }
 }
 
-/// Processor time of all workers as a share of one core.
+/// Processor time of all workers, as a share of one core.
 fn cpu_share(since: Instant, before: Duration) -> f64 {
     let used = process::thread_cpu("self", "doorbell-").unwrap() - before;
     used.as_secs_f64() / since.elapsed().as_secs_f64()
 }
 
-/// Twice as many slow clients as there are places, all from one address whose cap leaves most places free.
+/// Twice as many slow clients as slots, all from one address whose cap leaves most slots free.
 fn slow_clients_are_cut_on_time_and_good_ones_served(engine: Engine) {
     let _turn = alone();
     let server = serve_with(engine, limits()).conns_max(CONNS_MAX).conns_per_ip_max(50).start().unwrap();
@@ -79,7 +80,8 @@ fn slow_clients_are_cut_on_time_and_good_ones_served(engine: Engine) {
         share * 100.0
     );
     assert_eq!(report.alive, 0);
-    // Each worker starts to count by itself: the cap may be passed once by the share of the other one.
+    // Workers start to count independently: the cap may be exceeded once by the share of the other
+    // one.
     assert!(!held.is_empty() && held.len() <= 75, "the cap is 50, {} were held", held.len());
     assert!(held.iter().all(|life| *life + CLOCK_STEP >= HEADER_TIMEOUT), "{held:?}");
     assert_eq!(good, 100);
@@ -90,7 +92,8 @@ fn slow_clients_are_cut_on_time_and_good_ones_served(engine: Engine) {
     server.stop().unwrap();
 }
 
-/// The same with an address for each, so that no cap helps: the table fills, the rest waits, and each is cut on time.
+/// The same with a different address for each client, so that the cap has no effect: the table
+/// fills, the rest waits, and each is cut on time.
 fn slow_clients_from_everywhere_are_cut_on_time(engine: Engine) {
     let _turn = alone();
     let server =
@@ -120,8 +123,9 @@ fn slow_clients_from_everywhere_are_cut_on_time(engine: Engine) {
         first[first.len() - 1],
         HEADER_TIMEOUT + CUT_SLACK,
     );
-    // Those who waited have their own time from the moment they are let in: when others are cut, and, because a full table opens
-    // again at nine tenths, a few of them one round later. (Multishot accept may let some in early.)
+    // Waiting clients get their full time from their accept: when others are cut. Because a full
+    // table opens again at nine tenths, a few of them wait one round longer. (Multishot accept may
+    // accept some early.)
     let late = second.iter().map(|life| {
         let life = *life + CLOCK_STEP;
         let rounds = u32::try_from(life.as_millis() / HEADER_TIMEOUT.as_millis()).unwrap().clamp(1, 3);
@@ -133,9 +137,9 @@ fn slow_clients_from_everywhere_are_cut_on_time(engine: Engine) {
     server.stop().unwrap();
 }
 
-/// All places taken by clients that were answered and stay; more clients wait. Nobody is reset, waiting costs nothing, and when
-/// the places are free everybody is served at once.
-fn a_full_table_destroys_nobody(engine: Engine) {
+/// All slots are taken by clients that keep their connections; more clients wait. None is reset,
+/// waiting costs nothing, and all are served as soon as slots are free.
+fn a_full_table_resets_no_client(engine: Engine) {
     let _turn = alone();
     let conns_max = 64;
     let server = serve_with(engine, HttpLimits::default())
@@ -164,7 +168,7 @@ fn a_full_table_destroys_nobody(engine: Engine) {
         "{engine:?}: {served} waiting clients served {recovery:?} after places were free; full and idle: {:.2} % of a core",
         share * 100.0
     );
-    at_most(format_args!("{engine:?}: all who waited are served"), recovery, Duration::from_secs(1));
+    at_most(format_args!("{engine:?}: all waiting clients are served"), recovery, Duration::from_secs(1));
     at_most(format_args!("{engine:?}: share of a core while full"), share, 0.01);
     assert!(server.stats().table_full >= 1);
     let empty = wait_until(Duration::from_secs(2), || server.stats().conns_live == 0);

@@ -1,6 +1,6 @@
-//! Promise: a served probe never sees a reset, whatever its shape; and an idle client delays nobody.
+//! Promise: a served probe of any shape never sees a reset, and an idle client delays no other.
 //!
-//! Does not know about: the wording of replies.
+//! Does not know about: the text of replies.
 
 #![expect(clippy::disallowed_methods, reason = "latency is real time")]
 #![expect(
@@ -26,7 +26,7 @@ use promise::{addr, alone, on_both_engines, serve, sized};
 on_both_engines! {
     every_shape_is_served_without_a_reset
     the_kernel_counts_no_reset_either
-    one_idle_client_delays_nobody
+    one_idle_client_delays_no_other
 }
 
 fn every_shape_is_served_without_a_reset(engine: Engine) {
@@ -64,8 +64,9 @@ fn is_served(shape: Shape, got: &Exchange) -> bool {
             == shape.expects_reply()
 }
 
-/// `OutRsts` counts every reset that leaves this network namespace, so in a namespace of its own it is the exact answer, also
-/// for resets that come after the client has stopped looking. This test runs itself again in such a namespace.
+/// `OutRsts` counts all resets that leave this network namespace. In a separate namespace it is
+/// exact, including resets sent after the client stopped reading. This test runs itself again in
+/// such a namespace.
 fn the_kernel_counts_no_reset_either(engine: Engine) {
     let name = format!(
         "{}::the_kernel_counts_no_reset_either",
@@ -98,8 +99,9 @@ fn the_kernel_counts_no_reset_either(engine: Engine) {
     assert!(output.status.success(), "{out}{err}");
 }
 
-/// A client that closes without a word is left out: between two closes that cross, the kernel itself answers a few of the last
-/// segments with a reset, also for a server that does nothing but accept, read and close. No prober can see it.
+/// A client that closes without sending is excluded: when two closes cross, the kernel resets a few
+/// of the last segments, even for a server that only accepts, reads and closes. No prober can see
+/// that.
 fn count_resets(engine: Engine) {
     let _turn = alone();
     let server = serve(engine).start().unwrap();
@@ -131,9 +133,9 @@ fn resets_sent() -> u64 {
     values.split(' ').nth(at).unwrap().parse().unwrap()
 }
 
-/// One client that was answered and stays; another one's reply and FIN must come at once all the same. Kernels before 6.13 hold
-/// back closes of direct descriptors behind an idle one.
-fn one_idle_client_delays_nobody(engine: Engine) {
+/// One client keeps its connection after a reply; the reply and FIN of another one must arrive at
+/// once. Kernels before 6.13 delay closes of direct descriptors while one is idle.
+fn one_idle_client_delays_no_other(engine: Engine) {
     let _turn = alone();
     let server = serve(engine).workers(promise::workers(1)).start().unwrap();
     let mut idle = TcpStream::connect(addr(&server)).unwrap();
@@ -148,7 +150,7 @@ fn one_idle_client_delays_nobody(engine: Engine) {
     }
     let p99 = percentile(&mut took, 99.0);
     eprintln!(
-        "{engine:?}: connect to FIN beside an idle client: p50 {:?}, p99 {p99:?}",
+        "{engine:?}: connect to FIN while another client is idle: p50 {:?}, p99 {p99:?}",
         percentile(&mut took, 50.0)
     );
     at_most(format_args!("{engine:?}: p99 of connect to FIN"), p99, Duration::from_millis(5));

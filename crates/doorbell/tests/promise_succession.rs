@@ -1,4 +1,5 @@
-//! Promises about servers that follow each other on the same sockets: nobody is refused, reset or cut, whatever he was doing.
+//! Promises about a server that replaces another one on the same sockets: no client is refused,
+//! reset or cut, whatever its state.
 //!
 //! Does not know about: configurations, processes.
 
@@ -31,19 +32,19 @@ use doorbell_testkit::peers::{End, Reply, exchange, finish, misbehave, wait_unti
 use promise::{addr, alone, anywhere, builder, on_both_engines, sized, workers};
 
 on_both_engines! {
-    fifty_generations_lose_nobody
+    fifty_generations_lose_no_request
     a_connection_lives_on_for_one_reply
-    whoever_was_accepted_and_said_nothing_is_waited_for
-    what_is_left_is_drained_when_patience_ends
+    accepted_silent_clients_keep_their_timeout
+    remaining_connections_are_drained_when_patience_ends
     a_successor_that_cannot_start_changes_nothing
     listeners_come_and_go
     a_socket_file_stays_until_the_last_server
     a_socket_file_lives_through_generations
     a_server_that_drains_leaves_the_file_to_its_successor
-    the_file_of_a_stranger_is_not_removed
+    the_file_of_another_server_is_not_removed
     a_generation_that_is_skipped_passes_clients_on
-    direct_descriptors_lose_nobody
-    a_client_for_whom_only_the_old_server_was_woken_is_served
+    direct_descriptors_lose_no_request
+    a_client_whose_wake_up_went_to_the_old_server_is_served
     a_server_that_has_ended_is_taken_over_at_once
     listeners_at_any_port_keep_their_own
     the_place_of_a_worker_that_failed_is_taken
@@ -54,7 +55,7 @@ const CLOSE: &[u8] = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r
 const KEPT: &[u8] = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n";
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Answers with its number.
+/// Replies with its number.
 fn numbered(number: usize) -> Http1 {
     let reply = StaticReply::text(Status::OK, format!("{number}\n"));
     Http1::new(service_fn(move |_, respond| respond.send(&reply)))
@@ -83,14 +84,14 @@ fn first(engine: Engine) -> Server {
     builder(engine).listen(anywhere(), numbered(0)).start().unwrap()
 }
 
-/// Starts the next one at the same place, and lets it take over.
+/// Starts the next server at the same address, and lets it take over.
 fn follow(before: &Server, next: ServerBuilder) -> Server {
     let next = next.succeed(&before.handle()).start().unwrap();
-    assert!(next.handle().take_over(PATIENCE), "every worker leaves at once");
+    assert!(next.handle().take_over(PATIENCE), "every worker stops accepting at once");
     next
 }
 
-/// There is no worker left that could say so.
+/// No worker is left that could confirm it.
 fn a_server_that_has_ended_is_taken_over_at_once(engine: Engine) {
     for drains in [false, true] {
         let before = first(engine);
@@ -100,12 +101,12 @@ fn a_server_that_has_ended_is_taken_over_at_once(engine: Engine) {
             true => before.drain(Duration::ZERO).unwrap(),
             false => before.stop().unwrap(),
         }
-        assert!(next.handle().take_over(PATIENCE), "nobody accepts but the successor: {drains}");
+        assert!(next.handle().take_over(PATIENCE), "only the successor accepts: {drains}");
         assert_eq!(number_at(addr(&next)), 1);
     }
 }
 
-/// Several ask for the same, and one of them goes.
+/// Several listeners request the same address, and one of them is removed.
 fn listeners_at_any_port_keep_their_own(engine: Engine) {
     let named = |name: &str| anywhere().label(name);
     let before = builder(engine)
@@ -128,19 +129,19 @@ fn listeners_at_any_port_keep_their_own(engine: Engine) {
     assert!(TcpStream::connect(known[0]).is_err(), "the first one is gone");
 }
 
-fn fifty_generations_lose_nobody(engine: Engine) {
+fn fifty_generations_lose_no_request(engine: Engine) {
     let _turn = alone();
     let make = |number| builder(engine).listen(anywhere(), numbered(number));
     churn(make, sized(50, 500));
 }
 
-fn direct_descriptors_lose_nobody(engine: Engine) {
+fn direct_descriptors_lose_no_request(engine: Engine) {
     let _turn = alone();
     let make = |number| builder(engine).descriptors(Descriptors::Direct).listen(anywhere(), numbered(number));
     churn(make, 20);
 }
 
-/// Clients of three kinds while servers follow each other.
+/// Clients of three kinds, while servers replace each other.
 fn churn(make: impl Fn(usize) -> ServerBuilder, generations: usize) {
     let mut server = make(0).start().unwrap();
     let place = addr(&server);
@@ -177,7 +178,7 @@ fn churn(make: impl Fn(usize) -> ServerBuilder, generations: usize) {
             lost.extend(lost_some);
         }
         drop(idle);
-        // Each retired server ends by itself, long before its patience does.
+        // Each retired server ends long before its patience.
         let ends: Vec<_> = retired.into_iter().map(|server| scope.spawn(|| server.wait())).collect();
         ends.into_iter().for_each(|end| end.join().unwrap().unwrap());
         (asked, lost)
@@ -190,7 +191,7 @@ fn churn(make: impl Fn(usize) -> ServerBuilder, generations: usize) {
     assert!(asked > 10 * generations && lost.is_empty(), "{} of {asked}: {:?}", lost.len(), lost.first());
     assert_eq!(server.stats().accept_stalls, 0);
     server.stop().unwrap();
-    assert!(TcpListener::bind(place).is_ok(), "nobody holds the port any more");
+    assert!(TcpListener::bind(place).is_ok(), "the port is free");
 }
 
 fn ask_until(server: SocketAddr, going: &AtomicBool) -> (usize, Vec<String>) {
@@ -209,7 +210,7 @@ fn ask_until(server: SocketAddr, going: &AtomicBool) -> (usize, Vec<String>) {
     (asked, lost)
 }
 
-/// Keeps its connection as long as it is told that it may.
+/// Keeps its connection as long as replies permit.
 fn ask_kept_until(server: SocketAddr, going: &AtomicBool) -> (usize, Vec<String>) {
     let (mut asked, mut lost) = (0, Vec::new());
     'connections: while going.load(Ordering::Relaxed) {
@@ -244,7 +245,7 @@ fn a_connection_lives_on_for_one_reply(engine: Engine) {
     assert!(wait_until(Duration::from_secs(5), || server.stats().conns_live == 2).is_some());
     let next = follow(&server, builder(engine).listen(anywhere(), numbered(1)));
     thread::sleep(Duration::from_millis(1_500));
-    assert_eq!(server.stats().conns_live, 2, "longer than a drain would linger, and nobody is cut");
+    assert_eq!(server.stats().conns_live, 2, "longer than a drain would linger, and no connection is cut");
     for (stream, rest) in [(&mut idle, KEPT), (&mut begun, b"\r\n".as_slice())] {
         stream.write_all(rest).unwrap();
         let got = finish(stream, Duration::from_secs(5));
@@ -256,14 +257,14 @@ fn a_connection_lives_on_for_one_reply(engine: Engine) {
     next.stop().unwrap();
 }
 
-fn whoever_was_accepted_and_said_nothing_is_waited_for(engine: Engine) {
+fn accepted_silent_clients_keep_their_timeout(engine: Engine) {
     let _turn = alone();
     let listen = || anywhere().defer_accept(None);
     let server = builder(engine).listen(listen(), numbered(0)).start().unwrap();
     let mut silent = TcpStream::connect(addr(&server)).unwrap();
     assert!(wait_until(Duration::from_secs(5), || server.stats().conns_live == 1).is_some());
     let next = follow(&server, builder(engine).listen(listen(), numbered(1)));
-    // A drain would have closed it after the time of a linger.
+    // A drain would have closed it after the linger timeout.
     thread::sleep(Duration::from_millis(1_500));
     silent.write_all(CLOSE).unwrap();
     assert_eq!(number_of(&finish(&mut silent, Duration::from_secs(5)).bytes), 0);
@@ -271,7 +272,7 @@ fn whoever_was_accepted_and_said_nothing_is_waited_for(engine: Engine) {
     next.stop().unwrap();
 }
 
-fn what_is_left_is_drained_when_patience_ends(engine: Engine) {
+fn remaining_connections_are_drained_when_patience_ends(engine: Engine) {
     let _turn = alone();
     let server = first(engine);
     let mut idle = kept(addr(&server));
@@ -281,7 +282,7 @@ fn what_is_left_is_drained_when_patience_ends(engine: Engine) {
     assert_eq!((got.bytes.len(), got.end), (0, End::Fin), "closed in an orderly way");
     assert!(got.took >= Duration::from_millis(200), "{:?}", got.took);
     server.wait().unwrap();
-    // The same when somebody is in a hurry.
+    // The same if the predecessor is drained explicitly.
     let mut idle = kept(addr(&next));
     let last = follow(&next, builder(engine).listen(anywhere(), numbered(2)));
     next.drain(Duration::from_secs(5)).unwrap();
@@ -303,7 +304,7 @@ fn a_successor_that_cannot_start_changes_nothing(engine: Engine) {
     for _ in 0..20 {
         assert_eq!(number_at(addr(&server)), 0);
     }
-    // Nor does one that started and was given up before it took over.
+    // Neither does one that started and was stopped before it took over.
     let next = builder(engine).listen(anywhere(), numbered(2)).succeed(&server.handle()).start().unwrap();
     next.drain(Duration::from_secs(5)).unwrap();
     for _ in 0..20 {
@@ -318,12 +319,12 @@ fn listeners_come_and_go(engine: Engine) {
     let server = both.start().unwrap();
     let (kept_place, left_place) = (addr(&server), server.tcp_addr(1).unwrap());
     assert_ne!(kept_place, left_place);
-    // The same address is asked for twice: the second is the second socket.
+    // The same address is requested twice: the second listener gets the second socket.
     let next =
         follow(&server, builder(engine).listen(anywhere(), numbered(1)).listen(anywhere(), numbered(11)));
     assert_eq!((addr(&next), next.tcp_addr(1)), (kept_place, Some(left_place)));
     server.wait().unwrap();
-    // Then one goes, while clients are just coming, and another one comes.
+    // Then one is removed while clients connect, and another one is added.
     let begun: Vec<_> = (0..8)
         .map(|_| {
             let mut stream = TcpStream::connect(left_place).unwrap();
@@ -343,7 +344,7 @@ fn listeners_come_and_go(engine: Engine) {
         assert_eq!((number_of(&got.bytes), got.end), (11, End::Fin));
     }
     next.wait().unwrap();
-    assert!(TcpStream::connect(left_place).is_err(), "nobody listens there any more");
+    assert!(TcpStream::connect(left_place).is_err(), "the listener is closed");
     assert_eq!((number_at(kept_place), number_at(last.tcp_addr(1).unwrap())), (2, 22));
     last.stop().unwrap();
 }
@@ -363,7 +364,7 @@ fn a_socket_file_stays_until_the_last_server(engine: Engine) {
     let server = make(0).start().unwrap();
     let refused = make(9).listen(Listen::unix("/nonexistent/doorbell.sock"), numbered(9));
     refused.succeed(&server.handle()).start().unwrap_err();
-    assert_eq!(ask(), 0, "the file belongs to the one that serves");
+    assert_eq!(ask(), 0, "the file belongs to the running server");
     let next = follow(&server, make(1));
     for _ in 0..20 {
         assert_eq!(ask(), 1);
@@ -371,10 +372,10 @@ fn a_socket_file_stays_until_the_last_server(engine: Engine) {
     server.wait().unwrap();
     assert_eq!(ask(), 1);
     next.stop().unwrap();
-    assert!(!path.exists(), "the last one removes it");
+    assert!(!path.exists(), "the last server removes it");
 }
 
-/// A path of a socket for this test alone.
+/// A socket path for this test.
 fn socket_path(name: &str, engine: Engine) -> PathBuf {
     std::env::temp_dir().join(format!("doorbell-{name}-{}-{engine:?}.sock", std::process::id()))
 }
@@ -387,7 +388,7 @@ fn number_at_path(path: &Path) -> usize {
     number_of(&reply)
 }
 
-/// Whenever those before end: each at once, or all of them late.
+/// Predecessors end at once, or all of them late.
 fn a_socket_file_lives_through_generations(engine: Engine) {
     let _turn = alone();
     let path = socket_path("generations", engine);
@@ -406,11 +407,11 @@ fn a_socket_file_lives_through_generations(engine: Engine) {
         drop(retired);
         assert_eq!(number_at_path(&path), 5);
         server.stop().unwrap();
-        assert!(!path.exists(), "the last one removes it");
+        assert!(!path.exists(), "the last server removes it");
     }
 }
 
-/// It ends by itself before its successor has taken over.
+/// The predecessor ends before its successor has taken over.
 fn a_server_that_drains_leaves_the_file_to_its_successor(engine: Engine) {
     let _turn = alone();
     let path = socket_path("drained", engine);
@@ -419,15 +420,15 @@ fn a_server_that_drains_leaves_the_file_to_its_successor(engine: Engine) {
     let next = make(1).succeed(&server.handle()).start().unwrap();
     server.drain(PATIENCE).unwrap();
     assert_eq!(number_at_path(&path), 1);
-    // Of the workers of a server that has ended none says that it left.
+    // The workers of a server that has ended do not confirm.
     let _left = next.handle().take_over(PATIENCE);
     assert_eq!(number_at_path(&path), 1);
     next.stop().unwrap();
     assert!(!path.exists());
 }
 
-/// The file was removed, and a server that knows nothing of this one listens at the same path.
-fn the_file_of_a_stranger_is_not_removed(engine: Engine) {
+/// The file was removed, and an unrelated server listens at the same path.
+fn the_file_of_another_server_is_not_removed(engine: Engine) {
     let _turn = alone();
     let path = socket_path("stranger", engine);
     let make = |number| builder(engine).listen(Listen::unix(&path), numbered(number));
@@ -442,7 +443,8 @@ fn the_file_of_a_stranger_is_not_removed(engine: Engine) {
     }
 }
 
-/// The one in the middle accepts for a moment only: whom it was woken for is told of to the last.
+/// The middle server accepts only for a moment: a client for which it was woken must be passed on
+/// to the last one.
 fn a_generation_that_is_skipped_passes_clients_on(engine: Engine) {
     let _turn = alone();
     let going = AtomicBool::new(true);
@@ -455,7 +457,7 @@ fn a_generation_that_is_skipped_passes_clients_on(engine: Engine) {
                 builder(engine).listen(anywhere(), numbered(0)).succeed(&server.handle()).start().unwrap();
             let last =
                 builder(engine).listen(anywhere(), numbered(0)).succeed(&middle.handle()).start().unwrap();
-            // In this order the middle one is gone when the first one leaves to it.
+            // In this order the middle one is gone when the first one passes its clients on.
             assert!(last.handle().take_over(PATIENCE));
             assert!(middle.handle().take_over(PATIENCE));
             server.wait().unwrap();
@@ -472,9 +474,9 @@ fn a_generation_that_is_skipped_passes_clients_on(engine: Engine) {
     last.stop().unwrap();
 }
 
-/// A kernel wakes one of those who wait at a socket. On io_uring that is the older one, and if it is told to stop before it has looked, it
-/// never does: the new one has to.
-fn a_client_for_whom_only_the_old_server_was_woken_is_served(engine: Engine) {
+/// The kernel wakes one of the waiters of a socket. On io_uring that is the older server, and if it
+/// stops before it takes the client, the new one must.
+fn a_client_whose_wake_up_went_to_the_old_server_is_served(engine: Engine) {
     let _turn = alone();
     let busy = |number| {
         let reply = StaticReply::text(Status::OK, format!("{number}\n"));
@@ -500,14 +502,14 @@ fn a_client_for_whom_only_the_old_server_was_woken_is_served(engine: Engine) {
         waits.join().unwrap()
     });
     assert!(number_of(&got.bytes) <= 1);
-    at_most(format_args!("{engine:?}: reply behind a busy worker"), got.took, Duration::from_millis(800));
+    at_most(format_args!("{engine:?}: reply while a worker is busy"), got.took, Duration::from_millis(800));
     assert_eq!(number_of(&finish(&mut holds, PATIENCE).bytes), 0);
     assert_eq!(next.stats().accept_stalls, 0);
     server.wait().unwrap();
     next.stop().unwrap();
 }
 
-/// Its socket is gone, and the successor opens another one beside those of the others.
+/// Its socket is closed, and the successor opens another one with those of the other workers.
 fn the_place_of_a_worker_that_failed_is_taken(engine: Engine) {
     let _turn = alone();
     let make = |number| {
@@ -531,7 +533,7 @@ fn the_place_of_a_worker_that_failed_is_taken(engine: Engine) {
     next.stop().unwrap();
 }
 
-/// Where all workers accept from one socket, a successor has it, too, when one of them failed.
+/// If all workers accept from one socket, a successor has it too, even after one of them failed.
 fn the_place_of_a_worker_that_failed_at_a_shared_socket_is_taken(engine: Engine) {
     let _turn = alone();
     let path = socket_path("shared", engine);
@@ -554,7 +556,7 @@ fn the_place_of_a_worker_that_failed_at_a_shared_socket_is_taken(engine: Engine)
     next.stop().unwrap();
 }
 
-/// The cap by address holds for both servers together.
+/// The cap per address applies to both servers together.
 #[test]
 fn one_address_has_one_cap() {
     let _turn = alone();
@@ -565,7 +567,7 @@ fn one_address_has_one_cap() {
     };
     let server = make(0).start().unwrap();
     let place = addr(&server);
-    // Over a worker's share, so that addresses are counted.
+    // Above a worker's share, so that addresses are counted.
     let held: Vec<_> = (0..5).map(|_| TcpStream::connect(place).unwrap()).collect();
     assert!(wait_until(Duration::from_secs(5), || server.stats().conns_accepted == 5).is_some());
     let next = follow(&server, make(1));

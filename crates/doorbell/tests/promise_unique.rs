@@ -1,6 +1,7 @@
-//! Promise: no reply byte reaches another connection. Unique ids at every width, in every way to share a connection.
+//! Promise: no byte of a reply reaches another connection. Unique ids with many requests in flight,
+//! in all ways to share a connection.
 //!
-//! Does not know about: time; a slow server passes, a wrong byte does not.
+//! Does not know about: time; a slow server passes, a wrong byte fails.
 
 #![expect(
     clippy::print_stderr,
@@ -28,7 +29,8 @@ on_both_engines! {
 const WIDTHS: [u32; 6] = [1, 2, 8, 64, 256, 1_000];
 const MODES: [Mode; 3] = [Mode::Close, Mode::KeepAlive(50), Mode::Pipelined(8)];
 
-/// Both engines and both numbers of workers together: 100,000 replies an engine here, 1,000,000 when the full version is asked for.
+/// Sum over both drivers and both numbers of workers: 100,000 replies per driver, 1,000,000 in the
+/// full version.
 fn requests() -> u64 {
     sized(100_000, 1_000_000) / (2 * WIDTHS.len() as u64 * MODES.len() as u64) + 1
 }

@@ -1,6 +1,7 @@
-//! Promise: a reply arrives whole or the error is visible. 1 B to 64 MiB, to readers that are slow, or stop for a while.
+//! Promise: a reply arrives whole or the error is visible. 1 B to 64 MiB, to readers that are slow
+//! or pause.
 //!
-//! Does not know about: HTTP beyond the length of a reply.
+//! Does not know about: HTTP except the length of a reply.
 
 #![expect(clippy::disallowed_methods, reason = "slow readers need real time")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
@@ -20,9 +21,9 @@ use promise::{addr, on_both_engines, serve, sized};
 on_both_engines! {
     every_size_to_fast_readers
     readers_at_64_kib_a_second
-    a_reader_that_stops_and_goes_on
+    a_reader_that_pauses
     a_reader_that_never_reads_is_cut_visibly
-    a_reader_that_resets_harms_nobody
+    a_reader_that_resets_harms_no_other
 }
 
 const MIB: usize = 1 << 20;
@@ -35,7 +36,7 @@ fn ask(server: SocketAddr, unique: Unique) -> TcpStream {
     stream
 }
 
-/// Reads the head byte by byte, so that what follows is exactly the body.
+/// Reads the head byte by byte, so that exactly the body follows.
 fn skip_head(stream: &mut TcpStream) {
     let (mut head, mut byte) = (Vec::new(), [0]);
     while !head.ends_with(b"\r\n\r\n") {
@@ -75,8 +76,9 @@ fn every_size_to_fast_readers(engine: Engine) {
     server.stop().unwrap();
 }
 
-/// All at once: 1 B to 256 KiB (1 MiB in the long version) at 64 KiB a second; and 16 MiB (64 MiB) for several write timeouts at that
-/// pace, and then (unless long) fast, because the rest would take minutes.
+/// All at once: 1 B to 256 KiB (1 MiB in the long version) at 64 KiB/s; and 16 MiB (64 MiB) for
+/// several write timeouts at that pace, then (except in the long version) fast, because the rest
+/// would take minutes.
 fn readers_at_64_kib_a_second(engine: Engine) {
     let write_timeout = sized(Duration::from_secs(3), doorbell::Limits::default().write_timeout);
     let limits = doorbell::Limits { write_timeout, conns_max: 1_000, ..doorbell::Limits::default() };
@@ -129,8 +131,8 @@ fn index(at: u64) -> usize {
     usize::try_from(at).expect("an offset in a reply")
 }
 
-/// 64 MiB to readers that stop for a second, again and again.
-fn a_reader_that_stops_and_goes_on(engine: Engine) {
+/// 64 MiB to readers that pause for a second repeatedly.
+fn a_reader_that_pauses(engine: Engine) {
     let server = serve(engine).start().unwrap();
     let server_addr = addr(&server);
     thread::scope(|scope| {
@@ -158,8 +160,8 @@ fn a_reader_that_stops_and_goes_on(engine: Engine) {
     server.stop().unwrap();
 }
 
-/// Without any progress the server gives up after its write timeout. The client must be able to tell: a reset, or a FIN before
-/// the declared length.
+/// Without progress the server gives up after its write timeout. The client must be able to detect
+/// it: by a reset, or by a FIN before the declared length.
 fn a_reader_that_never_reads_is_cut_visibly(engine: Engine) {
     let limits = doorbell::Limits {
         write_timeout: Duration::from_secs(1),
@@ -183,7 +185,7 @@ fn a_reader_that_never_reads_is_cut_visibly(engine: Engine) {
     server.stop().unwrap();
 }
 
-fn a_reader_that_resets_harms_nobody(engine: Engine) {
+fn a_reader_that_resets_harms_no_other(engine: Engine) {
     let server = serve(engine).start().unwrap();
     for id in 0..200 {
         let stream = ask(addr(&server), Unique { id, len: 4 * MIB });

@@ -1,6 +1,7 @@
-//! A listener whose connections begin with a PROXY protocol header, on real sockets and every engine.
+//! A listener whose connections begin with a PROXY protocol header, on real sockets and every
+//! driver.
 //!
-//! Does not know about: the header's rules in detail (see the tests of `doorbell-http`).
+//! Does not know about: details of the header (see the tests of `doorbell-http`).
 #![expect(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -29,7 +30,7 @@ const V1_UNKNOWN: &[u8] = b"PROXY UNKNOWN\r\n";
 const V2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xcb\0\x71\x08\xc0\0\x02\x01\xc7\x38\0\x50";
 const V2_LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
 
-/// Answers with the address it was told.
+/// Replies with the client's address.
 struct WhoAmI;
 
 impl Handler for WhoAmI {
@@ -43,7 +44,7 @@ impl Handler for WhoAmI {
     }
 }
 
-/// Greets with a word.
+/// Sends a greeting.
 struct Greeter;
 
 impl RawHandler for Greeter {
@@ -79,7 +80,8 @@ fn start(engine: Engine, proxy: ProxyProtocol) -> Option<Server> {
 
 const ENGINES: [Engine; 2] = [Engine::Epoll, Engine::IoUring];
 
-/// What comes back for these pieces, each sent by itself; empty when the connection is closed without an answer.
+/// Sends these pieces separately and returns the response; empty if the connection closes without a
+/// reply.
 fn talk(addr: SocketAddr, pieces: &[&[u8]]) -> String {
     let mut stream = TcpStream::connect(addr).unwrap();
     stream.set_nodelay(true).unwrap();
@@ -88,7 +90,7 @@ fn talk(addr: SocketAddr, pieces: &[&[u8]]) -> String {
         if position > 0 {
             std::thread::sleep(Duration::from_millis(2));
         }
-        // A server that has refused already may have closed.
+        // A server that has already refused may have closed.
         if stream.write_all(piece).is_err() {
             break;
         }
@@ -96,7 +98,7 @@ fn talk(addr: SocketAddr, pieces: &[&[u8]]) -> String {
     let mut reply = Vec::new();
     match stream.read_to_end(&mut reply) {
         Ok(_) => {}
-        Err(error) => assert_ne!(error.kind(), ErrorKind::WouldBlock, "neither an answer nor a close"),
+        Err(error) => assert_ne!(error.kind(), ErrorKind::WouldBlock, "neither a reply nor a close"),
     }
     String::from_utf8(reply).unwrap()
 }
@@ -106,7 +108,7 @@ fn told(reply: &str) -> &str {
 }
 
 #[test]
-fn the_header_tells_who_the_client_is() {
+fn the_header_sets_the_client_address() {
     for engine in ENGINES {
         let Some(server) = start(engine, ProxyProtocol::accept(trusted("127.0.0.0/8"))) else { continue };
         let addr = server.tcp_addr(0).unwrap();
@@ -147,7 +149,7 @@ fn a_header_may_be_split_at_any_byte() {
 }
 
 #[test]
-fn what_is_required_and_does_not_come_closes_the_connection() {
+fn a_missing_required_header_closes_the_connection() {
     for engine in ENGINES {
         let Some(server) = start(engine, ProxyProtocol::require(trusted("127.0.0.1"))) else { continue };
         let addr = server.tcp_addr(0).unwrap();
@@ -267,14 +269,14 @@ fn a_drain_waits_for_a_header_and_for_the_request_behind_it() {
     }
 }
 
-/// A listener of each kind with a cap of two connections for an address, and nobody trusted who could connect to it.
+/// One listener per kind, with a cap of two connections per address, and no trusted peer.
 fn start_capped(engine: Engine, proxy: ProxyProtocol) -> Option<Server> {
     let listen = Listen::tcp(LOOPBACK).defer_accept(None).proxy_protocol(proxy);
     let builder = Server::builder().engine(engine).workers(Workers::Count(NonZeroU16::MIN)).conns_max(64);
     builder.conns_per_ip_max(2).listen(listen, Http1::new(WhoAmI)).start().ok()
 }
 
-/// Two peers that say nothing, and once they are held the third one.
+/// Two silent peers, and a third one once the others are held.
 fn third_of_an_address(server: &Server) -> (Vec<TcpStream>, TcpStream) {
     let addr = server.tcp_addr(0).unwrap();
     let held: Vec<_> = (0..2).map(|_| TcpStream::connect(addr).unwrap()).collect();
@@ -315,9 +317,9 @@ fn a_peer_that_is_not_trusted_is_counted_by_its_own_address() {
         let _closed = third.write_all(GET);
         let mut reply = Vec::new();
         let _reset = third.read_to_end(&mut reply);
-        assert_eq!(reply, b"", "{engine:?}: nobody who is not believed is answered");
+        assert_eq!(reply, b"", "{engine:?}: an untrusted peer gets no reply");
         wait_for_capped(&server);
-        assert_eq!(server.stats().proxy_refused, 0, "{engine:?}: it did not come so far");
+        assert_eq!(server.stats().proxy_refused, 0, "{engine:?}: the header was not read");
         drop(held);
         server.stop().unwrap();
     }
@@ -347,7 +349,7 @@ fn a_peer_that_is_not_trusted_is_greeted_at_once() {
     }
 }
 
-/// Blocks the worker at `/block` until the test says go on, and notes who asked for anything else.
+/// Blocks the worker at `/block` until the test continues, and records the peers of other requests.
 #[derive(Clone)]
 struct Doorkeeper {
     peers: Arc<Mutex<Vec<Peer>>>,
@@ -371,8 +373,8 @@ impl Handler for Doorkeeper {
     }
 }
 
-/// Connections that send and reset while the only worker is busy, so that it accepts them when the kernel has no address of them any more.
-/// Returns whom the service met.
+/// Connections that send and reset while the only worker is busy, so that the kernel no longer has
+/// their addresses when they are accepted. Returns the peers seen by the service.
 fn reset_in_the_backlog(engine: Engine, proxy: Option<ProxyProtocol>, sent: &[u8]) -> Option<Vec<Peer>> {
     const RESETS: u64 = 40;
     let peers = Arc::new(Mutex::new(Vec::new()));
@@ -421,7 +423,7 @@ fn a_peer_that_has_reset_its_connection_cannot_name_a_client() {
 }
 
 #[test]
-fn a_service_that_wants_the_client_hears_nothing_of_an_unknown_one() {
+fn a_service_that_needs_the_client_gets_no_request_of_an_unknown_one() {
     for engine in ENGINES {
         let Some(peers) = reset_in_the_backlog(engine, None, GET) else { continue };
         assert!(!peers.contains(&Peer::Unknown) && !peers.contains(&Peer::Unix), "{engine:?}: {peers:?}");
@@ -429,7 +431,7 @@ fn a_service_that_wants_the_client_hears_nothing_of_an_unknown_one() {
 }
 
 #[test]
-fn the_permissions_of_a_unix_socket_say_whom_to_trust() {
+fn the_permissions_of_a_unix_socket_define_trust() {
     for engine in ENGINES {
         let path = std::env::temp_dir().join(format!("doorbell-proxy-{}-{engine:?}", std::process::id()));
         let at = |proxy: ProxyProtocol| {

@@ -1,6 +1,7 @@
-//! The server as a whole on real sockets: every kind of listener, start-up errors, drains, failures of workers.
+//! Servers on real sockets: every kind of listener, start errors, drains, failures of workers.
 //!
-//! Does not know about: single drivers (see `conformance`) and the promises with figures (see `promise_*.rs`).
+//! Does not know about: single drivers (see `conformance`), promises with measurements (see
+//! `promise_*.rs`).
 #![expect(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -23,7 +24,7 @@ use doorbell::{
 use doorbell_testkit::figures::at_most;
 use doorbell_testkit::skip;
 
-/// How far the clock of deadlines may be behind: its resolution, and a turn of the worker that was held up.
+/// Maximum lag of the deadlines' clock: its resolution, and a delayed turn of the worker.
 const CLOCK_STEP: Duration = Duration::from_millis(50);
 
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -41,7 +42,7 @@ fn builder(engine: Engine) -> ServerBuilder {
     Server::builder().engine(engine).workers(workers(1)).conns_max(256)
 }
 
-/// Both engines, or epoll and a loud word.
+/// Both drivers, or epoll only, with a message.
 fn engines() -> Vec<Engine> {
     if skip::io_uring() { vec![Engine::Epoll, Engine::IoUring] } else { vec![Engine::Epoll] }
 }
@@ -94,7 +95,7 @@ fn every_kind_of_listener_answers_in_one_server() {
         assert_eq!(ask(&mut raw, "PING"), "PING", "{engine:?}");
         eventually(|| server.stats().requests == 6);
         server.stop().unwrap();
-        assert!(!path.exists(), "the socket file goes with the server");
+        assert!(!path.exists(), "the socket file is removed with the server");
     }
     std::fs::remove_dir(&dir).unwrap();
 }
@@ -111,7 +112,7 @@ fn a_stale_socket_file_is_replaced_and_a_live_one_is_not() {
 }
 
 #[test]
-fn who_was_killed_may_keep_the_address_a_moment_longer() {
+fn a_killed_server_may_keep_the_address_a_moment_longer() {
     let path = std::env::temp_dir().join(format!("doorbell-late-{}.sock", std::process::id()));
     for count in [1, 2] {
         let tcp = TcpListener::bind(LOOPBACK).unwrap();
@@ -127,7 +128,7 @@ fn who_was_killed_may_keep_the_address_a_moment_longer() {
             .listen(Listen::unix(&path), ok_service())
             .start()
             .unwrap();
-        assert!(ends.is_finished(), "it had the address until then");
+        assert!(ends.is_finished(), "the address was in use until then");
         assert!(ask(&mut TcpStream::connect(addr).unwrap(), GET).ends_with("ok\n"));
         assert!(ask(&mut UnixStream::connect(&path).unwrap(), GET).ends_with("ok\n"));
         server.stop().unwrap();
@@ -176,7 +177,7 @@ fn a_raw_server_may_speak_first_and_take_lines_in_parts() {
     }
 }
 
-/// Answers what it is asked, and whoever asks nothing with something else.
+/// Replies to requests, and in another way to silent clients.
 struct Patient;
 
 impl RawHandler for Patient {
@@ -195,13 +196,13 @@ impl RawHandler for Patient {
 }
 
 #[test]
-fn a_client_that_says_nothing_may_be_answered() {
+fn a_silent_client_may_get_a_reply() {
     let (silence, timeout) = (Duration::from_millis(100), Duration::from_millis(600));
     for engine in engines() {
         let raw = Raw::new(Patient).silence(silence).timeout(timeout);
         let server = builder(engine).listen(Listen::tcp(LOOPBACK).defer_accept(None), raw).start().unwrap();
         let addr = server.tcp_addr(0).unwrap();
-        // What is sent, what comes, and after how long at least.
+        // What is sent, what is expected, and the minimum time before it.
         let nothing = Duration::ZERO;
         for (sent, expected, after) in
             [("", "silent\n", silence), ("a\n", "asked\n", nothing), ("a", "", timeout)]
@@ -238,7 +239,7 @@ fn a_panicking_handler_costs_one_connection_and_is_counted() {
 }
 
 #[test]
-fn connections_over_the_per_address_cap_get_503_and_others_go_on() {
+fn connections_over_the_per_address_cap_get_503_and_others_are_served() {
     for engine in engines() {
         let server =
             builder(engine).conns_per_ip_max(4).listen(Listen::tcp(LOOPBACK), ok_service()).start().unwrap();
@@ -264,9 +265,9 @@ fn connections_over_the_per_address_cap_get_503_and_others_go_on() {
     }
 }
 
-/// Whose request is still on the way when it is refused finds the 503 all the same.
+/// A client whose request is still on its way when it is refused gets the 503 too.
 #[test]
-fn who_is_over_the_cap_and_has_said_nothing_yet_gets_503_too() {
+fn a_silent_client_over_the_cap_gets_503_too() {
     for engine in engines() {
         let listen = Listen::tcp(LOOPBACK).defer_accept(None);
         let server = builder(engine)
@@ -288,7 +289,8 @@ fn who_is_over_the_cap_and_has_said_nothing_yet_gets_503_too() {
     }
 }
 
-/// A monitor behind the address of somebody who holds too much is answered: it holds nothing.
+/// A monitor that shares the address of a client with too many connections gets its reply, because
+/// it holds no connection.
 #[test]
 fn a_known_probe_that_closes_is_answered_beyond_the_per_address_cap() {
     for engine in engines() {
@@ -352,7 +354,7 @@ fn start_up_errors_have_their_kind_and_leave_nothing_open() {
 }
 
 #[test]
-fn a_drain_finishes_what_is_in_progress_and_then_ends() {
+fn a_drain_finishes_requests_in_progress_and_then_ends() {
     for engine in engines() {
         let builder = builder(engine).drain_timeout(Duration::from_secs(3_600));
         let server = builder.listen(Listen::tcp(LOOPBACK), ok_service()).start().unwrap();
@@ -390,7 +392,7 @@ fn a_drain_waits_for_the_rest_of_a_raw_request() {
             builder(engine).listen(listen(), raw).listen(listen(), Raw::new(Banner)).start().unwrap();
         let mut begun = TcpStream::connect(server.tcp_addr(0).unwrap()).unwrap();
         begun.write_all(b"PI").unwrap();
-        // Behind an answer too.
+        // After a reply too.
         let mut again = TcpStream::connect(server.tcp_addr(1).unwrap()).unwrap();
         again.read_exact(&mut [0; 11]).unwrap();
         again.write_all(b"NOOP\r\n").unwrap();
@@ -421,7 +423,7 @@ fn a_drain_that_takes_too_long_ends_at_its_deadline() {
 }
 
 #[test]
-fn a_failed_ring_is_replaced_by_epoll_with_one_word() {
+fn a_failed_ring_is_replaced_by_epoll_with_one_event() {
     if !engines().contains(&Engine::IoUring) {
         return;
     }
@@ -447,7 +449,7 @@ fn a_failed_ring_is_replaced_by_epoll_with_one_word() {
     server.stop().unwrap();
 }
 
-/// A connection that stays, and the status it was answered with.
+/// A connection that stays open, and the status of its reply.
 fn hold(addr: SocketAddr, path: &str) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(addr).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -476,14 +478,15 @@ fn connections_that_are_lost_with_a_ring_do_not_count_for_their_address() {
     let stats = server.stats();
     assert_eq!((stats.closed_because(CloseReason::Lost), stats.conns_live), (4, 0), "{stats:?}");
     let again: Vec<_> = (0..4).map(|_| hold(addr, "/")).collect();
-    assert!(again.iter().all(|(_, status)| status == "200"), "the four that were lost hold nothing");
+    assert!(again.iter().all(|(_, status)| status == "200"), "the four lost connections do not count");
     assert_eq!(hold(addr, "/").1, "503", "and they are counted from here on");
     server.stop().unwrap();
 }
 
 #[test]
 fn connections_that_are_lost_with_a_worker_do_not_count_for_their_address() {
-    // Which worker gets a client is the kernel's choice: in every second round both are on the one that fails.
+    // The kernel chooses the worker of a client: in every second round both are on the one that
+    // fails.
     for round in 0..6 {
         let server = builder(Engine::Epoll)
             .workers(workers(2))
@@ -500,7 +503,7 @@ fn connections_that_are_lost_with_a_worker_do_not_count_for_their_address() {
         let both = || [(); 2].map(|()| hold(addr, "/")).iter().all(|(_, status)| status == "200");
         let until = Instant::now() + Duration::from_secs(2);
         while !both() {
-            assert!(Instant::now() < until, "round {round}: a connection that is gone is counted");
+            assert!(Instant::now() < until, "round {round}: a lost connection still counts");
             std::thread::sleep(Duration::from_millis(2));
         }
         server.stop().unwrap();
@@ -600,7 +603,7 @@ fn connections_that_end_early_are_counted_by_how_they_do() {
             (IN_BODY, CloseReason::BodyTimeout),
         ];
         for (request, reason) in cases {
-            // Whoever waits for the end says nothing more.
+            // A client that waits for the end sends no more.
             let _reply = ask(&mut TcpStream::connect(addr).unwrap(), request);
             eventually(|| count(reason) == 1);
         }
@@ -615,7 +618,7 @@ fn connections_that_end_early_are_counted_by_how_they_do() {
             drop(stream);
             eventually(|| count(reason) == 1);
         }
-        assert_eq!(server.stats().closed_total(), 5, "{engine:?}: each for one reason");
+        assert_eq!(server.stats().closed_total(), 5, "{engine:?}: each with one reason");
         server.stop().unwrap();
     }
 }

@@ -1,7 +1,7 @@
-//! Listening sockets that all workers accept from: no client waits behind a worker that is blocked while another is idle, and no
-//! worker does the work of all.
+//! Listening sockets shared by all workers: no client waits for a blocked worker while another is
+//! idle, and no worker serves all clients.
 //!
-//! Does not know about: single drivers (see `conformance`), sockets of which each worker has its own.
+//! Does not know about: single drivers (see `conformance`), sockets that are not shared.
 #![expect(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -27,11 +27,11 @@ use doorbell::{
 use doorbell_testkit::skip;
 
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-/// For what must happen.
+/// Timeout for events that must happen.
 const LIMIT: Duration = Duration::from_secs(20);
 const SHARE_PERCENT_MIN: u32 = 40;
 
-/// `/block` answers when the test says so, `/work` after a millisecond, everything else at once.
+/// `/block` replies when the test continues, `/work` after a millisecond, all other paths at once.
 struct Blocking {
     begun: SyncSender<()>,
     goes_on: Mutex<Receiver<()>>,
@@ -56,7 +56,7 @@ impl Handler for Blocking {
     }
 }
 
-/// Where clients of a shared listener connect.
+/// Address of a shared listener.
 #[derive(Clone, Debug)]
 enum Place {
     Tcp(SocketAddr),
@@ -90,7 +90,7 @@ fn exchange(mut stream: impl Read + Write, request: &str) -> String {
     }
 }
 
-/// The three kinds of listeners that workers share.
+/// The three kinds of shared listeners.
 fn shared(name: &str) -> [(Listen, Place); 3] {
     let [inherited, listening] = [(); 2].map(|()| TcpListener::bind(LOOPBACK).unwrap());
     let [first, second] = [&inherited, &listening].map(|listener| listener.local_addr().unwrap());
@@ -126,7 +126,7 @@ fn each_way(name: &str, case: impl Fn(&Server, &Place, &Blocking, &SyncSender<()
                 .descriptors(descriptors)
                 .workers(Workers::Count(NonZeroU16::new(2).unwrap()))
                 .conns_max(256)
-                // Direct descriptors have no addresses to count by.
+                // Direct descriptors have no peer addresses to count.
                 .conns_per_ip_max(0)
                 .listen(listen, http)
                 .start()
@@ -146,7 +146,7 @@ fn no_client_waits_behind_a_blocked_worker_while_another_is_idle() {
             move || place.ask("/block")
         });
         begins.recv_timeout(LIMIT).unwrap();
-        // The worker stays blocked for as long as these take.
+        // The worker stays blocked until these are done.
         for round in 0..20 {
             let reply = place.ask("/livez");
             assert!(
@@ -155,7 +155,8 @@ fn no_client_waits_behind_a_blocked_worker_while_another_is_idle() {
                 server.driver_report()
             );
         }
-        // A worker that looks after clients which wait too long would have found them in the end.
+        // A check for stalled accepts would have found the waiting clients eventually; it must not
+        // be needed.
         assert_eq!(server.stats().accept_stalls, 0, "{}, {place:?}", server.driver_report());
         go_on.send(()).unwrap();
         assert!(blocked.join().unwrap().ends_with("ok\n"));

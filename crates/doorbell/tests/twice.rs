@@ -1,6 +1,7 @@
-//! What is asked of a server twice, or while a ring fails: drains, stops, limits; and what it counts then.
+//! Repeated commands, and commands while a ring fails: drains, stops, limits; and the counters
+//! afterwards.
 //!
-//! Does not know about: what a drain does with each connection (see `promise_lifecycle.rs`).
+//! Does not know about: the effect of a drain on each connection (see `promise_lifecycle.rs`).
 
 #![expect(clippy::unwrap_used, reason = "these tests wait for real sockets and stop at the first surprise")]
 
@@ -25,16 +26,16 @@ use doorbell_testkit::skip;
 use promise::{addr, alone, anywhere, builder, on_both_engines, workers};
 
 on_both_engines! {
-    a_second_drain_may_be_in_a_hurry
-    a_second_drain_grants_no_more_time
-    a_successor_that_was_given_up_has_lent_nothing
+    a_second_drain_may_be_shorter
+    a_second_drain_does_not_extend_the_first
+    an_abandoned_successor_shares_no_sockets
 }
 
 const LIMIT: Duration = Duration::from_secs(60);
 const FOR_EVER: Duration = Duration::from_secs(3_600);
 const CLOSE: &[u8] = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 
-/// One worker, which `/block` keeps busy: it says so, and goes on when it is told.
+/// One worker that `/block` keeps busy: it signals that it began, and continues on a message.
 fn blocking(engine: Engine) -> (ServerBuilder, Receiver<()>, SyncSender<()>) {
     let (begun, begins) = sync_channel(1);
     let (go, goes) = sync_channel::<()>(1);
@@ -49,7 +50,7 @@ fn blocking(engine: Engine) -> (ServerBuilder, Receiver<()>, SyncSender<()>) {
     (builder(engine).workers(workers(1)).listen(anywhere(), Http1::new(service)), begins, go)
 }
 
-/// A connection whose request is never whole: a drain waits for it.
+/// A connection with an incomplete request, for which a drain waits.
 fn half(server: &Server) -> TcpStream {
     let mut stream = TcpStream::connect(addr(server)).unwrap();
     stream.write_all(b"GET /half HTTP/1.1\r\n").unwrap();
@@ -57,7 +58,7 @@ fn half(server: &Server) -> TcpStream {
     stream
 }
 
-/// Whether a server ends by itself. It is stopped if not.
+/// Whether a server ends without a further command. Stops it if not.
 fn ends(server: Server, within: Duration) -> bool {
     let handle = server.handle();
     let (ended, has_ended) = sync_channel(1);
@@ -67,33 +68,34 @@ fn ends(server: Server, within: Duration) -> bool {
     ended == Ok(true)
 }
 
-/// With time enough for a request that is never whole.
+/// Limits that permit a request to stay incomplete.
 fn patient(engine: Engine) -> ServerBuilder {
     let limits = HttpLimits { header_timeout: FOR_EVER, ..HttpLimits::default() };
     let ok = service_fn(|_, reply| reply.status(Status::OK).body("ok"));
     builder(engine).workers(workers(1)).listen(anywhere(), Http1::new(ok).limits(limits))
 }
 
-fn a_second_drain_may_be_in_a_hurry(engine: Engine) {
+fn a_second_drain_may_be_shorter(engine: Engine) {
     let _turn = alone();
     let server = patient(engine).start().unwrap();
     let _half = half(&server);
     server.handle().drain_within(FOR_EVER);
     server.handle().drain_within(Duration::from_millis(200));
-    assert!(ends(server, LIMIT), "within the time that was said last");
+    assert!(ends(server, LIMIT), "within the time of the second drain");
 }
 
-fn a_second_drain_grants_no_more_time(engine: Engine) {
+fn a_second_drain_does_not_extend_the_first(engine: Engine) {
     let _turn = alone();
     let server = patient(engine).start().unwrap();
     let _half = half(&server);
     server.handle().drain_within(Duration::from_millis(200));
     server.handle().drain_within(FOR_EVER);
-    assert!(ends(server, LIMIT), "within the time that was said first");
+    assert!(ends(server, LIMIT), "within the time of the first drain");
 }
 
-/// No other process listens: a drain refuses clients again, which would be reset when the listener closes.
-fn a_successor_that_was_given_up_has_lent_nothing(engine: Engine) {
+/// No other process listens: a drain turns clients away again, which would be reset when the
+/// listener closes.
+fn an_abandoned_successor_shares_no_sockets(engine: Engine) {
     let _turn = alone();
     let (first, begins, go) = blocking(engine);
     let server = first.start().unwrap();
@@ -106,12 +108,12 @@ fn a_successor_that_was_given_up_has_lent_nothing(engine: Engine) {
     server.handle().drain_within(FOR_EVER);
     let come = TcpStream::connect_timeout(&place, Duration::from_millis(300));
     go.send(()).unwrap();
-    assert!(come.is_err(), "nobody new gets in");
+    assert!(come.is_err(), "no new client gets in");
     server.wait().unwrap();
 }
 
 #[test]
-fn a_drain_goes_on_after_its_ring_failed() {
+fn a_drain_continues_after_its_ring_failed() {
     if !skip::io_uring() {
         return;
     }
@@ -161,7 +163,7 @@ fn a_stop_is_a_stop_after_its_ring_failed() {
 }
 
 #[test]
-fn what_is_left_of_a_drain_ends_with_its_ring() {
+fn a_drain_ends_with_its_failed_ring() {
     if !skip::io_uring() {
         return;
     }
@@ -181,11 +183,11 @@ fn what_is_left_of_a_drain_ends_with_its_ring() {
     thread::spawn(move || ended.send(server.wait()));
     let waited = has_ended.recv_timeout(Duration::from_secs(10));
     handle.stop();
-    assert_eq!(waited, Ok(Ok(())), "it was to end, and has lost whoever was left");
+    assert_eq!(waited, Ok(Ok(())), "it ends, and the remaining connections are lost");
 }
 
 #[test]
-fn counters_go_on_after_a_ring_failed() {
+fn counters_continue_after_a_ring_failed() {
     if !skip::io_uring() {
         return;
     }
@@ -208,7 +210,7 @@ fn counters_go_on_after_a_ring_failed() {
 }
 
 #[test]
-fn a_single_limit_stays_whatever_all_limits_say() {
+fn a_single_limit_overrides_the_limits_struct() {
     let ok = || Http1::new(service_fn(|_, reply| reply.status(Status::OK).body("ok")));
     let with = |f: fn(ServerBuilder) -> ServerBuilder| {
         let one = Server::builder().engine(Engine::Epoll).workers(workers(1)).listen(anywhere(), ok());
@@ -222,7 +224,7 @@ fn a_single_limit_stays_whatever_all_limits_say() {
     assert_eq!(with(|builder| builder), Ok(()));
 }
 
-/// Keeps what would run jobs, so that none ever starts.
+/// An executor that keeps pumps, so that no job starts.
 struct NoThread(Mutex<Vec<Pump>>);
 
 impl Executor for NoThread {
@@ -236,7 +238,7 @@ impl Executor for NoThread {
 }
 
 #[test]
-fn nobody_works_for_connections_that_are_lost() {
+fn jobs_of_lost_connections_are_cancelled() {
     if !skip::io_uring() {
         return;
     }
@@ -244,7 +246,7 @@ fn nobody_works_for_connections_that_are_lost() {
     let jobs = Offload::builder().timeout(FOR_EVER).build_on(NoThread(Mutex::default()));
     let queue = jobs.clone();
     let service = service_fn(move |request, reply| {
-        jobs.run(request, reply, || Reply::text(Status::OK, "nobody asks any more"))
+        jobs.run(request, reply, || Reply::text(Status::OK, "no client waits"))
     });
     let server =
         builder(Engine::Auto).workers(workers(1)).listen(anywhere(), Http1::new(service)).start().unwrap();

@@ -1,4 +1,5 @@
-//! An axum program behind the ring threads gets what it would get by itself: requests of every shape, its clients' addresses, its shutdown.
+//! An axum program behind ring threads gets the same requests as without them: every shape, client
+//! addresses, shutdown.
 //!
 //! Does not know about: load.
 
@@ -88,7 +89,8 @@ async fn requests_of_every_shape_arrive_whole() {
             let head = request.lines().next().unwrap().to_owned();
             assert_eq!(ask(addr, request).await, (expected, body.to_owned()), "{head} by way {way}");
         }
-        // A probe on a connection of its own, and before a request for the program on one connection.
+        // A probe on a separate connection, and one before a request for the program on the same
+        // connection.
         assert_eq!(ask(addr, "GET /readyz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.0, 200);
         let both =
             "GET /livez HTTP/1.1\r\nHost: a\r\n\r\nGET /who HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
@@ -103,12 +105,12 @@ async fn requests_of_every_shape_arrive_whole() {
 }
 
 #[tokio::test]
-async fn a_drain_fails_readiness_and_loses_nobody() {
+async fn a_drain_fails_readiness_and_loses_no_client() {
     for way in 0..ENGINES.len() {
         let (control, addr, serving) = serve(way).await;
         let slow = tokio::spawn(ask(addr, "GET /slow HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
-        until("it is with the program", || control.stats().handed_out == 1).await;
-        // A client that is connected and has not asked yet.
+        until("it was handed over", || control.stats().handed_out == 1).await;
+        // A client that is connected and has not sent a request.
         let late = tokio::task::spawn_blocking(move || {
             use std::io::{Read as _, Write as _};
             let mut stream = std::net::TcpStream::connect(addr).unwrap();
@@ -121,16 +123,19 @@ async fn a_drain_fails_readiness_and_loses_nobody() {
         });
         until("it is connected", || control.stats().ring.conns_live == 1).await;
         control.drain(Duration::from_secs(10)).await.unwrap();
-        assert!(late.await.unwrap().starts_with("HTTP/1.1 200 OK\r\n"), "who had begun is answered");
+        assert!(
+            late.await.unwrap().starts_with("HTTP/1.1 200 OK\r\n"),
+            "a client that had begun gets a reply"
+        );
         assert_eq!(slow.await.unwrap(), (200, "slow".to_owned()));
         serving.await.unwrap().unwrap();
-        until("the program dropped what it had", || control.stats().handed_out == 0).await;
-        assert!(std::net::TcpStream::connect(addr).is_err(), "nobody listens");
+        until("the program dropped its connections", || control.stats().handed_out == 0).await;
+        assert!(std::net::TcpStream::connect(addr).is_err(), "no process listens");
     }
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_start_says_why() {
+async fn a_server_that_cannot_start_reports_the_reason() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let health = Health::new();
     let server = Server::builder()
@@ -143,7 +148,7 @@ async fn a_server_that_cannot_start_says_why() {
 }
 
 #[tokio::test]
-async fn what_a_front_answers_the_program_never_sees() {
+async fn requests_served_by_a_front_do_not_reach_the_program() {
     for way in ENGINES {
         let health = Health::new().without_heartbeat();
         let ours = |request: &doorbell::Request<'_>| request.path().starts_with("/old");
@@ -157,7 +162,7 @@ async fn what_a_front_answers_the_program_never_sees() {
             axum::serve(handed, app().into_make_service_with_connect_info::<Peer>()).await
         });
         let probe = tokio::task::spawn_blocking(move || status(addr, "/readyz")).await.unwrap();
-        assert_eq!(probe, Ok(503), "nobody said that it is ready");
+        assert_eq!(probe, Ok(503), "the program is not ready");
         let post = "POST /old HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi";
         assert_eq!(ask(addr, post).await.0, 302);
         assert_eq!(control.stats().ring.closed_because(doorbell::CloseReason::HandedOver), 0);

@@ -1,4 +1,5 @@
-//! Jobs and hand-over in one server: both are finished by a drain of everything, and neither hears of a panic in the other.
+//! Jobs and hand-over in one server: a drain finishes both, and a panic in one does not affect the
+//! other.
 //!
 //! Does not know about: load.
 
@@ -28,10 +29,11 @@ use tokio::sync::Notify;
 
 use common::{ENGINES, anywhere, ready, until};
 
-/// Of each kind at once; the pool has fewer threads.
+/// Clients of each kind at a time; the pool has fewer threads.
 const CLIENTS: usize = 6;
 
-/// `/job` waits in a thread of the pool until it is let go, `/panic` panics there, `/here` is answered at once; the rest is the program's.
+/// `/job` blocks a thread of the pool until it is released, `/panic` panics there, `/here` replies
+/// at once; other paths are for the program.
 struct Lanes {
     jobs: Offload,
     here: StaticReply,
@@ -63,9 +65,9 @@ impl Handler for Lanes {
 struct Bench {
     control: Control,
     addr: SocketAddr,
-    /// A message lets one job go.
+    /// A message releases one job.
     go: SyncSender<()>,
-    /// Lets requests of the program go.
+    /// Releases requests of the program.
     answer: Arc<Notify>,
     serving: tokio::task::JoinHandle<usize>,
 }
@@ -94,7 +96,8 @@ async fn bench(way: usize) -> Bench {
     Bench { control, addr, go, answer, serving }
 }
 
-/// Answers what is handed over once it is let go, until there is no more; gives the number of connections.
+/// Serves connections that are handed over once it is released, until there are no more; returns
+/// their number.
 async fn serve(mut handed: Handed, answer: Arc<Notify>) -> usize {
     let mut serving = tokio::task::JoinSet::new();
     while let Some(connection) = handed.accept().await {
@@ -115,12 +118,12 @@ async fn serve(mut handed: Handed, answer: Arc<Notify>) -> usize {
     count
 }
 
-/// Status, body, whether it says that the connection ends, and how it ended.
+/// Status, body, whether the reply announces a close, and how the connection ended.
 type Heard = (u16, Vec<u8>, bool, End);
 
 fn ask(addr: SocketAddr, path: &'static str) -> JoinHandle<Heard> {
     std::thread::spawn(move || {
-        // A client that would stay: that the connection ends is the server's wish.
+        // A client that would keep its connection: only the server closes it.
         let last = if path == "/app" { "Connection: close\r\n" } else { "" };
         let got = exchange(addr, format!("GET {path} HTTP/1.1\r\nHost: a\r\n{last}\r\n").as_bytes()).unwrap();
         let reply = Got::parse(&got.bytes, false).unwrap();
@@ -134,7 +137,7 @@ fn ask_all(addr: SocketAddr, path: &'static str) -> Vec<JoinHandle<Heard>> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_drain_of_both_finishes_jobs_and_what_was_handed_over() {
+async fn a_drain_of_both_finishes_jobs_and_handed_over_connections() {
     for way in 0..ENGINES.len() {
         let bench = bench(way).await;
         let (jobs, apps) = (ask_all(bench.addr, "/job"), ask_all(bench.addr, "/app"));
@@ -147,9 +150,9 @@ async fn a_drain_of_both_finishes_jobs_and_what_was_handed_over() {
         let control = bench.control.clone();
         let draining = tokio::spawn(async move { control.drain(Duration::from_secs(20)).await });
         let delivered = tokio::spawn(bench.control.delivered());
-        until("no more are accepted", || std::net::TcpStream::connect(bench.addr).is_err()).await;
+        until("no more clients are accepted", || std::net::TcpStream::connect(bench.addr).is_err()).await;
         assert!(!draining.is_finished(), "jobs are awaited");
-        assert!(!delivered.is_finished(), "a job could still be followed by a request of the program's");
+        assert!(!delivered.is_finished(), "a job could still be followed by a request for the program");
         (0..CLIENTS).for_each(|_| bench.go.send(()).unwrap());
         draining.await.unwrap().unwrap();
         delivered.await.unwrap();
@@ -157,7 +160,11 @@ async fn a_drain_of_both_finishes_jobs_and_what_was_handed_over() {
             let (status, body, says_close, end) = job.join().unwrap();
             assert_eq!((status, body, says_close, end), (200, b"job".to_vec(), true, End::Fin), "{way}");
         }
-        assert_eq!(bench.control.stats().handed_out as usize, CLIENTS, "the program goes on by itself");
+        assert_eq!(
+            bench.control.stats().handed_out as usize,
+            CLIENTS,
+            "the program still has its connections"
+        );
         assert!(apps.iter().all(|app| !app.is_finished()));
         bench.answer.notify_waiters();
         assert_eq!(bench.serving.await.unwrap(), CLIENTS);
@@ -173,7 +180,7 @@ async fn a_drain_of_both_finishes_jobs_and_what_was_handed_over() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_panic_in_a_job_disturbs_nothing_that_is_handed_over_beside_it() {
+async fn a_panic_in_a_job_does_not_affect_handed_over_connections() {
     for way in 0..ENGINES.len() {
         let bench = bench(way).await;
         let apps = ask_all(bench.addr, "/app");
@@ -185,7 +192,7 @@ async fn a_panic_in_a_job_disturbs_nothing_that_is_handed_over_beside_it() {
         for (status, _, says_close, end) in panicked.await.unwrap() {
             assert_eq!((status, says_close, end), (500, true, End::Fin), "{way}");
         }
-        // What comes behind it on its connection is nobody's: it is not handed over.
+        // A request after it on the same connection is not handed over.
         let behind = b"GET /panic HTTP/1.1\r\nHost: a\r\n\r\nGET /app HTTP/1.1\r\nHost: a\r\n\r\n";
         let addr = bench.addr;
         let got = tokio::task::spawn_blocking(move || exchange(addr, behind).unwrap()).await.unwrap();
@@ -201,7 +208,7 @@ async fn a_panic_in_a_job_disturbs_nothing_that_is_handed_over_beside_it() {
         for (status, body, ..) in answered.await.unwrap() {
             assert_eq!((status, body), (200, b"app".to_vec()), "{way}");
         }
-        // The pool and the ring thread go on.
+        // The pool and the ring thread continue.
         bench.go.send(()).unwrap();
         let (status, body, ..) = tokio::task::spawn_blocking(move || {
             let request = b"GET /job HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";

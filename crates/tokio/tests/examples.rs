@@ -1,6 +1,6 @@
-//! Promise: each example is short, runs, and does what its first line says.
+//! Promise: each example is short, runs, and does what its first line describes.
 //!
-//! Does not know about: the engine; it starts the programs that cargo built beside this test.
+//! Does not know about: the engine; it starts the programs that cargo built with this test.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 #![expect(clippy::disallowed_methods, reason = "the test measures time")]
@@ -26,7 +26,7 @@ struct Example {
 }
 
 impl Example {
-    /// Starts an example on a free port; it says on standard error where it listens.
+    /// Starts an example on a free port; it prints its address on standard error.
     fn start(name: &str) -> Self {
         let own = std::env::current_exe().unwrap();
         let program: PathBuf = own.parent().unwrap().parent().unwrap().join("examples").join(name);
@@ -37,7 +37,7 @@ impl Example {
             let rest = line.split("http://").nth(1)?;
             rest.split('/').next()?.parse().ok()
         });
-        Self { child, addr: addr.unwrap_or_else(|| panic!("{name} did not say where it listens")), lines }
+        Self { child, addr: addr.unwrap_or_else(|| panic!("{name} did not print its address")), lines }
     }
 }
 
@@ -72,7 +72,7 @@ fn axum_probes() {
         heard.push(status(addr, "/livez").unwrap());
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert_eq!(blocked.join().unwrap(), Ok(200), "the program goes on after it");
+    assert_eq!(blocked.join().unwrap(), Ok(200), "the program continues after it");
     heard.dedup();
     assert!(heard.starts_with(&[200, 503]), "alive at first, and not when it stays blocked: {heard:?}");
 }
@@ -99,7 +99,7 @@ fn shutdown() {
     std::thread::sleep(Duration::from_millis(300));
     let pid = rustix::process::Pid::from_child(&example.child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    assert_eq!(slow.join().unwrap(), Ok(200), "what was in progress is finished");
+    assert_eq!(slow.join().unwrap(), Ok(200), "requests in progress are finished");
     assert!(example.child.wait().unwrap().success());
     let last = example.lines.by_ref().map_while(Result::ok).last();
     assert_eq!(last.as_deref(), Some("over"));

@@ -1,6 +1,7 @@
-//! Promise: what is out is bounded; beyond it a client waits or gets a 503, as configured, and nobody is lost in between.
+//! Promise: the number of handed-over connections is bounded; at the limit a client waits or gets a
+//! 503, as configured, and none is lost.
 //!
-//! Does not know about: load. Each case is a handful of clients.
+//! Does not know about: load. Each case has only a few clients.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 
@@ -18,7 +19,7 @@ use common::{ENGINES, builder, ready, status, until};
 
 const REQUEST: &[u8] = b"GET /app HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 
-/// Connects and asks for the program.
+/// Connects and sends a request for the program.
 fn client(addr: SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(addr).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -40,7 +41,7 @@ async fn status_of(addr: SocketAddr, path: &'static str) -> Result<u16, String> 
     tokio::task::spawn_blocking(move || status(addr, path)).await.unwrap()
 }
 
-/// Reads the request and answers it.
+/// Reads the request and replies.
 async fn answer(mut connection: Connection) {
     let mut request = vec![0; REQUEST.len()];
     connection.stream.read_exact(&mut request).await.unwrap();
@@ -58,11 +59,11 @@ async fn started(way: usize, max: u32, when_full: WhenFull) -> (Control, Handed,
 }
 
 #[tokio::test]
-async fn beyond_the_cap_a_client_gets_a_503_and_probes_go_on() {
+async fn beyond_the_cap_a_client_gets_a_503_and_probes_are_served() {
     for way in 0..ENGINES.len() {
         let (control, mut handed, addr) = started(way, 2, WhenFull::Refuse).await;
         let kept = [client(addr), client(addr)];
-        until("two are out", || control.stats().handed_waiting == 2).await;
+        until("two are handed over", || control.stats().handed_waiting == 2).await;
         let refused = reply_of(client(addr)).await;
         assert!(refused.starts_with("HTTP/1.1 503 ") && refused.contains("Retry-After: 1\r\n"), "{refused}");
         assert_eq!(status_of(addr, "/livez").await, Ok(200));
@@ -76,7 +77,7 @@ async fn beyond_the_cap_a_client_gets_a_503_and_probes_go_on() {
         until("it closed", || control.stats().ring.closed_because(CloseReason::NotTaken) == 1).await;
         let client = client(addr);
         answer(handed.accept().await.unwrap()).await;
-        assert_eq!(reply_of(client).await, "answered", "there is room again");
+        assert_eq!(reply_of(client).await, "answered", "there is a place again");
         control.stop().await.unwrap();
     }
 }
@@ -87,7 +88,7 @@ async fn beyond_the_cap_clients_wait_where_they_are_and_then_in_the_backlog() {
         let wait = WhenFull::Wait { conns: 2, timeout: Duration::from_secs(15) };
         let (control, mut handed, addr) = started(way, 1, wait).await;
         let mut clients = vec![client(addr)];
-        until("one is out", || control.stats().handed_waiting == 1).await;
+        until("one is handed over", || control.stats().handed_waiting == 1).await;
         for waiting in 1..=3 {
             clients.push(client(addr));
             until("the next one waits", || control.stats().ring.hand_over_waits == waiting).await;
@@ -106,7 +107,7 @@ async fn beyond_the_cap_clients_wait_where_they_are_and_then_in_the_backlog() {
         let replies: Vec<_> = clients.into_iter().map(|client| tokio::spawn(reply_of(client))).collect();
         for _ in &replies {
             let connection = handed.accept().await.unwrap();
-            assert!(control.stats().handed_out <= 1, "never more than may be");
+            assert!(control.stats().handed_out <= 1, "never more than the limit");
             answer(connection).await;
         }
         for reply in replies {
@@ -125,7 +126,7 @@ async fn a_client_that_waits_too_long_gets_a_503() {
         let wait = WhenFull::Wait { conns: 9, timeout: Duration::from_millis(200) };
         let (control, handed, addr) = started(way, 1, wait).await;
         let kept = client(addr);
-        until("one is out", || control.stats().handed_waiting == 1).await;
+        until("one is handed over", || control.stats().handed_waiting == 1).await;
         let refused = reply_of(client(addr)).await;
         assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
         assert_eq!(control.stats().ring.hand_over_refused, 1);
@@ -135,12 +136,12 @@ async fn a_client_that_waits_too_long_gets_a_503() {
 }
 
 #[tokio::test]
-async fn without_a_receiver_clients_are_refused_those_who_wait_too() {
+async fn without_a_receiver_all_clients_are_refused_waiting_ones_too() {
     for way in 0..ENGINES.len() {
         let wait = WhenFull::Wait { conns: 9, timeout: Duration::from_secs(60) };
         let (control, handed, addr) = started(way, 1, wait).await;
         let kept = client(addr);
-        until("one is out", || control.stats().handed_waiting == 1).await;
+        until("one is handed over", || control.stats().handed_waiting == 1).await;
         let waits = client(addr);
         until("one waits", || control.stats().ring.hand_over_waits == 1).await;
         drop(handed);
@@ -148,7 +149,7 @@ async fn without_a_receiver_clients_are_refused_those_who_wait_too() {
         assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
         let refused = reply_of(client(addr)).await;
         assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
-        assert_eq!(control.stats().handed_out, 0, "what nobody took is closed");
+        assert_eq!(control.stats().handed_out, 0, "connections that were not taken are closed");
         drop(kept);
         control.stop().await.unwrap();
     }

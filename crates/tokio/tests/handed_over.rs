@@ -1,6 +1,7 @@
-//! Promise: of everything that is handed over nothing is lost: no connection, no first byte, no descriptor.
+//! Promise: a hand-over loses nothing: no connection, no first byte, no descriptor.
 //!
-//! Does not know about: time. 1,000,000 connections behind `DOORBELL_FULL=1`, some 10,000 by default.
+//! Does not know about: time. 1,000,000 connections with `DOORBELL_FULL=1`, about 10,000 by
+//! default.
 
 #![expect(clippy::disallowed_methods, reason = "a test that waits for what another thread does")]
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
@@ -16,7 +17,7 @@ use doorbell_tokio::{Embed, Health};
 
 use common::{ENGINES, alone, builder, descriptors, ready, serve_unique, sized, status, until};
 
-/// Connections of all runs together, those that are kept aside.
+/// Connections of all runs together, including kept ones.
 const NOW: u64 = 10_000;
 const FULL: u64 = 1_000_000;
 
@@ -29,7 +30,7 @@ async fn load(server: SocketAddr, mode: Mode, in_flight: u32, requests: u64, fir
     assert!(is_clean, "{mode:?}, {in_flight} in flight: {report:?}");
 }
 
-/// Fewer than before is no leak: what an earlier server had may be gone only now.
+/// Fewer than before is not a leak: an earlier server may have released its descriptors only now.
 async fn no_more_than(before: usize) {
     let mut now = 0;
     let mut is_so = || {
@@ -60,10 +61,10 @@ async fn nothing_is_lost(way: (Engine, Descriptors), conns: u64) {
     ] {
         load(addr, mode, in_flight, conns * share / 100, first_id).await;
         first_id += 1 << 32;
-        assert_eq!(status(addr, "/livez"), Ok(200), "probes go on");
+        assert_eq!(status(addr, "/livez"), Ok(200), "probes are served");
     }
     until("every connection ends", || control.stats().handed_out == 0).await;
-    // What a turn counted is told when the turn ends, which is after its replies.
+    // Counters of a turn are updated at its end, after its replies.
     until("all but the probes are handed over", || {
         let ring = control.stats().ring;
         ring.closed_because(CloseReason::HandedOver) + 4 == ring.conns_accepted
@@ -71,7 +72,7 @@ async fn nothing_is_lost(way: (Engine, Descriptors), conns: u64) {
     .await;
     let stats = control.stats();
     let handed_over = stats.ring.closed_because(CloseReason::HandedOver);
-    assert!(handed_over >= conns / 100 * 100, "one for each request that asked for a close: {handed_over}");
+    assert!(handed_over >= conns / 100 * 100, "one for each request with a close: {handed_over}");
     assert_eq!((stats.handed_failed, stats.ring.hand_over_errors, stats.ring.hand_over_refused), (0, 0, 0));
     no_more_than(idle).await;
 
@@ -91,12 +92,13 @@ fn no_connection_no_first_byte_and_no_descriptor_is_lost() {
     }
 }
 
-/// Who has too many connections is refused before his next one is handed over; and those that are out are not his any more.
+/// A client over the cap is refused before a further connection is handed over; connections already
+/// handed over do not count.
 #[test]
 fn the_cap_of_an_address_holds_before_a_hand_over() {
     use std::io::{Read as _, Write as _};
     let _turn = alone();
-    // A direct descriptor has no address, so that nobody is capped there.
+    // A direct descriptor has no peer address, so no cap applies.
     for way in ENGINES.into_iter().filter(|(_, descriptors)| *descriptors != Descriptors::Direct) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let health = Health::new().without_heartbeat();
@@ -110,18 +112,18 @@ fn the_cap_of_an_address_holds_before_a_hand_over() {
             stream
         };
         let request = b"GET /unique/00000000000000ff/40 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
-        // They do not count: they are out.
+        // They do not count: they were handed over.
         let out: Vec<_> = (0..9).map(|_| connect(request)).collect();
-        runtime.block_on(until("all are out", || control.stats().handed_waiting == out.len()));
+        runtime.block_on(until("all are handed over", || control.stats().handed_waiting == out.len()));
         let idle: Vec<_> = (0..4).map(|_| connect(b"GET /livez HT")).collect();
-        runtime.block_on(until("they are in", || control.stats().ring.conns_live == 4));
-        // The same head again and again, so that it is one that is remembered.
+        runtime.block_on(until("they are accepted", || control.stats().ring.conns_live == 4));
+        // The same head repeatedly, so that the worker remembers it.
         for _ in 0..20 {
             let mut reply = String::new();
             connect(request).read_to_string(&mut reply).unwrap();
             assert!(reply.starts_with("HTTP/1.1 503 "), "{reply}");
         }
-        // A close is counted after its client heard of it.
+        // A close is counted after its client saw it.
         let refused = || control.stats().ring.closed_because(CloseReason::PerIpCap);
         runtime.block_on(until("all refusals are counted", || refused() == 20));
         drop(idle);
@@ -134,7 +136,8 @@ fn the_cap_of_an_address_holds_before_a_hand_over() {
     }
 }
 
-/// Other protocols on the same port, cut at every byte; and nothing is answered before they are handed over.
+/// Other protocols on the same port, cut at every byte; nothing is sent before they are handed
+/// over.
 #[test]
 fn other_protocols_arrive_whole_wherever_they_were_cut() {
     use std::io::{Read as _, Write as _};
@@ -171,7 +174,7 @@ fn other_protocols_arrive_whole_wherever_they_were_cut() {
     }
 }
 
-/// One request, cut at every byte into two segments that arrive apart.
+/// One request, cut at every byte into two segments that arrive separately.
 #[test]
 fn first_bytes_are_whole_wherever_they_were_cut() {
     use std::io::{Read as _, Write as _};

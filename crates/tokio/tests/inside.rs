@@ -1,5 +1,5 @@
-//! Promise: where the ring threads see no request the program gives the same replies, and what stands in front of the hand-over takes
-//! nothing away from a request.
+//! Promise: for requests that the ring threads do not see, the program gives the same replies, and
+//! services in front of the hand-over do not change a request.
 //!
 //! Does not know about: load.
 
@@ -34,7 +34,7 @@ fn app(health: &Health) -> Router {
         .layer(health.layer())
 }
 
-/// One reply on a connection that stays.
+/// One reply on a kept connection.
 fn ask(stream: &mut TcpStream, method: &str, path: &str) -> Reply {
     write!(stream, "{method} {path} HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     let mut bytes = Vec::new();
@@ -116,7 +116,7 @@ async fn a_probe_by_http2_gets_the_same_reply() {
     control.stop().await.unwrap();
 }
 
-/// Lets everything through.
+/// Admits every request.
 struct Open;
 
 impl Guard for Open {
@@ -129,7 +129,7 @@ impl Guard for Open {
     }
 }
 
-/// `/old` is answered by a closure, and everything else is left to the program by it.
+/// `/old` is served by a closure, which hands over everything else.
 fn closure() -> impl Handler + Send + Sync {
     let gone = StaticReply::text(Status::GONE, "gone\n");
     service_fn(

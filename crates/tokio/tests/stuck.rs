@@ -1,7 +1,8 @@
-//! Promise: probes are answered beside a blocked runtime, within 5 ms at p99, and tell that it is blocked; answered probes cost the
-//! runtime no wake-up.
+//! Promise: probes are served while the runtime is blocked, within 5 ms at p99, and report that it
+//! is blocked; served probes do not wake the runtime.
 //!
-//! Does not know about: what the program does. The 5 ms are those of the best of a few rounds: other programs want the processor, too.
+//! Does not know about: the work of the program. The limit applies to the best of a few rounds,
+//! because other programs use the processor too.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 #![expect(clippy::disallowed_methods, reason = "the test blocks a runtime and measures time")]
@@ -22,13 +23,13 @@ use doorbell_testkit::figures::at_most;
 
 use common::{ENGINES, alone, builder, ready, serve_unique, sized, status};
 
-/// When the program counts as stuck.
+/// Time after which the program counts as stuck.
 const LIMIT: Duration = Duration::from_millis(500);
 
 /// The promise.
 const P99_MAX: Duration = Duration::from_millis(5);
 
-/// What a probe said, when, and how long that took.
+/// The reply to a probe, when it was sent, and how long it took.
 #[derive(Debug)]
 struct Heard {
     at: Duration,
@@ -48,20 +49,20 @@ fn probe_for(addr: SocketAddr, time: Duration) -> Vec<Heard> {
     heard
 }
 
-/// A runtime, and what blocks all its threads for so long and returns.
+/// A runtime, and a function that blocks all its threads for a time.
 type Blocked = (Runtime, fn(&Runtime, Duration));
 
-/// Its only thread.
+/// A runtime with a single thread.
 fn one_thread() -> Blocked {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     (runtime, |runtime, time| runtime.block_on(async { std::thread::sleep(time) }))
 }
 
-/// Both workers; the thread that waits for them is none.
+/// A runtime with two workers; the thread that waits for them is not one of them.
 fn two_workers() -> Blocked {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     (runtime, |runtime, time| {
-        // Each on a thread of its own: none ends before both have begun.
+        // Each on a separate thread: neither ends before both have begun.
         let both = Arc::new(Barrier::new(2));
         let until = Instant::now() + time;
         let blocks = [(); 2].map(|()| {
@@ -79,7 +80,7 @@ fn two_workers() -> Blocked {
     })
 }
 
-/// What probes say while a runtime is blocked, and that it lives again.
+/// Verdicts of probes while a runtime is blocked; checks that it recovers.
 fn probe_beside((runtime, block): &Blocked, way: (Engine, Descriptors), blocked: Duration) -> Vec<Heard> {
     let health = Health::new().stalled_after(LIMIT);
     let (control, _handed) =
@@ -88,16 +89,19 @@ fn probe_beside((runtime, block): &Blocked, way: (Engine, Descriptors), blocked:
     let prober = std::thread::spawn(move || probe_for(addr, blocked));
     block(runtime, blocked + Duration::from_millis(100));
     let heard = prober.join().unwrap();
-    // A tick may be as old as their interval when the runtime stops.
+    // When the runtime stops, its last tick may be as old as the tick interval.
     for Heard { at, status, took } in &heard {
         if *at + *took < LIMIT / 2 {
-            assert_eq!(*status, 200, "{way:?}: at {at:?} it is too early to tell");
+            assert_eq!(*status, 200, "{way:?}: at {at:?} it is too early to detect");
         } else if *at > LIMIT + Duration::from_millis(200) {
             assert_eq!(*status, 503, "{way:?}: at {at:?} a stuck runtime is not alive");
         }
     }
-    assert!(heard.iter().any(|heard| heard.at > LIMIT * 2), "{way:?}: it was blocked long enough to tell");
-    // It runs again: so it is alive again.
+    assert!(
+        heard.iter().any(|heard| heard.at > LIMIT * 2),
+        "{way:?}: it was blocked long enough to be detected"
+    );
+    // It runs again, so it must be alive again.
     runtime.block_on(common::until("it is alive again", || status(addr, "/livez") == Ok(200)));
     runtime.block_on(control.stop()).unwrap();
     heard
@@ -116,12 +120,12 @@ fn probes_beside_a_blocked_runtime_are_answered_in_time_and_fail_after_the_limit
     for way in ENGINES {
         for runtime in [one_thread, two_workers] {
             let p99 = p99(&probe_beside(&runtime(), way, blocked));
-            at_most(format_args!("{way:?}: p99 of probes beside a blocked runtime"), p99, P99_MAX);
+            at_most(format_args!("{way:?}: p99 of probes while the runtime is blocked"), p99, P99_MAX);
         }
     }
 }
 
-/// Two servers with one health, each in a runtime of its own.
+/// Two servers with one health, each in its own runtime.
 #[test]
 fn a_runtime_that_lives_does_not_hide_one_that_is_stuck() {
     let _turn = alone();
@@ -143,7 +147,7 @@ fn a_runtime_that_lives_does_not_hide_one_that_is_stuck() {
     });
     block(&stuck, LIMIT + Duration::from_millis(800));
     assert_eq!(prober.join().unwrap(), [Ok(503), Ok(503)], "half of the program is stuck");
-    // A server that has ended has no runtime to be missed.
+    // The runtime of a server that has ended need not tick.
     stuck.block_on(first.0.stop()).unwrap();
     drop(stuck);
     std::thread::sleep(LIMIT + Duration::from_millis(200));
@@ -167,9 +171,10 @@ fn a_runtime_that_is_gone_is_not_alive() {
     }
 }
 
-/// A runtime that serves what is handed over sleeps through probes. Without a heartbeat: that wakes it, by design.
+/// A runtime that serves handed-over connections sleeps while probes are served. Without a
+/// heartbeat, which wakes it by design.
 #[test]
-fn a_runtime_that_runs_sleeps_through_answered_probes() {
+fn an_idle_runtime_sleeps_through_served_probes() {
     let _turn = alone();
     for way in ENGINES {
         for workers in [None, Some(2)] {
@@ -195,14 +200,14 @@ fn sleeps_through_probes(runtime: &Runtime, way: (Engine, Descriptors), wake_ups
     let addr = runtime.block_on(ready(&control, way));
     let (end, ended) = tokio::sync::oneshot::channel::<()>();
     std::thread::scope(|scope| {
-        // Driven all the while, and it waits for connections.
+        // The runtime is driven all the time, and waits for connections.
         let driven = scope.spawn(|| {
             runtime.block_on(async {
                 tokio::spawn(serve_unique(handed));
                 ended.await.unwrap();
             });
         });
-        // Until it sleeps: nothing for 100 ms.
+        // Until it sleeps: no wake-up for 100 ms.
         let settled = (0..100).any(|_| {
             let before = wake_ups.load(Ordering::SeqCst);
             std::thread::sleep(Duration::from_millis(100));
@@ -214,7 +219,7 @@ fn sleeps_through_probes(runtime: &Runtime, way: (Engine, Descriptors), wake_ups
             assert_eq!(status(addr, "/livez"), Ok(200));
         }
         assert_eq!(wake_ups.load(Ordering::SeqCst), before, "{way:?}: 1,000 probes");
-        // What is handed over does wake it, so that the count is one.
+        // A hand-over does wake it, which shows that the counter works.
         assert_eq!(status(addr, "/unique/00000000000000ff/40"), Ok(200));
         assert!(wake_ups.load(Ordering::SeqCst) > before, "{way:?}");
         end.send(()).unwrap();
@@ -223,7 +228,7 @@ fn sleeps_through_probes(runtime: &Runtime, way: (Engine, Descriptors), wake_ups
     runtime.block_on(control.stop()).unwrap();
 }
 
-/// Counts how often it was woken.
+/// Counts wake-ups.
 #[derive(Default)]
 struct Counting(AtomicU64);
 
@@ -234,7 +239,7 @@ impl Wake for Counting {
 }
 
 #[test]
-fn an_answered_probe_wakes_nobody_and_a_batch_wakes_once() {
+fn a_served_probe_wakes_no_task_and_a_batch_wakes_once() {
     let _turn = alone();
     for way in ENGINES {
         let (runtime, _) = one_thread();
@@ -251,7 +256,7 @@ fn an_answered_probe_wakes_nobody_and_a_batch_wakes_once() {
         }
         assert_eq!(count.0.load(Ordering::SeqCst), 0, "{way:?}");
 
-        // Whoever is awake already is not woken again.
+        // A task that is already awake is not woken again.
         let clients: Vec<_> = (0..20)
             .map(|_| {
                 let mut stream = std::net::TcpStream::connect(addr).unwrap();

@@ -1,6 +1,6 @@
-//! One TLS port for probes and an axum program: who is asked for is decided by a ClientHello that nobody has answered.
+//! One TLS port for probes and an axum program: the ClientHello decides, before any reply.
 //!
-//! Does not know about: what a ClientHello may look like (the tests of the engine do).
+//! Does not know about: variants of a ClientHello (tests of the engine cover those).
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 
@@ -25,19 +25,19 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, Stream
 
 use common::{ENGINES, anywhere, ready};
 
-/// Names on the certificate of the ring lane, and on the one of the program.
+/// Names on the certificates of the ring lane and of the program.
 const OURS: &str = "probes.example";
 const THEIRS: &str = "app.example";
 
-/// A protocol that only the program speaks.
+/// A protocol that only the program supports.
 const APP: &[u8] = b"app/1";
 
-/// By its name or by its protocol a client is the program's.
+/// Selects clients of the program by name or by protocol.
 fn is_the_programs(hello: &HelloInfo<'_>) -> bool {
     hello.server_name == Some(THEIRS) || hello.alpn.contains(&APP)
 }
 
-/// The name and the protocols a client asks for, and what is agreed on.
+/// Name and protocols that a client offers, and the expected protocol.
 type Wish = (&'static str, &'static [&'static [u8]], Option<&'static [u8]>);
 
 struct Port {
@@ -75,7 +75,7 @@ async fn port(way: (Engine, Descriptors)) -> Port {
     Port { control, addr, health, roots, serving }
 }
 
-/// The program: its own handshake, and axum behind it.
+/// The program: its own handshake, with axum behind it.
 async fn serve(mut handed: Handed, signed: CertifiedKey<KeyPair>) {
     let key = PrivatePkcs8KeyDer::from(signed.signing_key.serialize_der());
     let mut config = ServerConfig::builder()
@@ -86,7 +86,7 @@ async fn serve(mut handed: Handed, signed: CertifiedKey<KeyPair>) {
     let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
     let app = Router::new().route("/", get(async || "axum"));
     while let Some(connection) = handed.accept().await {
-        assert_eq!(connection.stream.preread()[0], 22, "the hello is still to be read");
+        assert_eq!(connection.stream.preread()[0], 22, "the hello is unread");
         let (acceptor, app) = (acceptor.clone(), app.clone());
         tokio::spawn(async move {
             let stream = acceptor.accept(connection.stream).await.unwrap();
@@ -122,7 +122,7 @@ impl std::io::Write for CutFirst {
     }
 }
 
-/// What came back, and the protocol that was agreed on.
+/// The reply, and the selected protocol.
 struct Heard {
     reply: String,
     alpn: Option<Vec<u8>>,
@@ -160,7 +160,7 @@ impl Port {
 }
 
 #[tokio::test]
-async fn the_name_and_the_protocol_decide_who_does_the_handshake() {
+async fn the_name_and_the_protocol_select_the_side_of_the_handshake() {
     for way in ENGINES {
         let port = port(way).await;
         let table: [Wish; 3] = [
@@ -178,7 +178,7 @@ async fn the_name_and_the_protocol_decide_who_does_the_handshake() {
         }
         common::until("all were handed over", || port.handed_over() == 15).await;
 
-        // What is not the program's is answered by the ring lane, the readiness of the program among it.
+        // Other requests are served by the ring lane, including readiness of the program.
         for (ready, status) in [(false, "503"), (true, "200")] {
             port.health.set_ready(ready);
             let heard = port.ask(OURS, &[], "/readyz", 100).await;
@@ -189,9 +189,9 @@ async fn the_name_and_the_protocol_decide_who_does_the_handshake() {
     }
 }
 
-/// Nobody else can go on with a session, so what would be handed over without TLS is refused.
+/// A session cannot be moved, so a request that would be handed over without TLS is refused.
 #[tokio::test]
-async fn inside_a_session_of_the_ring_lane_a_request_of_the_program_is_a_503_and_the_end() {
+async fn inside_a_session_of_the_ring_lane_a_request_of_the_program_is_a_503_and_a_close() {
     for way in ENGINES {
         let port = port(way).await;
         let heard = port.ask(OURS, &[], "/", usize::MAX).await.reply;

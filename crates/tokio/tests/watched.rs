@@ -1,4 +1,5 @@
-//! Promise: a program that does not serve what it is handed is not alive, for whatever reason, and a health that nothing watches says so.
+//! Promise: a program that does not serve handed-over connections is not alive, whatever the
+//! reason, and a health without a server reports that.
 //!
 //! Does not know about: a runtime that is stuck as a whole (see `stuck.rs`).
 
@@ -22,7 +23,7 @@ use common::{ENGINES, builder, ready, status, until};
 const LIVE: (Result<u16, String>, Result<u16, String>) = (Ok(200), Ok(200));
 const FAILED: (Result<u16, String>, Result<u16, String>) = (Ok(503), Ok(503));
 
-/// What liveness and readiness say.
+/// Results of the liveness and readiness probes.
 fn probes(addr: SocketAddr) -> (Result<u16, String>, Result<u16, String>) {
     (status(addr, "/livez"), status(addr, "/readyz"))
 }
@@ -48,7 +49,7 @@ fn ask_for_the_program(addr: SocketAddr) -> TcpStream {
 }
 
 #[test]
-fn a_health_that_no_server_was_given_fails_and_says_why() {
+fn a_health_without_a_server_fails_and_reports_the_reason() {
     for way in ENGINES {
         let runtime = runtime(1);
         let health = Health::new();
@@ -73,7 +74,7 @@ fn a_receiver_that_was_dropped_fails_liveness_and_readiness() {
         let (control, handed, addr) = start(&runtime, way, &health);
         drop(handed);
         assert_eq!(probes(addr), FAILED);
-        // The next server of the same health has a receiver.
+        // The next server with the same health has a receiver.
         runtime.block_on(control.stop()).unwrap();
         let (control, _handed) =
             runtime.block_on(async { Embed::new(builder(way, &health)).health(&health).start() });
@@ -90,19 +91,19 @@ fn connections_that_are_never_accepted_fail_liveness_and_readiness_until_they_ar
         let health = Health::new().accept_within(Duration::from_millis(200));
         let (control, mut handed, addr) = start(&runtime, way, &health);
         let _client = ask_for_the_program(addr);
-        runtime.block_on(until("it is noticed", || probes(addr) == FAILED));
+        runtime.block_on(until("it is detected", || probes(addr) == FAILED));
         let _connection = runtime.block_on(handed.accept()).unwrap();
         assert_eq!(probes(addr), LIVE, "nothing waits");
         runtime.block_on(control.stop()).unwrap();
     }
 }
 
-/// Workers that poll without a pause are not reported; one that blocks is, and only for as long as it does.
+/// Workers that poll without a pause are not reported; one that blocks is, while it blocks.
 #[test]
 fn one_blocked_worker_of_two_is_not_alive_and_a_busy_one_is() {
     const BUSY: Duration = Duration::from_secs(8);
     let runtime = runtime(2);
-    // Longer than a loaded machine lets a heartbeat wait.
+    // Longer than a loaded machine may delay a heartbeat.
     let health = Health::new().stalled_after(Duration::from_secs(6));
     let (control, _handed, addr) = start(&runtime, ENGINES[0], &health);
     let until_then = Instant::now() + BUSY;
@@ -126,12 +127,12 @@ fn one_blocked_worker_of_two_is_not_alive_and_a_busy_one_is() {
     let (began, begins) = channel();
     let blocked = runtime.spawn(async move {
         began.send(()).unwrap();
-        // What no program is to do in async code.
+        // Blocking like this is a mistake in async code.
         let _end = gone.recv();
     });
     begins.recv().unwrap();
     let start = Instant::now();
-    runtime.block_on(until("it is noticed", || status(addr, "/livez") == Ok(503)));
+    runtime.block_on(until("it is detected", || status(addr, "/livez") == Ok(503)));
     assert!(start.elapsed() > Duration::from_secs(5), "not while it could be one long poll");
     drop(go);
     runtime.block_on(blocked).unwrap();

@@ -1,6 +1,6 @@
 //! libFuzzer entry point of the target `tls`.
 //!
-//! Does not know about: what is tested.
+//! Does not know about: the test itself.
 #![no_main]
 
 #[path = "../targets/tls.rs"]

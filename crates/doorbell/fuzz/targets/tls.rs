@@ -1,9 +1,10 @@
-//! TLS records cut anywhere: before a session whatever comes ends without a panic; in one, HTTP behind TLS answers what HTTP answers.
+//! TLS records cut anywhere: before a session any input ends without a panic; within one, HTTP over
+//! TLS gives the same replies as HTTP.
 //!
 //! Does not know about: sockets, timeouts.
 //!
-//! The first byte is the kind of run, the second the length of the pieces in which the bytes arrive, the third that of the records;
-//! the rest is what is sent.
+//! The first byte selects the kind of run, the second the length of the pieces in which bytes
+//! arrive, the third the length of records; the rest is the input.
 
 use std::io::{Read, Write};
 use std::sync::{Arc, OnceLock};
@@ -17,7 +18,7 @@ use rustls::pki_types::ServerName;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
-/// A protocol, one connection of it, and what a worker keeps.
+/// A protocol, one connection of it, and the state that a worker keeps for it.
 struct Served<P: Protocol> {
     protocol: P,
     conn: P::Conn,
@@ -40,7 +41,7 @@ impl<P: Protocol> Served<P> {
                 if self.ended {
                     return;
                 }
-                assert!(turn < 10_000, "it flushes for ever");
+                assert!(turn < 10_000, "it flushes forever");
                 let (next, out) = self.call(|protocol, conn, io| protocol.handle_input(conn, fresh, io));
                 self.send(&out);
                 match next {
@@ -154,7 +155,7 @@ pub(crate) fn run(data: &[u8]) {
     assert!(served.ended && plain.ended);
 }
 
-/// Both talk until neither has anything to say.
+/// Exchanges data until neither side has any.
 fn talk<P: Protocol>(
     client: &mut ClientConnection,
     served: &mut Served<P>,
@@ -176,7 +177,7 @@ fn talk<P: Protocol>(
             let state = client.process_new_packets().expect("the server speaks TLS");
             let start = heard.len();
             heard.resize(start + state.plaintext_bytes_to_read(), 0);
-            client.reader().read_exact(&mut heard[start..]).expect("as many as it says");
+            client.reader().read_exact(&mut heard[start..]).expect("as many bytes as reported");
         }
     }
 }

@@ -94,7 +94,7 @@ pub trait Driver {
     /// `None` if there is none. Call it only while accept is not armed.
     fn downgrade_accept(&mut self, listener: ListenerIndex) -> Option<AcceptMode>;
 
-    /// Receives bytes. `expect` tells whether they have probably arrived.
+    /// Receives bytes. `expect` states whether they have probably arrived.
     fn recv(&mut self, conn: ConnId, expect: Expect) -> Step<Received>;
 
     /// Sends the unsent part of `buf`. With `more`, the kernel may hold the bytes back until

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn cheap_work_comes_home_after_a_row_and_dear_work_never() {
+    fn cheap_work_moves_home_after_a_row_and_expensive_work_never() {
         let work = auto();
         learn(&work, 10, ROW_MIN - 1);
         assert!(!work.is_at_home(), "the row is one short");
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_forgiven_one_by_one_and_none_is_for_good() {
+    fn failures_are_forgiven_one_by_one_and_none_is_permanent() {
         let work = auto();
         for failures in 0..100 {
             learn(&work, 10, ROW_MIN << failures.min(LEVEL_MAX));
@@ -289,7 +289,7 @@ mod tests {
     /// Work found to be expensive moves away, even if other threads finish cheap runs at the same
     /// moment.
     #[test]
-    fn a_dear_run_is_not_undone_by_a_cheap_one_at_the_same_time() {
+    fn an_expensive_run_is_not_undone_by_a_concurrent_cheap_one() {
         for round in 0..2_000 {
             let work = auto();
             let was_at_home = round % 2 == 1;

@@ -96,7 +96,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Tells the successors once this worker accepts nothing that they could accept.
+    /// Notifies the successors once this worker accepts nothing that they could accept.
     fn leave_to_heirs(&mut self) {
         if self.has_left || !self.gates.iter().all(|gate| gate.exclusive || gate.is_closed()) {
             return;

@@ -29,7 +29,7 @@ fn an_unknown_mode_asks_for_one_step_down_and_no_other_error_does_or_forgets_it(
 }
 
 #[test]
-fn a_held_gate_is_not_armed_and_says_whether_that_is_new() {
+fn a_held_gate_is_not_armed_and_reports_changes() {
     let mut gate = gate();
     assert!(!gate.is_held() && !gate.hold(false), "it was not held");
     assert!(gate.hold(true) && gate.is_held());

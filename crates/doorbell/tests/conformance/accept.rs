@@ -1,6 +1,6 @@
 //! D-1 and D-2: arming, disarming, the backlog.
 //!
-//! Does not know about: what is done with an accepted connection.
+//! Does not know about: the use of an accepted connection.
 
 use doorbell::driver::Driver;
 use doorbell::id::ListenerIndex;
@@ -43,7 +43,7 @@ pub(super) fn d1_slots_in_use_are_not_given_again<B: Bench>(mut stand: Stand<B>)
     }
 }
 
-pub(super) fn d1_two_listeners_are_told_apart<B: Bench>(mut stand: Stand<B>) {
+pub(super) fn d1_two_listeners_are_distinguished<B: Bench>(mut stand: Stand<B>) {
     stand.bench.driver().arm_accept(OTHER);
     stand.bench.connect(OTHER);
     stand.bench.connect(LISTENER);
@@ -135,7 +135,7 @@ pub(super) fn a_downgraded_accept_still_accepts<B: Bench>(mut stand: Stand<B>) {
             return;
         }
         steps += 1;
-        assert!(steps <= 2, "there are three ways to accept");
+        assert!(steps <= 2, "there are three accept modes");
     }
 }
 

@@ -1,6 +1,6 @@
-//! A driver on a test bench: the driver, peers that a test moves by hand, and the completions that came.
+//! A test bench for a driver: the driver, peers controlled by the test, and the completions so far.
 //!
-//! Does not know about: which driver, which kind of peer.
+//! Does not know about: the driver under test, the kind of peers.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -18,14 +18,14 @@ pub(super) const LISTENER: ListenerIndex = ListenerIndex(0);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Peer(pub(super) usize);
 
-/// A connection that left the driver: a real socket, or the peer of a simulated one.
+/// A connection that left the driver: a real socket, or the peer of a simulated connection.
 #[derive(Debug)]
 pub(super) enum Taken {
     Real(TcpStream),
     Simulated(Peer),
 }
 
-/// What a peer has seen so far.
+/// What a peer has received so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) bytes: Vec<u8>,
@@ -33,14 +33,14 @@ pub(super) struct Seen {
     pub(super) reset: bool,
 }
 
-/// The peers' side of a driver under test: real sockets or a simulation.
+/// The peers of a driver under test: real sockets or a simulation.
 pub(super) trait Bench {
     type Driver: Driver;
 
     fn driver(&mut self) -> &mut Self::Driver;
-    /// More bytes than everything between the driver and a peer that does not read can hold.
+    /// More bytes than the buffers between the driver and a peer that does not read can hold.
     fn big_len(&self) -> usize;
-    /// Connects; the peer reads only when it is looked at.
+    /// Connects a peer, which reads only in `look`.
     fn connect(&mut self, listener: ListenerIndex) -> Peer;
     fn send(&mut self, peer: Peer, bytes: &[u8]);
     fn half_close(&mut self, peer: Peer);
@@ -48,27 +48,27 @@ pub(super) trait Bench {
     fn leave(&mut self, peer: Peer);
     /// Sends RST.
     fn reset(&mut self, peer: Peer);
-    /// Reads what is there and tells everything seen so far.
+    /// Reads available input and returns all that was received so far.
     fn look(&mut self, peer: Peer) -> Seen;
-    /// A connection that left the driver, as its next owner has it.
+    /// Takes a connection that left the driver, as its next owner would.
     fn take_over(&mut self, fd: OwnedFd) -> Taken;
-    /// What can be read of it now.
+    /// Reads available input of a taken connection.
     fn taken_recv(&mut self, taken: &mut Taken) -> Vec<u8>;
     fn taken_send(&mut self, taken: &mut Taken, bytes: &[u8]);
     fn taken_close(&mut self, taken: Taken);
     fn peer_addr(&self, peer: Peer) -> Option<IpAddr>;
-    /// True when the driver can say where a connection comes from.
+    /// True if the driver knows peer addresses.
     fn knows_addrs(&self) -> bool;
-    /// True when the driver can make a close a reset.
+    /// True if the driver can turn a close into a reset.
     fn can_reset(&self) -> bool;
-    /// Uses the waker, from another thread where that makes a difference, after a short time.
+    /// Uses the waker after a short time, from another thread if that makes a difference.
     fn wake_soon(&self);
     fn wake_now(&self);
-    /// Time as the driver's waits measure it.
+    /// Time as measured by the driver's waits.
     fn now(&self) -> Duration;
 }
 
-/// A completion with the bytes of a receive copied out.
+/// A completion, with a copy of received bytes.
 #[derive(Debug)]
 pub(super) enum Came {
     AcceptEnded(ListenerIndex, Option<Errno>),
@@ -79,7 +79,7 @@ pub(super) enum Came {
     Sent(ConnId, Sent),
 }
 
-/// What a receive brought.
+/// Result of a receive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Got {
     Data { bytes: Vec<u8>, drained: bool },
@@ -87,9 +87,9 @@ pub(super) enum Got {
     Failed(Errno),
 }
 
-/// A bench and what its driver reported.
+/// A bench and the completions of its driver.
 pub(super) struct Stand<B> {
-    /// Whether completions are taken the quick way where there is one.
+    /// Whether completions are taken from `next_quick` where possible.
     pub(super) is_quick: bool,
     pub(super) bench: B,
     pub(super) came: Vec<Came>,
@@ -101,7 +101,7 @@ impl<B: Bench> Stand<B> {
         Self { bench, is_quick: false, came: Vec::new(), generations: HashMap::new() }
     }
 
-    /// Takes completions the quick way.
+    /// Takes completions from `next_quick` first.
     pub(super) fn quick(mut self) -> Self {
         self.is_quick = true;
         self
@@ -113,11 +113,11 @@ impl<B: Bench> Stand<B> {
     }
 
     pub(super) fn turn_for(&mut self, timeout: Duration) {
-        self.bench.driver().wait(Some(timeout)).expect("the driver goes on");
+        self.bench.driver().wait(Some(timeout)).expect("the driver works");
         self.take_all();
     }
 
-    /// Takes every completion, as a worker does: where a driver has quick ones, those first.
+    /// Takes all completions, as a worker does: quick ones first.
     pub(super) fn take_all(&mut self) {
         loop {
             while let Some(quick) = self.is_quick.then(|| self.bench.driver().next_quick()).flatten() {
@@ -144,7 +144,7 @@ impl<B: Bench> Stand<B> {
         }
     }
 
-    /// Turns for 100 ms: long enough for everything that is under way on a loopback.
+    /// Runs turns for 100 ms, long enough for everything in progress on loopback.
     pub(super) fn settle(&mut self) {
         let until = self.bench.now() + Duration::from_millis(100);
         while self.bench.now() < until {
@@ -152,7 +152,7 @@ impl<B: Bench> Stand<B> {
         }
     }
 
-    /// Takes the first completion that `wanted` wants, turning for 5 s at most.
+    /// Takes the first completion that `wanted` accepts, within 5 s.
     pub(super) fn take<T>(&mut self, what: &str, wanted: impl Fn(&Came) -> Option<T>) -> (T, Came) {
         let until = self.bench.now() + Duration::from_secs(5);
         loop {
@@ -166,7 +166,7 @@ impl<B: Bench> Stand<B> {
         }
     }
 
-    /// Turns until the peer has seen what is wanted, 5 s at most.
+    /// Runs turns until the peer has received the wanted input, within 5 s.
     pub(super) fn look_until(&mut self, peer: Peer, wanted: impl Fn(&Seen) -> bool) -> Seen {
         let until = self.bench.now() + Duration::from_secs(5);
         loop {
@@ -188,13 +188,13 @@ impl<B: Bench> Stand<B> {
         self.name(slot)
     }
 
-    /// The next use of a slot gets its name, as the worker's table does it.
+    /// Names the next use of a slot, as the worker's table does.
     pub(super) fn name(&mut self, slot: SlotIndex) -> ConnId {
         let generation = *self.generations.entry(slot).and_modify(|g| *g = g.next()).or_default();
         ConnId { slot, generation }
     }
 
-    /// A peer and its accepted connection; accept stays armed.
+    /// A peer and its accepted connection. Accept stays armed.
     pub(super) fn pair(&mut self) -> (Peer, ConnId) {
         self.bench.driver().arm_accept(LISTENER);
         let peer = self.bench.connect(LISTENER);
@@ -209,7 +209,7 @@ impl<B: Bench> Stand<B> {
         }
     }
 
-    /// One receive, however long it takes.
+    /// Receives once and waits for the result.
     pub(super) fn recv_wait(&mut self, conn: ConnId, expect: Expect) -> Got {
         match self.recv(conn, expect) {
             Some(got) => got,
@@ -217,7 +217,7 @@ impl<B: Bench> Stand<B> {
         }
     }
 
-    /// The completion of a pending receive.
+    /// Waits for the completion of a pending receive.
     pub(super) fn received(&mut self, conn: ConnId) -> Got {
         let (got, _) = self.take("a receive", |came| match came {
             Came::Received(of, got) if *of == conn => Some(got.clone()),
@@ -226,7 +226,7 @@ impl<B: Bench> Stand<B> {
         got
     }
 
-    /// Receives until `len` bytes are there.
+    /// Receives until `len` bytes arrived.
     pub(super) fn recv_exact(&mut self, conn: ConnId, len: usize) -> Vec<u8> {
         let mut all = Vec::new();
         while all.len() < len {
@@ -261,13 +261,13 @@ impl<B: Bench> Stand<B> {
         sent
     }
 
-    /// Sends everything, in as many sends as it takes.
+    /// Sends all bytes, in as many sends as needed.
     pub(super) fn send_all(&mut self, conn: ConnId, bytes: &[u8], more: bool) {
         let mut buf = SendBuf::new(Payload::Owned(bytes.to_vec()));
         while !buf.remaining().is_empty() {
             let Sent { result, buf: back } = self.send_wait(conn, buf, more);
             buf = back;
-            buf.from += result.expect("the peer is there");
+            buf.from += result.expect("the peer is connected");
         }
     }
 
@@ -280,7 +280,7 @@ impl<B: Bench> Stand<B> {
         }
     }
 
-    /// Cancels what is pending, waits for its reports and closes.
+    /// Cancels pending operations, waits for their completions and closes.
     pub(super) fn abandon(&mut self, conn: ConnId) {
         self.bench.driver().cancel(conn);
         self.received(conn);
@@ -295,7 +295,7 @@ impl<B: Bench> Stand<B> {
         errno
     }
 
-    /// Nothing that `unwanted` names comes while everything under way settles.
+    /// Asserts that no unwanted completion arrives until everything in progress has settled.
     pub(super) fn nothing(&mut self, what: &str, unwanted: impl Fn(&Came) -> bool) {
         self.settle();
         let found: Vec<_> = self.came.iter().filter(|came| unwanted(came)).collect();
@@ -306,7 +306,7 @@ impl<B: Bench> Stand<B> {
         match received {
             Received::Data { chunk, drained } => {
                 let bytes = self.bench.driver().received(&chunk).to_vec();
-                assert_eq!(bytes.len(), chunk.len(), "a chunk tells its length");
+                assert_eq!(bytes.len(), chunk.len(), "a chunk reports its length");
                 assert!(!bytes.is_empty(), "an empty read is the end");
                 self.bench.driver().recycle(chunk);
                 Got::Data { bytes, drained }

@@ -1,4 +1,4 @@
-//! What takes more connections than a driver handles in one go.
+//! Tests with more connections than a driver handles at once.
 //!
 //! Does not know about: the rules for single connections.
 
@@ -6,7 +6,7 @@ use doorbell::driver::{Driver, Expect};
 
 use super::bench::{Bench, Came, Got, LISTENER, Stand};
 
-/// Slots these tests need.
+/// Slots for these tests.
 pub(super) const SLOTS: u32 = 400;
 
 /// More than a driver accepts, or has receive buffers for, in one turn.
@@ -16,7 +16,8 @@ pub(super) fn a_long_backlog_is_emptied<B: Bench>(mut stand: Stand<B>) {
     loop {
         let peers: Vec<_> = (0..CROWD).map(|_| stand.bench.connect(LISTENER)).collect();
         stand.bench.driver().arm_accept(LISTENER);
-        // Nobody else connects: what is in the backlog now must be enough of a reason.
+        // No further client connects: the clients in the backlog must be reported without a new
+        // event.
         for _ in &peers {
             let conn = stand.accepted();
             stand.close(conn);
@@ -33,7 +34,7 @@ pub(super) fn a_long_backlog_is_emptied<B: Bench>(mut stand: Stand<B>) {
     }
 }
 
-pub(super) fn every_one_of_a_crowd_is_heard<B: Bench>(mut stand: Stand<B>) {
+pub(super) fn all_connections_of_a_crowd_are_reported<B: Bench>(mut stand: Stand<B>) {
     stand.bench.driver().arm_accept(LISTENER);
     let peers: Vec<_> = (0..CROWD).map(|_| stand.bench.connect(LISTENER)).collect();
     let conns: Vec<_> = peers.iter().map(|_| stand.accepted()).collect();
@@ -46,7 +47,7 @@ pub(super) fn every_one_of_a_crowd_is_heard<B: Bench>(mut stand: Stand<B>) {
             stand.bench.send(*peer, b"all at once");
         }
         if round == 1 {
-            // What came already is reported all the same, each once.
+            // Input that has already arrived is still reported, once per connection.
             conns.iter().for_each(|conn| stand.bench.driver().cancel(*conn));
         }
         for conn in &conns {

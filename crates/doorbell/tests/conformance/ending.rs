@@ -1,6 +1,6 @@
 //! D-6, D-7, D-9 and D-10: closes, waits, wake-ups.
 //!
-//! Does not know about: transfers beyond a short reply.
+//! Does not know about: transfers longer than a short reply.
 
 use core::time::Duration;
 use std::collections::HashSet;
@@ -12,10 +12,10 @@ use doorbell_testkit::figures::at_most;
 
 use super::bench::{Bench, Came, Got, LISTENER, Stand};
 
-/// Waits that something must end before.
+/// Timeout of waits that must end for another reason.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Slots these tests need.
+/// Slots for these tests.
 pub(super) const SLOTS: u32 = 64;
 
 pub(super) fn d6_a_closed_slot_is_used_again_and_the_peer_sees_the_end<B: Bench>(mut stand: Stand<B>) {
@@ -30,8 +30,9 @@ pub(super) fn d6_a_closed_slot_is_used_again_and_the_peer_sees_the_end<B: Bench>
     assert!(slots.iter().all(|slot| slot.0 < SLOTS), "{slots:?}");
 }
 
-/// A driver whose half-close is done later, by another thread, must not let the slot go before.
-pub(super) fn d6_a_half_close_reaches_nobody_who_has_the_slot_next<B: Bench>(mut stand: Stand<B>) {
+/// If a driver's half-close is completed later by another thread, the slot must not be freed
+/// before.
+pub(super) fn d6_a_half_close_does_not_reach_the_next_connection_in_the_slot<B: Bench>(mut stand: Stand<B>) {
     const AT_ONCE: usize = 24;
     for _ in 0..20 {
         let pairs: Vec<_> = (0..AT_ONCE).map(|_| stand.pair()).collect();
@@ -46,7 +47,8 @@ pub(super) fn d6_a_half_close_reaches_nobody_who_has_the_slot_next<B: Bench>(mut
                 pending.push(*conn);
             }
         }
-        // They are in the backlog before the driver is asked for anything, and get the slots that the closes free.
+        // These clients are in the backlog before the driver is called, and get the slots that the
+        // closes free.
         let next: Vec<_> = (0..AT_ONCE).map(|_| stand.bench.connect(LISTENER)).collect();
         let conns: Vec<_> = next.iter().map(|_| stand.accepted()).collect();
         for conn in &conns {
@@ -76,7 +78,7 @@ pub(super) fn d6_many_slots_are_closed_and_used_again<B: Bench>(mut stand: Stand
             stand.bench.send(*peer, b"?");
             assert_eq!(stand.recv_exact(*conn, 1), b"?");
         }
-        // All closes under way at once.
+        // All closes are in progress at the same time.
         let mut pending = 0;
         for (index, (_, conn)) in pairs.iter().enumerate() {
             stand.send_all(*conn, format!("reply {index}").as_bytes(), true);
@@ -102,7 +104,7 @@ pub(super) fn d7_reply_and_fin_share_a_segment<B: Bench>(mut stand: Stand<B>) {
     let before = stand.bench.look(peer);
     assert!(before.bytes.is_empty(), "the reply waits for the close: {before:?}");
     let mut closed = matches!(stand.bench.driver().close(conn), Step::Done(()));
-    // From here on, the first byte that is seen comes with the FIN.
+    // From here on, the first byte must arrive together with the FIN.
     for _ in 0..1_000 {
         let seen = stand.bench.look(peer);
         if !seen.bytes.is_empty() {
@@ -116,7 +118,7 @@ pub(super) fn d7_reply_and_fin_share_a_segment<B: Bench>(mut stand: Stand<B>) {
         stand.turn_for(Duration::from_millis(1));
         closed |= stand.came.iter().any(|came| matches!(came, Came::Closed(_)));
     }
-    panic!("the reply never came; closed: {closed}");
+    panic!("the reply never arrived; closed: {closed}");
 }
 
 pub(super) fn d9_wait_ends_after_its_timeout<B: Bench>(mut stand: Stand<B>) {
@@ -127,7 +129,7 @@ pub(super) fn d9_wait_ends_after_its_timeout<B: Bench>(mut stand: Stand<B>) {
         let timeout = Duration::from_millis(timeout_ms);
         let before = stand.bench.now();
         let mut waits = 0;
-        // A wait may return early with nothing, but not always.
+        // A single wait may return early without a completion.
         while stand.bench.now() - before < timeout {
             stand.turn_for(timeout);
             waits += 1;
@@ -140,22 +142,22 @@ pub(super) fn d9_wait_ends_after_its_timeout<B: Bench>(mut stand: Stand<B>) {
     stand.abandon(conn);
 }
 
-/// The times are the driver's own: only their distance counts.
-pub(super) fn d9_wait_ends_by_the_time_asked_for<B: Bench>(mut stand: Stand<B>) {
+/// The absolute times do not matter, only their distance.
+pub(super) fn d9_wait_ends_by_the_requested_time<B: Bench>(mut stand: Stand<B>) {
     let now = Time::from_nanos(1_000_000_000);
     for due_ms in [30, 1, 100] {
         let due = Duration::from_millis(due_ms);
         let before = stand.bench.now();
-        // A later time must not hide an earlier one.
+        // A later time must not replace an earlier one.
         let later = stand.bench.driver().wake_by(now, now.after(Duration::from_secs(3_600)));
         let sooner = stand.bench.driver().wake_by(now, now.after(due));
-        assert_eq!(later, sooner, "a driver can or cannot");
+        assert_eq!(later, sooner, "a driver supports it or not");
         if !later {
             return;
         }
         let mut waits = 0;
         while stand.bench.now() - before < due {
-            stand.bench.driver().wait(None).expect("the driver goes on");
+            stand.bench.driver().wait(None).expect("the driver works");
             stand.take_all();
             waits += 1;
         }
@@ -169,7 +171,7 @@ pub(super) fn d9_wait_ends_when_woken<B: Bench>(mut stand: Stand<B>) {
     for _ in 0..3 {
         stand.bench.wake_soon();
         let before = stand.bench.now();
-        stand.bench.driver().wait(Some(LIMIT)).expect("the driver goes on");
+        stand.bench.driver().wait(Some(LIMIT)).expect("the driver works");
         assert!(stand.bench.driver().next().is_none(), "a wake-up is not a completion");
         let took = stand.bench.now() - before;
         assert!(took < LIMIT, "{took:?}");
@@ -182,7 +184,7 @@ pub(super) fn d9_a_wake_before_the_wait_is_not_lost<B: Bench>(mut stand: Stand<B
         stand.bench.wake_now();
         stand.bench.wake_now();
         let before = stand.bench.now();
-        stand.bench.driver().wait(Some(LIMIT)).expect("the driver goes on");
+        stand.bench.driver().wait(Some(LIMIT)).expect("the driver works");
         while stand.bench.driver().next().is_some() {}
         let took = stand.bench.now() - before;
         assert!(took < LIMIT, "{took:?}");
@@ -248,8 +250,8 @@ pub(super) fn an_idle_connection_does_not_delay_another<B: Bench>(mut stand: Sta
         stand.look_until(peer, |seen| seen.fin);
         slowest = slowest.max(stand.bench.now() - before);
     }
-    // A close that a kernel holds back shows as 200 ms (the cork) or 1 s.
-    at_most("a reply beside an idle connection", slowest, Duration::from_millis(100));
+    // A close that a kernel holds back shows as 200 ms (cork) or 1 s.
+    at_most("a reply while another connection is idle", slowest, Duration::from_millis(100));
     stand.bench.driver().disarm_accept(LISTENER);
     stand.accept_ended(LISTENER);
     stand.abandon(idle);

@@ -1,6 +1,6 @@
-//! D-11: connections that leave the driver.
+//! D-11: connections that are detached from the driver.
 //!
-//! Does not know about: who gets them.
+//! Does not know about: their new owner.
 
 use std::collections::HashSet;
 
@@ -9,10 +9,10 @@ use doorbell::id::ConnId;
 
 use super::bench::{Bench, Came, Got, Peer, Stand, Taken};
 
-/// Slots these tests need.
+/// Slots for these tests.
 pub(super) const SLOTS: u32 = 16;
 
-/// Takes the connection out of the driver.
+/// Detaches the connection from the driver.
 fn detach<B: Bench>(stand: &mut Stand<B>, conn: ConnId) -> Taken {
     let result = match stand.bench.driver().detach(conn) {
         Step::Done(result) => result,
@@ -25,10 +25,10 @@ fn detach<B: Bench>(stand: &mut Stand<B>, conn: ConnId) -> Taken {
             result
         }
     };
-    stand.bench.take_over(result.expect("it can be taken out"))
+    stand.bench.take_over(result.expect("it can be detached"))
 }
 
-/// The new owner reads until it has `len` bytes.
+/// Reads `len` bytes as the new owner.
 fn read_exact<B: Bench>(stand: &mut Stand<B>, taken: &mut Taken, len: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     let until = stand.bench.now() + core::time::Duration::from_secs(5);
@@ -40,13 +40,13 @@ fn read_exact<B: Bench>(stand: &mut Stand<B>, taken: &mut Taken, len: usize) -> 
     bytes
 }
 
-pub(super) fn d11_a_detached_connection_goes_on_in_both_directions<B: Bench>(mut stand: Stand<B>) {
+pub(super) fn d11_a_detached_connection_works_in_both_directions<B: Bench>(mut stand: Stand<B>) {
     for way in 0..3 {
         let (peer, conn) = stand.pair();
         stand.bench.send(peer, b"first");
         assert_eq!(stand.recv_exact(conn, 5), b"first");
         if way > 0 {
-            // A receive that was waited for leaves something armed.
+            // A pending receive leaves a poll armed.
             assert_eq!(stand.recv(conn, Expect::Later), None);
             stand.settle();
             if way == 1 {
@@ -64,16 +64,16 @@ pub(super) fn d11_a_detached_connection_goes_on_in_both_directions<B: Bench>(mut
         stand.look_until(peer, |seen| seen.bytes == b"reply");
         stand.bench.taken_close(taken);
         let seen = stand.look_until(peer, |seen| seen.fin);
-        assert!(!seen.reset, "nothing of the driver holds it open or breaks it: {seen:?}");
+        assert!(!seen.reset, "the driver neither holds it open nor breaks it: {seen:?}");
         stand.nothing(
-            "a connection that left is not heard of",
+            "a connection that left is not reported",
             |came| matches!(came, Came::Received(of, _) if *of == conn),
         );
     }
 }
 
-/// The descriptor that is made for the look neither keeps a connection open nor gets into the way of its end.
-pub(super) fn d12_a_look_at_what_is_unsent_outlives_no_connection<B: Bench>(mut stand: Stand<B>) {
+/// The descriptor made for querying the socket neither keeps a connection open nor delays its end.
+pub(super) fn d12_a_query_of_unsent_bytes_keeps_no_connection_open<B: Bench>(mut stand: Stand<B>) {
     for turns in 0..3 {
         let (peer, conn) = stand.pair();
         let _asked = stand.bench.driver().find_unsent(conn);
@@ -97,10 +97,10 @@ pub(super) fn d12_a_look_at_what_is_unsent_outlives_no_connection<B: Bench>(mut 
     stand.bench.driver().reset_on_close(conn);
     stand.close(conn);
     let seen = stand.look_until(peer, |seen| seen.fin || seen.reset);
-    assert_eq!(seen.reset, is_known, "where it can be looked at it can be reset");
+    assert_eq!(seen.reset, is_known, "a socket that can be queried can be reset");
 }
 
-pub(super) fn d11_what_was_not_received_is_not_lost<B: Bench>(mut stand: Stand<B>) {
+pub(super) fn d11_unreceived_bytes_are_not_lost<B: Bench>(mut stand: Stand<B>) {
     let (peer, conn) = stand.pair();
     stand.bench.send(peer, b"unread from the first byte on");
     stand.settle();
@@ -109,7 +109,7 @@ pub(super) fn d11_what_was_not_received_is_not_lost<B: Bench>(mut stand: Stand<B
     stand.bench.taken_close(taken);
 }
 
-pub(super) fn d11_what_was_sent_arrives_before_the_next_owners_bytes<B: Bench>(mut stand: Stand<B>) {
+pub(super) fn d11_sent_bytes_arrive_before_the_next_owners_bytes<B: Bench>(mut stand: Stand<B>) {
     let (peer, conn) = stand.pair();
     let sent = stand.send_wait(conn, SendBuf::new(Payload::Owned(b"ours ".to_vec())), false);
     assert_eq!(sent.result, Ok(5));
@@ -142,7 +142,7 @@ pub(super) fn d11_a_slot_is_used_again_and_its_connection_stays_apart<B: Bench>(
         }
     }
     assert!(slots.iter().all(|slot| slot.0 < SLOTS), "{slots:?}");
-    assert_eq!(out.len(), 2 * SLOTS as usize, "more are out than there are slots");
+    assert_eq!(out.len(), 2 * SLOTS as usize, "more connections left than there are slots");
     for (index, (peer, mut taken)) in out.into_iter().enumerate() {
         let word = format!("connection {index}");
         stand.bench.taken_send(&mut taken, word.as_bytes());

@@ -1,37 +1,40 @@
 //! The contract of a driver, rule by rule, on every driver by name.
 //!
-//! Does not know about: workers, connections' phases, protocols. The rules D-1 to D-13 are written in
+//! Does not know about: workers, phases of connections, protocols. `doorbell::driver` states the
+//! rules D-1 to D-13; each test checks one of them and runs as `conformance::DRIVER::RULE`.
 //! `doorbell::driver`; each test here is one of them, and each runs as `conformance::DRIVER::RULE`.
 //!
-//! Where io_uring is absent its drivers are skipped with the reason, unless `DOORBELL_REQUIRE_URING=1`.
+//! If io_uring is not available, its drivers are skipped with the reason, unless
+//! `DOORBELL_REQUIRE_URING=1`.
 #![expect(clippy::disallowed_methods, reason = "the tests of real drivers measure real time")]
 
-/// One test of each rule for one driver: `$make` gives a bench with so many slots, or `None` when there is no such driver here.
+/// Instantiates all tests for each driver: `$make` returns a bench with the given number of slots,
+/// or `None` if the driver is not available.
 macro_rules! suite {
     ($($driver:ident => $make:expr;)*) => {$(
         mod $driver {
             suite! { @tests $make;
                 accept: d1_arming_twice_reports_each_connection_once, d1_slots_in_use_are_not_given_again,
-                    d1_two_listeners_are_told_apart, d2_disarm_ends_accept_once_and_nothing_follows,
+                    d1_two_listeners_are_distinguished, d2_disarm_ends_accept_once_and_nothing_follows,
                     d2_disarm_without_arm_is_silent, d2_accepted_connections_survive_the_disarm,
                     a_backlog_is_seen_and_a_closed_listener_refuses, a_downgraded_accept_still_accepts,
                     a_connection_that_left_the_backlog_is_still_reported, the_peers_address_is_known_or_none;
-                crowd: a_long_backlog_is_emptied, every_one_of_a_crowd_is_heard;
-                transfer: d3_recv_and_send_may_be_in_flight_together, d3_a_second_recv_is_a_programmers_error,
-                    d3_a_second_send_is_a_programmers_error, d4_a_recv_reports_once_however_much_comes,
+                crowd: a_long_backlog_is_emptied, all_connections_of_a_crowd_are_reported;
+                transfer: d3_recv_and_send_may_be_in_flight_together, d3_a_second_recv_panics,
+                    d3_a_second_send_panics, d4_a_recv_reports_once_however_much_comes,
                     d4_cancelled_recv_reports_once, d4_cancelled_send_reports_once_with_its_buffer,
-                    d4_cancel_without_operations_reports_nothing, d5_a_short_send_tells_its_length_and_returns_the_buffer,
+                    d4_cancel_without_operations_reports_nothing, d5_a_short_send_reports_its_length_and_returns_the_buffer,
                     d8_bytes_stay_readable_until_recycled, received_bytes_are_exact_in_any_split,
                     drained_is_never_claimed_too_early,
-                    d12_what_a_peer_has_not_taken_falls_when_it_reads, the_end_of_the_stream_follows_the_data, a_reset_fails_the_recv, a_send_to_a_gone_peer_fails;
-                ending: d6_a_closed_slot_is_used_again_and_the_peer_sees_the_end, d6_many_slots_are_closed_and_used_again, d6_a_half_close_reaches_nobody_who_has_the_slot_next,
-                    d7_reply_and_fin_share_a_segment, d9_wait_ends_after_its_timeout, d9_wait_ends_by_the_time_asked_for, d9_wait_ends_when_woken,
+                    d12_unsent_bytes_decrease_when_the_peer_reads, the_end_of_the_stream_follows_the_data, a_reset_fails_the_recv, a_send_to_a_gone_peer_fails;
+                ending: d6_a_closed_slot_is_used_again_and_the_peer_sees_the_end, d6_many_slots_are_closed_and_used_again, d6_a_half_close_does_not_reach_the_next_connection_in_the_slot,
+                    d7_reply_and_fin_share_a_segment, d9_wait_ends_after_its_timeout, d9_wait_ends_by_the_requested_time, d9_wait_ends_when_woken,
                     d9_a_wake_before_the_wait_is_not_lost, d9_wait_ends_with_a_completion,
                     d10_reset_on_close_is_seen_as_a_reset, a_half_closed_connection_still_receives,
                     an_idle_connection_does_not_delay_another;
-                leaving: d11_a_detached_connection_goes_on_in_both_directions, d11_what_was_not_received_is_not_lost,
-                    d11_what_was_sent_arrives_before_the_next_owners_bytes,
-                    d11_a_slot_is_used_again_and_its_connection_stays_apart, d12_a_look_at_what_is_unsent_outlives_no_connection;
+                leaving: d11_a_detached_connection_works_in_both_directions, d11_unreceived_bytes_are_not_lost,
+                    d11_sent_bytes_arrive_before_the_next_owners_bytes,
+                    d11_a_slot_is_used_again_and_its_connection_stays_apart, d12_a_query_of_unsent_bytes_keeps_no_connection_open;
             }
         }
     )*};

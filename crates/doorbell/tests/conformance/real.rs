@@ -1,4 +1,4 @@
-//! The drivers of the kernel with loopback sockets as peers.
+//! Benches for the kernel's drivers, with loopback sockets as peers.
 //!
 //! Does not know about: the rules.
 
@@ -22,13 +22,13 @@ use socket2::{Domain, Socket, Type};
 
 use super::bench::{Bench, Peer, Seen, Stand, Taken};
 
-/// Clients that may wait to be accepted.
+/// Length of the backlog.
 const BACKLOG_LEN: i32 = 1024;
 
-/// Runs of the self-test before its verdict is one on the kernel.
+/// Runs of the self-test before its result is attributed to the kernel.
 const TRIES_MAX: usize = 20;
 
-/// A driver of the kernel and its peers.
+/// A driver of the kernel, and its peers.
 pub(super) struct Loopback<D> {
     driver: D,
     waker: Waker,
@@ -45,7 +45,9 @@ struct Client {
 }
 
 pub(super) fn epoll(slots: u32) -> Option<Stand<Loopback<Epoll>>> {
-    Some(stand(false, |listeners, waker| Epoll::new(listeners, slots, waker).expect("epoll is always there")))
+    Some(stand(false, |listeners, waker| {
+        Epoll::new(listeners, slots, waker).expect("epoll is always available")
+    }))
 }
 
 pub(super) fn uring_ordinary(slots: u32) -> Option<Stand<Loopback<Uring>>> {
@@ -60,7 +62,7 @@ pub(super) fn uring_quick(slots: u32) -> Option<Stand<Loopback<Uring>>> {
     uring_ordinary(slots).map(Stand::quick)
 }
 
-/// Listeners are polled, and waits gather.
+/// Listeners are polled, and waits gather completions.
 pub(super) fn uring_polled(slots: u32) -> Option<Stand<Loopback<Uring>>> {
     let mut tuning = Tuning::default();
     tuning.wait_min = Duration::from_micros(200);
@@ -68,7 +70,7 @@ pub(super) fn uring_polled(slots: u32) -> Option<Stand<Loopback<Uring>>> {
     uring(slots, &options).map(Stand::quick)
 }
 
-/// Everything is a ring operation for one thing at a time.
+/// All operations go to the ring, one connection per accept.
 pub(super) fn uring_plain(slots: u32) -> Option<Stand<Loopback<Uring>>> {
     let mut tuning = Tuning::default();
     tuning.direct_calls = false;
@@ -79,8 +81,8 @@ pub(super) fn uring_plain(slots: u32) -> Option<Stand<Loopback<Uring>>> {
 }
 
 pub(super) fn uring_direct(slots: u32) -> Option<Stand<Loopback<Uring>>> {
-    // Once a process: the self-test opens a ring and connections of its own. It has a limit of time, which a busy machine
-    // exceeds now and then; a kernel that lacks something lacks it each time.
+    // Once per process: the self-test opens its own ring and connections. It has a time limit,
+    // which a busy machine occasionally exceeds; a missing kernel feature is missing in every run.
     static LACKING: OnceLock<Option<String>> = OnceLock::new();
     if !skip::io_uring() {
         return None;
@@ -150,7 +152,7 @@ impl<D: Driver> Bench for Loopback<D> {
     }
 
     fn connect(&mut self, listener: ListenerIndex) -> Peer {
-        let stream = TcpStream::connect(self.addrs[listener.index()]).expect("the listener is there");
+        let stream = TcpStream::connect(self.addrs[listener.index()]).expect("the listener accepts");
         stream.set_nonblocking(true).expect("a flag of a descriptor");
         stream.set_nodelay(true).expect("an option of TCP");
         let addr = stream.local_addr().ok().map(|addr| addr.ip());
@@ -159,7 +161,7 @@ impl<D: Driver> Bench for Loopback<D> {
     }
 
     fn send(&mut self, peer: Peer, bytes: &[u8]) {
-        self.stream(peer).write_all(bytes).expect("what a test sends fits into the socket");
+        self.stream(peer).write_all(bytes).expect("test data fits into the socket");
     }
 
     fn half_close(&mut self, peer: Peer) {
@@ -200,7 +202,7 @@ impl<D: Driver> Bench for Loopback<D> {
 
     fn take_over(&mut self, fd: OwnedFd) -> Taken {
         let flags = rustix::fs::fcntl_getfl(&fd).expect("it is open");
-        assert!(flags.contains(rustix::fs::OFlags::NONBLOCK), "D-11: its next owner does not wait in calls");
+        assert!(flags.contains(rustix::fs::OFlags::NONBLOCK), "D-11: the descriptor is non-blocking");
         let flags = rustix::io::fcntl_getfd(&fd).expect("it is open");
         assert!(flags.contains(rustix::io::FdFlags::CLOEXEC), "D-11: no child inherits it");
         Taken::Real(TcpStream::from(fd))
@@ -220,7 +222,7 @@ impl<D: Driver> Bench for Loopback<D> {
 
     fn taken_send(&mut self, taken: &mut Taken, bytes: &[u8]) {
         let Taken::Real(stream) = taken else { unreachable!("a real connection") };
-        stream.write_all(bytes).expect("what a test sends fits into the socket");
+        stream.write_all(bytes).expect("test data fits into the socket");
     }
 
     fn taken_close(&mut self, taken: Taken) {

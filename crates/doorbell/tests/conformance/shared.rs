@@ -1,6 +1,7 @@
-//! D-13: two drivers that accept from one socket, as workers do from a Unix listener or an inherited one.
+//! D-13: two drivers that accept from the same socket, as workers do from a Unix listener or an
+//! inherited one.
 //!
-//! Does not know about: listeners that a driver has for itself. The simulator has no others.
+//! Does not know about: listeners with a single driver. The simulator has only those.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -19,17 +20,17 @@ use doorbell::{Receiving, Tuning};
 use super::bench::LISTENER;
 
 const SLOTS: u32 = 64;
-/// For what must happen.
+/// Timeout for events that must happen.
 const LIMIT: Duration = Duration::from_secs(20);
-/// Of the clients that are served while both drivers have something to do.
+/// Minimum share of the clients for each driver while both are busy.
 const SHARE_PERCENT_MIN: u32 = 40;
 
-/// Makes a driver with this one listener, which others share.
+/// Creates a driver for a listener that others share.
 type Make<D> = fn(OwnedFd) -> (D, Waker);
 
 fn epoll(listener: OwnedFd) -> (Epoll, Waker) {
     let (waker, source) = Waker::pair().expect("an eventfd");
-    (Epoll::new(vec![listener], SLOTS, source).expect("epoll is everywhere"), waker)
+    (Epoll::new(vec![listener], SLOTS, source).expect("epoll is always available"), waker)
 }
 
 fn uring(listener: OwnedFd, options: UringOptions) -> (Uring, Waker) {
@@ -64,7 +65,7 @@ macro_rules! suite {
     ($($driver:ident: $works:expr, $make:path;)*) => {$(
         mod $driver {
             suite! { @tests $works, $make; d13_a_busy_driver_keeps_no_client_from_another,
-                d13_what_a_driver_has_not_reported_is_there_for_another, d13_both_get_their_share }
+                d13_an_unreported_client_is_available_to_another_driver, d13_both_get_their_share }
         }
     )*};
     (@tests $works:expr, $make:path; $($rule:ident),*) => {$(
@@ -92,7 +93,7 @@ fn listener() -> (TcpListener, SocketAddr) {
     (listener, addr)
 }
 
-/// Two drivers that accept from one socket, armed.
+/// Two drivers that accept from the same socket, both armed.
 fn two<D: Driver>(make: Make<D>) -> ([(D, Waker); 2], SocketAddr) {
     let (listener, addr) = listener();
     let mut both = [(); 2].map(|()| make(listener.try_clone().expect("a descriptor").into()));
@@ -103,9 +104,9 @@ fn two<D: Driver>(make: Make<D>) -> ([(D, Waker); 2], SocketAddr) {
     (both, addr)
 }
 
-/// The next connection that the driver reports, after waiting this long at most.
+/// The next connection that the driver reports, after waiting at most this long.
 fn reported<D: Driver>(driver: &mut D, timeout: Duration) -> Option<SlotIndex> {
-    driver.wait(Some(timeout)).expect("the driver goes on");
+    driver.wait(Some(timeout)).expect("the driver works");
     reported_already(driver)
 }
 
@@ -124,21 +125,21 @@ fn reported_already<D: Driver>(driver: &mut D) -> Option<SlotIndex> {
     }
 }
 
-/// The next connection, which comes while this driver alone waits.
+/// Waits for the next connection, which arrives while only this driver waits.
 #[track_caller]
 fn comes<D: Driver>(driver: &mut D, what: &str) -> SlotIndex {
     let until = Instant::now() + LIMIT;
     loop {
-        // A driver waits after all was taken that it has.
+        // A driver waits only after all its completions were taken.
         if let Some(slot) = reported_already(driver) {
             return slot;
         }
         assert!(Instant::now() < until, "{what}");
-        driver.wait(Some(Duration::from_millis(10))).expect("the driver goes on");
+        driver.wait(Some(Duration::from_millis(10))).expect("the driver works");
     }
 }
 
-/// One of two never waits: each client comes to the other, one at a time.
+/// One of two drivers never waits: every client must be reported by the other, one at a time.
 fn d13_a_busy_driver_keeps_no_client_from_another<D: Driver>(make: Make<D>) {
     for busy in [0, 1] {
         let (mut both, addr) = two(make);
@@ -147,25 +148,25 @@ fn d13_a_busy_driver_keeps_no_client_from_another<D: Driver>(make: Make<D>) {
             if busy == 0 { (&mut second[0].0, &mut first[0].0) } else { (&mut first[0].0, &mut second[0].0) };
         let mut clients = Vec::new();
         for round in 0..10 {
-            clients.push(TcpStream::connect(addr).expect("the listener is there"));
+            clients.push(TcpStream::connect(addr).expect("the listener accepts"));
             comes(idle, &format!("client {round} waits for a driver that is busy"));
         }
-        // The busy one has time again, and nothing was left; then the roles change.
+        // Now the busy one waits: there must be nothing left. Then the roles change.
         let surplus = reported(busy, Duration::ZERO);
         assert!(surplus.is_none(), "{surplus:?}: all clients were taken");
         for round in 0..10 {
-            clients.push(TcpStream::connect(addr).expect("the listener is there"));
+            clients.push(TcpStream::connect(addr).expect("the listener accepts"));
             comes(busy, &format!("client {round} waits after the roles have changed"));
         }
     }
 }
 
-/// One of two takes a single connection of many and does not come back.
-fn d13_what_a_driver_has_not_reported_is_there_for_another<D: Driver>(make: Make<D>) {
+/// One of two drivers takes a single connection of many and then stays busy.
+fn d13_an_unreported_client_is_available_to_another_driver<D: Driver>(make: Make<D>) {
     for busy in [0, 1] {
         let (mut both, addr) = two(make);
         let clients: Vec<_> =
-            (0..20).map(|_| TcpStream::connect(addr).expect("the listener is there")).collect();
+            (0..20).map(|_| TcpStream::connect(addr).expect("the listener accepts")).collect();
         comes(&mut both[busy].0, "clients wait");
         for client in 1..clients.len() {
             comes(&mut both[1 - busy].0, &format!("client {client} waits for a driver that is busy"));
@@ -173,8 +174,8 @@ fn d13_what_a_driver_has_not_reported_is_there_for_another<D: Driver>(make: Make
     }
 }
 
-/// Eight clients that come again at once, and two drivers to which each costs some time: none does the work of both. What
-/// the work takes is slept, so that the processors of the machine do not decide.
+/// Eight clients that reconnect at once, and two drivers that need some time for each: neither must
+/// serve all of them. The time is slept, so that the number of processors does not matter.
 fn d13_both_get_their_share<D: Driver>(make: Make<D>) {
     const CLIENTS: u32 = 800;
     let (listener, addr) = listener();
@@ -190,7 +191,7 @@ fn d13_both_get_their_share<D: Driver>(make: Make<D>) {
             client.join().expect("a client is served");
         }
         ended.store(true, Ordering::Relaxed);
-        drivers.map(|driver| driver.join().expect("the driver goes on"))
+        drivers.map(|driver| driver.join().expect("the driver works"))
     });
     assert_eq!(served[0] + served[1], CLIENTS, "{served:?}");
     for share in served {
@@ -198,7 +199,7 @@ fn d13_both_get_their_share<D: Driver>(make: Make<D>) {
     }
 }
 
-/// Accepts and closes, and works in between; how many there were.
+/// Accepts and closes, and works in between; returns the number of connections.
 fn serve<D: Driver>(make: Make<D>, listener: OwnedFd, ended: &AtomicBool) -> u32 {
     let (mut driver, _waker) = make(listener);
     driver.arm_accept(LISTENER);
@@ -208,7 +209,7 @@ fn serve<D: Driver>(make: Make<D>, listener: OwnedFd, ended: &AtomicBool) -> u32
         while let Some(taken) = slot {
             std::thread::sleep(Duration::from_millis(1));
             served += 1;
-            // A close that takes longer reports, which `reported` passes over.
+            // A close that is not immediate reports later, and `reported` skips that.
             let _step = driver.close(ConnId { slot: taken, generation: Generation::new(0) });
             slot = reported_already(&mut driver);
         }
@@ -218,7 +219,7 @@ fn serve<D: Driver>(make: Make<D>, listener: OwnedFd, ended: &AtomicBool) -> u32
 
 fn come_again(addr: SocketAddr, left: &AtomicU32) {
     while left.try_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
-        let mut stream = TcpStream::connect(addr).expect("the listener is there");
+        let mut stream = TcpStream::connect(addr).expect("the listener accepts");
         stream.set_read_timeout(Some(LIMIT)).expect("an option of sockets");
         match stream.read(&mut [0; 8]) {
             Ok(0) => {}

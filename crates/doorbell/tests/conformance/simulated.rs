@@ -1,4 +1,5 @@
-//! The simulated driver with simulated peers, in its two ways: operations complete at once, or later.
+//! Benches for the simulated driver with simulated peers, whose operations complete at once or
+//! later.
 //!
 //! Does not know about: the rules.
 
@@ -13,7 +14,7 @@ use doorbell_testkit::sim::{PeerIndex, PeerPlan, PeerStep, Reading, Sim, SimConf
 
 use super::bench::{Bench, Peer, Seen, Stand, Taken};
 
-/// A simulated world whose peers do what the test says.
+/// A simulated world whose peers are controlled by the test.
 pub(super) struct Simulated {
     sim: Sim,
     driver: SimDriver,

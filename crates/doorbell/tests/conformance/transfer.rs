@@ -1,6 +1,6 @@
 //! D-3, D-4, D-5 and D-8: bytes in both directions.
 //!
-//! Does not know about: how connections come and go.
+//! Does not know about: accepting and closing.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -9,10 +9,10 @@ use doorbell::driver::{Driver, Errno, Expect, Payload, Received, SendBuf, Step};
 
 use super::bench::{Bench, Came, Got, Stand};
 
-/// Slots these tests need.
+/// Slots for these tests.
 pub(super) const SLOTS: u32 = 4;
 
-/// Bytes whose place shows in their value, so that a wrong offset is a wrong byte.
+/// Bytes whose value depends on their position, so that a wrong offset gives a wrong byte.
 fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|index| (index ^ (index >> 8) ^ (index >> 16)).to_le_bytes()[0]).collect()
 }
@@ -47,7 +47,7 @@ pub(super) fn d3_recv_and_send_may_be_in_flight_together<B: Bench>(mut stand: St
     stand.close(conn);
 }
 
-pub(super) fn d3_a_second_recv_is_a_programmers_error<B: Bench>(mut stand: Stand<B>) {
+pub(super) fn d3_a_second_recv_panics<B: Bench>(mut stand: Stand<B>) {
     if !cfg!(debug_assertions) {
         return;
     }
@@ -57,17 +57,17 @@ pub(super) fn d3_a_second_recv_is_a_programmers_error<B: Bench>(mut stand: Stand
     assert!(again.is_err(), "I-2");
 }
 
-pub(super) fn d3_a_second_send_is_a_programmers_error<B: Bench>(mut stand: Stand<B>) {
+pub(super) fn d3_a_second_send_panics<B: Bench>(mut stand: Stand<B>) {
     if !cfg!(debug_assertions) {
         return;
     }
     let big_len = stand.bench.big_len();
     let (_, conn) = stand.pair();
     let mut from = 0;
-    // Sends until one has to wait, because the peer does not read.
+    // Sends until a send is pending, because the peer does not read.
     let buf = || SendBuf::new(Payload::Owned(vec![b'x'; big_len]));
     while let Some(sent) = stand.send(conn, SendBuf { from, ..buf() }, false) {
-        from += sent.result.expect("the peer is there");
+        from += sent.result.expect("the peer is connected");
         assert!(from < big_len, "a peer that does not read holds a send up");
     }
     let again = catch_unwind(AssertUnwindSafe(|| stand.bench.driver().send(conn, buf(), false).is_done()));
@@ -81,7 +81,7 @@ pub(super) fn d4_a_recv_reports_once_however_much_comes<B: Bench>(mut stand: Sta
     let first = stand.received(conn);
     assert_eq!(first, Got::Data { bytes: b"one".to_vec(), drained: true });
     stand.bench.send(peer, b"two");
-    stand.nothing("nothing was asked", |came| matches!(came, Came::Received(..)));
+    stand.nothing("no recv was requested", |came| matches!(came, Came::Received(..)));
     assert_eq!(stand.recv_exact(conn, 3), b"two");
     stand.close(conn);
 }
@@ -96,7 +96,7 @@ pub(super) fn d4_cancelled_recv_reports_once<B: Bench>(mut stand: Stand<B>) {
     }
     stand.bench.send(peer, b"later");
     stand.nothing("a cancelled recv has reported", |came| matches!(came, Came::Received(..)));
-    assert_eq!(stand.recv_exact(conn, 5), b"later", "what came meanwhile is not lost");
+    assert_eq!(stand.recv_exact(conn, 5), b"later", "input that arrived meanwhile is not lost");
     stand.close(conn);
 }
 
@@ -108,16 +108,16 @@ pub(super) fn d4_cancelled_send_reports_once_with_its_buffer<B: Bench>(mut stand
     while let Some(sent) =
         stand.send(conn, SendBuf { payload: Payload::Shared(payload.clone()), from }, false)
     {
-        from += sent.result.expect("the peer is there");
+        from += sent.result.expect("the peer is connected");
         assert!(from < big_len, "a peer that does not read holds a send up");
     }
     stand.settle();
-    // What the kernel had taken before the cancel is told, either way.
+    // Bytes that the kernel took before the cancel are reported in either case.
     if stand.came.iter().all(|came| !matches!(came, Came::Sent(..))) {
         stand.bench.driver().cancel(conn);
     }
     let sent = stand.sent(conn);
-    assert_eq!(sent.buf.from, from, "the buffer comes back as it was given");
+    assert_eq!(sent.buf.from, from, "the buffer is returned unchanged");
     assert_eq!(sent.buf.payload.as_slice().as_ptr(), payload.as_ptr(), "it is the same buffer");
     match sent.result {
         Ok(len) => from += len,
@@ -126,20 +126,21 @@ pub(super) fn d4_cancelled_send_reports_once_with_its_buffer<B: Bench>(mut stand
     stand.nothing("a cancelled send has reported", |came| matches!(came, Came::Sent(..)));
     stand.close(conn);
     let seen = stand.look_until(peer, |seen| seen.fin || seen.reset);
-    assert!(seen.bytes.len() == from && seen.bytes == payload[..from], "exactly what was told arrived");
+    assert!(seen.bytes.len() == from && seen.bytes == payload[..from], "exactly the reported bytes arrived");
 }
 
-pub(super) fn d12_what_a_peer_has_not_taken_falls_when_it_reads<B: Bench>(mut stand: Stand<B>) {
+pub(super) fn d12_unsent_bytes_decrease_when_the_peer_reads<B: Bench>(mut stand: Stand<B>) {
     let big_len = stand.bench.big_len();
     let (peer, conn) = stand.pair();
-    // A connection that cannot be reset has no socket options, unless the kernel installs an ordinary descriptor.
+    // A connection that cannot be reset supports no socket options, unless the kernel installs an
+    // ordinary descriptor.
     assert_eq!(stand.bench.driver().unsent(conn).is_some(), stand.bench.can_reset());
     let payload = Bytes::from(pattern(big_len));
     let mut from = 0;
     while let Some(sent) =
         stand.send(conn, SendBuf { payload: Payload::Shared(payload.clone()), from }, false)
     {
-        from += sent.result.expect("the peer is there");
+        from += sent.result.expect("the peer is connected");
         assert!(from < big_len, "a peer that does not read holds a send up");
     }
     stand.settle();
@@ -151,7 +152,11 @@ pub(super) fn d12_what_a_peer_has_not_taken_falls_when_it_reads<B: Bench>(mut st
     if is_known {
         let full = stand.bench.driver().unsent(conn).expect("known");
         assert!(full > 0);
-        assert_eq!(stand.bench.driver().unsent(conn), Some(full), "nothing changes while nobody reads");
+        assert_eq!(
+            stand.bench.driver().unsent(conn),
+            Some(full),
+            "nothing changes while the peer does not read"
+        );
         while stand.bench.driver().unsent(conn) >= Some(full) {
             stand.bench.look(peer);
             stand.turn();
@@ -171,7 +176,7 @@ pub(super) fn d4_cancel_without_operations_reports_nothing<B: Bench>(mut stand: 
     stand.close(conn);
 }
 
-pub(super) fn d5_a_short_send_tells_its_length_and_returns_the_buffer<B: Bench>(mut stand: Stand<B>) {
+pub(super) fn d5_a_short_send_reports_its_length_and_returns_the_buffer<B: Bench>(mut stand: Stand<B>) {
     let big_len = stand.bench.big_len();
     let (peer, conn) = stand.pair();
     let payload = Bytes::from(pattern(big_len));
@@ -181,7 +186,7 @@ pub(super) fn d5_a_short_send_tells_its_length_and_returns_the_buffer<B: Bench>(
         let sent = match stand.send(conn, buf, false) {
             Some(sent) => sent,
             None => {
-                // The peer reads a little, so that the send gets on.
+                // The peer reads a little, so that the send can continue.
                 let before = stand.bench.look(peer).bytes.len();
                 if before < from {
                     stand.look_until(peer, |seen| seen.bytes.len() > before);
@@ -211,11 +216,7 @@ pub(super) fn d8_bytes_stay_readable_until_recycled<B: Bench>(mut stand: Stand<B
     let received = match step {
         Step::Done(received) => received,
         Step::Pending => loop {
-            stand
-                .bench
-                .driver()
-                .wait(Some(core::time::Duration::from_millis(10)))
-                .expect("the driver goes on");
+            stand.bench.driver().wait(Some(core::time::Duration::from_millis(10))).expect("the driver works");
             if let Some(doorbell::driver::Completion::Received { received, .. }) = stand.bench.driver().next()
             {
                 break received;
@@ -313,13 +314,13 @@ pub(super) fn a_send_to_a_gone_peer_fails<B: Bench>(mut stand: Stand<B>) {
     stand.bench.reset(peer);
     stand.settle();
     let sent = stand.send_wait(conn, SendBuf::new(Payload::Owned(b"hello".to_vec())), false);
-    let errno = sent.result.expect_err("nobody is there");
+    let errno = sent.result.expect_err("the peer is gone");
     assert!([Errno::PIPE, Errno::CONNRESET].contains(&errno), "{errno}");
-    assert_eq!(sent.buf.remaining(), b"hello", "the buffer comes back");
+    assert_eq!(sent.buf.remaining(), b"hello", "the buffer is returned");
     stand.close(conn);
 }
 
-/// What `matches!` would say, as a method that reads well in a closure.
+/// `matches!` as a method, for readable closures.
 trait IsDone {
     fn is_done(&self) -> bool;
 }
@@ -331,7 +332,7 @@ impl<T> IsDone for Step<T> {
 }
 
 impl<B: Bench> Stand<B> {
-    /// The completion of a send whose peer reads all the while.
+    /// Waits for the completion of a send while its peer reads.
     fn sent_while_reading(
         &mut self,
         conn: doorbell::id::ConnId,
@@ -339,7 +340,7 @@ impl<B: Bench> Stand<B> {
     ) -> doorbell::driver::Sent {
         let until = self.bench.now() + core::time::Duration::from_secs(5);
         while !self.came.iter().any(|came| matches!(came, Came::Sent(of, _) if *of == conn)) {
-            assert!(self.bench.now() < until, "the send does not get on though the peer reads");
+            assert!(self.bench.now() < until, "the send makes no progress although the peer reads");
             self.bench.look(peer);
             self.turn();
         }

@@ -1,6 +1,6 @@
-//! Each fault as one test on each driver.
+//! One test per fault and driver.
 //!
-//! Does not know about: how a fault is made.
+//! Does not know about: how a fault is injected.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use doorbell::{Http1, Limits, Request, Responder, StaticReply, Status, service_f
 use super::faulty::Lies;
 use super::live::{pattern, start, start_with};
 
-/// A share of a core that nothing may cost: the promise is 5 %.
+/// Maximum share of a core during a fault: the promise is 5 %.
 const CPU_PERCENT_MAX: u128 = 5;
 
 macro_rules! on_each_driver {
@@ -48,7 +48,8 @@ fn short_sends_lose_and_repeat_no_byte(kind: DriverKind) {
     live.stop();
 }
 
-/// A first request whose connection then closes is replied to by a direct send, which is seldom cut short.
+/// The reply to a first request whose connection then closes is sent directly, and such sends are
+/// rarely partial.
 fn short_first_sends_lose_and_repeat_no_byte(kind: DriverKind) {
     let ok = StaticReply::text(Status::OK, "whole\n");
     let http = Http1::new(service_fn(move |_: &Request<'_>, reply: Responder<'_>| reply.send(&ok)));
@@ -83,7 +84,8 @@ fn every_accept_error_costs_little_and_ends(kind: DriverKind) {
         Errno::PROTO,
     ];
     for errno in errnos {
-        // 20 errors: 16 of one client's may be tried again at once, the rest are pauses from 10 ms on.
+        // 20 errors: up to 16 errors of one client may be retried at once, the others cause pauses
+        // of at least 10 ms.
         let lies = Lies { accept_errno: Some((errno, 20)), ..Lies::default() };
         let limits = Limits { accept_backoff_max: Duration::from_millis(40), ..Limits::default() };
         let Some(live) = start(kind, limits, lies) else { return };

@@ -1,6 +1,7 @@
-//! A real driver that lies: it passes operations on and makes some of them fail, shrink or stall.
+//! A real driver with injected faults: it passes operations on and makes some of them fail, shrink
+//! or stall.
 //!
-//! Does not know about: which driver it wraps, what a test expects.
+//! Does not know about: the wrapped driver, the expectations of a test.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -15,22 +16,22 @@ use doorbell::driver::{
 use doorbell::id::{ConnId, ListenerIndex};
 use doorbell_testkit::sim::Rng;
 
-/// What goes wrong, in millionths of the opportunities.
+/// Injected faults. Probabilities are in millionths.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lies {
-    /// Arming accept fails with this error, so many times.
+    /// Arming accept fails with this error, this many times.
     pub(super) accept_errno: Option<(Errno, u32)>,
-    /// Arming accept does nothing, so many times.
+    /// Arming accept has no effect, this many times.
     pub(super) accept_stalls: u32,
     /// A recv fails with this error.
     pub(super) recv_errno: Option<(Errno, u32)>,
     /// A send fails with this error.
     pub(super) send_errno: Option<(Errno, u32)>,
-    /// A send takes 1 to n-1 bytes.
+    /// A send takes 1 to n-1 bytes of n.
     pub(super) send_short: u32,
-    /// A wait returns at once with nothing.
+    /// A wait returns at once without a completion.
     pub(super) wait_early: u32,
-    /// After so many waits the driver is broken.
+    /// The driver fails after this many waits.
     pub(super) waits_max: Option<u64>,
 }
 
@@ -39,7 +40,7 @@ pub(super) struct Faulty<D> {
     inner: D,
     lies: Lies,
     rng: Rng,
-    /// Whole buffers of sends that were cut short.
+    /// Whole buffers of shortened sends.
     cut: HashMap<ConnId, SendBuf>,
     stalled: HashSet<ListenerIndex>,
     made: VecDeque<Completion>,
@@ -59,7 +60,7 @@ impl<D: Driver> Faulty<D> {
         }
     }
 
-    /// A send of the cut bytes is told as one of the whole buffer.
+    /// Converts the completion of a shortened send into one of the whole buffer.
     fn whole(&mut self, conn: ConnId, sent: Sent) -> Sent {
         match self.cut.remove(&conn) {
             Some(buf) => Sent { result: sent.result, buf },

@@ -1,6 +1,6 @@
-//! A worker on a lying driver in a thread of its own, and clients on real sockets.
+//! A worker with a faulty driver in its own thread, and clients on real sockets.
 //!
-//! Does not know about: the cases.
+//! Does not know about: the test cases.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -25,14 +25,14 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::faulty::{Faulty, Lies};
 
-/// A worker that answers `ID LEN\n` with LEN bytes of ID.
+/// A worker that replies to `ID LEN\n` with LEN bytes of ID.
 pub(super) struct Live {
     pub(super) addr: SocketAddr,
     shared: Arc<WorkerShared>,
     thread: JoinHandle<Ended>,
 }
 
-/// How a worker's thread ended.
+/// The end of a worker's thread.
 pub(super) struct Ended {
     pub(super) result: Result<(), Fault>,
     /// Processor time of the whole run.
@@ -41,18 +41,18 @@ pub(super) struct Ended {
     pub(super) snapshot: Snapshot,
 }
 
-/// What a client received, and how that ended.
+/// The bytes that a client received, and the end of its connection.
 pub(super) struct Answer {
     pub(super) bytes: Vec<u8>,
     pub(super) reset: bool,
 }
 
-/// Starts a worker on this kind of driver; `None` where io_uring is absent.
+/// Starts a worker on this kind of driver; `None` if io_uring is not available.
 pub(super) fn start(kind: DriverKind, limits: Limits, lies: Lies) -> Option<Live> {
     start_with(raw(), kind, limits, lies)
 }
 
-/// The same for another protocol than that of [`Live::ask`].
+/// Starts a worker with another protocol than that of [`Live::ask`].
 pub(super) fn start_with(
     protocol: impl Into<ListenerProtocol>,
     kind: DriverKind,
@@ -82,7 +82,7 @@ pub(super) fn start_with(
                 Err((error, _)) => panic!("{error}"),
             },
             _ => {
-                let driver = Epoll::new(listeners, slots, source).expect("epoll is always there");
+                let driver = Epoll::new(listeners, slots, source).expect("epoll is always available");
                 report.send(()).expect("the test waits");
                 run(driver, lies, server, of_thread)
             }
@@ -124,14 +124,14 @@ pub(super) fn pattern(id: u64, len: usize) -> Vec<u8> {
 }
 
 impl Live {
-    /// One client of the pattern.
+    /// A client that requests a pattern.
     pub(super) fn ask(&self, id: u64, len: usize) -> Answer {
         self.exchange(format!("{id} {len}\n").as_bytes())
     }
 
-    /// One client: connects, sends this, reads to the end.
+    /// A client that connects, sends this and reads to the end.
     pub(super) fn exchange(&self, request: &[u8]) -> Answer {
-        let mut stream = TcpStream::connect(self.addr).expect("the listener is there");
+        let mut stream = TcpStream::connect(self.addr).expect("the listener accepts");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("an option of sockets");
         let mut answer = Answer { bytes: Vec::new(), reset: false };
         if stream.write_all(request).is_err() {
@@ -153,12 +153,12 @@ impl Live {
         self.shared.snapshot()
     }
 
-    /// Waits for a worker that ends by itself.
+    /// Waits for a worker that ends without a command.
     pub(super) fn join(self) -> Ended {
         self.thread.join().expect("a worker does not panic")
     }
 
-    /// Stops the worker; it must end well.
+    /// Stops the worker, which must end without an error.
     pub(super) fn stop(self) -> Ended {
         self.shared.send(Command::Stop);
         let ended = self.thread.join().expect("a worker does not panic");

@@ -1,6 +1,6 @@
-//! Tokens behind `Offload::require_auth`: which are verified by a job, and what is answered without one.
+//! `Offload::require_auth`: which tokens are verified in a job, and which get a reply without one.
 //!
-//! Does not know about: how a signature is verified.
+//! Does not know about: verification of signatures.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -19,15 +19,15 @@ use crate::hand::{Hand, reply, rest, send, until};
 use crate::promise::{anywhere, builder, on_both_engines};
 
 on_both_engines! {
-    a_signature_waits_for_its_job_and_nobody_else_does
-    what_needs_no_such_signature_needs_no_job
-    a_full_queue_lets_nobody_in
+    only_the_request_with_the_signature_waits_for_the_job
+    a_token_without_such_a_signature_needs_no_job
+    a_full_queue_admits_no_request
     the_body_that_a_service_wants_comes_through
 }
 
 const STATIC: &str = "a-static-token-of-somebody-0123456";
 
-/// A key pair of an issuer.
+/// The key pair of an issuer.
 struct Issuer(KeyPair);
 
 impl Issuer {
@@ -36,13 +36,14 @@ impl Issuer {
     }
 
     fn sign(&self, subject: &str) -> String {
-        // In the year 2100.
+        // Expires in the year 2100.
         let claims = json!({ "iss": "i", "aud": "a", "sub": subject, "exp": 4_102_444_800_u64 });
         let key = EncodingKey::from_ec_der(&self.0.serialize_der());
         encode(&Header::new(jsonwebtoken::Algorithm::ES256), &claims, &key).unwrap()
     }
 
-    /// One worker with this issuer's tokens, and a static one, for everything but `/open`.
+    /// One worker that requires tokens of this issuer, or a static one, for all paths except
+    /// `/open`.
     fn serve(&self, engine: Engine, hand: &Hand, queue_max: usize) -> Server {
         let key = Key::pem(Algorithm::Es256, self.0.public_key_pem().as_bytes()).unwrap();
         let tokens = JwtPolicy::builder().key(key).issuer("i").audience("a").build().unwrap();
@@ -61,7 +62,7 @@ impl Issuer {
     }
 }
 
-/// Answers nothing, and asks for this.
+/// A service that never replies and requests this information.
 struct Asks(bool);
 
 impl Service for Asks {
@@ -79,7 +80,7 @@ impl Service for Asks {
 }
 
 #[test]
-fn what_the_service_asks_for_is_asked_for() {
+fn a_guarded_service_gets_the_information_it_requests() {
     for asks in [false, true] {
         let mut list = Tokens::new();
         let _advice = list.add("somebody", STATIC.as_bytes()).unwrap();
@@ -106,20 +107,20 @@ fn with(path: &str, token: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n\r\n").into_bytes()
 }
 
-fn a_signature_waits_for_its_job_and_nobody_else_does(engine: Engine) {
+fn only_the_request_with_the_signature_waits_for_the_job(engine: Engine) {
     let (hand, issuer) = (Hand::default(), Issuer::new());
     let server = issuer.serve(engine, &hand, 8);
     let mut good = send(&server, &with("/a", &issuer.sign("alice")));
     let mut bad = send(&server, &with("/a", &Issuer::new().sign("alice")));
     until(&server, |stats| stats.jobs_queued == 2);
-    // Nobody has verified anything yet, and the ring thread has time for others.
+    // No token was verified yet, and the ring thread serves other requests.
     let mut open = send(&server, b"GET /open HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(reply(&mut open).body, b"open");
     for stream in [&good, &bad] {
         stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
-        assert!(stream.peek(&mut [0]).is_err(), "no answer without the job");
+        assert!(stream.peek(&mut [0]).is_err(), "no reply without the job");
     }
-    // It is verified where the job runs: here.
+    // Verification happens where the job runs: here.
     hand.run_one();
     hand.run_one();
     let got = reply(&mut good);
@@ -127,7 +128,7 @@ fn a_signature_waits_for_its_job_and_nobody_else_does(engine: Engine) {
     let got = reply(&mut bad);
     let challenge = "Bearer realm=\"api\", error=\"invalid_token\"";
     assert_eq!((got.status, got.field("www-authenticate")), (401, Some(challenge)));
-    // Both connections go on.
+    // Both connections stay open.
     for (stream, status) in [(&mut good, 200), (&mut bad, 200)] {
         stream.write_all(&with("/b", &issuer.sign("bob"))).unwrap();
         hand.run_one();
@@ -136,7 +137,7 @@ fn a_signature_waits_for_its_job_and_nobody_else_does(engine: Engine) {
     server.stop().unwrap();
 }
 
-fn what_needs_no_such_signature_needs_no_job(engine: Engine) {
+fn a_token_without_such_a_signature_needs_no_job(engine: Engine) {
     let (hand, issuer) = (Hand::default(), Issuer::new());
     let server = issuer.serve(engine, &hand, 8);
     let token = issuer.sign("alice");
@@ -155,7 +156,7 @@ fn what_needs_no_such_signature_needs_no_job(engine: Engine) {
     server.stop().unwrap();
 }
 
-fn a_full_queue_lets_nobody_in(engine: Engine) {
+fn a_full_queue_admits_no_request(engine: Engine) {
     let (hand, issuer) = (Hand::default(), Issuer::new());
     let server = issuer.serve(engine, &hand, 1);
     let first = send(&server, &with("/a", &issuer.sign("alice")));

@@ -1,8 +1,8 @@
-//! Work that finds its own place: a cheap handler comes home to the ring thread, and leaves it with the first run that is dear.
+//! `Auto`: a cheap handler moves to the ring thread, and away from it with the first expensive run.
 //!
-//! Does not know about: how that is learnt.
+//! Does not know about: how that is measured.
 
-#![expect(clippy::disallowed_methods, reason = "dear work takes time")]
+#![expect(clippy::disallowed_methods, reason = "expensive work takes time")]
 
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use crate::promise::{self, anywhere, on_both_engines, workers};
 use std::io::Write as _;
 
 on_both_engines! {
-    cheap_work_comes_home_and_leaves_with_the_first_dear_run
+    cheap_work_moves_home_and_leaves_with_the_first_expensive_run
     a_zero_limit_keeps_nothing_at_home
 }
 
-/// Far above what cheap work takes on a busy machine, and far below what the dear one does.
+/// Far above what cheap work takes on a busy machine, and far below what expensive work takes.
 const LIMIT: Duration = Duration::from_millis(20);
 const DEAR: Duration = Duration::from_millis(60);
 
-/// More than any row here.
+/// More runs than any row needs.
 const RUNS_MAX: u32 = 5_000;
 
 struct Bench {
@@ -36,7 +36,7 @@ struct Bench {
     server: Server,
 }
 
-/// One worker; the answer is the name of the thread that did the work.
+/// One worker whose replies contain the name of the thread that did the work.
 fn bench(engine: Engine, limit: Duration) -> Bench {
     let (hand, dear) = (Hand::default(), Arc::new(AtomicBool::new(false)));
     let auto = Offload::builder().build_on(hand.clone()).auto().limit(limit);
@@ -62,7 +62,8 @@ fn bench(engine: Engine, limit: Duration) -> Bench {
 }
 
 impl Bench {
-    /// Asks, and does the work if it is a job. Gives the status, who did it and whether it was one.
+    /// Sends a request and runs its job, if it is one. Returns the status, the thread, and whether
+    /// it was a job.
     fn ask(&self, stream: &mut TcpStream, path: &str) -> (u16, String, bool) {
         let away = !self.auto.is_at_home();
         stream.write_all(&get(path)).unwrap();
@@ -74,7 +75,7 @@ impl Bench {
     }
 }
 
-fn cheap_work_comes_home_and_leaves_with_the_first_dear_run(engine: Engine) {
+fn cheap_work_moves_home_and_leaves_with_the_first_expensive_run(engine: Engine) {
     let bench = bench(engine, LIMIT);
     let here = thread::current().name().unwrap_or_default().to_owned();
     let mut stream = send(&bench.server, b"");
@@ -87,7 +88,8 @@ fn cheap_work_comes_home_and_leaves_with_the_first_dear_run(engine: Engine) {
         }
         assert!(jobs >= ROW_MIN << failures, "after a whole row, longer each time: {jobs}");
         let queued = bench.server.stats().jobs_queued;
-        // A run that was interrupted for longer than the limit would be dear; the next round is as good.
+        // A run that was interrupted for longer than the limit counts as expensive; the next round
+        // is as good.
         let at_home = (0..100).take_while(|_| bench.auto.is_at_home()).fold(0, |count, _| {
             let (status, who, _) = bench.ask(&mut stream, "/then");
             assert_eq!(status, 202);
@@ -99,7 +101,7 @@ fn cheap_work_comes_home_and_leaves_with_the_first_dear_run(engine: Engine) {
 
         bench.dear.store(true, Ordering::SeqCst);
         if bench.auto.is_at_home() {
-            assert_ne!(bench.ask(&mut stream, "/").1, here, "the first one is met at home");
+            assert_ne!(bench.ask(&mut stream, "/").1, here, "the first one runs at home");
         }
         assert!(!bench.auto.is_at_home(), "and no other");
         assert_eq!(bench.ask(&mut stream, "/"), (200, here.clone(), true), "the next is a job");

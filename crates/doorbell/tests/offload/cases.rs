@@ -1,6 +1,6 @@
-//! One test a case.
+//! One test per case.
 //!
-//! Does not know about: how jobs are run; `hand` does that when it is told.
+//! Does not know about: running jobs; `hand` does that on demand.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -19,27 +19,27 @@ on_both_engines! {
     a_job_answers_and_the_connection_goes_on
     a_first_request_that_closes_is_answered_too
     requests_behind_a_job_wait_for_it_and_keep_their_order
-    what_comes_while_a_job_runs_is_answered_after_it
+    input_during_a_job_is_served_after_it
     a_head_request_gets_no_content
     a_body_goes_with_the_job
-    the_ring_thread_may_write_the_answer_or_ask_again
+    the_ring_thread_may_write_the_reply_or_submit_another_job
     a_large_answer_reaches_a_slow_reader_whole
-    who_sends_and_never_reads_does_not_move_the_deadline_of_its_last_reply
-    what_is_dropped_beside_a_last_reply_has_a_cap
+    a_client_that_sends_but_never_reads_does_not_move_the_deadline_of_its_last_reply
+    discarded_input_during_a_last_reply_has_a_cap
     others_are_answered_while_a_job_runs
     a_full_queue_is_a_503_and_the_connection_goes_on
     high_jobs_go_first
-    a_job_that_takes_too_long_is_a_503_and_the_end
+    a_job_that_exceeds_its_timeout_is_a_503_and_a_close
     a_panic_is_a_500_and_the_worker_lives
-    a_client_that_leaves_calls_off_its_job
-    clients_that_ask_and_leave_keep_nobody_out
-    a_reset_calls_off_a_job_and_a_fin_does_not
-    a_client_that_leaves_while_its_job_runs_gets_nothing_and_nobody_else_does
-    a_drain_waits_for_a_job_and_says_so
-    a_drain_that_is_over_gives_up_on_a_job
+    a_client_that_leaves_cancels_its_job
+    clients_that_leave_do_not_block_others
+    a_reset_cancels_a_job_and_a_fin_does_not
+    a_reply_for_a_client_that_left_reaches_no_other_client
+    a_drain_waits_for_a_job_and_announces_the_close
+    a_drain_drops_a_job_at_its_deadline
     a_stop_drops_jobs
-    work_for_somebody_else_is_a_500
-    what_is_handed_over_behind_a_job_leaves_after_its_answer_with_every_byte
+    work_of_an_unknown_type_is_a_500
+    a_hand_over_after_a_job_waits_for_its_reply_and_loses_no_byte
     a_stop_ends_a_job_with_a_hand_over_behind_it
 }
 
@@ -67,7 +67,8 @@ fn a_job_answers_and_the_connection_goes_on(engine: Engine) {
 fn a_first_request_that_closes_is_answered_too(engine: Engine) {
     let hand = Hand::default();
     let server = serve(engine, &hand);
-    // The second time the head is known, and the connection has no state when its handler is called.
+    // From the second time on, the head is known and the connection has no state when its handler
+    // is called.
     for _ in 0..3 {
         let stream = send(&server, &last("/job/once"));
         hand.run_one();
@@ -96,12 +97,12 @@ fn requests_behind_a_job_wait_for_it_and_keep_their_order(engine: Engine) {
     assert_eq!((bodies, left), (["1", "now", "2", "now"].map(str::to_owned).to_vec(), 0));
 }
 
-fn what_comes_while_a_job_runs_is_answered_after_it(engine: Engine) {
+fn input_during_a_job_is_served_after_it(engine: Engine) {
     let hand = Hand::default();
     let server = serve(engine, &hand);
     let mut stream = send(&server, &get("/job/1"));
     let job = hand.take();
-    // In pieces, and more than one receive: what is not read stays with the kernel.
+    // In pieces, and more than one receive: unread input stays in the kernel.
     let behind = [get("/job/2"), get("/now").repeat(900), last("/now")].concat();
     let mut half = stream.try_clone().unwrap();
     let writer = thread::spawn(move || behind.chunks(7_000).for_each(|piece| half.write_all(piece).unwrap()));
@@ -145,7 +146,7 @@ fn a_body_goes_with_the_job(engine: Engine) {
     assert_eq!(reply(&mut stream).body, b":abc");
 }
 
-fn the_ring_thread_may_write_the_answer_or_ask_again(engine: Engine) {
+fn the_ring_thread_may_write_the_reply_or_submit_another_job(engine: Engine) {
     let hand = Hand::default();
     let server = serve(engine, &hand);
     let mut stream = send(&server, &get("/then/x"));
@@ -166,15 +167,15 @@ fn a_large_answer_reaches_a_slow_reader_whole(engine: Engine) {
     let job = hand.take();
     job.run();
     until(&server, |stats| stats.bytes_out > 0);
-    // Asked while the answer is under way, and a receive has been pending since before it.
+    // Sent while the reply is being sent, with a receive pending since before.
     stream.write_all(&get("/now")).unwrap();
     until(&server, |stats| stats.bytes_in > get("/large/0123456789").len() as u64);
     let got = reply(&mut stream);
     assert_eq!((got.body.len(), got.body == b"0123456789".repeat(100_000)), (1_000_000, true));
-    assert_eq!(reply(&mut stream).body, b"now", "nothing is lost that came meanwhile");
+    assert_eq!(reply(&mut stream).body, b"now", "input that arrived meanwhile is not lost");
 }
 
-/// A client whose last reply is 8 MB that it does not read, and how long a write may take.
+/// A client that does not read its last reply of 8 MB, and the write timeout.
 fn stuck(engine: Engine, write_timeout: Duration) -> (Server, TcpStream) {
     let hand = Hand::default();
     let limits = Limits { write_timeout, conns_max: 1_000, ..Limits::default() };
@@ -185,26 +186,27 @@ fn stuck(engine: Engine, write_timeout: Duration) -> (Server, TcpStream) {
     (server, stream)
 }
 
-fn who_sends_and_never_reads_does_not_move_the_deadline_of_its_last_reply(engine: Engine) {
+fn a_client_that_sends_but_never_reads_does_not_move_the_deadline_of_its_last_reply(engine: Engine) {
     let (server, mut stream) = stuck(engine, Duration::from_millis(300));
-    // A byte comes three times in each timeout: if that were progress, the connection would never end.
+    // A byte arrives three times per timeout: if that counted as progress, the connection would
+    // never end.
     let is_cut = wait_until(PATIENCE, || {
         thread::sleep(Duration::from_millis(100));
-        // The end of it is one for writing too.
+        // Writing may fail once the connection is cut.
         let _until_it_is_cut = stream.write_all(b"x");
         server.stats().closed_because(CloseReason::WriteTimeout) == 1
     });
     assert!(is_cut.is_some(), "{:?}", server.stats());
 }
 
-fn what_is_dropped_beside_a_last_reply_has_a_cap(engine: Engine) {
+fn discarded_input_during_a_last_reply_has_a_cap(engine: Engine) {
     let (server, mut stream) = stuck(engine, Duration::from_secs(3));
     stream.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
     let flood = vec![b'x'; 16 * 1024];
     let sent: usize = (0..4_000).map_while(|_| stream.write(&flood).ok()).sum();
     let dropped = server.stats().bytes_in;
     assert!(sent > 100_000 && dropped <= 2 * 64 * 1024, "{dropped} of {sent} bytes were read");
-    // Whoever sends no more than that twice, and reads after all, gets a whole reply.
+    // A client that sends less than twice the limit, and then reads, gets a whole reply.
     let (server, mut stream) = stuck(engine, Duration::from_secs(3));
     stream.write_all(&vec![b'x'; 100_000]).unwrap();
     until(&server, |stats| stats.bytes_in > 64 * 1024);
@@ -234,7 +236,7 @@ fn a_full_queue_is_a_503_and_the_connection_goes_on(engine: Engine) {
     let got = reply(&mut one_more);
     assert_eq!((got.status, got.field("retry-after"), got.field("connection")), (503, Some("1"), None));
     assert_eq!(reply(&mut one_more).body, b"now");
-    // The other class has a queue of its own.
+    // The other class has its own queue.
     one_more.write_all(&get("/high/h")).unwrap();
     until(&server, |stats| stats.jobs_queued == 4);
     (0..4).for_each(|_| hand.run_one());
@@ -259,7 +261,7 @@ fn high_jobs_go_first(engine: Engine) {
     assert_eq!(Reply::parse(&rest(normal).bytes, false).unwrap().body, b"n");
 }
 
-fn a_job_that_takes_too_long_is_a_503_and_the_end(engine: Engine) {
+fn a_job_that_exceeds_its_timeout_is_a_503_and_a_close(engine: Engine) {
     let hand = Hand::default();
     let offload = Offload::builder().timeout(Duration::from_millis(200));
     let server = serve_with(engine, &hand, offload, |server| server);
@@ -278,7 +280,7 @@ fn a_job_that_takes_too_long_is_a_503_and_the_end(engine: Engine) {
     until(&server, |stats| stats.jobs_timed_out == 2 && stats.jobs_cancelled == 1);
     job.run();
     until(&server, |stats| stats.answers_dropped == 1);
-    assert!(hand.start().is_none(), "what was called off does not run");
+    assert!(hand.start().is_none(), "a cancelled job does not run");
     assert_eq!(server.stats().closed_because(CloseReason::JobTimeout), 2);
 }
 
@@ -289,7 +291,7 @@ fn a_panic_is_a_500_and_the_worker_lives(engine: Engine) {
     hand.run_one();
     let got = rest(stream);
     assert_eq!((Reply::parse(&got.bytes, false).unwrap().status, got.end), (500, End::Fin));
-    // A job that is thrown away is no different for whoever waits.
+    // A job dropped by its executor is handled in the same way.
     let stream = send(&server, &get("/job/lost"));
     drop(hand.take());
     assert_eq!(Reply::parse(&rest(stream).bytes, false).unwrap().status, 500);
@@ -297,7 +299,7 @@ fn a_panic_is_a_500_and_the_worker_lives(engine: Engine) {
     assert_eq!(reply(&mut send(&server, &get("/now"))).body, b"now");
 }
 
-fn a_client_that_leaves_calls_off_its_job(engine: Engine) {
+fn a_client_that_leaves_cancels_its_job(engine: Engine) {
     let hand = Hand::default();
     let server = serve_with(engine, &hand, Offload::builder().fin_cancels(true), |server| server);
     let first = send(&server, &last("/job/1"));
@@ -311,8 +313,8 @@ fn a_client_that_leaves_calls_off_its_job(engine: Engine) {
     assert_eq!(server.stats().closed_because(CloseReason::ClientGone), 10);
 }
 
-/// Every thread is busy all the while.
-fn clients_that_ask_and_leave_keep_nobody_out(engine: Engine) {
+/// All threads are busy throughout.
+fn clients_that_leave_do_not_block_others(engine: Engine) {
     let hand = Hand::default();
     let offload = Offload::builder().queue_max(Class::Normal, 4).fin_cancels(true);
     let server = serve_with(engine, &hand, offload, |server| server);
@@ -334,7 +336,7 @@ fn clients_that_ask_and_leave_keep_nobody_out(engine: Engine) {
     assert_eq!(server.stats().jobs_refused, 0);
 }
 
-fn a_reset_calls_off_a_job_and_a_fin_does_not(engine: Engine) {
+fn a_reset_cancels_a_job_and_a_fin_does_not(engine: Engine) {
     let hand = Hand::default();
     let server = serve(engine, &hand);
     let reset = send(&server, &get("/job/r"));
@@ -349,7 +351,7 @@ fn a_reset_calls_off_a_job_and_a_fin_does_not(engine: Engine) {
     assert_eq!((Reply::parse(&got.bytes, false).unwrap().body.as_slice(), got.end), (&b"half"[..], End::Fin));
 }
 
-fn a_client_that_leaves_while_its_job_runs_gets_nothing_and_nobody_else_does(engine: Engine) {
+fn a_reply_for_a_client_that_left_reaches_no_other_client(engine: Engine) {
     let hand = Hand::default();
     let server = serve_with(engine, &hand, Offload::builder(), |server| server.conns_max(2));
     let leaves = send(&server, &get("/job/secret"));
@@ -357,7 +359,7 @@ fn a_client_that_leaves_while_its_job_runs_gets_nothing_and_nobody_else_does(eng
     misbehave::reset(&leaves).unwrap();
     drop(leaves);
     until(&server, |stats| stats.conns_live == 0);
-    // The slot is used again, by somebody who waits for a job of their own.
+    // The slot is reused by connections that wait for other jobs.
     let mut next = [send(&server, &get("/job/a")), send(&server, &get("/job/b"))];
     until(&server, |stats| stats.jobs_queued == 3);
     job.run();
@@ -368,7 +370,7 @@ fn a_client_that_leaves_while_its_job_runs_gets_nothing_and_nobody_else_does(eng
     assert_eq!(got, [b"a".to_vec(), b"b".to_vec()], "I-10");
 }
 
-fn a_drain_waits_for_a_job_and_says_so(engine: Engine) {
+fn a_drain_waits_for_a_job_and_announces_the_close(engine: Engine) {
     let hand = Hand::default();
     let server = serve(engine, &hand);
     let (running, queued) = (send(&server, &get("/job/r")), send(&server, &get("/job/q")));
@@ -392,7 +394,7 @@ fn a_drain_waits_for_a_job_and_says_so(engine: Engine) {
     server.wait().unwrap();
 }
 
-fn a_drain_that_is_over_gives_up_on_a_job(engine: Engine) {
+fn a_drain_drops_a_job_at_its_deadline(engine: Engine) {
     let hand = Hand::default();
     let server = serve(engine, &hand);
     let mut stream = send(&server, &get("/job/r"));
@@ -403,7 +405,7 @@ fn a_drain_that_is_over_gives_up_on_a_job(engine: Engine) {
     let mut got = Vec::new();
     stream.read_to_end(&mut got).unwrap();
     assert_eq!(got, b"");
-    // Nobody is there for it any more.
+    // No request waits for its result any more.
     job.run();
 }
 
@@ -421,7 +423,7 @@ fn a_stop_drops_jobs(engine: Engine) {
     streams.into_iter().for_each(|stream| assert_eq!(rest(stream).bytes, b""));
 }
 
-fn work_for_somebody_else_is_a_500(engine: Engine) {
+fn work_of_an_unknown_type_is_a_500(engine: Engine) {
     use doorbell::Http1;
     let foreign = service_fn(|request, reply| {
         reply.later(request.now().after(Duration::from_secs(1)), Box::new("not a job"))
@@ -434,7 +436,7 @@ fn work_for_somebody_else_is_a_500(engine: Engine) {
     assert_eq!((Reply::parse(&got.bytes, false).unwrap().status, got.end), (500, End::Fin));
 }
 
-fn what_is_handed_over_behind_a_job_leaves_after_its_answer_with_every_byte(engine: Engine) {
+fn a_hand_over_after_a_job_waits_for_its_reply_and_loses_no_byte(engine: Engine) {
     let (hand, away) = (Hand::default(), Away::default());
     let to = HandOver::new(away.clone());
     let server = serve_with(engine, &hand, Offload::builder(), |server| server.hand_over(to));
@@ -442,7 +444,7 @@ fn what_is_handed_over_behind_a_job_leaves_after_its_answer_with_every_byte(engi
     let job = hand.take();
     let behind = [get("/away"), get("/job/theirs"), b"GET /half".to_vec()].concat();
     behind.chunks(40).for_each(|piece| stream.write_all(piece).unwrap());
-    assert!(away.0.lock().unwrap().is_empty(), "it waits its turn");
+    assert!(away.0.lock().unwrap().is_empty(), "it waits for the job");
     job.run();
     assert_eq!(reply(&mut stream).body, b"1");
     until(&server, |stats| stats.closed_because(CloseReason::HandedOver) == 1);
@@ -453,7 +455,7 @@ fn what_is_handed_over_behind_a_job_leaves_after_its_answer_with_every_byte(engi
     conn.bytes.resize(behind.len(), 0);
     theirs.read_exact(&mut conn.bytes[had..]).unwrap();
     assert_eq!(conn.bytes.escape_ascii().to_string(), behind.escape_ascii().to_string());
-    assert_eq!(server.stats().jobs_queued, 1, "a job behind it is theirs");
+    assert_eq!(server.stats().jobs_queued, 1, "a later job request belongs to the new owner");
 }
 
 fn a_stop_ends_a_job_with_a_hand_over_behind_it(engine: Engine) {
@@ -469,7 +471,7 @@ fn a_stop_ends_a_job_with_a_hand_over_behind_it(engine: Engine) {
     assert!(away.0.lock().unwrap().is_empty() && places.out() == 0);
 }
 
-/// Those who left.
+/// Connections that were handed over.
 #[derive(Clone, Default)]
 pub(crate) struct Away(pub(crate) Arc<Mutex<Vec<HandedConn>>>);
 

@@ -1,6 +1,7 @@
-//! Threads for jobs that are none: a test runs the jobs by hand. And a server whose requests are jobs.
+//! An executor without threads: a test runs the jobs itself. Also a server whose requests become
+//! jobs.
 //!
-//! Does not know about: what a test expects.
+//! Does not know about: the expectations of a test.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -56,8 +57,9 @@ impl Hand {
     }
 }
 
-/// `/job/TEXT` answers with TEXT; `/then/TEXT` the same, written by the ring thread; `/high/TEXT` before the others; `/twice/TEXT` after two
-/// jobs; `/panic`; `/away` is handed over; `/now` without a job; `/large/TEXT` with 100,000 times TEXT.
+/// `/job/TEXT` replies with TEXT; `/then/TEXT` too, written by the ring thread; `/high/TEXT` before
+/// the others; `/twice/TEXT` after two jobs; `/panic`; `/away` is handed over; `/now` without a
+/// job; `/large/TEXT` with 100,000 times TEXT.
 pub(crate) struct Jobs(pub(crate) Offload);
 
 impl Handler for Jobs {
@@ -126,7 +128,7 @@ pub(crate) fn last(path: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").into_bytes()
 }
 
-/// A connection that has sent this.
+/// Opens a connection and sends these bytes.
 pub(crate) fn send(server: &Server, bytes: &[u8]) -> TcpStream {
     let mut stream = TcpStream::connect(addr(server)).unwrap();
     stream.set_nodelay(true).unwrap();
@@ -134,7 +136,7 @@ pub(crate) fn send(server: &Server, bytes: &[u8]) -> TcpStream {
     stream
 }
 
-/// The next whole reply on a connection that stays, and no byte of what follows it.
+/// Reads the next whole reply of a kept connection, and no byte beyond it.
 pub(crate) fn reply(stream: &mut TcpStream) -> doorbell_testkit::peers::Reply {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut bytes = Vec::new();
@@ -151,7 +153,7 @@ pub(crate) fn reply(stream: &mut TcpStream) -> doorbell_testkit::peers::Reply {
     doorbell_testkit::peers::Reply::parse(&bytes, false).unwrap()
 }
 
-/// Everything until the end.
+/// Reads everything until the end.
 pub(crate) fn rest(mut stream: TcpStream) -> Exchange {
     finish(&mut stream, PATIENCE)
 }
@@ -160,7 +162,7 @@ pub(crate) fn addr(server: &Server) -> SocketAddr {
     promise::addr(server)
 }
 
-/// Waits for the counters to say so.
+/// Waits until the counters satisfy a condition.
 pub(crate) fn until(server: &Server, holds: impl Fn(&Snapshot) -> bool) {
     let waited = wait_until(Duration::from_secs(5), || holds(&server.stats()));
     assert!(waited.is_some(), "{:?}", server.stats());

@@ -1,6 +1,7 @@
-//! The compute lane on real sockets: each way a request that waits can go on, on each driver, with jobs that run when a test says so.
+//! The compute lane on real sockets: every outcome of a waiting request, on each driver, with jobs
+//! that run on demand of a test.
 //!
-//! Does not know about: seeds (see `simulator`), figures (see `promise_offload.rs`).
+//! Does not know about: seeds (see `simulator`), measurements (see `promise_offload.rs`).
 #![expect(
     clippy::disallowed_methods,
     clippy::unwrap_used,

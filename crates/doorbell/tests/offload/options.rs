@@ -1,6 +1,6 @@
-//! What a connection that is handed over keeps of its listener's options, and what not.
+//! Socket options of a connection that is handed over: which are kept, and which are reset.
 //!
-//! Does not know about: who takes it.
+//! Does not know about: the new owner.
 
 use std::net::TcpListener;
 use std::os::fd::AsFd as _;
@@ -32,7 +32,7 @@ fn serve(engine: Engine, descriptors: Descriptors, listen: Listen, away: &Away) 
         .unwrap()
 }
 
-/// A connection that has been handed over, and its client.
+/// A connection that was handed over, and its client.
 fn handed(server: &Server, away: &Away) -> (HandedConn, std::net::TcpStream) {
     let client = send(server, &get("/"));
     let mut conn = None;
@@ -56,7 +56,7 @@ fn a_connection_leaves_with_the_systems_timeout_and_buffer(engine: Engine) {
         let away = Away::default();
         let listen = || ListenAddr::Tcp(([127, 0, 0, 1], 0).into());
         let server = serve(engine, descriptors, Listen::at(listen()), &away);
-        // The first one shows what the others have.
+        // The first one determines what is assumed of the others.
         for _ in 0..3 {
             let (conn, _client) = handed(&server, &away);
             assert_eq!(tcp_user_timeout(&conn.fd), Ok(0), "{descriptors:?}: a client may pause");
@@ -69,7 +69,8 @@ fn a_connection_leaves_with_the_systems_timeout_and_buffer(engine: Engine) {
     }
 }
 
-/// One of the server before this one is as one of our own; one of somebody else keeps what it has.
+/// Connections of a listener of the previous server are reset like our own; those of any other
+/// inherited listener keep their options.
 fn options_of_an_inherited_listener_are_its_owners(engine: Engine) {
     let away = Away::default();
     let theirs = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -82,7 +83,7 @@ fn options_of_an_inherited_listener_are_its_owners(engine: Engine) {
     assert_ne!(is_locked(&conn), Some(false));
     drop(server);
 
-    // As the server before this one left it.
+    // As the previous server left it.
     let ours = TcpListener::bind("127.0.0.1:0").unwrap();
     set_tcp_user_timeout(&ours, 15_000).unwrap();
     set_socket_send_buffer_size(&ours, 40_000).unwrap();

@@ -1,6 +1,8 @@
-//! What the promise tests share: a server on a named engine, the service that answers unique ids, and turns at measuring.
+//! Shared parts of the promise tests: a server with a given driver, a service for unique ids, and a
+//! lock for measurements.
 //!
-//! Does not know about: any one promise. `DOORBELL_FULL=1` makes the tests as long as the promises say.
+//! Does not know about: single promises. `DOORBELL_FULL=1` runs the tests at the size that the
+//! promises state.
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
@@ -16,7 +18,8 @@ use doorbell::{
 use doorbell_testkit::peers::Unique;
 use doorbell_testkit::skip::{self, Need};
 
-/// Runs each named function as a test on io_uring and on epoll; io_uring is skipped loudly where the kernel denies it.
+/// Runs each named function as a test on io_uring and on epoll; io_uring is skipped with a message
+/// if the kernel denies it.
 macro_rules! on_both_engines {
     ($($name:ident)*) => {
         mod io_uring {
@@ -27,23 +30,24 @@ macro_rules! on_both_engines {
 }
 pub(crate) use on_both_engines;
 
-/// Whether the long versions were asked for.
+/// Whether the long versions are requested.
 pub(crate) fn is_full() -> bool {
     std::env::var("DOORBELL_FULL").is_ok_and(|value| value == "1")
 }
 
-/// A size for now, or the one the promise says.
+/// The reduced size, or the size that the promise states.
 pub(crate) fn sized<T>(now: T, full: T) -> T {
     if is_full() { full } else { now }
 }
 
-/// Says what was not tested for want of something outside; where everything is required, that is a failure.
+/// Reports a test that is skipped for lack of an external requirement; an error if everything is
+/// required.
 #[track_caller]
 pub(crate) fn skipped(what: &str) {
     skip::skipped(Need::Clients, what);
 }
 
-/// Tests that measure the whole process, or the processor, take turns.
+/// Lock for tests that measure the whole process or the processor.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -54,7 +58,7 @@ pub(crate) fn workers(count: u16) -> Workers {
     Workers::Count(NonZeroU16::new(count).expect("at least one worker"))
 }
 
-/// Any free port of 127.0.0.1.
+/// A free port of 127.0.0.1.
 pub(crate) fn anywhere() -> Listen {
     Listen::tcp(SocketAddr::from(([127, 0, 0, 1], 0)))
 }
@@ -64,22 +68,24 @@ pub(crate) fn serve(engine: Engine) -> ServerBuilder {
     serve_with(engine, HttpLimits::default())
 }
 
-/// The same with other limits of HTTP, and no cap by address: all clients of a test come from a few.
+/// A server with other HTTP limits and without a cap per address: all clients of a test share a few
+/// addresses.
 pub(crate) fn serve_with(engine: Engine, limits: HttpLimits) -> ServerBuilder {
     builder(engine).listen(anywhere(), Http1::new(doorbell::service_fn(answer)).limits(limits))
 }
 
-/// Two workers, no cap by address, at most 4,000 connections, no listener yet.
+/// Two workers, no cap per address, at most 4,000 connections, no listener yet.
 pub(crate) fn builder(engine: Engine) -> ServerBuilder {
     Server::builder().engine(engine).workers(workers(2)).conns_max(4_000).conns_per_ip_max(0)
 }
 
-/// The address of the first listener.
+/// Address of the first listener.
 pub(crate) fn addr(server: &Server) -> SocketAddr {
     server.tcp_addr(0).expect("a TCP listener")
 }
 
-/// `/unique/ID/LEN` gets the body of that id, `/large` a shared one of a million bytes; everything else is alive.
+/// `/unique/ID/LEN` gets the body of that id, `/large` a shared one of a million bytes; all other
+/// paths are alive.
 pub(crate) fn answer<'a>(request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
     static ALIVE: OnceLock<StaticReply> = OnceLock::new();
     static LARGE: OnceLock<StaticReply> = OnceLock::new();
@@ -92,7 +98,7 @@ pub(crate) fn answer<'a>(request: &Request<'_>, reply: Responder<'a>) -> Answere
     }
 }
 
-/// The same over the raw protocol: one request, one reply that looks like HTTP, close.
+/// The same service over the raw protocol: one request, one reply that looks like HTTP, close.
 pub(crate) fn raw() -> Raw {
     Raw::new(|received: &[u8], reply: &mut Vec<u8>| {
         if !received.ends_with(b"\r\n\r\n") {

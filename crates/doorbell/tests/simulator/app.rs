@@ -1,6 +1,7 @@
-//! The next owner of connections that were handed over: a small server of its own, as slow as the test lets it be.
+//! The new owner of connections that were handed over: a small server, as slow as the test wants
+//! it.
 //!
-//! Does not know about: the worker, what its peers are owed.
+//! Does not know about: the worker, the expectations of its peers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,18 +12,18 @@ use doorbell_testkit::sim::{PeerIndex, World};
 use super::cast::HANDED;
 use super::service::{GREETING, ID_FIELD, pattern};
 
-/// Between the worker and the [`App`].
+/// The queue between the worker and the [`App`].
 #[derive(Clone, Debug, Default)]
 pub(super) struct Desk(Arc<Mutex<Vec<HandedConn>>>);
 
 impl Taker for Desk {
     fn take(&self, conns: &mut Vec<HandedConn>) {
-        assert!(!conns.is_empty(), "nobody is woken for nothing");
+        assert!(!conns.is_empty(), "the batch is not empty");
         self.0.lock().unwrap_or_else(PoisonError::into_inner).append(conns);
     }
 }
 
-/// Answers `/app/ID/LEN` with LEN bytes of ID, and lines `ID` with a greeting before them.
+/// Replies to `/app/ID/LEN` with LEN bytes of ID, and to lines `ID` with a greeting and a reply.
 #[derive(Debug, Default)]
 pub(super) struct App {
     desk: Desk,
@@ -37,7 +38,7 @@ struct Conn {
     _permit: Permit,
 }
 
-/// What comes of the bytes so far.
+/// Result of processing the bytes so far.
 enum Answer {
     More,
     Reply { len: usize, reply: Vec<u8>, last: bool },
@@ -48,12 +49,13 @@ impl App {
         self.desk.clone()
     }
 
-    /// Connections it has.
+    /// Number of open connections.
     pub(super) fn live(&self) -> usize {
         self.conns.len()
     }
 
-    /// Takes what was handed over and goes on with what it has. Places come back when this returns.
+    /// Takes connections that were handed over and continues with the others. Places are returned
+    /// when this returns.
     pub(super) fn serve(&mut self, world: &mut World) {
         let handed = core::mem::take(&mut *self.desk.0.lock().unwrap_or_else(PoisonError::into_inner));
         for HandedConn { fd, bytes, listener, permit, .. } in handed {
@@ -105,7 +107,7 @@ fn answer(conn: &Conn) -> Answer {
     let body_len = number("Content-Length:").unwrap_or_default();
     let Some(body) = conn.bytes.get(at + 4..at + 4 + body_len) else { return Answer::More };
     let mut parts = head.split(['/', ' ']).skip(2);
-    assert_eq!(parts.next(), Some("app"), "only what is not the worker's comes here: {head}");
+    assert_eq!(parts.next(), Some("app"), "only requests for the application arrive here: {head}");
     let mut part = || parts.next().and_then(|part| part.parse::<u64>().ok()).unwrap_or_default();
     let (id, len) = (part(), usize::try_from(part()).unwrap_or_default());
     assert_eq!(body, pattern(id, body_len), "every byte of a body arrives once");

@@ -1,4 +1,4 @@
-//! What a deadline and a drain mean for a connection that has said nothing yet, or nothing but an empty line.
+//! Deadlines and drains of connections that have sent nothing yet, or only an empty line.
 //!
 //! Does not know about: faults.
 
@@ -20,7 +20,7 @@ use super::service::raw;
 
 const REQUEST: &[u8] = b"GET /shared HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// Nothing, and an empty line, which is no request yet (RFC 9112 2.2).
+/// Nothing, and an empty line, which does not begin a request (RFC 9112 2.2).
 const BEGINNINGS: [&[u8]; 2] = [b"", b"\r\n"];
 
 /// A worker with a client that began like this 100 ms ago.
@@ -39,7 +39,7 @@ fn drain(stage: &Stage) {
     stage.shared.send(Command::Drain { timeout: Duration::from_secs(60) });
 }
 
-/// How long a connection was open, and why it was closed.
+/// How long a connection was open, and its close reason.
 fn end(stage: &Stage, peer: PeerIndex) -> (Duration, CloseReason) {
     let log = stage.sim.world().log(peer).clone();
     let lived = log.closed_at.expect("closed") - log.accepted_at.expect("accepted");
@@ -70,7 +70,7 @@ fn a_first_request_that_arrives_during_a_drain_is_answered() {
 }
 
 #[test]
-fn a_client_that_says_nothing_is_closed_for_the_drain_after_the_time_of_a_linger() {
+fn a_silent_client_is_closed_by_a_drain_after_the_linger_timeout() {
     let (mut stage, peer) = begun(b"");
     drain(&stage);
     while stage.turn() {}
@@ -80,9 +80,9 @@ fn a_client_that_says_nothing_is_closed_for_the_drain_after_the_time_of_a_linger
     assert!((linger..linger * 2).contains(&lived), "{lived:?}");
 }
 
-/// What it waits for is no request yet, and still it has said nothing.
+/// It waits for a header, not for a request, and has sent nothing.
 #[test]
-fn a_client_whose_proxy_header_has_not_begun_is_closed_for_the_drain_after_the_time_of_a_linger() {
+fn a_client_without_a_proxy_header_is_closed_by_a_drain_after_the_linger_timeout() {
     let listener = ListenerIndex(0);
     let proxy = ProxyProtocol::require(Networks::parse(["127.0.0.1"]).unwrap());
     let protocols = vec![raw().into()];
@@ -115,7 +115,7 @@ fn a_client_whose_proxy_header_has_not_begun_is_closed_for_the_drain_after_the_t
     assert_eq!(shared.snapshot().closed_because(CloseReason::Drain), 1);
 }
 
-/// It has been answered: nothing of it can be on the way that it would lose.
+/// It got a reply: nothing that it sent can be lost.
 #[test]
 fn a_kept_connection_that_is_idle_is_closed_as_the_drain_begins() {
     let (mut stage, peer) = begun(REQUEST);
@@ -130,7 +130,7 @@ fn a_kept_connection_that_is_idle_is_closed_as_the_drain_begins() {
 }
 
 #[test]
-fn without_a_drain_each_is_closed_for_the_time_it_took() {
+fn without_a_drain_each_is_closed_by_its_timeout() {
     for (beginning, expected) in
         BEGINNINGS.into_iter().zip([CloseReason::IdleTimeout, CloseReason::HeaderTimeout])
     {

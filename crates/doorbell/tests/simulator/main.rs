@@ -1,7 +1,8 @@
-//! The engine in a simulated world: seeds with faults, and the promises that must hold in every one.
+//! The engine in a simulated world: random runs with faults, and promises that must hold in all of
+//! them.
 //!
-//! Does not know about: real sockets. `DOORBELL_SIM_SEEDS=10000` runs more seeds than the ordinary 256;
-//! `DOORBELL_SIM_SEED=n` plays one and prints every event of it.
+//! Does not know about: real sockets. `DOORBELL_SIM_SEEDS=10000` runs that many seeds instead of
+//! 256; `DOORBELL_SIM_SEED=n` runs one and prints all its events.
 #![expect(clippy::print_stdout, reason = "a seed that fails prints its events")]
 
 mod app;

@@ -1,6 +1,7 @@
-//! What a peer may have received: its own replies, in order, every byte; or the beginning of them and a visible error.
+//! Checks what a peer received: its own replies, in order and complete; or a prefix of them and a
+//! visible error.
 //!
-//! Does not know about: how a peer behaves, when replies are due.
+//! Does not know about: behaviour of peers, deadlines of replies.
 
 use super::service::{ID_FIELD, SHARED_ID, SHARED_LEN, pattern};
 
@@ -9,11 +10,12 @@ use super::service::{ID_FIELD, SHARED_ID, SHARED_LEN, pattern};
 pub(super) enum Reply {
     /// `100 Continue`.
     Continue,
-    /// One of these statuses without content; the server closes after it.
+    /// One of these statuses without content; then the server closes.
     Error(&'static [u16]),
-    /// As a pattern, or an error of the lane that makes it: busy, after which the connection goes on, or late, after which it ends.
+    /// A pattern, or an error of the compute lane: busy (the connection stays open), or late (it
+    /// closes).
     Job { id: u64, len: usize, is_head: bool, may_be_late: bool },
-    /// 200 with the pattern of an id; without the content for a HEAD.
+    /// 200 with the pattern of an id; without content for HEAD.
     Pattern { id: u64, len: usize, is_head: bool },
     /// Bytes without a head.
     Raw(Vec<u8>),
@@ -21,21 +23,21 @@ pub(super) enum Reply {
     Shared,
 }
 
-/// Statuses that may end a connection on which something went wrong.
+/// Error statuses that may end a connection after a fault.
 const ANY_ERROR: &[u16] = &[400, 408, 413, 431, 500, 503];
 
-/// How far a peer's bytes go.
+/// Result of comparing a peer's bytes with its expectation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Heard {
-    /// Expected replies that arrived whole.
+    /// Number of expected replies that arrived completely.
     pub(super) replies: usize,
-    /// True when another one began and did not end.
+    /// True if another one arrived incompletely.
     pub(super) partial: bool,
-    /// The status of an error reply that nobody expected, after which nothing came.
+    /// Status of an unexpected error reply, after which nothing arrived.
     pub(super) error: Option<u16>,
 }
 
-/// Compares what a peer received with what it may receive.
+/// Compares received bytes with the expected replies.
 pub(super) fn compare(received: &[u8], expected: &[Reply]) -> Result<Heard, String> {
     let mut rest = received;
     let mut heard = Heard { replies: 0, partial: false, error: None };
@@ -63,7 +65,8 @@ pub(super) fn compare(received: &[u8], expected: &[Reply]) -> Result<Heard, Stri
     Ok(heard)
 }
 
-/// Something went wrong and the server says so: a whole error reply with nothing behind it, or the beginning of one.
+/// A fault that the server reports: a complete error reply with nothing after it, or the beginning
+/// of one.
 fn unexpected_error(bytes: &[u8], mut heard: Heard) -> Result<Heard, String> {
     if head_of(bytes, ANY_ERROR)?.is_none() {
         heard.partial = true;
@@ -71,18 +74,18 @@ fn unexpected_error(bytes: &[u8], mut heard: Heard) -> Result<Heard, String> {
     }
     let (status, after) = strip_error(bytes, ANY_ERROR)?;
     if !after.is_empty() {
-        return Err(format!("behind an error reply: {}", excerpt(after)));
+        return Err(format!("after an error reply: {}", excerpt(after)));
     }
     heard.error = Some(status);
     Ok(heard)
 }
 
-/// Whole replies in `received`, for peers that wait for one; it does not judge.
+/// Number of complete replies in `received`, for peers that wait for one; does not judge.
 pub(super) fn count_whole(received: &[u8], expected: &[Reply]) -> usize {
     compare(received, expected).map_or(usize::MAX, |heard| heard.replies + usize::from(heard.error.is_some()))
 }
 
-/// What follows one expected reply; `None` when it is not whole and right so far.
+/// The bytes after one expected reply; `None` if it is incomplete but correct so far.
 fn strip<'a>(bytes: &'a [u8], reply: &Reply) -> Result<Option<&'a [u8]>, String> {
     match reply {
         Reply::Continue => strip_exact(bytes, b"HTTP/1.1 100 Continue\r\n\r\n"),
@@ -133,7 +136,7 @@ fn strip_ok<'a>(
     strip_exact(&bytes[head.len..], body).map_err(|_| format!("foreign bytes in the body of {id:?}"))
 }
 
-/// An error reply: no id, no content.
+/// Parses an error reply: no id, no content.
 fn strip_error<'a>(bytes: &'a [u8], statuses: &[u16]) -> Result<(u16, &'a [u8]), String> {
     let head = head_of(bytes, statuses)?.ok_or("an error reply that is not whole")?;
     if head.id.is_some() || head.content_len != Some(0) || !head.closes {
@@ -151,7 +154,8 @@ struct Head {
     closes: bool,
 }
 
-/// The head at the start of `bytes`, with nothing in it that we do not send; `None` while it is not whole.
+/// The head at the start of `bytes`, with no field that the server does not send; `None` if it is
+/// incomplete.
 fn head_of(bytes: &[u8], statuses: &[u16]) -> Result<Option<Head>, String> {
     let starts: Vec<String> = statuses.iter().map(|status| format!("HTTP/1.1 {status} ")).collect();
     let right = |start: &String| bytes.starts_with(start.as_bytes()) || start.as_bytes().starts_with(bytes);

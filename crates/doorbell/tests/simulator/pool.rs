@@ -1,6 +1,6 @@
-//! The threads of a simulation: jobs that are started and done at virtual times which a seed decides.
+//! Threads of the simulation: jobs start and finish at virtual times that depend on the seed.
 //!
-//! Does not know about: what the jobs are.
+//! Does not know about: the work of jobs.
 
 use core::time::Duration;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -15,12 +15,12 @@ pub(super) struct SimPool(Arc<Mutex<State>>);
 struct State {
     rng: Rng,
     pumps: Vec<Pump>,
-    /// What runs, and until when.
+    /// Running jobs, and when each finishes.
     running: Vec<(u64, StartedJob)>,
     threads: usize,
-    /// Jobs take up to so long.
+    /// Maximum duration of a job.
     takes_max: Duration,
-    /// Jobs done.
+    /// Number of finished jobs.
     done: u64,
 }
 
@@ -37,7 +37,7 @@ impl Executor for Threads {
 }
 
 impl SimPool {
-    /// Threads as this seed has them.
+    /// Threads with the parameters of this seed.
     pub(super) fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let threads = *rng.pick(&[1, 2, 4]);
@@ -51,7 +51,8 @@ impl SimPool {
         builder.build_on(Threads(self.clone(), threads))
     }
 
-    /// Does what is due: before a turn, and after it, so that what it began has its time.
+    /// Starts and finishes jobs that are due. Called before and after a turn, so that new jobs take
+    /// their time.
     pub(super) fn step(&self, sim: &Sim) {
         let now = sim.world().now();
         loop {
@@ -59,7 +60,7 @@ impl SimPool {
             if let Some(at) = state.running.iter().position(|(until, _)| *until <= now) {
                 let (_, job) = state.running.remove(at);
                 state.done += 1;
-                // A job may leave another one.
+                // A job may submit another one.
                 drop(state);
                 job.run();
             } else if state.running.len() < state.threads
@@ -75,7 +76,7 @@ impl SimPool {
         }
     }
 
-    /// Jobs done so far.
+    /// Number of finished jobs.
     pub(super) fn done(&self) -> u64 {
         self.state().done
     }

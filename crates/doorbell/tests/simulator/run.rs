@@ -1,6 +1,6 @@
-//! One seed: a worker on a simulated driver, a crowd of peers, faults, and then the verdict.
+//! Runs one seed: a worker on a simulated driver, many peers, faults, and the verdict.
 //!
-//! Does not know about: which seeds are run.
+//! Does not know about: the choice of seeds.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -20,29 +20,29 @@ use super::pool::SimPool;
 use super::service;
 use super::verdict;
 
-/// Peers that connect at once in a burst: the default backlog.
+/// Number of peers in a burst: the default backlog.
 const BURST_LEN: usize = 4_096;
 
-/// No run lasts longer in virtual time: 12 hours.
+/// Maximum virtual duration of a run: 12 hours.
 const VIRTUAL_MAX: Duration = Duration::from_secs(12 * 3_600);
 
-/// More turns than this in a virtual second are a worker that spins.
+/// Maximum number of turns per virtual second; more means that the worker spins.
 const TURNS_A_SECOND_MAX: u32 = 60_000;
 
 /// What happens to the worker before its peers are done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// Nothing: it serves everybody.
+    /// Nothing: it serves all peers.
     None,
-    /// It drains from then on, for so long at most.
+    /// It drains from this time, with this timeout.
     Drain(u64, Duration),
-    /// It retires then: for so long nobody is hurried.
+    /// It retires at this time, with this patience.
     Retire(u64, Duration),
-    /// It stops then.
+    /// It stops at this time.
     Stop(u64),
 }
 
-/// What a run did, for the summary.
+/// Results of a run, for the summary.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Report {
     pub(super) conns: u64,
@@ -66,14 +66,14 @@ impl Report {
     }
 }
 
-/// A worker in a simulated world, and what its peers are owed.
+/// A worker in a simulated world, and the expectations of its peers.
 pub(super) struct Stage {
     pub(super) sim: Sim,
     /// `None` once it is finished or failed.
     pub(super) worker: Option<Worker<SimDriver, VirtualClock>>,
     pub(super) app: App,
     pub(super) places: Places,
-    /// True when there may be no room for a connection outside.
+    /// True if hand-overs may be refused.
     pub(super) refuses: bool,
     pub(super) shared: Arc<WorkerShared>,
     pub(super) expectations: Vec<(PeerIndex, Expectation)>,
@@ -84,11 +84,11 @@ pub(super) struct Stage {
     pub(super) finished_at: Option<u64>,
     /// True once the driver failed.
     pub(super) failed: bool,
-    /// True when one receive brings less than a few hundred bytes.
+    /// True if one receive returns less than a few hundred bytes.
     pub(super) small_reads: bool,
-    /// What runs the jobs.
+    /// The executor of jobs.
     pub(super) pool: SimPool,
-    /// True when the queue for jobs is so short that some are refused.
+    /// True if the queue of jobs is so short that some are refused.
     pub(super) short_queue: bool,
     slots: u32,
     turns: u64,
@@ -97,12 +97,13 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// A worker with these limits on a world with this configuration (its listeners and slots are the worker's).
+    /// A worker with these limits in a world with this configuration (listeners and slots are set
+    /// to the worker's).
     pub(super) fn new(limits: Limits, http_limits: HttpLimits, config: SimConfig) -> Self {
         Self::handing_over(limits, http_limits, config, u32::MAX, WhenFull::Refuse)
     }
 
-    /// The same with room for so many connections outside.
+    /// The same with this hand-over limit.
     pub(super) fn handing_over(
         limits: Limits,
         http_limits: HttpLimits,
@@ -176,7 +177,7 @@ impl Stage {
         index
     }
 
-    /// One turn and everything that must hold after it. False when the worker is gone.
+    /// Runs one turn and checks all invariants. False if the worker has ended.
     pub(super) fn turn(&mut self) -> bool {
         let Some(worker) = &mut self.worker else { return false };
         self.pool.step(&self.sim);
@@ -204,12 +205,12 @@ impl Stage {
             }
             Err(_) => self.failed = true,
         }
-        // The end of the process: what is open is reset by the kernel.
+        // The process ends: the kernel resets open connections.
         self.worker = None;
         false
     }
 
-    /// Turns until every peer is done, the worker is gone, or too much time has passed.
+    /// Runs turns until all peers are done, the worker has ended, or too much time has passed.
     pub(super) fn run(&mut self) {
         while !self.is_done() {
             let passed = self.sim.world().now() - START_NANOS;
@@ -220,7 +221,7 @@ impl Stage {
         }
     }
 
-    /// Turns for so much virtual time.
+    /// Runs turns for this virtual time.
     pub(super) fn run_for(&mut self, time: Duration) {
         let until = self.sim.world().now() + u64::try_from(time.as_nanos()).expect("short");
         self.sim.world_mut().alarm_after(time);
@@ -278,7 +279,7 @@ impl Drop for Stage {
     }
 }
 
-/// Plays a seed and judges it.
+/// Runs a seed and judges it.
 pub(super) fn play(seed: u64, traced: bool) -> (Report, Sim) {
     let mut rng = Rng::new(seed);
     let limits = random_limits(&mut rng);
@@ -301,7 +302,8 @@ pub(super) fn play(seed: u64, traced: bool) -> (Report, Sim) {
     for _ in 0..rng.range(5..60) {
         stage.add_random(&mut rng, within);
     }
-    // Dear, so it is rare; and by the seed itself, so that a change of the cast does not move it to none.
+    // Expensive, so it is rare; it depends on the seed itself, so that a change of the peers does
+    // not remove all occurrences.
     let burst = seed % 64 == 7 && plan.millionths(FaultKind::BurstOfClients) > 0;
     if burst {
         stage.sim.world_mut().count_fault(FaultKind::BurstOfClients);
@@ -314,7 +316,7 @@ pub(super) fn play(seed: u64, traced: bool) -> (Report, Sim) {
     (verdict::judge(&stage, ending), stage.sim.clone())
 }
 
-/// Turns until everything is over, with the ending when its time comes.
+/// Runs turns until everything is over, and ends the worker at its time.
 fn conduct(stage: &mut Stage, ending: Ending) {
     let (at, command) = match ending {
         Ending::None => (None, Command::Stop),

@@ -1,6 +1,7 @@
 //! Single situations with one cause each.
 //!
-//! Does not know about: the seeds. With `DOORBELL_SIM_TRACE=1` a scenario that fails prints every event.
+//! Does not know about: the seeds. With `DOORBELL_SIM_TRACE=1` a failing scenario prints all
+//! events.
 
 use core::net::Ipv4Addr;
 use core::time::Duration;
@@ -17,7 +18,7 @@ use super::run::{Ending, Stage};
 use super::service::pattern;
 use super::verdict::judge;
 
-/// What is certain to happen at every opportunity.
+/// The probability of a fault that occurs at every opportunity.
 const ALWAYS: u32 = 1_000_000;
 
 fn stage(limits: Limits, plan: FaultPlan) -> Stage {
@@ -29,7 +30,7 @@ fn quiet(conns_max: u32) -> Stage {
     stage(Limits { conns_max, ..Limits::default() }, FaultPlan::none())
 }
 
-/// Lets everybody finish, then stops the worker and judges.
+/// Lets all peers finish, then stops the worker and judges the run.
 fn finish(mut stage: Stage) {
     stage.run();
     stage.shared.send(Command::Stop);
@@ -38,7 +39,7 @@ fn finish(mut stage: Stage) {
 }
 
 #[test]
-fn every_accept_error_backs_off_and_everybody_is_served_afterwards() {
+fn every_accept_error_backs_off_and_all_clients_are_served_afterwards() {
     for (kind, errno) in FaultKind::ACCEPT_ERRNOS {
         let mut stage = stage(Limits::default(), FaultPlan::none().with(kind, ALWAYS));
         let mut rng = Rng::new(1);
@@ -46,7 +47,8 @@ fn every_accept_error_backs_off_and_everybody_is_served_afterwards() {
             stage.add_kind(Kind::Probe, &mut rng, Duration::from_nanos(1));
         }
         stage.run_for(Duration::from_secs(10));
-        // 10 ms doubling to 1 s: 7 pauses to reach it and 9 at it; errors of one client may be tried 16 times at once.
+        // 10 ms doubling to 1 s: 7 pauses to reach it and 9 of it; errors of one client may be
+        // retried 16 times at once.
         let turns = stage.turns();
         assert!(turns < 150, "{errno}: {turns} turns in 10 s");
         let errors = stage.snapshot().accept_errors;
@@ -62,7 +64,7 @@ fn an_accept_error_while_the_table_is_full_does_not_spin() {
         let mut stage = quiet(1);
         let mut rng = Rng::new(2);
         stage.sim.world_mut().fail_next_disarm(errno_of);
-        // Holds the only place for 10 s.
+        // Occupies the only slot for 10 s.
         stage.add_kind(Kind::Silent, &mut rng, Duration::from_nanos(1));
         stage.run_for(Duration::from_millis(100));
         assert_eq!(stage.snapshot().accept_errors, 1, "the disarm was answered by an error");
@@ -74,7 +76,7 @@ fn an_accept_error_while_the_table_is_full_does_not_spin() {
 }
 
 #[test]
-fn a_full_table_accepts_and_destroys_nobody_and_recovers() {
+fn a_full_table_accepts_and_resets_no_client_and_recovers() {
     for conns_max in [1, 2, 10, 100] {
         for batch in [1, 16, 300] {
             let traced = std::env::var_os("DOORBELL_SIM_TRACE").is_some();
@@ -91,9 +93,9 @@ fn a_full_table_accepts_and_destroys_nobody_and_recovers() {
             }
             stage.run_for(Duration::from_secs(9));
             let waiting = stage.sim.world().backlog_len(HTTP);
-            assert_eq!(waiting, 200, "conns_max {conns_max}: they wait in the backlog");
+            assert_eq!(waiting, 200, "conns_max {conns_max}: all others wait in the backlog");
             assert!(stage.turns() < 1_000, "{} turns for {conns_max} idle connections", stage.turns());
-            // The silent ones are cut after 10 s; a second later nobody waits any more.
+            // The silent ones are cut after 10 s; a second later no client waits any more.
             stage.run_for(Duration::from_millis(2_300));
             if conns_max >= 10 {
                 assert!(stage.sim.world().backlog_len(HTTP) < 200, "conns_max {conns_max}: it recovers");
@@ -176,7 +178,8 @@ fn a_send_that_makes_no_progress_is_cut_by_a_reset() {
     }
 }
 
-/// With direct descriptors nothing is known when the send begins: what the first deadline finds is what the second compares with.
+/// With direct descriptors the unsent bytes are unknown when the send begins: the second deadline
+/// compares with the result of the first.
 #[test]
 fn a_send_through_a_direct_descriptor_is_cut_after_its_second_deadline() {
     let config = SimConfig { unsent: Unsent::OnDemand, ..SimConfig::quiet(1, 0) };
@@ -194,7 +197,8 @@ fn a_send_through_a_direct_descriptor_is_cut_after_its_second_deadline() {
 
 const SLOW_LEN: usize = 70_000;
 
-/// A steady slow reader of so many bytes: a third of its window takes it more than twice the write timeout.
+/// A slow but steady reader of this many bytes: reading a third of its window takes more than twice
+/// the write timeout.
 fn slow_reader(plan: FaultPlan, unsent: Unsent) -> (Stage, PeerIndex) {
     let config = SimConfig { plan, unsent, ..SimConfig::quiet(1, 0) };
     let stage = Stage::new(Limits::default(), HttpLimits::default(), config);
@@ -210,7 +214,7 @@ fn slow_reader(plan: FaultPlan, unsent: Unsent) -> (Stage, PeerIndex) {
     (stage, peer)
 }
 
-/// Also with direct descriptors, where its progress is looked for when a deadline has passed.
+/// Also with direct descriptors, whose progress is checked only at a deadline.
 #[test]
 fn a_steady_slow_reader_gets_its_whole_reply() {
     for unsent in [Unsent::Known, Unsent::OnDemand] {
@@ -226,7 +230,7 @@ fn a_steady_slow_reader_gets_its_whole_reply() {
     }
 }
 
-/// On a kernel that cannot look at direct descriptors the progress of the buffer is all that is known.
+/// On a kernel that cannot query direct descriptors, only the progress of the buffer is known.
 #[test]
 fn a_slow_reader_whose_progress_cannot_be_seen_is_cut() {
     let (mut stage, peer) = slow_reader(FaultPlan::none(), Unsent::Hidden);
@@ -246,13 +250,13 @@ fn a_peer_that_sends_and_never_reads_does_not_move_the_write_deadline() {
     }
     stage.run_for(Duration::from_secs(12));
     let log = stage.sim.world().log(peer).clone();
-    assert!(log.closed_at.is_some(), "cut though it goes on sending");
+    assert!(log.closed_at.is_some(), "cut although it continues to send");
 }
 
 #[test]
 fn a_wait_that_overruns_a_linger_destroys_no_error_reply() {
     for seed in 0..20 {
-        // Small receives: the rest of a refused request takes many turns.
+        // With small receives, the rest of a refused request takes many turns.
         let config = SimConfig { recv_buf_len: 64, ..SimConfig::quiet(seed, 0) };
         let mut stage = Stage::new(Limits::default(), HttpLimits::default(), config);
         let peer = stage.add_kind(Kind::Silent, &mut Rng::new(seed), Duration::from_nanos(1));
@@ -316,12 +320,12 @@ fn a_drain_finishes_what_is_in_progress_and_loses_no_request() {
 }
 
 #[test]
-fn a_worker_that_retires_cuts_nobody_before_his_time() {
+fn a_retiring_worker_keeps_the_timeouts_of_its_clients() {
     for at_ms in [1, 200, 900, 3_000] {
         let mut stage = quiet(200);
         let mut rng = Rng::new(13);
         let within = Duration::from_millis(at_ms);
-        // Who says nothing has his 10 s, and who is idle after a reply his 30 s.
+        // A silent client has its 10 s, and an idle one after a reply its 30 s.
         let silent = stage.add_kind(Kind::Silent, &mut rng, Duration::from_nanos(1));
         let idle = stage.add_kind(Kind::IdleKeepAlive, &mut rng, Duration::from_nanos(1));
         stage.run_for(Duration::from_secs(3));
@@ -347,7 +351,7 @@ fn a_worker_that_retires_cuts_nobody_before_his_time() {
 }
 
 #[test]
-fn whoever_is_left_when_patience_ends_is_drained() {
+fn remaining_clients_are_drained_when_patience_ends() {
     let mut stage = quiet(10);
     let mut rng = Rng::new(14);
     let idle = stage.add_kind(Kind::IdleKeepAlive, &mut rng, Duration::from_nanos(1));
@@ -373,7 +377,7 @@ fn an_idle_worker_stops_at_once() {
 }
 
 #[test]
-fn who_comes_to_a_last_call_is_answered_and_who_comes_behind_it_is_refused() {
+fn clients_of_the_last_call_are_served_and_later_ones_refused() {
     let mut stage = quiet(21);
     let mut rng = Rng::new(21);
     stage.shared.send(Command::Drain { timeout: Duration::from_secs(60) });
@@ -390,7 +394,7 @@ fn who_comes_to_a_last_call_is_answered_and_who_comes_behind_it_is_refused() {
         assert!(!log.received.is_empty() && log.reset.is_none(), "{log:?}");
     }
     assert!(world.log(late).refused);
-    // Nobody waits for whoever says nothing: he has the time of a linger.
+    // The drain waits for a silent client only for the linger timeout.
     let finished_at = stage.finished_at.expect("the drain ends") - doorbell_testkit::clock::START_NANOS;
     assert!(world.log(silent).accepted_at.is_some());
     assert!(Duration::from_nanos(finished_at) < Duration::from_secs(3), "{finished_at}");

@@ -1,6 +1,6 @@
-//! Many seeds, one after the other, and a summary of what they went through.
+//! Runs many seeds one after another and prints a summary.
 //!
-//! Does not know about: what a seed does.
+//! Does not know about: the contents of a run.
 
 use std::panic::catch_unwind;
 
@@ -9,13 +9,13 @@ use super::run::{Report, play};
 /// Seeds of an ordinary run.
 const SEEDS: u64 = 256;
 
-/// Failures after which a sweep ends.
+/// Number of failures after which a sweep ends.
 const FAILURES_MAX: usize = 10;
 
 #[test]
 fn every_promise_holds_in_every_seed() {
     if let Some(seed) = number("DOORBELL_SIM_SEED") {
-        // A run that fails prints its events itself.
+        // A failing run prints its events.
         let (report, sim) = play(seed, true);
         sim.world().trace().iter().for_each(|line| println!("{line}"));
         println!("seed {seed}: {}", summary(1, &report));
@@ -46,14 +46,14 @@ fn every_promise_holds_in_every_seed() {
     }
 }
 
-/// The same seed twice is the same run, event by event: what makes a replay worth anything.
+/// Running the same seed twice gives the same events; otherwise a replay would be useless.
 #[test]
 fn a_seed_is_always_the_same_run() {
     for seed in [3, 77] {
         let trace = || play(seed, true).1.world().trace().to_vec();
         let first = trace();
         assert!(first.len() > 100, "a run has events");
-        assert!(first == trace(), "seed {seed} went two ways");
+        assert!(first == trace(), "seed {seed} had two different runs");
     }
 }
 

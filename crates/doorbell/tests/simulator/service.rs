@@ -1,4 +1,5 @@
-//! What the simulated server answers: replies that say whose they are, so that a byte in the wrong place is seen.
+//! The simulated server's replies. Their bytes identify the request, so that a misplaced byte is
+//! detected.
 //!
 //! Does not know about: peers, drivers, checks.
 
@@ -14,7 +15,7 @@ use doorbell_testkit::sim::splitmix;
 /// The name of the field that carries a request's id back.
 pub(super) const ID_FIELD: &str = "X-Id";
 
-/// What a raw listener that speaks first says.
+/// The greeting of a raw listener whose server sends first.
 pub(super) const GREETING: &[u8] = b"220 doorbell says hello\r\n";
 
 /// How long a client of [`handed`] may be silent.
@@ -32,10 +33,11 @@ pub(super) fn pattern(id: u64, len: usize) -> Vec<u8> {
     words.take(len).collect()
 }
 
-/// `/echo/ID/LEN`: LEN bytes of ID, rendered for this request. `/bytes/ID/LEN`: the same as a shared payload of its own.
-/// `/body/ID/LEN`: the same if the request's body is the pattern of ID. `/shared`: one reply for all. `/close`: no reply.
-/// `/panic`: the handler's fault. `/job/ID/LEN`: as `/echo`, by a job; `/hasty/ID/LEN`: the same, if it is done at once; `/fault`: a job's
-/// fault.
+/// `/echo/ID/LEN`: LEN bytes of ID, rendered for this request. `/bytes/ID/LEN`: the same as a
+/// separate shared payload. `/body/ID/LEN`: the same, if the request's body is the pattern of ID.
+/// `/shared`: one reply for all. `/close`: no reply. `/panic`: a panic of the handler.
+/// `/job/ID/LEN`: as `/echo`, by a job; `/hasty/ID/LEN`: by a job with a short timeout; `/fault`: a
+/// panic of a job.
 struct Echo {
     shared: StaticReply,
     jobs: Offload,
@@ -76,7 +78,7 @@ impl Handler for Echo {
             "fault" => self
                 .jobs
                 .run(request, reply, || -> Reply { std::panic::resume_unwind(Box::new("a job's fault")) }),
-            // Not `panic!`: its message on standard error would be noise.
+            // Not `panic!`, which would print a message to standard error.
             "panic" => std::panic::resume_unwind(Box::new("a handler's fault")),
             "shared" => reply.send(&self.shared),
             _ => reply.status(Status::NOT_FOUND).empty(),
@@ -95,7 +97,8 @@ pub(super) fn http(limits: HttpLimits, jobs: Offload) -> Http1 {
     Http1::new(Echo { shared, jobs }).limits(limits)
 }
 
-/// One line `ID LEN` or `ID LEN keep`: LEN bytes of ID, then the end, or the next line.
+/// A line `ID LEN` or `ID LEN keep`: replies with LEN bytes of ID, then closes, or waits for the
+/// next line.
 pub(super) fn raw() -> Raw {
     Raw::new(|received: &[u8], reply: &mut Vec<u8>| {
         let Some(line) = received.strip_suffix(b"\n") else { return RawNext::NeedMore };
@@ -108,7 +111,7 @@ pub(super) fn raw() -> Raw {
     })
 }
 
-/// Greets, then answers one line as [`raw`] does.
+/// Sends a greeting, then replies to one line as [`raw`] does.
 struct Greeter;
 
 impl RawHandler for Greeter {
@@ -129,7 +132,7 @@ pub(super) fn greeter() -> Raw {
     Raw::new(Greeter)
 }
 
-/// Gives a connection away with its first bytes, or when none have come for [`HANDED_AFTER`].
+/// Hands a connection over with its first bytes, or after [`HANDED_AFTER`] without any.
 pub(super) fn handed() -> Raw {
     let handler = |_: &[u8], _: &mut Vec<u8>| RawNext::HandOver;
     Raw::new(handler).timeout(HANDED_AFTER).hand_over_silent(true)

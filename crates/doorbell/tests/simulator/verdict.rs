@@ -1,6 +1,6 @@
-//! What must be true of every peer when a run is over.
+//! Judges a run: what must be true of every peer.
 //!
-//! Does not know about: how the run went, beyond the peers' logs and the worker's counters.
+//! Does not know about: the course of the run, except the peers' logs and the worker's counters.
 
 use core::time::Duration;
 
@@ -11,10 +11,10 @@ use super::cast::{End, Expectation, Kind};
 use super::oracle::{Heard, compare};
 use super::run::{Ending, Report, Stage};
 
-/// A deadline is kept within this (the promise of the project).
+/// Maximum delay of a deadline (a promise of the project).
 const LATE_MAX: Duration = Duration::from_millis(250);
 
-/// Judges every peer; panics with the first that was treated wrongly.
+/// Judges every peer; panics at the first violation.
 pub(super) fn judge(stage: &Stage, ending: Ending) -> Report {
     let world = stage.sim.world();
     let mut report = Report {
@@ -23,7 +23,7 @@ pub(super) fn judge(stage: &Stage, ending: Ending) -> Report {
         jobs: stage.pool.done(),
         ..Report::default()
     };
-    // A cap for the whole worker makes each peer's luck depend on the others'.
+    // With a cap per address, each peer's result depends on the others.
     let per_ip = stage.limits.conns_per_ip_max as usize;
     let capped = stage.refuses
         || (1..stage.expectations.len()).contains(&per_ip)
@@ -42,7 +42,8 @@ pub(super) fn judge(stage: &Stage, ending: Ending) -> Report {
         }
         case.ended(stage);
         case.whole_or_visible();
-        // A wait that overran leaves little of a linger; reading in tiny pieces, each delayed, needs more than that.
+        // A wait that overran leaves little time for a linger, and reading in tiny delayed pieces
+        // needs more.
         let starved = stage.small_reads
             && log.closed_at.is_some_and(|at| world.overran_within(at.saturating_sub(1_500_000_000), at));
         if starved && matches!(log.reset, Some((_, ResetCause::UnreadAtClose))) {
@@ -69,7 +70,7 @@ pub(super) fn judge(stage: &Stage, ending: Ending) -> Report {
     report
 }
 
-/// True when the drain ended by itself, not by its deadline; or a retirement before anybody was hurried.
+/// True if the drain finished before its deadline, or a retirement before its patience ended.
 fn drained_in_time(stage: &Stage, ending: Ending) -> bool {
     let (Ending::Drain(at, timeout) | Ending::Retire(at, timeout)) = ending else { return false };
     let deadline = at + u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
@@ -100,8 +101,9 @@ impl Case<'_> {
         matches!(self.log.own_end, Some((_, OwnEnd::Left | OwnEnd::Reset)))
     }
 
-    /// True when its first byte came to a drain that no longer waited for it: who has said nothing has `linger_timeout`
-    /// to begin. A byte that is on its way at that moment crosses our FIN, in a kernel as here.
+    /// True if its first byte arrived after the drain stopped waiting: a silent client has
+    /// `linger_timeout` to begin. A byte on its way at that moment crosses the server's FIN, as
+    /// with a real kernel.
     fn spoke_too_late(&self, stage: &Stage, ending: Ending) -> bool {
         const ON_ITS_WAY_NANOS: u64 = 1_000_000;
         let Ending::Drain(began_at, _) = ending else { return false };
@@ -123,14 +125,14 @@ impl Case<'_> {
         }
     }
 
-    /// A reply that began is whole, or the peer sees that it is not.
+    /// A partial reply must be followed by a visible error.
     fn whole_or_visible(&self) {
         if self.heard.partial && self.log.reset.is_none() && self.log.faults.is_empty() && !self.left() {
             self.fail("a cut reply ends like a whole one");
         }
     }
 
-    /// Replies under way are not destroyed by our own reset.
+    /// The server's own reset must not destroy a reply on its way.
     fn not_destroyed(&self) {
         let Some((_, ResetCause::UnreadAtClose)) = self.log.reset else { return };
         if self.log.bytes_lost > 0 && self.log.faults.is_empty() && self.expectation.end == End::Answered {
@@ -141,13 +143,13 @@ impl Case<'_> {
     fn served(&self) {
         if self.expectation.end == End::Left {
             if self.expectation.kind == Kind::TcpOnly && !self.log.received.is_empty() {
-                self.fail("an answer to nothing");
+                self.fail("a reply without a request");
             }
             return;
         }
         if let End::Stalled(_) = self.expectation.end {
             if !matches!(self.log.reset, Some((_, ResetCause::Asked))) {
-                self.fail("a peer that does not read is not told that its reply is cut");
+                self.fail("a peer that does not read cannot detect that its reply is cut");
             }
             return;
         }
@@ -155,7 +157,7 @@ impl Case<'_> {
             self.fail("not every reply arrived");
         }
         if self.heard.error.is_some() {
-            self.fail("an error that nobody asked for");
+            self.fail("an unexpected error");
         }
         if self.log.fin_at.is_none() {
             self.fail("the server never ended it");
@@ -178,7 +180,8 @@ impl Case<'_> {
         let (from, until, seen) = match self.expectation.end {
             End::Answered | End::Left => return,
             End::CutAfterAccept(time) => (log.accepted_at.map(|at| at + nanos(time)), None, replied_at),
-            // From the reply as the server made it; the peer may have had it a little later.
+            // From the time when the server made the reply; the peer may have received it a little
+            // later.
             End::CutAfterReply(time) => (
                 log.last_received_at.map(|at| (at + nanos(time)).saturating_sub(3_000_000_000)),
                 log.last_received_at.map(|at| at + nanos(time)),
@@ -205,7 +208,7 @@ impl Case<'_> {
     }
 }
 
-/// The worker's own counters agree with what the world saw.
+/// Compares the worker's counters with the events of the world.
 fn counters(stage: &Stage, report: &Report) {
     let snapshot = stage.snapshot();
     if stage.failed {
@@ -220,7 +223,11 @@ fn counters(stage: &Stage, report: &Report) {
     assert_eq!(snapshot.conns_live, 0);
     assert!(snapshot.jobs_queued >= snapshot.jobs_cancelled + snapshot.answers_dropped, "a job has one end");
     assert!(stage.short_queue || snapshot.jobs_refused == 0, "refused with room in the queue");
-    assert_eq!(snapshot.closed_because(CloseReason::HandedOver), stage.app.taken, "whoever left was taken");
+    assert_eq!(
+        snapshot.closed_because(CloseReason::HandedOver),
+        stage.app.taken,
+        "every connection that left was taken"
+    );
     assert_eq!(snapshot.hand_over_errors, report.faults.of(FaultKind::DetachRefused), "each is counted");
     assert_eq!(
         snapshot.stale_completions,

@@ -1,6 +1,6 @@
-//! What a TLS connection holds while it waits: for its hello, in its handshake, between requests.
+//! Memory of a waiting TLS connection: before its hello, during its handshake, between requests.
 //!
-//! Does not know about: what the TLS library's C code holds, which is outside of what is counted here.
+//! Does not know about: memory of the TLS library's C code, which is not counted here.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use allocation_counter::measure;
 
 use crate::memory::{Pair, Stand, VERSIONS, acceptor, client, client_config, http};
 
-/// Bytes that `call` allocated and still holds.
+/// Bytes that `call` allocated and did not free.
 fn held_by(call: impl FnOnce()) -> i64 {
     measure(call).bytes_current
 }
@@ -18,7 +18,7 @@ fn a_waiting_connection_holds_little() {
     for version in VERSIONS {
         let config = Arc::new(client_config(version, None));
         let acceptor = acceptor();
-        // What is made once, with the first connection of a thread.
+        // Allocations made once, by the first connection of a thread.
         Pair::new(client(&config), http(&acceptor)).ask("/large");
         let config = Arc::new(client_config(version, None));
         let mut pair = Pair::new(client(&config), http(&acceptor));

@@ -1,6 +1,8 @@
-//! What a deadline ends at once, and what it ends so that a request on its way meets no reset, with the reason of each.
+//! Deadlines: which connections close at once, and which linger so that a request on its way causes
+//! no reset; with the reason of each.
 //!
-//! Does not know about: which deadlines there are. The time of a linger is an hour, so that whatever lingers is still there.
+//! Does not know about: the values of deadlines. The linger timeout is an hour, so that a lingering
+//! connection stays open.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,7 +17,7 @@ use crate::promise::{addr, anywhere, builder, on_both_engines};
 
 on_both_engines! {
     an_unfinished_handshake_holds_no_slot_while_its_client_stays
-    an_idle_client_lingers_and_meets_no_reset
+    an_idle_client_lingers_and_sees_no_reset
 }
 
 const SOON: Duration = Duration::from_millis(200);
@@ -43,14 +45,14 @@ fn an_unfinished_handshake_holds_no_slot_while_its_client_stays(engine: Engine) 
         builder(engine).linger_timeout(Duration::from_secs(3_600)).listen(anywhere(), http).start().unwrap();
     let mut client = connect(&server);
     client.write_all(&[22, 3, 1, 1, 0, 1]).unwrap();
-    // How it ends is no matter here: a busy worker may not have read these bytes.
+    // The kind of end does not matter: a busy worker may not have read these bytes.
     let _end = client.read(&mut [0; 1]);
     eventually(|| server.stats().closed_because(CloseReason::HandshakeTimeout) == 1);
     assert_eq!(server.stats().conns_live, 0);
     server.stop().unwrap();
 }
 
-fn an_idle_client_lingers_and_meets_no_reset(engine: Engine) {
+fn an_idle_client_lingers_and_sees_no_reset(engine: Engine) {
     let limits = HttpLimits { idle_timeout: SOON, ..HttpLimits::default() };
     let http = Http1::new(doorbell::service_fn(answer)).limits(limits);
     let server =
@@ -60,7 +62,7 @@ fn an_idle_client_lingers_and_meets_no_reset(engine: Engine) {
     let mut reply = String::new();
     client.read_to_string(&mut reply).unwrap();
     assert!(reply.starts_with("HTTP/1.1 200 "), "{reply}");
-    // A request that crossed the end is read and dropped.
+    // A request that crossed the close is read and discarded.
     for _ in 0..2 {
         client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
         thread::sleep(Duration::from_millis(20));

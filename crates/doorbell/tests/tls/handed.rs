@@ -1,6 +1,6 @@
-//! Connections whose ClientHello is somebody else's: in memory and on real sockets.
+//! Connections that are handed over by their ClientHello: in memory and on real sockets.
 //!
-//! Does not know about: who answers it then.
+//! Does not know about: the new owner.
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, TcpStream};
@@ -25,7 +25,7 @@ on_both_engines! {
     a_hello_arrives_whole_and_unanswered
 }
 
-/// Hellos for this name, or with this protocol, are the program's.
+/// Selects hellos for this name, or with this protocol.
 fn is_the_programs(hello: &HelloInfo<'_>) -> bool {
     hello.server_name == Some("app.example") || hello.alpn.contains(&b"h2".as_slice())
 }
@@ -67,7 +67,7 @@ fn the_name_or_the_protocol_decides_at_every_split_point() {
                     assert!(stand.take_sent().is_empty());
                 } else {
                     assert_eq!(stand.end, None, "{name} cut at {at}");
-                    assert!(!stand.take_sent().is_empty(), "the handshake goes on here");
+                    assert!(!stand.take_sent().is_empty(), "the handshake continues here");
                 }
                 let stats = acceptor.stats();
                 assert_eq!(stats.hellos_handed_over, u64::from(leaves));
@@ -98,7 +98,7 @@ fn a_hello_in_several_records_is_decided_with_the_last() {
             if leaves {
                 assert_eq!(stand.input, records.concat());
             } else {
-                assert!(!stand.take_sent().is_empty(), "the handshake goes on here");
+                assert!(!stand.take_sent().is_empty(), "the handshake continues here");
             }
         }
     }
@@ -117,7 +117,7 @@ fn a_long_hello_is_decided_too() {
 }
 
 #[test]
-fn a_hello_that_nobody_takes_gets_an_alert() {
+fn a_refused_hello_gets_an_alert() {
     let acceptor = acceptor();
     let mut stand = Stand::new(split(&acceptor));
     let bytes = hello(1, "app.example", &[]);
@@ -129,7 +129,7 @@ fn a_hello_that_nobody_takes_gets_an_alert() {
 }
 
 #[test]
-fn a_request_inside_a_session_that_nobody_else_can_continue_gets_a_503() {
+fn a_hand_over_inside_a_session_gets_a_503() {
     let acceptor = acceptor();
     let leave = service_fn(|_, reply| reply.hand_over());
     let config = Arc::new(client_config(VERSIONS[1], None));
@@ -173,7 +173,7 @@ fn a_hello_arrives_whole_and_unanswered(engine: Engine) {
             std::thread::sleep(Duration::from_millis(1));
         };
         assert_eq!(handed.bytes, bytes, "cut at {at}");
-        // The time of the handshake has begun, and goes on with whoever does the rest.
+        // The time for the handshake has begun, and the new owner gets the rest of it.
         let (whole, pause) = (acceptor.limits().handshake_timeout, if at == 0 { 0 } else { 15 });
         let left_max = whole - Duration::from_millis(pause);
         assert!(handed.time_left <= left_max && handed.time_left > whole / 2, "{:?}", handed.time_left);
@@ -182,7 +182,7 @@ fn a_hello_arrives_whole_and_unanswered(engine: Engine) {
         drop(theirs);
         let mut came = Vec::new();
         stream.read_to_end(&mut came).unwrap();
-        assert_eq!(came, b"their own handshake", "nothing was answered before");
+        assert_eq!(came, b"their own handshake", "nothing was sent before");
     }
     server.stop().unwrap();
 }
@@ -217,7 +217,7 @@ fn shake_with(
 }
 
 #[test]
-fn whoever_takes_it_presents_the_same_certificates_and_is_counted_here() {
+fn a_handed_handshake_uses_the_same_certificates_and_is_counted() {
     let acceptor = Acceptor::new(&config().alpn_handed(["h2"])).unwrap();
     for (version, expected) in [(0, TlsVersion::Tls12), (1, TlsVersion::Tls13)] {
         let handshake = acceptor.begin_handed(Peer::Unknown, Time::ZERO).unwrap();
@@ -238,11 +238,8 @@ fn whoever_takes_it_presents_the_same_certificates_and_is_counted_here() {
 }
 
 #[test]
-fn what_bounds_handshakes_bounds_those_of_others_too() {
-    assert!(
-        acceptor().begin_handed(Peer::Unknown, Time::ZERO).is_none(),
-        "nothing is offered to anybody else"
-    );
+fn the_limits_of_handshakes_apply_to_handed_ones_too() {
+    assert!(acceptor().begin_handed(Peer::Unknown, Time::ZERO).is_none(), "no protocol is offered");
     let limits = TlsLimits { handshakes_max: Some(1), ..TlsLimits::default() };
     let gate = |client: IpAddr, _: Time| client.is_loopback();
     let acceptor =
@@ -253,14 +250,14 @@ fn what_bounds_handshakes_bounds_those_of_others_too() {
     drop(first);
     assert!(acceptor.begin_handed(elsewhere, Time::ZERO).is_none());
     assert!(acceptor.begin_handed(here, Time::ZERO).is_some());
-    assert!(acceptor.begin_handed(Peer::Unknown, Time::ZERO).is_none(), "a missing address is no permission");
+    assert!(acceptor.begin_handed(Peer::Unknown, Time::ZERO).is_none(), "an unknown address is not admitted");
     assert!(acceptor.begin_handed(Peer::Unix, Time::ZERO).is_some());
     let stats = acceptor.stats();
     assert_eq!((stats.handshakes_over_cap, stats.handshakes_gate_refused), (1, 2));
 }
 
 #[test]
-fn a_new_certificate_is_for_them_too() {
+fn handed_handshakes_use_a_replaced_certificate() {
     let acceptor = Acceptor::new(&config().alpn_handed(["h2"])).unwrap();
     let presented = || {
         let handshake = acceptor.begin_handed(Peer::Unknown, Time::ZERO).unwrap();

@@ -1,4 +1,4 @@
-//! Handshakes that work: versions, every split of the input, resumption, names, protocols.
+//! Successful handshakes: versions, every split of the input, resumption, names, protocols.
 //!
 //! Does not know about: clients with certificates (see `mutual`).
 
@@ -33,7 +33,7 @@ fn every_split_of_the_input_gives_the_same() {
     for version in VERSIONS {
         let config = Arc::new(client_config(version, None));
         let acceptor = acceptor();
-        // Pieces of one length each: every boundary of every message is a split for one of them.
+        // Pieces of one length each: for one of them, every boundary of every message is a split.
         for piece_len in (1..40).chain([64, 100, 128, 255, 256, 257, 500, 517, 518, 1000]) {
             let mut pair = Pair::new(client(&config), http(&acceptor));
             pair.piece_len = piece_len;
@@ -56,7 +56,7 @@ fn a_split_at_each_single_byte_of_the_first_flight_and_of_a_request() {
             let hello = pair.wire_of_client();
             let (one, two) = hello.split_at(at);
             pair.stand.feed(one, usize::MAX);
-            assert!(pair.stand.sent.is_empty(), "nothing is said to {at} bytes of a hello");
+            assert!(pair.stand.sent.is_empty(), "no reply to {at} bytes of a hello");
             pair.stand.feed(two, usize::MAX);
             let sent = pair.stand.take_sent();
             pair.hear(&sent);
@@ -101,7 +101,7 @@ fn a_session_is_resumed_once_and_across_a_swap_of_certificates() {
 }
 
 #[test]
-fn nothing_is_resumed_where_that_is_turned_off() {
+fn nothing_is_resumed_if_that_is_disabled() {
     for version in VERSIONS {
         let config = Arc::new(client_config(version, None));
         let acceptor = Acceptor::new(&crate::memory::config().resumption(false)).unwrap();
@@ -144,7 +144,7 @@ fn the_certificate_is_chosen_by_name() {
         assert_eq!(presented(acceptor, "TWO.test").unwrap(), der(&two));
         assert_eq!(presented(acceptor, "a.wild.test").unwrap(), der(&wild));
     }
-    // The client does not accept the default for these names, but that is what it was shown.
+    // The client does not accept the default certificate for these names, but it was presented.
     for unknown in ["a.b.wild.test", "wild.test", "other.test"] {
         let refused = presented(&acceptor, unknown).unwrap_err();
         assert!(matches!(refused, Some(rustls::Error::InvalidCertificate(_))), "{unknown}: {refused:?}");
@@ -159,7 +159,7 @@ fn the_certificate_is_chosen_by_name() {
 }
 
 #[test]
-fn the_protocol_is_agreed_on_or_the_handshake_fails() {
+fn a_common_protocol_is_selected_or_the_handshake_fails() {
     let offer = |protocols: &[&[u8]]| {
         let mut config = client_config(&TLS13, None);
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
@@ -179,7 +179,7 @@ fn the_protocol_is_agreed_on_or_the_handshake_fails() {
 }
 
 #[test]
-fn the_cheaper_hash_is_taken_whatever_the_client_prefers() {
+fn the_cheaper_hash_is_selected_regardless_of_the_clients_order() {
     use rustls::CipherSuite::{TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, TLS13_AES_128_GCM_SHA256};
     for (version, suite) in
         VERSIONS.into_iter().zip([TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, TLS13_AES_128_GCM_SHA256])
@@ -191,7 +191,7 @@ fn the_cheaper_hash_is_taken_whatever_the_client_prefers() {
 }
 
 #[test]
-fn an_old_version_is_refused_where_that_was_asked_for() {
+fn an_old_version_is_refused_if_configured() {
     let acceptor = Acceptor::new(&config().min_version(TlsVersion::Tls13)).unwrap();
     let mut pair = Pair::new(client(&Arc::new(client_config(&TLS12, None))), http(&acceptor));
     pair.talk();

@@ -1,6 +1,7 @@
-//! Input that nobody sends by accident: mutations of real sessions at every byte, noise, floods. Nothing panics, all of it ends.
+//! Hostile input: mutations of real sessions at every byte, noise, floods. Nothing panics, and
+//! every session ends.
 //!
-//! Does not know about: which alert is right for what.
+//! Does not know about: the right alert for each error.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -56,7 +57,7 @@ fn a_flipped_byte_anywhere_in_a_handshake_leaves_nothing_behind() {
             at += 1;
         }
         let stats = acceptor.stats();
-        assert_eq!(stats.handshakes_live, 0, "every one of them is counted out: {stats:?}");
+        assert_eq!(stats.handshakes_live, 0, "all handshakes have ended: {stats:?}");
         let ended: u64 = stats.fields().map(|(_, count)| count).sum();
         assert!(ended >= at as u64 && stats.handshakes_failed > at as u64 / 2, "{stats:?}");
     }
@@ -116,7 +117,7 @@ proptest! {
     }
 
     #[test]
-    fn behind_tls_http_answers_what_it_answers_without(
+    fn http_replies_are_the_same_over_tls(
         kind in 2_u8..8,
         piece_len: u8,
         record_len: u8,
@@ -159,7 +160,7 @@ fn a_hello_in_the_smallest_fragments_costs_little() {
 }
 
 #[test]
-fn empty_records_are_not_taken_for_ever() {
+fn empty_records_are_not_accepted_forever() {
     for version in VERSIONS {
         let config = Arc::new(client_config(version, None));
         let mut pair = Pair::new(client(&config), http(&acceptor()));

@@ -1,6 +1,7 @@
-//! Requests behind TLS that are answered by jobs: in order, whole, however they are pipelined, and with a clean end.
+//! Requests over TLS that wait for jobs: in order, complete, with any pipelining, and with a clean
+//! end.
 //!
-//! Does not know about: everything else that becomes of jobs (see `tests/offload`).
+//! Does not know about: other outcomes of jobs (see `tests/offload`).
 #![cfg(feature = "rayon")]
 
 use std::io::{Read, Write};
@@ -18,10 +19,10 @@ use crate::promise::{addr, anywhere, builder, on_both_engines};
 
 on_both_engines! {
     jobs_behind_tls_are_answered_in_order
-    a_client_that_leaves_a_job_behind_tls_harms_nobody
+    a_client_that_leaves_a_job_behind_tls_harms_no_other
 }
 
-/// `/job/N`: N bytes, by a job of 2 ms; else `now`.
+/// `/job/N`: N bytes, by a job of 2 ms; other paths: `now`.
 fn serve(engine: Engine) -> doorbell::Server {
     let jobs = Offload::builder().build().unwrap();
     let service = service_fn(move |request, reply| match request.path().strip_prefix("/job/") {
@@ -66,7 +67,7 @@ fn jobs_behind_tls_are_answered_in_order(engine: Engine) {
     assert_eq!(server.stats().answers_dropped, 0);
 }
 
-fn a_client_that_leaves_a_job_behind_tls_harms_nobody(engine: Engine) {
+fn a_client_that_leaves_a_job_behind_tls_harms_no_other(engine: Engine) {
     let server = serve(engine);
     for _ in 0..20 {
         let stream = TcpStream::connect(addr(&server)).unwrap();

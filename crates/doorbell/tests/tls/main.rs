@@ -1,10 +1,11 @@
-//! TLS in front of a protocol: handshakes, mutual TLS, what is refused, traffic, certificates; in memory and on real sockets.
+//! TLS around a protocol: handshakes, mutual TLS, refusals, traffic, certificates; in memory and on
+//! real sockets.
 //!
-//! Does not know about: the TLS library's own cryptography, which is not tested again.
+//! Does not know about: the cryptography of the TLS library, which is not tested here.
 #![cfg(feature = "tls")]
 #![expect(
     clippy::disallowed_methods,
-    reason = "the tests on real sockets wait for real time, and say when they skip"
+    reason = "the tests on real sockets wait for real time, and report when they are skipped"
 )]
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 

@@ -1,6 +1,6 @@
-//! Certificates and keys from bytes and files: what is wrong with them in words, what is only a warning, and swaps.
+//! Certificates and keys from bytes and files: error messages, warnings, and replacement.
 //!
-//! Does not know about: handshakes, beyond that the old pair stays.
+//! Does not know about: handshakes, except that existing sessions keep their certificate.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use doorbell::tls::{Acceptor, CertFiles, CertPair, ClientAuth, TlsConfig, TlsWar
 use crate::memory::{Pair, UNIX_SECS, VERSIONS, client, client_config, http};
 use crate::pki::{Ca, Signed, Wish, ca, localhost};
 
-/// A folder that goes with the test.
+/// A folder that is removed after the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -40,7 +40,7 @@ const ENCRYPTED: &str =
     "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIBAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
 
 #[test]
-fn each_mistake_is_named_with_its_file_and_a_fix() {
+fn each_mistake_is_reported_with_its_file_and_a_fix() {
     let Signed { certificate, key } = localhost();
     let other = ca().sign(Wish { names: &["other"], serial: 41, ..Wish::default() });
     let reversed = format!("{}{certificate}", ca().pem());
@@ -80,7 +80,7 @@ fn each_mistake_is_named_with_its_file_and_a_fix() {
 }
 
 #[test]
-fn a_whole_chain_is_taken_and_what_is_only_strange_is_a_warning() {
+fn a_whole_chain_is_accepted_and_oddities_are_warnings() {
     let folder = Folder::new("warnings");
     let chain = format!("{}{}", localhost().certificate, ca().pem());
     let load = |mode| {
@@ -122,10 +122,10 @@ fn a_swap_changes_new_handshakes_only_and_the_same_is_no_swap() {
     assert!(acceptor.replace(&TlsConfig::new(next.pair())).unwrap());
     assert_eq!(acceptor.certificates()[0].not_after, 4_070_908_800);
     assert_eq!(acceptor.certificates()[0].names, ["localhost"]);
-    assert!(old.ask("/").ends_with("ok\n"), "it keeps what it began with");
+    assert!(old.ask("/").ends_with("ok\n"), "it keeps its certificate");
     let mut new = Pair::new(client(&client_config), http(&acceptor));
     new.talk();
-    // TLS 1.3 presents nothing in a resumed session; a fresh client is shown the new one.
+    // TLS 1.3 presents no certificate in a resumed session; a new client gets the new one.
     let fresh = Arc::new(crate::memory::client_config(VERSIONS[1], None));
     let mut shown = Pair::new(client(&fresh), http(&acceptor));
     shown.talk();
@@ -133,7 +133,7 @@ fn a_swap_changes_new_handshakes_only_and_the_same_is_no_swap() {
 }
 
 #[test]
-fn every_difference_in_a_configuration_is_seen() {
+fn every_difference_in_a_configuration_is_detected() {
     let base = || TlsConfig::new(localhost().pair());
     let more = ca().sign(Wish { names: &["more"], serial: 61, ..Wish::default() });
     let revoking = ca().as_client_ca().crl(ca().crl(&[1], 2099).as_bytes()).unwrap();

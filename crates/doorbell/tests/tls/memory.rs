@@ -1,6 +1,7 @@
-//! Both ends in memory: the stage as a worker would drive it, and a client of the TLS library, with the bytes between them in hand.
+//! Both ends of a connection in memory: the protocol driven as by a worker, and a client of the TLS
+//! library.
 //!
-//! Does not know about: what is being tested.
+//! Does not know about: single tests.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -19,13 +20,13 @@ use rustls::{ClientConfig, ClientConnection, SupportedProtocolVersion};
 
 use crate::pki::{Signed, ca, localhost};
 
-/// When everything happens, unless a test says otherwise: on 2026-01-01.
+/// Default time of tests: 2026-01-01.
 pub(crate) const UNIX_SECS: i64 = 1_767_225_600;
 
-/// Over 16 KiB, so that it is shared and not copied.
+/// Above 16 KiB, so that the body is shared and not copied.
 pub(crate) const LARGE_LEN: usize = 100_000;
 
-/// Answers by path what the tests ask for.
+/// Replies by path, for the tests.
 pub(crate) fn answer<'a>(request: &Request<'_>, reply: Responder<'a>) -> doorbell::Answered<'a> {
     match request.path() {
         "/large" => {
@@ -60,7 +61,7 @@ pub(crate) fn acceptor() -> Acceptor {
 
 pub(crate) const VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS12, &TLS13];
 
-/// A client that trusts the CA of these tests, with one version and perhaps a certificate.
+/// A client that trusts the test CA, with one version and an optional certificate.
 pub(crate) fn client_config(
     version: &'static SupportedProtocolVersion,
     own: Option<&Signed>,
@@ -85,18 +86,18 @@ pub(crate) fn client_for(config: &Arc<ClientConfig>, name: &str) -> ClientConnec
     ClientConnection::new(Arc::clone(config), name).unwrap()
 }
 
-/// The stage, and everything a worker keeps for it.
+/// The protocol, and the state that a worker keeps for its connection.
 pub(crate) struct Stand<P: Protocol> {
     pub(crate) tls: Tls<P>,
     pub(crate) conn: <Tls<P> as Protocol>::Conn,
     pub(crate) input: Vec<u8>,
     pub(crate) now: Time,
     pub(crate) draining: bool,
-    /// What was sent and not taken yet.
+    /// Bytes sent and not taken yet.
     pub(crate) sent: Vec<u8>,
-    /// The lengths of what was sent, one by one.
+    /// Length of each send.
     pub(crate) sends: Vec<usize>,
-    /// How it ended.
+    /// Final step of the connection.
     pub(crate) end: Option<Next>,
     date: Date,
     seen: Seen,
@@ -119,7 +120,7 @@ impl<P: Protocol> Stand<P> {
         }
     }
 
-    /// One call, and what a worker does then: sends, asks again after a flush, ends.
+    /// Makes one call and acts as a worker would: sends, calls again after a flush, ends.
     pub(crate) fn call(
         &mut self,
         call: impl FnOnce(&Tls<P>, &mut <Tls<P> as Protocol>::Conn, Io<'_>) -> Next,
@@ -128,7 +129,7 @@ impl<P: Protocol> Stand<P> {
         let mut flushes = 0;
         while next == Next::Flush {
             flushes += 1;
-            assert!(flushes < 1000, "it goes on flushing for ever");
+            assert!(flushes < 1000, "it flushes forever");
             next = self.call_once(|tls, conn, io| tls.handle_input(conn, &[], io));
         }
         if next != Next::Read {
@@ -141,7 +142,7 @@ impl<P: Protocol> Stand<P> {
         &mut self,
         call: impl FnOnce(&Tls<P>, &mut <Tls<P> as Protocol>::Conn, Io<'_>) -> Next,
     ) -> Next {
-        assert_eq!(self.end, None, "nothing is said to a connection that ended");
+        assert_eq!(self.end, None, "no call after the end");
         let mut out = Out::new();
         let client = Client::at([192, 0, 2, 1].into());
         let io = Io {
@@ -162,7 +163,7 @@ impl<P: Protocol> Stand<P> {
         next
     }
 
-    /// Bytes come, in the given pieces.
+    /// Feeds bytes in pieces of this length.
     pub(crate) fn feed(&mut self, bytes: &[u8], piece_len: usize) {
         for piece in bytes.chunks(piece_len.max(1)) {
             if self.end.is_some() {
@@ -172,7 +173,7 @@ impl<P: Protocol> Stand<P> {
         }
     }
 
-    /// The wall clock shows another time.
+    /// Sets the wall clock.
     pub(crate) fn set_date(&mut self, unix_secs: i64) {
         self.date = Date::new(unix_secs);
     }
@@ -190,7 +191,7 @@ impl<P: Protocol> Stand<P> {
         self.tls.close_reason(&self.conn)
     }
 
-    /// Gives back what a worker would not hold for this connection.
+    /// Frees what a worker would not hold for this connection.
     pub(crate) fn forget_history(&mut self) {
         self.sends = Vec::new();
         if self.input.is_empty() {
@@ -203,16 +204,16 @@ impl<P: Protocol> Stand<P> {
     }
 }
 
-/// A client beside a stand. What the client wants to send goes over in pieces of `piece_len`.
+/// A client and a stand. The client's bytes are transferred in pieces of `piece_len`.
 pub(crate) struct Pair<P: Protocol> {
     pub(crate) client: ClientConnection,
     pub(crate) stand: Stand<P>,
     pub(crate) piece_len: usize,
-    /// What the client decrypted.
+    /// Plaintext that the client received.
     pub(crate) heard: Vec<u8>,
-    /// The client saw a close_notify.
+    /// The client received a close_notify.
     pub(crate) closed: bool,
-    /// What the client complains about.
+    /// Error of the client.
     pub(crate) error: Option<rustls::Error>,
 }
 
@@ -222,7 +223,7 @@ impl<P: Protocol> Pair<P> {
         Self { client, stand, piece_len: usize::MAX, heard: Vec::new(), closed: false, error: None }
     }
 
-    /// What the client has to send.
+    /// Bytes that the client wants to send.
     pub(crate) fn wire_of_client(&mut self) -> Vec<u8> {
         let mut wire = Vec::new();
         while self.client.wants_write() {
@@ -231,7 +232,7 @@ impl<P: Protocol> Pair<P> {
         wire
     }
 
-    /// Bytes reach the client.
+    /// Passes bytes to the client.
     pub(crate) fn hear(&mut self, mut wire: &[u8]) {
         while !wire.is_empty() && self.error.is_none() {
             if self.client.read_tls(&mut wire).unwrap() == 0 {
@@ -249,7 +250,7 @@ impl<P: Protocol> Pair<P> {
         }
     }
 
-    /// Both talk until neither has anything to say.
+    /// Exchanges data until neither side has any.
     pub(crate) fn talk(&mut self) {
         for _ in 0..50 {
             let wire = self.wire_of_client();
@@ -262,16 +263,16 @@ impl<P: Protocol> Pair<P> {
             let sent = self.stand.take_sent();
             self.hear(&sent);
         }
-        panic!("they never stop talking");
+        panic!("the exchange does not end");
     }
 
-    /// The client says `plain`, and both talk.
+    /// Sends plaintext from the client and exchanges data.
     pub(crate) fn say(&mut self, plain: &[u8]) {
         self.client.writer().write_all(plain).unwrap();
         self.talk();
     }
 
-    /// One request and its reply as text.
+    /// Sends one request and returns its reply as text.
     pub(crate) fn ask(&mut self, path: &str) -> String {
         self.heard.clear();
         self.say(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
@@ -279,7 +280,7 @@ impl<P: Protocol> Pair<P> {
     }
 }
 
-/// A message of a handshake in records of `fragment_len` bytes.
+/// A handshake message in records of `fragment_len` bytes.
 pub(crate) fn in_fragments(message: &[u8], fragment_len: usize) -> Vec<u8> {
     let mut wire = Vec::new();
     for fragment in message.chunks(fragment_len) {

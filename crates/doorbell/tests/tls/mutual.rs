@@ -1,4 +1,4 @@
-//! Mutual TLS: who gets in, as whom, and who does not.
+//! Mutual TLS: which clients are admitted, under which name, and which are refused.
 //!
 //! Does not know about: routes.
 
@@ -16,7 +16,7 @@ fn acceptor(client_auth: ClientAuth) -> Acceptor {
     Acceptor::new(&config().client_auth(client_auth)).unwrap()
 }
 
-/// The client's name as the service sees it, or why it does not get that far.
+/// The client's name as the service sees it, or why it was refused.
 fn who(
     acceptor: &Acceptor,
     version: &'static rustls::SupportedProtocolVersion,
@@ -84,7 +84,7 @@ fn the_name_is_the_common_name_or_the_first_alternative() {
 }
 
 #[test]
-fn every_alternative_name_lets_in_and_the_common_name_only_without_one() {
+fn every_alternative_name_admits_and_the_common_name_only_without_one() {
     let allowed =
         RequireClientCert::named(["ops", "ops.test", "spiffe://test/ops", "::1"].map(str::to_owned).into());
     let uri = |uri: &str| vec![SanType::URI(uri.try_into().unwrap())];
@@ -92,7 +92,7 @@ fn every_alternative_name_lets_in_and_the_common_name_only_without_one() {
         (Wish { common_name: "ops", ..Wish::default() }, true),
         (Wish { common_name: "web", ..Wish::default() }, false),
         (Wish { common_name: "ops", names: &["web.test"], ..Wish::default() }, false),
-        // A name that cannot be printed is a name all the same.
+        // A name that is not printable is still a name.
         (Wish { common_name: "ops", more: uri("spiffe://test/\u{1}"), ..Wish::default() }, false),
         (Wish { common_name: "web", names: &["web.test", "ops.test"], ..Wish::default() }, true),
         (Wish { names: &["web.test"], more: uri("spiffe://test/ops"), ..Wish::default() }, true),
@@ -117,7 +117,7 @@ fn a_verified_client_without_a_name_passes_where_any_certificate_does() {
         let acceptor = acceptor(ClientAuth::Request(ca().as_client_ca()));
         let ask = |own: Option<&Signed>| {
             let config = Arc::new(client_config(version, own));
-            // Once more with the session of the first.
+            // Once more, with the session of the first connection.
             [(); 2].map(|()| Pair::new(client(&config), any().tls(acceptor.clone())).ask("/who"))
         };
         for own in &own {
@@ -130,7 +130,7 @@ fn a_verified_client_without_a_name_passes_where_any_certificate_does() {
 }
 
 #[test]
-fn revoked_clients_do_not_get_in() {
+fn revoked_clients_are_refused() {
     let good = ca().sign(Wish { common_name: "good", serial: 21, ..Wish::default() });
     let revoked = ca().sign(Wish { common_name: "revoked", serial: 22, ..Wish::default() });
     let with_crl = |crl: &str| ca().as_client_ca().crl(crl.as_bytes()).unwrap();
@@ -167,7 +167,7 @@ fn a_resumed_session_keeps_its_client_until_the_demand_changes() {
     }
 }
 
-/// How a client with this certificate fares that made a session in 2026 and resumes it in the year 2096.
+/// Connects a client with this certificate that made a session in 2026 and resumes it in 2096.
 fn resumed_in_2096(
     version: &'static rustls::SupportedProtocolVersion,
     own: &Signed,
@@ -185,12 +185,12 @@ fn resumed_in_2096(
 }
 
 #[test]
-fn a_resumed_client_is_turned_away_whose_certificate_or_list_has_expired_meanwhile() {
-    // All valid by the clock of this machine; the connection is told a later one.
+fn a_resumed_client_with_an_expired_certificate_or_list_is_refused() {
+    // All are valid by the clock of this machine; the connection gets a later time.
     let until = |year: i32| Wish { common_name: "old", serial: 41, years: (2020, year), ..Wish::default() };
     let (short, long) = (ca().sign(until(2090)), ca().sign(until(2100)));
     let listed = |next_year: i32| ca().as_client_ca().crl(ca().crl(&[22], next_year).as_bytes()).unwrap();
-    // An issuer of one's own that ends before what it has signed.
+    // A separate issuer that expires before the certificate it signed.
     let middle = ca().intermediate("Middle CA", (2020, 2090));
     let mut chained = middle.sign(until(2100));
     chained.certificate.push_str(&middle.pem());

@@ -1,6 +1,6 @@
-//! Certificates made for a test: a CA, what it signs, and its revocation list.
+//! Certificates for tests: a CA, certificates signed by it, and its revocation list.
 //!
-//! Does not know about: who presents them.
+//! Does not know about: use of the certificates.
 
 use std::sync::{Arc, OnceLock};
 
@@ -27,7 +27,7 @@ pub(crate) struct Signed {
     pub(crate) key: String,
 }
 
-/// What a certificate says.
+/// Contents of a certificate.
 pub(crate) struct Wish<'a> {
     pub(crate) names: &'a [&'a str],
     pub(crate) common_name: &'a str,
@@ -88,7 +88,7 @@ impl Ca {
         Signed { certificate: certificate.pem(), key: key.serialize_pem() }
     }
 
-    /// A list that revokes these serial numbers, with the year in which the next one is due.
+    /// A list that revokes these serial numbers, with the year of the next update.
     pub(crate) fn crl(&self, serials: &[u64], next_year: i32) -> String {
         let revoke = |&serial: &u64| RevokedCertParams {
             serial_number: SerialNumber::from(serial),
@@ -123,7 +123,7 @@ impl Signed {
         CertPair::from_pem(self.certificate.as_bytes(), self.key.as_bytes()).unwrap()
     }
 
-    /// For a client that presents it.
+    /// Chain and key for a client.
     pub(crate) fn der(&self) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
         let chain = CertificateDer::pem_slice_iter(self.certificate.as_bytes()).map(Result::unwrap).collect();
         (chain, PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap())
@@ -136,7 +136,7 @@ pub(crate) fn ca() -> &'static Ca {
     CA.get_or_init(|| Ca::new("Test CA"))
 }
 
-/// A certificate for `localhost` and 127.0.0.1 from it.
+/// A certificate for `localhost` and 127.0.0.1 from that CA.
 pub(crate) fn localhost() -> &'static Signed {
     static SIGNED: OnceLock<Signed> = OnceLock::new();
     SIGNED.get_or_init(|| ca().sign(Wish { names: &["localhost", "127.0.0.1"], ..Wish::default() }))

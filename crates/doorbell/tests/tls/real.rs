@@ -1,6 +1,7 @@
-//! TLS on real sockets and both drivers: curl and a blocking client, ends without resets, floods, deadlines, swaps under load, drains.
+//! TLS on real sockets and both drivers: curl and a blocking client, ends without resets, floods,
+//! deadlines, certificate changes under load, drains.
 //!
-//! Does not know about: what the stage does in each case (the other modules look at that in memory).
+//! Does not know about: details of each case, which the other modules test in memory.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -19,18 +20,18 @@ use crate::pki::{Wish, ca, localhost};
 use crate::promise::{addr, anywhere, builder, on_both_engines, sized, skipped};
 
 on_both_engines! {
-    curl_is_answered
-    a_blocking_client_is_answered_and_sees_a_clean_end
-    a_close_notify_after_ours_is_not_met_by_a_reset
+    curl_gets_a_reply
+    a_blocking_client_gets_a_reply_and_a_clean_end
+    a_close_notify_after_ours_causes_no_reset
     plain_http_gets_its_400_without_a_reset
     half_open_handshakes_are_gone_at_their_deadline
     a_quarter_of_the_slots_may_be_in_handshakes
     the_quarter_is_of_all_listeners_together
     the_quarter_is_of_a_server_and_its_successor_together
-    a_hello_in_two_segments_finds_its_alert
+    a_hello_in_two_segments_gets_its_alert
     good_clients_get_through_a_flood_of_garbage
-    swaps_under_load_fail_nobody
-    a_drain_says_goodbye_to_the_idle
+    swaps_under_load_fail_no_client
+    a_drain_closes_idle_sessions_cleanly
     a_drain_waits_for_a_first_request_behind_its_handshake
     an_invalid_reply_inside_a_session_is_counted
 }
@@ -59,7 +60,8 @@ fn session(to: SocketAddr, config: &Arc<ClientConfig>) -> StreamOwned<ClientConn
     StreamOwned::new(client(config), connect(to))
 }
 
-/// One request with `Connection: close`; everything up to the close_notify. An end without one is an error.
+/// One request with `Connection: close`; returns everything up to the close_notify. An end without
+/// one is an error.
 fn ask(to: SocketAddr, config: &Arc<ClientConfig>, path: &str) -> std::io::Result<String> {
     let mut session = StreamOwned::new(client(config), TcpStream::connect(to)?);
     session.sock.set_read_timeout(Some(WAIT))?;
@@ -77,7 +79,7 @@ fn is_curl_here() -> bool {
     here
 }
 
-fn curl_is_answered(engine: Engine) {
+fn curl_gets_a_reply(engine: Engine) {
     if !is_curl_here() {
         return;
     }
@@ -114,7 +116,7 @@ fn curl_is_answered(engine: Engine) {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-fn a_blocking_client_is_answered_and_sees_a_clean_end(engine: Engine) {
+fn a_blocking_client_gets_a_reply_and_a_clean_end(engine: Engine) {
     let acceptor = new_acceptor();
     let server = serve(engine, &acceptor);
     for version in VERSIONS {
@@ -141,7 +143,7 @@ fn a_blocking_client_is_answered_and_sees_a_clean_end(engine: Engine) {
     server.stop().unwrap();
 }
 
-fn a_close_notify_after_ours_is_not_met_by_a_reset(engine: Engine) {
+fn a_close_notify_after_ours_causes_no_reset(engine: Engine) {
     let server = serve(engine, &new_acceptor());
     for version in VERSIONS {
         let config = Arc::new(client_config(version, None));
@@ -150,7 +152,8 @@ fn a_close_notify_after_ours_is_not_met_by_a_reset(engine: Engine) {
         let mut reply = String::new();
         session.read_to_string(&mut reply).unwrap();
         assert!(reply.ends_with("ok\n"));
-        // The goodbye was read. Ours follows late, and then there is time for a reset to come back.
+        // The server's close_notify was read. Ours follows late, and there is time for a reset to
+        // arrive.
         thread::sleep(Duration::from_millis(20));
         session.conn.send_close_notify();
         session.conn.write_tls(&mut session.sock).unwrap();
@@ -184,7 +187,8 @@ fn half_open_handshakes_are_gone_at_their_deadline(engine: Engine) {
     for half in &mut halves {
         half.write_all(&[22, 3, 1, 1, 0, 1]).unwrap();
     }
-    // A byte now and then does not buy time: if it did, this one would not be ended before its 256 bytes are through.
+    // An occasional byte must not extend the time: otherwise this connection would live until all
+    // its 256 bytes are sent.
     let mut dripping = connect(addr(&server));
     dripping.write_all(&[22, 3, 1, 1, 0, 1, 0, 0, 252]).unwrap();
     dripping.set_nonblocking(true).unwrap();
@@ -200,7 +204,7 @@ fn half_open_handshakes_are_gone_at_their_deadline(engine: Engine) {
     assert!(began.elapsed() > Duration::from_millis(4_900), "{:?}", began.elapsed());
     let stats = acceptor.stats();
     assert_eq!((stats.handshakes_timed_out, stats.handshakes_live), (21, 0), "{stats:?}");
-    // They are still connected, and hold no slot.
+    // They are still connected, and occupy no slot.
     wait_until(|| server.stats().closed_because(CloseReason::HandshakeTimeout) == 21);
 }
 
@@ -225,7 +229,7 @@ fn a_quarter_of_the_slots_may_be_in_handshakes(engine: Engine) {
     assert_eq!((stats.handshakes_over_cap, stats.handshakes_live), (1, 10), "{stats:?}");
     drop(halves);
     wait_until(|| acceptor.stats().handshakes_live == 0);
-    assert!(ask(addr(&server), &config, "/").is_ok(), "there is room again");
+    assert!(ask(addr(&server), &config, "/").is_ok(), "a handshake is possible again");
     assert_eq!(server.stats().closed_because(CloseReason::HandshakeCap), 1);
 }
 
@@ -250,11 +254,14 @@ fn the_quarter_is_of_all_listeners_together(engine: Engine) {
     }
     drop(halves);
     wait_until(|| live() == 0);
-    assert!(ask(to(0), &config, "/").is_ok() && ask(to(1), &config, "/").is_ok(), "there is room again");
+    assert!(
+        ask(to(0), &config, "/").is_ok() && ask(to(1), &config, "/").is_ok(),
+        "handshakes are possible again"
+    );
 }
 
-/// As hellos with keys of post-quantum schemes are: larger than a segment. The alert must not be overtaken by a reset.
-fn a_hello_in_two_segments_finds_its_alert(engine: Engine) {
+/// Hellos with post-quantum keys are larger than a segment. A reset must not overtake the alert.
+fn a_hello_in_two_segments_gets_its_alert(engine: Engine) {
     let limits = TlsLimits { handshakes_max: Some(1), ..TlsLimits::default() };
     let acceptor = Acceptor::with_limits(&config(), limits, None).unwrap();
     let server = serve(engine, &acceptor);
@@ -285,12 +292,12 @@ fn a_hello_in_two_segments_finds_its_alert(engine: Engine) {
 fn wait_until(holds: impl Fn() -> bool) {
     let began = Instant::now();
     while !holds() {
-        assert!(began.elapsed() < WAIT, "it never came to that");
+        assert!(began.elapsed() < WAIT, "the condition did not become true");
         thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// The promise says 10,000 a second; a shared machine and a build for debugging get less to do.
+/// The promise is 10,000 per second; a shared machine with a debug build gets less load.
 fn good_clients_get_through_a_flood_of_garbage(engine: Engine) {
     let acceptor = new_acceptor();
     let server = serve(engine, &acceptor);
@@ -332,7 +339,7 @@ fn good_clients_get_through_a_flood_of_garbage(engine: Engine) {
     assert!(refused * 10 >= thrown.load(Ordering::Relaxed) * 9, "{stats:?}");
 }
 
-fn swaps_under_load_fail_nobody(engine: Engine) {
+fn swaps_under_load_fail_no_client(engine: Engine) {
     let acceptor = new_acceptor();
     let server = serve(engine, &acceptor);
     let to = addr(&server);
@@ -361,13 +368,13 @@ fn swaps_under_load_fail_nobody(engine: Engine) {
     }
     over.store(true, Ordering::Relaxed);
     for client in clients {
-        assert!(client.join().unwrap() > 5, "it was asked all the time");
+        assert!(client.join().unwrap() > 5, "requests were sent throughout");
     }
     let stats = acceptor.stats();
     assert_eq!((stats.handshakes_failed, stats.handshakes_abandoned), (0, 0), "{stats:?}");
 }
 
-fn a_drain_says_goodbye_to_the_idle(engine: Engine) {
+fn a_drain_closes_idle_sessions_cleanly(engine: Engine) {
     let server = serve(engine, &new_acceptor());
     let config = Arc::new(client_config(VERSIONS[1], None));
     let mut session = session(addr(&server), &config);
@@ -402,7 +409,7 @@ fn a_drain_waits_for_a_first_request_behind_its_handshake(engine: Engine) {
         let mut reply = String::new();
         asks.read_to_string(&mut reply).unwrap();
         assert!(reply.starts_with("HTTP/1.1 200 ") && reply.contains("Connection: close\r\n"), "{reply}");
-        // Who only holds the line is waited for as long as a linger takes, and hears a goodbye.
+        // A silent client has the linger timeout, and then gets a close_notify.
         let end = silent.read(&mut [0; 10]);
         assert!(matches!(end, Ok(0)), "a close_notify, then the end: {end:?}");
         assert!(began.elapsed() > Duration::from_millis(800), "{:?}", began.elapsed());
@@ -411,13 +418,14 @@ fn a_drain_waits_for_a_first_request_behind_its_handshake(engine: Engine) {
     }
 }
 
-/// Two servers that follow each other have no more of them than one, by the cap of the later one.
+/// A server and its successor have together no more handshakes than one server, by the cap of the
+/// successor.
 fn the_quarter_is_of_a_server_and_its_successor_together(engine: Engine) {
     let acceptors = [new_acceptor(), new_acceptor(), new_acceptor()];
     let tls = |which: usize| Http1::new(doorbell::service_fn(answer)).tls(acceptors[which].clone());
     let first = builder(engine).conns_max(40).listen(anywhere(), tls(0)).start().unwrap();
     let place = addr(&first);
-    // As it was asked for: the port that it became stays.
+    // As it was requested: a successor keeps the port chosen before.
     let at_place = anywhere;
     let config = Arc::new(client_config(VERSIONS[1], None));
     let live = || acceptors.iter().map(|acceptor| acceptor.stats().handshakes_live).sum::<u64>();
@@ -428,7 +436,7 @@ fn the_quarter_is_of_a_server_and_its_successor_together(engine: Engine) {
         half
     };
     let mut halves: Vec<TcpStream> = (1..=6).map(half).collect();
-    // One that is given up changes nothing of the bound.
+    // An abandoned successor does not change the cap.
     drop(builder(engine).conns_max(8).listen(at_place(), tls(1)).succeed(&first.handle()).start().unwrap());
     halves.extend((7..=8).map(half));
     let next =
@@ -440,11 +448,14 @@ fn the_quarter_is_of_a_server_and_its_successor_together(engine: Engine) {
     assert_eq!(acceptors[2].stats().handshakes_over_cap, 1);
     halves.drain(..2);
     wait_until(|| live() == 10);
-    assert!(ask(place, &config, "/").is_ok(), "what the one before gives back is there for the other");
+    assert!(
+        ask(place, &config, "/").is_ok(),
+        "places returned by the predecessor are available to the successor"
+    );
     drop(halves);
 }
 
-/// It is counted though its bytes are encrypted, and forgotten, before the turn ends.
+/// It is counted although its bytes are encrypted and dropped before the turn ends.
 fn an_invalid_reply_inside_a_session_is_counted(engine: Engine) {
     let service =
         doorbell::service_fn(|_, reply| reply.status(Status::OK).header("Content-Length", "1").empty());

@@ -1,4 +1,4 @@
-//! What is refused before or in a handshake, at what price, and how it is counted.
+//! Refusals before or during a handshake: their replies, costs and counters.
 //!
 //! Does not know about: traffic after the handshake.
 
@@ -80,9 +80,9 @@ fn a_hello_over_the_limit_is_refused_at_its_length_and_in_any_fragments() {
     let mut stand = Stand::new(http(&acceptor));
     stand.feed(&[22, 3, 1, 2, 0, 1, 0, 64, 1], 1);
     assert_eq!(stand.take_sent(), alert(50));
-    assert_eq!(stand.end, Some(Next::CloseLinger), "the rest is on its way");
+    assert_eq!(stand.end, Some(Next::CloseLinger), "the rest is still on its way");
     assert_eq!(acceptor.stats().handshakes_failed, 1);
-    // A length that is allowed, in fragments with so much overhead that the whole is not.
+    // A permitted length, in fragments whose overhead exceeds the limit.
     for fragment_len in [1, 2, 7] {
         let limits = TlsLimits { hello_bytes_max: 4096, ..TlsLimits::default() };
         let acceptor = limited(limits);
@@ -98,7 +98,7 @@ fn a_hello_over_the_limit_is_refused_at_its_length_and_in_any_fragments() {
 }
 
 #[test]
-fn a_hello_in_fragments_within_the_limit_is_heard() {
+fn a_hello_in_fragments_within_the_limit_is_accepted() {
     for version in VERSIONS {
         for fragment_len in [1, 3, 100] {
             let config = Arc::new(client_config(version, None));
@@ -130,7 +130,7 @@ fn a_truncated_handshake_is_abandoned_and_a_slow_one_times_out() {
         let mut stand = Stand::new(http(&acceptor));
         stand.feed(&hello[..heard], usize::MAX);
         assert_eq!(stand.tls.deadline(&stand.conn), stand.now.after(Duration::from_secs(5)));
-        assert_eq!(stand.timeout_after(Duration::from_millis(4_900)), Next::Read, "a byte now and then");
+        assert_eq!(stand.timeout_after(Duration::from_millis(4_900)), Next::Read, "an occasional byte");
         assert_eq!(stand.timeout_after(Duration::from_millis(100)), Next::Close);
         assert_eq!(stand.reason(), CloseReason::HandshakeTimeout);
         assert_eq!((acceptor.stats().handshakes_timed_out, acceptor.stats().handshakes_live), (1, 0));
@@ -143,7 +143,7 @@ fn over_the_cap_a_connection_is_refused_without_cryptography() {
     let config = Arc::new(client_config(VERSIONS[1], None));
     let waiting = [Stand::new(http(&acceptor)), Stand::new(http(&acceptor))];
     let mut third = Pair::new(client(&config), http(&acceptor));
-    assert_eq!(third.stand.tls.deadline(&third.stand.conn), third.stand.now, "nobody waits for it");
+    assert_eq!(third.stand.tls.deadline(&third.stand.conn), third.stand.now, "its deadline has passed");
     third.talk();
     assert_eq!(third.error, Some(rustls::Error::AlertReceived(rustls::AlertDescription::InternalError)));
     assert_eq!((third.stand.end, third.stand.reason()), (Some(Next::CloseClean), CloseReason::HandshakeCap));
@@ -151,14 +151,14 @@ fn over_the_cap_a_connection_is_refused_without_cryptography() {
     assert_eq!((stats.handshakes_over_cap, stats.handshakes_live), (1, 2));
     drop(waiting);
     let mut fourth = Pair::new(client(&config), http(&acceptor));
-    assert!(fourth.ask("/").ends_with("ok\n"), "there is room again");
+    assert!(fourth.ask("/").ends_with("ok\n"), "a handshake is possible again");
     let mut fifth = Pair::new(client(&config), http(&acceptor));
-    assert!(fifth.ask("/").ends_with("ok\n"), "a connection that is through does not count");
+    assert!(fifth.ask("/").ends_with("ok\n"), "an established connection does not count");
     assert_eq!(acceptor.stats().handshakes_live, 0);
 }
 
 #[test]
-fn the_gate_is_asked_once_a_hello_and_its_no_is_an_alert() {
+fn the_gate_is_called_once_per_hello_and_a_refusal_is_an_alert() {
     use std::sync::atomic::{AtomicU32, Ordering};
     let asked = Arc::new(AtomicU32::new(0));
     let gate = {
@@ -201,7 +201,7 @@ fn a_limiter_is_a_gate_and_takes_a_64_for_one_client() {
 }
 
 #[test]
-fn a_connection_too_many_from_its_address_gets_an_alert() {
+fn a_connection_over_the_cap_of_its_address_gets_an_alert() {
     let acceptor = acceptor();
     let mut stand = Stand::new(http(&acceptor));
     let next = stand.call(|tls, conn, io| tls.handle_overload(conn, CloseReason::PerIpCap, io));

@@ -1,4 +1,5 @@
-//! After the handshake: pipelines, large bodies, the order of the end, truncation, keys that change, handlers that panic, drains.
+//! After the handshake: pipelines, large bodies, the order of the close, truncation, key updates,
+//! panics of handlers, drains.
 //!
 //! Does not know about: handshakes.
 
@@ -23,7 +24,7 @@ fn pair(version: &'static rustls::SupportedProtocolVersion) -> Pair<Http1> {
     pair
 }
 
-/// The types and lengths of the records in `wire`.
+/// Types and lengths of the records in `wire`.
 fn records(mut wire: &[u8]) -> Vec<(u8, usize)> {
     let mut found = Vec::new();
     while let [kind, _, _, high, low, rest @ ..] = wire {
@@ -35,7 +36,7 @@ fn records(mut wire: &[u8]) -> Vec<(u8, usize)> {
 }
 
 #[test]
-fn a_small_reply_is_one_record_and_the_goodbye_goes_with_it() {
+fn a_small_reply_and_the_close_notify_are_sent_together() {
     for version in VERSIONS {
         let mut pair = pair(version);
         pair.stand.sends.clear();
@@ -47,11 +48,7 @@ fn a_small_reply_is_one_record_and_the_goodbye_goes_with_it() {
         assert_eq!(records(&sent).len(), 2, "{version:?}: a reply and a close_notify: {:?}", records(&sent));
         pair.hear(&sent);
         assert!(pair.heard.ends_with(b"ok\n") && pair.closed, "{version:?}");
-        assert_eq!(
-            pair.stand.end,
-            Some(Next::CloseLinger),
-            "the peer's close_notify must not be met by a reset"
-        );
+        assert_eq!(pair.stand.end, Some(Next::CloseLinger), "the peer's close_notify must not cause a reset");
         assert_eq!(pair.stand.reason(), CloseReason::Done);
     }
 }
@@ -123,13 +120,13 @@ fn a_body_in_parts_is_collected() {
 }
 
 #[test]
-fn a_clients_goodbye_is_answered_and_a_missing_one_never_completes_a_body() {
+fn a_close_notify_is_answered_and_a_missing_one_never_completes_a_body() {
     for version in VERSIONS {
         // Between requests.
         let mut idle = pair(version);
         idle.client.send_close_notify();
         idle.talk();
-        assert!(idle.closed, "answered with a close_notify");
+        assert!(idle.closed, "the close_notify was answered");
         assert_eq!((idle.stand.end, idle.stand.reason()), (Some(Next::CloseClean), CloseReason::ClientFin));
         // Together with the last request.
         let mut last = pair(version);
@@ -138,7 +135,7 @@ fn a_clients_goodbye_is_answered_and_a_missing_one_never_completes_a_body() {
         last.talk();
         assert!(last.heard.ends_with(b"ok\n") && last.closed, "{version:?}");
         assert_eq!(last.stand.end, Some(Next::CloseClean));
-        // In the middle of a body: by close_notify and by a bare FIN.
+        // In the middle of a body: by close_notify, and by a FIN alone.
         for notified in [true, false] {
             let mut cut = pair(version);
             cut.say(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc");
@@ -192,7 +189,7 @@ fn keys_may_change_in_between() {
     pair.client.refresh_traffic_keys().unwrap();
     pair.piece_len = 1;
     assert!(pair.ask("/").ends_with("ok\n"), "in pieces of one byte");
-    // A flood of changes without data is not answered for ever.
+    // A flood of key updates without data ends.
     let mut flood = Vec::new();
     for _ in 0..100 {
         pair.client.refresh_traffic_keys().unwrap();
@@ -203,7 +200,7 @@ fn keys_may_change_in_between() {
 }
 
 #[test]
-fn a_panic_of_a_handler_is_a_500_behind_what_was_answered_before() {
+fn a_panic_of_a_handler_is_a_500_after_earlier_replies() {
     for version in VERSIONS {
         let mut pair = pair(version);
         let mut requests = GET.to_vec();
@@ -228,7 +225,7 @@ fn a_panic_of_a_handler_is_a_500_behind_what_was_answered_before() {
 }
 
 #[test]
-fn timeouts_and_drains_say_goodbye() {
+fn timeouts_and_drains_send_close_notify() {
     for version in VERSIONS {
         let mut idle = pair(version);
         assert!(idle.ask("/").ends_with("ok\n"));
@@ -274,7 +271,7 @@ fn memory_for_requests_in_parts_is_capped_over_all_connections() {
     assert!(refused.heard.starts_with(b"HTTP/1.1 503"), "{}", String::from_utf8_lossy(&refused.heard));
     assert!(refused.closed);
     drop(held);
-    assert_eq!(begin(7_000).stand.end, None, "there is room again");
+    assert_eq!(begin(7_000).stand.end, None, "there is memory again");
 }
 
 #[test]
@@ -304,7 +301,7 @@ fn a_raw_protocol_works_behind_tls_and_may_greet() {
     }
 }
 
-/// The handler's replies, and those that the machine gives by itself.
+/// Replies of the handler and of the parser.
 #[test]
 fn every_reply_has_the_field_of_hsts() {
     let field = "\r\nStrict-Transport-Security: max-age=1\r\n";

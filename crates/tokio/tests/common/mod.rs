@@ -1,6 +1,8 @@
-//! What the tests of the embedding share: a server on a named engine, a program behind it that answers unique ids, and descriptor counts.
+//! Shared parts of the embedding tests: a server with a given driver, a program that serves unique
+//! ids, and counts of descriptors.
 //!
-//! Does not know about: any one promise. `DOORBELL_FULL=1` makes the tests as long as the promises say.
+//! Does not know about: single promises. `DOORBELL_FULL=1` runs the tests at the size that the
+//! promises state.
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
@@ -22,7 +24,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 
-/// A size for now, or the one the promise says.
+/// The reduced size, or the size that the promise states.
 pub(crate) fn sized<T>(now: T, full: T) -> T {
     if is_full() { full } else { now }
 }
@@ -31,25 +33,25 @@ pub(crate) fn is_full() -> bool {
     std::env::var("DOORBELL_FULL").is_ok_and(|value| value == "1")
 }
 
-/// Tests that measure the whole process, or the processor, take turns.
+/// Lock for tests that measure the whole process or the processor.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Any free port of 127.0.0.1.
+/// A free port of 127.0.0.1.
 pub(crate) fn anywhere() -> Listen {
     Listen::tcp(SocketAddr::from(([127, 0, 0, 1], 0)))
 }
 
-/// The ways in which connections live in a ring thread and leave it.
+/// The combinations of driver and descriptors.
 pub(crate) const ENGINES: [(Engine, Descriptors); 3] = [
     (Engine::Auto, Descriptors::Auto),
     (Engine::Auto, Descriptors::Direct),
     (Engine::Epoll, Descriptors::Auto),
 ];
 
-/// One worker with the probes of `health`; everything else is handed over.
+/// One worker with the probes of `health`; all other connections are handed over.
 pub(crate) fn builder((engine, descriptors): (Engine, Descriptors), health: &Health) -> ServerBuilder {
     Server::builder()
         .engine(engine)
@@ -60,11 +62,11 @@ pub(crate) fn builder((engine, descriptors): (Engine, Descriptors), health: &Hea
         .listen(anywhere(), Http1::new(Probes::new(health)))
 }
 
-/// Answers unique ids on every connection that is handed over, by hyper itself, until there are no more.
+/// Serves unique ids with hyper on every connection that is handed over, until there are no more.
 pub(crate) async fn serve_unique(mut handed: Handed) {
     while let Some(connection) = handed.accept().await {
         tokio::spawn(async move {
-            // A client that breaks off is its own affair; what it got is checked by the client.
+            // A client may leave early; it checks what it received.
             let _ended = http1::Builder::new()
                 .pipeline_flush(true)
                 .serve_connection(TokioIo::new(connection.stream), service_fn(unique))
@@ -78,7 +80,7 @@ async fn unique(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
     Ok(Response::new(Full::new(Bytes::from(body))))
 }
 
-/// The status of a GET, or what went wrong.
+/// The status of a GET, or the error.
 pub(crate) fn status(addr: SocketAddr, path: &str) -> Result<u16, String> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
     let got = exchange(addr, request.as_bytes()).map_err(|error| error.to_string())?;
@@ -90,7 +92,7 @@ pub(crate) fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").expect("procfs").count()
 }
 
-/// Waits until `done`, for 20 s at most.
+/// Waits until `done` is true, for at most 20 s.
 pub(crate) async fn until(what: &str, mut done: impl FnMut() -> bool) {
     for _ in 0..2_000 {
         if done() {
@@ -101,8 +103,8 @@ pub(crate) async fn until(what: &str, mut done: impl FnMut() -> bool) {
     panic!("{what}: not within 20 s");
 }
 
-/// The address, once the server is there and runs in the way that was asked for: io_uring is skipped loudly where it is denied, unless it is
-/// required, and nothing passes because something else stood in for it.
+/// The server's address, once it runs with the requested driver. If io_uring is denied, the test is
+/// skipped with a message unless io_uring is required; it never passes on another driver.
 pub(crate) async fn ready(control: &Control, (engine, descriptors): (Engine, Descriptors)) -> SocketAddr {
     control.ready().await.expect("it starts");
     let report = control.driver_report().expect("known once it is ready");
@@ -111,7 +113,7 @@ pub(crate) async fn ready(control: &Control, (engine, descriptors): (Engine, Des
         assert_eq!(report.direct, descriptors == Descriptors::Direct, "{report:?}");
     } else {
         let stands_in = report.is_fallback && !skip::io_uring();
-        assert!(stands_in, "{engine:?} was asked for and works: {report:?}");
+        assert!(stands_in, "{engine:?} was requested and works: {report:?}");
     }
     control.tcp_addr(0).expect("a TCP listener")
 }

@@ -136,7 +136,7 @@ mod tests {
     const LIMIT: usize = 16 * 1024;
 
     #[test]
-    fn first_bytes_are_told_apart() {
+    fn first_bytes_are_classified() {
         let hello = [22, 3, 1, 0, 5, 1, 0, 0, 1, 9];
         let long = [22, 3, 1, 0, 5, 1, 0, 64, 0, 9];
         let table: &[(&[u8], Opening)] = &[
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reply_to_http_has_the_length_it_says() {
+    fn the_reply_to_http_has_its_declared_length() {
         let text = core::str::from_utf8(PLAIN_HTTP_REPLY).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.contains(&format!("Content-Length: {}", body.len())), "{}", body.len());

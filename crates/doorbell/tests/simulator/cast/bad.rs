@@ -1,6 +1,6 @@
-//! HTTP clients that break rules, stall, leave, or ask for trouble.
+//! HTTP clients that violate rules, stall, leave, or provoke errors.
 //!
-//! Does not know about: clients that keep the rules.
+//! Does not know about: clients that follow the rules.
 
 use core::time::Duration;
 
@@ -11,9 +11,11 @@ use crate::oracle::Reply;
 use crate::service::pattern;
 
 impl Caster<'_> {
-    /// Goes on behind its last request: what is behind is dropped (RFC 9112 9.6), and the reply to the last one arrives.
+    /// Sends more after its last request: the excess is discarded (RFC 9112 9.6), and the reply to
+    /// the last request arrives.
     ///
-    /// The request is as long as a whole number of receives, so that its last byte may be the last of one.
+    /// The length of the request is a multiple of a receive, so that its last byte may be the last
+    /// one of a receive.
     pub(super) fn beyond_close(&mut self) -> Cast {
         let (id, len) = (self.id(), self.body_len());
         let start = format!("GET /echo/{id}/{len} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX-Filler: ");
@@ -47,7 +49,7 @@ impl Caster<'_> {
         if self.rng.hits(300_000) {
             replies = self.conversation(&mut script, false);
         }
-        // What still comes behind the mistake must not turn the answer into a reset.
+        // Input after the error must not turn the reply into a reset.
         let behind = vec![b'b'; self.rng.index(8_000)];
         let mut bytes = bad.to_vec();
         bytes.extend(behind);
@@ -78,7 +80,8 @@ impl Caster<'_> {
         let mut bytes =
             format!("POST /body/{id}/10 HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n").into_bytes();
         bytes.extend(&pattern(id, 1_000)[..sent]);
-        // Less than 1 KiB/s after the grace is cut, or no progress, whichever is first.
+        // A body below 1 KiB/s after the grace period is cut, or one without progress, whichever is
+        // first.
         let earliest = self.limits.body_rate_grace.min(self.limits.body_idle_timeout);
         let latest =
             (self.limits.body_rate_grace + Duration::from_secs(1)).min(self.limits.body_idle_timeout);
@@ -144,7 +147,7 @@ impl Caster<'_> {
         Cast::http(script, vec![Reply::Error(&[500, 503])], End::Answered)
     }
 
-    /// Asks for jobs and does not wait for them.
+    /// Requests jobs and leaves without waiting for them.
     pub(super) fn job_leaves(&mut self) -> Cast {
         let (mut bytes, mut replies) = (Vec::new(), Vec::new());
         for _ in 0..=self.rng.index(2) {

@@ -1,6 +1,6 @@
-//! HTTP clients that keep the rules and are owed every reply.
+//! HTTP clients that follow the rules and must get every reply.
 //!
-//! Does not know about: clients that break off or break rules.
+//! Does not know about: clients that leave early or violate rules.
 
 use core::time::Duration;
 
@@ -35,7 +35,7 @@ impl Caster<'_> {
         (head.into_bytes(), reply)
     }
 
-    /// A job that nobody waits for: its answer, or a refusal, and the end.
+    /// A job with a short timeout: its reply, or a refusal and a close.
     pub(super) fn job_hasty(&mut self) -> Cast {
         let (id, len) = (self.id(), self.body_len());
         let bytes = format!("GET /hasty/{id}/{len} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
@@ -62,7 +62,7 @@ impl Caster<'_> {
         Cast::http(vec![PeerStep::SendAndFin(bytes)], vec![reply], End::Answered)
     }
 
-    /// A few requests, each after the reply to the one before.
+    /// A few requests, each after the reply to the previous one.
     pub(super) fn conversation(&mut self, script: &mut Vec<PeerStep>, last_closes: bool) -> Vec<Reply> {
         let mut replies = Vec::new();
         let count = 1 + self.rng.index(6);

@@ -1,6 +1,6 @@
 //! Clients whose connections are handed over.
 //!
-//! Does not know about: who answers them then.
+//! Does not know about: their new owner.
 
 use core::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::oracle::Reply;
 use crate::service::{GREETING, HANDED_AFTER, pattern};
 
 impl Caster<'_> {
-    /// A request that the worker does not answer.
+    /// A request for the application.
     fn app_request(&mut self, last: bool) -> (Vec<u8>, Reply) {
         let (id, len) = (self.id(), self.body_len());
         let close = if last { "Connection: close\r\n" } else { "" };
@@ -23,7 +23,7 @@ impl Caster<'_> {
         ([head.as_bytes(), &body].concat(), Reply::Pattern { id, len, is_head: false })
     }
 
-    /// Some requests for the worker, then some that are not.
+    /// Some requests for the worker, then some for the application.
     pub(super) fn handed_over(&mut self) -> Cast {
         let (mut script, mut replies, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..self.rng.index(3) {
@@ -41,7 +41,7 @@ impl Caster<'_> {
         Cast::http(script, replies, End::Answered)
     }
 
-    /// Says nothing, or something when nobody waits for it any more.
+    /// Silent, or sends only after the wait has ended.
     pub(super) fn handed_silent(&mut self) -> Cast {
         let id = self.id();
         let mut script = Vec::new();

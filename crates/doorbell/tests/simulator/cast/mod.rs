@@ -1,6 +1,6 @@
-//! The peers of the simulation: every kind of client a port meets, with what each must get.
+//! The peers of the simulation: every kind of client of a port, with what each must receive.
 //!
-//! Does not know about: the worker, faults, how a run is judged beyond what it writes into an [`Expectation`].
+//! Does not know about: the worker, faults, how a run is judged except by an [`Expectation`].
 
 mod bad;
 mod good;
@@ -16,43 +16,43 @@ use doorbell_testkit::sim::{PeerPlan, PeerStep, Reading, Rng};
 
 use crate::oracle::{Reply, count_whole};
 
-/// The listener that speaks HTTP.
+/// The HTTP listener.
 pub(crate) const HTTP: ListenerIndex = ListenerIndex(0);
-/// The listener that answers lines.
+/// The listener for raw lines.
 pub(crate) const RAW: ListenerIndex = ListenerIndex(1);
-/// The listener that speaks first.
+/// The listener whose server sends first.
 pub(crate) const GREETER: ListenerIndex = ListenerIndex(2);
-/// The listener that gives everything away.
+/// The listener that hands over all connections.
 pub(crate) const HANDED: ListenerIndex = ListenerIndex(3);
 
-/// How a server announces that a reply is its last (RFC 9112 9.6).
+/// Announces that a reply is the last one of its connection (RFC 9112 9.6).
 const CLOSES: &[u8] = b"\r\nConnection: close\r\n";
 
-/// What a peer is owed when nothing goes wrong on its way.
+/// What a peer must receive if nothing goes wrong.
 #[derive(Clone, Debug)]
 pub(crate) struct Expectation {
-    /// What kind of client it is.
+    /// Kind of client.
     pub(crate) kind: Kind,
-    /// Every reply, in order.
+    /// All replies, in order.
     pub(crate) replies: Vec<Reply>,
-    /// How its connection ends.
+    /// End of its connection.
     pub(crate) end: End,
 }
 
-/// How a connection ends when nothing goes wrong.
+/// End of a connection if nothing goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// All replies, then the server's FIN, no reset.
     Answered,
-    /// The same, and the FIN comes so long after the connection was accepted.
+    /// As `Answered`, with the FIN this long after accept.
     CutAfterAccept(Duration),
-    /// The same, and the FIN comes so long after the last reply.
+    /// As `Answered`, with the FIN this long after the last reply.
     CutAfterReply(Duration),
-    /// The same, and the FIN comes between these times after the peer's last byte.
+    /// As `Answered`, with the FIN between these times after the peer's last byte.
     CutAfterSend(Duration, Duration),
-    /// The peer left or broke off: whatever it got is a beginning of its replies.
+    /// The peer left early: it may have received any prefix of its replies.
     Left,
-    /// The server resets it so long after the last byte that it could send.
+    /// The server resets the connection this long after the last byte that it could send.
     Stalled(Duration),
 }
 
@@ -100,7 +100,7 @@ kinds! {
     TcpOnly: 5, tcp_only;
 }
 
-/// A peer's script and what it is owed.
+/// The script of a peer, and what it must receive.
 struct Cast {
     listener: ListenerIndex,
     script: Vec<PeerStep>,
@@ -123,7 +123,7 @@ struct Caster<'a> {
     next_id: &'a mut u64,
 }
 
-/// Makes one peer of a random kind.
+/// Creates a peer of a random kind.
 pub(crate) fn random_peer(
     rng: &mut Rng,
     limits: &HttpLimits,
@@ -136,7 +136,7 @@ pub(crate) fn random_peer(
     peer_of(kind, rng, limits, write_timeout, next_id, connect_within)
 }
 
-/// Makes one peer of this kind.
+/// Creates a peer of this kind.
 pub(crate) fn peer_of(
     kind: Kind,
     rng: &mut Rng,
@@ -171,7 +171,7 @@ impl Caster<'_> {
         self.rng.index(max)
     }
 
-    /// Sends these bytes cut at random, with short pauses.
+    /// Sends these bytes in random pieces, with short pauses.
     fn send(&mut self, script: &mut Vec<PeerStep>, bytes: &[u8]) {
         let cuts_max = *self.rng.pick(&[0, 1, 3, 8]);
         for piece in self.rng.split(bytes, cuts_max) {
@@ -183,7 +183,7 @@ impl Caster<'_> {
         }
     }
 
-    /// Goes on when these replies are there, unless the last of them announced the end.
+    /// Continues when these replies have arrived, unless the last one announced a close.
     fn await_replies(script: &mut Vec<PeerStep>, replies: &[Reply]) {
         let replies = replies.to_vec();
         let closes = |received: &[u8]| received.windows(CLOSES.len()).any(|window| window == CLOSES);

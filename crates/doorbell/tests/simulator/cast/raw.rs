@@ -11,7 +11,7 @@ use crate::service::{GREETING, pattern};
 impl Caster<'_> {
     pub(super) fn raw_line(&mut self, suffix: &str) -> (Vec<u8>, Reply) {
         let (id, len) = (self.id(), self.body_len());
-        // An empty reply would not be seen to be whole.
+        // An empty reply could not be recognized as complete.
         let len = len.max(1);
         (format!("{id} {len}{suffix}\n").into_bytes(), Reply::Raw(pattern(id, len)))
     }
