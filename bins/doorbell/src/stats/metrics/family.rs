@@ -54,6 +54,13 @@ impl Families {
         self.family(name, help, MetricType::Histogram)
     }
 
+    /// Families that no scraper would see.
+    #[cfg(test)]
+    pub(super) fn without_samples(&self) -> Vec<&'static str> {
+        let empty = self.0.iter().filter(|family| family.samples.is_empty());
+        empty.map(|family| family.name).collect()
+    }
+
     fn family(&mut self, name: &'static str, help: &'static str, kind: MetricType) -> Filling<'_> {
         self.0.push(Family { name, help, kind, samples: Vec::new() });
         let last = self.0.len() - 1;

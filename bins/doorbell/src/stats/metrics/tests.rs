@@ -210,8 +210,11 @@ fn scrape() -> Scrape {
         process: Process {
             cpu_secs: Some(1.25),
             start_secs: Some(1.8e9),
+            threads: Some(7),
+            virtual_bytes: Some(1 << 27),
+            resident_bytes: Some(1 << 24),
             open_fds: Some(12),
-            ..Process::default()
+            max_fds: Some(1024),
         },
     }
 }
@@ -271,6 +274,15 @@ fn what_a_scraper_reads() {
         let expect = std::fs::read_to_string(&path).unwrap_or_default();
         assert_eq!(text, expect, "{name}");
     }
+}
+
+/// The reference page of metrics is made from the golden file.
+#[test]
+fn every_family_has_a_sample_in_the_golden_files() {
+    assert_eq!(gather(&scrape()).without_samples(), Vec::<&str>::new());
+    let mut poor = scrape();
+    poor.items.clear();
+    assert!(gather(&poor).without_samples().contains(&"doorbell_connections_accepted"));
 }
 
 #[test]
