@@ -3,7 +3,7 @@
 //!
 //! Does not know about: the queues (see `access_log/tests.rs`), escaping of lines (see
 //! `doorbell_http::log`).
-#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::io;
 use std::num::NonZeroU16;

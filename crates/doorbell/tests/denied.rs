@@ -6,7 +6,7 @@
 #![expect(
     clippy::disallowed_methods,
     clippy::unwrap_used,
-    reason = "these tests measure how long a fallback takes and stop at the first surprise"
+    reason = "these tests measure the time of a fallback and may panic"
 )]
 
 use std::io::{Read, Write};

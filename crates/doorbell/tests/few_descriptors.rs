@@ -3,7 +3,7 @@
 //!
 //! Does not know about: other limits. It lowers its own limit permanently, so it is alone in its
 //! program.
-#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -78,6 +78,6 @@ fn handed_over_connections_share_the_limit(nearly_all: u32) {
     server.stop().unwrap();
     assert_eq!(places.out(), 0);
     let (server, places) = start(Some(nearly_all));
-    assert!((1..100).contains(&places.max()), "what is left: {}", places.max());
+    assert!((1..100).contains(&places.max()), "the remaining places: {}", places.max());
     server.stop().unwrap();
 }

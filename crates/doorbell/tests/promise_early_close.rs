@@ -6,7 +6,7 @@
 #![expect(
     clippy::print_stderr,
     clippy::unwrap_used,
-    reason = "figures and skips are shown, and helpers of tests may panic"
+    reason = "measurements and skips are printed, and test helpers may panic"
 )]
 
 mod promise;

@@ -7,7 +7,7 @@
     clippy::disallowed_methods,
     clippy::print_stderr,
     clippy::unwrap_used,
-    reason = "clients live in real time, figures are shown, and helpers of tests may panic"
+    reason = "clients use real time, measurements are printed, and test helpers may panic"
 )]
 
 mod promise;

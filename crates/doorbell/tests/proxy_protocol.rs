@@ -5,7 +5,7 @@
 #![expect(
     clippy::disallowed_methods,
     clippy::unwrap_used,
-    reason = "these tests wait for real sockets and stop at the first surprise"
+    reason = "these tests wait for real sockets and may panic"
 )]
 
 use std::io::{ErrorKind, Read, Write};

@@ -3,7 +3,7 @@
 //!
 //! Does not know about: the effect of a drain on each connection (see `promise_lifecycle.rs`).
 
-#![expect(clippy::unwrap_used, reason = "these tests wait for real sockets and stop at the first surprise")]
+#![expect(clippy::unwrap_used, reason = "these tests wait for real sockets and may panic")]
 
 mod promise;
 

@@ -3,7 +3,7 @@
 //!
 //! Does not know about: instructions, which the rig counts (`doorbell-rig compare --only
 //! axum/close/64,axum-handed/close/64`).
-#![expect(clippy::unwrap_used, reason = "a bench stops at the first surprise")]
+#![expect(clippy::unwrap_used, reason = "a bench may panic")]
 
 use std::net::SocketAddr;
 use std::num::NonZeroU16;

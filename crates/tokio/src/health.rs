@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn states_are_what_was_set() {
+    fn states_are_the_values_set() {
         let health = Health::new().without_heartbeat();
         let now = OsClock.now();
         assert!(health.is_live(now) && !health.is_ready(now) && !health.is_started());

@@ -114,7 +114,7 @@ fn p99(heard: &[Heard]) -> Duration {
 }
 
 #[test]
-fn probes_beside_a_blocked_runtime_are_answered_in_time_and_fail_after_the_limit() {
+fn probes_during_a_blocked_runtime_are_served_in_time_and_fail_after_the_limit() {
     let _turn = alone();
     let blocked = sized(Duration::from_millis(1_200), Duration::from_secs(5));
     for way in ENGINES {

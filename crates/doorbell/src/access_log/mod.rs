@@ -37,7 +37,7 @@
 //! every 5 ms, which forms batches and costs the workers nothing. After 100 ms without a record it
 //! sleeps, and the next record wakes it. *Measured* with `cargo bench -p doorbell-benches --bench
 //! logger` (table in its source): 53 ns for a record while the writer is awake, 15 us for one that
-//! wakes it. The waking record does without a memory fence: if it arrives exactly when the writer
+//! wakes it. The waking record needs no memory fence: if it arrives exactly when the writer
 //! falls asleep, the writer finds it up to a second later. *What would change it:* live viewing of
 //! a log with less than one record per second.
 

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn goes_off_by_the_earliest_time_it_was_set_to() {
+    fn expires_at_the_earliest_time_it_was_set_to() {
         let mut alarm = Alarm::new().unwrap();
         assert!(!sock::readable(alarm.fd()));
         for due in [after_ms(3_600_000), after_ms(2), after_ms(7_200_000)] {

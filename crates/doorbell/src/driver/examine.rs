@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_names_what_was_tried() {
+    fn a_report_names_the_tested_capabilities() {
         let found = examine();
         assert_eq!(found.cause == Cause::Ok, !found.report.is_fallback, "{found:?}");
         match found.ring {

@@ -53,7 +53,7 @@ fn slots(inbox: &Inbox) -> Vec<u32> {
 }
 
 #[test]
-fn one_pump_a_thread_however_many_jobs_and_none_is_forgotten() {
+fn at_most_one_pump_per_thread_and_no_job_is_lost() {
     let kept = Kept::default();
     let offload = Offload::builder().build_on(kept.clone());
     let (inbox, _source) = inbox();

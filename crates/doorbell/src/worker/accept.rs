@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clients_error_is_retried_at_once_but_not_for_ever() {
+    fn a_clients_error_is_retried_at_once_but_not_forever() {
         let mut gate = gate();
         for _ in 0..INSTANT_RETRIES_MAX {
             assert!(gate.should_arm(at_ms(0)));

@@ -12,7 +12,7 @@ fn gate() -> Gate {
 }
 
 #[test]
-fn an_unknown_mode_asks_for_one_step_down_and_no_other_error_does_or_forgets_it() {
+fn only_an_unsupported_mode_requests_a_downgrade() {
     for other in [AcceptFault::Client, AcceptFault::Listener, AcceptFault::Resources] {
         let mut gate = gate();
         gate.on_error(other, Time::ZERO);

@@ -16,7 +16,7 @@ use crate::hand::{Hand, get, last, reply, rest, send, serve, serve_with, until};
 use crate::promise::on_both_engines;
 
 on_both_engines! {
-    a_job_answers_and_the_connection_goes_on
+    a_job_replies_and_the_connection_stays_open
     a_first_request_that_closes_is_answered_too
     requests_behind_a_job_wait_for_it_and_keep_their_order
     input_during_a_job_is_served_after_it
@@ -27,7 +27,7 @@ on_both_engines! {
     a_client_that_sends_but_never_reads_does_not_move_the_deadline_of_its_last_reply
     discarded_input_during_a_last_reply_has_a_cap
     others_are_answered_while_a_job_runs
-    a_full_queue_is_a_503_and_the_connection_goes_on
+    a_full_queue_is_a_503_and_the_connection_stays_open
     high_jobs_go_first
     a_job_that_exceeds_its_timeout_is_a_503_and_a_close
     a_panic_is_a_500_and_the_worker_lives
@@ -43,7 +43,7 @@ on_both_engines! {
     a_stop_ends_a_job_with_a_hand_over_behind_it
 }
 
-fn a_job_answers_and_the_connection_goes_on(engine: Engine) {
+fn a_job_replies_and_the_connection_stays_open(engine: Engine) {
     let hand = Hand::default();
     let server = serve(engine, &hand);
     let mut stream = send(&server, &get("/job/a"));
@@ -227,7 +227,7 @@ fn others_are_answered_while_a_job_runs(engine: Engine) {
     }
 }
 
-fn a_full_queue_is_a_503_and_the_connection_goes_on(engine: Engine) {
+fn a_full_queue_is_a_503_and_the_connection_stays_open(engine: Engine) {
     let hand = Hand::default();
     let server = serve_with(engine, &hand, Offload::builder().queue_max(Class::Normal, 3), |server| server);
     let waiting: Vec<_> = (0..3).map(|n| send(&server, &last(&format!("/job/{n}")))).collect();

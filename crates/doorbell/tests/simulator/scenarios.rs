@@ -107,7 +107,7 @@ fn a_full_table_accepts_and_resets_no_client_and_recovers() {
 }
 
 #[test]
-fn a_stalled_accept_is_noticed_and_goes_one_step_down() {
+fn a_stalled_accept_is_detected_and_downgraded() {
     let mut stage = stage(Limits::default(), FaultPlan::none().with(FaultKind::AcceptStalled, ALWAYS));
     let mut rng = Rng::new(4);
     let peer = stage.add_kind(Kind::Probe, &mut rng, Duration::from_nanos(1));
@@ -303,7 +303,7 @@ fn a_driver_that_fails_ends_the_worker_with_its_error() {
 }
 
 #[test]
-fn a_drain_finishes_what_is_in_progress_and_loses_no_request() {
+fn a_drain_finishes_requests_in_progress_and_loses_none() {
     for at_ms in [1, 200, 900, 3_000] {
         let mut stage = quiet(20);
         let mut rng = Rng::new(12);
@@ -338,7 +338,7 @@ fn a_retiring_worker_keeps_the_timeouts_of_its_clients() {
             .shared
             .send(Command::Retire { patience: Duration::from_secs(60), timeout: Duration::from_secs(5) });
         while stage.turn() {}
-        assert!(stage.finished_at.is_some(), "it ends by itself");
+        assert!(stage.finished_at.is_some(), "it ends without a command");
         let log = |peer| stage.sim.world().log(peer).clone();
         let lived = |peer| {
             let log = log(peer);
