@@ -4,7 +4,8 @@
 
 /// Index of a connection's slot in its worker's table.
 ///
-/// On io_uring with direct descriptors it is also the index in the ring's fixed-file table (invariant I-4).
+/// On io_uring with direct descriptors it is also the index in the ring's fixed-file table
+/// (invariant I-4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SlotIndex(pub u32);
 
@@ -51,7 +52,8 @@ pub struct ConnId {
     pub generation: Generation,
 }
 
-/// Index of a listener within a worker, in the order of [`ServerBuilder::listen`](crate::ServerBuilder::listen).
+/// Index of a listener within a worker, in the order of
+/// [`ServerBuilder::listen`](crate::ServerBuilder::listen).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ListenerIndex(pub u16);
 

@@ -86,7 +86,7 @@ pub struct Connection {
 /// while let Some(connection) = handed.accept().await {
 ///     let (acceptor, app) = (acceptor.clone(), app.clone());
 ///     tokio::spawn(async move {
-///         // In its own task, so that the next connection is accepted meanwhile, within the client's time.
+///         // A separate task, so that the next connection is accepted meanwhile.
 ///         let accepted = tokio::time::timeout(connection.time_left, acceptor.accept(connection.stream));
 ///         let Ok(Ok(stream)) = accepted.await else { return };
 ///         let service = TowerToHyperService::new(app);

@@ -24,7 +24,12 @@
 //!
 //! # What runs where
 //!
-//! [`Embed::start`] starts the ring threads of the server. They accept, read and reply without the runtime: a probe costs the runtime nothing and gets its reply even if all threads of the runtime are busy. A connection with any other request leaves its ring thread with the bytes that were read, and comes out of [`Handed`] in batches, with one wake-up per batch. At most [`HandOver::conns_max`](doorbell::HandOver) connections are handed over at a time; beyond that a client waits or gets a 503.
+//! [`Embed::start`] starts the ring threads of the server. They accept, read and reply without the
+//! runtime: a probe costs the runtime nothing and gets its reply even if all threads of the runtime
+//! are busy. A connection with any other request leaves its ring thread with the bytes that were
+//! read, and comes out of [`Handed`] in batches, with one wake-up per batch. At most
+//! [`HandOver::conns_max`](doorbell::HandOver) connections are handed over at a time; beyond that a
+//! client waits or gets a 503.
 //!
 //! # Health of the runtime
 //!

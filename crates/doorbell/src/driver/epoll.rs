@@ -2,12 +2,10 @@
 //!
 //! Does not know about: why an operation is requested, what the bytes mean.
 //!
-//! Why it is cheap (the manual of the crate has the measurements): a new connection is read by a
-//! plain `recv(2)` before it is added to epoll, so that a deferred-accept listener serves a whole
-//! probe with accept4, recv, send(`MSG_MORE`) and close; a connection is added to epoll once,
-//! edge-triggered for both directions, and never modified; readiness is remembered, so that no call
-//! is made that would only return `EAGAIN`; no more connections are accepted per report than a
-//! listener usually has, because an accept that finds none is expensive.
+//! A new connection is read by a plain `recv(2)` before it is added to epoll, so a deferred-accept
+//! listener serves a whole probe with accept4, recv, send(`MSG_MORE`) and close. A connection is added
+//! once, edge-triggered for both directions, and never modified. Readiness is remembered, so no call
+//! is made that would only return `EAGAIN`. No more connections are accepted per report than usual.
 
 use core::fmt;
 use core::net::IpAddr;
@@ -37,8 +35,7 @@ const EVENTS_MAX: usize = 256;
 const ACCEPTS_A_TURN_MAX: u32 = 256;
 
 /// Reports in a row with as many connections as expected before one more is tried. An accept that
-/// finds nothing costs the kernel a file and a socket (about 2,500 instructions); a repeated report
-/// costs about half of that.
+/// finds nothing costs about 2,500 instructions (a file and a socket), a repeated report half of that.
 const REPORTS_BEFORE_MORE: u32 = 8;
 
 /// See the [module](self).
@@ -55,8 +52,7 @@ pub struct Epoll {
     free: FreeSlots,
     events: Vec<Event>,
     event_next: usize,
-    /// The listener whose backlog is being emptied, and the connections taken from it since its
-    /// report.
+    /// The listener being emptied, and the connections taken from it since its report.
     accepting: Option<(ListenerIndex, u32)>,
     /// Completions produced by a call instead of an event. At most two per live connection and one
     /// per listener.

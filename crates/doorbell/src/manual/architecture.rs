@@ -44,9 +44,20 @@
 //!
 //! # Extension points
 //!
-//! [`Next::Wait`](doorbell_http::Next) defers a reply to a job on another thread ([`compute_lane`](super::compute_lane)). The threads come from an [`Executor`](crate::offload::Executor): rayon in a program, a seeded scheduler in the simulator, direct calls in a test.
+//! [`Next::Wait`](doorbell_http::Next) defers a reply to a job on another thread
+//! ([`compute_lane`](super::compute_lane)). The threads come from an
+//! [`Executor`](crate::offload::Executor): rayon in a program, a seeded scheduler in the simulator,
+//! direct calls in a test.
 //!
-//! [`Next::HandOver`](doorbell_http::Next) removes a connection from its worker: see [`hand_over`](crate::hand_over). The handler decides. It hands over a request without a body by [`Responder::hand_over`](crate::Responder). For a request with a body, another protocol on the same port, or a method unknown to the parser it decides in [`Handler::hands_over`](crate::Handler), which is called when the head is complete or when the parser would send an error. With [`HandOver::answer_before_body`](crate::HandOver::answer_before_body), `Responder::hand_over` also works for requests with bodies, behind closures and guards too. A TLS listener decides by the ClientHello alone.
+//! [`Next::HandOver`](doorbell_http::Next) removes a connection from its worker: see
+//! [`hand_over`](crate::hand_over). The handler decides. It hands over a request without a body by
+//! [`Responder::hand_over`](crate::Responder). For a request with a body, another protocol on the
+//! same port, or a method unknown to the parser it decides in
+//! [`Handler::hands_over`](crate::Handler), which is called when the head is complete or when the
+//! parser would send an error. With
+//! [`HandOver::answer_before_body`](crate::HandOver::answer_before_body), `Responder::hand_over`
+//! also works for requests with bodies, behind closures and guards too. A TLS listener decides by
+//! the ClientHello alone.
 //!
 //! Both end the connection's loop in the worker, so neither costs other connections anything. They
 //! can be combined on one connection, in the order of its requests: a request to be handed over

@@ -61,6 +61,10 @@
 //! long time needs its own threads: another [`Offload`](crate::Offload), or the Tokio lane. Jobs
 //! may use rayon; they run in its pool.
 //!
-//! [`Offload::require_auth`](crate::Offload::require_auth) verifies token signatures that need a public key in jobs. The binary does the same, and reads files in jobs (`[compute]`, decision 0022). [`Offload::spawn`](crate::Offload::spawn) queues work that no request waits for, such as scanning a directory. Code that drives a protocol without a worker, such as the binary's HTTP/2, waits for jobs with [`Awaited`](crate::protocol::Awaited).
+//! [`Offload::require_auth`](crate::Offload::require_auth) verifies token signatures that need a
+//! public key in jobs. The binary does the same, and reads files in jobs (`[compute]`, decision
+//! 0022). [`Offload::spawn`](crate::Offload::spawn) queues work that no request waits for, such as
+//! scanning a directory. Code that drives a protocol without a worker, such as the binary's HTTP/2,
+//! waits for jobs with [`Awaited`](crate::protocol::Awaited).
 //!
 //! Does not know about: the functions; [`offload`](crate::offload) documents them.

@@ -37,7 +37,12 @@
 //!
 //! # Draining
 //!
-//! [`Handle::drain`](crate::Handle::drain): idle connections are closed in an orderly way; those that have sent no request yet, after [`linger_timeout`](crate::Limits::linger_timeout). Requests in progress are finished, each further reply has `Connection: close`, clients in the backlog are served, then the listeners close. A socket that other processes or workers share (inherited sockets, for example) is released at once; no client is lost, because the socket stays open elsewhere. At the deadline all remaining connections are closed.
+//! [`Handle::drain`](crate::Handle::drain): idle connections are closed in an orderly way; those
+//! that have sent no request yet, after [`linger_timeout`](crate::Limits::linger_timeout). Requests
+//! in progress are finished, each further reply has `Connection: close`, clients in the backlog are
+//! served, then the listeners close. A socket that other processes or workers share (inherited
+//! sockets, for example) is released at once; no client is lost, because the socket stays open
+//! elsewhere. At the deadline all remaining connections are closed.
 //!
 //! # Succession
 //!

@@ -26,8 +26,8 @@
 //! | [`queue_max`](crate::offload::OffloadBuilder::queue_max) | 1,024 per class | 503 with `Retry-After`; the connection stays open |
 //! | [`timeout`](crate::offload::OffloadBuilder::timeout) | 10 s in the queue and running | 503 with `Retry-After`, close |
 //!
-//! Limits of a TLS acceptor (feature `tls`). All acceptors of a server share `plain_bytes_max`, and the
-//! default of `handshakes_max`:
+//! Limits of a TLS acceptor (feature `tls`). All acceptors of a server share `plain_bytes_max`, and
+//! the default of `handshakes_max`:
 //!
 //! | limit | default | at the limit |
 //! |---|---|---|
@@ -38,9 +38,9 @@
 //!
 //! # Why a small send buffer
 //!
-//! The kernel wakes a writer when a third of the send buffer is free. With an autotuned buffer of 4 MiB
-//! and a peer that reads 64 KiB per second, that takes 21 s; with 256 KiB it takes less than 3 s. A
-//! small buffer also limits the memory that a slow reader can occupy. After the write timeout the
-//! worker queries the bytes that the peer has not acknowledged (`SIOCOUTQ`); if their number fell since
-//! the last check, the connection continues. Direct descriptors do not support this query: there, only
-//! bytes that the kernel takes count as progress.
+//! The kernel wakes a writer when a third of the send buffer is free. With an autotuned buffer of 4
+//! MiB and a peer that reads 64 KiB per second, that takes 21 s; with 256 KiB it takes less than 3
+//! s. A small buffer also limits the memory that a slow reader can occupy. After the write timeout
+//! the worker queries the bytes that the peer has not acknowledged (`SIOCOUTQ`); if their number
+//! fell since the last check, the connection continues. Direct descriptors do not support this
+//! query: there, only bytes that the kernel takes count as progress.

@@ -1,6 +1,7 @@
 //! The raw protocol: first bytes in, reply out, close; or the server sends first.
 //!
-//! Does not know about: HTTP, sockets. For line protocols such as HAProxy's agent check and PING/PONG gates.
+//! Does not know about: HTTP, sockets. For line protocols such as HAProxy's agent check and
+//! PING/PONG gates.
 
 use core::fmt;
 use core::mem;

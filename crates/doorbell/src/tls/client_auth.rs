@@ -1,6 +1,7 @@
 //! Mutual TLS: whether clients present a certificate, and which CA must have signed it.
 //!
-//! Does not know about: routes that are exempt (HTTP decides that; the listener then uses [`ClientAuth::Request`]).
+//! Does not know about: routes that are exempt (HTTP decides that; the listener then uses
+//! [`ClientAuth::Request`]).
 
 use core::fmt;
 use std::sync::Arc;
