@@ -1,6 +1,6 @@
-//! What can be wrong with a configuration.
+//! Errors of a configuration.
 //!
-//! Does not know about: files or keys; whoever read the configuration knows where it stood.
+//! Does not know about: files or keys; the reader of the configuration adds the location.
 
 use std::fmt;
 
@@ -9,25 +9,25 @@ use crate::limits::{
     NAME_LEN_MAX, USES_MAX,
 };
 
-/// Why a check or an endpoint was not taken.
+/// Why a check or an endpoint was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// The limit of a body is outside its range.
     BodyLen,
-    /// A status code that is no final status, or a failing one for "up".
+    /// A status code that is not final, or a failing one for "up".
     Code,
     /// A flap rule without window, or with too many transitions.
     Flap,
-    /// More results to remember than there is room for.
+    /// More results to remember than the cap allows.
     HistoryLen,
     /// An interval or `max_age` of zero.
     Interval,
     /// An empty name or one that is too long.
     NameLen,
-    /// The name is taken.
+    /// The name is in use.
     NameTaken,
-    /// A quorum that asks for nothing, for more than its members, or that has none.
+    /// A quorum of zero, of more than its members, or without members.
     Quorum,
     /// `rise` or `fall` is zero.
     Threshold,

@@ -4,14 +4,15 @@
 
 use crate::limits::REASON_LEN_MAX;
 
-/// At most [`REASON_LEN_MAX`] bytes of text without control characters. Setting it again reuses its memory.
+/// At most [`REASON_LEN_MAX`] bytes of text without control characters. Replacing the text reuses
+/// its memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Note {
     text: String,
 }
 
 impl Note {
-    /// A note of these bytes.
+    /// Creates a note from these bytes.
     pub fn new(bytes: &[u8]) -> Self {
         let mut note = Self::default();
         note.fill(bytes);
@@ -28,10 +29,10 @@ impl Note {
         self.text.is_empty()
     }
 
-    /// Replaces the text. What is not UTF-8 becomes U+FFFD, control characters become spaces, and the rest is cut off. True when it was another
-    /// one before.
+    /// Replaces the text and returns whether it changed. Invalid UTF-8 becomes U+FFFD, control
+    /// characters become spaces, and the rest is cut off.
     pub(crate) fn set(&mut self, bytes: &[u8]) -> bool {
-        // The usual case, without looking at characters.
+        // Fast path: the text is unchanged.
         if self.text.as_bytes() == bytes {
             return false;
         }
@@ -42,7 +43,8 @@ impl Note {
 
     fn fill(&mut self, bytes: &[u8]) {
         self.text.clear();
-        // Only this much can end up in the note, whatever the length of the input. Not in the middle of a character.
+        // The note cannot keep more than this, whatever the length of the input. Cut at a character
+        // boundary.
         let mut len = bytes.len().min(REASON_LEN_MAX);
         while len > 0 && bytes.get(len).is_some_and(|byte| byte & 0xc0 == 0x80) {
             len -= 1;
@@ -70,7 +72,7 @@ mod tests {
         assert_eq!(Note::new(b"a\r\n\x00b\x7f").as_str(), "a   b ");
         assert_eq!(Note::new(b"a\xff\xfeb").as_str(), "a\u{fffd}\u{fffd}b");
         assert_eq!(Note::new(&[b'x'; 999]).as_str().len(), REASON_LEN_MAX);
-        // Every invalid byte grows to three; the limit still holds.
+        // Every invalid byte becomes three; the limit still holds.
         assert!(Note::new(&[0xff; 999]).as_str().len() <= REASON_LEN_MAX);
         assert_eq!(Note::new("€".repeat(200).as_bytes()).as_str(), "€".repeat(85));
         assert_eq!(Note::new(&[0x80; 999]).as_str(), "", "nothing but the inside of a character");

@@ -1,6 +1,6 @@
-//! One endpoint as it was at a moment, for whoever asks what it would be without some of its checks.
+//! A copy of one endpoint at a moment, for replies with some of its checks excluded.
 //!
-//! Does not know about: boards, requests. Nothing in here changes, so that threads may share it.
+//! Does not know about: boards, requests. It is immutable, so threads may share it.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::endpoint::{Audience, Class, Endpoint, EndpointState, Severity};
 use crate::format::{Format, Line, Page, write};
 use crate::time::Time;
 
-/// An endpoint and the checks of which a body can tell.
+/// An endpoint and the checks that a body can show.
 #[derive(Debug)]
 pub struct Snapshot {
     endpoint: Endpoint,
@@ -17,7 +17,7 @@ pub struct Snapshot {
     unix_at_zero: Option<Duration>,
 }
 
-/// Of a check, what its line says.
+/// The data of a check's line.
 #[derive(Debug)]
 struct Kept {
     place: usize,
@@ -29,12 +29,13 @@ struct Kept {
     last: Option<(Time, Duration)>,
 }
 
-/// What whoever asks does not want to be looked at.
+/// The checks that a request excludes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Left<'a> {
-    /// Checks, by their place among the endpoint's uses. One that is named twice, or is not there, is left out once, or not.
+    /// Checks, by their position among the endpoint's uses. Duplicates and unknown positions are
+    /// allowed.
     pub out: &'a [usize],
-    /// Names that no check of the endpoint has.
+    /// Names that match no check of the endpoint.
     pub unknown: &'a [&'a str],
 }
 
@@ -56,13 +57,14 @@ impl Snapshot {
         Self { endpoint: endpoint.without_replies(), lines: lines.iter().map(keep).collect(), unix_at_zero }
     }
 
-    /// [`Endpoint::weight`], whoever is left out.
+    /// [`Endpoint::weight`], whatever is excluded.
     pub fn weight(&self) -> Option<u32> {
         self.endpoint.weight()
     }
 
-    /// Writes the body for somebody who sees details into `out`, from its start; the state that is told and the code. The work is that of
-    /// one body, and for an endpoint that is down a look at each check.
+    /// Writes the body for a client that sees details into `out`, from its start; returns the
+    /// reported state and the code. Costs the rendering of one body, and for an endpoint that is
+    /// down a visit to each check.
     pub fn reply_without(
         &self,
         left: &Left<'_>,
@@ -76,7 +78,7 @@ impl Snapshot {
         left_out.sort_unstable();
         left_out.dedup();
         let (verdict, code) = self.endpoint.answer_without(&left_out, audience);
-        // Only one format has a word for it.
+        // Only one format can show excluded checks.
         let tells = format == Format::Kube;
         let lines: Vec<Line<'_>> = self
             .lines
@@ -170,7 +172,7 @@ mod tests {
         let up = format!("[+]db excluded: ok\n{queue}{rest}readyz check passed\n");
         assert_eq!(without(&board, endpoint, &[1]), (200, up.clone()));
         assert_eq!(without(&board, endpoint, &[1, 9, 1]), (200, up));
-        // In the other formats it is not there.
+        // The other formats omit it.
         let left = Left { out: &[3, 1], unknown: &["nobody"] };
         assert_eq!(
             says(&board, endpoint, &left, Format::Text),
@@ -181,7 +183,7 @@ mod tests {
             json.0 == 200 && json.1.starts_with("{\"status\":\"pass\"") && !json.1.contains("db"),
             "{json:?}"
         );
-        // What is as it was beside it stays so.
+        // Unrelated causes stay in effect.
         board.command(
             Command::Drain { target: Target::All, reason: Some(Note::default()) },
             Time::from_secs(2),
@@ -205,7 +207,7 @@ mod tests {
             [&[][..], &[0], &[1], &[1, 2]].map(|out| without(&board, endpoint, out).0),
             [503, 503, 200, 200]
         );
-        // A drain of which nothing is told does not put it back.
+        // A drain that is not shown does not bring it back.
         board.command(
             Command::Drain { target: Target::All, reason: Some(Note::default()) },
             Time::from_secs(2),
@@ -214,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_nobody_has_are_told_as_far_as_there_is_room() {
+    fn unknown_names_are_listed_as_far_as_there_is_room() {
         let (board, endpoint) = build(|config, [app, ..]| EndpointConfig {
             body_len_max: 256,
             ..config.with(app, Severity::Required)
@@ -236,7 +238,7 @@ mod tests {
 
     #[test]
     fn what_an_answer_without_it_would_tell_is_news() {
-        // No body has room for a line: only a snapshot tells of the second check.
+        // No body has room for a line: only a snapshot includes the second check.
         let (mut board, endpoint) = build(|config, [app, db, ..]| {
             let config = config.with(app, Severity::Required).with(db, Severity::Required);
             EndpointConfig { body_len_max: 256, ..config }

@@ -1,17 +1,17 @@
-//! A point in time as the caller tells it: nanoseconds since an arbitrary origin.
+//! A point in time, passed in by the caller: nanoseconds since an arbitrary origin.
 //!
-//! Does not know about: clocks. Whoever drives the board reads a monotonic one and passes the value in.
+//! Does not know about: clocks. The caller reads a monotonic clock and passes the value in.
 
 use std::time::Duration;
 
-/// Nanoseconds since an origin of the caller's choice; only differences mean anything.
+/// Nanoseconds since an origin chosen by the caller; only differences are meaningful.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
 impl Time {
     /// The origin.
     pub const ZERO: Self = Self(0);
-    /// Later than every time that can occur: "never".
+    /// Later than every time that can occur; means "never".
     pub const MAX: Self = Self(u64::MAX);
 
     /// A time from nanoseconds since the origin.

@@ -13,7 +13,7 @@ use proptest::collection::{hash_set, vec};
 use proptest::prelude::*;
 use serde_json::Value;
 
-/// Names as an enemy would choose them: quotes, backslashes, control characters, line ends, anything else.
+/// Hostile names: quotes, backslashes, control characters, line ends, any other character.
 fn name() -> impl Strategy<Value = String> {
     let nasty = prop_oneof![
         Just('"'),

@@ -1,6 +1,7 @@
-//! What a result costs: nothing is allocated while nothing changes, and other checks and endpoints do not matter.
+//! Cost of a result: no allocation while nothing changes, independent of other checks and
+//! endpoints.
 //!
-//! Does not know about: how fast that is.
+//! Does not know about: speed.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use doorbell_health::{
 
 const CHECKS: usize = 10_000;
 
-/// 10,000 checks, all in one endpoint, each tenth in one of ten others.
+/// 10,000 checks, all in one endpoint, every tenth also in one of ten others.
 fn board() -> (Board, Vec<CheckIndex>) {
     let mut builder = Board::builder(Time::ZERO);
     let config = CheckConfig { flap: Some(FlapRule::default()), history_len: 8, ..CheckConfig::default() };
@@ -35,11 +36,12 @@ fn board() -> (Board, Vec<CheckIndex>) {
 #[test]
 fn no_allocation_while_nothing_changes() {
     let (mut board, checks) = board();
-    // Within the time in which bodies are not rendered anew for their times and latencies alone.
+    // Less time than the interval after which bodies are rendered again for times and latencies
+    // alone.
     let mut millis = 1_000;
     let success = CheckResult::success(Duration::from_millis(1));
     let failure = CheckResult::new(Outcome::Timeout, Duration::from_secs(1), b"no answer within 1 s");
-    // Half of them up, half of them down, each with a reason that has its memory.
+    // Half of them up, half of them down, each with memory for its reason.
     for (at, &check) in checks.iter().enumerate() {
         board.apply(
             check,
@@ -78,7 +80,7 @@ fn a_change_touches_only_the_endpoints_that_use_the_check() {
     }
 }
 
-/// The work of one result, counted in allocations of a change, does not grow with the board.
+/// The cost of one result, counted in allocations of a change, does not grow with the board.
 #[test]
 fn a_change_allocates_the_same_on_a_large_board() {
     let allocations = |checks: usize| {
@@ -90,7 +92,7 @@ fn a_change_allocates_the_same_on_a_large_board() {
                     .expect("the configuration is valid")
             })
             .collect();
-        // The endpoint uses ten of them whatever the board has.
+        // The endpoint uses ten checks, whatever the size of the board.
         let some = all.iter().step_by(checks / 10).take(10);
         builder
             .endpoint(some.fold(EndpointConfig::new("e"), |all, &check| all.with(check, Severity::Required)))

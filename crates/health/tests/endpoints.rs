@@ -1,4 +1,4 @@
-//! Endpoints on a board against a plain oracle that counts all their checks anew each time.
+//! Endpoints on a board against a plain oracle that counts all their checks at every step.
 //!
 //! Does not know about: how the board keeps its counts, or what a body looks like.
 
@@ -23,7 +23,7 @@ enum Step {
     Tick,
 }
 
-/// What the oracle remembers: only what the rules themselves speak of.
+/// The oracle's state: only what the rules mention.
 #[derive(Default)]
 struct Oracle {
     was_up: bool,
@@ -160,7 +160,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn every_verdict_is_what_counting_anew_says(
+    fn every_verdict_matches_a_full_count(
         uses in uses(),
         quorum in prop::option::of(1_u8..=100),
         fail_open in prop::option::of(1_u64..40),
@@ -194,7 +194,8 @@ proptest! {
         let (mut oracle, mut now) = (Oracle::default(), 0);
         oracle.said(&board, &config, 0);
         for (wait, step) in steps {
-            // A caller that keeps the deadlines, so that the oracle sees each moment at which something begins.
+            // Calls `tick` at every deadline, so that the oracle sees each moment at which
+            // something begins.
             while board.deadline() <= Time::from_secs(now + wait) {
                 let at = board.deadline();
                 board.tick(at);
@@ -244,7 +245,7 @@ proptest! {
             });
             let weight: u32 = weights.map(|one| one.weight).sum();
             prop_assert_eq!(found.weight().unwrap_or_default(), weight);
-            // Down or degraded by checks or by quorum: somebody is to blame.
+            // Down or degraded by checks or by quorum: at least one check decided it.
             let by_checks = matches!(found.verdict().cause, Cause::Checks | Cause::FailOpen | Cause::Quorum);
             let blamed = found.deciding(found.verdict()).count();
             prop_assert_eq!(blamed > 0, by_checks && found.verdict().state != EndpointState::Up);

@@ -1,6 +1,7 @@
-//! The state machine of a check against a plain oracle that looks at the whole past each time.
+//! The state machine of a check against a plain oracle that examines the whole past at every step.
 //!
-//! Does not know about: how the machine keeps what it needs in a few fields. `DOORBELL_HEALTH_CASES` sets how many cases; 600 without it.
+//! Does not know about: how the machine stores its state. `DOORBELL_HEALTH_CASES` sets the number
+//! of cases; default 600.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -13,18 +14,18 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-/// What happens to a check.
+/// One step of a scenario.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Result(Outcome),
-    /// By an operator, perhaps with an end after so many seconds.
+    /// Maintenance by an operator, optionally with an end after this many seconds.
     Maintain(Option<u64>),
     MaintainEnd,
-    /// Nothing but time.
+    /// Only time passes.
     Wait,
 }
 
-/// All that ever happened, each with its second.
+/// The whole past, each event with its second.
 struct Oracle<'a> {
     config: &'a CheckConfig,
     past: &'a [(u64, Step)],
@@ -51,11 +52,12 @@ impl Oracle<'_> {
         }
     }
 
-    /// What is settled after the first `count` results, and when it changed from one side to the other.
+    /// The settled value after the first `count` results, and the times of its changes between up
+    /// and down.
     fn settled(&self, results: &[(u64, Outcome)]) -> (Option<bool>, Vec<u64>) {
         let fully = matches!(self.config.initial, Initial::FullyDown | Initial::FullyUp);
         let (mut settled, mut changes) = (self.believed(), Vec::new());
-        // Where the verdicts that may be counted together begin to be certain.
+        // Start of the results that count together once a verdict is certain.
         let mut alone = !fully;
         let mut sides: Vec<bool> = Vec::new();
         for (index, &(at, outcome)) in results.iter().enumerate() {
@@ -185,7 +187,7 @@ proptest! {
     fn every_state_is_what_the_whole_past_says(
         config in config(),
         steps in vec((0_u64..12, step()), 1..60),
-        // How often time is let pass in between; it must make no difference.
+        // How often time passes between results; must make no difference.
         tick_every in 1_u64..9,
     ) {
         let mut check = Check::new(config.clone(), Time::ZERO).unwrap();
@@ -214,7 +216,7 @@ proptest! {
             past.push((now, step));
             let expect = Oracle { config: &config, past: &past }.state(now);
             prop_assert_eq!(check.state(), expect, "second {} after {:?}", now, past);
-            // The transitions lead from the state before to the one after, without a gap.
+            // The transitions lead from the previous state to the next one without a gap.
             let mut led = before;
             for moved in moves.into_iter().flatten() {
                 prop_assert_eq!(moved.from, led);

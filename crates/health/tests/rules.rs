@@ -1,5 +1,5 @@
-//! Single conditions of single rules, each by a pair of cases that differ in it alone: who is blamed, which code, whose result is newer,
-//! what a TTL check is.
+//! Single conditions of single rules, each with a pair of cases that differ in that condition
+//! alone: deciding checks, codes, the newer of two results, TTL checks.
 //!
 //! Does not know about: rules in general (see `endpoints.rs`).
 
@@ -54,7 +54,7 @@ fn a_missed_quorum_is_blamed_on_its_members_alone() {
             let config = config.with(c[2], Severity::Degrading).with(c[3], Severity::Info);
             EndpointConfig { quorum: Some(Quorum::Count(2)), ..config }
         });
-        // Of the members one is well, and of the others none.
+        // One of the members is up, and none of the others.
         for (check, outcome) in checks.iter().zip([UP, outcome, outcome, outcome]) {
             tell(&mut board, *check, outcome, 1);
         }
@@ -88,7 +88,7 @@ fn an_open_endpoint_is_blamed_on_what_would_have_closed_it() {
     assert_eq!(blamed(&board, endpoint), (Cause::FailOpen, vec![0]));
 }
 
-/// The state and the code that a body without these checks comes with.
+/// The state and the code of a body without these checks.
 fn without(board: &Board, endpoint: EndpointIndex, out: &[usize]) -> (EndpointState, u16) {
     let snapshot = board.snapshot(endpoint).unwrap();
     let left = Left { out, unknown: &[] };
@@ -128,7 +128,7 @@ fn the_code_is_that_of_the_first_down_check_that_is_not_excluded() {
     for (out, state, code) in table {
         assert_eq!(without(&board, endpoint, out), (state, code), "without {out:?}");
     }
-    // A check that is up has no say.
+    // A check that is up decides nothing.
     tell(&mut board, checks[0], UP, 2);
     assert_eq!(without(&board, endpoint, &[]), (EndpointState::Down, 561));
     assert_eq!(without(&board, endpoint, &[0, 3]), (EndpointState::Down, 561));
@@ -155,7 +155,7 @@ fn only_a_newer_result_of_an_elder_board_is_taken_over() {
     inherit(&mut board, &elder, true, 3);
     assert_eq!(state(&board), CheckState::Up, "the first result");
 
-    // An own result stands beside an older one and one of the same time.
+    // A check keeps its own result over an older one and over one of the same time.
     tell(&mut board, check, DOWN, 5);
     inherit(&mut board, &elder, true, 6);
     assert_eq!(state(&board), CheckState::Down, "an older result");
@@ -168,7 +168,7 @@ fn only_a_newer_result_of_an_elder_board_is_taken_over() {
     inherit(&mut board, &elder, true, 8);
     assert_eq!(state(&board), CheckState::Up, "newer");
 
-    // A board that knows nothing takes nothing away.
+    // A board without results removes nothing.
     let (empty, _) = make();
     inherit(&mut board, &empty, true, 9);
     assert_eq!(state(&board), CheckState::Up);
@@ -188,7 +188,7 @@ fn of_a_ttl_check_each_result_decides_alone_and_silence_makes_it_stale() {
     ] {
         tell(&mut board, check, outcome, secs);
         assert_eq!(state(&board), expected, "at {secs} s");
-        assert_eq!(board.next_due(check), Time::MAX, "nobody runs it");
+        assert_eq!(board.next_due(check), Time::MAX, "it is never run");
     }
     tell(&mut board, check, UP, 5);
     let _changes = board.tick(at(14));

@@ -16,7 +16,7 @@ const CHECKS: usize = 4;
 #[derive(Clone, Debug)]
 enum Step {
     Drain(bool),
-    /// Another board, with the same configuration.
+    /// A new board with the same configuration.
     Reload,
     Result(usize, Outcome),
     Tick,
@@ -83,7 +83,7 @@ fn role() -> impl Strategy<Value = Role> {
     })
 }
 
-/// What an endpoint asks beside its checks.
+/// The rules of an endpoint, besides its checks.
 #[derive(Clone, Debug)]
 struct Rules {
     quorum: Option<Quorum>,
@@ -145,7 +145,7 @@ fn take(board: &mut Board, step: &Step, now: Time) {
     };
 }
 
-/// All that can be told of a board.
+/// Everything observable about a board.
 fn told(board: &Board) -> Vec<String> {
     let checks = board.checks().map(|(_, name, check)| {
         let history: Vec<_> = check.history().iter().collect();
@@ -202,7 +202,8 @@ proptest! {
         }
     }
 
-    /// Until something is known of it. In a [`Grace`] what is unknown counts as up, so there is none here.
+    /// Before its first result. In a [`Grace`] an unknown check counts as up, so there is none
+    /// here.
     #[test]
     fn a_check_that_joins_changes_no_state(
         checks in vec(check(), CHECKS),
@@ -222,10 +223,11 @@ proptest! {
         take(&mut board, &Step::Tick, now);
         let before = board.endpoints()[0].verdict_without_drain();
         let (check, role) = joins;
-        // A check that is required and of the quorum closes what only a quorum may leave open, whatever it counts as.
+        // A check that is required and in the quorum ends fail-open where only the quorum allows
+        // it, whatever its class.
         let closes = role.severity == Severity::Required && role.in_quorum;
         prop_assume!(!(closes && rules.quorum.is_some() && rules.fail_open.is_some()));
-        // Nor is an endpoint without a quorum that gets one.
+        // The same holds for an endpoint without a quorum that gets one.
         let has_quorum = |roles: &[Role]| roles.iter().any(|role| role.in_quorum);
         prop_assume!(rules.quorum.is_none() || has_quorum(&roles) || !role.in_quorum);
         roles.push(role);

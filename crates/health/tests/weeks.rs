@@ -1,6 +1,7 @@
-//! Weeks of a whole board on a virtual clock: scripted outages, and an account of what the endpoint said that must agree with the script.
+//! Weeks of a whole board on a virtual clock: scripted outages, and a record of the endpoint's
+//! states that must match the script.
 //!
-//! Does not know about: real time. `DOORBELL_HEALTH_WEEKS` sets how many weeks; four without it.
+//! Does not know about: real time. `DOORBELL_HEALTH_WEEKS` sets the number of weeks; default four.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use doorbell_health::{
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: u64 = 86_400;
 
-/// A generator of the multiplicative kind; the same script each time.
+/// A multiplicative random generator; every run uses the same script.
 struct Dice(u64);
 
 impl Dice {
@@ -22,7 +23,7 @@ impl Dice {
     }
 }
 
-/// When a target is gone: seconds from and to, in order, apart from each other.
+/// Outages of a target: start and end in seconds, in order, without overlap.
 fn outages(dice: &mut Dice, end: u64) -> Vec<(u64, u64)> {
     let (mut outages, mut at) = (Vec::new(), 0);
     loop {
@@ -51,7 +52,7 @@ struct World {
     checks: Vec<(CheckIndex, Vec<(u64, u64)>)>,
     end: u64,
     runs: u64,
-    /// For each endpoint: since when it is down, for how long it was before, how often.
+    /// For each endpoint: start of the current outage, total of the earlier ones, their number.
     down: Vec<(Option<u64>, u64, u64)>,
 }
 
@@ -76,7 +77,7 @@ impl World {
         Self { board: builder.build(), checks, end, runs: 0, down }
     }
 
-    /// Runs what is due, and lets time pass where the board asks for it.
+    /// Runs the checks that are due, and calls `tick` at the board's deadlines.
     fn run(&mut self) {
         loop {
             let next = self
@@ -138,7 +139,8 @@ fn the_account_of_outages_agrees_with_the_script() {
             (None, count + 1),
             "each outage was seen once, and the start before the first result"
         );
-        // Seen late by at most an interval and two fast ones; over late by at most the down interval and one fast one.
+        // An outage is seen at most one interval and two fast ones late, its end at most one down
+        // interval and one fast one late.
         let slack = count * 12;
         assert!(down.abs_diff(scripted) <= slack, "down for {down} s, scripted {scripted} s");
     }
@@ -167,5 +169,5 @@ fn a_week_of_silence_is_one_change() {
         transitions += board.tick(Time::from_secs(hour * 3_600)).events.len();
     }
     assert_eq!(transitions, 2, "the check, and the endpoint with it");
-    assert_eq!(board.deadline(), Time::MAX, "nobody has to wake up for it");
+    assert_eq!(board.deadline(), Time::MAX, "there is no deadline");
 }

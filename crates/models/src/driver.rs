@@ -1,6 +1,7 @@
-//! The wake-up of a worker: an eventfd as a number, with a place to wait for it and a count of all that came.
+//! The wake-up of a worker, modelled as an eventfd: a counter, a condition variable and a count of
+//! all wake-ups.
 //!
-//! Does not know about: who wakes, what for.
+//! Does not know about: the threads that wake, or why.
 
 use std::sync::Arc;
 
@@ -14,17 +15,17 @@ struct Bell {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What a read of the descriptor would give.
+    /// The value that a read of the descriptor would return.
     count: u64,
     /// Calls of [`Waker::wake`].
     wakes: usize,
 }
 
-/// As the engine's.
+/// Stands in for the engine's waker.
 #[derive(Clone, Debug)]
 pub(crate) struct Waker(Arc<Bell>);
 
-/// As the engine's, with a wait that no driver is needed for.
+/// Stands in for the engine's wake source; it can be awaited without a driver.
 #[derive(Debug)]
 pub(crate) struct WakeSource(Arc<Bell>);
 
@@ -44,7 +45,7 @@ impl Waker {
 }
 
 impl WakeSource {
-    /// Waits until the descriptor is readable, and reads it.
+    /// Waits until the descriptor is readable, then reads it.
     pub(crate) fn wait(&self) {
         let mut state = self.0.state.lock().expect("no model panics while it holds this");
         while state.count == 0 {
@@ -53,7 +54,7 @@ impl WakeSource {
         state.count = 0;
     }
 
-    /// How often it was woken in all.
+    /// Total number of wake-ups.
     pub(crate) fn wakes(&self) -> usize {
         self.0.state.lock().expect("no model panics while it holds this").wakes
     }

@@ -1,14 +1,21 @@
-//! What threads of doorbell share, run by loom under every interleaving and every order of memory that the language allows.
+//! The state that threads of doorbell share, run by loom under every interleaving and every memory
+//! order the language allows.
 //!
-//! Does not know about: sockets, the ring, runtimes. The modules `control`, `hand_over::gate`, `id`, `limit`, `offload`, `panics`,
-//! `queue`, `pulse` and `waits` are the sources of the engine and of the embedding themselves; what they stand on (`sync`, `driver`, the connection that is handed over) is the
-//! model's.
+//! Does not know about: sockets, the ring, runtimes. The modules `control`, `hand_over::gate`,
+//! `id`, `limit`, `offload`, `panics`, `queue`, `pulse` and `waits` are the source files of the
+//! engine and of the embedding crate; what they depend on (`sync`, `driver`, the connection that is
+//! handed over) is replaced by models.
 //!
-//! Each function of [`explored`] is a model. What it waits for never comes when a wake-up is lost: loom calls that a deadlock.
+//! Each function of [`explored`] is a model. If a wake-up is lost, the model waits for ever and
+//! loom reports a deadlock.
 #![forbid(unsafe_code)]
-#![expect(dead_code, unreachable_pub, reason = "the sources are whole, and a model needs a part of each")]
+#![expect(
+    dead_code,
+    unreachable_pub,
+    reason = "the source files are compiled whole, and a model uses a part of each"
+)]
 
-// The embedding says `doorbell::`, and means what is here.
+// The embedding crate names `doorbell::`; that path resolves to this crate.
 extern crate self as doorbell;
 
 #[path = "../../doorbell/src/control.rs"]

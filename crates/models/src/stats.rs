@@ -1,12 +1,12 @@
-//! Counters that count nothing, in the place of the engine's.
+//! Empty counters that replace the engine's.
 //!
 //! Does not know about: anything.
 
-/// Of a worker.
+/// Counters of a worker.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {}
 
-/// At one moment.
+/// Snapshot of the counters.
 #[derive(Debug)]
 pub(crate) struct Snapshot;
 

@@ -1,19 +1,20 @@
-//! What the sources take from the standard library and from crossbeam, made of loom's parts.
+//! The types that the sources use from the standard library and from crossbeam, built from loom's.
 //!
-//! Does not know about: what is built of it.
+//! Does not know about: the sources that use them.
 //!
-//! loom reports two things as lost that the language forbids. It takes a sequentially consistent access for one of acquire and release; its
-//! fences are exact, so an access that asks for that order has one before it and one behind it. And where plain stores and swaps of
-//! several threads meet in one variable, a swap may find a value that was overwritten before; so a store is a swap here. All changes of
-//! a variable are then in one order, and what a load finds may still be old news.
+//! loom deviates from the language's memory model in two ways. It treats a sequentially consistent
+//! access as acquire and release only; its fences are exact, so such an access is surrounded by two
+//! fences here. And where plain stores and swaps of several threads touch one variable, a swap may
+//! read a value that was already overwritten; so a store is a swap here. All changes of a variable
+//! are then in one order, and a load may still read an outdated value.
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::{LockResult, TryLockResult};
 pub(crate) use std::sync::{PoisonError, TryLockError};
 
-/// loom interrupts nobody between his last access and his unlock, so that a `try_lock` behind that access would never fail: here both
-/// ends of a lock are accesses.
+/// loom never switches threads between a thread's last access and its unlock, so that a `try_lock`
+/// after that access would never fail. Here both ends of a critical section are accesses.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T> {
     inner: loom::sync::Mutex<T>,
@@ -67,12 +68,12 @@ impl<T> Drop for MutexGuard<'_, T> {
     }
 }
 
-/// Who waits lets others go on: loom would let him turn for ever.
+/// Yields in a spin loop; otherwise loom would let the thread spin for ever.
 pub(crate) fn spin_loop() {
     loom::thread::yield_now();
 }
 
-/// As `core::sync::atomic`.
+/// Replaces `core::sync::atomic`.
 pub(crate) mod atomic {
     pub(crate) use loom::sync::atomic::{Ordering, fence};
 
@@ -155,7 +156,7 @@ pub(crate) mod atomic {
     number!(AtomicUsize, usize);
 }
 
-/// A bounded queue that promises less than crossbeam's: whether it is empty may be old news.
+/// A bounded queue with weaker guarantees than crossbeam's: `is_empty` may be outdated.
 #[derive(Debug)]
 pub(crate) struct ArrayQueue<T> {
     items: loom::sync::Mutex<VecDeque<T>>,

@@ -1,12 +1,12 @@
-//! Promise: what threads share holds under every interleaving explored.
+//! Promise: shared state is correct under every interleaving explored.
 //!
 //! Does not know about: the models themselves.
 
-#![expect(clippy::print_stdout, reason = "how far each model went is shown")]
+#![expect(clippy::print_stdout, reason = "the number of interleavings is shown")]
 
 use doorbell_models::explored as models;
 
-/// Explores a model, shows how far it went, and sees that it went anywhere.
+/// Explores a model, prints the number of interleavings, and asserts that there are several.
 fn holds(name: &str, model: fn() -> usize) {
     let runs = model();
     println!("{name}: {runs} interleavings");
@@ -45,21 +45,21 @@ fn no_job_is_forgotten_by_threads_that_go() {
 
 #[test]
 fn jobs_that_were_called_off_leave_room_and_lose_no_other() {
-    holds("room of those who left", models::room_of_those_who_left);
+    holds("room of cancelled jobs", models::room_of_those_who_left);
 }
 
 #[test]
-fn who_waits_for_room_hears_of_it() {
+fn a_worker_waiting_for_room_is_woken() {
     holds("room", models::room);
 }
 
 #[test]
-fn a_place_is_for_whoever_waits_at_any_gate() {
+fn a_place_goes_to_a_worker_at_any_gate() {
     holds("one house", models::one_house);
 }
 
 #[test]
-fn who_waits_for_room_hears_of_the_end() {
+fn a_worker_waiting_for_room_sees_the_end() {
     holds("closed gate", models::closed_gate);
 }
 
@@ -69,7 +69,7 @@ fn what_is_handed_over_is_taken_once_and_in_order() {
 }
 
 #[test]
-fn who_waits_for_the_last_hears_of_the_end() {
+fn a_task_waiting_for_the_last_sees_the_end() {
     holds("ended", models::ended);
 }
 
@@ -99,7 +99,7 @@ fn two_new_keys_and_one_of_them_twice() {
 }
 
 #[test]
-fn a_beat_beside_the_end_leaves_nothing_behind() {
+fn a_beat_during_the_end_leaves_nothing_behind() {
     holds("last beat", models::last_beat);
 }
 

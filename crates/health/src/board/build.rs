@@ -1,4 +1,4 @@
-//! How a board is put together: everything is checked and allocated here.
+//! Building a board: validates the whole configuration and allocates all memory.
 //!
 //! Does not know about: results.
 
@@ -13,7 +13,7 @@ use crate::error::ConfigError;
 use crate::limits::{CHECKS_MAX, ENDPOINTS_MAX, NAME_LEN_MAX, USES_MAX};
 use crate::time::Time;
 
-/// A board in the making.
+/// A board under construction.
 #[derive(Debug)]
 pub struct BoardBuilder {
     start: Time,
@@ -38,7 +38,8 @@ impl BoardBuilder {
         }
     }
 
-    /// Says which Unix time the origin of [`Time`] is, so that health+json can name the time of a result.
+    /// Sets the Unix time of the origin of [`Time`], so that health+json can show when a result
+    /// arrived.
     #[must_use]
     pub fn unix_at_zero(mut self, unix: Duration) -> Self {
         self.unix_at_zero = Some(unix);
@@ -48,7 +49,7 @@ impl BoardBuilder {
     /// Adds a check.
     ///
     /// # Errors
-    /// When the configuration is not valid, the name taken or the board full.
+    /// When the configuration is invalid, the name is taken or the board is full.
     pub fn check(&mut self, name: &str, config: CheckConfig) -> Result<CheckIndex, ConfigError> {
         if self.slots.len() == CHECKS_MAX {
             return Err(ConfigError::TooManyChecks);
@@ -69,7 +70,8 @@ impl BoardBuilder {
     /// Adds an endpoint.
     ///
     /// # Errors
-    /// When the configuration is not valid, the name taken, the board full, or a check not on it.
+    /// When the configuration is invalid, the name is taken, the board is full, or a check is not
+    /// on it.
     pub fn endpoint(&mut self, config: EndpointConfig) -> Result<EndpointIndex, ConfigError> {
         if self.endpoints.len() == ENDPOINTS_MAX {
             return Err(ConfigError::TooManyEndpoints);
@@ -98,7 +100,7 @@ impl BoardBuilder {
         Ok(EndpointIndex(index))
     }
 
-    /// The board, with every reply rendered.
+    /// Finishes the board, with every reply rendered.
     pub fn build(self) -> Board {
         let (checks, endpoints) = (self.slots.len(), self.endpoints.len());
         let mut board = Board {
@@ -110,7 +112,8 @@ impl BoardBuilder {
             unix_at_zero: self.unix_at_zero,
             drain_of_all: None,
             deadlines: Deadlines::new(checks + endpoints),
-            // A result has at most two transitions of its check and one of each endpoint; more only come at once from `tick`.
+            // A result causes at most two transitions of its check and one of each endpoint; only
+            // `tick` can cause more at once.
             events: Vec::with_capacity(endpoints + 2),
             rendered: Vec::with_capacity(endpoints),
             checks_changed: Vec::with_capacity(1),

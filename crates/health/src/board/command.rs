@@ -1,6 +1,6 @@
-//! What an operator or the life cycle says to a board.
+//! Commands that operators and the life cycle give to a board.
 //!
-//! Does not know about: who may say it, or where it is kept across restarts.
+//! Does not know about: authorization, or how commands persist across restarts.
 
 use super::index::{CheckIndex, EndpointIndex};
 use super::{Board, Changes};
@@ -9,50 +9,51 @@ use crate::maintenance::Maintenance;
 use crate::note::Note;
 use crate::time::Time;
 
-/// Which endpoints are meant.
+/// The endpoints that a command applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// All of them.
     All,
-    /// This one.
+    /// One endpoint.
     One(EndpointIndex),
 }
 
-/// One command. Saying it again changes nothing.
+/// One command. Repeating it changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Begins or, with `None`, ends a drain. One of all and one of an endpoint are two: it drains while either lasts.
+    /// Begins a drain or, with `None`, ends it. A drain of all endpoints and a drain of one are
+    /// independent: an endpoint drains while either lasts.
     Drain {
-        /// Of which endpoints.
+        /// The endpoints.
         target: Target,
-        /// Why; may be empty.
+        /// The reason; may be empty.
         reason: Option<Note>,
     },
-    /// Forces a state or, with `None`, leaves it to the checks again.
+    /// Forces a state or, with `None`, returns control to the checks.
     Force {
-        /// Of which endpoints.
+        /// The endpoints.
         target: Target,
-        /// Which state.
+        /// The forced state.
         forced: Option<Forced>,
     },
-    /// Begins or, with `None`, ends maintenance of endpoints.
+    /// Begins maintenance of endpoints or, with `None`, ends it.
     Maintain {
-        /// Of which endpoints.
+        /// The endpoints.
         target: Target,
-        /// Why and for how long.
+        /// Reason and duration.
         maintenance: Option<Maintenance>,
     },
-    /// Begins or, with `None`, ends maintenance of one check.
+    /// Begins maintenance of one check or, with `None`, ends it.
     MaintainCheck {
-        /// Of which check.
+        /// The check.
         check: CheckIndex,
-        /// Why and for how long.
+        /// Reason and duration.
         maintenance: Option<Maintenance>,
     },
 }
 
 impl Board {
-    /// Carries out a command. One for a check or endpoint that is not here is counted and ignored.
+    /// Executes a command. A command for an unknown check or endpoint is counted and ignored.
     pub fn command(&mut self, command: Command, now: Time) -> Changes<'_> {
         let now = self.advance(now);
         match command {

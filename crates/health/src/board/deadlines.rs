@@ -1,9 +1,11 @@
-//! When time alone may change something, for each check and endpoint: a binary heap with a place for each from the start.
+//! The times at which a check or endpoint may change without input: a binary heap with a
+//! preallocated place for each.
 //!
-//! Does not know about: what happens then.
+//! Does not know about: what happens at a deadline.
 //!
-//! A deadline that moves later is not touched: every result of a check does that, and the early entry is looked at once, found early,
-//! and put back. So a result costs nothing here, and a wake-up that finds nothing to do comes at most once in `max_age` for each check.
+//! A deadline that moves later is not updated, because every result of a check moves it. The early
+//! entry is popped at its time, found early, and pushed back. So a result costs nothing here, and
+//! each check causes at most one useless wake-up per `max_age`.
 
 use crate::time::Time;
 
@@ -13,22 +15,22 @@ const ABSENT: u32 = u32::MAX;
 #[derive(Debug)]
 pub(super) struct Deadlines {
     heap: Vec<(Time, u32)>,
-    /// Where each item is in the heap.
+    /// Position of each item in the heap.
     places: Box<[u32]>,
 }
 
 impl Deadlines {
-    /// Room for the items 0 to `items - 1`.
+    /// Creates a heap with room for the items 0 to `items - 1`.
     pub(super) fn new(items: usize) -> Self {
         Self { heap: Vec::with_capacity(items), places: vec![ABSENT; items].into() }
     }
 
-    /// The time of the first, perhaps earlier than its deadline; never when there is none.
+    /// The earliest entry, perhaps earlier than its deadline; [`Time::MAX`] when empty.
     pub(super) fn first(&self) -> Time {
         self.heap.first().map_or(Time::MAX, |&(at, _)| at)
     }
 
-    /// `item` must be looked at by `at`.
+    /// Schedules `item` for `at` or earlier.
     pub(super) fn arm(&mut self, item: u32, at: Time) {
         if at == Time::MAX {
             return;
@@ -47,7 +49,7 @@ impl Deadlines {
         debug_assert!(self.heap.len() <= self.places.len(), "each item is there at most once");
     }
 
-    /// Takes out an item whose time has come.
+    /// Removes and returns an item whose time has come.
     pub(super) fn pop(&mut self, now: Time) -> Option<u32> {
         let &(at, item) = self.heap.first()?;
         if at > now {
@@ -102,7 +104,7 @@ mod tests {
 
     #[test]
     fn comes_out_in_order_whatever_the_order_in() {
-        // A permutation of 0..101 by a generator of the group modulo 101.
+        // A permutation of 0..101, from a generator of the multiplicative group modulo 101.
         let times: Vec<u64> = (0..100).map(|n| (1..=n).fold(1, |value, _| value * 2 % 101)).collect();
         let mut deadlines = Deadlines::new(100);
         for (item, &time) in (0_u32..).zip(&times) {

@@ -1,4 +1,4 @@
-//! What a board says has happened.
+//! The transitions that a board reports.
 //!
 //! Does not know about: logs or metrics.
 
@@ -7,44 +7,44 @@ use crate::check::Move;
 use crate::endpoint::Verdict;
 use crate::time::Time;
 
-/// One transition.
+/// One transition of a check or an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A check changed its state.
     Check {
-        /// When.
+        /// The time of the change.
         at: Time,
-        /// Which.
+        /// The check.
         check: CheckIndex,
-        /// From which state to which.
+        /// The old and the new state.
         moved: Move,
     },
-    /// An endpoint changed its state, or has the same one by another rule.
+    /// An endpoint changed its state, or kept it for another cause.
     Endpoint {
-        /// When.
+        /// The time of the change.
         at: Time,
-        /// Which.
+        /// The endpoint.
         endpoint: EndpointIndex,
-        /// What it was.
+        /// The verdict before.
         from: Verdict,
-        /// What it is.
+        /// The verdict after.
         to: Verdict,
     },
 }
 
-/// What one call changed. Lives in the board's own memory until the next call.
+/// The changes of one call. Borrows the board's own memory until the next call.
 #[derive(Clone, Copy, Debug)]
 pub struct Changes<'a> {
     /// The transitions, in order.
     pub events: &'a [Event],
-    /// The endpoints whose replies are different now; each once.
+    /// The endpoints whose replies changed; each once.
     pub rendered: &'a [EndpointIndex],
-    /// The checks whose own replies are different now; each once.
+    /// The checks whose own replies changed; each once.
     pub checks: &'a [CheckIndex],
 }
 
 impl Changes<'_> {
-    /// Whether nothing is different.
+    /// Whether nothing changed.
     pub const fn is_empty(&self) -> bool {
         self.events.is_empty() && self.rendered.is_empty() && self.checks.is_empty()
     }

@@ -1,24 +1,24 @@
-//! Places on a board.
+//! Indices of checks and endpoints on a board.
 //!
-//! Does not know about: what is there.
+//! Does not know about: the checks and endpoints themselves.
 
-/// The place of a check on the board that gave it out.
+/// Index of a check on the board that created it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CheckIndex(pub(super) u32);
 
-/// The place of an endpoint on the board that gave it out.
+/// Index of an endpoint on the board that created it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EndpointIndex(pub(super) u32);
 
 impl CheckIndex {
-    /// Counted from 0 in the order in which the checks were added.
+    /// Counts from 0, in the order in which the checks were added.
     pub const fn as_usize(self) -> usize {
         self.0 as usize
     }
 }
 
 impl EndpointIndex {
-    /// Counted from 0 in the order in which the endpoints were added.
+    /// Counts from 0, in the order in which the endpoints were added.
     pub const fn as_usize(self) -> usize {
         self.0 as usize
     }

@@ -1,6 +1,6 @@
-//! What a board takes over from the one before it, when a configuration is read anew.
+//! State that a board takes over from its predecessor at a reload of the configuration.
 //!
-//! Does not know about: configurations; the caller says which checks ask the same.
+//! Does not know about: configurations; the caller decides which checks are unchanged.
 
 use super::{Board, Changes, Event, index_of};
 use crate::check::{Check, Move};
@@ -9,18 +9,20 @@ use crate::time::Time;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// What a check takes over from the one of the same name before it.
+/// What a check takes over from the check of the same name on the previous board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carry {
-    /// It asks something new: endpoints keep what they think of it until its first result, but no longer than this.
+    /// The check tests something new: endpoints keep the previous verdict on it until its first
+    /// result, but at most this long.
     Awaits(Duration),
-    /// It asks the same: all that is known, judged as it is now.
+    /// The check tests the same thing: all known results, judged by the new configuration.
     State,
 }
 
 impl Board {
-    /// Takes over what is known of checks, by name: see [`Carry`]. Maintenance by an operator is each board's own. Both boards count time
-    /// from the same origin. Called again, it takes over what was found meanwhile.
+    /// Takes over the state of checks by name: see [`Carry`]. Maintenance by an operator is not
+    /// taken over. Both boards count time from the same origin. A further call takes over what the
+    /// previous board has learned since.
     pub fn inherit_checks(&mut self, before: &Self, carry: impl Fn(&str) -> Carry, now: Time) -> Changes<'_> {
         let now = self.advance(now);
         for at in 0..self.slots.len() {
@@ -34,7 +36,7 @@ impl Board {
                     }
                     slot.check.inherit(elder, now);
                 }
-                // Nothing is known of it, which is no reason to begin anew.
+                // Nothing is known about it, but that is no reason to restart it.
                 (Carry::State, Some(elder)) if is_new && elder.config() == slot.check.config() => {
                     slot.check.inherit(elder, now);
                 }
@@ -52,9 +54,10 @@ impl Board {
         self.changes()
     }
 
-    /// Takes over the drain of all, and what endpoints of the same name remember: latches, since when they are what they are, whether
-    /// they drain alone, and what they think of checks whose first result is awaited. A check that joins an endpoint changes nothing
-    /// before its first result. A latch stays whatever an endpoint requires now: the process has started once.
+    /// Takes over the drain of all endpoints and the state of endpoints by name: latches, the time
+    /// of their last change, their own drains, and their view of checks whose first result is
+    /// awaited. A check that joins an endpoint changes nothing before its first result. A latch
+    /// stays set whatever the endpoint requires now, because the process has started only once.
     pub fn inherit_endpoints(&mut self, before: &Self, now: Time) -> Changes<'_> {
         let now = self.advance(now);
         self.drain_all(before.drain_of_all.clone());
@@ -82,7 +85,8 @@ impl Board {
         self.changes()
     }
 
-    /// How checks and endpoints of the same name differ from what they were on the board before, as transitions.
+    /// Returns the differences to the checks and endpoints of the same name on the previous board,
+    /// as transitions.
     pub fn changed_since(&self, before: &Self) -> Vec<Event> {
         let at = self.now;
         let checks = self.checks().filter_map(|(check, name, now)| {

@@ -1,4 +1,5 @@
-//! One board after another: what is known goes on, judged as it is now, and what asks something new keeps the verdict for a while.
+//! Successive boards: results are carried over and judged by the new configuration; a check that
+//! tests something new keeps its verdict for a while.
 
 use super::tests::{DOWN, UP, at, quick};
 use super::*;
@@ -6,7 +7,7 @@ use crate::check::{CheckConfig, CheckState, FlapRule, Initial, Outcome};
 use crate::endpoint::{Cause, EndpointConfig, EndpointState, FailOpen, Grace, Quorum, Severity};
 use crate::{Maintenance, Note};
 
-/// A configuration that is read anew: what was not touched goes on.
+/// A reload of the configuration: state of unchanged checks is kept.
 #[test]
 fn a_new_board_goes_on_where_the_old_one_was() {
     let make = |b: CheckConfig, start: u64| {
@@ -33,20 +34,20 @@ fn a_new_board_goes_on_where_the_old_one_was() {
         .is_empty();
     let changed = CheckConfig { fall: 7, ..quick() };
     let (mut new, checks, [started, ready]) = make(changed, 4);
-    // The second is judged otherwise now, and the third asks something else.
+    // The thresholds of the second check have changed, and the third tests something else.
     let carry = |name: &str| if name == "c" { Carry::Awaits(Duration::from_secs(2)) } else { Carry::State };
     let changes = new.inherit_checks(&old, carry, at(4));
     assert_eq!(changes.checks, checks);
     let states = |board: &Board| board.checks().map(|(_, _, check)| check.state()).collect::<Vec<_>>();
     assert_eq!(states(&new), [CheckState::Down, CheckState::Up, CheckState::Unknown]);
     let since = new.check(checks[0]).unwrap().state_since();
-    assert_eq!(since, at(2), "it did not begin anew");
+    assert_eq!(since, at(2), "it did not restart");
     let state = |board: &Board, endpoint| board.endpoint(endpoint).unwrap().answer(Audience::Other).0;
     assert_eq!(state(&new, started).state, EndpointState::Down);
     let _latched = new.inherit_endpoints(&old, at(4)).is_empty();
     assert_eq!((state(&new, started).state, state(&new, started).cause), (EndpointState::Up, Cause::Latch));
     assert_eq!(state(&new, ready).state, EndpointState::Drain);
-    // Of what is as it was nobody is told.
+    // Unchanged checks and endpoints cause no event.
     let (mut again, _, _) = make(quick(), 5);
     let _same = again.inherit_checks(&old, |_| Carry::State, at(5)).is_empty();
     let changes = again.inherit_endpoints(&old, at(5));
@@ -58,17 +59,17 @@ fn a_new_board_goes_on_where_the_old_one_was() {
         "{:?}",
         changes.events
     );
-    // Maintenance by an operator is each board's own.
+    // Maintenance by an operator is not carried over.
     let maintenance = Some(Maintenance::new("disks", at(6), None));
     let _held = again.command(Command::MaintainCheck { check: checks[1], maintenance }, at(6)).is_empty();
     let _same = again.inherit_checks(&old, |_| Carry::State, at(7)).is_empty();
     assert_eq!(states(&again), [CheckState::Down, CheckState::Maintenance, CheckState::Up]);
-    // What was known grows old as it would have there.
+    // Carried results become stale at the same time as on the old board.
     let _later = again.tick(at(12)).is_empty();
     assert_eq!(states(&again), [CheckState::Stale, CheckState::Maintenance, CheckState::Stale]);
 }
 
-/// A board with one check and an endpoint `ready` that requires it, and what that endpoint answers.
+/// A board with one check and an endpoint `ready` that requires it, and the state of that endpoint.
 fn one(config: CheckConfig, endpoint: EndpointConfig, start: Time) -> (Board, CheckIndex, EndpointIndex) {
     let mut builder = Board::builder(start);
     let check = builder.check("a", config).unwrap();
@@ -86,14 +87,14 @@ fn what_was_found_is_judged_by_the_thresholds_of_now() {
         let max_age = Some(Duration::from_secs(60));
         CheckConfig { rise, fall, max_age, history_len: 5, ..quick() }
     };
-    // Results so far, how they were judged, how they are judged now, and what follows.
+    // Results so far, the old rule, the new rule, and the expected state.
     for (results, before, now, expected) in [
         ("+", rule(1, 3), rule(2, 5), CheckState::Up),
         ("+--", rule(1, 3), rule(1, 2), CheckState::Down),
         ("+--", rule(1, 3), rule(1, 4), CheckState::GoingDown),
         ("---+", rule(3, 3), rule(1, 3), CheckState::Up),
         ("---+", rule(3, 3), rule(2, 3), CheckState::GoingUp),
-        // What was decided stays so until results say otherwise.
+        // A decision holds until results contradict it.
         ("+-", rule(1, 1), rule(1, 3), CheckState::Down),
     ] {
         let (mut old, check, _) = one(before, EndpointConfig::new("ready"), at(0));
@@ -110,7 +111,7 @@ fn what_was_found_is_judged_by_the_thresholds_of_now() {
             says(&new, endpoint) == EndpointState::Up,
             matches!(state, CheckState::Up | CheckState::GoingDown)
         );
-        // What changed is told as a transition, and nothing else is.
+        // Only differences are reported as transitions.
         let events = new.changed_since(&old);
         let was = old.check(check).unwrap().state();
         assert_eq!(
@@ -169,7 +170,7 @@ fn a_check_that_asks_something_new_keeps_the_verdict_until_its_first_result() {
         let told = changes.events.iter().any(|event| matches!(event, Event::Endpoint { .. }));
         assert_eq!((says(&new, endpoint), told), (expected, was != expected));
     }
-    // Without one it is unknown when its time is over, and that is told.
+    // Without a result the check becomes unknown when the time is over, and that is reported.
     let (mut new, _, endpoint) = start(&UP);
     assert!(new.deadline() <= at(12));
     let _changes = new.tick(at(11));
@@ -179,7 +180,8 @@ fn a_check_that_asks_something_new_keeps_the_verdict_until_its_first_result() {
     assert_eq!(says(&new, endpoint), EndpointState::Down);
 }
 
-/// A belief is no result: the first one decides also where the state stays the same word.
+/// An assumed state is no result: the first result decides even if the name of the state does not
+/// change.
 #[test]
 fn a_belief_does_not_stand_in_the_way_of_the_first_result() {
     let believed = CheckConfig { initial: Initial::Up, ..quick() };
@@ -216,7 +218,7 @@ fn a_check_that_joins_an_endpoint_is_awaited_and_keeps_no_latch_up() {
         let _changes = new.inherit_checks(&old, awaits, at(2));
         let _changes = new.inherit_endpoints(&old, at(2));
         assert_eq!(says(&new, ready), expected);
-        // Another reload while it is awaited.
+        // Another reload while the first result is awaited.
         let (mut newer, checks_of_newer, ready_of_newer, _) = make(&["a", "b"], at(3));
         let _changes = newer.inherit_checks(&new, |_| Carry::State, at(3));
         let _changes = newer.inherit_endpoints(&new, at(3));
@@ -225,7 +227,7 @@ fn a_check_that_joins_an_endpoint_is_awaited_and_keeps_no_latch_up() {
         assert_eq!(says(&newer, ready_of_newer), EndpointState::Down, "the time goes on");
         assert_eq!(checks_of_newer.len(), checks.len());
         if first.outcome == Outcome::Failure {
-            // What is kept is not earned.
+            // A verdict that is kept does not count as a success.
             let _changes = new.apply(checks[0], &UP, at(3));
             let _changes = new.tick(at(6));
             assert_eq!(says(&new, started), EndpointState::Down);
@@ -248,7 +250,7 @@ fn a_grace_is_from_the_start_of_the_first_board() {
     assert_eq!(says(&new, endpoint), EndpointState::Down);
 }
 
-/// To have started is earned by results.
+/// Only results set a latch.
 #[test]
 fn a_latch_has_no_grace() {
     let config = EndpointConfig {
@@ -263,7 +265,8 @@ fn a_latch_has_no_grace() {
     assert_eq!(says(&board, endpoint), EndpointState::Up);
 }
 
-/// A check of which results were too old and are fresh by the `max_age` of now counts by its thresholds again.
+/// A check whose results were stale and are fresh under the new `max_age` counts by its thresholds
+/// again.
 #[test]
 fn what_is_fresh_again_is_judged_by_its_thresholds() {
     let rule =
@@ -281,7 +284,7 @@ fn what_is_fresh_again_is_judged_by_its_thresholds() {
     assert_eq!(new.check(check).unwrap().state(), CheckState::Down);
 }
 
-/// A hold that ended long ago by the rule of now is not made longer by what came after it.
+/// A hold that ended long ago under the new rule is not prolonged by later changes.
 #[test]
 fn a_stricter_flap_rule_counts_changes_as_if_it_had_always_held() {
     let rule = |transitions_max| {
@@ -306,7 +309,7 @@ fn a_stricter_flap_rule_counts_changes_as_if_it_had_always_held() {
     assert_eq!(new.check(check).unwrap().state(), CheckState::Up);
 }
 
-/// What began it may be forgotten by then.
+/// A hold continues even if the changes that caused it are no longer remembered.
 #[test]
 fn a_hold_goes_on_under_the_same_rule() {
     let rule = |hold| {
@@ -314,7 +317,7 @@ fn a_hold_goes_on_under_the_same_rule() {
             FlapRule { window: Duration::from_secs(3), transitions_max: 1, hold: Duration::from_secs(hold) };
         CheckConfig { flap: Some(flap), max_age: Some(Duration::from_secs(100)), ..quick() }
     };
-    // Two changes at 3 s are one too many, the one at 8 s makes the hold longer.
+    // Two changes at 3 s exceed the limit; the one at 8 s prolongs the hold.
     let results = [(1, &UP), (2, &DOWN), (3, &UP), (8, &DOWN), (9, &UP)];
     for (hold, end) in [(7, 16), (5, 14), (20, 29)] {
         let (mut old, check, _) = one(rule(7), EndpointConfig::new("ready"), at(0));
@@ -333,7 +336,7 @@ fn a_hold_goes_on_under_the_same_rule() {
     }
 }
 
-/// That nothing is known of one more check does not say that what all share is there again.
+/// A new check of unknown state is no evidence that the shared dependency has recovered.
 #[test]
 fn a_check_that_joins_does_not_close_what_failed_open() {
     let make = |names: &[&str], has_quorum: bool, start: Time| {
@@ -368,7 +371,7 @@ fn a_check_that_joins_does_not_close_what_failed_open() {
         assert_eq!(verdict(&new, endpoint), open, "quorum: {has_quorum}");
         let _changes = new.apply(checks[2], &DOWN, at(4));
         assert_eq!(verdict(&new, endpoint), open, "quorum: {has_quorum}");
-        // The time goes on.
+        // The time limit keeps running.
         let _changes = new.tick(at(61));
         assert_eq!(verdict(&new, endpoint), open);
         for check in checks {
@@ -379,7 +382,7 @@ fn a_check_that_joins_does_not_close_what_failed_open() {
     }
 }
 
-/// A drain of all is one of those that come with a new configuration, too.
+/// A drain of all endpoints includes those that a new configuration adds.
 #[test]
 fn an_endpoint_that_joins_drains_with_all_others() {
     let (mut old, _, _) = one(quick(), EndpointConfig::new("ready"), at(0));

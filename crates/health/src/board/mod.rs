@@ -2,9 +2,11 @@
 //!
 //! Does not know about: how a check is run, threads, sockets, clocks. Entry: [`Board::builder`].
 //!
-//! A result costs the work of its check and a look at the endpoints that use it, however many checks the board has; nothing is allocated and
-//! nothing rendered unless a state changed or the replies, which tell of times and latencies, are 10 s old. When a state changed, the endpoints
-//! that use the check are judged from counts and rendered anew.
+//! A result costs the work of its check and one visit to each endpoint that uses it, however many
+//! checks the board has. Nothing is allocated or rendered unless a state changed or the replies,
+//! which contain times and latencies, are 10 s old. When a state changed, the endpoints that use
+//! the check are judged from counts and rendered again.
+//!
 //! Time never runs backward here: an earlier `now` counts as the latest one seen.
 
 mod build;
@@ -35,13 +37,13 @@ use crate::snapshot::Snapshot;
 use crate::time::Time;
 use deadlines::Deadlines;
 
-/// A body that tells of a result's time and latency is at most this much older than the result.
+/// Maximum age of the times and latencies in a body, relative to the latest result.
 const RENDER_AGE_MAX: Duration = Duration::from_secs(10);
 
-/// What a board has done since it was built.
+/// Statistics of a board since it was built.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Results taken.
+    /// Results accepted.
     pub results: u64,
     /// Transitions of checks.
     pub check_transitions: u64,
@@ -49,7 +51,7 @@ pub struct Counters {
     pub endpoint_transitions: u64,
     /// Endpoints rendered.
     pub renders: u64,
-    /// Results and commands for a check or endpoint that is not on this board.
+    /// Results and commands for a check or endpoint that is not on the board.
     pub ignored: u64,
 }
 
@@ -57,7 +59,7 @@ pub struct Counters {
 struct Slot {
     name: Box<str>,
     check: Check,
-    /// The endpoints that use it, each with the place of the use.
+    /// The endpoints that use it, each with the position of the use.
     users: Vec<(u32, u32)>,
 }
 
@@ -67,7 +69,7 @@ impl Slot {
     }
 }
 
-/// Checks and endpoints.
+/// The checks and endpoints of a process, with their rendered replies.
 #[derive(Debug)]
 pub struct Board {
     /// The latest time seen.
@@ -77,11 +79,11 @@ pub struct Board {
     checks_by_name: HashMap<Box<str>, u32>,
     endpoints_by_name: HashMap<Box<str>, u32>,
     unix_at_zero: Option<Duration>,
-    /// Why all endpoints drain, while they do.
+    /// The reason of a drain of all endpoints, while it lasts.
     drain_of_all: Option<Note>,
     /// Checks first, then endpoints.
     deadlines: Deadlines,
-    // What the running call changed.
+    // Changes of the running call.
     events: Vec<Event>,
     rendered: Vec<EndpointIndex>,
     checks_changed: Vec<CheckIndex>,
@@ -92,19 +94,20 @@ pub struct Board {
 }
 
 impl Board {
-    /// A board that starts at `now`.
+    /// Starts to build a board whose time begins at `now`.
     pub fn builder(now: Time) -> BoardBuilder {
         BoardBuilder::new(now)
     }
 
-    /// Takes the result of a run that ended now. One for a check that is not here is counted and ignored.
+    /// Handles the result of a run that ended now. A result for an unknown check is counted and
+    /// ignored.
     pub fn apply(&mut self, check: CheckIndex, result: &CheckResult<'_>, now: Time) -> Changes<'_> {
         let now = self.advance(now);
         if let Some(slot) = self.slots.get_mut(check.as_usize()) {
             self.counters.results += 1;
             let (reasons, was_awaited) = (slot.check.reasons(), slot.check.awaited_until().is_some());
             let moved = slot.check.handle_result(result, now);
-            // One that stays down for another cause says so.
+            // A check that stays down for another cause gets a new body.
             let renew = slot.check.reasons() != reasons || was_awaited;
             self.follow(check, moved, renew, now);
             self.settle(now);
@@ -114,7 +117,7 @@ impl Board {
         self.changes()
     }
 
-    /// Lets time pass. To be called at [`deadline`](Self::deadline), and harmless at any other time.
+    /// Lets time pass. Must be called at [`deadline`](Self::deadline); harmless at any other time.
     pub fn tick(&mut self, now: Time) -> Changes<'_> {
         let now = self.advance(now);
         while let Some(item) = self.deadlines.pop(now) {
@@ -132,17 +135,19 @@ impl Board {
         self.changes()
     }
 
-    /// When [`tick`](Self::tick) should be called next. It may be early and then finds nothing to do.
+    /// The time of the next call to [`tick`](Self::tick). It may be early; the call then changes
+    /// nothing.
     pub fn deadline(&self) -> Time {
         self.deadlines.first()
     }
 
-    /// When the next run of a check should start; never for a passive one or one that is not here.
+    /// The time of the next run of a check; [`Time::MAX`] for a passive or unknown one.
     pub fn next_due(&self, check: CheckIndex) -> Time {
         self.check(check).map_or(Time::MAX, Check::next_due)
     }
 
-    /// Corrects which Unix time the origin of [`Time`] is, after a step of the system's clock. Whatever says a time of day is rendered anew.
+    /// Sets the Unix time of the origin of [`Time`] after a step of the system clock. Bodies that
+    /// contain a time of day are rendered again.
     pub fn set_unix_at_zero(&mut self, unix: Option<Duration>, now: Time) -> Changes<'_> {
         let now = self.advance(now);
         self.unix_at_zero = unix;
@@ -186,12 +191,12 @@ impl Board {
         &self.endpoints
     }
 
-    /// What it has done.
+    /// Statistics since the board was built.
     pub const fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// What a prober of an endpoint gets.
+    /// The reply to a probe of an endpoint.
     pub fn reply(
         &self,
         endpoint: EndpointIndex,
@@ -202,10 +207,11 @@ impl Board {
         Some(self.endpoint(endpoint)?.rendered().reply(audience, format, authenticated))
     }
 
-    /// What a prober of one check of an endpoint gets (`/readyz/NAME`) if it sees details: what is right or wrong, with a code of the
-    /// endpoint. The body is written into `out`, from its start.
+    /// The reply to a probe of one check of an endpoint (`/readyz/NAME`) by a client that may see
+    /// details: the check's state, with a code of the endpoint. The body is written into `out`,
+    /// from its start.
     ///
-    /// `place` is the place of the check among the endpoint's uses.
+    /// `place` is the position of the check among the endpoint's uses.
     pub fn check_reply<'o>(
         &self,
         endpoint: EndpointIndex,
@@ -223,20 +229,20 @@ impl Board {
             Class::Maintenance => codes.maintenance,
             Class::Up => codes.up,
         };
-        // It has no text of its own for the API server.
+        // The API server's format has no text for a single check.
         let format = if format == Format::Kube { Format::Text } else { format };
         out.clear();
         write_single(out, &line, code, format);
         Some(Reply { code, content_type: format.content_type(), body: out })
     }
 
-    /// An endpoint as it is now, for answers that leave checks out.
+    /// A copy of an endpoint as it is now, for replies that exclude checks.
     pub fn snapshot(&self, endpoint: EndpointIndex) -> Option<Snapshot> {
         let endpoint = self.endpoint(endpoint)?;
         Some(Snapshot::new(endpoint, &self.ordered(endpoint), self.unix_at_zero))
     }
 
-    /// Begins a call: time moves, the changes of the last call are forgotten.
+    /// Begins a call: advances the time and clears the changes of the last call.
     fn advance(&mut self, now: Time) -> Time {
         self.events.clear();
         self.rendered.clear();
@@ -249,7 +255,7 @@ impl Board {
         Changes { events: &self.events, rendered: &self.rendered, checks: &self.checks_changed }
     }
 
-    /// Counts everything for the first time.
+    /// Counts every use for the first time.
     fn begin(&mut self) {
         for at in 0..self.slots.len() {
             self.follow(index_of(at), [None, None], true, self.now);
@@ -262,12 +268,13 @@ impl Board {
         self.counters = Counters::default();
     }
 
-    /// What follows from a check's result or time: events, counts, its own reply, its deadline.
+    /// Applies a check's result or the passing of time: events, counts, its own reply, its
+    /// deadline.
     fn follow(&mut self, check: CheckIndex, moved: [Option<Move>; 2], renew: bool, now: Time) {
         let slot = &mut self.slots[check.as_usize()];
         self.deadlines.arm(check.0, slot.check.deadline());
         if moved == [None, None] && !renew {
-            // Time and latency of its last result are shown, too.
+            // Bodies also contain time and latency of its last result.
             for &(endpoint, _) in &slot.users {
                 if now.since(self.endpoints[endpoint as usize].rendered_at) >= RENDER_AGE_MAX {
                     mark(&mut self.dirty, &mut self.is_dirty, endpoint);
@@ -291,7 +298,7 @@ impl Board {
         mark(&mut self.dirty, &mut self.is_dirty, endpoint);
     }
 
-    /// Ends a call: judges and renders the endpoints that may be different.
+    /// Ends a call: judges and renders the endpoints that may have changed.
     fn settle(&mut self, now: Time) {
         let mut next = 0;
         while let Some(&at) = self.dirty.get(next) {
@@ -338,12 +345,12 @@ impl Board {
         (endpoint.rendered, endpoint.rendered_at) = (rendered, self.now);
     }
 
-    /// The checks of an endpoint, those that decided first, as many as can fit into a body.
+    /// The checks of an endpoint, deciding ones first, as many as can fit into a body.
     fn lines(&self, endpoint: &Endpoint) -> Vec<Line<'_>> {
         self.ordered(endpoint).into_iter().map(|(_, line)| line).collect()
     }
 
-    /// The same, each with its place among the uses.
+    /// The same, each with its position among the uses.
     fn ordered(&self, endpoint: &Endpoint) -> Vec<(usize, Line<'_>)> {
         let config = endpoint.config();
         let fitting = config.body_len_max / LINE_LEN_MIN;

@@ -1,4 +1,5 @@
-//! Boards by example: events in order, deadlines, caps, commands for what is not there, time that runs backward.
+//! Boards by example: order of events, deadlines, caps, commands for unknown checks, time that runs
+//! backward.
 
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ pub(super) fn quick() -> CheckConfig {
     CheckConfig { rise: 1, fall: 1, max_age: Some(10 * SECOND), history_len: 0, ..CheckConfig::default() }
 }
 
-/// Two checks; the first is required by both endpoints, the second by the second.
+/// Two checks: both endpoints require the first, only the second endpoint requires the second.
 fn pair() -> (Board, [CheckIndex; 2], [EndpointIndex; 2]) {
     let mut builder = Board::builder(at(0));
     let checks = ["a", "b"].map(|name| builder.check(name, quick()).unwrap());
@@ -60,7 +61,7 @@ fn a_result_tells_what_it_changed() {
 }
 
 #[test]
-fn what_nobody_sees_is_not_reported() {
+fn invisible_changes_are_not_reported() {
     let mut builder = Board::builder(at(0));
     let check = builder.check("a", quick()).unwrap();
     let config = EndpointConfig { details: Details::Never, ..EndpointConfig::new("e") };
@@ -118,7 +119,7 @@ fn a_tick_at_every_deadline_leaves_nothing_due() {
     assert_eq!(
         steps,
         [
-            // Down since 2, up at 3 but held, so it is one outage of the group until it is over.
+            // Down since 2, up at 3 but held down: one outage of the group until the hold is over.
             (at(5), (CheckState::Flapping, Cause::Checks)),
             (at(11), (CheckState::Down, Cause::Checks)),
             (at(14), (CheckState::Stale, Cause::Checks)),
@@ -228,7 +229,7 @@ fn the_reason_of_a_drain_is_that_of_the_endpoint_before_that_of_all() {
     assert_eq!(
         drain(Target::One(second), Some("fans")),
         told("kernel", "fans"),
-        "also where bodies do not tell"
+        "even if bodies do not show it"
     );
     assert_eq!(drain(Target::One(second), None), told("kernel", "kernel"));
     assert_eq!(drain(Target::All, None), told("", ""));
@@ -312,7 +313,7 @@ fn a_stepped_clock_shows_from_then_on() {
     board.set_unix_at_zero(Some(Duration::from_secs(86_400)), at(0));
     board.apply(a, &UP, at(1));
     assert!(shows(&board, "1970-01-02T00:00:01Z"));
-    // What was found before is shown by the new clock, too.
+    // Bodies show earlier times by the corrected clock, too.
     let changes = board.set_unix_at_zero(Some(Duration::from_secs(2 * 86_400)), at(2));
     assert!(changes.rendered.contains(&first) && changes.events.is_empty());
     assert!(shows(&board, "1970-01-03T00:00:01Z"));
@@ -320,7 +321,7 @@ fn a_stepped_clock_shows_from_then_on() {
     assert!(same.rendered.is_empty());
 }
 
-/// Time and latency in a body are not those of the last transition.
+/// Time and latency in a body follow new results, even without a transition.
 #[test]
 fn a_body_tells_of_a_result_that_is_not_old() {
     let (mut board, [a, _], [first, _]) = pair();
@@ -341,7 +342,7 @@ fn a_body_tells_of_a_result_that_is_not_old() {
 }
 
 #[test]
-fn what_decides_is_told_before_what_is_only_shown() {
+fn deciding_checks_are_listed_before_informational_ones() {
     let names = ["info-1", "info-2", "info-3", "queue", "cache", "db"];
     let severities = [Severity::Info, Severity::Info, Severity::Info, Severity::Degrading, Severity::Info];
     let mut builder = Board::builder(at(0));
@@ -365,7 +366,7 @@ fn what_decides_is_told_before_what_is_only_shown() {
         let (code, body) = body(&board, format);
         assert!(code == 503 && body.contains("db"), "{body}");
     }
-    // Then what makes it degraded.
+    // Then the check that makes it degraded.
     board.apply(checks[5], &UP, at(2));
     for format in Format::ALL {
         let (code, body) = body(&board, format);

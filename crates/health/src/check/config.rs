@@ -1,36 +1,37 @@
-//! How one check is judged: thresholds, intervals, freshness, flap rule.
+//! Rules for judging one check: thresholds, intervals, freshness, flap rule.
 //!
-//! Does not know about: what the check does, or its timeout, jitter and phase; those are the scheduler's.
+//! Does not know about: the check's target, or its timeout, jitter and phase; those belong to the
+//! scheduler.
 
 use std::time::Duration;
 
 use crate::error::ConfigError;
 use crate::limits::{FLAP_TRANSITIONS_MAX, HISTORY_LEN_MAX};
 
-/// What is believed before the first result. The words are HAProxy's `init-state`, with `unknown` added.
+/// State before the first result. The names are those of HAProxy's `init-state`, plus `unknown`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Initial {
-    /// Down; the first result decides alone.
+    /// Down; a single result decides.
     Down,
     /// Down; `rise` successes are needed.
     FullyDown,
     /// Up; `fall` failures are needed.
     FullyUp,
-    /// Nothing; the first result decides alone, as Envoy does at start.
+    /// Unknown; a single result decides, as in Envoy at start.
     #[default]
     Unknown,
-    /// Up; the first result decides alone.
+    /// Up; a single result decides.
     Up,
 }
 
-/// When a check that keeps changing is held down.
+/// Rule that holds a check down while its state keeps changing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlapRule {
-    /// How far back changes between up and down are counted.
+    /// Time window in which changes between up and down are counted.
     pub window: Duration,
-    /// Changes allowed in the window; one more is flapping.
+    /// Maximum number of changes in the window; one more counts as flapping.
     pub transitions_max: u32,
-    /// How long after its last change a flapping check is held down.
+    /// How long a flapping check is held down after its last change.
     pub hold: Duration,
 }
 
@@ -40,28 +41,28 @@ impl Default for FlapRule {
     }
 }
 
-/// How one check is judged.
+/// Rules for judging one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckConfig {
-    /// From the start of one run to the start of the next. 5 s.
+    /// Time from the start of one run to the start of the next. 5 s.
     pub interval: Duration,
-    /// The same while the check is unknown, going up or going down (HAProxy's `fastinter`). 1 s.
+    /// Interval while the check is unknown, going up or going down (HAProxy's `fastinter`). 1 s.
     pub fast_interval: Duration,
-    /// The same while it is down (HAProxy's `downinter`). 10 s.
+    /// Interval while the check is down (HAProxy's `downinter`). 10 s.
     pub down_interval: Duration,
-    /// Whether somebody else pushes the results: then no run is ever due.
+    /// Whether results are pushed from outside; then no run is ever due.
     pub passive: bool,
-    /// Consecutive successes from down to up. 2, as in HAProxy.
+    /// Consecutive successes before the check counts as up. 2, as in HAProxy.
     pub rise: u32,
-    /// Consecutive failures from up to down. 3, as in HAProxy.
+    /// Consecutive failures before the check counts as down. 3, as in HAProxy.
     pub fall: u32,
-    /// What is believed before the first result.
+    /// State before the first result.
     pub initial: Initial,
-    /// How old a result may be; `None` is three times the longest of the intervals.
+    /// Maximum age of a result; `None` means three times the longest interval.
     pub max_age: Option<Duration>,
-    /// The flap rule, if there is one.
+    /// Rule against flapping, if any.
     pub flap: Option<FlapRule>,
-    /// Results to remember. 200.
+    /// Number of results to remember. 200.
     pub history_len: usize,
 }
 
@@ -83,12 +84,13 @@ impl Default for CheckConfig {
 }
 
 impl CheckConfig {
-    /// A check whose results are pushed and hold for `ttl`, as Consul's TTL check: the last one decides alone, silence makes it stale.
+    /// A check whose results are pushed and valid for `ttl`, like Consul's TTL check: the last
+    /// result decides alone, and silence makes the check stale.
     pub fn ttl(ttl: Duration) -> Self {
         Self { passive: true, rise: 1, fall: 1, max_age: Some(ttl), ..Self::default() }
     }
 
-    /// How old a result may be.
+    /// Maximum age of a result.
     pub fn max_age(&self) -> Duration {
         let longest = self.interval.max(self.fast_interval).max(self.down_interval);
         self.max_age.unwrap_or_else(|| longest.saturating_mul(3))

@@ -1,18 +1,18 @@
-//! The flap rule at work: when the last changes happened and until when the check is held down.
+//! The flap rule: the times of the last changes, and the end of the current hold.
 //!
-//! Does not know about: what changed.
+//! Does not know about: the state that changed.
 
 use super::config::FlapRule;
 use crate::time::Time;
 
-/// The changes of one check that its rule still looks at.
+/// The changes of one check that its rule still considers.
 #[derive(Clone, Debug)]
 pub(super) struct Flap {
     rule: FlapRule,
     /// The last `transitions_max + 1` changes, oldest at `next` once it is full.
     changes: Vec<Time>,
     next: usize,
-    /// While flapping: when the hold ends.
+    /// End of the hold; set only while flapping.
     held_until: Option<Time>,
 }
 
@@ -26,13 +26,14 @@ impl Flap {
         }
     }
 
-    /// The same changes under this rule. Where it allows as many in the same window, a hold goes on, for as long as a hold takes now; else
-    /// the changes that are remembered tell whether there is one.
+    /// Applies another rule to the same changes. If it allows as many changes in the same window, a
+    /// hold continues with the new duration; otherwise the remembered changes decide whether there
+    /// is a hold.
     pub(super) fn under(&self, rule: FlapRule, now: Time) -> Self {
         let mut flap = Self::new(rule);
         self.changes().for_each(|change| flap.handle_change(change));
         if (rule.window, rule.transitions_max) == (self.rule.window, self.rule.transitions_max) {
-            // What began a hold may be forgotten before the hold ends.
+            // The changes that caused a hold may be forgotten before the hold ends.
             let last = self.held_until.and_then(|_| self.changes().last());
             flap.held_until = last.map(|last| last.after(rule.hold));
         }
@@ -40,17 +41,17 @@ impl Flap {
         flap
     }
 
-    /// Those that are remembered, oldest first.
+    /// The remembered changes, oldest first.
     fn changes(&self) -> impl Iterator<Item = Time> {
         let (newer, older) = self.changes.split_at(self.next);
         older.iter().chain(newer).copied()
     }
 
-    /// The check changed between up and down.
+    /// Records a change between up and down.
     ///
     /// Changes are not forgotten when a hold ends: one more within the window starts the next hold.
     pub(super) fn handle_change(&mut self, now: Time) {
-        // Only a hold that still lasts is made longer.
+        // End an expired hold first, so that only a current hold is prolonged.
         self.handle_time(now);
         let room = self.rule.transitions_max as usize + 1;
         if self.changes.len() < room {
@@ -65,14 +66,14 @@ impl Flap {
         }
     }
 
-    /// Ends a hold whose time is over.
+    /// Ends an expired hold.
     pub(super) fn handle_time(&mut self, now: Time) {
         if self.held_until.is_some_and(|until| now >= until) {
             self.held_until = None;
         }
     }
 
-    /// When the hold ends, exactly while the check is held down.
+    /// The end of the hold; `Some` exactly while the check is held down.
     pub(super) fn held_until(&self) -> Option<Time> {
         self.held_until
     }

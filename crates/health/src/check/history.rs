@@ -1,6 +1,6 @@
-//! The last results of one check, in a ring that has its size from the start.
+//! The last results of one check, in a ring buffer of fixed size.
 //!
-//! Does not know about: reasons; only the latest is kept, by the check.
+//! Does not know about: reasons; the check keeps only the latest.
 
 use std::time::Duration;
 
@@ -10,30 +10,30 @@ use crate::time::Time;
 /// One remembered result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// When it was handed in.
+    /// Time of arrival.
     pub at: Time,
-    /// What was found.
+    /// The outcome of the run.
     pub outcome: Outcome,
     latency_us: u32,
 }
 
 impl Entry {
-    /// How long the run took, to the microsecond, at most 71 minutes.
+    /// Duration of the run, in microseconds, at most 71 minutes.
     pub const fn latency(&self) -> Duration {
         Duration::from_micros(self.latency_us as u64)
     }
 }
 
-/// A ring of results.
+/// A ring buffer of results.
 #[derive(Clone, Debug)]
 pub struct History {
     entries: Vec<Entry>,
     len_max: usize,
-    /// Where the next one goes once the ring is full: the oldest.
+    /// Position of the next entry once the ring is full: the oldest one.
     next: usize,
 }
 
-// Two words a result, so that 10,000 checks with 200 results each take 32 MB.
+// 16 bytes per result, so that 10,000 checks with 200 results each take 32 MB.
 const _: () = assert!(size_of::<Entry>() == 16);
 
 impl History {
@@ -41,7 +41,7 @@ impl History {
         Self { entries: Vec::with_capacity(len_max), len_max, next: 0 }
     }
 
-    /// The last results in a ring of this length.
+    /// Copies the last results into a ring of this length.
     pub(super) fn resized(&self, len_max: usize) -> Self {
         let mut history = Self::new(len_max);
         self.iter().for_each(|entry| history.put(*entry));

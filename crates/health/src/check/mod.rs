@@ -1,23 +1,24 @@
-//! One check: results and a time go in, its state and when it is due next come out.
+//! One check: results and a time go in; its state and its next due time come out.
 //!
-//! Does not know about: other checks, endpoints, what a run does.
+//! Does not know about: other checks, endpoints, or what a run does.
 //!
-//! Beneath the state lies what is *settled*: unknown, up or down. `rise` successes in a row settle it up, `fall` failures down.
-//! Where nothing is known (no result yet unless [`Initial`] says otherwise, or the last one was too old) a single result settles it.
-//! The state adds to that, the first that applies:
+//! The state is based on a *settled* value: unknown, up or down. `rise` consecutive successes
+//! settle it up, `fall` consecutive failures down. While nothing is known (no result yet unless
+//! [`Initial`] sets a state, or the last result was too old) a single result settles it. The first
+//! row that applies gives the state:
 //!
 //! | state | exactly while |
 //! |---|---|
-//! | maintenance | an operator says so |
-//! | stale | the last result is `max_age` old, or no result came for that long after an initial belief |
-//! | maintenance | the last result says so |
-//! | flapping | it changed between up and down more than `transitions_max` times in `window`, and `hold` since its last change is not over |
+//! | stale | the last result is `max_age` old, or no result arrived for that long after an initial state |
+//! state |
+//! | flapping | it changed between up and down more than `transitions_max` times in `window`, and less than `hold` has passed since the last change |
+//! less than `hold` has passed since the last change |
 //! | unknown | nothing is settled |
 //! | going down, going up | it is settled up (down) and the last result was a failure (success) |
-//! | degraded | it is settled up and the last success came with a complaint |
+//! | degraded | it is settled up and the last success included a warning |
 //! | up, down | otherwise |
 //!
-//! Results count in maintenance and while flapping too, so that the state is right when that ends.
+//! Results also count during maintenance and flapping, so that the state is right afterwards.
 
 mod config;
 mod flap;
@@ -38,7 +39,7 @@ use crate::note::Note;
 use crate::time::Time;
 use flap::Flap;
 
-/// What the thresholds have decided.
+/// The value that the thresholds have settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Settled {
     Down,
@@ -46,22 +47,23 @@ enum Settled {
     Up,
 }
 
-/// One check.
+/// One check: its state, its recent results and its next due time.
 #[derive(Clone, Debug)]
 pub struct Check {
     config: CheckConfig,
     settled: Settled,
-    /// The next success or failure decides alone, whatever the age of the last result; see [`is_undecided`](Self::is_undecided).
+    /// The next success or failure decides alone, whatever the age of the last result; see
+    /// [`is_undecided`](Self::is_undecided).
     undecided: bool,
-    /// Whether the last success came with a complaint.
+    /// Whether the last success included a warning.
     degraded: bool,
-    /// Whether the last result said that the target is in maintenance.
+    /// Whether the last result reported maintenance of the target.
     target_in_maintenance: bool,
-    /// True from the moment the last result is too old until the next one.
+    /// True from the moment the last result is too old until the next result.
     stale: bool,
     successes: u32,
     failures: u32,
-    /// From when freshness is counted: the last result, or the start.
+    /// Start of the freshness interval: the last result, or the start.
     fresh_at: Time,
     flap: Option<Flap>,
     maintenance: Option<Maintenance>,
@@ -70,19 +72,19 @@ pub struct Check {
     last: Option<(Time, CheckResult<'static>)>,
     last_success_at: Option<Time>,
     reason: Note,
-    /// How often it was another one.
+    /// Number of times the reason changed.
     reasons: u32,
     history: History,
     next_due: Time,
-    /// While its first result is awaited in the stead of a check before it: until when.
+    /// While the verdict of a predecessor stands in for the first result: the end of that time.
     awaited_until: Option<Time>,
 }
 
 impl Check {
-    /// A check that starts now and is due at once.
+    /// Creates a check that starts now and is due at once.
     ///
     /// # Errors
-    /// When the configuration is not valid.
+    /// When the configuration is invalid.
     pub fn new(config: CheckConfig, now: Time) -> Result<Self, ConfigError> {
         config.validate()?;
         let settled = match config.initial {
@@ -116,7 +118,7 @@ impl Check {
         Ok(check)
     }
 
-    /// Lets time pass: results grow stale, holds and maintenance end.
+    /// Lets time pass: results become stale, holds and maintenance end.
     pub fn handle_time(&mut self, now: Time) -> Option<Move> {
         if now >= self.stale_at() {
             self.stale = true;
@@ -133,7 +135,8 @@ impl Check {
         self.settle_state(now)
     }
 
-    /// Takes the result of a run that ended now. The first change, if any, is what the passing of time did before.
+    /// Handles the result of a run that ended now. The first change, if any, is due to the passing
+    /// of time before.
     pub fn handle_result(&mut self, result: &CheckResult<'_>, now: Time) -> [Option<Move>; 2] {
         let passed = self.handle_time(now);
         self.history.push(result, now);
@@ -166,16 +169,17 @@ impl Check {
         [passed, moved]
     }
 
-    /// Starts or, with `None`, ends maintenance by an operator.
+    /// Begins maintenance by an operator or, with `None`, ends it.
     pub fn set_maintenance(&mut self, maintenance: Option<Maintenance>, now: Time) -> Option<Move> {
         self.maintenance = maintenance;
         self.handle_time(now)
     }
 
-    /// Becomes what another one is that asks the same, judged as this one is: what was found counts against these thresholds and this
-    /// `max_age`. Maintenance by an operator stays its own.
+    /// Takes over the state of an earlier check that tests the same thing, judged by this check's
+    /// rules: earlier results count against these thresholds and this `max_age`. Maintenance by an
+    /// operator is not taken over.
     ///
-    /// A threshold that is lower decides at once. One that is higher does not take back what was decided.
+    /// A lower threshold decides at once. A higher one does not revert a decision.
     pub(crate) fn inherit(&mut self, elder: &Self, now: Time) {
         let (was, since) = (self.state, self.state_since);
         let config = self.config.clone();
@@ -193,7 +197,7 @@ impl Check {
             } else if self.successes >= self.config.rise {
                 self.decide(Settled::Up, true, now);
             }
-            // Found out anew by the `max_age` of now.
+            // Computed again below, with the new `max_age`.
             self.stale = false;
         }
         if self.maintenance.is_some() && was == CheckState::Maintenance {
@@ -205,17 +209,19 @@ impl Check {
         }
     }
 
-    /// Has endpoints keep what they think of the check before it, until the first result but no longer than this.
+    /// Lets endpoints keep their view of the previous check until the first result, but at most
+    /// until `until`.
     pub(crate) fn await_until(&mut self, until: Time) {
         self.awaited_until = self.last.is_none().then_some(until);
     }
 
-    /// Until when its first result is awaited in the stead of a check before it.
+    /// The end of the wait for the first result, while the previous check's verdict stands in.
     pub(crate) const fn awaited_until(&self) -> Option<Time> {
         self.awaited_until
     }
 
-    /// True exactly while the next success or failure decides alone: nothing is known, or it is too old.
+    /// True exactly while the next success or failure decides alone: nothing is known, or it is too
+    /// old.
     const fn is_undecided(&self) -> bool {
         self.undecided || self.stale
     }
@@ -247,7 +253,7 @@ impl Check {
         if self.maintenance.is_some() {
             return CheckState::Maintenance;
         }
-        // Whoever said that he is in maintenance and then nothing more may be gone.
+        // A target that reported maintenance and then stopped responding may be gone.
         if self.stale {
             return CheckState::Stale;
         }
@@ -267,7 +273,8 @@ impl Check {
         }
     }
 
-    /// When the last result is too old; never while there is nothing to doubt.
+    /// The time when the last result becomes too old; [`Time::MAX`] while there is nothing to
+    /// expire.
     fn stale_at(&self) -> Time {
         if self.stale || (self.settled == Settled::Unknown && self.last.is_none()) {
             Time::MAX
@@ -276,7 +283,8 @@ impl Check {
         }
     }
 
-    /// Intervals run from start to start, so that a slow run does not move the phase; an overrun is due at once.
+    /// Intervals run from start to start, so that a slow run does not shift the phase; an overrun
+    /// is due at once.
     fn due_after(&self, latency: Duration, now: Time) -> Time {
         if self.config.passive {
             return Time::MAX;
@@ -284,7 +292,8 @@ impl Check {
         now.before(latency).after(self.interval()).max(now)
     }
 
-    /// The interval that applies now: fast while unsettled, slow while down. Neither maintenance nor a hold changes it.
+    /// The current interval: fast while unsettled, slow while down. Neither maintenance nor a hold
+    /// changes it.
     pub fn interval(&self) -> Duration {
         match self.settled {
             Settled::Down if self.successes == 0 && !self.is_undecided() => self.config.down_interval,
@@ -293,12 +302,13 @@ impl Check {
         }
     }
 
-    /// When the next run should start; never for a passive check. The scheduler adds phase and jitter.
+    /// The start time of the next run; [`Time::MAX`] for a passive check. The scheduler adds phase
+    /// and jitter.
     pub const fn next_due(&self) -> Time {
         self.next_due
     }
 
-    /// When time alone may change the state.
+    /// The time at which the state may change without a result.
     pub fn deadline(&self) -> Time {
         let held_until = self.flap.as_ref().and_then(Flap::held_until).unwrap_or(Time::MAX);
         let maintained_until = self.maintenance.as_ref().and_then(|m| m.until).unwrap_or(Time::MAX);
@@ -306,32 +316,32 @@ impl Check {
         self.stale_at().min(held_until).min(maintained_until).min(awaited_until)
     }
 
-    /// The state.
+    /// The current state.
     pub const fn state(&self) -> CheckState {
         self.state
     }
 
-    /// Since when it has this state.
+    /// The time of the last change of state.
     pub const fn state_since(&self) -> Time {
         self.state_since
     }
 
-    /// How it is judged.
+    /// The rules by which it is judged.
     pub const fn config(&self) -> &CheckConfig {
         &self.config
     }
 
-    /// Whether it is settled up: what an endpoint keeps of a check that is stale.
+    /// Whether it is settled up: the value an endpoint keeps for a stale check.
     pub fn is_settled_up(&self) -> bool {
         self.settled == Settled::Up
     }
 
-    /// Whether the last result said that the target is in maintenance.
+    /// Whether the last result reported maintenance of the target.
     pub const fn was_in_maintenance(&self) -> bool {
         self.target_in_maintenance
     }
 
-    /// Whether the last success came with a complaint.
+    /// Whether the last success included a warning.
     pub const fn is_degraded(&self) -> bool {
         self.degraded
     }
@@ -346,22 +356,22 @@ impl Check {
         self.failures
     }
 
-    /// When the last result came, and which; its reason is in [`reason`](Self::reason).
+    /// Time and content of the last result; its reason is in [`reason`](Self::reason).
     pub const fn last(&self) -> Option<(Time, CheckResult<'static>)> {
         self.last
     }
 
-    /// When the last success came.
+    /// Time of the last success.
     pub const fn last_success_at(&self) -> Option<Time> {
         self.last_success_at
     }
 
-    /// A number that is another one after every result with another reason.
+    /// A counter that increases when the reason of the last result changes.
     pub(crate) const fn reasons(&self) -> u32 {
         self.reasons
     }
 
-    /// Why the last result was not a plain success, or why it is in maintenance.
+    /// The reason why the last result was not a plain success, or the reason of the maintenance.
     pub fn reason(&self) -> &str {
         match &self.maintenance {
             Some(maintenance) => maintenance.reason.as_str(),
@@ -369,7 +379,7 @@ impl Check {
         }
     }
 
-    /// The maintenance an operator declared.
+    /// The maintenance that an operator declared.
     pub const fn maintenance(&self) -> Option<&Maintenance> {
         self.maintenance.as_ref()
     }

@@ -1,13 +1,13 @@
-//! The words of a check: what a run found, and what follows for its state.
+//! States of a check and outcomes of a run, with their names.
 //!
-//! Does not know about: how one follows from the other.
+//! Does not know about: how states follow from outcomes.
 
 use std::time::Duration;
 
 /// The state of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CheckState {
-    /// Up, but the last success came with a complaint. Still serving.
+    /// Up, but the last success included a warning. Still serving.
     Degraded,
     /// `fall` failures in a row.
     Down,
@@ -17,9 +17,9 @@ pub enum CheckState {
     GoingDown,
     /// Down, with fewer than `rise` successes since the last failure.
     GoingUp,
-    /// Taken out by an operator, or the target says that it is, and not too long ago.
+    /// Declared by an operator, or reported by the target's last result while that is fresh.
     Maintenance,
-    /// The last result is too old to mean anything.
+    /// The last result is too old.
     Stale,
     /// No result yet.
     #[default]
@@ -42,7 +42,7 @@ impl CheckState {
         Self::Up,
     ];
 
-    /// The word for logs, labels and bodies.
+    /// The name in logs, labels and bodies.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Degraded => "degraded",
@@ -58,25 +58,25 @@ impl CheckState {
     }
 }
 
-/// What one run found.
+/// The outcome of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// A success with a complaint: slow, warned, a certificate that ends soon.
+    /// A success with a warning: slow, a complaint of the target, a certificate that expires soon.
     Degraded,
-    /// The run could not be made: no such name, no port left, a bug.
+    /// The run failed locally: unknown name, no free port, a bug.
     Error,
-    /// The target answered wrongly or refused.
+    /// The target's response was wrong, or it refused the connection.
     Failure,
-    /// The target says that it is in maintenance. Neither success nor failure.
+    /// The target reported maintenance. Neither success nor failure.
     Maintenance,
-    /// As it should be.
+    /// The target's response was as expected.
     Success,
-    /// The target did not answer in time.
+    /// The target did not respond in time.
     Timeout,
 }
 
 impl Outcome {
-    /// The word for logs, labels and bodies.
+    /// The name in logs, labels and bodies.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Degraded => "degraded",
@@ -88,7 +88,7 @@ impl Outcome {
         }
     }
 
-    /// Success or failure for `rise` and `fall`; `None` counts for neither.
+    /// Whether `rise` (true) or `fall` (false) counts it; `None` counts for neither.
     pub const fn is_success(self) -> Option<bool> {
         match self {
             Self::Degraded | Self::Success => Some(true),
@@ -98,12 +98,12 @@ impl Outcome {
     }
 }
 
-/// The result of one run, handed in when it ended.
+/// The result of one run, passed in when it ended.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckResult<'a> {
-    /// What was found.
+    /// The outcome.
     pub outcome: Outcome,
-    /// From the start of the run to its end.
+    /// Duration of the run.
     pub latency: Duration,
     /// Why it is not a plain success; any bytes, see [`Note`](crate::Note).
     pub reason: &'a [u8],
@@ -115,7 +115,7 @@ impl<'a> CheckResult<'a> {
         Self { outcome: Outcome::Success, latency, reason: b"" }
     }
 
-    /// Anything else, with its reason.
+    /// Any other outcome, with its reason.
     pub const fn new(outcome: Outcome, latency: Duration, reason: &'a [u8]) -> Self {
         Self { outcome, latency, reason }
     }
@@ -124,8 +124,8 @@ impl<'a> CheckResult<'a> {
 /// A change of state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// The state it left.
+    /// The old state.
     pub from: CheckState,
-    /// The state it has now.
+    /// The new state.
     pub to: CheckState,
 }

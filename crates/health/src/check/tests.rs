@@ -1,4 +1,4 @@
-//! One check by example: every rule of the state machine as a table of results and what follows.
+//! One check by example: every rule of the state machine as a table of results and expected states.
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn short(state: CheckState) -> &'static str {
     }
 }
 
-/// One result a second from second 1 on; the state after each.
+/// Feeds one result a second, starting at second 1; returns the state after each.
 fn states(config: &CheckConfig, results: &str) -> String {
     let mut check = Check::new(config.clone(), Time::ZERO).unwrap();
     let mut seen = short(check.state()).to_owned();
@@ -75,7 +75,7 @@ fn rise_and_fall() {
         // Degraded comes and goes with each success.
         ("+~+~", "?+D+D"),
         ("~-+", "?D\\+"),
-        // What says maintenance counts for nothing.
+        // A maintenance result counts for neither side.
         ("m", "?M"),
         ("m+", "?M+"),
         ("+--m-", "?+\\\\M-"),
@@ -118,7 +118,7 @@ fn the_next_run() {
     let mut check = Check::new(config, at(100)).unwrap();
     assert_eq!(check.next_due(), at(100), "at once");
     let mut now = at(100);
-    // Result, then seconds from its start to the next.
+    // Outcome, then seconds from its start to the next run.
     for (mark, secs) in [
         ('+', 5),
         ('-', 1),
@@ -163,7 +163,7 @@ fn old_results_are_none() {
     let mut down = check.clone();
     down.handle_time(at(200));
     assert_eq!((down.state(), down.interval()), (CheckState::Stale, SECOND), "however it was");
-    // A result that comes after its predecessor grew old tells of both.
+    // A result that arrives after its predecessor became stale reports both changes.
     let moves = check.handle_result(&CheckResult::success(LATENCY), at(500));
     assert_eq!(moves.map(|moved| moved.map(|one| one.to)), [Some(CheckState::Stale), Some(CheckState::Up)]);
 }
@@ -191,13 +191,13 @@ fn flapping_is_held_down() {
     assert_eq!(states(&config, "+-+-"), "?+-+F");
     // Without a change the hold ends after 5 s: seconds 5 to 8 are held, 9 is not.
     assert_eq!(states(&config, "+-+-------"), "?+-+FFFFF--");
-    // A change while held begins it anew, and what shows at its end is what was settled.
+    // A change during a hold restarts it; afterwards the settled value shows.
     assert_eq!(states(&config, "+-+-+++++++"), "?+-+FFFFFF++");
-    // One more change within the window holds it again, after the window it is free.
+    // One more change within the window starts another hold; after the window there is none.
     assert_eq!(states(&config, "+-+------+"), "?+-+FFFFF-F");
     let calm = format!("+-+-{}+", "-".repeat(25));
     assert!(states(&config, &calm).ends_with("-+"));
-    // Slow changes are none of it: each is 20 s away from the one before the last but one.
+    // Slow changes do not count as flapping: each is 20 s after the one before the previous one.
     let slow = ["+".repeat(11), "-".repeat(11)].concat().repeat(4);
     assert!(!states(&config, &slow).contains('F'));
 }
@@ -232,7 +232,8 @@ fn maintenance_hides_and_ends() {
     assert_eq!(check.set_maintenance(None, at(10)).map(|moved| moved.to), Some(CheckState::Down));
 }
 
-/// Whoever says nothing more may be gone, whatever he said last; an operator's word holds until he takes it back.
+/// A target that stopped responding may be gone, even if it reported maintenance; an operator's
+/// declaration holds until the operator revokes it.
 #[test]
 fn maintenance_that_a_target_declared_grows_old() {
     let config = CheckConfig::ttl(Duration::from_secs(10));
@@ -243,7 +244,7 @@ fn maintenance_that_a_target_declared_grows_old() {
     assert_eq!(check.handle_time(at(11)).map(|moved| moved.to), Some(CheckState::Stale));
     assert!(check.was_in_maintenance());
     check.handle_result(&says, at(12));
-    assert_eq!(check.state(), CheckState::Maintenance, "he is there again");
+    assert_eq!(check.state(), CheckState::Maintenance, "the target responds again");
     check.set_maintenance(Some(Maintenance::new("disks", at(13), None)), at(13));
     check.handle_time(at(60));
     assert_eq!(check.state(), CheckState::Maintenance);

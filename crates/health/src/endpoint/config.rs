@@ -1,4 +1,4 @@
-//! What a set of checks means for one endpoint, and with which codes it answers.
+//! Configuration of one endpoint: how its checks count, and its status codes.
 //!
 //! Does not know about: routes or listeners.
 
@@ -8,19 +8,19 @@ use crate::board::CheckIndex;
 use crate::error::ConfigError;
 use crate::limits::{BODY_LEN_MAX, BODY_LEN_MIN, NAME_LEN_MAX};
 
-/// What a check that is down does to the endpoint.
+/// Effect of a check that is down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// The endpoint is at most degraded. For what other replicas share.
+    /// The endpoint is at most degraded. For dependencies that other replicas share.
     Degrading,
-    /// Nothing; it is only shown.
+    /// None; the check is only shown.
     Info,
     /// The endpoint is down.
     Required,
 }
 
 impl Severity {
-    /// The word for bodies.
+    /// The name in bodies.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Degrading => "degrading",
@@ -30,49 +30,50 @@ impl Severity {
     }
 }
 
-/// One check in one endpoint.
+/// The use of one check by one endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Use {
-    /// Which check.
+    /// The check.
     pub check: CheckIndex,
-    /// What it does when it is down.
+    /// The effect of the check when it is down.
     pub severity: Severity,
-    /// Whether it is one of those the quorum counts, whatever its severity.
+    /// Whether the quorum counts it, whatever its severity.
     pub in_quorum: bool,
-    /// What it adds to the endpoint's weight while it is up or degraded.
+    /// Its share of the endpoint's weight while it is up or degraded.
     pub weight: u32,
-    /// The code of the endpoint when it is down because of this check; of several the first one with a code decides.
+    /// The endpoint's status code when it is down because of this check; the first check with a
+    /// code decides.
     pub code: Option<u16>,
 }
 
 impl Use {
-    /// A use with this severity, outside the quorum, of no weight.
+    /// A use with this severity, outside the quorum, without weight.
     pub const fn new(check: CheckIndex, severity: Severity) -> Self {
         Self { check, severity, in_quorum: false, weight: 0, code: None }
     }
 
-    /// False for one that is only shown.
+    /// False for a check that is only shown.
     pub(crate) fn counts(&self) -> bool {
         self.severity != Severity::Info || self.in_quorum || self.weight > 0
     }
 }
 
-/// How many of the quorum's checks must be up.
+/// Minimum number of the quorum's checks that must be up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quorum {
-    /// This many.
+    /// An absolute number.
     Count(u32),
-    /// This part of them, 1 to 100, rounded up.
+    /// A percentage, 1 to 100, rounded up.
     Percent(u8),
 }
 
 impl Quorum {
-    /// How many of `of` must be up.
+    /// The minimum among `of` checks.
     pub const fn min(self, of: u32) -> u32 {
         match self {
             Self::Count(count) => count,
             Self::Percent(percent) => {
-                // At most `of` while the percentage is at most 100.
+                // At most `of`, because the percentage is at most 100.
                 let exact = of as u64 * percent as u64;
                 let min = exact.div_ceil(100);
                 if min > u32::MAX as u64 { u32::MAX } else { low_half(min) }
@@ -86,46 +87,48 @@ const fn low_half(value: u64) -> u32 {
     value as u32
 }
 
-/// What a stale check counts as.
+/// How an endpoint counts a stale check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnStale {
-    /// Degraded, whatever it was.
+    /// As degraded, whatever its last state.
     Degraded,
     /// Down.
     #[default]
     Down,
-    /// What it was.
+    /// As its last state.
     Keep,
-    /// Unknown.
+    /// As unknown.
     Unknown,
 }
 
-/// Stays open when the whole group is down at once: then it is likelier what they share than each of them.
+/// Keeps the endpoint up while the whole group is down at once: a shared dependency is then a
+/// likelier cause than each member.
 ///
-/// The group is the quorum's checks, without a quorum the required ones. It is open only once the endpoint has been up or degraded, so
-/// that a replica that never worked does not join; and only while every member is down by its results, not unknown or in maintenance.
-/// Envoy's panic threshold and the load balancers of AWS do the same without a limit in time.
+/// The group is the quorum's checks or, without a quorum, the required ones. It fails open only
+/// after the endpoint has been up or degraded, so that a replica that never worked does not join,
+/// and only while every member is down by its results, not unknown or in maintenance. Envoy's panic
+/// threshold and the load balancers of AWS do the same, without a time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailOpen {
-    /// How long it stays open from the moment all went down.
+    /// Maximum time from the moment all members went down.
     pub max_age: Duration,
 }
 
-/// What unknown checks count as at first.
+/// How unknown checks count at first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grace {
-    /// For how long from the start unknown checks count as up.
+    /// Time from the start during which unknown checks count as up.
     pub duration: Duration,
 }
 
-/// Who asks; what a drain looks like may differ for each.
+/// The kind of prober; each may see a drain differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Audience {
-    /// The kubelet: what it is told decides about restarts and alarms.
+    /// The kubelet: replies decide about restarts and alarms.
     Kubelet,
-    /// A load balancer: what it is told decides about new connections.
+    /// A load balancer: replies decide about new connections.
     LoadBalancer,
-    /// Everybody else.
+    /// Any other client.
     Other,
 }
 
@@ -134,15 +137,15 @@ impl Audience {
     pub const ALL: [Self; 3] = [Self::Kubelet, Self::LoadBalancer, Self::Other];
 }
 
-/// Who sees more than the state.
+/// Which clients see more than the state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Details {
-    /// Everybody.
+    /// All clients.
     Always,
-    /// Whoever has shown who he is.
+    /// Authenticated clients.
     #[default]
     Authenticated,
-    /// Nobody.
+    /// No client.
     Never,
 }
 
@@ -156,14 +159,14 @@ impl Details {
     }
 }
 
-/// What one audience is told during a drain.
+/// The reply to one audience during a drain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnDrain {
-    /// "drain" with this code.
+    /// State "drain" with this code.
     Code(u16),
-    /// What it would be told without a drain.
+    /// The same reply as without a drain.
     Ignore,
-    /// "drain" with the code of [`Codes::drain`].
+    /// State "drain" with the code of [`Codes::drain`].
     #[default]
     Report,
 }
@@ -189,30 +192,30 @@ impl Default for Codes {
     }
 }
 
-/// What an endpoint answers and why.
+/// Configuration of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointConfig {
     /// Its name, unique among endpoints.
     pub name: String,
-    /// The checks it uses, each once, in the order in which bodies list them.
+    /// The checks it uses, each once, in the order of the body.
     pub uses: Vec<Use>,
-    /// How many of the uses with `in_quorum` must be up.
+    /// Minimum of the uses with `in_quorum` that must be up.
     pub quorum: Option<Quorum>,
-    /// Whether it stays open when all are down.
+    /// Whether it fails open when all checks are down.
     pub fail_open: Option<FailOpen>,
     /// Whether it stays up once it was up or degraded: for startup probes.
     pub latch: bool,
-    /// What a stale check counts as. Down.
+    /// How a stale check counts. Down.
     pub on_stale: OnStale,
-    /// Whether unknown checks count as up at first. An endpoint with a latch has none.
+    /// Whether unknown checks count as up at first. Ignored for an endpoint with a latch.
     pub grace: Option<Grace>,
     /// The status codes.
     pub codes: Codes,
-    /// What each audience is told during a drain, in the order of [`Audience::ALL`].
+    /// The reply to each audience during a drain, in the order of [`Audience::ALL`].
     pub on_drain: [OnDrain; 3],
-    /// Who sees the checks.
+    /// Which clients see the checks.
     pub details: Details,
-    /// The longest body in bytes. 1,024: what Google's probers look at.
+    /// Maximum length of a body in bytes. 1,024: Google's probers read no more.
     pub body_len_max: usize,
 }
 
@@ -234,14 +237,14 @@ impl EndpointConfig {
         }
     }
 
-    /// With one more check.
+    /// Adds a check.
     #[must_use]
     pub fn with(mut self, check: CheckIndex, severity: Severity) -> Self {
         self.uses.push(Use::new(check, severity));
         self
     }
 
-    /// With one more check that the quorum counts.
+    /// Adds a check that the quorum counts.
     #[must_use]
     pub fn with_member(mut self, check: CheckIndex, severity: Severity) -> Self {
         self.uses.push(Use { in_quorum: true, ..Use::new(check, severity) });
@@ -253,7 +256,7 @@ impl EndpointConfig {
         self.uses.iter().any(|one| one.weight > 0)
     }
 
-    /// Everything but the checks, which only the board knows.
+    /// Validates everything but the checks, which only the board knows.
     ///
     /// # Errors
     /// The first rule that is broken.

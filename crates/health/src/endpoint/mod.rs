@@ -1,13 +1,16 @@
-//! One endpoint: what its checks count as, what operators said, and the state that follows.
+//! One endpoint: how its checks count, its commands from operators, and the resulting state.
 //!
-//! Does not know about: the checks themselves beyond what they count as, and how a body looks.
+//! Does not know about: checks beyond their class, or the format of a body.
 //!
-//! The first rule that applies gives the state: maintenance, drain, a forced state, the latch, the checks. A drain stands above a
-//! forced state so that nobody who once forced "up" loses requests at the next stop.
+//! The first rule that applies gives the state: maintenance, drain, a forced state, the latch, the
+//! checks. A drain ranks above a forced state, so that an endpoint that was once forced "up" loses
+//! no requests at the next stop.
 //!
-//! Of the checks: a required one that is down makes it down, and so does a quorum that is missed; both may be opened by
-//! [`FailOpen`]. A required one in maintenance makes it maintenance, and so does a quorum that is missed only for that. A degrading
-//! one that is not up, and any of the two that is degraded, make it degraded. Unknown counts as down, within [`Grace`] as up.
+//! Rules for checks: a required check that is down makes the endpoint down, and so does a missed
+//! quorum; both may fail open ([`FailOpen`]). A required check in maintenance makes it maintenance,
+//! and so does a quorum that is missed only because of maintenance. A degrading check that is not
+//! up, or a degraded check of either kind, makes it degraded. Unknown counts as down, or as up
+//! within [`Grace`].
 
 mod config;
 mod tally;
@@ -33,19 +36,19 @@ use std::sync::Arc;
 use tally::Tally;
 use verdict::Circumstances;
 
-/// A latch keeps what was earned, and to have started is earned by results alone: without any the answer would be "started" to all.
+/// A latch has no grace: with one, an endpoint without any result would report "started".
 fn grace_until(config: &EndpointConfig, start: Time) -> Time {
     config.grace.filter(|_| !config.latch).map_or(Time::ZERO, |grace| start.after(grace.duration))
 }
 
-/// A state that an operator wants whatever the checks say.
+/// A state that an operator forces, whatever the results of checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forced {
     /// The state: up, degraded or down.
     pub state: ForcedState,
-    /// Why.
+    /// The reason.
     pub reason: Note,
-    /// When it ends by itself; never without.
+    /// When it ends by itself; `None` means never.
     pub until: Option<Time>,
 }
 
@@ -60,13 +63,14 @@ pub enum ForcedState {
     Up,
 }
 
-/// One endpoint.
+/// One endpoint: its state, the classes of its checks and its replies.
 #[derive(Debug)]
 pub struct Endpoint {
     config: Arc<EndpointConfig>,
     weighted: bool,
     classes: Box<[Class]>,
-    /// Which uses count as anything but up: with ten thousand that are well, whoever looks for the others does not look at each.
+    /// The uses whose class is not up: with ten thousand healthy checks, a search for the others
+    /// skips them.
     not_up: FixedBitSet,
     /// The uses that have a status code of their own, in their order.
     coded: Arc<[usize]>,
@@ -75,31 +79,31 @@ pub struct Endpoint {
     was_up: bool,
     /// Since when the whole fail-open group is down.
     group_down_since: Option<Time>,
-    /// From when a grace is counted.
+    /// Start of a grace period.
     start: Time,
     grace_until: Time,
     in_grace: bool,
     /// Class that stands in for each check whose first result is awaited, by index.
     stand_ins: BTreeMap<usize, Class>,
     may_fail_open: bool,
-    /// Why all endpoints drain, while they do.
+    /// The reason of a drain of all endpoints, while it lasts.
     drain_of_all: Option<Note>,
-    /// Why this one drains, whatever the others do.
+    /// The reason of this endpoint's own drain.
     drain: Option<Note>,
     maintenance: Option<Maintenance>,
     forced: Option<Forced>,
     verdict: Verdict,
-    /// What it would be without a drain.
+    /// The verdict without a drain.
     beneath: Verdict,
     since: Time,
-    /// Whether something is different of which an answer that leaves checks out may tell.
+    /// Whether anything has changed that affects replies with excluded checks.
     moved: bool,
     pub(crate) rendered: Rendered,
     pub(crate) rendered_at: Time,
 }
 
 impl Endpoint {
-    /// An endpoint whose checks count as `classes`, in the order of its uses.
+    /// Creates an endpoint whose checks have `classes`, in the order of its uses.
     pub(crate) fn new(config: EndpointConfig, now: Time) -> Self {
         let mut tally = Tally::default();
         for one in &config.uses {
@@ -136,7 +140,7 @@ impl Endpoint {
         }
     }
 
-    /// Takes over what the check of one use counts as now. The verdict follows with [`settle`](Self::settle).
+    /// Updates the class of the check of one use. [`settle`](Self::settle) updates the verdict.
     pub(crate) fn count(&mut self, at: usize, check: &Check) {
         let mut class = Class::of(check, self.config.on_stale);
         if let Entry::Occupied(stand_in) = self.stand_ins.entry(at) {
@@ -156,7 +160,7 @@ impl Endpoint {
         }
     }
 
-    /// Lets the rules speak; the states before and after when they differ.
+    /// Applies the rules; returns the verdicts before and after if they differ.
     pub(crate) fn settle(&mut self, now: Time) -> Option<(Verdict, Verdict)> {
         if self.maintenance.as_ref().is_some_and(|maintenance| maintenance.is_over(now)) {
             self.maintenance = None;
@@ -175,7 +179,7 @@ impl Endpoint {
         (self.in_grace, self.may_fail_open) = (in_grace, may_fail_open);
         let given = Circumstances { in_grace, may_fail_open };
         let judged = verdict::judge(&self.config, &self.tally, given);
-        // Neither grace nor an open failure is a success that a latch could keep, nor what is kept until there is a result.
+        // Grace, fail-open and kept verdicts are no successes that a latch could keep.
         let strict = Circumstances { in_grace: false, may_fail_open: false };
         let earned = verdict::judge(&self.config, &self.tally, strict).state;
         self.was_up |=
@@ -208,7 +212,7 @@ impl Endpoint {
         judged
     }
 
-    /// What a drain makes of what is beneath it.
+    /// The verdict that a drain turns `beneath` into.
     const fn told(&self, beneath: Verdict) -> Verdict {
         match self.is_draining() && self.maintenance.is_none() {
             true => Verdict::new(EndpointState::Drain, Cause::Drain),
@@ -216,7 +220,7 @@ impl Endpoint {
         }
     }
 
-    /// Until when it may stay open with its whole group down; the origin when it may not.
+    /// The end of fail-open while the whole group is down; the origin if it may not fail open.
     fn open_until(&self) -> Time {
         match (self.config.fail_open, self.group_down_since) {
             (Some(rule), Some(since)) if self.was_up => since.after(rule.max_age),
@@ -224,7 +228,7 @@ impl Endpoint {
         }
     }
 
-    /// When time alone may change the state.
+    /// The time at which the state may change without input.
     pub(crate) fn deadline(&self, now: Time) -> Time {
         let maintained = self.maintenance.as_ref().and_then(|maintenance| maintenance.until);
         let forced = self.forced.as_ref().and_then(|forced| forced.until);
@@ -232,7 +236,8 @@ impl Endpoint {
         ends.into_iter().flatten().filter(|&end| end > now).min().unwrap_or(Time::MAX)
     }
 
-    /// Takes over what another one of this name remembers. The verdict follows with [`settle`](Self::settle).
+    /// Takes over the state of an endpoint of the same name. [`settle`](Self::settle) updates the
+    /// verdict.
     pub(crate) fn inherit(&mut self, elder: &Self) {
         self.start = elder.start;
         self.grace_until = grace_until(&self.config, self.start);
@@ -243,20 +248,21 @@ impl Endpoint {
         self.since = elder.since;
     }
 
-    /// The class of a check that joins at a reload, until its first result: the one that leaves this endpoint's state unchanged. `one` is
-    /// its use in the new `config`.
+    /// The class of a check that joins at a reload, until its first result: the class that leaves
+    /// this endpoint's state unchanged. `one` is its use in the new `config`.
     pub(crate) fn class_of_joining(&self, config: &EndpointConfig, one: &Use) -> Class {
         let given = Circumstances { in_grace: self.in_grace, may_fail_open: self.may_fail_open };
         match verdict::judge(&self.config, &self.tally, given).state {
             EndpointState::Down | EndpointState::Drain => Class::Unknown,
-            // It is open because all of the group are down: one that is up would close it.
+            // The endpoint fails open because all of the group are down: a member that is up would
+            // end that.
             _ if self.may_fail_open && verdict::is_in_group(config, one) => Class::Down,
             EndpointState::Degraded | EndpointState::Up => Class::Up,
             EndpointState::Maintenance => Class::Maintenance,
         }
     }
 
-    /// Counts a use as `class` until its check has its first result, or the wait for it ends.
+    /// Counts a use as `class` until its check has its first result or the wait for it ends.
     pub(crate) fn stand_in(&mut self, at: usize, class: Class, check: &Check) {
         self.stand_ins.insert(at, class);
         self.count(at, check);
@@ -282,7 +288,7 @@ impl Endpoint {
         self.forced = forced;
     }
 
-    /// What one audience is told, and with which code.
+    /// The verdict and the status code for one audience.
     pub fn answer(&self, audience: Audience) -> (Verdict, u16) {
         let on_drain = self.config.on_drain[audience as usize];
         let (verdict, code) = verdict::answer(&self.config, self.verdict, self.beneath, on_drain);
@@ -292,7 +298,7 @@ impl Endpoint {
         (verdict, self.code_of(verdict, &[]).unwrap_or(code))
     }
 
-    /// The status code of the first use that led to `verdict` and has one, whatever is left out.
+    /// The status code of the first use that led to `verdict` and has a code, ignoring `left_out`.
     fn code_of(&self, verdict: Verdict, left_out: &[usize]) -> Option<u16> {
         let mut deciding = self.coded.iter().map(|&at| (at, &self.config.uses[at])).filter(|&(at, one)| {
             verdict::decides(verdict, one, self.classes[at], self.in_grace) && !left_out.contains(&at)
@@ -300,8 +306,9 @@ impl Endpoint {
         deciding.find_map(|(_, one)| one.code)
     }
 
-    /// The same if the uses at these places, each named once, were well: as the Kubernetes API server has what it is told to exclude. Were
-    /// they not there, a quorum that counts them would be missed for good.
+    /// The same, as if the uses at these positions were up, each named once: the Kubernetes API
+    /// server treats excluded checks this way. If they were removed instead, a quorum that counts
+    /// them could never be met.
     pub(crate) fn answer_without(&self, left_out: &[usize], audience: Audience) -> (Verdict, u16) {
         let mut tally = self.tally;
         for &at in left_out {
@@ -318,7 +325,7 @@ impl Endpoint {
         (verdict, self.code_of(verdict, left_out).unwrap_or(code))
     }
 
-    /// What answers are made of, without the replies that exist.
+    /// A copy without the rendered replies.
     pub(crate) fn without_replies(&self) -> Self {
         Self {
             config: Arc::clone(&self.config),
@@ -335,21 +342,22 @@ impl Endpoint {
         }
     }
 
-    /// Whether something moved since this was asked last.
+    /// Whether anything changed since the last call.
     pub(crate) const fn take_moved(&mut self) -> bool {
         std::mem::replace(&mut self.moved, false)
     }
 
-    /// The uses that led to `verdict`, in the order of the configuration. None when no check decided.
+    /// The uses that led to `verdict`, in the order of the configuration. Empty when no check
+    /// decided.
     pub fn deciding(&self, verdict: Verdict) -> impl Iterator<Item = &Use> {
-        // What is up decides nothing.
+        // A check that is up decides nothing.
         let uses = self.not_up.ones().map(|at| (&self.config.uses[at], self.classes[at]));
         uses.filter(move |&(one, class)| verdict::decides(verdict, one, class, self.in_grace))
             .map(|(one, _)| one)
     }
 
-    /// The places of all uses: first those that decided what it would be without a drain, then the others that are not up, then the rest;
-    /// each in the order of the configuration.
+    /// The positions of all uses: first those that decided the verdict without a drain, then the
+    /// others that are not up, then the rest; each in the order of the configuration.
     pub(crate) fn places(&self) -> impl Iterator<Item = usize> {
         let decided = |at: &usize| {
             verdict::decides(self.beneath, &self.config.uses[*at], self.classes[*at], self.in_grace)
@@ -373,9 +381,10 @@ impl Endpoint {
         self.since
     }
 
-    /// The weight that load balancers are told; none when no check has one. It is that of the checks that serve, within a [`Grace`] also of
-    /// those that are unknown, and all of it while it serves although its checks say otherwise: a weight of 0 would send nobody there. A
-    /// drain changes nothing in it.
+    /// The weight reported to load balancers; `None` when no check has one. It is the sum of the
+    /// serving checks, within a [`Grace`] also of the unknown ones, and the full sum while the
+    /// endpoint serves although its checks fail: a weight of 0 would stop all traffic. A drain does
+    /// not change it.
     pub fn weight(&self) -> Option<u32> {
         let is_regardless = matches!(self.beneath.cause, Cause::FailOpen | Cause::Forced | Cause::Latch);
         let weight = match self.beneath.state {
@@ -385,12 +394,12 @@ impl Endpoint {
         self.weighted.then(|| u32::try_from(weight).unwrap_or(u32::MAX))
     }
 
-    /// What it is made of.
+    /// Its configuration.
     pub fn config(&self) -> &EndpointConfig {
         &self.config
     }
 
-    /// What each use counts as, in the order of the configuration.
+    /// The class of each use, in the order of the configuration.
     pub const fn classes(&self) -> &[Class] {
         &self.classes
     }
@@ -415,7 +424,7 @@ impl Endpoint {
         &self.rendered
     }
 
-    /// Why it is as it is, in an operator's words; empty when nobody said so.
+    /// The operator's reason for the verdict; empty if none was given.
     pub fn note(&self, verdict: Verdict) -> &str {
         match verdict.cause {
             Cause::Forced => self.forced.as_ref().map_or("", |forced| forced.reason.as_str()),

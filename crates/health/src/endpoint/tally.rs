@@ -1,27 +1,27 @@
-//! How many checks of an endpoint count as what, by role. Kept up to date one check at a time.
+//! Number of an endpoint's checks per class and role, updated one check at a time.
 //!
-//! Does not know about: which checks they are, or what follows.
+//! Does not know about: the identity of checks, or the resulting state.
 
 use super::config::{OnStale, Severity, Use};
 use crate::check::{Check, CheckState};
 
-/// What a check counts as for an endpoint.
+/// How a check counts for an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// Serving, with a complaint.
+    /// Serving, with a warning.
     Degraded,
     /// Not serving: down, going up, flapping.
     Down,
-    /// Taken out. Not serving, but on purpose.
+    /// Not serving, on purpose.
     Maintenance,
-    /// Nothing known.
+    /// No result yet.
     Unknown,
     /// Serving: up, going down.
     Up,
 }
 
 impl Class {
-    /// What `check` counts as.
+    /// The class of `check`.
     pub(super) fn of(check: &Check, on_stale: OnStale) -> Self {
         match check.state() {
             CheckState::Degraded => Self::Degraded,
@@ -93,13 +93,13 @@ impl Tally {
         self.weights[class as usize] -= u64::from(one.weight);
     }
 
-    /// The weight of what serves; what is unknown does within a grace.
+    /// The weight of serving checks, within a grace including unknown ones.
     pub(super) const fn weight_serving(&self, in_grace: bool) -> u64 {
         let granted = if in_grace { self.weights[Class::Unknown as usize] } else { 0 };
         self.weights[Class::Degraded as usize] + self.weights[Class::Up as usize] + granted
     }
 
-    /// The weight of all that there is.
+    /// The weight of all checks.
     pub(super) fn weight_of_all(&self) -> u64 {
         self.weights.iter().sum()
     }

@@ -1,4 +1,4 @@
-//! Endpoints by example: every rule as a table of what the checks count as and what follows.
+//! Endpoints by example: every rule as a table of classes and expected verdicts.
 
 use std::time::Duration;
 
@@ -124,7 +124,8 @@ fn one_down_beats_one_in_maintenance() {
 
 #[test]
 fn quorums() {
-    // Three members, of which the first degrades the endpoint when it is down and the others are only counted.
+    // Three members: the first degrades the endpoint when it is down, the others only count for the
+    // quorum.
     let table = [
         (Quorum::Count(2), "+++", Up, Checks),
         (Quorum::Count(2), "++-", Up, Checks),
@@ -390,13 +391,13 @@ fn a_drain_says_different_things_to_different_audiences() {
 }
 
 #[test]
-fn who_stands_above_whom() {
+fn order_of_precedence() {
     let mut bench = Bench::new(1, |c| EndpointConfig::new("e").with(c[0], Severity::Required));
     bench.feed("-", 1);
     bench.command(2, force(ForcedState::Up, None));
     assert_eq!(bench.said(), (Up, Cause::Forced));
     bench.command(3, drain(true));
-    assert_eq!(bench.said(), (Drain, Cause::Drain), "who once forced up still drains");
+    assert_eq!(bench.said(), (Drain, Cause::Drain), "an endpoint forced up still drains");
     bench.command(4, maintain(None));
     assert_eq!(bench.said(), (Maint, Cause::Maintenance));
     assert_eq!(bench.endpoint().note(bench.endpoint().verdict()), "patching");

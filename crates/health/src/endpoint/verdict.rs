@@ -1,4 +1,4 @@
-//! The rules: from the tally and what operators said to one state and its cause.
+//! The rules: from the tally and the operators' commands to one state and its cause.
 //!
 //! Does not know about: single checks, formats.
 
@@ -8,13 +8,13 @@ use super::tally::{Class, Tally};
 /// The state of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EndpointState {
-    /// Serving, with a complaint.
+    /// Serving, with a warning.
     Degraded,
     /// Not serving.
     Down,
-    /// Serving what is there, asking for no more.
+    /// Finishing current work, accepting no more.
     Drain,
-    /// Taken out on purpose.
+    /// Not serving, on purpose.
     Maintenance,
     /// Serving.
     Up,
@@ -24,7 +24,7 @@ impl EndpointState {
     /// All of them, in the order of their discriminants.
     pub const ALL: [Self; 5] = [Self::Degraded, Self::Down, Self::Drain, Self::Maintenance, Self::Up];
 
-    /// The word for logs, labels and bodies.
+    /// The name in logs, labels and bodies.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Degraded => "degraded",
@@ -36,27 +36,27 @@ impl EndpointState {
     }
 }
 
-/// Which rule gave the state.
+/// The rule that gave the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
     /// Its checks, by severity.
     Checks,
     /// A drain.
     Drain,
-    /// All were down, and it stays open for a while.
+    /// All checks of the group were down, and the endpoint fails open.
     FailOpen,
     /// An operator forced it.
     Forced,
-    /// It was up once.
+    /// The endpoint was up once and has a latch.
     Latch,
     /// An operator declared maintenance.
     Maintenance,
-    /// Too few of the quorum.
+    /// The quorum was missed.
     Quorum,
 }
 
 impl Cause {
-    /// The word for logs and bodies.
+    /// The name in logs and bodies.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Checks => "checks",
@@ -85,16 +85,16 @@ impl Verdict {
     }
 }
 
-/// What the rules look at beside the tally.
+/// Inputs of the rules besides the tally.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Circumstances {
-    /// Unknown checks still count as up.
+    /// Whether unknown checks still count as up.
     pub(super) in_grace: bool,
-    /// The whole group is down, and not for longer than the endpoint may stay open.
+    /// Whether the whole group is down, for less time than the endpoint may fail open.
     pub(super) may_fail_open: bool,
 }
 
-/// What the checks alone say.
+/// The verdict of the checks alone.
 pub(super) fn judge(config: &EndpointConfig, tally: &Tally, given: Circumstances) -> Verdict {
     use EndpointState::{Degraded, Down, Maintenance, Up};
     let bad_unknown = |unknown: u32| if given.in_grace { 0 } else { unknown };
@@ -110,7 +110,7 @@ pub(super) fn judge(config: &EndpointConfig, tally: &Tally, given: Circumstances
         return Verdict::new(Down, Cause::Checks);
     }
     if quorum_fails && !given.may_fail_open {
-        // Those in maintenance would have been enough: it is down on purpose.
+        // With the members in maintenance the quorum would be met: it is missed on purpose.
         let on_purpose = quorum_up + tally.quorum.of(Class::Maintenance) >= quorum_min;
         return Verdict::new(if on_purpose { Maintenance } else { Down }, Cause::Quorum);
     }
@@ -127,12 +127,12 @@ pub(super) fn judge(config: &EndpointConfig, tally: &Tally, given: Circumstances
     Verdict::new(if not_up + complaints > 0 { Degraded } else { Up }, Cause::Checks)
 }
 
-/// Whether a use is one of the fail-open group.
+/// Whether a use belongs to the fail-open group.
 pub(super) fn is_in_group(config: &EndpointConfig, one: &Use) -> bool {
     if config.quorum.is_some() { one.in_quorum } else { one.severity == Severity::Required }
 }
 
-/// Whether every member of the fail-open group, of which [`is_in_group`] tells, is down by its results.
+/// Whether every member of the fail-open group (see [`is_in_group`]) is down by its results.
 pub(super) fn group_is_down(config: &EndpointConfig, tally: &Tally) -> bool {
     let group = if config.quorum.is_some() { &tally.quorum } else { &tally.required };
     group.total() > 0 && group.of(Class::Down) == group.total()
@@ -156,7 +156,7 @@ pub(super) fn decides(verdict: Verdict, one: &Use, class: Class, in_grace: bool)
     }
 }
 
-/// The answer for one audience: what it is told, and the code.
+/// The verdict and the status code for one audience.
 pub(super) fn answer(
     config: &EndpointConfig,
     told: Verdict,

@@ -1,22 +1,22 @@
-//! A body that keeps within its limit: pieces go in whole or not at all.
+//! A body with a maximum length: a piece is written whole or not at all.
 //!
 //! Does not know about: formats.
 
-/// A body in the making, with room kept for its end.
+/// A body under construction, with space reserved for its end.
 #[derive(Debug)]
 pub(super) struct Body<'a> {
     out: &'a mut Vec<u8>,
-    /// Where the end must begin at the latest.
+    /// Maximum length before the end is written.
     len_max: usize,
 }
 
 impl<'a> Body<'a> {
-    /// A body of at most `len_max` bytes whose end takes at most `end_len` of them.
+    /// Creates a body of at most `len_max` bytes whose end takes at most `end_len` of them.
     pub(super) fn new(out: &'a mut Vec<u8>, len_max: usize, end_len: usize) -> Self {
         Self { out, len_max: len_max.saturating_sub(end_len) }
     }
 
-    /// Writes a piece, or nothing if it does not fit. Whether it did.
+    /// Writes a piece if it fits; returns whether it did.
     pub(super) fn fit(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> bool {
         let start = self.out.len();
         write(self.out);
@@ -27,7 +27,7 @@ impl<'a> Body<'a> {
         fits
     }
 
-    /// Writes as many of these pieces as fit, in order; how many of `total` are missing.
+    /// Writes as many of these pieces as fit, in order; returns how many of `total` are missing.
     pub(super) fn fit_all<T>(
         &mut self,
         pieces: &[T],
@@ -39,13 +39,13 @@ impl<'a> Body<'a> {
         total - fitting.count()
     }
 
-    /// The end, for which room was kept.
+    /// Returns the buffer for the end, for which space was reserved.
     pub(super) fn end(self) -> &'a mut Vec<u8> {
         self.out
     }
 }
 
-/// A number in decimal.
+/// Writes a number in decimal.
 pub(super) fn decimal(out: &mut Vec<u8>, value: u64) {
     let mut digits = [0_u8; 20];
     let mut at = digits.len();
@@ -61,7 +61,8 @@ pub(super) fn decimal(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// A name on a line of text: control characters would let it write lines of its own.
+/// Writes a name on a line of text. Control characters are replaced, because they could start new
+/// lines.
 pub(super) fn plain(out: &mut Vec<u8>, text: &str) {
     let mut buf = [0; 4];
     for c in text.chars() {
@@ -70,13 +71,13 @@ pub(super) fn plain(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// The remark that `missing` checks did not fit.
+/// Writes the remark that `missing` checks did not fit.
 pub(super) fn remark(out: &mut Vec<u8>, missing: usize) {
     decimal(out, missing as u64);
     out.extend_from_slice(b" more checks not shown");
 }
 
-/// The longest remark.
+/// Length of the longest remark.
 pub(super) const REMARK_LEN_MAX: usize = 5 + 22;
 
 const _: () = assert!(crate::limits::CHECKS_MAX < 100_000, "five digits");

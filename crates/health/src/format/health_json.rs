@@ -39,7 +39,7 @@ pub(super) fn write(out: &mut Vec<u8>, page: &Page<'_>, shown: bool) {
             json::string(out, page.note);
         });
     }
-    // Behind a long note there may not even be room for this.
+    // After a long note there may be no room even for this.
     let opened = body.fit(|out| out.extend_from_slice(b",\"checks\":{"));
     let lines = if opened { page.lines } else { &[] };
     let missing = body.fit_all(lines, page.lines_total, |out, at, line| {
@@ -92,7 +92,7 @@ fn write_line(out: &mut Vec<u8>, page: &Page<'_>, line: &Line<'_>) {
             out.push(b'"');
         }
     }
-    // The draft wants no output of what passes.
+    // The draft advises against output for passing checks.
     if line.class != Class::Up {
         out.extend_from_slice(b",\"output\":\"");
         out.extend_from_slice(line.state.as_str().as_bytes());

@@ -1,7 +1,8 @@
-//! The text of `?verbose` as the Kubernetes API server writes it: a line for each check, the result on the last one. With `?exclude=NAME` a
-//! check is not looked at, and a name that no check has is told in a line of its own.
+//! The `?verbose` text of the Kubernetes API server: a line for each check, the result on the last
+//! one. With `?exclude=NAME` a check is skipped; a line of its own lists names that match no check.
 //!
-//! Does not know about: other formats. `reason withheld` is what that server says when it names no reason.
+//! Does not know about: other formats. That server writes `reason withheld` when it gives no
+//! reason.
 
 use super::body::{Body, REMARK_LEN_MAX, plain, remark};
 use super::{Line, Page};
@@ -34,7 +35,7 @@ pub(super) fn write(out: &mut Vec<u8>, page: &Page<'_>, shown: bool) {
     out.extend_from_slice(if page.passes() { b" check passed\n" } else { b" check failed\n" });
 }
 
-/// The line about names that no check has, as many as fit; nothing where there is none.
+/// The line about names that match no check, as many as fit; empty if there are none.
 fn unmatched(unknown: &[&str], len_max: usize) -> Vec<u8> {
     let mut line = Vec::new();
     let mut body = Body::new(&mut line, len_max, 1);

@@ -1,6 +1,6 @@
-//! What a probe is answered, rendered when something changes and never when a probe arrives.
+//! Replies to probes, rendered when something changes and never when a probe arrives.
 //!
-//! Does not know about: how a request chooses the format, who is authenticated, or why the state is what it is.
+//! Does not know about: format negotiation, authentication, or the cause of a state.
 //!
 //! | format | content type | source |
 //! |---|---|---|
@@ -9,8 +9,9 @@
 //! | kube | `text/plain` | `?verbose` of the Kubernetes API server: `[+]name ok` |
 //! | spring | `application/vnd.spring-boot.actuator.v3+json` | Spring Boot actuator: UP, DOWN, `OUT_OF_SERVICE`, UNKNOWN |
 //!
-//! A body keeps within its limit: checks that decided come first, and what does not fit is left out whole and counted in a remark, so that JSON stays
-//! valid. Reasons and latencies in it are those of the moment of the last change.
+//! A body never exceeds its limit: deciding checks come first, and lines that do not fit are left
+//! out whole and counted in a remark, so that JSON stays valid. Reasons and latencies are those of
+//! the last rendering.
 
 mod body;
 mod health_json;
@@ -38,7 +39,7 @@ use crate::time::Time;
 pub enum Format {
     /// `application/health+json`.
     HealthJson,
-    /// As `?verbose` of the Kubernetes API server.
+    /// The `?verbose` text of the Kubernetes API server.
     Kube,
     /// Spring Boot actuator.
     Spring,
@@ -60,7 +61,7 @@ impl Format {
     }
 }
 
-/// A reply, ready but for the head.
+/// A complete reply without its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply<'a> {
     /// The status code.
@@ -71,7 +72,7 @@ pub struct Reply<'a> {
     pub body: &'a [u8],
 }
 
-/// One check as a body shows it.
+/// One line of a body: the view of one check.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line<'a> {
     pub(crate) name: &'a str,
@@ -79,24 +80,24 @@ pub(crate) struct Line<'a> {
     pub(crate) class: Class,
     pub(crate) severity: Severity,
     pub(crate) reason: &'a str,
-    /// Whether it counts for nothing because whoever asks does not want it.
+    /// Whether the request excludes it.
     pub(crate) left_out: bool,
-    /// When the last result came, and how long its run took.
+    /// Arrival and duration of the last run.
     pub(crate) last: Option<(Time, Duration)>,
 }
 
-/// All that a body is made of.
+/// Inputs of a body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Page<'a> {
     pub(crate) name: &'a str,
     pub(crate) verdict: Verdict,
     pub(crate) code: u16,
-    /// An operator's words.
+    /// The operator's reason.
     pub(crate) note: &'a str,
-    /// The first of its checks; as many as can fit are enough.
+    /// The first of its checks; no more than can fit are needed.
     pub(crate) lines: &'a [Line<'a>],
     pub(crate) lines_total: usize,
-    /// What was to be left out and is not there.
+    /// Names to exclude that match no check.
     pub(crate) unknown: &'a [&'a str],
     pub(crate) details: Details,
     pub(crate) body_len_max: usize,
@@ -105,44 +106,44 @@ pub(crate) struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// Whether the code says that all is well enough.
+    /// Whether the code means success.
     const fn passes(&self) -> bool {
         self.code < 400
     }
 }
 
-/// The shortest line of any format; a page needs no more lines than fit.
+/// Length of the shortest line in any format; limits the number of lines that a page needs.
 pub(crate) const LINE_LEN_MIN: usize = 6;
 
-/// One answer in all formats.
+/// One reply in all formats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct View {
     verdict: Verdict,
     code: u16,
-    /// By format; first what everybody sees, then what the authenticated see.
+    /// By format; first the public body, then the one for authenticated clients.
     bodies: [[Vec<u8>; 2]; 4],
 }
 
 /// The replies of one endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rendered {
-    /// One for all audiences, up to three while a drain tells them apart.
+    /// One for all audiences, or up to three while a drain differs between them.
     views: Vec<View>,
     by_audience: [usize; 3],
 }
 
 impl Rendered {
-    /// What a prober gets. Costs two look-ups.
+    /// The reply to a probe. Costs two look-ups.
     pub fn reply(&self, audience: Audience, format: Format, authenticated: bool) -> Reply<'_> {
         let Some(view) = self.views.get(self.by_audience[audience as usize]) else {
-            // A board renders before anybody can see it.
+            // Unreachable in practice: a board renders before it is shared.
             return Reply { code: 503, content_type: format.content_type(), body: b"" };
         };
         let body = &view.bodies[format as usize][usize::from(authenticated)];
         Reply { code: view.code, content_type: format.content_type(), body }
     }
 
-    /// Renders anew, with one page for each audience. Whether anything is different.
+    /// Renders the replies from one page per audience; returns whether anything changed.
     pub(crate) fn render(&mut self, pages: &[Page<'_>; 3]) -> bool {
         let before = std::mem::take(self);
         for (audience, page) in pages.iter().enumerate() {
@@ -167,7 +168,7 @@ fn bodies(page: &Page<'_>) -> [[Vec<u8>; 2]; 4] {
     })
 }
 
-/// Writes a page into what is empty.
+/// Writes a page into an empty buffer.
 pub(crate) fn write(out: &mut Vec<u8>, page: &Page<'_>, format: Format, shown: bool) {
     match format {
         Format::HealthJson => health_json::write(out, page, shown),

@@ -1,13 +1,13 @@
-//! The reply for one check: as text what `/readyz/NAME` of the Kubernetes API server has (`ok`, or what is wrong), as JSON the document
-//! that the same check would have of its own.
+//! The reply for one check: as text the body of `/readyz/NAME` of the Kubernetes API server (`ok`,
+//! or the failure), as JSON the document of that check alone.
 //!
-//! Does not know about: endpoints. The code is theirs. When the last result came is left out, since replies are rendered when a state
-//! changes.
+//! Does not know about: endpoints, which give the code. The time of the last result is left out,
+//! since replies are rendered when a state changes.
 
 use super::{Format, Line, json, spring};
 use crate::check::CheckState;
 
-/// Writes into what is empty, for clients that see details. The reason is one line already.
+/// Writes into an empty buffer, for clients that see details. The reason is already a single line.
 pub(crate) fn write(out: &mut Vec<u8>, line: &Line<'_>, code: u16, format: Format) {
     match format {
         Format::HealthJson => write_health_json(out, line, code),

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-/// The last second of the year 9999, the last that the form can show.
+/// The last second of the year 9999, the latest that the format can show.
 const SECS_MAX: u64 = 253_402_300_799;
 
 /// Appends `2026-11-21T10:07:38Z` (RFC 3339) for a time since 1970, at most the end of the year 9999.

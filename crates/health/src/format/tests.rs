@@ -84,7 +84,7 @@ fn every_format_with_details() {
 }
 
 #[test]
-fn who_sees_details() {
+fn details_by_client() {
     let hidden = ["{\"status\":\"warn\"}", "readyz check passed\n", "{\"status\":\"UP\"}", "degraded\n"];
     for (details, seen) in
         [(Details::Never, [false; 2]), (Details::Authenticated, [false, true]), (Details::Always, [true; 2])]

@@ -1,6 +1,6 @@
-//! Models of a heartbeat that ends while it beats.
+//! Models of a heartbeat that ends during a beat.
 //!
-//! Does not know about: who else shares something.
+//! Does not know about: other shared state.
 
 use std::sync::Arc;
 
@@ -9,18 +9,20 @@ use loom::thread;
 use super::explore;
 use crate::pulse::{Place, Pulse};
 
-/// A beat that meets the end is not missed for ever: the place is empty then.
+/// The place becomes empty even if a beat races with the end of its heartbeat.
 pub fn last_beat() -> usize {
-    explore(None, || assert_eq!(beat_beside(|_| ()), 0))
+    explore(None, || assert_eq!(beats_during_end(|_| ()), 0))
 }
 
-/// Somebody who takes the place at once has it alone: a late beat of the one before neither changes it nor empties it.
+/// A new owner that takes the place at once keeps it: a late beat of the previous owner neither
+/// changes nor empties it.
 pub fn next_heart() -> usize {
-    explore(None, || assert_eq!(beat_beside(|place| assert!(place.take(9), "it is empty")), 9))
+    explore(None, || assert_eq!(beats_during_end(|place| assert!(place.take(9), "it is empty")), 9))
 }
 
-/// What is in the place after beats of one who ends meanwhile, with `then` behind the end.
-fn beat_beside(then: impl FnOnce(&Place)) -> u64 {
+/// Returns the value in the place after a heartbeat has ended during its beats; `then` runs after
+/// the end.
+fn beats_during_end(then: impl FnOnce(&Place)) -> u64 {
     let shared = Arc::new((Place::default(), Pulse::default()));
     assert!(shared.0.take(1));
     let beating = Arc::clone(&shared);

@@ -12,7 +12,7 @@ use crate::driver::{WakeSource, Waker};
 use crate::hand_over::{Gate, HandedConn, Places, Taker};
 use crate::queue::HandedQueue;
 
-/// A worker that waits for room until it has a place, or the gate is closed.
+/// Makes a worker wait for room until it has a place or the gate is closed.
 fn enter(gate: &Gate, source: &WakeSource) -> bool {
     loop {
         gate.waits();
@@ -29,24 +29,24 @@ fn enter(gate: &Gate, source: &WakeSource) -> bool {
 
 fn full_gate() -> (Arc<Gate>, WakeSource) {
     let gate = Arc::new(Gate::new(1));
-    let source = hear_of_room(&gate);
+    let source = wake_on_room(&gate);
     assert!(gate.enter());
     (gate, source)
 }
 
-fn hear_of_room(gate: &Gate) -> WakeSource {
+fn wake_on_room(gate: &Gate) -> WakeSource {
     let (waker, source) = Waker::pair();
     gate.on_room(Box::new(move || waker.wake()));
     source
 }
 
-/// Two workers wait for the one place that somebody has: each gets it, and gives it back.
+/// Two workers wait for one place that is in use: each gets it in turn and returns it.
 pub fn room() -> usize {
     explore(Some(2), || {
         let (gate, source) = full_gate();
         let held = gate.permit();
         let other = {
-            let (gate, source) = (Arc::clone(&gate), hear_of_room(&gate));
+            let (gate, source) = (Arc::clone(&gate), wake_on_room(&gate));
             thread::spawn(move || {
                 assert!(enter(&gate, &source));
                 drop(gate.permit());
@@ -61,14 +61,15 @@ pub fn room() -> usize {
     })
 }
 
-/// Two servers that follow each other, the one place of whose house somebody has: a worker of each waits for it at its own gate, and gets it.
+/// Two generations of a server share a limit of one place, which is in use: a worker of each waits
+/// at its own gate and gets it.
 pub fn one_house() -> usize {
     explore(Some(2), || {
         let (gate, source) = full_gate();
         let held = gate.permit();
         let heir = {
             let gate = Arc::new(gate.beside(1));
-            let source = hear_of_room(&gate);
+            let source = wake_on_room(&gate);
             thread::spawn(move || {
                 assert!(enter(&gate, &source));
                 drop(gate.permit());
@@ -83,7 +84,8 @@ pub fn one_house() -> usize {
     })
 }
 
-/// A gate that is closed while a worker waits for room: it hears of it, though no place ever comes back.
+/// A gate is closed while a worker waits for room: the worker is woken although no place is
+/// returned.
 pub fn closed_gate() -> usize {
     explore(None, || {
         let (gate, source) = full_gate();
@@ -97,7 +99,7 @@ pub fn closed_gate() -> usize {
     })
 }
 
-/// A task that is woken as a worker is.
+/// A task with the same waker as a worker.
 #[derive(Debug)]
 struct Task(Waker);
 
@@ -129,8 +131,8 @@ fn queue(gate: &Arc<Gate>) -> HandedQueue {
     queue
 }
 
-/// Two batches and the end are left while a task takes and another waits for everything to be taken: each connection comes once and in
-/// order, and a batch is one wake-up at most.
+/// Two batches and the end are queued while one task receives and another waits until the queue is
+/// empty: every connection arrives once and in order, and a batch causes at most one wake-up.
 pub fn delivered() -> usize {
     explore(Some(2), || {
         let gate = Arc::new(Gate::new(3));
@@ -159,12 +161,13 @@ pub fn delivered() -> usize {
         }
         assert_eq!(found, [0, 1, 2]);
         ring_thread.join().expect("it left all");
-        watcher.join().expect("it heard of the end");
+        watcher.join().expect("it saw the end");
         assert_eq!(gate.out(), 0);
     })
 }
 
-/// The end comes while a task waits for everything to be taken and nobody takes: it hears of it.
+/// The end is queued while a task waits for an empty queue that no task drains: the waiting task is
+/// woken.
 pub fn ended() -> usize {
     explore(None, || {
         let queue = queue(&Arc::new(Gate::new(1)));
@@ -177,7 +180,8 @@ pub fn ended() -> usize {
     })
 }
 
-/// The receiving side goes while connections are left: each is dropped, its place comes back, and the gate is closed.
+/// The receiver is dropped while connections are queued: each connection is dropped, its place is
+/// returned, and the gate is closed.
 pub fn gone() -> usize {
     explore(None, || {
         let gate = Arc::new(Gate::new(2));

@@ -13,7 +13,7 @@ use crate::driver::{WakeSource, Waker};
 use crate::id::{ConnId, Generation, SlotIndex};
 use crate::offload::{Answer, Class, Core, Executor, Inbox, Job, Outcome, Pump, Ticket};
 
-/// A thread for each pump; as many at once as `threads`.
+/// An executor with one thread per pump, at most `threads` at a time.
 #[derive(Clone, Default)]
 struct Threads {
     threads: usize,
@@ -41,7 +41,7 @@ impl Threads {
     }
 }
 
-/// Has `work` queued, if there is room.
+/// Queues `work` if there is room.
 fn submit(
     core: &Arc<Core>,
     number: u64,
@@ -57,7 +57,7 @@ fn submit(
 
 const CONN: ConnId = ConnId { slot: SlotIndex(0), generation: Generation::new(0) };
 
-/// A worker's side: sleeps until it has `count` answers, all of jobs that ran.
+/// The worker's side: sleeps until it has received `count` results, all of jobs that ran.
 fn await_answers(inbox: &Inbox, source: &WakeSource, count: usize) {
     let mut found = Vec::new();
     while found.len() < count {
@@ -74,8 +74,8 @@ fn await_answers(inbox: &Inbox, source: &WakeSource, count: usize) {
     assert!(found.iter().all(|delivery| matches!(delivery.outcome, Outcome::Answered(_))), "{found:?}");
 }
 
-/// A job that is called off while a thread comes for it either never runs, gives back what it held and leaves no answer, or runs once
-/// and leaves one.
+/// A job that is cancelled while a thread is about to take it either never runs, releases what it
+/// holds and leaves no result, or runs once and leaves one result.
 pub fn called_off() -> usize {
     explore(None, || {
         let threads = Threads { threads: 1, ..Threads::default() };
@@ -103,7 +103,8 @@ pub fn called_off() -> usize {
     })
 }
 
-/// Two workers leave a job each for one thread, which may just be going: both are run, one after the other.
+/// Two workers queue one job each for a thread that may be about to stop: both jobs run, one after
+/// the other.
 pub fn one_thread() -> usize {
     explore(Some(2), || {
         let threads = Threads { threads: 1, ..Threads::default() };
@@ -129,8 +130,8 @@ pub fn one_thread() -> usize {
     })
 }
 
-/// Jobs of one worker on two threads, one after the other: the second may come when the first thread goes. None is forgotten, and a
-/// full queue takes no more.
+/// Jobs of one worker run on two threads in turn; the second job may arrive while the first thread
+/// stops. No job is lost, and a full queue refuses more.
 pub fn pumps() -> usize {
     explore(Some(2), || {
         let threads = Threads { threads: 2, ..Threads::default() };
@@ -153,8 +154,9 @@ pub fn pumps() -> usize {
     })
 }
 
-/// A queue for one job, and a thread that may come for it at any time. Two jobs are called off: whoever asks then finds room, though their
-/// entries may fill the queue, and is answered.
+/// A queue for one job, and a thread that may take it at any time. After two jobs were cancelled a
+/// new job finds room and gets a result, even if the entries of the cancelled jobs still fill the
+/// queue.
 pub fn room_of_those_who_left() -> usize {
     explore(Some(2), || {
         let threads = Threads { threads: 1, ..Threads::default() };
@@ -173,7 +175,7 @@ pub fn room_of_those_who_left() -> usize {
             }
         }
         let last = submit(&core, 2, &inbox, || {});
-        assert!(last.is_some() || left < 2, "those who left are not in the way");
+        assert!(last.is_some() || left < 2, "cancelled jobs are not in the way");
         await_answers(&inbox, &source, expected + usize::from(last.is_some()));
         threads.join();
         assert_eq!(core.queued(Class::Normal), 0);

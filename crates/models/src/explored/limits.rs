@@ -1,6 +1,8 @@
-//! Models of the limiter that workers share: two requests at once never get in for the price of one token.
+//! Models of the limiter that workers share: two concurrent requests never pass for the price of
+//! one token.
 //!
-//! Does not know about: requests. All keys are of one set, which is where they can meet.
+//! Does not know about: requests. All keys fall into one set, because only keys of one set can
+//! collide.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +13,14 @@ use super::explore;
 use crate::Time;
 use crate::limit::{Limiter, Quota};
 
-/// Nothing is regained while a model runs.
+/// Constant time: no tokens are refilled while a model runs.
 const NOW: Time = Time::from_nanos(1_000_000_000_000);
 
-/// A limiter with one set, which keys of the models' own have not come to.
+/// A limiter with one set that contains none of the models' own keys.
 fn limiter(burst: u32) -> Arc<Limiter> {
     let quota = Quota::new(burst, 1, Duration::from_secs(3600)).expect("a quota");
     let limiter = Limiter::new(quota, 1, [1, 2]);
-    // The first request begins the sweep, and is none of theirs.
+    // The first request starts the sweep; it uses a key of its own.
     assert!(limiter.check(b"first", NOW).is_allowed());
     Arc::new(limiter)
 }
@@ -32,12 +34,12 @@ fn allowed(asked: JoinHandle<bool>) -> u32 {
     u32::from(asked.join().expect("a look at a table does not panic"))
 }
 
-/// How many of some requests of a key get in one after the other.
+/// Returns how many consecutive requests of a key are still allowed.
 fn left(limiter: &Limiter, key: &[u8]) -> u32 {
     (0..4).map(|_| u32::from(limiter.check(key, NOW).is_allowed())).sum()
 }
 
-/// A key that nobody has seen comes twice at once, and has one token.
+/// An unknown key arrives twice at once and has one token.
 pub fn new_key() -> usize {
     explore(None, || {
         let limiter = limiter(1);
@@ -48,7 +50,7 @@ pub fn new_key() -> usize {
     })
 }
 
-/// A key with one token left comes twice at once.
+/// A key with one token left arrives twice at once.
 pub fn last_token() -> usize {
     explore(None, || {
         let limiter = limiter(2);
@@ -60,7 +62,7 @@ pub fn last_token() -> usize {
     })
 }
 
-/// A key spends its last token while a new one takes its place in the set, and it has to move.
+/// A key spends its last token while a new key takes its slot in the set, so that its entry moves.
 pub fn pushed_aside() -> usize {
     explore(None, || {
         let limiter = limiter(2);
@@ -72,7 +74,7 @@ pub fn pushed_aside() -> usize {
     })
 }
 
-/// Two new keys come at once, one of them twice.
+/// Two new keys arrive at once, one of them twice.
 pub fn two_new_keys() -> usize {
     explore(Some(2), || {
         let limiter = limiter(1);

@@ -1,6 +1,6 @@
 //! The models, and how each is explored.
 //!
-//! Does not know about: what is modelled.
+//! Does not know about: what the models check.
 
 mod beats;
 mod hand_over;
@@ -17,8 +17,9 @@ pub use jobs::{called_off, one_thread, pumps, room_of_those_who_left};
 pub use limits::{last_token, new_key, pushed_aside, two_new_keys};
 pub use wakes::{answers, answers_of_two, commands};
 
-/// Runs `model` under every interleaving and gives their number. With `preemptions` only those are tried in which no more threads are
-/// interrupted where they need not wait; most faults need two, and what is left out grows with each thread.
+/// Runs `model` under every interleaving and returns their number. `preemptions` limits how many
+/// involuntary thread switches an interleaving contains; most faults need two, and the share of
+/// skipped interleavings grows with the number of threads.
 fn explore(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) -> usize {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = preemptions;

@@ -1,6 +1,6 @@
 //! Models of the two inboxes of a worker and of its wake-ups.
 //!
-//! Does not know about: who else shares something.
+//! Does not know about: other shared state.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,8 @@ use crate::driver::Waker;
 use crate::id::{ConnId, Generation, SlotIndex};
 use crate::offload::{Delivery, Inbox, Outcome};
 
-/// Commands of two threads reach a worker that sleeps whenever it was not woken, each once.
+/// Commands of two threads reach a worker that sleeps whenever it has not been woken, each exactly
+/// once.
 pub fn commands() -> usize {
     explore(None, || {
         let (waker, source) = Waker::pair();
@@ -34,18 +35,19 @@ pub fn commands() -> usize {
     })
 }
 
-/// Answers of a thread reach a worker that sleeps whenever it may.
+/// Results of one thread reach a worker that sleeps whenever it may.
 pub fn answers() -> usize {
     explore(Some(3), || leave_answers(&[2]))
 }
 
-/// The same of two threads, which may meet in the inbox.
+/// The same with two threads, which may push at the same time.
 pub fn answers_of_two() -> usize {
     explore(Some(2), || leave_answers(&[2, 1]))
 }
 
-/// A thread for each of `counts` leaves so many answers: each is found once, those of a thread in order, and each time the worker says
-/// that it may sleep it is woken once at most.
+/// Starts a thread for each of `counts` that leaves that many results. Each result is received
+/// once, those of one thread in order, and each announced sleep of the worker is ended by at most
+/// one wake-up.
 fn leave_answers(counts: &[u32]) {
     let (waker, source) = Waker::pair();
     let inbox = Arc::new(Inbox::new(waker));
@@ -59,7 +61,7 @@ fn leave_answers(counts: &[u32]) {
     };
     let leavers: Vec<_> = counts.iter().map(leaver).collect();
     let (mut found, mut edges) = (Vec::new(), 0);
-    // The order of a worker's turn.
+    // Same order as in a worker's turn.
     while found.len() < counts.iter().sum::<u32>() as usize {
         edges += 1;
         if inbox.fall_asleep() {

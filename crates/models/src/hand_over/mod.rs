@@ -1,4 +1,4 @@
-//! The places of the hand-over as they are, and a connection that is a number.
+//! The places of the hand-over from the engine's sources, and a connection that is only a number.
 //!
 //! Does not know about: descriptors.
 
@@ -9,19 +9,19 @@ mod gate;
 
 pub(crate) use gate::{Gate, Permit};
 
-/// A connection on its way.
+/// Stands in for a connection that is being handed over.
 #[derive(Debug)]
 pub(crate) struct HandedConn {
     pub(crate) number: usize,
     pub(crate) _permit: Permit,
 }
 
-/// As the engine's.
+/// Same methods as the engine's trait.
 pub(crate) trait Taker: Send + Sync {
     fn take(&self, conns: &mut Vec<HandedConn>);
 }
 
-/// As the engine's.
+/// Same fields as the engine's type.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
     pub(crate) gate: Arc<Gate>,

@@ -1,4 +1,5 @@
-//! The limiter that workers share; its keys and fields, which are about requests, are left out, and so is the one of a single worker.
+//! The limiter that workers share, without its keys and fields (they depend on requests) and
+//! without the single-worker variant.
 //!
 //! Does not know about: requests.
 
@@ -20,5 +21,5 @@ mod sweep;
 pub(crate) use quota::Quota;
 pub(crate) use shared::Limiter;
 
-/// As in the limiter's own module.
+/// Same value as in the limiter's own module.
 const KEYS_MAX: usize = 1 << 24;
