@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Prints results. A program of its own would feed them to a `doorbell_health::Board`, which also chooses the intervals.
+/// Prints results. An application would feed them to a `doorbell_health::Board`, which also chooses
+/// the intervals.
 struct Printer {
     checks: Vec<Check>,
     start: Instant,
@@ -26,7 +27,7 @@ impl ResultSink for Printer {
     }
 
     fn instant(&self, time: Time) -> Instant {
-        // Also for the end of time, which no clock has.
+        // [`Time::MAX`] is beyond the range of the clock.
         self.start + Duration::from_nanos(time.as_nanos()).min(Duration::from_secs(86_400))
     }
 

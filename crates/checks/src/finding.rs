@@ -5,12 +5,12 @@
 use doorbell_health::Outcome;
 use std::time::Duration;
 
-/// Result of one run.
+/// Result of one run: outcome, latency and reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Whether the target is well.
+    /// The outcome of the run.
     pub outcome: Outcome,
-    /// From the start of the run to the finding.
+    /// Time from the start of the run to its result.
     pub latency: Duration,
     /// Why it is not a plain success; empty otherwise.
     pub reason: String,
@@ -27,7 +27,7 @@ pub(crate) struct Issue {
 }
 
 impl Issue {
-    /// The target responded wrongly or refused.
+    /// The target's response was wrong, or it refused.
     pub(crate) fn failure(reason: impl Into<String>) -> Self {
         Self { outcome: Outcome::Failure, reason: reason.into() }
     }

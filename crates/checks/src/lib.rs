@@ -21,9 +21,10 @@
 //! # }
 //! ```
 //!
-//! Many checks run on the thread of a [`Scheduler`], started by a [`Plan`]: each in a grid of its own, so that neither the checks of a process
-//! nor those of its replicas run at once. Findings go to a [`ResultSink`], which decides about states and intervals; `doorbell-health`
-//! has the logic for that. `examples/watch.rs` does it in 80 lines.
+//! Many checks run on the thread of a [`Scheduler`], started by a [`Plan`]: each has its own phase,
+//! so that neither the checks of a process nor those of its replicas run at once. Findings go to a
+//! [`ResultSink`], which decides about states and intervals; `doorbell-health` implements that
+//! logic. `examples/watch.rs` is a complete program of 80 lines.
 //!
 //! | module | what it owns |
 //! |---|---|
@@ -36,9 +37,10 @@
 //! | `finding` | outcome, latency and reason of a run |
 //! | `stats` | counters by check, which survive another plan |
 //!
-//! Connections are made by `doorbell-egress` and leave no TIME-WAIT behind. A [`Shared`] pool keeps one TLS configuration for all
-//! checks that want the same. Addresses of names are looked up on a bounded number of threads, and stay in use while a resolver hangs.
-//! Programs run in process groups that are killed as a whole; [`CHILDREN`] tells a reaper of orphans which processes to leave alone.
+//! Connections are made by `doorbell-egress` and avoid TIME-WAIT. A [`Shared`] pool keeps one TLS
+//! configuration for all checks with equal options. Names are resolved on a bounded number of
+//! threads, and cached addresses stay in use while a resolver hangs. Programs run in process groups
+//! that are killed as a whole; [`CHILDREN`] tells a reaper which processes to leave alone.
 //!
 //! Does not know about: configuration files, states and endpoints, metrics formats.
 #![forbid(unsafe_code)]

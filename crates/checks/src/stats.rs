@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-/// Upper ends of all buckets of durations but the last, which has none, in microseconds.
+/// Upper bounds in microseconds of all buckets but the last, which is unbounded.
 pub const DURATION_BOUNDS_US: [u64; 7] = [500, 2_500, 10_000, 50_000, 250_000, 1_000_000, 5_000_000];
 
 /// Durations by bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Durations {
-    /// Those in a bucket and not in the ones before it; the last one has no upper end.
+    /// Counts per bucket, not cumulative; the last bucket is unbounded.
     pub buckets: [u64; DURATION_BOUNDS_US.len() + 1],
     /// Sum in microseconds.
     pub sum_us: u64,
@@ -27,19 +27,19 @@ pub struct CheckStats(Mutex<CheckCounts>);
 /// Counters of one check at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckCounts {
-    /// By result, and by the part of the run in which it came out; there are few of these pairs.
+    /// Counts by outcome and by the phase in which it was decided; there are few of these pairs.
     attempts: Vec<(Outcome, &'static str, u64)>,
-    /// By [`Phase`], for those there were.
+    /// By [`Phase`]; `None` for phases that did not occur.
     durations: [Option<Box<Durations>>; Phase::ALL.len()],
     /// By [`CheckState`].
     transitions: [u64; CheckState::ALL.len()],
     /// Runs that lasted longer than their interval.
     pub overruns: u64,
-    /// Requests for a run that came while one was under way.
+    /// Requests for a run while one was in progress.
     pub coalesced: u64,
-    /// Requests for a run that found a result new enough.
+    /// Requests for a run that found a fresh result.
     pub cache_hits: u64,
-    /// When the first certificate of the server ends, in seconds from 1970 on; 0 where nobody looked.
+    /// Earliest expiry of the server's certificates, in seconds since 1970; 0 if not examined.
     certificate_ends: u64,
 }
 
@@ -47,7 +47,7 @@ pub struct CheckCounts {
 #[derive(Debug, Default)]
 pub struct StatsByCheck(Mutex<HashMap<Box<str>, Weak<CheckStats>>>);
 
-/// The phase of a run that got a complete response and did not accept it.
+/// Phase of a run with a complete response that was not accepted.
 const VERDICT: &str = "verdict";
 
 /// The phase of a plain success.
@@ -75,7 +75,7 @@ impl CheckStats {
             counts.took(phase, u64::from(took_us));
         }
         if !is_timed {
-            // A kind without phases counts as one.
+            // A kind without phases counts as one phase.
             counts.took(Phase::Processing, u64::try_from(latency.as_micros()).unwrap_or(u64::MAX));
         }
         if let Some(ends) = certificate {
@@ -83,7 +83,7 @@ impl CheckStats {
         }
     }
 
-    /// Counts a pushed result, or that of a run that broke off.
+    /// Counts a pushed result, or that of an aborted run.
     pub fn pushed(&self, outcome: Outcome) {
         self.lock().attempt(outcome, VERDICT);
     }
@@ -105,7 +105,7 @@ impl CheckStats {
         self.lock().cache_hits += 1;
     }
 
-    /// The counters now.
+    /// A snapshot of the counters.
     #[must_use]
     pub fn counts(&self) -> CheckCounts {
         self.lock().clone()
@@ -129,12 +129,12 @@ impl CheckCounts {
         self.durations[phase as usize].get_or_insert_default().add(took_us);
     }
 
-    /// By result and reason, as words.
+    /// Counts by outcome and phase, as names.
     pub fn attempts(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
         self.attempts.iter().map(|(outcome, why, count)| (outcome.as_str(), *why, *count))
     }
 
-    /// Of the parts that there were.
+    /// Durations of the phases that occurred.
     pub fn durations(&self) -> impl Iterator<Item = (Phase, &Durations)> {
         Phase::ALL.iter().zip(&self.durations).filter_map(|(phase, one)| Some((*phase, one.as_deref()?)))
     }
@@ -144,7 +144,7 @@ impl CheckCounts {
         CheckState::ALL.into_iter().zip(self.transitions).filter(|(_, count)| *count > 0)
     }
 
-    /// When the first certificate of the server ends, in seconds from 1970 on, where somebody looked.
+    /// Earliest expiry of the server's certificates, in seconds since 1970, if examined.
     #[must_use]
     pub fn certificate_ends(&self) -> Option<u64> {
         (self.certificate_ends > 0).then_some(self.certificate_ends)
@@ -152,7 +152,7 @@ impl CheckCounts {
 }
 
 impl StatsByCheck {
-    /// Those of these checks, known or new. Others are dropped unless they are still held.
+    /// The counters of these checks, existing or new. Others are dropped unless still referenced.
     pub fn of<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<Arc<CheckStats>> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, stats| stats.strong_count() > 0);
@@ -167,7 +167,7 @@ impl StatsByCheck {
             .collect()
     }
 
-    /// Counters of the checks that are still held, by name.
+    /// Counters of the checks that are still referenced, by name.
     pub fn counts(&self) -> BTreeMap<Box<str>, CheckCounts> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let living = known.iter().filter_map(|(name, stats)| Some((name.clone(), stats.upgrade()?)));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_goes_on_while_somebody_holds_it_and_is_forgotten_then() {
+    fn counters_live_as_long_as_they_are_referenced() {
         let by_check = StatsByCheck::default();
         let before = by_check.of(["a", "b"].into_iter());
         before[1].overran();

@@ -277,9 +277,9 @@ fn slow_servers_are_timed_out_and_nobody_waits(engine: &str) {
         ));
     }
     let doorbell = start(engine, &more);
-    await_answer(&doorbell, "/readyz", (200, "hung: down (no answer within 500ms)"));
-    await_answer(&doorbell, "/readyz", (200, "head: down (no answer within 500ms)"));
-    await_answer(&doorbell, "/readyz", (200, "body: down (no end of the answer within 500ms)"));
+    await_answer(&doorbell, "/readyz", (200, "hung: down (no response within 500ms)"));
+    await_answer(&doorbell, "/readyz", (200, "head: down (no response within 500ms)"));
+    await_answer(&doorbell, "/readyz", (200, "body: down (no end of the response within 500ms)"));
     // As much as is looked at was good.
     await_answer(&doorbell, "/readyz", (200, "endless: up"));
     await_answer(&doorbell, "/readyz", (200, "good: up"));

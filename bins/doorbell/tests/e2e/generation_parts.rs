@@ -427,7 +427,7 @@ fn what_checks_remember_outlives_a_reload(engine: &str) {
         let is_said = wait_until(LIMIT, || reloaded.say(&["checks"]).contains(reason)).is_some();
         assert!(is_said, "{reason}: {}", reloaded.say(&["checks"]));
     };
-    says("at most 1s is well");
+    says("above the maximum of 1s");
     says("down below");
     empty(2_000, 4_000);
     says("up again above");

@@ -85,7 +85,7 @@ fn connections_and_what_is_said_on_them(engine: &str) {
         ("open", 200, "ok"),
         ("good", 200, "ok"),
         ("other", 503, "down: the connection ended without \"ping\", but with \"..\\xffPONG\\r\\n\"\n"),
-        ("silent", 503, "down: no answer within 500ms\n"),
+        ("silent", 503, "down: no response within 500ms\n"),
         ("closed", 503, ": connection refused\n"),
         ("nowhere", 503, "down: n"),
     ] {
@@ -101,11 +101,11 @@ fn files_come_and_go(engine: &str) {
          [check.stop]\ntype = \"file\"\npath = {stop:?}\nexpect = {{ exists = false }}\n"
     );
     let doorbell = start(engine, &more);
-    await_answer(&doorbell, "/readyz", (503, "ready: down (there is no such file)\nstop: up\n"));
+    await_answer(&doorbell, "/readyz", (503, "ready: down (the file does not exist)\nstop: up\n"));
     fs::write(&ready, "almost done").unwrap();
     await_answer(&doorbell, "/readyz", (200, "up\n"));
     fs::write(&stop, "").unwrap();
-    await_answer(&doorbell, "/readyz/stop", (503, "down: the file is there\n"));
+    await_answer(&doorbell, "/readyz/stop", (503, "down: the file exists\n"));
     fs::remove_file(&stop).unwrap();
     await_answer(&doorbell, "/readyz", (200, "up\n"));
     fs::write(&ready, "").unwrap();
@@ -148,7 +148,7 @@ fn grpc_services_are_asked(engine: &str) {
         ("cart", 503, "down: NOT_SERVING\n"),
         ("nobody", 503, "down: the server does not know this service\n"),
         ("http1", 503, "down: "),
-        ("hung", 503, "down: no answer within 500ms\n"),
+        ("hung", 503, "down: no response within 500ms\n"),
     ] {
         await_answer(&doorbell, &format!("/readyz/{name}"), (status, text));
     }
@@ -222,7 +222,7 @@ fn checks_beyond_the_cap_wait_their_turn(engine: &str) {
         format!("{}{more}", crate::checks::BASE).replace("workers = 1", "workers = 1\nchecks_in_flight = 2");
     let doorbell = Doorbell::start_with(engine, &config);
     await_answer(&doorbell, "/readyz", (200, "good: up"));
-    await_answer(&doorbell, "/readyz/hung5", (503, "no answer within 500ms"));
+    await_answer(&doorbell, "/readyz/hung5", (503, "no response within 500ms"));
     assert!(good.conns() > 0);
     let totals = doorbell.totals();
     let checks = totals["checks"].as_str().unwrap();

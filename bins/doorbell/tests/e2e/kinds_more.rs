@@ -74,7 +74,7 @@ fn servers_of_other_kinds_are_asked(engine: &str) {
     for (name, status, text) in [
         ("cert", 200, "ok"),
         ("stranger", 503, "down: TLS: invalid peer certificate: "),
-        ("ends", 200, "degraded: the certificate ends in "),
+        ("ends", 200, "degraded: the certificate expires in "),
         ("redis", 200, "ok"),
         ("maint", 503, "maintenance"),
         ("names", 200, "ok"),
@@ -212,7 +212,7 @@ fn who_asks_gets_what_is_known_and_has_the_next_run_made(engine: &str) {
     assert!(runs <= usize::try_from(most).unwrap(), "{runs} runs for {asked} who asked, at most {most}");
     // A server that hangs holds no probe up: many are answered while few runs begin.
     upstream.now(Does::Hang);
-    await_answer(&doorbell, "/readyz/app", (503, "down: no answer within 5s\n"));
+    await_answer(&doorbell, "/readyz/app", (503, "down: no response within 5s\n"));
     let (before, mut longest) = (upstream.conns(), Duration::ZERO);
     for _ in 0..100 {
         let from = Instant::now();

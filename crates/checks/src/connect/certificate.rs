@@ -12,10 +12,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use x509_parser::extensions::GeneralName;
 use x509_parser::parse_x509_certificate;
 
-/// Certificates of a chain that are parsed.
+/// Maximum number of certificates of a chain that are parsed.
 const CHAIN_LEN_MAX: usize = 16;
 
-/// Characters kept of each text.
+/// Maximum length of each text in characters.
 const TEXT_LEN_MAX: usize = 1024;
 
 /// Identification of a certificate, as text.
@@ -55,7 +55,7 @@ impl CertificateInfo {
     }
 }
 
-/// A server may show what it likes.
+/// Truncates a text; the server controls its length.
 fn short(text: &str) -> String {
     text.chars().take(TEXT_LEN_MAX).collect()
 }
@@ -64,16 +64,16 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().take(TEXT_LEN_MAX / 2).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// When the first of these certificates ends, from 1970 on.
+/// Earliest expiry of these certificates, since 1970.
 pub(crate) fn ends_at(chain: &[CertificateDer<'_>]) -> Result<Duration, Issue> {
-    let unreadable = || Issue::failure("the server's certificate cannot be read");
+    let unreadable = || Issue::failure("the server's certificate cannot be parsed");
     let mut ends = None;
     for der in chain.iter().take(CHAIN_LEN_MAX) {
         let (_, certificate) = parse_x509_certificate(der).map_err(|_| unreadable())?;
         let secs = u64::try_from(certificate.validity().not_after.timestamp()).unwrap_or(0);
         ends = Some(ends.map_or(secs, |known: u64| known.min(secs)));
     }
-    ends.map(Duration::from_secs).ok_or_else(|| Issue::failure("the server showed no certificate"))
+    ends.map(Duration::from_secs).ok_or_else(|| Issue::failure("the server sent no certificate"))
 }
 
 /// The last moment at which a chain of these certificates verifies; `None` if none does now. The expiry of a root does not count, as in the
@@ -126,7 +126,8 @@ mod tests {
         assert_eq!(abc, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     }
 
-    /// An authority that was signed by two roots, of which one certificate has ended long ago: what a server shows for old clients does no harm.
+    /// A chain with an authority that two roots signed; one of the two cross certificates has
+    /// expired. An expired certificate that a server sends for old clients does no harm.
     #[test]
     fn a_chain_ends_when_it_is_believed_no_more() {
         use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
@@ -162,7 +163,7 @@ mod tests {
             Some(at(2040)),
             "the one in the middle ends first"
         );
-        assert_eq!(chain_ends_at(&chain(2050)[..2], &roots, now), None, "nobody believes it");
+        assert_eq!(chain_ends_at(&chain(2050)[..2], &roots, now), None, "no root signed it");
         assert_eq!(chain_ends_at(&chain(2025), &roots, now), None, "it has ended");
         assert_eq!(chain_ends_at(&[], &roots, now), None);
     }
@@ -177,7 +178,7 @@ mod tests {
         };
         let chain = [of(2040), of(2030), of(2035)];
         assert_eq!(ends_at(&chain), Ok(Duration::from_secs(1_893_456_000)));
-        assert_eq!(ends_at(&[]).unwrap_err().reason, "the server showed no certificate");
+        assert_eq!(ends_at(&[]).unwrap_err().reason, "the server sent no certificate");
         let whole = chain[0].to_vec();
         for end in 0..whole.len() {
             assert!(ends_at(&[CertificateDer::from(whole[..end].to_vec())]).is_err(), "{end}");

@@ -1,4 +1,4 @@
-//! Connections to targets: counted by their result, closed without TIME-WAIT.
+//! Connections to targets: counted by result, closed without TIME-WAIT.
 //!
 //! Does not know about: names, protocols.
 
@@ -27,27 +27,27 @@ pub struct Connector {
 #[derive(Debug, Default)]
 pub struct ConnectCounters([AtomicU64; ConnectResult::ALL.len()]);
 
-/// Result of a connect.
+/// Result of a connection attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectResult {
     Connected,
-    /// No port or no descriptor was free, or a source is not an address of this machine.
+    /// No port or no descriptor was free, or a configured source is not an address of this machine.
     Exhausted,
     Failed,
     Refused,
     Reset,
-    /// Nothing came, and the time was over.
+    /// No response within the timeout.
     TimedOut,
     Unreachable,
 }
 
-/// A connection that we began. It is closed when it goes: with a reset where the peer has not closed, so that no port of ours stays
-/// taken for a minute, unless it is to be closed [gently](Self::gently).
+/// An outgoing connection. Dropping it closes it: with a reset if the peer has not closed, so that
+/// no local port stays in TIME-WAIT for a minute, unless it is closed [gently](Self::gently).
 #[derive(Debug)]
 pub(crate) struct Conn {
     stream: Stream,
     is_gentle: bool,
-    /// Whether the peer has closed, as far as somebody has read.
+    /// Whether a read has returned the peer's end.
     is_ended: bool,
 }
 
@@ -59,13 +59,13 @@ enum Stream {
 }
 
 impl Connector {
-    /// Opens no connection yet.
+    /// Creates a connector without connections.
     ///
     /// # Errors
-    /// This kernel lacks the choice of ports.
+    /// This kernel does not support the choice of ports.
     pub fn open(options: &EgressOptions) -> Result<Self, String> {
         let config = EgressConfig::new().sources(options.sources.clone()).ports(options.ports);
-        // A close that lingers would hold up every other check of this thread.
+        // A lingering close would delay every other check of this thread.
         let egress = config.linger(None).open().map_err(|error| format!("check_defaults.egress: {error}"))?;
         Ok(Self { egress, counters: ConnectCounters::default(), resolver: Resolver::default() })
     }
@@ -87,14 +87,14 @@ impl Connector {
         &self.counters
     }
 
-    /// Attempts that found no free port among those they might choose and were repeated with others.
+    /// Attempts that found no free port in their range and were repeated with another.
     #[must_use]
     pub fn port_window_retries(&self) -> u64 {
         self.egress.counters().port_retries
     }
 
     pub(crate) async fn connect(&self, addr: SocketAddr, first: SpeaksFirst) -> io::Result<Conn> {
-        // Whoever waits for this may stop waiting at any time.
+        // The future may be dropped at any time.
         let mut attempt = Attempt { counters: &self.counters, result: ConnectResult::TimedOut };
         let connected = self.begin(addr, first).await;
         attempt.result = match &connected {
@@ -121,7 +121,7 @@ impl Connector {
         Ok(Conn { stream: Stream::Unix(stream), is_gentle: true, is_ended: false })
     }
 
-    /// A UDP socket for this peer.
+    /// Opens a UDP socket for this peer.
     pub(crate) fn begin_udp(&self, addr: SocketAddr) -> io::Result<UdpSocket> {
         self.egress.begin_udp(addr)
     }
@@ -140,7 +140,7 @@ impl Drop for Attempt<'_> {
 }
 
 impl ConnectCounters {
-    /// By name.
+    /// The counters with their names.
     #[must_use]
     pub fn fields(&self) -> [(&'static str, u64); ConnectResult::ALL.len()] {
         ConnectResult::ALL.map(|result| (result.as_str(), self.0[result as usize].load(Ordering::Relaxed)))
@@ -158,7 +158,7 @@ impl ConnectResult {
         Self::Unreachable,
     ];
 
-    /// As metrics name it.
+    /// The name in metrics.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Connected => "connected",
@@ -186,8 +186,8 @@ impl ConnectResult {
 }
 
 impl Conn {
-    /// Closes with an ordinary end when it goes: for connections on which nothing was said, where a reset would look like a fault to
-    /// the peer. Our port then stays taken for a minute.
+    /// Closes with FIN instead of a reset: for connections without any data, where a reset would
+    /// look like a fault to the peer. The local port then stays in TIME-WAIT for a minute.
     pub(crate) const fn gently(&mut self) {
         self.is_gentle = true;
     }
@@ -197,7 +197,8 @@ impl Drop for Conn {
     fn drop(&mut self) {
         if let Stream::Tcp(stream) = std::mem::replace(&mut self.stream, Stream::Closed)
             && !self.is_gentle
-            // Whoever closed first keeps the port: an ordinary close will do, and asks the kernel nothing.
+            // The side that closes first keeps the port in TIME-WAIT: after the peer's FIN an
+            // ordinary close suffices, and saves a system call.
             && !self.is_ended
             && let Ok(stream) = stream.into_std()
         {
@@ -250,12 +251,13 @@ impl AsyncWrite for Conn {
         true
     }
 
-    /// Neither kind of socket keeps anything back.
+    /// Neither kind of socket buffers data.
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
-    /// Does nothing: whoever ends a connection first keeps its port, and that should be the peer.
+    /// Does nothing: the side that ends a connection first keeps its port in TIME-WAIT, and that
+    /// should be the peer.
     fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

@@ -1,6 +1,7 @@
-//! From a host and a port to a connection: addresses are remembered for a while and tried in order, or one by one.
+//! From a host and a port to a connection: addresses are cached for a while and tried in order, or
+//! checked one by one.
 //!
-//! Does not know about: what is said on the connection.
+//! Does not know about: data on the connection.
 
 use crate::connect::connector::{Conn, Connector};
 use crate::connect::resolver::Name;
@@ -16,10 +17,10 @@ use std::time::Duration;
 use tokio::net::UdpSocket;
 use tokio::time::{Instant, timeout};
 
-/// Addresses of a name that are tried; the time is shared among them.
+/// Maximum number of addresses of a name to try; they share the time.
 const ADDRS_MAX: usize = 8;
 
-/// Addresses of a name that are all asked.
+/// Maximum number of addresses of a name when all are checked.
 const ALL_ADDRS_MAX: usize = 64;
 
 /// Connects to one address.
@@ -30,7 +31,7 @@ pub(crate) struct Dialer {
     connector: Arc<Connector>,
     first: SpeaksFirst,
     goes_to: GoesTo,
-    /// When what was known led nowhere: what is older than that is asked for again.
+    /// Time when the cached addresses failed; older ones are looked up again.
     doubted: Mutex<Option<Instant>>,
 }
 
@@ -53,37 +54,37 @@ impl Dialer {
         Self { resolve, timeout, connector, first: SpeaksFirst::We, goes_to, doubted: Mutex::new(None) }
     }
 
-    /// The same for another address.
+    /// A dialer for another address with the same options.
     pub(crate) fn to(&self, at: HostPort) -> Self {
         let resolve = Resolve { all: false, ..self.resolve };
         Self::new(Address::Tcp(at), resolve, self.timeout, Arc::clone(&self.connector))
     }
 
-    /// Whether every address is to be asked.
+    /// Whether every address is checked.
     pub(crate) const fn asks_all(&self) -> bool {
         self.resolve.all && matches!(self.goes_to, GoesTo::Name(..))
     }
 
-    /// Whether an address is to be found first.
+    /// Whether a name has to be resolved first.
     pub(crate) const fn has_name(&self) -> bool {
         matches!(self.goes_to, GoesTo::Name(..))
     }
 
-    /// For checks that say nothing: the peer hears of the connection at once.
+    /// For checks that send nothing: the peer sees the connection at once.
     pub(crate) const fn listens(mut self) -> Self {
         self.first = SpeaksFirst::Peer;
         self
     }
 
-    /// A UDP socket for the first address.
+    /// Opens a UDP socket for the first address.
     pub(crate) async fn begin_udp(&self, progress: &Progress) -> Result<UdpSocket, Issue> {
         let addrs = self.addrs(progress).await?;
-        let addr = addrs.first().ok_or_else(|| Issue::error("there is no address"))?;
+        let addr = addrs.first().ok_or_else(|| Issue::error("no address to connect to"))?;
         let begun = self.connector.begin_udp(*addr).and_then(UdpSocket::from_std);
         begun.map_err(|error| issue_of(*addr, &error))
     }
 
-    /// A connection to the first address that accepts.
+    /// Opens a connection to the first address that accepts.
     pub(crate) async fn connect(&self, progress: &Progress) -> Result<Conn, Issue> {
         match timeout(self.timeout, self.try_all(progress)).await {
             Ok(connected) => connected,
@@ -106,9 +107,9 @@ impl Dialer {
         let (mut last, is_alone) = (None, addrs.len() == 1);
         let each = self.timeout / u32::try_from(addrs.len()).unwrap_or(u32::MAX).max(1);
         for addr in addrs {
-            // One that swallows everything must not use up the time of the others.
+            // An address that drops packets must not use up the time of the others.
             let connecting = self.connector.connect(addr, self.first);
-            // With one address there is nobody to leave time to, and one timer less.
+            // A single address needs no time limit of its own, which saves a timer.
             let connected = if is_alone { Ok(connecting.await) } else { timeout(each, connecting).await };
             match connected {
                 Ok(Ok(stream)) => {
@@ -123,10 +124,10 @@ impl Dialer {
             }
         }
         self.forget();
-        Err(last.unwrap_or_else(|| Issue::error("there is no address")))
+        Err(last.unwrap_or_else(|| Issue::error("no address to connect to")))
     }
 
-    /// The address that is to be asked, or those that are known, or found; at least one.
+    /// The address to check, or the cached or resolved addresses; at least one.
     pub(crate) async fn addrs(&self, progress: &Progress) -> Result<Vec<SocketAddr>, Issue> {
         progress.enter(Stage::Resolve);
         let (name, port) = match &self.goes_to {
@@ -140,7 +141,7 @@ impl Dialer {
         let doubted = *self.doubted.lock().unwrap_or_else(PoisonError::into_inner);
         let will_do =
             |at: Instant| at.elapsed() < self.resolve.ttl && doubted.is_none_or(|doubted| at > doubted);
-        // What is left of the time is enough for a connection.
+        // The rest of the time suffices for a connection.
         let found = name.addrs(will_do, self.timeout / 4).await?;
         let found = found.iter().map(|&(mut addr)| {
             addr.set_port(port);
@@ -156,7 +157,7 @@ impl Dialer {
         }
     }
 
-    /// What did not lead anywhere is asked for again.
+    /// Marks the cached addresses as failed, so that they are looked up again.
     pub(crate) fn forget(&self) {
         *self.doubted.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
@@ -170,7 +171,8 @@ const fn of_family(resolve: Resolve) -> &'static str {
     }
 }
 
-/// The preferred family first, or alone, the system's order within each, every address once.
+/// Puts the preferred family first, or drops the other, and keeps the resolver's order within each;
+/// removes duplicates.
 fn in_order(found: impl Iterator<Item = SocketAddr>, resolve: Resolve) -> Vec<SocketAddr> {
     let is_other = |addr: &SocketAddr| match resolve.prefer {
         Prefer::Any => false,
@@ -179,7 +181,7 @@ fn in_order(found: impl Iterator<Item = SocketAddr>, resolve: Resolve) -> Vec<So
     };
     let mut addrs: Vec<SocketAddr> = Vec::new();
     for addr in found.filter(|addr| resolve.fallback || !is_other(addr)) {
-        // One more than may be, so that one can tell.
+        // One more than allowed, so that the caller can detect an excess.
         if !addrs.contains(&addr) && addrs.len() <= ALL_ADDRS_MAX {
             addrs.push(addr);
         }
@@ -195,7 +197,7 @@ fn issue_of(addr: SocketAddr, error: &std::io::Error) -> Issue {
     use std::io::ErrorKind;
     let reason = format!("{addr}: {}", cause_of(error));
     match error.kind() {
-        // This side has run out of something, or may not.
+        // A local resource is exhausted, or a permission is missing.
         ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable | ErrorKind::PermissionDenied => {
             Issue::error(reason)
         }

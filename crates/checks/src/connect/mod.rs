@@ -1,6 +1,6 @@
-//! From a host and a port to a connection, with TLS where it is asked for.
+//! From a host and a port to a connection, with TLS if requested.
 //!
-//! Does not know about: what is said on a connection.
+//! Does not know about: data on a connection.
 
 pub(crate) mod certificate;
 pub(crate) mod connector;

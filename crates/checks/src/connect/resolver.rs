@@ -1,9 +1,11 @@
-//! Names and their addresses: looked up on few threads, each name by one at a time, and what was known stays while no answer comes.
+//! Names and their addresses: looked up on few threads, one lookup per name at a time; cached
+//! addresses are used while the resolver does not answer.
 //!
-//! Does not know about: ports, families, which address is taken.
+//! Does not know about: ports, families, the choice of an address.
 //!
-//! The system's resolver may hang for as long as it likes, and a thread that asks it cannot be called back. So the threads that do are
-//! counted, nothing waits in line behind them that nobody waits for any more, and files and programs have threads of their own.
+//! The system's resolver may block indefinitely, and a blocked thread cannot be cancelled. So the
+//! number of threads is limited, queued lookups are dropped when their last waiter is gone, and
+//! files and programs have threads of their own.
 
 use crate::finding::{Issue, cause_of};
 use std::collections::HashMap;
@@ -15,27 +17,29 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, timeout};
 
-/// Names that are looked up at once by all checks of the process: a thread that hangs outlives the configuration that wanted the name.
+/// Maximum number of concurrent lookups by all checks of the process. A blocked thread outlives the
+/// configuration that requested the name.
 pub(crate) const LOOKUPS_MAX: usize = 32;
 
 static PERMITS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(LOOKUPS_MAX)));
 
-/// For how long addresses are used about which no new answer comes. RFC 8767 5 allows days; by then they are somebody else's.
+/// How long cached addresses are used without a new answer. RFC 8767 5 allows days; by then the
+/// addresses may belong to another host.
 const KEPT_FOR: Duration = Duration::from_secs(3600);
 
-/// What the C libraries say when the resolver could not be asked (`EAI_AGAIN`): no answer about the name.
+/// Error texts of the C libraries for `EAI_AGAIN`: no answer about the name.
 const NO_ANSWER: [&str; 2] = ["Temporary failure in name resolution", "Try again"];
 
 type Lookup = dyn Fn(&str) -> io::Result<Vec<SocketAddr>> + Send + Sync;
 
-/// Names of all checks.
+/// The names of all checks.
 pub(crate) struct Resolver {
     lookup: Arc<Lookup>,
     permits: Arc<Semaphore>,
     names: Mutex<HashMap<String, Weak<Name>>>,
 }
 
-/// One name.
+/// One name and its addresses.
 pub(crate) struct Name {
     host: String,
     lookup: Arc<Lookup>,
@@ -43,11 +47,11 @@ pub(crate) struct Name {
     known: watch::Sender<Known>,
 }
 
-/// Knowledge of a name.
+/// Cached state of a name.
 #[derive(Debug, Default)]
 struct Known {
     is_under_way: bool,
-    /// Whether it came to nothing when it was looked up last, or takes too long.
+    /// Whether the last lookup failed or takes too long.
     is_slow: bool,
     found: Option<Found>,
     /// Why the last lookup found nothing.
@@ -60,15 +64,15 @@ struct Found {
     addrs: Arc<[SocketAddr]>,
 }
 
-/// A lookup, from the moment on at which it may begin.
+/// A lookup that may start or has started.
 struct PendingLookup {
     name: Arc<Name>,
     result: Option<io::Result<Vec<SocketAddr>>>,
     _permit: OwnedSemaphorePermit,
 }
 
-/// Addresses of a host, looked up once one of `permits` is free; it is held until the lookup ends, even if the caller stops waiting.
-///
+/// Resolves a host once one of `permits` is free; the permit is held until the lookup ends, even if
+/// the caller stops waiting.
 /// # Errors
 /// The lookup fails.
 pub async fn lookup_host(host: String, permits: &Arc<Semaphore>) -> io::Result<Vec<SocketAddr>> {
@@ -91,13 +95,13 @@ impl Default for Resolver {
 }
 
 impl Resolver {
-    /// With lookups of its own, apart from those of others.
+    /// Creates a resolver with its own lookup function and limit.
     pub(crate) fn new(lookup: impl Fn(&str) -> io::Result<Vec<SocketAddr>> + Send + Sync + 'static) -> Self {
         let permits = Arc::new(Semaphore::new(LOOKUPS_MAX));
         Self { lookup: Arc::new(lookup), permits, names: Mutex::default() }
     }
 
-    /// The one of this name that all share who ask for it.
+    /// The shared entry of this name.
     pub(crate) fn name(&self, host: &str) -> Arc<Name> {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(name) = names.get(host).and_then(Weak::upgrade) {
@@ -120,8 +124,8 @@ impl Name {
         &self.host
     }
 
-    /// Addresses that were found at a moment that will do, or are found now. While no answer comes, those of before, for which nobody is
-    /// kept waiting longer than `patience`.
+    /// Returns addresses of an acceptable age, looking them up if necessary. While the lookup is
+    /// pending, cached addresses are returned after at most `patience`.
     pub(crate) async fn addrs(
         self: &Arc<Self>,
         will_do: impl Fn(Instant) -> bool,
@@ -133,7 +137,7 @@ impl Name {
         };
         let Some(before) = before else {
             if !self.begin() {
-                // All threads are taken. Whoever stops waiting is forgotten.
+                // All threads are in use. A caller that stops waiting leaves the queue.
                 let permit = Arc::clone(&self.permits).acquire_owned().await;
                 permit.ok().into_iter().for_each(|permit| self.begin_with(permit));
             }
@@ -155,7 +159,7 @@ impl Name {
         }
     }
 
-    /// False when no thread is free. True, and nothing, when it is looked up already.
+    /// Starts a lookup unless one is running; false if no thread is free.
     fn begin(self: &Arc<Self>) -> bool {
         if self.known.borrow().is_under_way {
             return true;
@@ -170,7 +174,7 @@ impl Name {
             return;
         }
         let mut pending = PendingLookup { name: Arc::clone(self), result: None, _permit: permit };
-        // Nobody waits for the thread; who wants to know waits for what is known.
+        // The thread is not joined; callers wait for its result.
         tokio::task::spawn_blocking(move || {
             let name = &pending.name;
             let result = (name.lookup)(&name.host);
@@ -178,11 +182,11 @@ impl Name {
         });
     }
 
-    /// What the lookup that is under way comes to.
+    /// Waits for the result of the running lookup.
     async fn answer(&self) -> Result<Arc<[SocketAddr]>, Issue> {
         let mut told = self.known.subscribe();
         let known = told.wait_for(|known| !known.is_under_way).await;
-        let known = known.map_err(|_| Issue::error("the lookup was cut short"))?;
+        let known = known.map_err(|_| Issue::error("the lookup was interrupted"))?;
         let failure = known.failure.as_deref().unwrap_or("no address");
         let addrs = known.usable().map(|found| Arc::clone(&found.addrs));
         addrs.ok_or_else(|| Issue::error(format!("{}: {failure}", self.host)))
@@ -199,7 +203,7 @@ impl Known {
         match result {
             Some(Ok(addrs)) => {
                 if std::mem::take(&mut self.is_slow) {
-                    tracing::info!(host, "a name is looked up in time again");
+                    tracing::info!(host, "DNS lookups complete in time again");
                 }
                 self.failure = None;
                 self.found = Some(Found { at: Instant::now(), addrs: addrs.into() });
@@ -213,20 +217,21 @@ impl Known {
                     (self.found, self.is_slow) = (None, false);
                 }
             }
-            None => self.failure = Some("the lookup was cut short".to_owned()),
+            None => self.failure = Some("the lookup was interrupted".to_owned()),
         }
     }
 
-    /// There is no new answer, and nobody waits for the next one.
+    /// Records that a lookup yields no new answer in time; callers then use cached addresses
+    /// without waiting.
     fn go_on_without(&mut self, host: &str) {
         if self.found.is_some() && !std::mem::replace(&mut self.is_slow, true) {
-            tracing::warn!(host, "a name is not looked up in time: its addresses of before are used");
+            tracing::warn!(host, "DNS lookup timed out: using cached addresses");
         }
     }
 }
 
 impl Drop for PendingLookup {
-    /// Also when its thread never came to it, or died.
+    /// Also runs if the thread never started or panicked.
     fn drop(&mut self) {
         let result = self.result.take();
         self.name.known.send_modify(|known| known.settle(&self.name.host, result));

@@ -15,20 +15,20 @@ use std::sync::{Arc, OnceLock};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// TLS of a check.
+/// TLS configuration of a check.
 #[derive(Clone)]
 pub(crate) enum Tls {
-    /// Never needed, or unusable.
+    /// Not needed, or without usable roots.
     None,
     With(TlsClient),
 }
 
-/// A TLS client, ready for handshakes.
+/// A TLS client configuration, ready for handshakes.
 #[derive(Clone, Debug)]
 pub struct TlsClient {
     /// Configuration of the handshakes.
     pub config: Arc<ClientConfig>,
-    /// Roots that must have signed the server's certificate; `None` without verification.
+    /// Roots for the verification of the server's certificate; `None` without verification.
     pub roots: Option<Arc<RootCertStore>>,
 }
 
@@ -41,19 +41,19 @@ impl std::fmt::Debug for Tls {
     }
 }
 
-/// The configurations of all checks: those that want the same share one.
+/// The configurations of all checks; equal ones are shared.
 #[derive(Debug, Default)]
 pub(crate) struct TlsPool(Vec<(ClientTls, &'static str, Tls)>);
 
 impl TlsPool {
-    /// As [`Tls::build`].
+    /// Returns a shared configuration; otherwise like [`Tls::build`].
     pub(crate) fn take(
         &mut self,
         tls: &ClientTls,
         protocol: &'static str,
         is_needed: bool,
     ) -> Result<Tls, String> {
-        // Which name is asked for is said with each handshake.
+        // The server name is a parameter of each handshake.
         let key = ClientTls { server_name: None, ..tls.clone() };
         let found = self.0.iter().find(|(known, spoken, _)| *known == key && *spoken == protocol);
         match found {
@@ -67,7 +67,8 @@ impl TlsPool {
 }
 
 impl Tls {
-    /// `protocol` is offered by ALPN, where it is not empty. `is_needed`: without it, a system that trusts nobody is no reason to refuse the check.
+    /// `protocol` is offered by ALPN unless empty. Unless `is_needed`, a system without roots is no
+    /// error.
     fn build(tls: &ClientTls, protocol: &str, is_needed: bool) -> Result<Self, String> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -101,7 +102,7 @@ impl Tls {
         Ok(Self::With(TlsClient { config: Arc::new(config), roots }))
     }
 
-    /// Roots that must have signed the server's certificate, if it is verified.
+    /// Roots for the verification of the server's certificate, if it is verified.
     pub(crate) fn roots(&self) -> Option<&RootCertStore> {
         match self {
             Self::None => None,
@@ -110,7 +111,7 @@ impl Tls {
     }
 }
 
-/// A client for one use, outside of checks. `protocol` is offered by ALPN unless empty.
+/// Builds a client for use outside of checks. `protocol` is offered by ALPN unless empty.
 ///
 /// # Errors
 /// A file cannot be used, or this system has no roots.
@@ -121,13 +122,13 @@ pub fn tls_client(tls: &ClientTls, protocol: &str) -> Result<TlsClient, String> 
     }
 }
 
-/// A handshake with a server of this name.
+/// Performs a handshake with the server `name`.
 pub(crate) async fn handshake(tls: &Tls, name: &str, conn: Conn) -> Result<TlsStream<Conn>, Issue> {
     let Tls::With(TlsClient { config, .. }) = tls else {
         return Err(Issue::error("this system trusts no certificate authority"));
     };
     let name = ServerName::try_from(name.to_owned());
-    let name = name.map_err(|_| Issue::error("no certificate can have this name"))?;
+    let name = name.map_err(|_| Issue::error("the name is not valid in a certificate"))?;
     let connected = TlsConnector::from(Arc::clone(config)).connect(name, conn).await;
     connected.map_err(|error| {
         let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
@@ -136,7 +137,7 @@ pub(crate) async fn handshake(tls: &Tls, name: &str, conn: Conn) -> Result<TlsSt
     })
 }
 
-/// Roots of this system, read once.
+/// The roots of this system, read once.
 fn system_roots() -> Arc<RootCertStore> {
     static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
     let read = || {
@@ -160,7 +161,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let read = CertificateDer::pem_file_iter(path).map_err(|error| named(path, &error))?;
     let all: Vec<_> = read.collect::<Result<_, _>>().map_err(|error| named(path, &error))?;
     if all.is_empty() {
-        return Err(format!("{}: there is no certificate in it", path.display()));
+        return Err(format!("{}: contains no certificate", path.display()));
     }
     Ok(all)
 }
@@ -169,7 +170,8 @@ fn named(path: &Path, error: &dyn std::fmt::Display) -> String {
     format!("{}: {error}", path.display())
 }
 
-/// Accepts any certificate, as the kubelet does. Signatures are verified, so that the peer owns the certificate.
+/// Accepts any certificate, as the kubelet does. Handshake signatures are still verified, so the
+/// peer holds the key of its certificate.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

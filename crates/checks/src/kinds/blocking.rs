@@ -1,6 +1,6 @@
-//! A look at something that may take its time, on a thread of its own, and never a second one before the first is back.
+//! A blocking call on its own thread; a second call never starts before the first has returned.
 //!
-//! Does not know about: what is looked at.
+//! Does not know about: what the call does.
 
 use crate::finding::{Issue, Verdict};
 use std::sync::Arc;
@@ -8,13 +8,14 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// A run that was broken off, as by a new configuration, may leave a look behind that is about to be back.
+/// Time to wait for an earlier call: a cancelled run, for example after a reload, may leave a call
+/// behind that is about to return.
 pub(crate) const BACK_WITHIN: Duration = Duration::from_millis(50);
 
-/// Threads that look at files and start programs.
+/// Maximum number of threads that read files and start programs.
 pub(crate) const BLOCKING_MAX: usize = 16;
 
-/// A network file system may hang for hours: then one thread hangs, and not one more with every run.
+/// Limits a check to one blocked thread: a network file system may hang for hours.
 #[derive(Debug)]
 pub(crate) struct BlockingCall(Arc<Semaphore>);
 
@@ -27,13 +28,13 @@ impl Default for BlockingCall {
 impl BlockingCall {
     pub(crate) async fn run(&self, call: impl FnOnce() -> Verdict + Send + 'static) -> Verdict {
         let Ok(Ok(turn)) = timeout(BACK_WITHIN, Arc::clone(&self.0).acquire_owned()).await else {
-            return Err(Issue::timeout("an earlier look has not come back"));
+            return Err(Issue::timeout("an earlier call has not returned"));
         };
         let looked = tokio::task::spawn_blocking(move || {
             let _turn = turn;
             call()
         });
-        looked.await.unwrap_or_else(|_| Err(Issue::error("the look was cut short")))
+        looked.await.unwrap_or_else(|_| Err(Issue::error("the call was interrupted")))
     }
 }
 
@@ -43,7 +44,7 @@ mod tests {
     use std::sync::mpsc::sync_channel;
 
     #[test]
-    fn nobody_looks_twice_at_once() {
+    fn calls_never_overlap() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let call = BlockingCall::default();
@@ -54,7 +55,7 @@ mod tests {
             });
             assert!(timeout(Duration::from_millis(20), hung).await.is_err());
             let second = call.run(|| Ok(())).await;
-            assert_eq!(second, Err(Issue::timeout("an earlier look has not come back")));
+            assert_eq!(second, Err(Issue::timeout("an earlier call has not returned")));
             go.send(()).unwrap();
             while call.run(|| Ok(())).await.is_err() {
                 tokio::task::yield_now().await;

@@ -1,4 +1,5 @@
-//! Programs started by checks: only their check may wait for them, also where this process is a child subreaper.
+//! Programs started by checks: only their check may wait for them, even if this process is a child
+//! subreaper.
 //!
 //! Does not know about: other children.
 
@@ -11,10 +12,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 /// The programs of all checks of this process.
 pub static CHILDREN: Children = Children::new();
 
-/// Programs started by checks, which a reaper of orphans must not wait for.
+/// Programs started by checks, which a reaper must not wait for.
 #[derive(Debug)]
 pub struct Children {
-    /// Shared while a program starts: it may end before its number is known.
+    /// Held shared while a program starts: it may exit before its number is known.
     starting: RwLock<()>,
     own: Mutex<BTreeSet<i32>>,
 }
@@ -38,7 +39,8 @@ impl Children {
         Ok(own)
     }
 
-    /// Calls `take_in` with a test for processes that belong to checks; `None`, without waiting, while one is being started.
+    /// Calls `take_in` with a test for processes that belong to checks. Returns `None` at once
+    /// while a program is being started.
     pub fn apart_from<T>(&self, take_in: impl FnOnce(&dyn Fn(Pid) -> bool) -> T) -> Option<T> {
         let _none_starts = match self.starting.try_write() {
             Ok(guard) => guard,
@@ -68,7 +70,7 @@ impl Own {
 }
 
 impl Drop for Own {
-    /// A child that was not waited for by now is left to a reaper.
+    /// A child that was not waited for is left to the reaper.
     fn drop(&mut self) {
         let pid = self.pid().as_raw_nonzero().get();
         self.all.own().remove(&pid);

@@ -1,6 +1,7 @@
-//! One question to one name server: over UDP, again when nothing comes, and over TCP when the answer does not fit.
+//! One question to one name server: over UDP with repetitions, and over TCP when the answer is
+//! truncated.
 //!
-//! Does not know about: the resolver of this system, which looks up everybody else's names.
+//! Does not know about: the resolver of this system, which other checks use.
 
 use crate::connect::dialer::Dialer;
 use crate::finding::{Issue, Verdict, cause_of};
@@ -16,19 +17,19 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::{Instant, timeout_at};
 
-/// What we say we take over UDP, so that nothing is sent in pieces (DNS flag day 2020).
+/// Announced UDP size, small enough to avoid fragmentation (DNS flag day 2020).
 const UDP_LEN_MAX: u16 = 1232;
 
-/// Bytes of an answer over TCP that are looked at.
+/// Maximum length of an answer over TCP in bytes.
 const TCP_LEN_MAX: usize = 16 << 10;
 
-/// How often a question is sent over UDP, evenly over the time of a run.
+/// Number of times a question is sent over UDP, spread evenly over the time of a run.
 const SENDS_MAX: u32 = 3;
 
-/// Answers to other questions that are passed over: somebody guesses, or an old one comes late.
+/// Maximum number of unrelated answers to ignore: guesses of an attacker, or late answers.
 const STRANGERS_MAX: usize = 32;
 
-/// Answers that are looked at.
+/// Maximum number of records to examine.
 const RECORDS_MAX: usize = 256;
 
 /// Checks one server.
@@ -65,7 +66,7 @@ impl DnsRunner {
     }
 
     fn question(&self, start: Instant) -> Result<Message<Vec<u8>>, Issue> {
-        let too_long = |_| Issue::error("the question cannot be written");
+        let too_long = |_| Issue::error("the question cannot be encoded");
         let mut builder = MessageBuilder::new_vec();
         builder.header_mut().set_id(self.id(start));
         builder.header_mut().set_rd(true);
@@ -80,7 +81,7 @@ impl DnsRunner {
         Ok(builder.into_message())
     }
 
-    /// Nobody can tell the next one from those before.
+    /// An identifier that cannot be predicted from earlier ones.
     fn id(&self, start: Instant) -> u16 {
         let [.., high, low] = self.ids.hash_one(start).to_be_bytes();
         u16::from_be_bytes([high, low])
@@ -100,13 +101,13 @@ impl DnsRunner {
         loop {
             socket.send(question.as_slice()).await.map_err(broken)?;
             let until = Instant::now() + self.resend_every;
-            // The run ends by its own time; here only the waiting for one answer does.
+            // The run has its own time limit; this one limits the wait for one answer.
             while let Ok(received) = timeout_at(until, socket.recv(&mut buf)).await {
                 let len = received.map_err(broken)?;
                 match answer_of(&buf[..len], question) {
                     Some(answer) => return Ok(answer),
                     None if strangers == STRANGERS_MAX => {
-                        return Err(Issue::failure("what comes is no answer to the question"));
+                        return Err(Issue::failure("the answer does not match the question"));
                     }
                     None => strangers += 1,
                 }
@@ -123,17 +124,17 @@ impl DnsRunner {
         progress.enter(Stage::Response);
         let broken = |error: std::io::Error| Issue::failure(format!("over TCP: {}", cause_of(&error)));
         let len = u16::try_from(question.as_slice().len());
-        let len = len.map_err(|_| Issue::error("the question cannot be written"))?;
+        let len = len.map_err(|_| Issue::error("the question cannot be encoded"))?;
         let framed = [&len.to_be_bytes(), question.as_slice()].concat();
         conn.write_all(&framed).await.map_err(broken)?;
         let len = usize::from(conn.read_u16().await.map_err(broken)?);
         if len > TCP_LEN_MAX {
-            return Err(Issue::failure(format!("an answer of {len} bytes")));
+            return Err(Issue::failure(format!("an answer of {len} bytes is too long")));
         }
         let mut answer = vec![0; len];
         conn.read_exact(&mut answer).await.map_err(broken)?;
         conn.gently();
-        answer_of(&answer, question).ok_or_else(|| Issue::failure("what comes is no answer to the question"))
+        answer_of(&answer, question).ok_or_else(|| Issue::failure("the answer does not match the question"))
     }
 
     fn evaluate(&self, answer: &Message<Vec<u8>>) -> Verdict {
@@ -146,7 +147,7 @@ impl DnsRunner {
             return Ok(());
         }
         let found = records(answer, rtype(self.check.record))
-            .map_err(|_| Issue::failure("the answer cannot be read"))?;
+            .map_err(|_| Issue::failure("the answer cannot be parsed"))?;
         let least = self.check.min_answers as usize;
         if found.len() < least {
             return Err(Issue::failure(format!("{} answers, expected at least {least}", found.len())));
@@ -160,13 +161,13 @@ impl DnsRunner {
     }
 }
 
-/// The answer to this question, if it is one.
+/// Parses the answer if it belongs to this question.
 fn answer_of(bytes: &[u8], question: &Message<Vec<u8>>) -> Option<Message<Vec<u8>>> {
     let answer = Message::from_octets(bytes.to_vec()).ok()?;
     answer.is_answer(question).then_some(answer)
 }
 
-/// The answers of this kind, as one writes them.
+/// The records of this type in presentation format.
 fn records(answer: &Message<Vec<u8>>, wanted: Rtype) -> Result<Vec<String>, domain::base::wire::ParseError> {
     let mut found = Vec::new();
     for record in answer.answer()?.limit_to::<AllRecordData<_, _>>().take(RECORDS_MAX) {
@@ -181,7 +182,7 @@ fn records(answer: &Message<Vec<u8>>, wanted: Rtype) -> Result<Vec<String>, doma
     Ok(found)
 }
 
-/// Addresses by what they mean; names with or without the last dot, in any case.
+/// Compares addresses by value; names regardless of case and of a final dot.
 fn is_same(found: &str, wanted: &str) -> bool {
     match (found.parse::<IpAddr>(), wanted.parse::<IpAddr>()) {
         (Ok(found), Ok(wanted)) => found == wanted,

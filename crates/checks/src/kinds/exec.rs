@@ -1,9 +1,10 @@
-//! A program: what it returns is how it is.
+//! A program: its exit code is the result.
 //!
-//! Does not know about: whether programs may be run at all.
+//! Does not know about: whether programs are permitted.
 //!
-//! The program is the first of a process group, which is killed as a whole when its time is over or when it ends, so that nothing of a
-//! run is left. Until then its number is not given to anybody else, because nobody has waited for it.
+//! The program leads a process group, which is killed as a whole at the timeout and after the
+//! program's exit, so that no process of a run remains. Until then its process number is not
+//! reused, because the exit status has not been collected.
 
 use crate::finding::{Issue, Verdict, cause_of};
 use crate::kinds::blocking::BACK_WITHIN;
@@ -22,13 +23,13 @@ use tokio::net::unix::pipe;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
-/// Bytes of what a program says that are kept, as Docker and Consul keep them; what comes after is read and forgotten.
+/// Bytes of the output that are kept, as in Docker and Consul; the rest is read and discarded.
 const OUTPUT_LEN_MAX: usize = 4096;
 
 /// Bytes of the first line that become the reason.
 const REASON_LEN_MAX: usize = 200;
 
-/// What belongs to this process, and would make a program speak in its name.
+/// Variables of this process that would let a program act in its name.
 const OWN_VARIABLES: [&str; 6] =
     ["FDSTORE", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID", "NOTIFY_SOCKET", "WATCHDOG_USEC"];
 
@@ -39,16 +40,17 @@ pub(crate) struct ExecRunner {
     starter: Starter,
 }
 
-/// Starts programs on a thread of its own, and never a second one before the first is back: where a program hangs before it runs, as one of a
-/// network file system, one thread does, and not one more with every run. What is started when nobody waits for it any more is killed.
+/// Starts programs on a separate thread, and never a second one before the first start has
+/// returned: if a start blocks, for example on a network file system, at most one thread is
+/// blocked. A program whose run has ended meanwhile is killed.
 #[derive(Debug)]
 struct Starter(Arc<Semaphore>);
 
-/// A program that runs, and everything that it started. All of it is killed when this goes.
+/// A running program with all its descendants. Dropping it kills all of them.
 struct Group {
     child: Option<Own>,
     pid: Pid,
-    /// Readable when the program has ended.
+    /// Readable after the program's exit.
     ended: Option<AsyncFd<OwnedFd>>,
 }
 
@@ -72,7 +74,7 @@ impl ExecRunner {
             status = group.end() => status.map_err(cannot)?,
             never = listen(&output, &mut said) => match never {},
         };
-        // What it said last is still in the pipe; whoever else has its other end is not waited for.
+        // The last output is still in the pipe; other holders of its write end are not awaited.
         while take(&output, &mut said).is_ok_and(|len| len > 0) {}
         evaluate(status, &said, self.check.degraded_exit_code)
     }
@@ -84,13 +86,13 @@ impl Starter {
         start: impl FnOnce() -> io::Result<(Group, OwnedFd)> + Send + 'static,
     ) -> Result<io::Result<(Group, OwnedFd)>, Issue> {
         let Ok(Ok(turn)) = timeout(BACK_WITHIN, Arc::clone(&self.0).acquire_owned()).await else {
-            return Err(Issue::timeout("an earlier start has not come back"));
+            return Err(Issue::timeout("an earlier start has not returned"));
         };
         let (sender, started) = oneshot::channel();
-        // A fork takes its time, in which other checks would be late.
+        // A fork takes time that would delay other checks.
         tokio::task::spawn_blocking(move || {
             let _turn = turn;
-            // It may have waited for a thread until nobody wants to know.
+            // The run may have ended while the start waited for a thread.
             if sender.is_closed() {
                 return;
             }
@@ -108,7 +110,7 @@ impl Default for Starter {
     }
 }
 
-/// What is in it comes out at both of the program's outputs.
+/// The returned descriptor reads both outputs of the program.
 fn start(check: &ExecCheck) -> io::Result<(Group, OwnedFd)> {
     let (output, input) = io::pipe()?;
     let [program, args @ ..] = check.command.as_slice() else {
@@ -129,7 +131,7 @@ impl Group {
         Self { child: Some(child), pid, ended: None }
     }
 
-    /// From now on its end can be waited for.
+    /// Opens the descriptor that reports the program's exit.
     fn watch(&mut self) -> io::Result<()> {
         self.ended = Some(watched(pidfd_open(self.pid, PidfdFlags::empty())?)?);
         Ok(())
@@ -146,7 +148,7 @@ impl Group {
         }
     }
 
-    /// Waits until it is dead: only where nobody else has to wait meanwhile.
+    /// Blocks until it is dead: only where no other task needs this thread.
     fn end_now(mut self) {
         self.kill();
         if let Some(mut child) = self.child.take() {
@@ -154,9 +156,9 @@ impl Group {
         }
     }
 
-    /// Only while nobody has waited for the program.
+    /// Must be called before the exit status is collected.
     fn kill(&self) {
-        // Nobody is left, which is as good.
+        // An error means that the group is already gone.
         let _gone = kill_process_group(self.pid, Signal::KILL);
     }
 }
@@ -172,7 +174,7 @@ impl Drop for Group {
         if child.try_wait().is_ok_and(|status| status.is_some()) {
             return;
         }
-        // It is dying. Whoever waits for it takes it from the list of processes.
+        // It is dying; a task waits for it, so that no zombie remains.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let Some(ended) = ended else {
             let _waits = runtime.spawn_blocking(move || child.wait());
@@ -193,14 +195,14 @@ fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::new(fd)
 }
 
-/// Keeps the beginning of what comes, and goes on reading so that the program is not held up.
+/// Keeps the start of the output and reads on, so that the program does not block.
 async fn listen(output: &pipe::Receiver, said: &mut Vec<u8>) -> std::convert::Infallible {
     loop {
         if output.readable().await.is_err() {
             return std::future::pending().await;
         }
         match take(output, said) {
-            // Nobody has the other end any more; now the program ends, or never will.
+            // All write ends are closed; the program's exit or the timeout ends the run.
             Ok(0) => return std::future::pending().await,
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -217,10 +219,11 @@ fn take(output: &pipe::Receiver, said: &mut Vec<u8>) -> io::Result<usize> {
     Ok(len)
 }
 
-/// Many programs end with 1 where something went wrong, as those of Python do: what it means is for the configuration to say.
+/// Many interpreters, such as Python, exit with 1 on any error; the configuration decides what the
+/// code means.
 fn evaluate(status: ExitStatus, said: &[u8], degraded: Option<u32>) -> Verdict {
     let line = said.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).find(|line| !line.is_empty());
-    // What stands behind `|` is for graphs (Nagios plugin guidelines).
+    // The part after `|` is performance data (Nagios plugin guidelines).
     let line = line.map(|line| line.split(|byte| *byte == b'|').next().unwrap_or_default().trim_ascii_end());
     let line = String::from_utf8_lossy(line.unwrap_or_default());
     let line: String = line.chars().filter(|char| !char.is_control()).collect();
@@ -257,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_starts_when_nobody_waits_any_more_is_killed_and_taken_off_the_list() {
+    fn a_program_started_after_its_run_ended_is_killed_and_reaped() {
         let started = Arc::new(Mutex::new(None));
         let kept = Arc::clone(&started);
         runtime().block_on(async {
@@ -283,7 +286,7 @@ mod tests {
             let second =
                 timeout(Duration::from_secs(60), starter.start(|| Err(io::ErrorKind::NotFound.into())));
             let second = second.await.expect("no second one waits for a thread").map(|_| ());
-            assert_eq!(second, Err(Issue::timeout("an earlier start has not come back")));
+            assert_eq!(second, Err(Issue::timeout("an earlier start has not returned")));
             go.send(()).unwrap();
             while starter.start(|| Err(io::ErrorKind::NotFound.into())).await.is_err() {}
             let pid = started.lock().unwrap().expect("it was started").as_raw_nonzero();
@@ -292,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_waits_for_any_more_is_not_started() {
+    fn no_program_starts_after_its_run_ended() {
         let has_started = Arc::new(Mutex::new(false));
         let kept = Arc::clone(&has_started);
         runtime().block_on(async {

@@ -1,4 +1,4 @@
-//! What an answer is worth: the expectations of an `http` check against a status, some content and a time.
+//! Evaluates a response: the expectations of an `http` check against status, content and latency.
 //!
 //! Does not know about: connections.
 
@@ -13,18 +13,19 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// An answer, as far as it was read.
+/// A response, as far as it was read.
 #[derive(Debug)]
 pub(crate) struct HttpResponse {
     pub(crate) status: u16,
     pub(crate) version: Version,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
-    /// There was more than is read of any response.
+    /// Whether the content exceeds the limit.
     pub(crate) is_cut: bool,
 }
 
-/// The first rule that applies: a status that is well with a issue, what is wrong, what else is well with a issue.
+/// The first rule that applies decides: an explicitly degraded status, then the failures, then the
+/// other causes of a degraded result.
 pub(crate) fn evaluate(
     response: &HttpResponse,
     latency: Duration,
@@ -101,30 +102,30 @@ fn must_not(body: &[u8], expect: &HttpExpect) -> Verdict {
     }
 }
 
-/// The reason when it took longer.
+/// The reason if the run took longer than allowed.
 pub(crate) fn too_slow(latency: Duration, max: Option<Duration>) -> Result<(), String> {
     match max {
         Some(max) if latency > max => {
             let took = format_duration(Duration::from_millis(
                 u64::try_from(latency.as_millis()).unwrap_or(u64::MAX),
             ));
-            Err(format!("took {took}, at most {} is well", format_duration(max)))
+            Err(format!("took {took}, above the maximum of {}", format_duration(max)))
         }
         _ => Ok(()),
     }
 }
 
-/// Whether some bytes are among others; none always are.
+/// Whether `part` occurs in `bytes`; an empty part always does.
 pub(crate) fn contains(bytes: &[u8], part: &[u8]) -> bool {
     part.is_empty() || memchr::memmem::find(bytes, part).is_some()
 }
 
-/// What is not UTF-8 has a sign in its place.
+/// Decodes UTF-8; invalid bytes become U+FFFD.
 pub(crate) fn text_of(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// Whether one of the fields of this name matches.
+/// Whether a field of this name matches.
 fn header_matches(response: &HttpResponse, name: &str, pattern: &Pattern) -> bool {
     response.headers.get_all(name).iter().any(|value| pattern.matches(&text_of(value.as_bytes())))
 }
@@ -132,11 +133,11 @@ fn header_matches(response: &HttpResponse, name: &str, pattern: &Pattern) -> boo
 fn header_differs(response: &HttpResponse, name: &str, pattern: &Pattern) -> String {
     match response.headers.get(name) {
         Some(_) if is_credential(name) => format!("{name} does not match {:?}", pattern.as_str()),
-        // A server may send more than is to be read.
+        // The value is truncated, because the server controls its length.
         Some(value) => {
             format!("{name} is {}, which does not match {:?}", shown(value.as_bytes()), pattern.as_str())
         }
-        None => format!("there is no {name} in the answer"),
+        None => format!("the response has no {name}"),
     }
 }
 
@@ -148,13 +149,13 @@ fn differs(response: &HttpResponse, pointer: &str, wanted: &str, found: Option<&
     match found {
         Some(found) => format!("{pointer} is {found:?}, expected {wanted:?}"),
         None if serde_json::from_slice::<IgnoredAny>(&response.body).is_err() => {
-            format!("the content is no JSON{}, expected {wanted:?} as its {pointer}", of_what(response))
+            format!("the content is not JSON{}, expected {wanted:?} at {pointer}", of_what(response))
         }
-        None => format!("there is no {pointer} in the content, expected {wanted:?}"),
+        None => format!("the content has no {pointer}, expected {wanted:?}"),
     }
 }
 
-/// The value at a JSON pointer as text: of a string what is in it, of all else how it is written.
+/// The value at a JSON pointer as text: the contents of a string, or the JSON of any other value.
 fn value_at(body: &[u8], pointer: &str) -> Option<String> {
     let json: Value = serde_json::from_slice(body).ok()?;
     Some(match json.pointer(pointer)? {
@@ -240,18 +241,18 @@ mod tests {
             (some, 429, "", 9_000, "degraded: status 429"),
             (some, 503, good, 0, "failure: status 503, expected 200-299, 304"),
             (some, 200, r#"{"a": {"b": 1}}"#, 0, "failure: the content lacks \"up\""),
-            (some, 200, "up", 0, "failure: the content is no JSON, expected \"1\" as its /a/b"),
-            (some, 200, "\"up\"", 0, "failure: there is no /a/b in the content, expected \"1\""),
+            (some, 200, "up", 0, "failure: the content is not JSON, expected \"1\" at /a/b"),
+            (some, 200, "\"up\"", 0, "failure: the content has no /a/b, expected \"1\""),
             (some, 200, r#"{"up": 1, "a": {"b": "2"}}"#, 0, "failure: /a/b is \"2\", expected \"1\""),
-            (some, 200, good, 501, "failure: took 501ms, at most 500ms is well"),
-            (some, 200, good, 201, "degraded: took 201ms, at most 200ms is well"),
+            (some, 200, good, 501, "failure: took 501ms, above the maximum of 500ms"),
+            (some, 200, good, 201, "degraded: took 201ms, above the maximum of 200ms"),
             (some, 200, r#"{"up": "warn", "a": {"b": "1"}}"#, 201, "degraded: the content has \"warn\""),
             (some, 200, r#"{"up": "", "a": {"b": 1}, "mode": "slow"}"#, 0, "degraded: /mode is \"slow\""),
             (matched, 200, "v12", 0, "ok"),
             (matched, 200, "v12 ", 0, "failure: the content does not match \"^v[0-9]+$\""),
             (matched, 200, "v19", 0, "degraded: the content matches \"9$\""),
             (web, 200, "", 0, "failure: server is \"app/1.2\", which does not match \"^web\""),
-            (state, 200, "", 0, "failure: there is no x-state in the answer"),
+            (state, 200, "", 0, "failure: the response has no x-state"),
             (none, 200, "12 failed", 0, "ok"),
             (none, 200, "no error", 0, "failure: the content has \"error\""),
             (none, 200, "123 failed", 0, "failure: the content matches \"[0-9]{3} failed\""),

@@ -1,6 +1,6 @@
-//! A file: is it there, is it new enough, is the right thing in it?
+//! A file: existence, age and content.
 //!
-//! Does not know about: who writes it.
+//! Does not know about: the writer of the file.
 
 use crate::finding::{Issue, Verdict, cause_of};
 use crate::kinds::blocking::BlockingCall;
@@ -12,13 +12,13 @@ use std::io::{ErrorKind, Read as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Bytes of a file that are looked at.
+/// Maximum number of bytes to search.
 const READ_MAX: u64 = 1 << 20;
 
-/// How far the time of day may be off between two looks before that is a step: what adjusts it slowly is none.
+/// Minimum difference between the clocks that counts as a step; slow adjustment stays below it.
 const CLOCK_STEP_MIN: Duration = Duration::from_secs(1);
 
-/// Looks at one file.
+/// Checks one file.
 #[derive(Debug)]
 pub(crate) struct FileRunner {
     check: Arc<FileCheck>,
@@ -26,22 +26,22 @@ pub(crate) struct FileRunner {
     blocking: BlockingCall,
 }
 
-/// When the file had changed last, as it was found first.
+/// First observation of a file's current modification time.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     modified: SystemTime,
-    /// How old it was then, by the time of day.
+    /// Its age at that moment, by the time of day.
     age: Duration,
     at: Instant,
-    /// When it was looked at last.
+    /// The latest run.
     looked: Now,
 }
 
-/// A moment by both clocks.
+/// A moment on both clocks.
 #[derive(Clone, Copy, Debug)]
 struct Now {
     time_of_day: SystemTime,
-    /// Of the clock that nobody sets.
+    /// On the monotonic clock.
     instant: Instant,
 }
 
@@ -68,12 +68,12 @@ impl Now {
         Self { time_of_day: SystemTime::now(), instant: Instant::now() }
     }
 
-    /// How long ago that was.
+    /// Time since an earlier moment, on the monotonic clock.
     fn since(self, before: Self) -> Duration {
         self.instant.saturating_duration_since(before.instant)
     }
 
-    /// Whether somebody has set the clock since then.
+    /// Whether the time of day was set since then.
     fn is_set_since(self, before: Self) -> bool {
         let expected = before.time_of_day + self.since(before);
         let off = self.time_of_day.duration_since(expected).unwrap_or_else(|early| early.duration());
@@ -81,15 +81,16 @@ impl Now {
     }
 }
 
-/// How long a file has not changed. Of one that was seen before the time of day is not asked again: it may have been set meanwhile, and what
-/// changed a moment ago must not become old by that, nor what is dead become new.
+/// Time since the file's last change. Once a modification time was observed, the time of day is no
+/// longer used: a step of the clock must make neither a fresh file old nor a stale file new.
 fn age(modified: SystemTime, seen: &mut Option<Seen>, now: Now) -> Duration {
     let known = match *seen {
         Some(known) if known.modified == modified => Seen { looked: now, ..known },
         before => {
-            // A file of the future is new.
+            // A modification time in the future counts as now.
             let by_day = now.time_of_day.duration_since(modified).unwrap_or_default();
-            // It changed since the last look. If the clock was set since then, too, nobody knows which came first.
+            // The file changed since the last run. If the clock was set in that interval too, the
+            // order of the two is unknown.
             let looked = before.map(|before| before.looked).filter(|before| now.is_set_since(*before));
             let age = looked.map_or(by_day, |before| by_day.min(now.since(before)));
             Seen { modified, age, at: now.instant, looked: now }
@@ -101,11 +102,11 @@ fn age(modified: SystemTime, seen: &mut Option<Seen>, now: Now) -> Duration {
 
 fn look(check: &FileCheck, seen: &mut Option<Seen>, now: Now) -> Verdict {
     let meta = match std::fs::metadata(&check.path) {
-        Ok(_) if !check.exists => return Err(Issue::failure("the file is there")),
+        Ok(_) if !check.exists => return Err(Issue::failure("the file exists")),
         Ok(meta) => meta,
         Err(error) if error.kind() == ErrorKind::NotFound && !check.exists => return Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            return Err(Issue::failure("there is no such file"));
+            return Err(Issue::failure("the file does not exist"));
         }
         Err(error) => return Err(Issue::error(cause_of(&error))),
     };
@@ -113,14 +114,14 @@ fn look(check: &FileCheck, seen: &mut Option<Seen>, now: Now) -> Verdict {
         let age = meta.modified().map(|modified| age(modified, seen, now)).unwrap_or_default();
         if age > max {
             let age = format_duration(Duration::from_secs(age.as_secs()));
-            let reason = format!("it changed {age} ago, at most {} is well", format_duration(max));
+            let reason = format!("last changed {age} ago, above the maximum of {}", format_duration(max));
             return Err(Issue::failure(reason));
         }
     }
     let Some(part) = &check.contains else { return Ok(()) };
-    // A pipe would make us wait, and a device may have no end.
+    // Reading a pipe would block, and a device may be endless.
     if !meta.is_file() {
-        return Err(Issue::failure("it is not a file that can be read"));
+        return Err(Issue::failure("not a regular file"));
     }
     let mut content = Vec::new();
     let read = File::open(&check.path).and_then(|file| file.take(READ_MAX).read_to_end(&mut content));
@@ -137,7 +138,7 @@ mod tests {
     use doorbell_health::Outcome;
 
     #[test]
-    fn an_age_is_not_moved_by_whoever_sets_the_clock() {
+    fn an_age_does_not_depend_on_steps_of_the_clock() {
         const HOUR: Duration = Duration::from_secs(3600);
         let (secs, begin) = (Duration::from_secs, Now::read());
         let at =
@@ -149,12 +150,12 @@ mod tests {
         for jumped in [wall + HOUR, wall - HOUR, wall + secs(10)] {
             assert_eq!(age(written, &mut seen, at(secs(10), jumped)), secs(14), "the same content");
         }
-        // Written anew by a clock that is an hour ahead, and then by one that was set back.
+        // Written under a clock that is an hour ahead, then under one that was set back.
         assert_eq!(age(wall + HOUR, &mut seen, at(secs(20), wall + HOUR + secs(1))), secs(1));
         assert_eq!(
             age(wall + HOUR, &mut seen, at(secs(120), wall + secs(101))),
             secs(101),
-            "nobody writes any more"
+            "no further writes"
         );
         assert_eq!(age(wall + secs(110), &mut seen, at(secs(121), wall + secs(110))), Duration::ZERO);
         let mut future = None;
@@ -172,7 +173,7 @@ mod tests {
         let age_of = |written: SystemTime, passed: Duration, time_of_day: SystemTime| {
             let mut seen = None;
             assert_eq!(age(wall - secs(4), &mut seen, begin), secs(4));
-            // The last look is what counts, not the one that saw another time first.
+            // The latest run counts, not the run that first saw another modification time.
             assert_eq!(age(wall - secs(4), &mut seen, at(secs(5), wall + secs(5))), secs(9));
             age(written, &mut seen, at(passed, time_of_day))
         };
@@ -203,19 +204,19 @@ mod tests {
         let fresh = FileCheck { max_age: Some(Duration::from_secs(60)), ..there.clone() };
         let look = |check: &FileCheck| look(check, &mut None, Now::read());
         let reason = |check: &FileCheck| look(check).err().map(|issue| issue.reason);
-        assert_eq!(reason(&there).as_deref(), Some("there is no such file"));
+        assert_eq!(reason(&there).as_deref(), Some("the file does not exist"));
         assert_eq!((reason(&absent), reason(&fresh).is_some()), (None, true));
         std::fs::write(&path, "not yet").unwrap();
         assert_eq!((reason(&there), reason(&fresh)), (None, None));
-        assert_eq!(reason(&absent).as_deref(), Some("the file is there"));
+        assert_eq!(reason(&absent).as_deref(), Some("the file exists"));
         assert_eq!(reason(&filled).as_deref(), Some("the file lacks \"ready\""));
         std::fs::write(&path, "ready\n").unwrap();
         assert_eq!(reason(&filled), None);
         let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
         File::options().write(true).open(&path).unwrap().set_modified(old).unwrap();
-        assert!(reason(&fresh).unwrap().ends_with(" ago, at most 1m is well"));
+        assert!(reason(&fresh).unwrap().ends_with(" ago, above the maximum of 1m"));
         let folder = FileCheck { path: dir.clone(), ..filled };
-        assert_eq!(reason(&folder).as_deref(), Some("it is not a file that can be read"));
+        assert_eq!(reason(&folder).as_deref(), Some("not a regular file"));
         let below = FileCheck { path: path.join("below"), ..there };
         assert_eq!(look(&below).unwrap_err().outcome, Outcome::Error);
         std::fs::remove_dir_all(&dir).unwrap();

@@ -1,6 +1,6 @@
-//! The first bytes that a server sends, beside whatever reads them.
+//! Records the first bytes that a server sends, for diagnostics.
 //!
-//! Does not know about: protocols above a connection, but for how a status line of HTTP/1 begins.
+//! Does not know about: protocols, except the start of an HTTP/1 status line.
 
 use std::io;
 use std::pin::Pin;
@@ -8,11 +8,11 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, Join, ReadBuf, ReadHalf, WriteHalf};
 
-/// Known once something came.
+/// Whether the first bytes were HTTP/1; set by the first read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FirstBytes(Arc<OnceLock<bool>>);
 
-/// A stream whose first bytes are noted in `first`.
+/// Wraps a stream so that its first bytes are recorded in `first`.
 pub(crate) fn noting<S: AsyncRead + AsyncWrite>(
     stream: S,
     first: &FirstBytes,
@@ -21,7 +21,7 @@ pub(crate) fn noting<S: AsyncRead + AsyncWrite>(
     tokio::io::join(Heard { stream: read, first: first.clone() }, write)
 }
 
-/// The reading side.
+/// The recording reader.
 #[derive(Debug)]
 pub(crate) struct Heard<R> {
     stream: R,
@@ -29,7 +29,7 @@ pub(crate) struct Heard<R> {
 }
 
 impl FirstBytes {
-    /// Whether they were those of a status line of HTTP/1.
+    /// Whether the first bytes were those of an HTTP/1 status line.
     pub(crate) fn is_http1(&self) -> bool {
         self.0.get().copied().unwrap_or(false)
     }
@@ -45,7 +45,8 @@ impl<R: AsyncRead + Unpin> AsyncRead for Heard<R> {
         ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
         let came = &buf.filled()[before..];
         if !came.is_empty() {
-            // A status line comes whole; a frame of HTTP/2 begins with its length, which is no letter.
+            // A status line arrives in one piece; an HTTP/2 frame begins with its length, which is
+            // no letter.
             self.first.0.get_or_init(|| came.starts_with(b"HTTP/1"));
         }
         Poll::Ready(Ok(()))

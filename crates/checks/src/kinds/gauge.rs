@@ -1,6 +1,6 @@
-//! How much there is of something on this machine or in a control group, with two thresholds so that what is near one of them does not flap.
+//! A metric of this machine or of a control group, with two thresholds against flapping.
 //!
-//! Does not know about: the limits of groups around the one that is written down.
+//! Does not know about: limits of ancestor groups.
 
 use crate::finding::{Issue, Verdict, cause_of};
 use crate::kinds::blocking::BlockingCall;
@@ -45,7 +45,8 @@ impl Gauge {
         self.evaluate(read)
     }
 
-    /// Whether it is down, seen from where it was; between the thresholds it stays what it is.
+    /// Whether it is down, depending on the previous state; between the thresholds the state does
+    /// not change.
     fn evaluate(&self, read: Level) -> Verdict {
         let GaugeCheck { metric, bad_is, down, up, degraded, .. } = self.check;
         let is_beyond = |level: Level| match bad_is {
@@ -74,13 +75,13 @@ impl Gauge {
     }
 }
 
-/// The value, as a level of the kind of the thresholds.
+/// Reads the metric at the level kind of the thresholds.
 fn read(check: &GaugeCheck) -> io::Result<Level> {
     let (value, all) = match check.metric {
         Metric::DiskFree => {
             let system = rustix::fs::statvfs(&check.path)?;
             let size = system.f_frsize;
-            // What root keeps for itself is nobody's.
+            // Blocks reserved for root count neither as free nor in the total.
             let all = system.f_blocks.saturating_sub(system.f_bfree).saturating_add(system.f_bavail);
             (system.f_bavail.saturating_mul(size), all.saturating_mul(size))
         }
@@ -134,24 +135,24 @@ fn read(check: &GaugeCheck) -> io::Result<Level> {
     })
 }
 
-/// The folder of a control group, unless the machine is meant.
+/// The folder of a control group; `None` for the whole machine.
 fn group_of(check: &GaugeCheck) -> Option<&Path> {
     Some(check.path.as_path()).filter(|folder| !folder.as_os_str().is_empty())
 }
 
-/// A file of a control group (cgroups(7), version 2).
+/// Reads a file of a control group (cgroups(7), version 2).
 fn read_of(folder: &Path, name: &str) -> io::Result<String> {
     std::fs::read_to_string(folder.join(name)).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => io::Error::other(format!(
-            "{} has no {name}: no control group of version 2, or the first one",
+            "{} has no {name}: not a control group of version 2, or the root group",
             folder.display()
         )),
         _ => error,
     })
 }
 
-/// Bytes that a control group may still use, and how many it may use at all. Files that were read and are not used can be forgotten, and
-/// are not counted, as the kubelet has it.
+/// Bytes that a control group may still use, and its limit. Inactive page cache can be reclaimed
+/// and counts as free, as in the kubelet.
 fn left_of(folder: &Path) -> io::Result<(u64, u64)> {
     let number = |text: &str| text.trim().parse::<u64>().map_err(|_| strange());
     let limit = read_of(folder, "memory.max")?;
@@ -164,16 +165,16 @@ fn left_of(folder: &Path) -> io::Result<(u64, u64)> {
     Ok((limit.saturating_sub(current.saturating_sub(idle)), limit))
 }
 
-/// In thousandths of a percent.
+/// A ratio in thousandths of a percent.
 fn parts(value: u64, all: u64) -> u64 {
     u64::try_from(u128::from(value) * 100_000 / u128::from(all.max(1))).unwrap_or(u64::MAX)
 }
 
 fn strange() -> io::Error {
-    io::Error::other("the kernel's words are not understood")
+    io::Error::other("unexpected format of a kernel file")
 }
 
-/// A number with two digits behind its point (proc_loadavg(5)).
+/// Parses a number with two decimals (proc_loadavg(5)).
 fn hundredths(text: &str) -> Option<u64> {
     let (whole, part) = text.split_once('.')?;
     let part: u64 = (part.len() == 2).then(|| part.parse().ok())??;
@@ -192,7 +193,7 @@ fn kibibytes(meminfo: &str, name: &str) -> Option<u64> {
     line.trim().strip_suffix(" kB")?.parse().ok()
 }
 
-/// `avg10` of those that waited, be it some of many, in hundredths of a percent (PSI).
+/// `avg10` of `some`, in hundredths of a percent (PSI).
 fn pressure(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("some "))?;
     hundredths(line.split(' ').find_map(|field| field.strip_prefix("avg10="))?)
@@ -238,7 +239,7 @@ mod tests {
             let mirrored = text(used.evaluate(Level::Count(1000 - value)));
             assert_eq!(mirrored.split(':').next(), expected.split(':').next(), "step {step}");
         }
-        // With one threshold for both, there is nothing between.
+        // With a single threshold there is no range in between.
         let one = gauge(BadIs::Below, [100, 100, 0]);
         assert!(one.evaluate(Level::Count(99)).is_err());
         assert_eq!(one.evaluate(Level::Count(100)), Ok(()));

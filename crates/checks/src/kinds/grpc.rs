@@ -1,6 +1,7 @@
-//! A call of `grpc.health.v1.Health` on a connection of its own: one `Check`, or one `Watch` that stays.
+//! A call of `grpc.health.v1.Health` on a connection of its own: one `Check`, or one long-lived
+//! `Watch`.
 //!
-//! Does not know about: what a service does beyond saying how it is.
+//! Does not know about: services other than health.
 
 use crate::connect::dialer::Dialer;
 use crate::connect::tls::{Tls, TlsPool, handshake};
@@ -27,15 +28,15 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-/// Bytes of a message; the answer is a number.
+/// Maximum length of a message; the response is a number.
 const MESSAGE_LEN_MAX: usize = 4096;
 
-/// Bytes of fields, of a frame, and of what a server may send before it is read.
+/// Maximum size of header lists and frames, and of the data a server may send before it is read.
 const HEADER_LIST_MAX: u32 = 16 << 10;
 const FRAME_MAX: u32 = 16 << 10;
 const WINDOW: u32 = 64 << 10;
 
-/// Bytes of a server's own words that are kept.
+/// Maximum length kept of a server's message.
 const MESSAGE_SHOWN_MAX: usize = 128;
 
 /// Checks one service.
@@ -45,10 +46,10 @@ pub(crate) struct GrpcRunner {
     dialer: Dialer,
     tls: Tls,
     origin: Uri,
-    /// What goes with each call, beside what makes it one.
+    /// Additional fields of each call.
     fields: Arc<[(HeaderName, HeaderValue)]>,
     traces: Option<Unsampled>,
-    /// Of a watch.
+    /// State of watch mode.
     watch: Watch,
 }
 
@@ -69,13 +70,13 @@ impl GrpcRunner {
             Address::Unix(_) => check.address.host().to_owned(),
         };
         let origin = format!("{scheme}://{authority}");
-        let origin = origin.parse().map_err(|_| format!("{origin} is no address of a server"))?;
+        let origin = origin.parse().map_err(|_| format!("{origin} is not a server address"))?;
         let traces = check.traceparent.then(Unsampled::default);
         let fields = fields_of(check)?;
         Ok(Self { check: check.clone(), dialer, tls, origin, fields, traces, watch: Watch::new(pace) })
     }
 
-    /// By whom a watch says that it was told something.
+    /// Sets the notice by which a watch reports changes.
     pub(crate) fn notify_changes(&self, notice: ChangeNotice) {
         self.watch.notify_changes(notice);
     }
@@ -110,7 +111,7 @@ impl GrpcRunner {
 
     async fn connect_and_ask(&self, progress: &Progress) -> Result<Result<ServingStatus, Status>, Issue> {
         let mut conn = self.dialer.connect(progress).await?;
-        // Of HTTP/2 the client is the one who ends it.
+        // In HTTP/2 the client closes the connection.
         conn.gently();
         match &self.check.tls {
             Some(ClientTls { server_name, .. }) => {
@@ -171,7 +172,8 @@ impl GrpcRunner {
             done = &mut work => return Ok(done?.into_inner().status()),
             ended = &mut conn => ended,
         };
-        // What it has read is still to be taken; what it never sent would wait for as long as it is there.
+        // Responses already read are still delivered; a request never sent would wait as long as
+        // the connection exists.
         drop(conn);
         match (work.await, ended) {
             (Err(status), Err(error)) if status.code() == Code::Cancelled => Err(broken(&error)),
@@ -183,13 +185,13 @@ impl GrpcRunner {
 /// Reason of a check whose service the server does not know.
 pub const UNKNOWN: &str = "the server does not know this service";
 
-/// Of a server that answers the preface of HTTP/2 with a status line.
+/// Reason when the server responds to the HTTP/2 preface with a status line.
 const HTTP1: &str = "the server speaks HTTP/1 here, not HTTP/2: is this the port of gRPC?";
 
-/// Why there is no answer, in words that lead on.
+/// The reason for a call without a response.
 fn refused(status: &Status) -> Issue {
     let said = match status.message() {
-        // The library's own words for an error below it.
+        // The library's texts for an error of a lower layer.
         "http2 error" | "transport error" => root_cause(status),
         said => said.to_owned(),
     };
@@ -201,7 +203,7 @@ fn refused(status: &Status) -> Issue {
     }
 }
 
-/// The last in the chain of causes.
+/// The last error in the chain of sources.
 fn root_cause(status: &Status) -> String {
     let causes = std::iter::successors(std::error::Error::source(status), |error| error.source());
     causes.last().map_or_else(|| status.message().to_owned(), ToString::to_string)
@@ -212,14 +214,15 @@ fn broken(error: &hyper::Error) -> Status {
     Status::unavailable(cause)
 }
 
-/// Who asks, and what else is said; of a name that is given the value is that one.
+/// The user agent and the configured fields; a configured field replaces the default of the same
+/// name.
 fn fields_of(check: &GrpcCheck) -> Result<Arc<[(HeaderName, HeaderValue)]>, String> {
     let given = |name: &str| check.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
     let agent = check.user_agent.filter(|_| !given(USER_AGENT.as_str()));
     let agent = agent.map(|agent| (USER_AGENT, HeaderValue::from_static(agent)));
     let headers = check.headers.iter().map(|(name, value)| {
-        let name = HeaderName::try_from(name).map_err(|_| format!("{name:?} is no name of a field"))?;
-        let value = HeaderValue::try_from(value).map_err(|_| format!("{name} cannot have this value"))?;
+        let name = HeaderName::try_from(name).map_err(|_| format!("{name:?} is not a header field name"))?;
+        let value = HeaderValue::try_from(value).map_err(|_| format!("invalid value of {name}"))?;
         Ok((name, value))
     });
     agent.into_iter().map(Ok).chain(headers).collect()

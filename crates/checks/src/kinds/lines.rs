@@ -1,30 +1,30 @@
-//! Lines that a server sends, each of bounded length.
+//! Lines sent by a server, each of bounded length.
 //!
-//! Does not know about: what is in them.
+//! Does not know about: their content.
 
 use crate::finding::{Issue, cause_of};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// What a issue shows of bytes.
+/// Maximum number of bytes that a reason quotes.
 const SHOWN_MAX: usize = 32;
 
-/// Reads one line after the other.
+/// Reads line by line.
 #[derive(Debug)]
 pub(crate) struct Lines<'s, S> {
     stream: &'s mut S,
     read: Vec<u8>,
-    /// Up to where the lines were taken.
+    /// End of the lines already returned.
     taken: usize,
     len_max: usize,
 }
 
 impl<'s, S: AsyncRead + Unpin> Lines<'s, S> {
-    /// A line may have up to `len_max` bytes, and no more are kept.
+    /// Limits a line, and the buffer, to `len_max` bytes.
     pub(crate) const fn new(stream: &'s mut S, len_max: usize) -> Self {
         Self { stream, read: Vec::new(), taken: 0, len_max }
     }
 
-    /// The next line, without its end.
+    /// The next line without its terminator.
     pub(crate) async fn next(&mut self) -> Result<&[u8], Issue> {
         self.read.drain(..std::mem::take(&mut self.taken));
         let mut looked_at = 0;
@@ -38,7 +38,7 @@ impl<'s, S: AsyncRead + Unpin> Lines<'s, S> {
             looked_at = self.read.len();
             if looked_at > self.len_max {
                 let reason = format!(
-                    "more than {} bytes without an end of a line, from {} on",
+                    "more than {} bytes without a line end, starting with {}",
                     self.len_max,
                     shown(&self.read)
                 );
@@ -48,10 +48,10 @@ impl<'s, S: AsyncRead + Unpin> Lines<'s, S> {
             let read = (&mut *self.stream).take(room).read_buf(&mut self.read).await;
             match read {
                 Ok(0) if self.read.is_empty() => {
-                    return Err(Issue::failure("the connection ended without an answer"));
+                    return Err(Issue::failure("the connection ended without a response"));
                 }
                 Ok(0) => {
-                    let reason = format!("the connection ended within a line, behind {}", shown(&self.read));
+                    let reason = format!("the connection ended within a line, after {}", shown(&self.read));
                     return Err(Issue::failure(reason));
                 }
                 Ok(_) => {}
@@ -61,7 +61,7 @@ impl<'s, S: AsyncRead + Unpin> Lines<'s, S> {
     }
 }
 
-/// The beginning of some bytes, so that anybody can read it.
+/// The start of some bytes in printable form.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     if bytes.is_empty() {
         return "nothing".to_owned();
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(shown(&[b'x'; 33]), format!("\"{}\"..", "x".repeat(32)));
     }
 
-    /// Whatever comes in whichever pieces.
+    /// The result does not depend on how the bytes are split.
     #[test]
     fn lines_come_in_any_pieces() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -105,7 +105,7 @@ mod tests {
                 }
                 read
             });
-            let end = "the connection ended within a line, behind \"rest\"";
+            let end = "the connection ended within a line, after \"rest\"";
             assert_eq!(lines, ["+OK", ":0", "", end], "split at {split}");
         }
     }

@@ -1,4 +1,4 @@
-//! The kinds of checks, one module each, and what several of them share.
+//! The kinds of checks, one module each, and shared code.
 //!
 //! Does not know about: when a check runs.
 

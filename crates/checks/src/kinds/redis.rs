@@ -1,6 +1,8 @@
-//! PING on a connection of its own, behind AUTH where that is asked for, and a look at the key that says "maintenance".
+//! PING on a connection of its own, after AUTH if configured, and a query for the key that means
+//! maintenance.
 //!
-//! Does not know about: data. Everything is asked at once, so that a run is one round trip (RESP, as of Redis 1.2).
+//! Does not know about: data. All commands are sent at once, so that a run is one round trip (RESP,
+//! since Redis 1.2).
 
 use crate::connect::dialer::Dialer;
 use crate::connect::tls::{Tls, TlsPool, handshake};
@@ -13,7 +15,7 @@ use doorbell_health::Outcome;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::Instant;
 
-/// Bytes of one reply; all that are waited for are short.
+/// Maximum length of a reply; all expected ones are short.
 const REPLY_LEN_MAX: usize = 512;
 
 /// Checks one server.
@@ -21,7 +23,7 @@ pub(crate) struct RedisRunner {
     check: RedisCheck,
     dialer: Dialer,
     tls: Tls,
-    /// All commands, with the password.
+    /// All commands, including the password.
     commands: Vec<u8>,
 }
 
@@ -112,7 +114,7 @@ impl RedisRunner {
     }
 }
 
-/// A reply of one line.
+/// A single-line reply.
 #[derive(Debug, PartialEq, Eq)]
 enum Reply {
     Error(String),
@@ -123,7 +125,7 @@ enum Reply {
 fn read(line: &[u8]) -> Result<Reply, Issue> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match line {
-        // Of a server's words as many as fit a line of the log.
+        // The server's message, truncated to fit a log line.
         [b'-', rest @ ..] => Ok(Reply::Error(text(&rest[..rest.len().min(128)]))),
         [b'+', rest @ ..] => Ok(Reply::Text(text(rest))),
         [b':', rest @ ..] => {
@@ -135,10 +137,10 @@ fn read(line: &[u8]) -> Result<Reply, Issue> {
 }
 
 fn strange() -> Issue {
-    Issue::failure("the answer is not of Redis")
+    Issue::failure("the response is not a Redis reply")
 }
 
-/// An array of strings.
+/// Encodes a command as an array of strings.
 fn command(out: &mut Vec<u8>, words: &[&str]) {
     out.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
     for word in words {

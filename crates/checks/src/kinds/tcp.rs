@@ -1,6 +1,7 @@
-//! A connection, perhaps some bytes, perhaps some others back.
+//! A TCP connection, with optional bytes to send and to expect.
 //!
-//! Does not know about: protocols. Whoever accepts and says nothing is well unless something is expected of him.
+//! Does not know about: protocols. An accepted connection is a success unless a response is
+//! expected.
 
 use crate::connect::connector::Conn;
 use crate::connect::dialer::Dialer;
@@ -12,10 +13,11 @@ use crate::progress::{Progress, Stage};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::Instant;
 
-/// Bytes among which the expected ones must be.
+/// Maximum number of bytes searched for the expected ones.
 const READ_MAX: usize = 64 << 10;
 
-/// Bytes that an expression is held against while more may come: of what comes byte by byte it is the end that counts.
+/// Maximum number of bytes matched against an expression while more may arrive. For input that
+/// arrives byte by byte only the last attempt counts.
 const MATCHED_MAX: usize = 1 << 20;
 
 /// Checks one address.
@@ -55,7 +57,7 @@ impl TcpRunner {
         let TcpCheck { contains: wanted, matches, .. } = &self.check;
         let (mut read, mut has_wanted, mut matched) = (Vec::new(), false, 0);
         loop {
-            // What was looked through need not be again, but for what may be the beginning of it.
+            // Continue the search where the last one ended, minus a possible partial match.
             let from = read.len().saturating_sub(wanted.len().saturating_sub(1));
             let room = READ_MAX - read.len();
             let mut some = (&mut *conn).take(room.min(8 << 10) as u64);
@@ -68,7 +70,7 @@ impl TcpRunner {
             }
             matched += read.len();
             if is_end {
-                let ended = if len == 0 { "the connection ended" } else { "64 KiB came" };
+                let ended = if len == 0 { "the connection ended" } else { "64 KiB received" };
                 let lacking = match matches {
                     Some(pattern) if has_wanted => format!("anything that matches {:?}", pattern.as_str()),
                     _ => shown(wanted),

@@ -1,6 +1,6 @@
-//! A TLS handshake and nothing more: how long the certificates are good for that the server shows.
+//! A TLS handshake and the remaining lifetime of the server's certificates.
 //!
-//! Does not know about: whether they are believed; that is for the handshake.
+//! Does not know about: verification, which is part of the handshake.
 
 use crate::connect::certificate::{ends_at, now};
 use crate::connect::dialer::Dialer;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::Instant;
 
-/// Shakes hands with one address.
+/// Performs a handshake with one address.
 #[derive(Debug)]
 pub(crate) struct TlsRunner {
     check: TlsCheck,
@@ -38,7 +38,7 @@ impl TlsRunner {
         let mut stream = handshake(&self.tls, name, conn).await?;
         let latency = start.elapsed();
         progress.see_tls(stream.get_ref().1, &self.tls);
-        // As every client ends a connection that it does not need any more.
+        // Sends close_notify, as any client does at the end.
         let _gone = stream.shutdown().await;
         let (conn, session) = stream.get_mut();
         conn.gently();
@@ -50,18 +50,18 @@ impl TlsRunner {
     }
 }
 
-/// Both times from 1970 on.
+/// Both times are since 1970.
 pub(crate) fn evaluate_certificate(ends: Duration, now: Duration, rule: &CertificateRule) -> Verdict {
     let Some(left) = ends.checked_sub(now) else {
-        // Only reached without verification; an error only if a rule asks for the expiry.
+        // Only reached without verification; an error only if a rule concerns the expiry.
         return match rule.is_empty() {
             true => Ok(()),
-            false => Err(Issue::failure("the certificate has ended")),
+            false => Err(Issue::failure("the certificate has expired")),
         };
     };
     let said = |least| {
         let left = format_duration(Duration::from_secs(left.as_secs()));
-        format!("the certificate ends in {left}, in no less than {} is well", format_duration(least))
+        format!("the certificate expires in {left}, below the minimum of {}", format_duration(least))
     };
     match (rule.expires_after, rule.expires_within) {
         (Some(least), _) if left < least => Err(Issue::failure(said(least))),
@@ -83,9 +83,9 @@ mod tests {
         for (left, expected) in [
             (DAY * 15, "ok"),
             (DAY * 14, "ok"),
-            (DAY * 13, "degraded: the certificate ends in 13d, in no less than 14d is well"),
-            (DAY * 2, "degraded: the certificate ends in 2d, in no less than 14d is well"),
-            (DAY, "failure: the certificate ends in 1d, in no less than 2d is well"),
+            (DAY * 13, "degraded: the certificate expires in 13d, below the minimum of 14d"),
+            (DAY * 2, "degraded: the certificate expires in 2d, below the minimum of 14d"),
+            (DAY, "failure: the certificate expires in 1d, below the minimum of 2d"),
         ] {
             let found = match evaluate_certificate(now + left, now, &rule) {
                 Ok(()) => "ok".to_owned(),
@@ -95,7 +95,7 @@ mod tests {
         }
         assert_eq!(
             evaluate_certificate(now - DAY, now, &rule).unwrap_err().reason,
-            "the certificate has ended"
+            "the certificate has expired"
         );
         assert_eq!(evaluate_certificate(now - DAY, now, &CertificateRule::default()), Ok(()));
     }

@@ -1,6 +1,7 @@
-//! `traceparent` for runs that nobody is to record (W3C Trace Context): each one's own numbers, and the flag that says not sampled.
+//! `traceparent` for runs that must not be recorded (W3C Trace Context): fresh identifiers, and the
+//! flag "not sampled".
 //!
-//! Does not know about: which request carries it.
+//! Does not know about: the request that carries it.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +12,7 @@ pub(crate) const TRACEPARENT: &str = "traceparent";
 /// `00-` 32 digits `-` 16 digits `-00`
 const LEN: usize = 55;
 
-/// Numbers that nobody has used before, as far as chance goes.
+/// Generates identifiers that are unique with high probability.
 #[derive(Debug, Default)]
 pub(crate) struct Unsampled {
     chance: RandomState,
@@ -23,7 +24,7 @@ impl Unsampled {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
         let mut text = *b"00-00000000000000000000000000000000-0000000000000000-00";
         for (part, at) in [3, 19, 36].into_iter().enumerate() {
-            // Zero is no number of a trace.
+            // Zero is not a valid identifier.
             let mut number = self.chance.hash_one((count, part)) | 1;
             for digit in text[at..at + 16].iter_mut().rev() {
                 *digit = b"0123456789abcdef"[(number & 15) as usize];

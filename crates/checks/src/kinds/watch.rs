@@ -1,10 +1,11 @@
-//! A `Watch` of `grpc.health.v1`: one call that stays, on which the server tells every change.
+//! A `Watch` of `grpc.health.v1`: one long-lived call on which the server reports every change.
 //!
-//! Does not know about: how the connection was made, what a status is worth.
+//! Does not know about: connecting, the evaluation of a status.
 //!
-//! A server that is gone without a word would look as well as ever. It is not pinged: servers of gRPC end the connection of whoever pings more
-//! often than every five minutes (gRFC A8), and a process that hangs may still have its transport answer. Each run makes a call of `Check`
-//! beside the watch instead, of which only counts that there is an answer.
+//! A server that disappears without closing the connection would keep its last status. It is not
+//! pinged: gRPC servers close the connection of a client that pings more often than every five
+//! minutes (gRFC A8), and the transport of a hung process may still answer pings. Instead, each run
+//! makes a `Check` call besides the watch, of which only the arrival of a response counts.
 
 use crate::kinds::channel::Channel;
 use crate::options::Pace;
@@ -20,22 +21,22 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-/// A call that may be there.
+/// A watch call that may be open.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    /// How long nothing may have been heard of a server before it is asked whether it is still there.
+    /// Time without messages after which a run verifies that the server responds.
     silence: Duration,
-    /// How far apart calls begin: a server that ends each of them at once keeps nobody busy.
+    /// Minimum interval between calls, against a server that ends each call at once.
     apart: Duration,
     notice: OnceLock<ChangeNotice>,
     following: Mutex<Option<Following>>,
 }
 
-/// What the server said last, until another call may be made. The call ends when this goes.
+/// The last status, valid until another call may start. Dropping it ends the call.
 #[derive(Debug)]
 struct Following {
     last: Arc<Mutex<Option<Known>>>,
-    /// As long as it lives, so does the connection.
+    /// Keeps the connection open.
     client: HealthClient<Channel>,
     task: JoinHandle<()>,
 }
@@ -43,11 +44,11 @@ struct Following {
 #[derive(Clone, Copy, Debug)]
 struct Known {
     status: ServingStatus,
-    /// When the server last said anything.
+    /// Time of the last message from the server.
     heard: Instant,
 }
 
-/// Ends the call when it goes, unless the server has answered.
+/// Ends the call when dropped, unless the server has responded.
 struct Doubt<'a> {
     watch: &'a Watch,
     is_settled: bool,
@@ -70,7 +71,8 @@ impl Drop for Following {
 impl Watch {
     pub(crate) fn new(pace: &Pace) -> Self {
         Self {
-            // Less than is between two runs of the schedule; more than between those of a server that changes all the time.
+            // Shorter than the interval of scheduled runs, longer than that of runs after frequent
+            // changes.
             silence: pace.fast_interval / 4,
             apart: pace.fast_interval,
             notice: OnceLock::new(),
@@ -82,8 +84,8 @@ impl Watch {
         let _known = self.notice.set(notice);
     }
 
-    /// What the server said last, if it is still there; nothing when the call is over and another one may be made. Who stops waiting
-    /// for this ends the call.
+    /// The last status if the server still responds; `None` when the call is over and another one
+    /// may start. Dropping this future early ends the call.
     pub(crate) async fn known(
         &self,
         request: impl FnOnce() -> Request<HealthCheckRequest>,
@@ -100,7 +102,7 @@ impl Watch {
         };
         progress.enter(Stage::Response);
         let mut doubt = Doubt { watch: self, is_settled: false };
-        // If the connection is over, so is the watch, and says so by itself.
+        // If the connection is closed, the watch ends by itself.
         let _answer = client.check(request()).await;
         doubt.is_settled = true;
         let mut last = lock(&last);
@@ -126,7 +128,7 @@ impl Watch {
         E: Send + 'static,
     {
         let again_at = Instant::now() + self.apart;
-        // The call of before is over, or this would not be made.
+        // The previous call is over, otherwise this one would not start.
         *self.following() = None;
         let mut conn = Box::pin(conn);
         let mut first = pin!(async move {
@@ -137,7 +139,7 @@ impl Watch {
         let (client, mut told, status) = tokio::select! {
             first = &mut first => first?,
             _ended = &mut conn => {
-                // What it never sent would wait for as long as it is there.
+                // A request never sent would wait as long as the connection exists.
                 drop(conn);
                 return first.await.map(|(_, _, status)| status);
             }
@@ -155,9 +157,9 @@ impl Watch {
             } {
                 tell(Some(news));
             }
-            // Nothing of it stays open meanwhile.
+            // Close call and connection during the pause.
             drop((told, conn));
-            // Whoever runs meanwhile goes by what was told last, and makes no other call.
+            // Meanwhile runs use the last status and start no other call.
             sleep_until(again_at).await;
             tell(None);
         });

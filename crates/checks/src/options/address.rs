@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Address to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// Host and port.
+    /// Host and port of a TCP target.
     Tcp(HostPort),
     /// A Unix socket, written `unix:/PATH`.
     Unix(PathBuf),
@@ -46,16 +46,16 @@ pub struct Resolve {
 pub struct HostPort {
     /// A name or an address, without brackets.
     pub host: String,
-    /// Not 0.
+    /// Port; not 0.
     pub port: u16,
 }
 
 /// An `http` or `https` URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
-    /// Whether it begins with `https`.
+    /// Whether the scheme is `https`.
     pub is_https: bool,
-    /// With the port of the scheme if none is written.
+    /// Host and port; the default port of the scheme if none is written.
     pub at: HostPort,
     /// Path and query, beginning with `/`.
     pub target: String,
@@ -75,10 +75,10 @@ pub struct ClientTls {
 }
 
 impl Address {
-    /// Bytes of a path that fit an address, with the 0 behind it (unix(7)).
+    /// Maximum length of a path in a socket address, without the terminating zero (unix(7)).
     const PATH_LEN_MAX: usize = 107;
 
-    /// `host:port` or `unix:/PATH`. `None` when it is neither.
+    /// Parses `host:port` or `unix:/PATH`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match text.strip_prefix("unix:") {
@@ -129,8 +129,8 @@ impl Default for Resolve {
 }
 
 impl HostPort {
-    /// `host:port`, `192.0.2.1:80` or `[2001:db8::1]:80`; where `default_port` is given the port may be left out. `None` when it is
-    /// none of these.
+    /// Parses `host:port`, `192.0.2.1:80` or `[2001:db8::1]:80`; the port is optional if
+    /// `default_port` is given.
     #[must_use]
     pub fn parse(text: &str, default_port: Option<u16>) -> Option<Self> {
         let (host, port) = match text.strip_prefix('[') {
@@ -154,7 +154,7 @@ impl HostPort {
         (is_host && port != 0).then(|| Self { host: host.to_owned(), port })
     }
 
-    /// Whether it is an address of the loopback, or a name of it.
+    /// Whether it is a loopback address or a name of it.
     #[must_use]
     pub fn is_this_machine(&self) -> bool {
         match self.host.parse::<IpAddr>() {
@@ -163,7 +163,7 @@ impl HostPort {
         }
     }
 
-    /// As it stands in front of a port or in `Host`: an IPv6 address in brackets.
+    /// The host as written before a port or in `Host`: an IPv6 address in brackets.
     #[must_use]
     pub fn bracketed(&self) -> String {
         if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() }
@@ -177,7 +177,7 @@ impl fmt::Display for HostPort {
 }
 
 impl Url {
-    /// `http://host/path?query`. `None` when it is none, or has a user or a fragment.
+    /// Parses `http://host/path?query`. `None` also if it has a user or a fragment.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (is_https, rest) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {

@@ -10,7 +10,7 @@ use hyper::Method;
 use std::fmt;
 use std::time::Duration;
 
-/// `type = "http"`
+/// Options of a check with `type = "http"`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HttpCheck {
     /// Scheme, host, path and query.
@@ -48,7 +48,7 @@ pub struct HttpCheck {
 /// Value of a header field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldValue {
-    /// May be shown.
+    /// Plain text; may be shown.
     Open(String),
     /// A credential: sent to the origin of the URL only, and never shown.
     Secret(Secret),
@@ -97,11 +97,11 @@ pub struct HttpDegraded {
 /// Which redirects are followed; at most ten, one after the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FollowRedirects {
-    /// All.
+    /// All redirects.
     All,
-    /// None.
+    /// No redirects.
     No,
-    /// To the same host, as the kubelet does.
+    /// Redirects to the same host, as in the kubelet.
     #[default]
     SameHost,
 }
@@ -184,7 +184,7 @@ impl Default for HttpExpect {
 }
 
 impl FieldValue {
-    /// The text, for sending.
+    /// The secret text, for sending.
     #[must_use]
     pub fn reveal(&self) -> &str {
         match self {
@@ -198,7 +198,7 @@ impl HttpCheck {
     /// Default of [`Self::body_bytes`]. The kubelet reads 10 KiB.
     pub const BODY_BYTES: u32 = 64 << 10;
 
-    /// `GET`, and any status from 200 to 299.
+    /// A `GET` request; any status from 200 to 299 is a success.
     #[must_use]
     pub fn new(url: Url) -> Self {
         Self {

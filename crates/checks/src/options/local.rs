@@ -6,12 +6,12 @@ use doorbell_config::format_size;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// `type = "file"`
+/// Options of a check with `type = "file"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileCheck {
     /// Path of the file.
     pub path: PathBuf,
-    /// Whether it must exist, or must not.
+    /// Whether the file must exist or must not exist.
     pub exists: bool,
     /// Text that is part of its content.
     pub contains: Option<String>,
@@ -19,7 +19,7 @@ pub struct FileCheck {
     pub max_age: Option<Duration>,
 }
 
-/// `type = "exec"`
+/// Options of a check with `type = "exec"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecCheck {
     /// Program and arguments.
@@ -28,7 +28,8 @@ pub struct ExecCheck {
     pub degraded_exit_code: Option<u32>,
 }
 
-/// `type = "gauge"`: one threshold down and one up again, so that a value near one does not flap.
+/// Options of a check with `type = "gauge"`: one threshold for down and one for recovery, so that a
+/// value near one does not flap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GaugeCheck {
     /// Metric to read.
@@ -83,7 +84,7 @@ pub enum Level {
 }
 
 impl Metric {
-    /// Whether a threshold of this form makes sense.
+    /// Whether this metric supports thresholds of this kind.
     #[must_use]
     pub const fn takes(self, level: Level) -> bool {
         match self {
@@ -95,19 +96,19 @@ impl Metric {
         }
     }
 
-    /// Whether it can be of a control group.
+    /// Whether the metric exists for control groups.
     #[must_use]
     pub const fn is_of_group(self) -> bool {
         matches!(self, Self::MemoryAvailable | Self::MemoryPressure)
     }
 
-    /// Whether it is counted in bytes.
+    /// Whether the unit is bytes.
     #[must_use]
     pub const fn is_bytes(self) -> bool {
         matches!(self, Self::DiskFree | Self::MemoryAvailable)
     }
 
-    /// A threshold as it would be written.
+    /// An example of a threshold.
     #[must_use]
     pub const fn example(self) -> &'static str {
         match self {
@@ -122,7 +123,7 @@ impl Metric {
 }
 
 impl Level {
-    /// The number that is compared; of the same kind of level more is more.
+    /// The numeric value; comparable between levels of the same kind.
     #[must_use]
     pub const fn number(self) -> u64 {
         match self {
@@ -130,7 +131,7 @@ impl Level {
         }
     }
 
-    /// As it is written in a file.
+    /// The text in a configuration file.
     #[must_use]
     pub fn text(self, metric: Metric) -> String {
         let milli = |milli: u64| {
@@ -157,7 +158,7 @@ impl Level {
         }
     }
 
-    /// Whether two are of the same kind.
+    /// Whether two levels are of the same kind.
     #[must_use]
     pub const fn is_like(self, other: Self) -> bool {
         matches!(
@@ -170,7 +171,7 @@ impl Level {
 }
 
 impl FileCheck {
-    /// The file exists.
+    /// The file must exist.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
         Self { path, exists: true, contains: None, max_age: None }

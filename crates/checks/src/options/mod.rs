@@ -38,9 +38,9 @@ pub struct Check {
 pub struct Pace {
     /// Time from the start of one run to the start of the next.
     pub interval: Duration,
-    /// The same while the state is changing or unknown.
+    /// Interval while the state is changing or unknown.
     pub fast_interval: Duration,
-    /// The same while the check is down.
+    /// Interval while the check is down.
     pub down_interval: Duration,
     /// Maximum time of a run.
     pub timeout: Duration,
@@ -48,22 +48,22 @@ pub struct Pace {
     pub connect_timeout: Duration,
     /// Maximum random delay of a run, in percent of the interval.
     pub jitter: u32,
-    /// Successes from down to up.
+    /// Consecutive successes before the check counts as up.
     pub rise: u32,
-    /// Failures from up to down.
+    /// Consecutive failures before the check counts as down.
     pub fall: u32,
     /// State before the first result.
     pub initial: Initial,
     /// Maximum age of a result.
     pub max_age: Duration,
-    /// When the check is held down because it changes too often.
+    /// Rule against flapping, if any.
     pub flap: Option<FlapRule>,
-    /// Results that are kept.
+    /// Number of results to keep.
     pub history: u32,
-    /// Age of the last run above which a probe triggers another one. A check that has this and is not scheduled runs only then, and before its
-    /// result is older than `max_age`.
+    /// Age of the last run above which a probe triggers another one. An unscheduled check with this
+    /// option runs only then, and before its result reaches `max_age`.
     pub cache: Option<Duration>,
-    /// Whether it runs by `interval`, and not only on request or before `max_age` is over.
+    /// Whether it runs every `interval`; otherwise only on request or before `max_age` is over.
     pub is_scheduled: bool,
 }
 
@@ -97,12 +97,12 @@ pub enum CheckKind {
     Tcp(TcpCheck),
     /// A TLS handshake and the certificates.
     Tls(Box<TlsCheck>),
-    /// Nothing: results are pushed, and hold for this long.
+    /// No runs: results are pushed and valid for this long.
     Ttl(Duration),
 }
 
 impl Check {
-    /// Required, with the default pace.
+    /// A required check with the default pace.
     #[must_use]
     pub fn new(name: impl Into<String>, kind: impl Into<CheckKind>) -> Self {
         let (severity, pace) = (Severity::Required, Pace::default());
@@ -111,7 +111,7 @@ impl Check {
 }
 
 impl Pace {
-    /// The default for an interval.
+    /// The defaults for an interval.
     #[must_use]
     pub fn every(interval: Duration) -> Self {
         let mut pace = Self {
@@ -134,7 +134,8 @@ impl Pace {
         pace
     }
 
-    /// The default of a check whose results are pushed and hold for `ttl`: the last one decides, as in Consul.
+    /// The defaults of a check whose results are pushed and valid for `ttl`: the last one decides,
+    /// as in Consul.
     #[must_use]
     pub fn pushed(ttl: Duration) -> Self {
         Self { rise: 1, fall: 1, max_age: ttl, ..Self::default() }
@@ -158,8 +159,8 @@ impl Default for Pace {
 }
 
 impl CheckKind {
-    /// A check from a URL: `http://..`, `https://..`, `tcp://HOST:PORT`, `unix:/PATH`, `tls://HOST`, `redis://HOST`,
-    /// `grpc://HOST:PORT/SERVICE` or `grpcs://..`.
+    /// Parses a check from a URL: `http://..`, `https://..`, `tcp://HOST:PORT`, `unix:/PATH`,
+    /// `tls://HOST`, `redis://HOST`, `grpc://HOST:PORT/SERVICE` or `grpcs://..`.
     #[must_use]
     pub fn parse(target: &str) -> Option<Self> {
         if let Some(address) = target.strip_prefix("tcp://") {
@@ -203,13 +204,14 @@ impl CheckKind {
         }
     }
 
-    /// Whether both check the same; the lifetime of pushed results does not count.
+    /// Whether both check the same target in the same way, regardless of the lifetime of pushed
+    /// results.
     #[must_use]
     pub fn asks_as(&self, other: &Self) -> bool {
         matches!((self, other), (Self::Ttl(_), Self::Ttl(_))) || self == other
     }
 
-    /// The host it connects to, unless that is this machine.
+    /// The host it connects to, unless it is this machine.
     #[must_use]
     pub fn remote(&self) -> Option<&HostPort> {
         match self {

@@ -1,6 +1,6 @@
-//! Options of the kinds that ask a server otherwise than by HTTP: gRPC, TCP, TLS, Redis, DNS.
+//! Options of the kinds that contact a server without HTTP requests: gRPC, TCP, TLS, Redis, DNS.
 //!
-//! Does not know about: how they are asked.
+//! Does not know about: protocols in operation.
 
 use super::address::{Address, ClientTls, HostPort, Resolve};
 use super::http::Pattern;
@@ -8,7 +8,7 @@ use doorbell_config::Secret;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// `type = "grpc"`
+/// Options of a check with `type = "grpc"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrpcCheck {
     /// Where to connect.
@@ -27,9 +27,9 @@ pub struct GrpcCheck {
     pub degraded_latency: Option<Duration>,
     /// Which addresses of a name are used.
     pub resolve: Resolve,
-    /// `User-Agent`; another one where a prober is imitated.
+    /// `User-Agent` of an imitated prober; `None` for our own.
     pub user_agent: Option<&'static str>,
-    /// `:authority`, where it is not the address.
+    /// `:authority`; `None` for the address.
     pub authority: Option<String>,
     /// Further metadata of each call.
     pub headers: Vec<(String, String)>,
@@ -45,7 +45,7 @@ pub enum GrpcMode {
     Watch,
 }
 
-/// `type = "tcp"`
+/// Options of a check with `type = "tcp"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TcpCheck {
     /// Where to connect.
@@ -64,7 +64,7 @@ pub struct TcpCheck {
     pub resolve: Resolve,
 }
 
-/// `type = "tls"`
+/// Options of a check with `type = "tls"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsCheck {
     /// Where to connect.
@@ -81,7 +81,7 @@ pub struct TlsCheck {
     pub resolve: Resolve,
 }
 
-/// Required remaining lifetime of certificates; the first of a chain to expire counts.
+/// Required remaining lifetime of certificates; the earliest expiry of the chain counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CertificateRule {
     /// Remaining lifetime below which the check fails.
@@ -90,7 +90,7 @@ pub struct CertificateRule {
     pub expires_within: Option<Duration>,
 }
 
-/// `type = "redis"`
+/// Options of a check with `type = "redis"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisCheck {
     /// Where to connect.
@@ -113,7 +113,7 @@ pub struct RedisCheck {
     pub resolve: Resolve,
 }
 
-/// `type = "dns"`
+/// Options of a check with `type = "dns"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DnsCheck {
     /// Name server.
@@ -166,7 +166,7 @@ pub enum DnsCode {
 }
 
 impl CertificateRule {
-    /// Whether there is no requirement.
+    /// Whether the rule has no requirement.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.expires_after.is_none() && self.expires_within.is_none()
@@ -174,7 +174,7 @@ impl CertificateRule {
 }
 
 impl GrpcCheck {
-    /// The server as a whole, without TLS.
+    /// Checks the server as a whole, without TLS.
     #[must_use]
     pub fn new(address: Address) -> Self {
         Self {
@@ -194,7 +194,7 @@ impl GrpcCheck {
 }
 
 impl TcpCheck {
-    /// An accepted connection is enough.
+    /// Succeeds if a connection is accepted.
     #[must_use]
     pub fn new(address: Address) -> Self {
         Self {
@@ -243,7 +243,7 @@ impl RedisCheck {
 }
 
 impl DnsCheck {
-    /// The name has an IPv4 address.
+    /// Succeeds if the name has an IPv4 address.
     #[must_use]
     pub fn new(server: HostPort, name: String) -> Self {
         Self {
@@ -259,7 +259,7 @@ impl DnsCheck {
         }
     }
 
-    /// Whether `text` can be a record of this type.
+    /// Whether `text` is a valid record of this type.
     #[must_use]
     pub fn can_contain(&self, text: &str) -> bool {
         match self.record {

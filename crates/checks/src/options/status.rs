@@ -5,10 +5,10 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// The codes that a final reply can have.
+/// The codes of final responses.
 const CODES: RangeInclusive<u16> = 200..=599;
 
-/// StatusRange from one to another.
+/// An inclusive range of codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatusRange {
     first: u16,
@@ -20,7 +20,7 @@ pub struct StatusRange {
 pub struct StatusSet(Vec<StatusRange>);
 
 impl StatusRange {
-    /// `200`, `200-399` or `2xx`. `None` when it is none of these.
+    /// Parses `200`, `200-399` or `2xx`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let code = |text: &str| {
@@ -40,19 +40,19 @@ impl StatusRange {
 }
 
 impl StatusSet {
-    /// Ranges with commas between them, as in `200-299,304`. `None` if one is invalid.
+    /// Parses ranges separated by commas, as in `200-299,304`. `None` if one is invalid.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         text.split(',').map(|part| StatusRange::parse(part.trim())).collect()
     }
 
-    /// Whether a code is among them.
+    /// Whether the set contains a code.
     #[must_use]
     pub fn contains(&self, code: u16) -> bool {
         self.0.iter().any(|codes| (codes.first..=codes.last).contains(&code))
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

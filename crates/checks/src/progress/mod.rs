@@ -1,4 +1,4 @@
-//! Stages of a run, what it sees in them, and the connection it leaves to be closed.
+//! Stages of a run, its observations, and the connection it leaves to be closed.
 //!
 //! Does not know about: what a run does.
 
@@ -16,23 +16,24 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::time::{Instant, timeout};
 
-/// How long a server may take to close behind its answer, as it was asked to, before we close with a reset.
+/// How long a server may take to close the connection after its response, before we close with a
+/// reset.
 const END_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// Progress of a run, for its reason when the time is over.
+/// Progress of a run; gives the reason at a timeout.
 pub(crate) struct Progress {
     start: Instant,
     stage: AtomicU8,
-    /// When it began, in microseconds from the start on.
+    /// Start of the current stage, in microseconds from the start of the run.
     stage_began_us: AtomicU32,
-    /// By [`Phase`], one more than the microseconds it took; 0 where there was none.
+    /// Duration in microseconds plus one, by [`Phase`]; 0 for phases that did not occur.
     took_us: [AtomicU32; Phase::ALL.len()],
     left: Mutex<Option<Box<dyn AsyncRead + Send + Unpin>>>,
-    /// When the first certificate of the server ends, in seconds from 1970 on; 0 where nobody looked.
+    /// Earliest expiry of the server's certificates, in seconds since 1970; 0 if not examined.
     certificate_ends: AtomicU64,
-    /// For runs of which somebody wants to know more than what was found.
+    /// Set for runs that are traced.
     trace: Option<Arc<Trace>>,
-    /// Of several addresses the one that this run is about.
+    /// The address of this part, if a run covers several.
     only: Option<SocketAddr>,
 }
 
@@ -73,23 +74,23 @@ pub enum Phase {
 /// Durations of the phases of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
-    /// Phase in which the run ended; `None` if all were over, or there are none.
+    /// Phase in which the run ended; `None` if all were complete, or there were none.
     pub last: Option<Phase>,
-    /// Microseconds by [`Phase`], for those there were.
+    /// Microseconds by [`Phase`]; `None` for phases that did not occur.
     pub took_us: [Option<u32>; Phase::ALL.len()],
 }
 
-/// No part of a run: it has not begun one.
+/// The run has not entered a stage.
 const NO_STAGE: u8 = u8::MAX;
 
-/// Records what a run sees on its way.
+/// Records the observations of a run.
 #[derive(Debug)]
 pub struct Trace {
     start: Instant,
     seen: Mutex<Seen>,
 }
 
-/// What a run saw, as far as it went.
+/// Observations of a run, as far as it went.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// Address of the last connection.
@@ -123,13 +124,13 @@ pub struct Seen {
 }
 
 impl Trace {
-    /// Starts with the clock of the run.
+    /// Starts a trace together with the clock of the run.
     #[must_use]
     pub fn begin() -> Arc<Self> {
         Arc::new(Self { start: Instant::now(), seen: Mutex::default() })
     }
 
-    /// What was seen so far.
+    /// The observations so far.
     #[must_use]
     pub fn seen(&self) -> Seen {
         lock(&self.seen).clone()
@@ -137,7 +138,7 @@ impl Trace {
 }
 
 impl Seen {
-    /// Records a handshake. `roots`: those that had to sign, if they had to.
+    /// Records a handshake. `roots` are those used for verification, if any.
     pub fn see_tls(&mut self, session: &ClientConnection, roots: Option<&RootCertStore>) {
         self.tls_version = session.protocol_version().map(|version| format!("{version:?}"));
         let chain = session.peer_certificates().unwrap_or_default();
@@ -149,10 +150,10 @@ impl Seen {
 }
 
 impl Phase {
-    /// By name.
+    /// All phases, sorted by name.
     pub const ALL: [Self; 5] = [Self::Connect, Self::Processing, Self::Resolve, Self::Tls, Self::Transfer];
 
-    /// The name.
+    /// The name in metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -166,7 +167,7 @@ impl Phase {
 }
 
 impl Stage {
-    /// What its time is counted as. A program that runs has no parts.
+    /// The phase that a stage counts as. A running program has no phases.
     const fn phase(self) -> Option<Phase> {
         match self {
             Self::Response => Some(Phase::Processing),
@@ -180,7 +181,7 @@ impl Stage {
 }
 
 impl Progress {
-    /// Of a run that starts now.
+    /// Starts the progress of a run that begins now.
     pub(crate) fn begin() -> Self {
         Self {
             start: Instant::now(),
@@ -202,7 +203,7 @@ impl Progress {
         self.start
     }
 
-    /// The part of a run that is about one address. The trace is that of the first part.
+    /// The progress of the part of a run that covers one address. The first part gets the trace.
     pub(crate) fn of_one(&mut self, addr: SocketAddr) -> Self {
         Self { trace: self.trace.take(), only: Some(addr), ..Self::begin() }
     }
@@ -220,7 +221,7 @@ impl Progress {
         }
     }
 
-    /// The part that goes on took until now.
+    /// Ends the current stage and adds its duration.
     fn leave_stage(&self) {
         let now_us = u32::try_from(self.start.elapsed().as_micros()).unwrap_or(u32::MAX);
         let took_us = now_us.saturating_sub(self.stage_began_us.swap(now_us, Ordering::Relaxed));
@@ -235,21 +236,21 @@ impl Progress {
         has_stage.then(|| self.stage().phase()).flatten()
     }
 
-    /// The run is over.
+    /// Ends the run and returns its durations.
     pub(crate) fn spent(&self) -> Spent {
         self.leave_stage();
         let took_us = self.took_us.each_ref().map(|took| took.load(Ordering::Relaxed).checked_sub(1));
         Spent { last: self.phase(), took_us }
     }
 
-    /// Takes down what was seen, where somebody wants to know.
+    /// Records an observation if the run is traced.
     pub(crate) fn see(&self, note: impl FnOnce(&mut Seen)) {
         if let Some(trace) = &self.trace {
             note(&mut lock(&trace.seen));
         }
     }
 
-    /// The same of a handshake that is done.
+    /// Records a completed handshake if the run is traced.
     pub(crate) fn see_tls(&self, session: &ClientConnection, tls: &Tls) {
         self.see(|seen| seen.see_tls(session, tls.roots()));
         if let Ok(ends) = certificate::ends_at(session.peer_certificates().unwrap_or_default()) {
@@ -257,7 +258,7 @@ impl Progress {
         }
     }
 
-    /// The answer is complete, and the connection is for the server to close.
+    /// Keeps a connection with a complete response until the server closes it.
     pub(crate) fn leave(&self, conn: impl AsyncRead + Send + Unpin + 'static) {
         *lock(&self.left) = Some(Box::new(conn));
     }
@@ -297,7 +298,7 @@ impl Progress {
             Stage::Connect => "no connection",
             Stage::Handshake => "no TLS handshake",
             Stage::Response => "no answer",
-            Stage::Content => "no end of the answer",
+            Stage::Content => "no end of the response",
             Stage::Start => "no start",
             Stage::End => "no end",
         };

@@ -22,7 +22,7 @@ pub struct Phases {
 }
 
 impl Phases {
-    /// From the starts of the stages of a run that took `all`.
+    /// Computes the phases from the starts of the stages of a run that took `all`.
     #[must_use]
     pub fn of(seen: &Seen, all: Duration) -> Self {
         let mut phases = Self::default();
@@ -41,7 +41,7 @@ impl Phases {
         phases
     }
 
-    /// By name.
+    /// The durations with their names.
     #[must_use]
     pub const fn named(self) -> [(&'static str, Duration); 5] {
         let Self { resolve, connect, tls, processing, transfer } = self;

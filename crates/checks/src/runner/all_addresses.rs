@@ -14,11 +14,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::time::{Instant, timeout_at};
 
-/// Addresses of one name that are checked at once.
+/// Maximum number of addresses of one name that are checked at once.
 pub(crate) const ADDRS_AT_ONCE: usize = 8;
 
 impl Runner {
-    /// As [`Self::run_part`] for each address, all within the time of one run.
+    /// Like [`Self::run_part`] for each address, all within the time of one run.
     pub(crate) async fn run_all(&self, dialer: &Dialer, mut progress: Progress, start: Instant) -> Ran {
         let until = start + self.timeout;
         let addrs = match timeout_at(until, dialer.addrs(&progress)).await {
@@ -45,7 +45,7 @@ impl Runner {
             running.extend(begin());
             certificate = [certificate, ran.certificate].into_iter().flatten().min();
             bad += usize::from(ran.finding.outcome != Outcome::Success);
-            // The lowest address breaks a tie, so that the reason is the same each time.
+            // The lowest address breaks a tie, so that the reason is stable.
             let rank = |(addr, ran): &(SocketAddr, Ran)| (badness(ran.finding.outcome), Reverse(*addr));
             let this = (addr, ran);
             if worst.as_ref().is_none_or(|worst| rank(&this) > rank(worst)) {
@@ -53,7 +53,7 @@ impl Runner {
             }
         }
         let Some((addr, mut ran)) = worst else {
-            return Ran::without_addrs(Outcome::Error, "there is no address".to_owned(), &progress);
+            return Ran::without_addrs(Outcome::Error, "no address to connect to".to_owned(), &progress);
         };
         if ran.finding.outcome != Outcome::Success {
             // The address may no longer belong to this name.
@@ -65,7 +65,7 @@ impl Runner {
     }
 }
 
-/// Removes one that has ended. There are few of them.
+/// Polls all futures and removes one that has completed. There are few of them.
 fn poll_any<F: Future>(running: &mut Vec<Pin<Box<F>>>, cx: &mut Context<'_>) -> Poll<F::Output> {
     for at in 0..running.len() {
         if let Poll::Ready(done) = running[at].as_mut().poll(cx) {

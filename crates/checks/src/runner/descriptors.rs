@@ -1,4 +1,5 @@
-//! How many descriptors checks may have open at once, which connections must not take.
+//! Maximum number of descriptors that checks open at once, which are reserved from the connection
+//! limit.
 //!
 //! Does not know about: the limit of the process.
 
@@ -8,8 +9,8 @@ use crate::kinds::blocking::BLOCKING_MAX;
 use crate::runner::all_addresses::ADDRS_AT_ONCE;
 use crate::runner::{Kind, Runner};
 
-/// Descriptors of a lookup: a socket for each of the three servers that a resolver asks in turn (resolv.conf(5), `MAXNS`), and one of TCP for what is too
-/// long. musl has one, and two of TCP.
+/// Descriptors of a lookup: a socket for each of the three servers that a resolver queries in turn
+/// (resolv.conf(5), `MAXNS`), and one of TCP for long answers. musl uses one, and two of TCP.
 pub const FDS_PER_LOOKUP: usize = 4;
 
 /// Descriptors of a blocking call.
@@ -18,18 +19,18 @@ const FDS_PER_BLOCKING_CALL: usize = 2;
 /// Descriptors that one check may have open at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Descriptors {
-    /// While it runs.
+    /// During a run.
     pub(crate) in_flight: usize,
     /// Between runs.
     pub(crate) kept: usize,
-    /// DNS lookups under way.
+    /// Concurrent DNS lookups.
     pub(crate) lookups: usize,
     /// Blocking threads, those of abandoned runs included.
     pub(crate) blocking: usize,
 }
 
 impl Descriptors {
-    /// Of all of these together, with at most `in_flight_max` concurrent runs.
+    /// The sum for all checks, with at most `in_flight_max` concurrent runs.
     pub(crate) fn all(each: impl Iterator<Item = Self>, in_flight_max: usize) -> usize {
         let (mut most, mut all, mut count) = (1, Self::default(), 0);
         for one in each {
@@ -56,7 +57,7 @@ impl Runner {
             _ => 1,
         };
         let lookups = match &self.kind {
-            // Each run may lead to another host, and nobody knows where lookups of runs before are.
+            // Redirects may lead to any host, and lookups of earlier runs may still be pending.
             Kind::Http(http) if http.goes_anywhere() => LOOKUPS_MAX,
             _ => usize::from(dialer.is_some_and(Dialer::has_name)),
         };

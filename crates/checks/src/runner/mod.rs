@@ -1,6 +1,6 @@
-//! One check as something that runs: one run asks once and gives one finding, within its time and with bounded memory.
+//! A runnable check: each run yields one finding, within its timeout and with bounded memory.
 //!
-//! Does not know about: when a run is due, what follows from a finding.
+//! Does not know about: schedules, the effect of a finding.
 
 mod all_addresses;
 pub(crate) mod descriptors;
@@ -39,7 +39,7 @@ pub struct Runner {
 pub(crate) struct Ran {
     pub(crate) finding: Finding,
     pub(crate) spent: Spent,
-    /// When the first certificate of the server ends, from 1970 on.
+    /// Earliest expiry of the server's certificates, since 1970.
     pub(crate) certificate: Option<Duration>,
 }
 
@@ -56,16 +56,16 @@ enum Kind {
     Tls(Box<TlsRunner>),
 }
 
-/// What checks share: the connector, and TLS configurations.
+/// Resources that checks share: the connector and TLS configurations.
 #[derive(Debug)]
 pub struct Shared {
-    /// Opens their connections.
+    /// Opens the checks' connections.
     pub connector: Arc<Connector>,
     tls: TlsPool,
 }
 
 impl Shared {
-    /// Without TLS configurations yet.
+    /// Starts with an empty pool of TLS configurations.
     #[must_use]
     pub fn new(connector: Arc<Connector>) -> Self {
         Self { connector, tls: TlsPool::default() }
@@ -73,10 +73,10 @@ impl Shared {
 }
 
 impl Runner {
-    /// `None` for a check whose results are pushed.
+    /// Builds the runner of a check; `None` if its results are pushed.
     ///
     /// # Errors
-    /// A file that it needs cannot be used.
+    /// A required file cannot be used.
     pub fn build(check: &Check, shared: &mut Shared) -> Result<Option<Self>, String> {
         let named = |why| format!("check {}: {why}", check.name);
         let Shared { connector, tls: pool } = shared;
@@ -135,7 +135,8 @@ impl Runner {
         is_same && self.timeout == check.pace.timeout
     }
 
-    /// Runs once. Whatever the peer does, the finding comes in time and nothing is left behind.
+    /// Runs once. Whatever the peer does, the finding arrives in time and no resources remain in
+    /// use.
     pub async fn run(&self) -> Finding {
         self.run_as(Progress::begin()).await.finding
     }
@@ -147,7 +148,7 @@ impl Runner {
         finding
     }
 
-    /// Runs once and records what is seen on the way.
+    /// Runs once and records its observations in `trace`.
     pub async fn run_traced(&self, trace: &Arc<Trace>) -> Finding {
         self.run_as(Progress::traced(Arc::clone(trace))).await.finding
     }
@@ -161,7 +162,7 @@ impl Runner {
         }
     }
 
-    /// One run, or its part for one address.
+    /// A run, or its part for one address.
     async fn run_part(&self, progress: Progress, start: Instant, until: Instant) -> Ran {
         let verdict = timeout_at(until, self.ask(&progress, start)).await;
         let latency = start.elapsed();
@@ -191,7 +192,7 @@ impl Runner {
         }
     }
 
-    /// Has changes of the target reported.
+    /// Sets the notice by which changes of the target are reported.
     pub(crate) fn notify_changes(&self, notice: ChangeNotice) {
         if let Kind::Grpc(grpc) = &self.kind {
             grpc.notify_changes(notice);

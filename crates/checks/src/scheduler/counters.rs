@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Totals since the start of the process.
 #[derive(Debug, Default)]
 pub struct SchedulerCounters {
-    /// Runs that ended.
+    /// Completed runs.
     pub(crate) runs: AtomicU64,
-    /// Of these, those that did not succeed.
+    /// Runs that did not succeed.
     pub(crate) failed: AtomicU64,
-    /// Times that a due run found the limit of concurrent runs reached.
+    /// Times that a due run was delayed by the limit of concurrent runs.
     pub(crate) waited: AtomicU64,
     /// Runs that lasted longer than their interval.
     pub(crate) overruns: AtomicU64,
@@ -27,12 +27,12 @@ pub struct SchedulerCounters {
     pub(crate) pushed: AtomicU64,
     /// Pushed results refused because the queue was full.
     pub(crate) pushes_refused: AtomicU64,
-    /// By check.
+    /// Counters of each check.
     pub by_check: StatsByCheck,
 }
 
 impl SchedulerCounters {
-    /// By name; `lag_us` is the mean delay of a start in microseconds.
+    /// The counters with their names; `lag_us` is the mean delay of a start in microseconds.
     #[must_use]
     pub fn fields(&self) -> [(&'static str, u64); 9] {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

@@ -1,25 +1,25 @@
-//! How late runs start, as a histogram.
+//! The delay between due time and start of runs, as a histogram.
 //!
 //! Does not know about: when a run is due.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Upper ends of all buckets but the last, which has none, in microseconds.
+/// Upper bounds in microseconds of all buckets but the last, which is unbounded.
 pub const LAG_BOUNDS_US: [u64; 12] =
     [100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000];
 
-/// One histogram for all checks.
+/// A histogram shared by all checks.
 #[derive(Debug, Default)]
 pub struct Lag {
     buckets: [AtomicU64; LAG_BOUNDS_US.len() + 1],
     sum_us: AtomicU64,
 }
 
-/// A snapshot.
+/// A snapshot of the histogram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LagCounts {
-    /// Those in a bucket and not in the ones before it; the last one has no upper end.
+    /// Counts per bucket, not cumulative; the last bucket is unbounded.
     pub buckets: [u64; LAG_BOUNDS_US.len() + 1],
     /// Sum of all delays in microseconds.
     pub sum_us: u64,
@@ -33,7 +33,7 @@ impl Lag {
         self.sum_us.fetch_add(lag_us, Ordering::Relaxed);
     }
 
-    /// A snapshot.
+    /// Takes a snapshot.
     #[must_use]
     pub fn counts(&self) -> LagCounts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -54,7 +54,8 @@ impl LagCounts {
         self.buckets.iter().sum()
     }
 
-    /// Upper end of the bucket in which this many thousandths of all starts end; `None` if that is the last bucket.
+    /// Upper bound of the bucket that contains this permille of all starts; `None` for the last
+    /// bucket.
     #[must_use]
     pub fn at_permille(&self, permille: u64) -> Option<Duration> {
         let wanted = (self.total() * permille).div_ceil(1000);

@@ -53,7 +53,7 @@ pub struct RunNow {
     sender: mpsc::Sender<usize>,
 }
 
-/// Shows that the thread still makes progress: after [`Self::wake`] the number of turns rises.
+/// Proves that the thread makes progress: after [`Self::wake`] the number of turns rises.
 #[derive(Clone, Debug, Default)]
 pub struct Heartbeat(Arc<Beat>);
 
@@ -82,7 +82,7 @@ pub struct ReadyScheduler {
 #[derive(Debug)]
 pub struct Plan {
     runs: Vec<Run>,
-    /// By check number.
+    /// Counters by check number.
     stats: Vec<Arc<CheckStats>>,
     in_flight_max: usize,
     counters: Arc<SchedulerCounters>,
@@ -96,7 +96,7 @@ pub struct Plan {
 }
 
 impl Heartbeat {
-    /// Makes the thread turn once as soon as it can.
+    /// Makes the thread turn once as soon as possible.
     pub fn wake(&self) {
         self.0.wanted.notify_one();
     }
@@ -116,7 +116,8 @@ impl RunNow {
 }
 
 impl Plan {
-    /// `stats` by check number; `counters` may go on from an earlier scheduler.
+    /// Creates a plan. `stats` is indexed by check number; `counters` may continue those of an
+    /// earlier scheduler.
     #[must_use]
     pub fn new(
         runs: Vec<Run>,
@@ -149,19 +150,19 @@ impl Plan {
         (plan, push)
     }
 
-    /// For immediate runs.
+    /// A handle for immediate runs.
     #[must_use]
     pub fn run_now_handle(&self) -> RunNow {
         self.run_now.clone()
     }
 
-    /// For a watchdog.
+    /// A heartbeat for a watchdog.
     #[must_use]
     pub fn heartbeat(&self) -> Heartbeat {
         self.heartbeat.clone()
     }
 
-    /// Of the checks that a probe may trigger, by check number.
+    /// Requests for the checks that a probe may trigger, by check number.
     pub fn run_requests(&self) -> impl Iterator<Item = (usize, RunRequest)> {
         let runs = self.runs.iter().enumerate().filter(|(_, run)| run.cache.is_some());
         runs.map(|(at, run)| (run.check, self.requests.run_request(at, &run.is_asked)))
@@ -172,13 +173,13 @@ impl Plan {
         self.runs.iter().map(|run| (run.check, &run.runner))
     }
 
-    /// By check number.
+    /// Counters by check number.
     #[must_use]
     pub fn stats(&self) -> &[Arc<CheckStats>] {
         &self.stats
     }
 
-    /// Opens the connections of all checks.
+    /// The connector of all checks.
     #[must_use]
     pub fn connector(&self) -> Arc<Connector> {
         Arc::clone(&self.connector)
@@ -255,7 +256,7 @@ impl ReadyScheduler {
     }
 }
 
-/// A blocked DNS lookup may hang for as long as the system resolver likes, so its thread is left behind.
+/// Drops a runtime without waiting for its blocking threads: a DNS lookup may hang indefinitely.
 fn end(runtime: Runtime, run: impl FnOnce(&Runtime)) {
     run(&runtime);
     runtime.shutdown_background();

@@ -1,6 +1,6 @@
-//! Pushed results on their way to the scheduler, also to that of a later configuration.
+//! Pushed results on their way to the scheduler, or to that of a later configuration.
 //!
-//! Does not know about: what follows from a result.
+//! Does not know about: the effect of a result.
 
 use crate::finding::Finding;
 use crate::scheduler::counters::{SchedulerCounters, count};
@@ -8,10 +8,10 @@ use arc_swap::ArcSwap;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// Pending pushed results; further ones are refused.
+/// Maximum number of pending pushed results; further ones are refused.
 const PUSHES_MAX: usize = 1024;
 
-/// Hands pushed results to the scheduler.
+/// Passes pushed results to the scheduler.
 #[derive(Clone, Debug)]
 pub struct Push {
     destination: Arc<ArcSwap<Destination>>,
@@ -21,12 +21,12 @@ pub struct Push {
 #[derive(Debug)]
 enum Destination {
     Here(mpsc::Sender<(usize, Finding)>),
-    /// A later scheduler has these checks; maps their numbers here to those there.
+    /// A later scheduler has taken over; maps check numbers of this one to its own.
     With(Arc<ArcSwap<Self>>, Vec<Option<usize>>),
 }
 
 impl Push {
-    /// The other end is the scheduler's.
+    /// Creates a sender and the scheduler's receiver.
     pub(crate) fn new(counters: Arc<SchedulerCounters>) -> (Self, mpsc::Receiver<(usize, Finding)>) {
         let (sender, pushes) = mpsc::channel(PUSHES_MAX);
         let destination = Arc::new(ArcSwap::from_pointee(Destination::Here(sender)));
@@ -53,7 +53,7 @@ impl Push {
 }
 
 impl Destination {
-    /// One step for each scheduler that has followed.
+    /// Follows the chain of successors, one step per reload.
     fn leave(&self, check: usize, finding: Finding) -> bool {
         match self {
             Self::Here(sender) => sender.try_send((check, finding)).is_ok(),

@@ -1,4 +1,4 @@
-//! One scheduled check: its runner, and when it is due.
+//! One scheduled check: its runner and its due time.
 //!
 //! Does not know about: other checks.
 
@@ -28,17 +28,18 @@ pub struct Run {
 }
 
 impl Run {
-    /// When the next run is due unless one is requested before; the last one ran from `start` to `now`.
+    /// The due time of the next run unless one is requested before; the last one ran from `start`
+    /// to `now`.
     pub(crate) fn next(&mut self, start: Time, interval: Duration, now: Time) -> Time {
         if self.is_scheduled {
             return self.schedule.next(start, interval, now);
         }
-        // A probe that comes less often than `max_age` must not find an expired result each time.
+        // A probe that arrives less often than `max_age` must not always find an expired result.
         let earliest = start.after(self.cache.unwrap_or_default()).max(now);
         self.schedule.renew(start, self.max_age).max(earliest)
     }
 
-    /// `position` is the check number of the sink. `instance` spreads the runs of replicas.
+    /// `position` is the sink's check number. `instance` spreads the runs of replicas.
     #[must_use]
     pub fn new(
         position: usize,

@@ -1,19 +1,21 @@
-//! Requests for runs before they are due: by probes that find an old result, and by checks whose target reports a change.
+//! Requests for early runs: by probes that find an old result, and by checks whose target reports a
+//! change.
 //!
-//! Does not know about: when the last run was.
+//! Does not know about: the time of the last run.
 
 use crate::scheduler::counters::SchedulerCounters;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::mpsc;
 
-/// Pending requests. A check has at most one from probes, and one for each change it reports.
+/// Maximum number of pending requests. A check has at most one from probes, and one for each change
+/// it reports.
 const REQUESTS_MAX: usize = 4096;
 
 /// A run that should start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// A probe came; the last result may still be new enough.
+    /// A probe arrived; the last result may still be fresh.
     Asked(usize),
     /// The target reported a change.
     Changed(usize),
@@ -26,7 +28,7 @@ pub(crate) struct RequestQueue {
     counters: Arc<SchedulerCounters>,
 }
 
-/// Requests runs of one check. Shared by threads.
+/// Requests runs of one check. Can be shared between threads.
 #[derive(Clone, Debug)]
 pub struct RunRequest {
     run: usize,
@@ -66,7 +68,8 @@ impl RequestQueue {
 }
 
 impl RunRequest {
-    /// Requests a run if the last result is old. Never waits; while a request is pending this reads one flag.
+    /// Requests a run if the last result is old. Never blocks; while a request is pending this only
+    /// reads a flag.
     #[inline]
     pub fn ask(&self) {
         if !self.is_asked.load(Ordering::Relaxed) {

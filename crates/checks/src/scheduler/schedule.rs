@@ -1,28 +1,28 @@
-//! When the next run of a check starts: a stable place in the interval, and a little chance.
+//! Start times of a check's runs: a fixed phase within the interval, plus random jitter.
 //!
 //! Does not know about: clocks, running checks.
 //!
-//! Every check has a phase that follows from its name and from the instance, so that neither the checks of one doorbell nor the same
-//! checks of its replicas come at once, whatever was started when. Runs stick to that grid: what comes late by chance or by a slow
-//! run does not move those behind it.
+//! Every check has a phase derived from its name and the instance, so that neither the checks of
+//! one process nor the same checks of its replicas run at once, whenever they were started. Runs
+//! keep to that grid: a delay by jitter or by a slow run does not shift later runs.
 
 use doorbell_health::Time;
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher as _;
 use std::time::Duration;
 
-/// When the runs of one check start.
+/// Start times of one check.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
-    /// Where in any interval, as a part of 2^64.
+    /// Position within any interval, as a fraction of 2^64.
     phase: u64,
-    /// In percent of the interval, at most 50.
+    /// Maximum jitter in percent of the interval, at most 50.
     jitter: u32,
     chance: u64,
 }
 
 impl Schedule {
-    /// `instance` tells replicas apart.
+    /// `instance` distinguishes replicas.
     pub(crate) fn new(instance: &str, check: &str, jitter: u32) -> Self {
         let mut hasher = SipHasher13::new_with_keys(0, 0);
         hasher.write(instance.as_bytes());
@@ -32,13 +32,13 @@ impl Schedule {
         Self { phase, jitter: jitter.min(50), chance: phase }
     }
 
-    /// Orders the first runs.
+    /// Determines the order of the first runs.
     pub(crate) const fn phase(&self) -> u64 {
         self.phase
     }
 
-    /// The start of the run behind one that started at `start` and is over at `now`: the first place in the grid that is at least half
-    /// an interval away, and up to `jitter` behind it. What is overdue is due now.
+    /// Start of the run after one that started at `start` and ended at `now`: the first grid
+    /// position at least half an interval later, plus up to `jitter`. An overdue run is due now.
     pub(crate) fn next(&mut self, start: Time, interval: Duration, now: Time) -> Time {
         let interval = nanos(interval).max(1);
         let phase = scaled(self.phase, interval);
@@ -49,15 +49,16 @@ impl Schedule {
         Time::from_nanos(place.saturating_add(late)).max(now)
     }
 
-    /// The start of the run behind one that started at `start`, where nobody asks meanwhile: in the third quarter of the time that its
-    /// result may be old, by chance, so that a result is old in time and replicas that began together do not stay together.
+    /// Start of the run after one that started at `start` if no probe requests one earlier: a
+    /// random time in the third quarter of `max_age`, so that a result is renewed in time and
+    /// replicas that started together drift apart.
     pub(crate) fn renew(&mut self, start: Time, max_age: Duration) -> Time {
         let max_age = nanos(max_age);
         let chance = scaled(self.roll(), max_age / 4);
         Time::from_nanos(start.as_nanos().saturating_add(max_age / 2).saturating_add(chance))
     }
 
-    /// The next of a row of numbers that look like chance (`SplitMix64`).
+    /// The next pseudo-random number (`SplitMix64`).
     fn roll(&mut self) -> u64 {
         self.chance = self.chance.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.chance ^ (self.chance >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -66,7 +67,7 @@ impl Schedule {
     }
 }
 
-/// This part of 2^64 of a length.
+/// The fraction `part` / 2^64 of `len`.
 fn scaled(part: u64, len: u64) -> u64 {
     u64::try_from((u128::from(part) * u128::from(len)) >> 64).unwrap_or(u64::MAX)
 }
@@ -94,7 +95,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// From the second run on each run is in its own interval of the grid, whatever came before.
+        /// From the second run on, each interval of the grid contains exactly one run, whatever the
+        /// delays.
         #[test]
         fn every_interval_has_one_run(
             from in 0_u64..1 << 50, millis in 100_u64..100_000, jitter in 0_u32..=50, name in "[a-z]{1,8}",
@@ -127,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_asks_for_is_renewed_before_it_is_old() {
+    fn an_unprobed_check_is_renewed_before_its_result_is_old() {
         let (mut schedule, age) = (Schedule::new("host", "db", 0), SECOND * 60);
         let start = Time::from_secs(1_000);
         let waits: Vec<u64> = (0..400).map(|_| schedule.renew(start, age).since(start).as_secs()).collect();
@@ -136,7 +138,7 @@ mod tests {
         assert_eq!(schedule.renew(Time::MAX, age), Time::MAX);
     }
 
-    /// No tenth of the interval may hold more than a fair share and a half of the runs.
+    /// No tenth of the interval may contain more than 1.5 times its fair share of runs.
     #[test]
     fn checks_and_replicas_are_spread() {
         for (instances, checks) in [(1, 10_000), (500, 20)] {

@@ -1,40 +1,40 @@
 //! The receiver of all findings, and the clock of the scheduler.
 //!
-//! Does not know about: when a check runs.
+//! Does not know about: schedules.
 
 use crate::finding::Finding;
 use doorbell_health::Time;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Takes the findings of all checks.
+/// Receives the findings of all checks.
 pub trait ResultSink: Send + Sync + 'static {
-    /// Now, on the clock of all times here.
+    /// The current time on the sink's clock, which all times here use.
     fn now(&self) -> Time;
 
-    /// The same on the clock of the runtime.
+    /// Converts a time to the clock of the runtime.
     fn instant(&self, time: Time) -> Instant;
 
-    /// Takes a finding and returns the interval from the start of this run to the next.
+    /// Handles a finding and returns the interval from the start of this run to the next.
     fn found(&self, check: usize, finding: &Finding) -> Duration;
 
-    /// The last run made by an earlier scheduler, if there was one.
+    /// The last run by an earlier scheduler, if any.
     fn last_run(&self, _check: usize) -> Option<LastRun> {
         None
     }
 
-    /// When [`Self::tick`] is due.
+    /// The time at which [`Self::tick`] is due.
     fn deadline(&self) -> Time;
 
-    /// Applies what follows from the passing of time alone.
+    /// Applies the effects of time alone.
     fn tick(&self);
 }
 
-/// The last run of a check, and when the next one is due.
+/// The last run of a check, and its next due time.
 #[derive(Clone, Copy, Debug)]
 pub struct LastRun {
     /// Start of the run.
     pub started: Time,
-    /// When the next one is due.
+    /// Due time of the next run.
     pub next_due: Time,
 }

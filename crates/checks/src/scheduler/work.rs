@@ -1,6 +1,6 @@
-//! What is due and what runs: a heap of times, a set of tasks, and the state of each check.
+//! Due and running checks: a heap of times, a set of tasks, and the state of each check.
 //!
-//! Does not know about: threads, and what follows from a finding.
+//! Does not know about: threads, the effect of a finding.
 
 use crate::finding::Finding;
 use crate::scheduler::counters::{SchedulerCounters, count};
@@ -15,26 +15,27 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::task::{Id, JoinError, JoinSet};
 
-/// How far apart the first runs start: ten thousand checks take two seconds.
+/// Time between the first runs of checks: ten thousand checks take two seconds.
 const FIRST_RUNS_APART: Duration = Duration::from_micros(200);
 
-/// How long it takes until the first run of each of so many checks has started.
+/// Time until the first run of each of `checks` checks has started.
 #[must_use]
 pub fn first_runs(checks: usize) -> Duration {
     FIRST_RUNS_APART * u32::try_from(checks).unwrap_or(u32::MAX)
 }
 
-/// Minimum distance of runs after reported changes, against a server that changes all the time.
+/// Minimum interval between runs after reported changes, against a server that changes all the
+/// time.
 const CHANGES_APART: Duration = Duration::from_millis(10);
 
-/// What is due and what runs.
+/// Due and running checks.
 pub(crate) struct Work {
     runs: Vec<Run>,
     states: Vec<RunState>,
-    /// When runs are due; an entry whose time is not that of its check is stale.
+    /// Due times; an entry that differs from its check's due time is stale.
     due: BinaryHeap<Reverse<(Time, usize)>>,
     pub(crate) running: JoinSet<Finding>,
-    /// Which run a task is, and when it started.
+    /// The run and start time of each task.
     tasks: HashMap<Id, (usize, Time)>,
     in_flight_max: usize,
     counters: Arc<SchedulerCounters>,
@@ -45,11 +46,11 @@ pub(crate) struct Work {
 /// State of one check.
 #[derive(Clone, Copy, Debug)]
 struct RunState {
-    /// `None` while it runs.
+    /// `None` while a run is in progress.
     due: Option<Time>,
     started: Time,
     is_running: bool,
-    /// Requested while it ran.
+    /// A request made during a run.
     requested: Option<Requested>,
 }
 
@@ -111,7 +112,7 @@ impl Work {
         }
     }
 
-    /// When the next run may start; never while the limit is reached.
+    /// The time at which the next run may start; [`Time::MAX`] while the limit is reached.
     pub(crate) fn next_due(&mut self) -> Time {
         if self.running.len() >= self.in_flight_max {
             return Time::MAX;
@@ -119,7 +120,7 @@ impl Work {
         self.first_due().map_or(Time::MAX, |(at, _)| at)
     }
 
-    /// Makes the run of this check due now, unless it is under way.
+    /// Makes the run of this check due now, unless one is in progress.
     pub(crate) fn run_now(&mut self, check: usize, now: Time) {
         let run = self.runs.iter().position(|run| run.check == check);
         if let Some(run) = run.filter(|&run| !self.states[run].is_running) {
@@ -131,7 +132,7 @@ impl Work {
         let now = sink.now();
         while let Some((at, run)) = self.first_due().filter(|(at, _)| *at <= now) {
             if self.running.len() >= self.in_flight_max {
-                // Once for each time that the limit is reached; the lag shows for how long.
+                // Counted once each time the limit is reached; the lag shows the duration.
                 if !std::mem::replace(&mut self.is_full, true) {
                     count(&self.counters.waited);
                 }
@@ -152,7 +153,7 @@ impl Work {
         self.is_full = false;
     }
 
-    /// Takes in the ended run and all others that have ended by now.
+    /// Handles the ended run and all others that have ended by now.
     pub(crate) fn settle_all(&mut self, first: Result<(Id, Finding), JoinError>, sink: &impl ResultSink) {
         let mut next = Some(first);
         while let Some(joined) = next {
@@ -191,7 +192,7 @@ impl Work {
         }
     }
 
-    /// Moves a run forward, but not while one is under way, and not before the last result is old.
+    /// Moves a run forward, unless one is in progress or the last result is still fresh.
     pub(crate) fn request(&mut self, request: Request, sink: &impl ResultSink) {
         let (at, requested) = match request {
             Request::Asked(at) => (at, Requested::Asked),
@@ -220,5 +221,5 @@ impl Work {
 
 /// A panic in a runner must not end its check for good.
 fn died() -> Finding {
-    Finding { outcome: Outcome::Error, latency: Duration::ZERO, reason: "the run broke off".to_owned() }
+    Finding { outcome: Outcome::Error, latency: Duration::ZERO, reason: "the run was aborted".to_owned() }
 }

@@ -1,4 +1,4 @@
-//! Each kind of check against peers that do as they should, and against those that do not.
+//! Each kind of check against correct peers and against faulty ones.
 //!
 //! Does not know about: schedules.
 
@@ -47,13 +47,13 @@ fn secret(text: &str) -> Option<Secret> {
     Some(Secret::new(text.to_owned()))
 }
 
-/// A server that answers whatever comes first with these bytes, and keeps the connection.
+/// A server that sends these bytes after the first input and keeps the connection open.
 fn says(answer: impl Into<Vec<u8>>) -> SocketAddr {
     let answer = answer.into();
     server(move |stream| heard(stream).write_all(&answer).unwrap())
 }
 
-/// One that resets whoever comes, behind these bytes.
+/// A server that sends these bytes and resets the connection.
 fn resets(answer: &'static [u8]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
@@ -68,7 +68,7 @@ fn resets(answer: &'static [u8]) -> SocketAddr {
     addr
 }
 
-/// Bytes without an end.
+/// A server that sends bytes without end.
 fn floods(piece: &'static [u8]) -> SocketAddr {
     server(move |stream| {
         let mut stream = stream.try_clone().unwrap();
@@ -76,7 +76,7 @@ fn floods(piece: &'static [u8]) -> SocketAddr {
     })
 }
 
-/// One byte at a time.
+/// A server that sends one byte at a time.
 fn trickles(byte: u8) -> SocketAddr {
     server(move |stream| {
         let mut stream = stream.try_clone().unwrap();
@@ -97,7 +97,7 @@ fn silent() -> SocketAddr {
 }
 
 #[test]
-fn redis_is_asked_and_its_words_are_told() {
+fn redis_replies_become_reasons() {
     let with_password = |addr| RedisCheck { password: secret("x"), ..redis(addr) };
     let key = Some("m".to_owned());
     is(redis(says("+PONG\r\n")), Outcome::Success, "");
@@ -109,11 +109,11 @@ fn redis_is_asked_and_its_words_are_told() {
     is(redis(says("-NOAUTH Authentication required.\r\n")), Outcome::Failure, "NOAUTH Authentication");
     is(redis(says("-LOADING wait\r\n")), Outcome::Failure, "LOADING wait");
     is(redis(says("+PANG\r\n")), Outcome::Failure, "the answer is \"PANG\", expected \"PONG\"");
-    is(redis(says("HTTP/1.1 400 Bad\r\n")), Outcome::Failure, "the answer is not of Redis");
-    is(redis(floods(b"x")), Outcome::Failure, "more than 512 bytes without an end of a line");
+    is(redis(says("HTTP/1.1 400 Bad\r\n")), Outcome::Failure, "the response is not a Redis reply");
+    is(redis(floods(b"x")), Outcome::Failure, "more than 512 bytes without a line end");
     is(redis(floods(b"+\r\n")), Outcome::Failure, "the answer is nothing");
-    is_within(SOON, redis(trickles(b'+')), Outcome::Timeout, "no answer within 1s");
-    is_within(SOON, redis(silent()), Outcome::Timeout, "no answer within 1s");
+    is_within(SOON, redis(trickles(b'+')), Outcome::Timeout, "no response within 1s");
+    is_within(SOON, redis(silent()), Outcome::Timeout, "no response within 1s");
     is(redis(resets(b"")), Outcome::Failure, "");
     is(redis(resets(b"+PO")), Outcome::Failure, "");
     let asked = Arc::new(Mutex::new(Vec::new()));
@@ -169,14 +169,14 @@ fn what_comes_may_have_to_match() {
     let mail = says("220 mail ESMTP ready\r\n");
     is(tcp(mail, r"^220 \S+ ESMTP", ""), Outcome::Success, "");
     is(tcp(mail, "^220", "ready"), Outcome::Success, "");
-    is_within(SOON, tcp(mail, "^250", ""), Outcome::Timeout, "no answer within 1s");
-    is_within(SOON, tcp(mail, "^220", "never"), Outcome::Timeout, "no answer within 1s");
+    is_within(SOON, tcp(mail, "^250", ""), Outcome::Timeout, "no response within 1s");
+    is_within(SOON, tcp(mail, "^220", "never"), Outcome::Timeout, "no response within 1s");
     is(tcp(resets(b"554 no\r\n"), "^220", ""), Outcome::Failure, "");
-    // In pieces, and more than is looked at.
+    // In pieces, and more than the search limit.
     is(tcp(trickles(b'+'), "[+]{5}", ""), Outcome::Success, "");
-    let reason = "64 KiB came without anything that matches \"yes\"";
+    let reason = "64 KiB received without anything that matches \"yes\"";
     is(tcp(floods(b"no"), "yes", ""), Outcome::Failure, reason);
-    is(tcp(floods(b"no"), "no", "yes"), Outcome::Failure, "64 KiB came without \"yes\"");
+    is(tcp(floods(b"no"), "no", "yes"), Outcome::Failure, "64 KiB received without \"yes\"");
     let ended = server(|stream| {
         heard(stream).write_all(b"421 busy\r\n").unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();
@@ -192,12 +192,12 @@ fn contains_host(request: &[u8]) -> bool {
     expectations::contains(request, b"host: app.internal\r\n")
 }
 
-/// A TLS server whose certificate ends so.
+/// A TLS server whose certificate expires in this many days.
 fn tls_server(days_left: i64) -> SocketAddr {
     slow_tls_server(days_left, Duration::ZERO)
 }
 
-/// The same, and it thinks for so long before it shakes hands.
+/// The same with a delay before the handshake.
 fn slow_tls_server(days_left: i64, thinks: Duration) -> SocketAddr {
     let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     let now = i64::try_from(certificate::now().as_secs()).unwrap();
@@ -234,9 +234,9 @@ fn certificates_are_looked_at() {
     let timeout = Duration::from_millis(900);
     for (days, outcome, reason) in [
         (30, Outcome::Success, ""),
-        (13, Outcome::Degraded, "the certificate ends in 13d, in no less than 14d is well"),
-        (1, Outcome::Failure, "the certificate ends in 1d, in no less than 2d is well"),
-        (-1, Outcome::Failure, "the certificate has ended"),
+        (13, Outcome::Degraded, "the certificate expires in 13d, below the minimum of 14d"),
+        (1, Outcome::Failure, "the certificate expires in 1d, below the minimum of 2d"),
+        (-1, Outcome::Failure, "the certificate has expired"),
     ] {
         let addr = tls_server(days);
         let shaken = runner_within(timeout, TlsCheck { certificate, ..tls(addr) });
@@ -263,16 +263,16 @@ fn a_complaint_hides_no_failure() {
     let (ms, day) = (Duration::from_millis, Duration::from_secs(86_400));
     let within = CertificateRule { expires_within: Some(day * 14), ..CertificateRule::default() };
     let late = TlsCheck { max_latency: Some(ms(10)), certificate: within, ..tls(addr) };
-    is(late.clone(), Outcome::Failure, "at most 10ms is well");
+    is(late.clone(), Outcome::Failure, "above the maximum of 10ms");
     let slow = TlsCheck { max_latency: Some(ms(3000)), degraded_latency: Some(ms(10)), ..late };
-    is(slow, Outcome::Degraded, "the certificate ends in 13d");
+    is(slow, Outcome::Degraded, "the certificate expires in 13d");
     let after = CertificateRule { expires_after: Some(day * 20), ..CertificateRule::default() };
     let status = || HttpDegraded { status: statuses("200"), ..HttpDegraded::default() };
     let http = |certificate, degraded| HttpCheck { certificate, degraded, ..https(addr) };
-    is(http(after, status()), Outcome::Failure, "the certificate ends in 13d");
+    is(http(after, status()), Outcome::Failure, "the certificate expires in 13d");
     let slow = HttpDegraded { max_latency: Some(ms(10)), ..HttpDegraded::default() };
-    is(http(after, slow), Outcome::Failure, "the certificate ends in 13d");
-    // Of what is as bad the answer comes first.
+    is(http(after, slow), Outcome::Failure, "the certificate expires in 13d");
+    // At equal severity the fault of the response comes first.
     is(http(within, status()), Outcome::Degraded, "status 200");
 }
 
@@ -280,7 +280,7 @@ fn dns(addr: SocketAddr) -> DnsCheck {
     DnsCheck::new(HostPort::parse(&addr.to_string(), None).unwrap(), "a.example".to_owned())
 }
 
-/// A name server that does this with each question: what it sends back, in order.
+/// A name server; `answer` returns the datagrams for each question, in order.
 fn names(answer: impl Fn(usize, &[u8]) -> Vec<Vec<u8>> + Send + 'static) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let addr = socket.local_addr().unwrap();
@@ -296,7 +296,7 @@ fn names(answer: impl Fn(usize, &[u8]) -> Vec<Vec<u8>> + Send + 'static) -> Sock
     addr
 }
 
-/// The question, answered with these flags and addresses.
+/// The question with these flags and addresses as its answer.
 fn answered(question: &[u8], flags: [u8; 2], addrs: &[[u8; 4]]) -> Vec<u8> {
     let name_end = 12 + question[12..].iter().position(|byte| *byte == 0).unwrap() + 1;
     let mut answer = question[..name_end + 4].to_vec();
@@ -328,11 +328,11 @@ fn name_servers_are_asked() {
     let none = |_: usize, question: &[u8]| vec![answered(question, [0x81, 0x83], &[])];
     is(dns(names(none)), Outcome::Failure, "the answer is NXDOMAIN, expected NOERROR");
     is(gone(names(none)), Outcome::Success, "");
-    // The first question is lost, and asked again.
+    // The first question is lost and sent again.
     let lossy =
         move |number: usize, question: &[u8]| if number == 0 { vec![] } else { two(number, question) };
     is(dns(names(lossy)), Outcome::Success, "");
-    // Strangers guess first; a few are passed over.
+    // Unrelated answers come first; a few are ignored.
     let guessed = move |_: usize, question: &[u8]| {
         let mut other = answered(question, ANSWER, &[[6, 6, 6, 6]]);
         other[0] ^= 1;
@@ -344,10 +344,10 @@ fn name_servers_are_asked() {
     let flood = |_: usize, _: &[u8]| vec![vec![0xff; 600]; 200];
     let (outcome, reason) = found(dns(names(flood)));
     assert!([Outcome::Failure, Outcome::Timeout].contains(&outcome), "{reason}");
-    is_within(SOON, dns(names(|_, _| vec![])), Outcome::Timeout, "no answer within 1s");
+    is_within(SOON, dns(names(|_, _| vec![])), Outcome::Timeout, "no response within 1s");
     let closed = doorbell_testkit::peers::free_addr();
     is(dns(closed), Outcome::Failure, "connection refused");
-    // A name that points at itself.
+    // A compression pointer that points at itself.
     let looped = |_: usize, question: &[u8]| {
         let mut answer = answered(question, ANSWER, &[]);
         let len = u8::try_from(answer.len()).unwrap();
@@ -355,10 +355,10 @@ fn name_servers_are_asked() {
         answer.extend_from_slice(&[0xc0, len, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, 1, 2, 3, 4]);
         vec![answer]
     };
-    is(dns(names(looped)), Outcome::Failure, "the answer cannot be read");
+    is(dns(names(looped)), Outcome::Failure, "the answer cannot be parsed");
 }
 
-/// What does not fit is asked for over TCP, on the port of the same number.
+/// A truncated answer is requested over TCP, on the same port number.
 #[test]
 fn long_answers_of_name_servers_come_over_tcp() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -383,7 +383,7 @@ fn long_answers_of_name_servers_come_over_tcp() {
     });
     let dns = DnsCheck { min_answers: 60, ..dns(addr) };
     is(dns.clone(), Outcome::Success, "");
-    is(dns, Outcome::Failure, "an answer of 65535 bytes");
+    is(dns, Outcome::Failure, "an answer of 65535 bytes is too long");
 }
 
 fn exec(command: &[&str]) -> ExecCheck {
@@ -425,7 +425,7 @@ fn programs_are_run_and_nothing_of_them_stays() {
         (outcome, &*reason),
         (Outcome::Failure, "exit code 2: 0123456789012345678901234567890123456789")
     );
-    // Whoever was started by it is killed with it, also one who holds its output.
+    // Descendants are killed with the program, even one that holds its output.
     let begun = Clock::now();
     assert_eq!(found(&format!("(sleep 1; touch {marked}) & exit 0"), long).0, Outcome::Success);
     assert_eq!(
@@ -441,7 +441,7 @@ fn programs_are_run_and_nothing_of_them_stays() {
         (finding.outcome, &*finding.reason),
         (Outcome::Error, "/nonexistent: no such file or directory")
     );
-    // Those that were killed are taken off the list of processes.
+    // Killed programs leave no zombies.
     runtime.block_on(async { tokio::time::sleep(Duration::from_millis(1200)).await });
     assert!(!marker.exists(), "something went on");
     let left = children_of(std::process::id());
@@ -461,7 +461,7 @@ fn gauges_read_this_machine() {
     is(below(Metric::DiskFree, "/nonexistent", byte), Outcome::Error, "no such file or directory");
     let least = below(Metric::MemoryAvailable, "", Level::MilliPercent(1));
     is(GaugeCheck { degraded: Some(too_much), ..least }, Outcome::Degraded, "degraded below 101%");
-    let reason = "/nonexistent has no memory.max: no control group of version 2, or the first one";
+    let reason = "/nonexistent has no memory.max: not a control group of version 2, or the root group";
     is(below(Metric::MemoryAvailable, "/nonexistent", byte), Outcome::Error, reason);
     let above = |metric, down| gauge(metric, "", BadIs::Above, down);
     is(above(Metric::Load, Level::Milli(100_000_000)), Outcome::Success, "");

@@ -1,4 +1,4 @@
-//! Runs against servers that let them wait: each ends when its time is over, and soon after.
+//! Runs against servers that delay: each ends at its timeout or soon after.
 //!
 //! Does not know about: schedules.
 
@@ -33,10 +33,10 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// Enough on a machine that has much else to do.
+/// Long enough for a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(4);
 
-/// For checks that are to run out of time.
+/// Timeout of checks that are meant to exceed it.
 const SOON: Duration = Duration::from_secs(1);
 
 fn runner(kind: impl Into<CheckKind>) -> Runner {
@@ -80,7 +80,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-/// A server that does this with every connection, and keeps it.
+/// A server that runs `does` with every connection, and keeps it open.
 fn server(does: impl Fn(&mut std::net::TcpStream) + Send + Clone + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
@@ -94,13 +94,13 @@ fn server(does: impl Fn(&mut std::net::TcpStream) + Send + Clone + 'static) -> S
     addr
 }
 
-/// Waits for the beginning of a request.
+/// Waits for the start of a request.
 fn heard(stream: &mut std::net::TcpStream) -> &mut std::net::TcpStream {
     let _len = stream.read(&mut [0; 1024]).unwrap();
     stream
 }
 
-/// A run, and what its server then reads behind the first bytes: an end, or a reset.
+/// Performs a run; also returns what its server reads after the first bytes: an end or a reset.
 fn end_seen_by_server(
     kind: impl Fn(SocketAddr) -> CheckKind,
     answer: &'static [u8],
@@ -121,7 +121,8 @@ fn end_seen_by_server(
     (block_on(runner.run()), seen.join().unwrap())
 }
 
-/// Nobody is reset who does as he is asked, and no port of ours stays taken where somebody does not.
+/// A server that closes as requested gets no reset, and no local port stays in TIME-WAIT if a
+/// server does not.
 #[test]
 fn connections_end_as_they_should() {
     let http = |addr: SocketAddr| HttpCheck::new(url(format!("http://{addr}/"))).into();
@@ -149,10 +150,11 @@ fn connections_are_counted_by_what_became_of_them() {
     assert_eq!(counted, [("connected", 2), ("refused", 1)]);
 }
 
-/// Each run ends when its time is over and says in what. How soon after that is a figure, of several runs that of the best.
+/// Each run ends at its timeout and reports the stage. The delay beyond that is a figure: the best
+/// of several runs.
 #[test]
 fn the_time_of_a_run_is_kept() {
-    // A busy machine takes its time for what comes before the wait.
+    // A busy machine needs more time before the wait.
     let (time, rounds) = if figures::is_long() { ("150ms", 8) } else { ("2s", 1) };
     let limit = doorbell_config::parse_duration(time).unwrap();
     let silent = server(|_| {});
@@ -169,23 +171,23 @@ fn the_time_of_a_run_is_kept() {
     let command = ["/usr/bin/tail", "-f", "/dev/null"].map(str::to_owned).to_vec();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let all: [(CheckKind, &str); 12] = [
-        (redis().into(), "no answer within TIME"),
+        (redis().into(), "no response within TIME"),
         (RedisCheck { tls: Some(unverified()), ..redis() }.into(), "no TLS handshake within TIME"),
         (
             TlsCheck { tls: unverified(), ..TlsCheck::new(address(silent)) }.into(),
             "no TLS handshake within TIME",
         ),
-        (DnsCheck::new(server, "a.example".to_owned()).into(), "no answer within TIME"),
-        (grpc().into(), "no answer within TIME"),
-        (GrpcCheck { mode: GrpcMode::Watch, ..grpc() }.into(), "no answer within TIME"),
+        (DnsCheck::new(server, "a.example".to_owned()).into(), "no response within TIME"),
+        (grpc().into(), "no response within TIME"),
+        (GrpcCheck { mode: GrpcMode::Watch, ..grpc() }.into(), "no response within TIME"),
         (GrpcCheck { tls: Some(unverified()), ..grpc() }.into(), "no TLS handshake within TIME"),
         (ExecCheck { command, degraded_exit_code: None }.into(), "no end within TIME"),
-        (http(silent).into(), "no answer within TIME"),
-        (http(begun).into(), "no end of the answer within TIME"),
+        (http(silent).into(), "no response within TIME"),
+        (http(begun).into(), "no end of the response within TIME"),
         (https.into(), "no TLS handshake within TIME"),
         (
             TcpCheck { contains: b"x".to_vec(), ..TcpCheck::new(address(silent)) }.into(),
-            "no answer within TIME",
+            "no response within TIME",
         ),
     ];
     let runners = all.map(|(kind, reason)| {
@@ -193,7 +195,7 @@ fn the_time_of_a_run_is_kept() {
     });
     let mut best = runners.each_ref().map(|_| Duration::MAX);
     for _round in 0..rounds {
-        // Also of what is cleared away behind it, before anybody is told.
+        // Includes the cleanup that precedes the report.
         let took = async |at: usize| {
             let (runner, kind, reason) = &runners[at];
             let from = Instant::now();
@@ -219,7 +221,7 @@ fn the_time_of_a_run_is_kept() {
     }
 }
 
-/// Ten thousand may wait at once.
+/// Ten thousand runs may wait at once.
 #[test]
 fn a_run_is_small() {
     let http = runner(HttpCheck::new(url("http://a/")));
@@ -230,7 +232,7 @@ fn a_run_is_small() {
     }
 }
 
-/// A listener whose queue is full drops what comes: the connection never is there.
+/// A listener with a full queue drops packets: the connection is never established.
 #[test]
 fn a_connection_that_never_comes_has_a_time_of_its_own() {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
@@ -248,7 +250,7 @@ fn a_connection_that_never_comes_has_a_time_of_its_own() {
     figures::at_most("a connection that never comes", finding.latency, Duration::from_millis(140));
 }
 
-/// What floods is read as far as it is looked at; a hundred runs at once keep no more than that.
+/// An endless response is read up to the limit; a hundred concurrent runs keep no more than that.
 #[test]
 fn answers_without_an_end_are_cut() {
     let flood = server(|stream| {
@@ -276,23 +278,26 @@ fn answers_without_an_end_are_cut() {
             let runner = Arc::clone(&good);
             runs.spawn(async move { runner.run().await.outcome });
         }
-        // Some may run out of time where there are few cores.
+        // Some may time out on few cores.
         let outcomes = runs.join_all().await;
         assert!(outcomes.contains(&Outcome::Success), "{outcomes:?}");
         assert!(!outcomes.contains(&Outcome::Failure), "{outcomes:?}");
     });
     let finding = block_on(runner(http(head)).run());
-    assert_eq!((finding.outcome, &*finding.reason), (Outcome::Failure, "the answer is not HTTP/1"));
+    assert_eq!((finding.outcome, &*finding.reason), (Outcome::Failure, "the response is not HTTP/1"));
 }
 
 #[test]
 fn what_is_said_instead_of_an_answer() {
     let http = |addr: SocketAddr| HttpCheck::new(url(format!("http://{addr}/")));
     for (says, reason) in [
-        (&b""[..], "the connection ended before the answer did"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc", "the connection ended before the answer did"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", "the answer is not HTTP/1"),
-        (b"HTTP/1.1 999999 X\r\n\r\n", "the answer is not HTTP/1"),
+        (&b""[..], "the connection ended before the response was complete"),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc",
+            "the connection ended before the response was complete",
+        ),
+        (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", "the response is not HTTP/1"),
+        (b"HTTP/1.1 999999 X\r\n\r\n", "the response is not HTTP/1"),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
@@ -307,7 +312,8 @@ fn what_is_said_instead_of_an_answer() {
     }
     let first = server(|stream| stream.write_all(b"220 mail\r\n").unwrap());
     let finding = block_on(runner(http(first)).run());
-    // Whether its first words come before our request is a matter of luck.
-    let reasons = ["the server closed or spoke before it was asked", "the answer is not HTTP/1"];
+    // Whether the server's first bytes arrive before our request depends on timing.
+    let reasons =
+        ["the server closed the connection or sent data before the request", "the response is not HTTP/1"];
     assert!(reasons.contains(&&*finding.reason), "{}", finding.reason);
 }

@@ -1,6 +1,7 @@
-//! Names: a resolver that says nothing, one that says something else, and names with several addresses.
+//! Names: a resolver that does not answer, one that reports errors, and names with several
+//! addresses.
 //!
-//! Does not know about: servers of names.
+//! Does not know about: name servers.
 
 use super::*;
 use doorbell_health::Time;
@@ -12,7 +13,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 type Found = io::Result<Vec<SocketAddr>>;
 
-/// Answers each question with what it is given for it, and not before.
+/// A resolver whose answers the test supplies one by one.
 #[derive(Clone)]
 struct Lookups {
     answers: Arc<Mutex<VecDeque<Receiver<Found>>>>,
@@ -20,7 +21,7 @@ struct Lookups {
 }
 
 impl Lookups {
-    /// How it is told what to answer: the first to the first question.
+    /// Also returns the senders of the answers, one per question.
     fn new(questions: usize) -> (Self, Vec<SyncSender<Found>>) {
         let (tell, answers): (Vec<_>, VecDeque<_>) = (0..questions).map(|_| sync_channel(1)).unzip();
         (Self { answers: Arc::new(Mutex::new(answers)), asked: Arc::default() }, tell)
@@ -32,7 +33,7 @@ impl Lookups {
             this.asked.fetch_add(1, Ordering::SeqCst);
             let answer = this.answers.lock().unwrap().pop_front();
             let answer = answer.and_then(|answer| answer.recv().ok());
-            answer.unwrap_or_else(|| Err(io::Error::other("nobody knows")))
+            answer.unwrap_or_else(|| Err(io::Error::other("unknown name")))
         })
     }
 
@@ -80,10 +81,10 @@ impl ResultSink for Seen {
     fn tick(&self) {}
 }
 
-/// Forty names that nobody answers for, and a file that is there.
+/// Forty names without an answer, and an existing file.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "what must go on while others hang is waited for")]
-fn a_silent_resolver_holds_up_nobody_who_asks_for_no_name() {
+fn a_silent_resolver_delays_no_check_without_a_name() {
     let (lookups, tell) = Lookups::new(1000);
     let connector = connector_of(&lookups);
     let pace = |timeout| Pace { interval: Duration::from_millis(100), ..pace(timeout) };
@@ -121,14 +122,14 @@ fn a_silent_resolver_holds_up_nobody_who_asks_for_no_name() {
     drop(tell);
 }
 
-/// What was known stays while nobody answers, and one question is open at a time.
+/// Cached addresses stay in use while no answer arrives, and one question is open at a time.
 #[test]
 #[expect(
     clippy::disallowed_methods,
     reason = "without pauses connections come faster than they are accepted"
 )]
 fn addresses_stay_while_no_answer_comes() {
-    // Gone last: it waits for all who still ask.
+    // Dropped last: it waits for all pending lookups.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let up = server(|_| {});
     let (lookups, tell) = Lookups::new(5);
@@ -144,21 +145,21 @@ fn addresses_stay_while_no_answer_comes() {
     let well = (Outcome::Success, String::new());
     tell[0].send(Ok(vec![up])).unwrap();
     assert_eq!((found(0), lookups.asked()), (well.clone(), 1));
-    // The second question finds nobody, for as long as it likes.
+    // The second question is never answered.
     for which in [0, 1, 0, 1] {
         assert_eq!((found(which), lookups.asked()), (well.clone(), 2));
     }
-    // At last the resolver says that it could not ask, and so it does the next time.
+    // Then the resolver reports a temporary failure, twice.
     tell[1].send(Err(no_answer())).unwrap();
     tell[2].send(Err(no_answer())).unwrap();
     while lookups.asked() < 4 {
         assert_eq!(found(0), well);
     }
-    // An answer is an answer: the name is gone.
+    // A definite answer: the name does not exist.
     tell[3].send(Err(io::Error::other("Name or service not known"))).unwrap();
     tell[4].send(Err(io::Error::other("Name or service not known"))).unwrap();
     while found(0) == well {}
-    assert_eq!(found(1), (Outcome::Error, "a.test: nobody knows".to_owned()));
+    assert_eq!(found(1), (Outcome::Error, "a.test: unknown name".to_owned()));
 }
 
 #[test]
@@ -171,7 +172,7 @@ fn a_name_that_was_never_known_is_an_error_at_once() {
     assert!(finding.reason.starts_with("a.test: "), "{}", finding.reason);
 }
 
-/// Two addresses with the same port, of which the second may be down.
+/// Two addresses with the same port; the second may be down.
 #[test]
 fn every_address_is_asked_where_that_is_wanted() {
     let first = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,12 +1,12 @@
-//! What an `http` check sends: its content, what is left of it behind a redirect, and that nobody is to record it.
+//! Requests of an `http` check: content, fields after a redirect, and the unsampled trace flag.
 //!
-//! Does not know about: answers.
+//! Does not know about: responses.
 
 use super::*;
 use hyper::Method;
 use std::sync::Mutex;
 
-/// What each of these answers was an answer to.
+/// The requests that led to each of these responses.
 fn sent(change: impl FnOnce(&mut HttpCheck), answers: &[&'static str]) -> Vec<String> {
     let answers: Vec<&str> = answers.into();
     let answers = Mutex::new(answers.into_iter());
@@ -15,7 +15,7 @@ fn sent(change: impl FnOnce(&mut HttpCheck), answers: &[&'static str]) -> Vec<St
     let addr = server(move |stream| {
         let mut request = Vec::new();
         let mut some = [0; 1024];
-        // The head and the content may come one by one.
+        // Head and content may arrive separately.
         let is_whole = |request: &[u8]| {
             let text = String::from_utf8_lossy(request).to_lowercase();
             let Some((head, content)) = text.split_once("\r\n\r\n") else { return false };
@@ -45,7 +45,7 @@ fn open(fields: &[(&str, &str)]) -> Vec<(String, FieldValue)> {
     fields.iter().map(field).collect()
 }
 
-/// As the configuration reads fields that say who sends them.
+/// Fields as the configuration reads credentials.
 fn secret(fields: &[(&str, &str)]) -> Vec<(String, FieldValue)> {
     let field =
         |&(name, value): &(&str, &str)| (name.to_owned(), FieldValue::Secret(Secret::new(value.to_owned())));
@@ -56,7 +56,7 @@ type Change = fn(&mut HttpCheck);
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
-/// Cut where the numbers of a trace are, which are others each time.
+/// Removes the trace identifiers, which differ each time.
 fn without_trace(request: &str) -> String {
     let (before, rest) = request.split_once("traceparent: 00-").unwrap_or_else(|| panic!("{request}"));
     let (trace, after) = rest.split_once("\r\n").unwrap();
@@ -65,7 +65,7 @@ fn without_trace(request: &str) -> String {
 }
 
 #[test]
-fn requests_say_that_nobody_is_to_record_them() {
+fn requests_are_marked_as_not_sampled() {
     let first = sent(|_| {}, &[OK]);
     let fields = format!("user-agent: doorbell/{}\r\naccept: */*\r\n", env!("CARGO_PKG_VERSION"));
     let expected = format!("GET /a?b HTTP/1.1\r\n{fields}connection: close\r\nhost: ADDR\r\n\r\n");
@@ -76,7 +76,7 @@ fn requests_say_that_nobody_is_to_record_them() {
 }
 
 #[test]
-fn who_we_are_is_told_to_no_other_host() {
+fn credentials_are_sent_to_no_other_host() {
     let who = [("Cookie", "id=1"), ("X-Api-Key", "key"), ("Authorization", "Basic eA==")];
     let change = |check: &mut HttpCheck| {
         check.follow_redirects = FollowRedirects::All;
@@ -99,10 +99,10 @@ fn who_we_are_is_told_to_no_other_host() {
     }
 }
 
-/// What is said of us stays with the origin that it was written for: another port of the host may be anybody's, and what leads back from there may
-/// be its choice.
+/// Credentials are sent only to the origin they were configured for: another port of the host may
+/// belong to another party, and that party may choose a redirect back.
 #[test]
-fn who_we_are_is_told_to_no_other_port() {
+fn credentials_are_sent_to_no_other_port() {
     let read = |stream: &mut std::net::TcpStream| {
         let (mut request, mut some) = (Vec::new(), [0; 1024]);
         while !request.ends_with(b"\r\n\r\n") {
@@ -158,7 +158,7 @@ fn who_we_are_is_told_to_no_other_port() {
     }
 }
 
-/// As Go's client has it, and so the kubelet.
+/// As in Go's client, and so in the kubelet.
 #[test]
 fn a_redirect_to_nowhere_is_the_answer() {
     let answer = "HTTP/1.1 302 T\r\nLocation:\r\nContent-Length: 0\r\n\r\n";

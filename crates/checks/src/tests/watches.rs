@@ -1,4 +1,5 @@
-//! Watches of `grpc.health.v1` against servers that end them, and against one that counts what it is sent.
+//! Watches of `grpc.health.v1` against servers that end them, and against one that counts the
+//! frames it receives.
 //!
 //! Does not know about: schedules.
 
@@ -13,13 +14,13 @@ fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A field that no table has (RFC 7541 6.2.2).
+/// A literal header field without indexing (RFC 7541 6.2.2).
 fn field(name: &str, value: &str) -> Vec<u8> {
     let len = |text: &str| u8::try_from(text.len()).unwrap();
     [&[0, len(name)], name.as_bytes(), &[len(value)], value.as_bytes()].concat()
 }
 
-/// What comes next: its kind, its flags, and its stream.
+/// The next frame: its type, flags and stream.
 fn read_frame(stream: &mut std::net::TcpStream) -> std::io::Result<(u8, u8, u8)> {
     let mut head = [0; 9];
     stream.read_exact(&mut head)?;
@@ -33,7 +34,7 @@ fn await_request(stream: &mut std::net::TcpStream) {
     while read_frame(stream).unwrap().0 != 1 {}
 }
 
-/// What a call is answered with: its head, and a message that says `SERVING`.
+/// The response to a call: its head, and a message with `SERVING`.
 fn serving(stream: u8) -> Vec<u8> {
     let fields = [vec![0x88], field("content-type", "application/grpc")].concat();
     [frame(1, 4, stream, &fields), frame(0, 0, stream, &[0, 0, 0, 0, 2, 8, 1])].concat()
@@ -43,7 +44,8 @@ fn end(stream: u8) -> Vec<u8> {
     frame(1, 5, stream, &field("grpc-status", "0"))
 }
 
-/// A server that says `SERVING` so often and then ends the watch, not the connection; how often it was called.
+/// A server that sends `SERVING` this many times and then ends the watch, not the connection; also
+/// returns the number of calls.
 fn ends_watches(messages: usize) -> (SocketAddr, Arc<AtomicUsize>) {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
@@ -73,7 +75,7 @@ fn a_watch_that_ends_is_not_begun_again_at_once() {
         block_on(async {
             for round in 1..=3 {
                 let from = Instant::now();
-                // Once for each further message, once for the end; and each time there is a run.
+                // Once for each further message, once for the end; plus each run.
                 for _ in 0..messages {
                     let finding = runner.run().await;
                     assert_eq!(finding.outcome, Outcome::Success, "{}", finding.reason);
@@ -86,14 +88,14 @@ fn a_watch_that_ends_is_not_begun_again_at_once() {
     }
 }
 
-/// What a server that keeps its watches was sent.
+/// Counts what a server with long-lived watches receives.
 #[derive(Debug, Default)]
 struct Sent {
     conns: AtomicUsize,
     pings: AtomicUsize,
-    /// Calls behind the watch of a connection.
+    /// Calls besides the watch of a connection.
     calls: AtomicUsize,
-    /// It answers nothing any more.
+    /// Whether the server has stopped responding.
     is_silent: AtomicBool,
 }
 
@@ -128,7 +130,7 @@ fn keeps_watches() -> (SocketAddr, Arc<Sent>) {
     (addr, sent)
 }
 
-/// A server of gRPC ends the connection of whoever pings more often than every five minutes.
+/// A gRPC server closes the connection of a client that pings more often than every five minutes.
 #[test]
 fn a_server_is_asked_whether_it_is_there_and_not_pinged() {
     let (addr, sent) = keeps_watches();
@@ -145,7 +147,7 @@ fn a_server_is_asked_whether_it_is_there_and_not_pinged() {
         }
         sent.is_silent.store(true, Ordering::SeqCst);
         let finding = runner.run().await;
-        assert_eq!((finding.outcome, &*finding.reason), (Outcome::Timeout, "no answer within 1s"));
+        assert_eq!((finding.outcome, &*finding.reason), (Outcome::Timeout, "no response within 1s"));
         sent.is_silent.store(false, Ordering::SeqCst);
         assert_eq!(runner.run().await.outcome, Outcome::Success);
         assert_eq!(counts(), [2, 4, 0], "another connection");
