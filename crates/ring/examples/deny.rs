@@ -1,6 +1,8 @@
-//! `deny [--later] ERRNO -- COMMAND ARGS...`: runs a command to which io_uring is refused, as a container run-time would.
+//! `deny [--later] ERRNO -- COMMAND ARGS...`: runs a command with io_uring refused, as a container
+//! run-time would.
 //! Does not know about: the command.
-//! With `--later` a ring can be set up, and every use of it fails. `DOORBELL_URING_DENIED` tells tests which errno is meant.
+//! With `--later` a ring can be set up, but every use of it fails. `DOORBELL_URING_DENIED` contains
+//! the errno for tests.
 #![expect(clippy::print_stderr, reason = "a program for the terminal")]
 
 use std::os::unix::process::CommandExt;

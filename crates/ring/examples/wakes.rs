@@ -1,7 +1,9 @@
-//! `wakes [ROUNDS]`: what it costs both threads when one wakes another that waits for I/O, by each means the kernel has for it.
-//! Does not know about: what is said; a round is one wake-up there and one back, which is always the same.
+//! `wakes [ROUNDS]`: measures the cost on both threads of one thread waking another that waits for
+//! I/O, for each kernel mechanism.
+//! Does not know about: data; a round is one wake-up there and one back, which is always the same.
 //!
-//! Nanoseconds of CPU time a round. In the guest of `doorbell-rig wakes` a nanosecond is an instruction, the kernel's included.
+//! Nanoseconds of CPU time per round. In the guest of `doorbell-rig wakes` a nanosecond is an
+//! instruction, including the kernel's.
 #![expect(unsafe_code, reason = "pushing an entry is unsafe in the io-uring crate")]
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
 
@@ -38,13 +40,13 @@ const WAYS: [(Way, &str); 5] = [
     (Way::Futex, "futex, io_uring"),
 ];
 
-/// The word that is waited for, and the number of the ring that is woken.
+/// The futex word, and the number of the ring to wake.
 static WORD: AtomicU32 = AtomicU32::new(0);
 static RING: AtomicI32 = AtomicI32::new(-1);
-/// Rounds that were answered.
+/// Number of rounds completed.
 static ANSWERED: AtomicU32 = AtomicU32::new(0);
 
-/// FUTEX2_SIZE_U32 and FUTEX2_PRIVATE of futex2.
+/// `FUTEX2_SIZE_U32` and `FUTEX2_PRIVATE` of futex2.
 const FUTEX_FLAGS: u32 = 0x82;
 
 fn main() -> io::Result<()> {
@@ -59,7 +61,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// CPU time a round of the thread that wakes and of the one that is woken.
+/// CPU time per round of the waking and of the woken thread.
 fn measure(way: Way, rounds: u32) -> io::Result<(i64, i64)> {
     WORD.store(0, Ordering::SeqCst);
     ANSWERED.store(0, Ordering::SeqCst);
@@ -68,7 +70,7 @@ fn measure(way: Way, rounds: u32) -> io::Result<(i64, i64)> {
     let asker = thread::current();
     thread::scope(|scope| {
         let sleeper = scope.spawn(|| sleep(way, rounds, &bell, &asker));
-        // It says that it is ready as it answers a round.
+        // The reply to a round also means that the thread is ready.
         await_answer(0, || sleeper.is_finished());
         let woken = sleeper.thread().clone();
         let mut sender = Sender::new(way, &bell, &woken)?;
@@ -90,9 +92,9 @@ fn await_answer(round: u32, over: impl Fn() -> bool) {
     }
 }
 
-/// Waits for each round, and answers it.
+/// Waits for each round and replies to it.
 fn sleep(way: Way, rounds: u32, bell: &OwnedFd, asker: &Thread) -> io::Result<i64> {
-    // However it ends, the other thread hears of it.
+    // The other thread is woken however this one ends.
     let told = Told(asker);
     let mut source = Source::new(way, bell)?;
     let answer = |count| {
@@ -119,7 +121,7 @@ impl Drop for Told<'_> {
     }
 }
 
-/// The side that wakes.
+/// The waking side.
 enum Sender<'a> {
     Bell(&'a OwnedFd),
     Futex,
@@ -154,7 +156,7 @@ impl<'a> Sender<'a> {
     }
 }
 
-/// The side that is woken.
+/// The woken side.
 enum Source<'a> {
     Epoll { epoll: OwnedFd, bell: &'a OwnedFd },
     Park,
@@ -185,7 +187,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Before a wait for another word than `seen`.
+    /// Prepares a wait for a word other than `seen`.
     fn arm(&mut self, seen: u32) -> io::Result<()> {
         if let Self::Ring { ring, is_futex: true, .. } = self {
             let any = u64::from(u32::MAX);
@@ -197,7 +199,7 @@ impl<'a> Source<'a> {
 
     fn wait(&mut self) -> io::Result<()> {
         let clear = |bell: &OwnedFd| {
-            // EAGAIN: it was cleared before.
+            // EAGAIN: already cleared.
             let _count = rustix::io::read(bell, &mut [0; 8]);
         };
         match self {
@@ -211,7 +213,7 @@ impl<'a> Source<'a> {
             Self::Ring { ring, bell, .. } => {
                 ring.submit_and_wait(1)?;
                 for completion in ring.completion() {
-                    // EAGAIN of a futex: the word was another already.
+                    // EAGAIN of a futex: the word had already changed.
                     if completion.result() < 0 && completion.result() != -libc::EAGAIN {
                         return Err(io::Error::from_raw_os_error(-completion.result()));
                     }
@@ -223,7 +225,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// As the engine sets its own up.
+/// Set up like the engine's own ring.
 fn ring() -> io::Result<IoUring> {
     IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(8)
 }

@@ -1,5 +1,6 @@
-//! Owns `Bitmap`, one bit for an index. Zeroed memory is asked of the allocator, so pages nobody sets are never touched.
-//! Does not know about: what the bits mean.
+//! Owns `Bitmap`, one bit per index. The memory is allocated zeroed, so pages without set bits are
+//! never touched.
+//! Does not know about: the meaning of the bits.
 
 #[derive(Debug)]
 pub(crate) struct Bitmap {
@@ -22,7 +23,7 @@ impl Bitmap {
         index < self.len && self.words[index as usize / 64] & (1 << (index % 64)) != 0
     }
 
-    /// Sets a bit. False if it is outside or was set already: then nothing changed.
+    /// Sets a bit. Returns false and changes nothing if it is outside or already set.
     #[inline]
     pub(crate) fn insert(&mut self, index: u32) -> bool {
         if index >= self.len || self.contains(index) {
@@ -32,7 +33,7 @@ impl Bitmap {
         true
     }
 
-    /// Clears a bit. False if it was not set.
+    /// Clears a bit. Returns false if it was not set.
     #[inline]
     pub(crate) fn remove(&mut self, index: u32) -> bool {
         if !self.contains(index) {

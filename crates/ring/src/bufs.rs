@@ -1,5 +1,6 @@
-//! Owns the provided-buffer ring: which buffer is with the kernel, which is lent, and the memory of both.
-//! Does not know about: connections; who asked for the bytes.
+//! Owns the provided-buffer ring: which buffers the kernel has, which are lent, and the memory of
+//! both.
+//! Does not know about: connections.
 #![expect(unsafe_code, reason = "the buffers are memory the kernel writes")]
 
 use std::mem::offset_of;
@@ -8,8 +9,8 @@ use crate::Errno;
 use crate::bitmap::Bitmap;
 use crate::memory::Region;
 
-/// Bytes that were received. Give it back with `Ring::recycle`; one that is dropped is missing from the pool until the ring
-/// goes.
+/// A received chunk of bytes. Return it with `Ring::recycle`; a dropped one is missing from the
+/// pool until the ring is torn down.
 #[derive(Debug)]
 pub struct RecvBuf {
     ring: u32,
@@ -18,13 +19,13 @@ pub struct RecvBuf {
 }
 
 impl RecvBuf {
-    /// How many bytes were received, at least one.
+    /// Number of received bytes, at least one.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Always false: the end of a stream is no buffer.
+    /// Always false: the end of a stream has no buffer.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
@@ -59,7 +60,8 @@ pub(crate) struct RecvBufs {
 }
 
 impl RecvBufs {
-    /// Maps the memory and puts every buffer into the ring. `ring` is unlike that of any other pool of the process.
+    /// Maps the memory and adds every buffer to the ring. `ring` is unique among the pools of the
+    /// process.
     pub(crate) fn map(count: u16, buf_len: u32, ring: u32) -> Result<Self, Errno> {
         assert!(count.is_power_of_two() && count <= 1 << 15, "the kernel's limit");
         let bufs_offset = (usize::from(count) * ENTRY_LEN).next_multiple_of(64 * 1024);
@@ -74,7 +76,7 @@ impl RecvBufs {
         Ok(bufs)
     }
 
-    /// Where the ring of entries starts, for registration.
+    /// Start address of the ring of entries, for registration.
     pub(crate) fn ring_addr(&self) -> u64 {
         self.region.at(0, usize::from(self.count) * ENTRY_LEN).expose_provenance() as u64
     }
@@ -87,12 +89,12 @@ impl RecvBufs {
         self.buf_len
     }
 
-    /// How many buffers are out with callers (recycled ones do not count).
+    /// Number of lent buffers, without recycled ones.
     pub(crate) const fn lent_now(&self) -> u32 {
         self.lent_now
     }
 
-    /// The kernel says it filled buffer `id`. `None` if that cannot be true.
+    /// Handles a completion that filled buffer `id`. `None` if that is impossible.
     #[inline]
     pub(crate) fn lend(&mut self, id: u16, len: u32) -> Option<RecvBuf> {
         if len == 0 || len > self.buf_len || !self.lent.insert(u32::from(id)) {
@@ -102,7 +104,8 @@ impl RecvBufs {
         Some(RecvBuf { ring: self.ring, len, id })
     }
 
-    /// The kernel picked buffer `id` and put nothing into it. False if that cannot be true.
+    /// Handles a completion that selected buffer `id` without filling it. False if that is
+    /// impossible.
     pub(crate) fn give_back(&mut self, id: u16) -> bool {
         if id >= self.count || self.lent.contains(u32::from(id)) {
             return false;
@@ -115,7 +118,7 @@ impl RecvBufs {
     /// The bytes of a lent buffer.
     ///
     /// # Panics
-    /// If the buffer is another ring's.
+    /// If the buffer belongs to another ring.
     #[inline]
     pub(crate) fn received(&self, buf: &RecvBuf) -> &[u8] {
         self.check(buf);
@@ -127,7 +130,7 @@ impl RecvBufs {
     /// Takes a lent buffer back and gives it to the kernel.
     ///
     /// # Panics
-    /// If the buffer is another ring's.
+    /// If the buffer belongs to another ring.
     #[inline]
     #[expect(clippy::needless_pass_by_value, reason = "the handle must not outlive this")]
     pub(crate) fn recycle(&mut self, buf: RecvBuf) {
@@ -139,7 +142,7 @@ impl RecvBufs {
         self.publish_tail();
     }
 
-    /// Whether the memory is leaked when this is dropped.
+    /// Whether dropping this leaks the memory.
     pub(crate) const fn keep(&mut self, keep: bool) {
         self.region.keep(keep);
     }
@@ -155,8 +158,8 @@ impl RecvBufs {
         self.bufs_offset + usize::from(id) * self.buf_len as usize
     }
 
-    /// Writes the entry after the last one; the kernel does not look at it before the tail is published. There are as many
-    /// entries as buffers, so the one written is not of a buffer the kernel still has.
+    /// Writes the next entry; the kernel does not read it before the tail is published. There are
+    /// as many entries as buffers, so the entry written is not one the kernel still uses.
     #[inline]
     fn put_entry(&mut self, id: u16) {
         let addr = self.region.at(self.offset(id), self.buf_len as usize).expose_provenance() as u64;
@@ -181,7 +184,8 @@ impl RecvBufs {
 mod tests {
     use super::*;
 
-    /// What the kernel would read in the ring: (address, length, id) of entry `index`, and the tail.
+    /// What the kernel would read in the ring: (address, length, id) of entry `index`, and the
+    /// tail.
     fn entry(bufs: &RecvBufs, index: usize) -> (u64, u32, u16) {
         // SAFETY: R-9, no kernel in this test.
         let bytes = unsafe { bufs.region.bytes(index * ENTRY_LEN, ENTRY_LEN) };

@@ -1,4 +1,4 @@
-//! Owns the pages of the program's own code: those that only the start needed are given back.
+//! Owns the pages of the program's own code: pages that only the start needed are released.
 //! Does not know about: rings.
 #![expect(unsafe_code, reason = "madvise")]
 
@@ -6,12 +6,13 @@ use std::ops::Range;
 
 use rustix::param::page_size;
 
-/// Takes the pages of executable code out of this process, of the program and of its libraries: most of what ran at the start (options, files,
-/// self-tests) never runs again. What does comes back from the page cache, sixteen pages with each fault. Returns the bytes of the mappings;
-/// 0 where `/proc` is not there.
+/// Releases the resident pages of executable code of the program and its libraries: most of the
+/// code that runs at the start (options, files, self-tests) never runs again. Pages that are needed
+/// again are read from the page cache, sixteen per fault. Returns the number of bytes of the
+/// mappings; 0 without `/proc`.
 ///
-/// Mappings that anybody wrote to, as debuggers do, stay as they are. So does what the loader does not know: another thread may
-/// unmap such a range and have memory there a moment after `/proc` said that it is a file's.
+/// Modified mappings, as debuggers leave them, are skipped. So are mappings unknown to the loader:
+/// another thread may unmap such a range and reuse it right after `/proc` listed it as a file's.
 pub fn forget_code_pages() -> usize {
     let mut forgetting = Forgetting { clean: None, bytes: 0 };
     let data = (&raw mut forgetting).cast();
@@ -20,14 +21,15 @@ pub fn forget_code_pages() -> usize {
     forgetting.bytes
 }
 
-/// What [`forget_object`] needs.
+/// Input and result of [`forget_object`].
 struct Forgetting {
-    /// Mappings of code of which no page was changed, as they are under the loader's lock.
+    /// Unmodified mappings of code, read under the loader's lock.
     clean: Option<Vec<Range<usize>>>,
     bytes: usize,
 }
 
-/// Forgets the code of one loaded object. The loader's lock is held: no object comes or goes meanwhile.
+/// Releases the code of one loaded object. The loader's lock is held, so no object is loaded or
+/// unloaded meanwhile.
 unsafe extern "C" fn forget_object(
     object: *mut libc::dl_phdr_info,
     _len: libc::size_t,
@@ -61,13 +63,14 @@ unsafe extern "C" fn forget_object(
     0
 }
 
-/// Whether a mapping is that of a segment: the pages in which it lies, all of them and no others.
+/// Whether a mapping covers exactly the pages of a segment.
 fn is_mapping_of(mapping: &Range<usize>, segment: &Range<usize>, page_len: usize) -> bool {
     let (start, end) = (segment.start / page_len * page_len, segment.end.checked_next_multiple_of(page_len));
     mapping.start == start && Some(mapping.end) == end
 }
 
-/// Executable private mappings of files, without those of which a page was changed: such a page is anonymous (proc(5), `smaps`).
+/// Executable private file mappings, without those that contain a modified page: such a page is
+/// anonymous (proc(5), `smaps`).
 fn code_mappings(maps: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     let mut current = None;
     maps.lines().filter_map(move |line| {
@@ -81,8 +84,9 @@ fn code_mappings(maps: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     })
 }
 
-/// What the first line of a mapping says: nothing where it is not one, `Some(None)` where the mapping is none of ours.
-#[expect(clippy::option_option, reason = "no header is something else than a header of no interest")]
+/// Parses the first line of a mapping: `None` if it is another line, `Some(None)` if the mapping is
+/// irrelevant.
+#[expect(clippy::option_option, reason = "no header differs from an irrelevant header")]
 fn header(line: &str) -> Option<Option<Range<usize>>> {
     let mut words = line.split_ascii_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
@@ -114,7 +118,7 @@ Anonymous:         0 kB
 ";
 
     #[test]
-    fn only_code_of_files_that_nobody_changed() {
+    fn only_code_of_unmodified_files() {
         let found: Vec<_> = code_mappings(MAPS).map(|range| (range.start, range.end)).collect();
         assert_eq!(found, [(0x5570, 0x5590)]);
         assert_eq!(code_mappings("").count(), 0);
@@ -132,7 +136,7 @@ Anonymous:         0 kB
         assert!(!is_mapping_of(&(0x5000..usize::MAX), &(0x5000..usize::MAX), 0x1000));
     }
 
-    /// Bytes of the mapping that begins here which are in this process now.
+    /// Resident bytes of the mapping that begins here.
     fn resident(start: usize) -> Option<usize> {
         let maps = std::fs::read_to_string("/proc/self/smaps").ok()?;
         let of_it = maps.lines().skip_while(|line| !line.starts_with(&format!("{start:x}-")));
@@ -140,10 +144,10 @@ Anonymous:         0 kB
         rss.trim().strip_suffix(" kB")?.parse::<usize>().ok().map(|kib| kib * 1024)
     }
 
-    /// Where another thread unmaps a file and maps something else, the range that was read a moment ago is not a file's: no mapping may be
-    /// touched that can go away.
+    /// If another thread unmaps a file and maps something else, the range read before no longer
+    /// belongs to the file. So mappings that can disappear are never touched.
     #[test]
-    fn a_mapping_that_anybody_may_unmap_is_left_alone() {
+    fn a_mapping_unknown_to_the_loader_is_left_alone() {
         let file = std::fs::File::open("/proc/self/exe").unwrap();
         let len = 16 * 4096;
         let fd = std::os::fd::AsRawFd::as_raw_fd(&file);

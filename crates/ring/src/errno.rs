@@ -1,5 +1,5 @@
 //! Owns `Errno`, the error number as the kernel gave it.
-//! Does not know about: what a caller does with it.
+//! Does not know about: error handling by callers.
 
 use std::{fmt, io};
 
@@ -12,12 +12,12 @@ impl Errno {
     pub const BADF: Self = Self(libc::EBADF);
     /// The operation was cancelled.
     pub const CANCELED: Self = Self(libc::ECANCELED);
-    /// Something that should not happen happened.
+    /// Input/output error; also used for impossible completions.
     pub const IO: Self = Self(libc::EIO);
     /// No receive buffer was free.
     pub const NOBUFS: Self = Self(libc::ENOBUFS);
 
-    /// The symbolic name of the numbers this crate meets often, else an empty string.
+    /// The symbolic name of common error numbers, otherwise an empty string.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self.0 {
@@ -47,12 +47,12 @@ impl Errno {
         }
     }
 
-    /// The number in an `io::Error`; one that has none counts as `EIO`.
+    /// The number of an `io::Error`, or `EIO` if it has none.
     pub(crate) fn of(error: &io::Error) -> Self {
         Self(error.raw_os_error().unwrap_or(libc::EIO))
     }
 
-    /// What `errno` says after a system call that failed.
+    /// The value of `errno` after a failed system call.
     pub(crate) fn last() -> Self {
         Self::of(&io::Error::last_os_error())
     }

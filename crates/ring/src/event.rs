@@ -1,4 +1,4 @@
-//! Owns what goes into the ring and what comes out of it: targets, payloads, events.
+//! Owns the inputs and outputs of the ring: targets, payloads, events.
 //! Does not know about: queues, the kernel's structures.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -12,16 +12,16 @@ use crate::{Errno, RecvBuf, Token};
 pub enum Target<'a> {
     /// An ordinary descriptor. It must stay open until the next `enter`.
     Fd(BorrowedFd<'a>),
-    /// An index of the ring's table of direct descriptors.
+    /// An index in the ring's table of direct descriptors.
     Fixed(u32),
 }
 
 /// Bytes to send.
 #[derive(Clone, Debug)]
 pub enum Payload {
-    /// Made for this connection; comes back with the event, so that its capacity can be used again.
+    /// Built for this connection; returned with the event, so that its capacity can be reused.
     Owned(Vec<u8>),
-    /// A reply many connections share.
+    /// A reply shared by many connections.
     Shared(Bytes),
 }
 
@@ -35,25 +35,25 @@ impl Payload {
         }
     }
 
-    /// How many bytes.
+    /// Length in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.as_slice().len()
     }
 
-    /// Whether there are none.
+    /// Whether the length is zero.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// A payload and how much of it is sent already.
+/// A payload and the offset of its unsent part.
 #[derive(Clone, Debug)]
 pub struct SendBuf {
     /// The bytes.
     pub payload: Payload,
-    /// Bytes before this offset are not sent again.
+    /// Bytes before this offset have been sent.
     pub from: usize,
 }
 
@@ -64,7 +64,7 @@ impl SendBuf {
         Self { payload, from: 0 }
     }
 
-    /// What is still to send; empty when `from` is past the end.
+    /// The unsent part; empty when `from` is past the end.
     #[must_use]
     pub fn remaining(&self) -> &[u8] {
         self.payload.as_slice().get(self.from..).unwrap_or_default()
@@ -88,46 +88,48 @@ impl From<Vec<u8>> for SendBuf {
 pub struct Event {
     /// The token of the push.
     pub token: Token,
-    /// What happened.
+    /// The kind of operation and its result.
     pub kind: EventKind,
-    /// True exactly while the operation stays armed and more events of it will come (`IORING_CQE_F_MORE`).
+    /// True while the operation stays armed and more events of it will follow
+    /// (`IORING_CQE_F_MORE`).
     pub more: bool,
 }
 
-/// What an operation came to.
+/// The result of an operation.
 #[derive(Debug)]
 pub enum EventKind {
-    /// Of `accept`.
+    /// Result of `accept`.
     Accepted(Result<Accepted, Errno>),
-    /// Of `close_fixed`.
+    /// Result of `close_fixed`.
     Closed(Result<(), Errno>),
-    /// Of `install_fixed`: another name for the same connection.
+    /// Result of `install_fixed`: another descriptor of the same connection.
     Installed(Result<OwnedFd, Errno>),
-    /// Of `poll_conn`: what is to be seen with the next calls.
+    /// Result of `poll_conn`: what the next calls will find.
     Ready(Result<Ready, Errno>),
-    /// Of `poll_readable`.
+    /// Result of `poll_readable`.
     Readable(Result<(), Errno>),
-    /// Of `recv`. `ENOBUFS`: the pool was empty; recycle, then receive again.
+    /// Result of `recv`. `ENOBUFS`: the pool was empty; recycle a buffer, then receive again.
     Received(Result<Received, Errno>),
-    /// Of `send`: bytes the socket took this time (fewer than asked is possible), and the buffer as it was given.
+    /// Result of `send`: bytes the socket accepted (a short send is possible), and the buffer that
+    /// was passed in.
     Sent {
-        /// Bytes taken.
+        /// Bytes accepted.
         result: Result<u32, Errno>,
-        /// The buffer; `from` is not moved.
+        /// The buffer; `from` is unchanged.
         buf: SendBuf,
     },
-    /// Of `shutdown_fixed`.
+    /// Result of `shutdown_fixed`.
     ShutDown(Result<(), Errno>),
 }
 
-/// What a poll of a connection found.
+/// The result of a poll of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
-    /// The peer ended its side, or the connection is gone: reading goes on until that is seen.
+    /// The peer ended its side, or the connection is closed: keep reading until the end is seen.
     pub hung_up: bool,
 }
 
-/// What `next_quick` brings. The operation goes on.
+/// An event of `next_quick`. The operation stays armed.
 #[derive(Debug)]
 pub enum Quick {
     /// Of a multishot `accept`: an ordinary descriptor.
@@ -145,12 +147,13 @@ pub enum Accepted {
     Fixed(u32),
 }
 
-/// What a receive brought.
+/// The result of a receive.
 #[derive(Debug)]
 pub struct Received {
     /// The bytes; `None` is the end of the stream.
     pub buf: Option<RecvBuf>,
-    /// True if the socket held more when the kernel looked (`IORING_CQE_F_SOCK_NONEMPTY`).
+    /// Whether the socket held more bytes at the time of the completion
+    /// (`IORING_CQE_F_SOCK_NONEMPTY`).
     pub more_queued: bool,
 }
 

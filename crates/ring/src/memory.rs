@@ -1,4 +1,4 @@
-//! Owns `Region`, mapped memory between two inaccessible pages, and how it is read and written.
+//! Owns `Region`, mapped memory between two inaccessible pages, and access to it.
 //! Does not know about: buffers, the ring.
 #![expect(unsafe_code, reason = "mmap, and access to memory the kernel writes")]
 
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use crate::Errno;
 
-/// Zeroed memory that is unmapped on drop, unless it was told to stay.
+/// Zeroed memory that is unmapped on drop unless `keep` is set.
 #[derive(Debug)]
 pub(crate) struct Region {
     map: NonNull<u8>,
@@ -16,11 +16,11 @@ pub(crate) struct Region {
     keep: bool,
 }
 
-/// Both guards are one page of the largest size in use, so that no page size has to be asked for.
+/// Both guards have the largest page size in use, so that the page size need not be queried.
 const GUARD_LEN: usize = 64 * 1024;
 
 impl Region {
-    /// Maps `len` bytes. Nothing is resident until it is written.
+    /// Maps `len` bytes. Pages become resident when written.
     pub(crate) fn map(len: usize) -> Result<Self, Errno> {
         let len = len.max(1).checked_next_multiple_of(GUARD_LEN).ok_or(Errno(libc::EINVAL))?;
         let map_len = len.checked_add(2 * GUARD_LEN).ok_or(Errno(libc::EINVAL))?;
@@ -33,17 +33,18 @@ impl Region {
         let map = NonNull::new(map.cast::<u8>()).ok_or(Errno(libc::ENOMEM))?;
         let region = Self { map, map_len, len, keep: false };
         let base = region.at(0, len).cast();
-        // SAFETY: R-9, the range is the inside of the mapping made above, which nobody else knows.
+        // SAFETY: R-9, the range is the inside of the mapping made above, which no other code
+        // knows.
         if unsafe { libc::mprotect(base, len, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
             return Err(Errno::last());
         }
         Ok(region)
     }
 
-    /// The address of `offset`, of which `len` bytes will be used.
+    /// The address of `offset`, for an access to `len` bytes.
     ///
     /// # Panics
-    /// If that is not inside.
+    /// If the range is not inside.
     pub(crate) fn at(&self, offset: usize, len: usize) -> *mut u8 {
         assert!(offset <= self.len && len <= self.len - offset, "inside the region");
         self.map.as_ptr().wrapping_add(GUARD_LEN + offset)
@@ -52,14 +53,15 @@ impl Region {
     /// Writes a plain value.
     ///
     /// # Safety
-    /// Nobody else may read or write the value's bytes at the same time.
+    /// The value's bytes must not be read or written concurrently.
     pub(crate) unsafe fn write<T: Copy>(&mut self, offset: usize, value: T) {
         let at = self.at(offset, size_of::<T>()).cast::<T>();
-        // SAFETY: R-9 for the address; the caller has the bytes to himself. Volatile: the reader is outside the program.
+        // SAFETY: R-9 for the address; the caller guarantees exclusive access to the bytes.
+        // Volatile: the reader is outside the program.
         unsafe { at.write_volatile(value) }
     }
 
-    /// Publishes a number the kernel reads, after every write before it.
+    /// Publishes a number that the kernel reads, after all earlier writes.
     ///
     /// # Safety
     /// The two bytes must only ever be used as an atomic, except by the kernel.
@@ -70,17 +72,17 @@ impl Region {
         unsafe { AtomicU16::from_ptr(at) }.store(value, Ordering::Release);
     }
 
-    /// The bytes of a range.
+    /// Borrows the bytes of a range.
     ///
     /// # Safety
-    /// Nobody may write them while the slice lives.
+    /// The bytes must not be written while the slice lives.
     pub(crate) unsafe fn bytes(&self, offset: usize, len: usize) -> &[u8] {
         let at = self.at(offset, len);
         // SAFETY: R-9, inside the mapping and zeroed or written since; the caller keeps writers away.
         unsafe { std::slice::from_raw_parts(at, len) }
     }
 
-    /// Whether to stay mapped when this is dropped: the kernel may still write here.
+    /// Whether dropping this keeps the mapping, because the kernel may still write to it.
     pub(crate) const fn keep(&mut self, keep: bool) {
         self.keep = keep;
     }
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_nobody_has_is_an_error() {
+    fn an_impossible_length_is_an_error() {
         assert!(Region::map(usize::MAX).is_err());
         assert_eq!(Region::map(1 << 60).unwrap_err(), Errno(libc::ENOMEM));
     }

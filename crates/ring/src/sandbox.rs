@@ -1,11 +1,11 @@
 //! Owns a seccomp filter that refuses io_uring to the calling thread, for tests of fallbacks and for `doorbell doctor`.
 //! Does not know about: rings; what happens when one is refused.
-//! Start at [`deny`]. There is no way back: a filter stays until the thread ends, and over `exec`.
+//! Start at [`deny`]. It cannot be undone: a filter stays until the thread ends, and over `exec`.
 #![expect(unsafe_code, reason = "prctl and seccomp")]
 
 use crate::Errno;
 
-/// Which of the three system calls answers with which errno.
+/// The errno for each of the three system calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Denial {
     /// `io_uring_enter`.
@@ -17,23 +17,24 @@ pub struct Denial {
 }
 
 impl Denial {
-    /// No ring can be made; what container run-times do.
+    /// No ring can be created, as in container run-times.
     #[must_use]
     pub const fn at_setup(errno: Errno) -> Self {
         Self { enter: None, register: None, setup: Some(errno) }
     }
 
-    /// A ring can be made and not used: one that is open already breaks at its next `enter`.
+    /// A ring can be created but not used: an open ring breaks at its next `enter`.
     #[must_use]
     pub const fn later(errno: Errno) -> Self {
         Self { enter: Some(errno), register: Some(errno), setup: None }
     }
 }
 
-/// Installs the filter for the calling thread and every thread and process it starts from now on. Sets `NO_NEW_PRIVS`.
+/// Installs the filter for the calling thread and every thread and process it starts from now on.
+/// Sets `NO_NEW_PRIVS`.
 ///
 /// # Errors
-/// `EINVAL` if an errno is not in 1 to 4,095, else as `seccomp(2)`.
+/// `EINVAL` if an errno is not in 1 to 4,095; otherwise as `seccomp(2)`.
 pub fn deny(denial: &Denial) -> Result<(), Errno> {
     let filter = program(denial)?;
     // SAFETY: R-7, numbers only.
@@ -49,8 +50,8 @@ pub fn deny(denial: &Denial) -> Result<(), Errno> {
     if result == 0 { Ok(()) } else { Err(Errno::last()) }
 }
 
-/// Compares the call's number with each that is refused. The three numbers are the same on every architecture, so which one it
-/// is does not matter.
+/// Compares the call's number with each refused one. The three numbers are the same on every
+/// architecture, so the architecture is not checked.
 fn program(denial: &Denial) -> Result<Vec<libc::sock_filter>, Errno> {
     let refused = [
         (libc::SYS_io_uring_enter, denial.enter),
@@ -85,7 +86,7 @@ fn statement(code: u32, k: u32) -> libc::sock_filter {
 mod tests {
     use super::*;
 
-    /// What the program answers to a call, by reading it as the kernel does.
+    /// The return value of the program for a call, interpreted as the kernel does.
     fn answer(denial: &Denial, call: i64) -> u32 {
         let filter = program(denial).unwrap();
         let mut at = 1;

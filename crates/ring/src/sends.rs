@@ -1,5 +1,5 @@
-//! Owns the payloads the kernel is sending, one for a slot.
-//! Does not know about: sockets; what is in a payload.
+//! Owns the payloads in flight, one per slot.
+//! Does not know about: sockets; payload contents.
 #![expect(
     unsafe_code,
     reason = "cells without destructor, so that a payload in flight is leaked and never freed"
@@ -11,13 +11,13 @@ use std::mem::MaybeUninit;
 use crate::bitmap::Bitmap;
 use crate::event::SendBuf;
 
-/// Cells are written when a slot first sends, so memory of slots never used is never resident.
+/// Cells are written when a slot first sends, so memory of unused slots is never resident.
 pub(crate) struct Sends {
     bufs: Box<[MaybeUninit<SendBuf>]>,
     busy: Bitmap,
 }
 
-/// One send takes no more than this; the rest is a short send, as with any socket.
+/// Maximum length of one send; a longer one becomes a short send, as with any socket.
 const SEND_LEN_MAX: usize = 1 << 30;
 
 impl Sends {
@@ -25,7 +25,7 @@ impl Sends {
         Self { bufs: Box::new_uninit_slice(slots as usize), busy: Bitmap::new(slots) }
     }
 
-    /// Keeps `buf` and says where its unsent bytes are.
+    /// Stores `buf` and returns the address and length of its unsent bytes.
     ///
     /// # Panics
     /// If the slot does not exist or has a send in flight (I-2).
@@ -38,7 +38,8 @@ impl Sends {
         (bytes.as_ptr(), len)
     }
 
-    /// The final completion of the slot's send is there: the payload goes back to its owner. `None` if none was in flight.
+    /// Handles the final completion of the slot's send: returns the payload, or `None` if no send
+    /// was in flight.
     #[inline]
     pub(crate) fn take(&mut self, slot: u32) -> Option<SendBuf> {
         if !self.busy.remove(slot) {

@@ -1,4 +1,4 @@
-//! Owns the socket options other crates lack, as safe functions.
+//! Owns the socket options that other crates lack, as safe functions.
 //! Does not know about: rings.
 #![expect(unsafe_code, reason = "setsockopt, getsockopt and ioctl")]
 
@@ -6,7 +6,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use crate::Errno;
 
-/// `TCP_DEFER_ACCEPT`: a connection is handed out when its first bytes are there, or after about `seconds`. 0 switches it off.
+/// Sets `TCP_DEFER_ACCEPT`: a connection is accepted when its first bytes have arrived, or after
+/// about `seconds`. 0 switches it off.
 ///
 /// # Errors
 /// As `setsockopt(2)`; `EOPNOTSUPP` on a Unix socket.
@@ -14,7 +15,7 @@ pub fn set_tcp_defer_accept(fd: BorrowedFd<'_>, seconds: u32) -> Result<(), Errn
     set(fd, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, i32::try_from(seconds).unwrap_or(i32::MAX))
 }
 
-/// `TCP_DEFER_ACCEPT` in force, in seconds as the kernel rounds them.
+/// Returns `TCP_DEFER_ACCEPT` in seconds, as rounded by the kernel.
 ///
 /// # Errors
 /// As `getsockopt(2)`.
@@ -24,7 +25,8 @@ pub fn tcp_defer_accept(fd: BorrowedFd<'_>) -> Result<u32, Errno> {
     Ok(u32::from_ne_bytes(value))
 }
 
-/// `TCP_QUICKACK`. Off on a listener, after `listen`: accepted sockets inherit it and save the bare ACK of the first request.
+/// Sets `TCP_QUICKACK`. Switched off on a listener after `listen`, accepted sockets inherit it and
+/// save the separate ACK of the first request.
 ///
 /// # Errors
 /// As `setsockopt(2)`.
@@ -32,8 +34,8 @@ pub fn set_tcp_quickack(fd: BorrowedFd<'_>, on: bool) -> Result<(), Errno> {
     set(fd, libc::IPPROTO_TCP, libc::TCP_QUICKACK, i32::from(on))
 }
 
-/// `IP_BIND_ADDRESS_NO_PORT` (Linux 4.2), also for IPv6: `bind` to an address and port 0 leaves the port to `connect`, so that it is only
-/// taken for one peer and not for all.
+/// Sets `IP_BIND_ADDRESS_NO_PORT` (Linux 4.2), also for IPv6: `bind` to an address and port 0
+/// leaves the choice of the port to `connect`, so that the port is only in use for one peer.
 ///
 /// # Errors
 /// As `setsockopt(2)`; `ENOPROTOOPT` before Linux 4.2.
@@ -41,8 +43,8 @@ pub fn set_ip_bind_address_no_port(fd: BorrowedFd<'_>, on: bool) -> Result<(), E
     set(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, i32::from(on))
 }
 
-/// `IP_LOCAL_PORT_RANGE` (Linux 6.3), also for IPv6: the first and the last port that `connect` may choose. An end outside of
-/// `net.ipv4.ip_local_port_range` is as if it were not given.
+/// Sets `IP_LOCAL_PORT_RANGE` (Linux 6.3), also for IPv6: the first and the last port that
+/// `connect` may choose. A bound outside of `net.ipv4.ip_local_port_range` is ignored.
 ///
 /// # Errors
 /// As `setsockopt(2)`; `ENOPROTOOPT` before Linux 6.3, `EINVAL` if the first is larger than the last.
@@ -51,8 +53,8 @@ pub fn set_ip_local_port_range(fd: BorrowedFd<'_>, first: u16, last: u16) -> Res
     set(fd, libc::IPPROTO_IP, IP_LOCAL_PORT_RANGE, value.cast_signed())
 }
 
-/// Lets the kernel tune both buffers again (`SO_BUF_LOCK` 0, Linux 5.14), which ends with `SO_SNDBUF` and `SO_RCVBUF`. Their sizes stay
-/// until it does.
+/// Lets the kernel tune both buffer sizes again (`SO_BUF_LOCK` 0, Linux 5.14), which `SO_SNDBUF`
+/// and `SO_RCVBUF` disable. The current sizes remain until then.
 ///
 /// # Errors
 /// As `setsockopt(2)`; `ENOPROTOOPT` before Linux 5.14.
@@ -60,7 +62,7 @@ pub fn unlock_buf_lens(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     set(fd, libc::SOL_SOCKET, libc::SO_BUF_LOCK, 0)
 }
 
-/// Whether `SO_SNDBUF` has fixed the size of the send buffer, and not the kernel (`SO_BUF_LOCK`, Linux 5.14).
+/// Whether the size of the send buffer is fixed by `SO_SNDBUF` (`SO_BUF_LOCK`, Linux 5.14).
 ///
 /// # Errors
 /// As `getsockopt(2)`; `ENOPROTOOPT` before Linux 5.14.
@@ -79,25 +81,25 @@ const IP_LOCAL_PORT_RANGE: i32 = 51;
 /// A TCP state as `TCP_INFO` reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TcpState {
-    /// Gone, or never connected.
+    /// Closed, or never connected.
     Closed,
-    /// The peer has closed, we have not.
+    /// The peer has closed; this side has not.
     CloseWait,
-    /// Both have closed at once.
+    /// Both sides have closed at once.
     Closing,
     /// Connected.
     Established,
-    /// We have closed; no answer yet.
+    /// This side has closed; not yet acknowledged.
     FinWait1,
-    /// We have closed and the peer knows.
+    /// This side has closed, acknowledged by the peer.
     FinWait2,
-    /// Both have closed, ours is unanswered.
+    /// Both sides have closed; our FIN is not yet acknowledged.
     LastAck,
     /// A listener.
     Listen,
-    /// A number this list does not have.
+    /// An unknown state.
     Other(u8),
-    /// Closed and waiting for stragglers.
+    /// Closed, waiting for late segments.
     TimeWait,
 }
 
@@ -116,7 +118,7 @@ pub struct TcpInfo {
     pub data_segs_in: u32,
 }
 
-/// `TCP_INFO` (`segs_in` since Linux 4.2; a field the kernel lacks is 0).
+/// Returns `TCP_INFO` (`segs_in` since Linux 4.2; a field the kernel lacks is 0).
 ///
 /// # Errors
 /// As `getsockopt(2)`.
@@ -153,7 +155,8 @@ impl From<u8> for TcpState {
     }
 }
 
-/// `SIOCOUTQ`: bytes of a TCP connection that were written and are not acknowledged, or the memory that a Unix socket holds for its peer.
+/// Returns `SIOCOUTQ`: written but unacknowledged bytes of a TCP connection, or the memory that a
+/// Unix socket holds for its peer.
 ///
 /// # Errors
 /// As `ioctl(2)`; `EINVAL` for a listening socket.
@@ -165,7 +168,8 @@ pub fn unacknowledged(fd: BorrowedFd<'_>) -> Result<u32, Errno> {
     if failed == 0 { Ok(value.cast_unsigned()) } else { Err(Errno::last()) }
 }
 
-/// Whether a number from the kernel is an open socket that does not listen. For a number nobody vouches for yet.
+/// Whether a number from the kernel is an open socket that does not listen. For numbers that are
+/// not yet trusted.
 pub(crate) fn is_connected_socket(fd: RawFd) -> bool {
     let mut listening = [1; 4];
     get(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN, &mut listening).is_ok()

@@ -1,6 +1,6 @@
-//! Owns the system calls the `io-uring` crate cannot make for us: enter and registration through a registered ring descriptor; and a
-//! close that costs no more than it must.
-//! Does not know about: queues, what is submitted.
+//! Owns the system calls that the `io-uring` crate does not provide: enter and registration through
+//! a registered ring descriptor; and a cheap close.
+//! Does not know about: queues, submitted entries.
 #![expect(unsafe_code, reason = "system calls")]
 
 use std::os::fd::{IntoRawFd, OwnedFd, RawFd};
@@ -10,11 +10,11 @@ use io_uring::types::{SubmitArgs, Timespec};
 
 use crate::Errno;
 
-/// The number the kernel knows the ring by.
+/// How the kernel identifies the ring.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RingFd {
     Plain(RawFd),
-    /// `IORING_REGISTER_RING_FDS`, 5.18: the index, without a descriptor look-up for each enter.
+    /// `IORING_REGISTER_RING_FDS`, 5.18: an index that avoids the descriptor look-up at each enter.
     Registered(u32),
 }
 
@@ -34,8 +34,8 @@ struct RsrcUpdate {
     data: u64,
 }
 
-/// `io_uring_enter(2)`: submits, runs deferred work, waits for `wait_for` completions or `timeout` (`None`: without end).
-/// Answers how many entries were consumed.
+/// Calls `io_uring_enter(2)`: submits, runs deferred work, waits for `wait_for` completions or
+/// `timeout` (`None`: no limit). Returns the number of consumed entries.
 #[inline]
 pub(crate) fn enter(
     ring: RingFd,
@@ -60,8 +60,8 @@ pub(crate) fn enter(
     if result < 0 { Err(Errno::last()) } else { Ok(u32::try_from(result).unwrap_or(0)) }
 }
 
-/// `close(2)` without the C library's cancellation point: a third of the instructions, for what happens once a connection. As with
-/// dropping an `OwnedFd` there is nothing to be done about an error.
+/// `close(2)` without the C library's cancellation point: a third of the instructions, once per
+/// connection. An error is ignored, as when dropping an `OwnedFd`.
 #[inline]
 pub fn close(fd: OwnedFd) {
     // SAFETY: R-11, the descriptor was owned and is given up here.
@@ -78,7 +78,7 @@ pub(crate) fn register_ring_fd(fd: RawFd) -> Result<u32, Errno> {
     if result < 0 { Err(Errno::last()) } else { Ok(update.offset) }
 }
 
-/// The reverse; a registered ring lives until its thread ends, whatever is closed.
+/// Reverses [`register_ring_fd`]; otherwise a registered ring lives until its thread ends.
 pub(crate) fn unregister_ring_fd(fd: RawFd, index: u32) -> Result<(), Errno> {
     let update = RsrcUpdate { offset: index, resv: 0, data: 0 };
     let update_ptr = &raw const update;

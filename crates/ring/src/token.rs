@@ -1,21 +1,21 @@
 //! Owns the packing of `user_data`: operation tag (8 bits), generation (24 bits), slot (32 bits).
-//! Does not know about: what a slot is.
+//! Does not know about: the meaning of a slot.
 
-/// Whose operation it is. The ring hands it back with the event and gives no meaning to it, except that a send is kept under
-/// its slot.
+/// Identifies an operation. The ring returns it with the event without interpreting it, except that
+/// a send is stored under its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Token {
     /// Index into the caller's table.
     pub slot: u32,
-    /// Which use of the slot; 24 bits, the upper eight are cut off.
+    /// Number of the current use of the slot; 24 bits, the upper eight are discarded.
     pub generation: u32,
 }
 
 impl Token {
-    /// The largest generation that survives the trip.
+    /// The largest generation that fits.
     pub const GENERATION_MAX: u32 = 0x00FF_FFFF;
 
-    /// A token of `slot` in its `generation`.
+    /// Creates a token of `slot` in its `generation`.
     #[must_use]
     pub const fn new(slot: u32, generation: u32) -> Self {
         Self { slot, generation: generation & Self::GENERATION_MAX }
@@ -43,7 +43,8 @@ pub enum Op {
     ShutDown,
 }
 
-/// What `user_data` says the operation is. Four kinds of accept, because the meaning of the result differs.
+/// The kind of operation in `user_data`. Four kinds of accept, because the meaning of the result
+/// differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Tag {
@@ -53,7 +54,7 @@ pub(crate) enum Tag {
     AcceptMultiFixed,
     Cancel,
     Close,
-    /// A close that posts a completion only if it fails; it is not counted as in flight.
+    /// A close that posts a completion only on failure; it is not counted as in flight.
     CloseQuiet,
     Install,
     PollConn,
@@ -89,7 +90,7 @@ impl Tag {
         }
     }
 
-    /// The tags an operation may have been pushed with.
+    /// The tags with which an operation may have been pushed.
     pub(crate) const fn of(op: Op) -> &'static [Self] {
         match op {
             Op::Accept => &[Self::AcceptMultiFd, Self::AcceptMultiFixed, Self::AcceptFd, Self::AcceptFixed],
@@ -104,13 +105,13 @@ impl Tag {
     }
 }
 
-/// `tag | generation | slot`, from the top.
+/// Packs `tag | generation | slot`, from the top.
 pub(crate) const fn pack(tag: Tag, token: Token) -> u64 {
     let generation = token.generation & Token::GENERATION_MAX;
     ((tag as u64) << 56) | ((generation as u64) << 32) | token.slot as u64
 }
 
-/// The reverse of [`pack`]; no tag for a number this crate never wrote.
+/// Reverses [`pack`]; no tag for a number this crate never wrote.
 pub(crate) const fn unpack(user_data: u64) -> (Option<Tag>, Token) {
     let (number, token) = split(user_data);
     let index = number as usize;
@@ -118,7 +119,7 @@ pub(crate) const fn unpack(user_data: u64) -> (Option<Tag>, Token) {
     (tag, token)
 }
 
-/// As [`unpack`], with the number of a tag instead of the tag.
+/// Like [`unpack`], with the number of the tag.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "each part is cut to its width on purpose")]
 pub(crate) const fn split(user_data: u64) -> (u8, Token) {
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_nobody_wrote_have_no_tag() {
+    fn foreign_numbers_have_no_tag() {
         for tag in [0_u64, 14, 128, 255] {
             assert_eq!(unpack(tag << 56).0, None);
         }

@@ -1,4 +1,4 @@
-//! What a ring does when it is refused, restricted, overrun or ended early.
+//! A ring that is refused, restricted, overrun or ended early.
 //! Does not know about: single operations (`operations.rs`).
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
@@ -73,7 +73,7 @@ fn impossible_wishes_are_refused_before_any_call() {
     }
 }
 
-/// Each flag alone left out, and all of them: the ring still carries a byte.
+/// Leaves out each flag alone, and all of them: the ring still transfers a byte.
 #[test]
 fn every_rung_of_the_ladder_carries() {
     let _alone = alone();
@@ -157,7 +157,7 @@ fn seccomp_after_set_up_breaks_the_ring_and_leaks_safely() {
             deny(&Denial::later(Errno(errno))).unwrap();
             let error = ring.enter(0, None).unwrap_err();
             assert_eq!(error.errno, Errno(errno));
-            // Would the broken ring be waited for, the test would take an hour.
+            // If tear-down waited for the broken ring, the test would take an hour.
             let end = ring.tear_down(Duration::from_secs(3_600));
             assert!(end.leaked && end.in_flight > 0);
         });
@@ -200,7 +200,7 @@ fn a_completion_queue_that_overflows_loses_nothing() {
     assert_eq!(ring.report().cq_entries, 64);
     let (server, client) = pair();
     drop(client);
-    // Each completes while it is submitted, and none is read meanwhile.
+    // Each completes during submission, and none is read meanwhile.
     for slot in 0..400 {
         ring.recv(token(slot), Target::Fd(server.as_fd()), false);
     }
@@ -260,7 +260,7 @@ fn tear_down_ends_every_kind_of_operation_quickly() {
     for slot in 0..40 {
         ring.recv(token(slot), Target::Fd(server.as_fd()), slot % 2 == 0);
     }
-    // Not entered: what was pushed last is submitted and cancelled too.
+    // Not entered: the last pushed entries are submitted and cancelled too.
     let begun = now();
     let end = ring.tear_down(Duration::from_secs(20));
     assert!(!end.leaked && end.in_flight == 0, "{end:?}");
@@ -282,7 +282,7 @@ fn an_idle_ring_goes_at_once() {
     at_most("fastest tear-down of an idle ring", fastest, Duration::from_millis(10));
 }
 
-/// A thread has room for 16 registered rings; each ring must give its place back.
+/// A thread has room for 16 registered rings; each ring must release its place.
 #[test]
 fn rings_come_and_go_without_a_trace() {
     let _alone = alone();

@@ -1,6 +1,6 @@
-//! What a ring costs in resident memory and in allocations. Two tests in a program of their own, one after the other, so that
-//! no other test's memory is counted.
-//! Does not know about: what is in that memory.
+//! Cost of a ring in resident memory and allocations. Two tests in their own program, one after the
+//! other, so that the memory of other tests is not counted.
+//! Does not know about: contents of that memory.
 #![expect(unsafe_code, reason = "an allocator that counts")]
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
@@ -45,7 +45,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Private anonymous pages in use, in KiB: what the process itself has touched.
+/// Private anonymous pages in use, in KiB: memory touched by the process itself.
 fn resident_kib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();

@@ -321,7 +321,7 @@ fn waiting_ends_at_its_timeout_and_with_the_first_completion() {
     assert!(ring.next().is_none());
     assert!((Duration::from_millis(29)..Duration::from_secs(2)).contains(&waited), "{waited:?}");
     client.write_all(b"x").unwrap();
-    // A wait that its completion does not end would take an hour.
+    // A wait that ignores its completion would take an hour.
     ring.enter(1, Some(Duration::from_secs(3_600))).unwrap();
     assert!(ring.next().is_some());
 }
@@ -407,7 +407,7 @@ fn a_buffer_never_enters_another_ring() {
 }
 
 #[test]
-fn an_index_nobody_holds_is_an_error_event() {
+fn an_unused_index_is_an_error_event() {
     let Some(mut ring) = ring(&setup()) else { return };
     ring.recv(token(0), Target::Fixed(63), false);
     let event = next(&mut ring);
@@ -502,13 +502,14 @@ fn a_descriptor_is_closed_by_the_plain_call() {
     assert_eq!(client.read(&mut [0; 8]).unwrap(), 0);
 }
 
-/// Another connection under the number that a descriptor had: the lowest free one is given next.
+/// Opens another connection under the number of a closed descriptor: the lowest free number is used
+/// next.
 fn replaced(fd: OwnedFd) -> (OwnedFd, std::net::TcpStream) {
     use std::os::fd::AsRawFd;
     let number = fd.as_raw_fd();
     let (server, client) = pair();
     drop(fd);
-    // A copy under the very number, whatever other tests of this program open meanwhile.
+    // A copy with the same number, whatever descriptors other tests of this program open.
     let copy = rustix::io::fcntl_dupfd_cloexec(&server, number).unwrap();
     (if copy.as_raw_fd() == number { copy } else { server }, client)
 }
@@ -536,7 +537,7 @@ fn a_send_goes_to_the_connection_that_was_named() {
     client.read_to_end(&mut got).unwrap();
     assert_eq!(got, b"ours", "and its end: nothing of the ring keeps it open");
     stranger.set_nonblocking(true).unwrap();
-    assert!((&stranger).read(&mut [0; 8]).is_err(), "nothing for whoever has the number");
+    assert!((&stranger).read(&mut [0; 8]).is_err(), "nothing for the new owner of the number");
 }
 
 #[test]

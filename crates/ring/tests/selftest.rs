@@ -1,5 +1,5 @@
 //! The self-test on this kernel, and on one that refuses.
-//! Does not know about: how it is done.
+//! Does not know about: its implementation.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
 mod common;
@@ -68,7 +68,7 @@ fn without_a_table_only_direct_descriptors_fail() {
     assert!(found.multishot_accept.ok && found.reply_and_fin.ok, "{found:?}");
 }
 
-/// A kernel on which nothing ever completes: the worst case for the clock.
+/// A kernel on which no operation ever completes: the worst case for the time limit.
 #[test]
 fn a_kernel_that_stalls_costs_less_than_the_limit() {
     let _alone = alone();

@@ -1,4 +1,5 @@
-//! 10,000 connections through one ring, as descriptors and as indices: every byte right, nothing left open.
+//! 10,000 connections through one ring, as descriptors and as indices: every byte correct, nothing
+//! left open.
 //! Does not know about: single operations (`operations.rs`).
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
@@ -16,7 +17,7 @@ const CONNS: u32 = 10_000;
 const CLIENTS: u32 = 8;
 const LISTENER: u32 = u32::MAX;
 
-/// One connection of the server: who it is, and what it still does.
+/// One connection of the server: its identity and its pending operations.
 enum Conn {
     Fd(OwnedFd),
     Fixed(u32),
@@ -112,7 +113,7 @@ fn client(addr: SocketAddr, id: u32) {
         stream.write_all(question.as_bytes()).unwrap();
         let mut reply = String::new();
         stream.read_to_string(&mut reply).unwrap();
-        assert_eq!(reply, question, "the whole reply and nobody else's");
+        assert_eq!(reply, question, "the whole reply and no other");
     }
 }
 

@@ -5,7 +5,7 @@
 //! A server that disappears without closing the connection would keep its last status. It is not
 //! pinged: gRPC servers close the connection of a client that pings more often than every five
 //! minutes (gRFC A8), and the transport of a hung process may still answer pings. Instead, each run
-//! makes a `Check` call besides the watch, of which only the arrival of a response counts.
+//! makes a `Check` call in addition to the watch, of which only the arrival of a response counts.
 
 use crate::kinds::channel::Channel;
 use crate::options::Pace;

@@ -1,4 +1,4 @@
-//! Owns submission: pushing one entry, entering the kernel, and what its refusals mean.
+//! Owns submission: pushing one entry, entering the kernel, and handling its refusals.
 //! Does not know about: the meaning of an entry.
 #![expect(unsafe_code, reason = "pushing an entry is unsafe in the io-uring crate")]
 
@@ -15,10 +15,10 @@ use super::reap::Cqe;
 use crate::token::Tag;
 use crate::{Errno, Step, Token, sys};
 
-/// The ring is of no more use: tear it down. Whatever was pushed and has no final event yet will not get one.
+/// The ring is unusable: tear it down. Operations without a final event will not get one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EnterError {
-    /// What `io_uring_enter(2)` answered.
+    /// The error of `io_uring_enter(2)`.
     pub errno: Errno,
 }
 
@@ -37,16 +37,17 @@ impl fmt::Display for EnterError {
 
 impl std::error::Error for EnterError {}
 
-/// How often a push into a full queue enters the kernel before it gives the operation up.
+/// How often a push into a full queue enters the kernel before it fails the operation.
 const FULL_RETRIES_MAX: u32 = 64;
 
 impl Ring {
-    /// Submits what was pushed, lets the kernel run deferred work, and waits until `wait_for` completions are there or
-    /// `timeout` has passed (`None`: no limit). Comes back early with completions, a signal, or when the kernel was busy; look
-    /// at the clock, not at the result. Does not wait while events that were taken out already are unread.
+    /// Submits pushed entries, lets the kernel run deferred work, and waits until `wait_for`
+    /// completions are available or `timeout` has passed (`None`: no limit). May return early
+    /// because of completions, a signal, or a busy kernel; read the clock, not the result. Does not
+    /// wait while events already taken out are unread.
     ///
     /// # Errors
-    /// The ring is broken for good.
+    /// The ring is permanently broken.
     pub fn enter(&mut self, wait_for: u32, timeout: Option<Duration>) -> Result<(), EnterError> {
         if let Some(errno) = self.fatal {
             return Err(EnterError { errno });
@@ -54,7 +55,8 @@ impl Ring {
         let wait_for = if self.has_unread() { 0 } else { wait_for };
         match self.enter_once(wait_for, timeout) {
             Err(Errno(libc::EBUSY)) => {
-                // Parked completions have to be flushed first, and there is no room for them in the queue.
+                // The kernel's overflowed completions must be flushed first, and the queue has no
+                // room for them.
                 self.counters.enters_busy += 1;
                 self.spill_queue();
                 match self.enter_once(0, None) {
@@ -69,7 +71,7 @@ impl Ring {
         Ok(())
     }
 
-    /// One system call. An error is fatal, or `EBUSY`.
+    /// Makes one system call. An error is fatal, or `EBUSY`.
     #[inline]
     fn enter_once(&mut self, wait_for: u32, timeout: Option<Duration>) -> Result<(), Errno> {
         self.setup.check_fault(Step::EnterLater)?;
@@ -85,7 +87,8 @@ impl Ring {
                     self.named.drain(..).for_each(sys::close);
                 }
             }
-            // With EAGAIN nothing was submitted for lack of memory; the entries stay in the queue for the next turn.
+            // EAGAIN: nothing was submitted for lack of memory; the entries stay in the queue for
+            // the next turn.
             Err(Errno(libc::EAGAIN)) => self.counters.enters_busy += 1,
             Err(Errno(libc::EINTR | libc::ETIME)) => {}
             Err(errno) => return Err(errno),
@@ -102,7 +105,8 @@ impl Ring {
         self.counters.cqes_dropped = u64::from(self.parts.io.completion().overflow());
     }
 
-    /// Pushes an entry that names a descriptor: in fact a duplicate, which stays open until the kernel has consumed the entry.
+    /// Pushes an entry that names a descriptor: in fact a duplicate, which stays open until the
+    /// kernel has consumed the entry.
     #[inline]
     pub(super) fn push_of(
         &mut self,
@@ -120,8 +124,8 @@ impl Ring {
         }
     }
 
-    /// Where no duplicate can be made: has the kernel consume the entry while the borrow lasts. A ring in which it stays is not
-    /// entered again.
+    /// Fallback if no duplicate can be made: lets the kernel consume the entry during the borrow.
+    /// If the entry stays queued, the ring is never entered again.
     #[cold]
     pub(super) fn push_at_once(&mut self, tag: Tag, token: Token, entry: Entry) {
         self.push(tag, token, entry);
@@ -149,15 +153,16 @@ impl Ring {
         unsafe { queue.push(entry) }.is_ok()
     }
 
-    /// Makes room by submitting. If the kernel takes nothing, the operation ends here with an event of its own, so that a push
-    /// never fails.
+    /// Makes room by submitting. If the kernel accepts nothing, the operation ends here with its
+    /// own error event, so that a push never fails.
     #[cold]
     fn push_into_full(&mut self, user_data: u64, entry: &Entry) {
         for _ in 0..FULL_RETRIES_MAX {
             if self.fatal.is_some() {
                 break;
             }
-            // A short submit makes room too; an error is kept in `fatal` and met again by the caller's next enter.
+            // A short submit makes room too; an error is kept in `fatal` and returned by the
+            // caller's next enter.
             let _ = self.enter(0, None);
             if self.try_push(entry) {
                 return;

@@ -1,5 +1,5 @@
-//! Owns `Ring`: operations in by one push each, events out by `next`.
-//! Does not know about: what a connection is; when to enter (the caller's turn decides).
+//! Owns `Ring`: one push per operation in, events out by `next`.
+//! Does not know about: connections; when to enter (the caller's turn decides).
 
 mod enter;
 mod reap;
@@ -35,7 +35,8 @@ pub(crate) const BUFFER_GROUP: u16 = 0;
 /// `IORING_RECVSEND_POLL_FIRST` (5.19).
 const POLL_FIRST: u16 = 1;
 
-/// What set-up makes. The queues are closed before the buffers are freed: fields drop in this order.
+/// The results of set-up. Fields drop in this order, so the queues are closed before the buffers
+/// are freed.
 pub(crate) struct Parts {
     pub(crate) io: IoUring,
     pub(crate) ring_fd: RingFd,
@@ -43,31 +44,31 @@ pub(crate) struct Parts {
     pub(crate) report: SetupReport,
 }
 
-/// Counters since the ring was opened, except where it says "now".
+/// Counters since the ring was opened; fields marked "now" are current values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RingCounters {
-    /// Completions whose result could not be true: an index outside its table or live already, a buffer we did not give, a
-    /// descriptor that is not one, an unknown tag. None of them was believed.
+    /// Completions with an impossible result: an index outside its table or already in use, a
+    /// buffer the kernel was not given, an invalid descriptor, an unknown tag. They are ignored.
     pub bad_results: u64,
-    /// Buffers out with the caller now.
+    /// Buffers lent to the caller now.
     pub buffers_lent: u64,
     /// Receives that found the pool empty (`ENOBUFS`).
     pub buffers_starved: u64,
     /// Completions read.
     pub cqes: u64,
-    /// Completions the kernel dropped for lack of memory, as it counts them.
+    /// Completions that the kernel dropped for lack of memory, by its own count.
     pub cqes_dropped: u64,
-    /// Calls of `enter` that left completions parked outside the queue.
+    /// Calls of `enter` that left completions outside the queue because of overflow.
     pub cq_overflows: u64,
     /// Calls of `io_uring_enter(2)`.
     pub enters: u64,
-    /// Of these, answered by `EAGAIN` or `EBUSY`.
+    /// Calls of `io_uring_enter(2)` that returned `EAGAIN` or `EBUSY`.
     pub enters_busy: u64,
     /// Operations without their final completion, now.
     pub in_flight: u64,
     /// Entries the kernel consumed.
     pub sqes: u64,
-    /// Calls of `io_uring_enter(2)` that consumed fewer entries than were given.
+    /// Calls of `io_uring_enter(2)` that consumed fewer entries than submitted.
     pub submits_short: u64,
 }
 
@@ -76,14 +77,14 @@ pub struct Ring {
     parts: Parts,
     sends: Sends,
     fixed_live: Bitmap,
-    /// A completion that was looked at and not yet worked off.
+    /// A completion that was read ahead and not yet processed.
     ahead: Option<Cqe>,
-    /// Completions that had to be taken out of the queue before their turn, and those of operations that could not be
-    /// submitted. Empty except on a kernel in trouble; bounded by what is in flight.
+    /// Completions removed from the queue early, and those of operations that could not be
+    /// submitted. Usually empty; bounded by the number of operations in flight.
     spill: VecDeque<Cqe>,
     /// Duplicates of the descriptors that entries in the queue name.
     named: Vec<OwnedFd>,
-    /// Whether the last result of a multishot accept may be something else than a descriptor.
+    /// Whether the last result of a multishot accept may not be a descriptor.
     doubts_last_accept: bool,
     counters: RingCounters,
     in_flight: u64,
@@ -98,7 +99,7 @@ impl Ring {
     /// Opens a ring for the calling thread.
     ///
     /// # Errors
-    /// The step that failed, the errno and the likely cause.
+    /// The failed step, the errno and the likely cause.
     pub fn open(setup: &Setup) -> Result<Self, SetupError> {
         let parts = open(setup)?;
         Ok(Self {
@@ -118,14 +119,15 @@ impl Ring {
         })
     }
 
-    /// What is in force and why it is not more.
+    /// The settings in force, and the reasons for reductions.
     #[must_use]
     pub const fn report(&self) -> &SetupReport {
         &self.parts.report
     }
 
-    /// Accepts from a listener: one connection, or with `multishot` one event for each until it ends
-    /// (`Event::more` false). With `direct` they arrive as indices of the table and not as descriptors.
+    /// Accepts from a listener: one connection, or with `multishot` one event for each until it
+    /// ends (`Event::more` false). With `direct` connections arrive as indices of the table instead
+    /// of descriptors.
     ///
     /// # Panics
     /// If `direct` and the ring has no table.
@@ -147,8 +149,8 @@ impl Ring {
         });
     }
 
-    /// Receives once, into a buffer of the pool. `poll_first`: wait for bytes before trying; wrong where they are there
-    /// already.
+    /// Receives once, into a buffer of the pool. `poll_first` waits for readability before the
+    /// first attempt; use it only if no bytes are expected yet.
     #[inline]
     pub fn recv(&mut self, token: Token, target: Target<'_>, poll_first: bool) {
         let len = self.parts.bufs.buf_len();
@@ -167,8 +169,8 @@ impl Ring {
         }
     }
 
-    /// Sends what remains of `buf`, once; `more` holds the last segment back for what follows (`MSG_MORE`), for example a
-    /// close. The ring keeps `buf` until the event.
+    /// Sends the rest of `buf`, once; `more` holds back the last segment for data or a close that
+    /// follows (`MSG_MORE`). The ring keeps `buf` until the event.
     ///
     /// # Panics
     /// If the slot is not below `Setup::slots` or has a send in flight.
@@ -187,7 +189,7 @@ impl Ring {
         }
     }
 
-    /// Closes a direct descriptor. From here on the index may come back with a new connection.
+    /// Closes a direct descriptor. From now on the index may be reused for a new connection.
     ///
     /// # Panics
     /// If the index is outside the table.
@@ -197,8 +199,9 @@ impl Ring {
         self.push(Tag::Close, token, opcode::Close::new(Fixed(index)).build());
     }
 
-    /// As [`Ring::close_fixed`], without an event (`IOSQE_CQE_SKIP_SUCCESS`, 5.17): it is done with the next `enter`, and a failure, which
-    /// only a wrong index can cause, is counted in [`RingCounters::bad_results`].
+    /// Like [`Ring::close_fixed`], without an event (`IOSQE_CQE_SKIP_SUCCESS`, 5.17): it takes
+    /// effect with the next `enter`, and a failure, which only a wrong index can cause, is counted
+    /// in [`RingCounters::bad_results`].
     ///
     /// # Panics
     /// If the index is outside the table.
@@ -210,34 +213,35 @@ impl Ring {
         self.push_entry(user_data, &entry.user_data(user_data));
     }
 
-    /// Makes an ordinary descriptor of a direct one, close-on-exec, which stays open beside it (`FIXED_FD_INSTALL`, 6.8). Where
-    /// [`SetupReport::fd_install`] is false it fails.
+    /// Creates an ordinary, close-on-exec descriptor for a direct one, which stays open
+    /// (`FIXED_FD_INSTALL`, 6.8). Fails if [`SetupReport::fd_install`] is false.
     pub fn install_fixed(&mut self, token: Token, index: u32) {
         self.push(Tag::Install, token, opcode::FixedFdInstall::new(Fixed(index), 0).build());
     }
 
-    /// Ends the sending side of a direct descriptor. Always a kernel worker thread: not for the hot path. That thread looks the index up when it
-    /// gets to it, so wait for the event before the index is closed, or whoever has it next is shut down.
+    /// Shuts down the sending side of a direct descriptor. Always runs on a kernel worker thread:
+    /// not for the hot path. That thread resolves the index when it runs, so wait for the event
+    /// before closing the index; otherwise the shutdown may hit its next connection.
     pub fn shutdown_fixed(&mut self, token: Token, index: u32) {
         self.push(Tag::ShutDown, token, opcode::Shutdown::new(Fixed(index), libc::SHUT_WR).build());
     }
 
-    /// One event each time `fd` becomes readable, until it ends (`Event::more` false).
+    /// Delivers an event each time `fd` becomes readable, until it ends (`Event::more` false).
     pub fn poll_readable(&mut self, token: Token, fd: BorrowedFd<'_>) {
         let events = u32::from(libc::POLLIN.cast_unsigned());
         self.push_of(Tag::PollReadable, token, fd, |fd| opcode::PollAdd::new(fd, events).multi(true).build());
     }
 
-    /// One event each time bytes or the end of the stream arrive at a connection, until it ends (`Event::more` false). What is
-    /// there already makes the first one. While it is armed the ring keeps the socket open: cancel it, wait for the last event, then
-    /// close.
+    /// Delivers an event each time bytes or the end of the stream arrive at a connection, until it
+    /// ends (`Event::more` false). Bytes already there cause the first one. While armed, the ring
+    /// keeps the socket open: cancel it, wait for the last event, then close.
     pub fn poll_conn(&mut self, token: Token, fd: BorrowedFd<'_>) {
         let events = u32::from((libc::POLLIN | libc::POLLRDHUP).cast_unsigned());
         self.push_of(Tag::PollConn, token, fd, |fd| opcode::PollAdd::new(fd, events).multi(true).build());
     }
 
-    /// Cancels the operation pushed with `op` and `token`, if it still runs. It has its own final event either way; the cancel
-    /// has none.
+    /// Cancels the operation pushed with `op` and `token`, if it is still running. The operation
+    /// has its own final event either way; the cancel has none.
     pub fn cancel(&mut self, op: Op, token: Token) {
         for tag in Tag::of(op) {
             self.push(Tag::Cancel, token, opcode::AsyncCancel::new(pack(*tag, token)).build());
@@ -247,23 +251,23 @@ impl Ring {
     /// The bytes of a received buffer.
     ///
     /// # Panics
-    /// If the buffer came from another ring.
+    /// If the buffer belongs to another ring.
     #[inline]
     #[must_use]
     pub fn received(&self, buf: &RecvBuf) -> &[u8] {
         self.parts.bufs.received(buf)
     }
 
-    /// Gives a received buffer back to the pool.
+    /// Returns a received buffer to the pool.
     ///
     /// # Panics
-    /// If the buffer came from another ring.
+    /// If the buffer belongs to another ring.
     #[inline]
     pub fn recycle(&mut self, buf: RecvBuf) {
         self.parts.bufs.recycle(buf);
     }
 
-    /// A snapshot.
+    /// A snapshot of the counters.
     #[must_use]
     pub fn counters(&self) -> RingCounters {
         RingCounters {

@@ -1,4 +1,4 @@
-//! Owns the way from a completion to an event, and the checks that keep a wrong one from being believed.
+//! Owns the conversion of completions to events, and the checks that reject impossible completions.
 //! Does not know about: submission.
 #![expect(unsafe_code, reason = "a number becomes an owned descriptor")]
 
@@ -11,7 +11,7 @@ use crate::event::{Accepted, Event, EventKind, Quick, Ready, Received};
 use crate::token::{Tag, Token, split, unpack};
 use crate::{Errno, sockopt};
 
-/// A completion as it was copied out.
+/// A copied completion.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cqe {
     pub(super) user_data: u64,
@@ -19,9 +19,10 @@ pub(super) struct Cqe {
     pub(super) flags: u32,
 }
 
-/// `POLLIN | POLLRDNORM`: what a readable listener's poll says.
+/// `POLLIN | POLLRDNORM`: the poll mask of a readable listener.
 const POLL_MASK_READABLE: i32 = 0x41;
-/// And what else a listener's poll may say: `POLLPRI`, `POLLERR`, `POLLHUP`, `POLLRDBAND`, `POLLRDHUP`.
+/// Further bits in a listener's poll mask: `POLLPRI`, `POLLERR`, `POLLHUP`, `POLLRDBAND`,
+/// `POLLRDHUP`.
 const POLL_MASK_ALL: i32 = POLL_MASK_READABLE | 0x02 | 0x08 | 0x10 | 0x80 | 0x2000;
 
 impl Ring {
@@ -29,7 +30,7 @@ impl Ring {
     #[inline]
     #[expect(
         clippy::should_implement_trait,
-        reason = "the end is not the end: there are more after the next enter"
+        reason = "`None` is not final: more events follow after the next enter"
     )]
     pub fn next(&mut self) -> Option<Event> {
         loop {
@@ -40,8 +41,8 @@ impl Ring {
         }
     }
 
-    /// The next event, if it is one of those that most are, for less than what `next` costs. `None` says nothing about what comes
-    /// next.
+    /// The next event if it is of a frequent kind, at lower cost than `next`. `None` does not mean
+    /// that there is no event.
     #[inline]
     pub fn next_quick(&mut self) -> Option<(Token, Quick)> {
         let cqe = self.take()?;
@@ -64,7 +65,7 @@ impl Ring {
         self.ahead.is_some() || !self.spill.is_empty()
     }
 
-    /// The oldest completion; those that were spilled come first.
+    /// The oldest completion; spilled ones come first.
     #[inline]
     fn take(&mut self) -> Option<Cqe> {
         if self.has_unread() {
@@ -75,7 +76,7 @@ impl Ring {
         Some(Cqe::from(entry))
     }
 
-    /// Empties the queue without working anything off.
+    /// Empties the queue without processing its completions.
     #[cold]
     pub(super) fn spill_queue(&mut self) {
         let before = self.spill.len();
@@ -92,7 +93,8 @@ impl Ring {
         }
         if !more {
             debug_assert!(self.in_flight > 0, "a final completion belongs to a push");
-            // Wrapping is on the safe side: a count that went wrong never reaches zero again, and the memory is leaked.
+            // Wrapping errs on the safe side: a wrong count never reaches zero again, and the
+            // memory is leaked.
             self.in_flight = self.in_flight.wrapping_sub(1);
         }
         let kind = match tag {
@@ -135,7 +137,7 @@ impl Ring {
             (Ok(1..), None) => Err(self.bad(Errno::IO)),
             (Ok(0), None) => Ok(Received { buf: None, more_queued }),
             (result, Some(id)) => {
-                // A buffer was picked and not filled: end of stream, or an error on some kernels.
+                // A buffer was selected and not filled: end of stream, or an error on some kernels.
                 if !self.parts.bufs.give_back(id) {
                     self.bad(Errno::IO);
                 }
@@ -148,9 +150,10 @@ impl Ring {
         }
     }
 
-    /// The last event of a multishot is believed only if the number is a connected socket and, on a kernel that ends accepts with
-    /// the mask of their poll, does not look like one. There, in a rare case, a connection is lost and its descriptor stays open;
-    /// to believe the number could close a stranger's.
+    /// The last event of a multishot accept is accepted only if its number is a connected socket
+    /// and, on a kernel that ends accepts with the mask of their poll, does not look like a mask.
+    /// There, in a rare case, a connection is lost and its descriptor stays open; trusting the
+    /// number could close an unrelated descriptor.
     #[inline]
     fn decode_accept_fd(&mut self, cqe: Cqe, last_of_many: bool) -> Result<Accepted, Errno> {
         number(cqe)?;
@@ -188,20 +191,21 @@ impl Ring {
     }
 }
 
-/// The result of a completion: a count or an index, or the errno.
+/// The result of a completion: a count, an index or an errno.
 #[inline]
 const fn number(cqe: Cqe) -> Result<u32, Errno> {
     if cqe.result < 0 { Err(Errno(-cqe.result)) } else { Ok(cqe.result.cast_unsigned()) }
 }
 
-/// The mask of a poll.
+/// Decodes a poll mask.
 const fn ready(mask: u32) -> Ready {
     let end = libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR;
     Ready { hung_up: mask & end.cast_unsigned() as u32 != 0 }
 }
 
-/// Whether a kernel of this release may end a multishot accept whose completion overflowed with the mask of its poll in place of
-/// the descriptor: seen from 6.6 to 6.8-rc4, while 6.2 was right. What names itself in another way is doubted, too.
+/// Whether a kernel of this release may end a multishot accept whose completion overflowed with its
+/// poll mask instead of the descriptor: observed from 6.6 to 6.8-rc4, not in 6.2. Releases that
+/// cannot be parsed count as affected.
 pub(super) fn ends_accepts_with_masks(release: &str) -> bool {
     let mut numbers = release.split(['.', '-', '+', '_']).map_while(|number| number.parse::<u32>().ok());
     let (Some(major), Some(minor)) = (numbers.next(), numbers.next()) else { return true };

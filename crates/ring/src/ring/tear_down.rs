@@ -1,5 +1,6 @@
-//! Owns the end of a ring: cancel, reap to zero in flight, close, free; or leak what the kernel may still hold.
-//! Does not know about: draining connections (the caller's business, before this).
+//! Owns the end of a ring: cancel, reap until nothing is in flight, close, free; or leak what the
+//! kernel may still use.
+//! Does not know about: draining connections, which is the caller's task before.
 
 use std::time::{Duration, Instant};
 
@@ -7,35 +8,36 @@ use super::{Parts, Ring};
 use crate::Step;
 use crate::sys::{self, RingFd};
 
-/// How a ring ended.
+/// The result of a tear-down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TearDown {
-    /// Events that came during tear-down and were dropped; connections among them were closed.
+    /// Events during tear-down, which were dropped; connections among them were closed.
     pub events_dropped: u64,
     /// Operations that did not end in time.
     pub in_flight: u64,
-    /// Whether memory was leaked, because the kernel may still write there.
+    /// Whether memory was leaked because the kernel may still write to it.
     pub leaked: bool,
 }
 
-/// What a ring is granted that is dropped and not torn down.
+/// Deadline for a ring that is dropped without a tear-down.
 const DROP_DEADLINE: Duration = Duration::from_millis(50);
-/// Longer deadlines are cut to this.
+/// Upper limit for deadlines.
 const DEADLINE_MAX: Duration = Duration::from_secs(3_600);
-/// A cancel that came too early for its target is repeated after this.
+/// Pause before a cancel that missed its target is repeated.
 const CANCEL_EVERY: Duration = Duration::from_millis(5);
 
 impl Ring {
-    /// Cancels everything, waits for every final completion, closes the ring and frees its memory. If `deadline` passes first
-    /// (or the ring is broken) the receive buffers and the payloads in flight are leaked: closing a ring alone frees nothing
-    /// at once. Entries pushed since the last `enter` are submitted before they are cancelled.
+    /// Cancels all operations, waits for every final completion, closes the ring and frees its
+    /// memory. If `deadline` passes first or the ring is broken, the receive buffers and the
+    /// payloads in flight are leaked, because closing a ring does not stop the kernel's accesses at
+    /// once. Entries pushed since the last `enter` are submitted before they are cancelled.
     pub fn tear_down(mut self, deadline: Duration) -> TearDown {
         self.finish(deadline)
     }
 
     fn finish(&mut self, deadline: Duration) -> TearDown {
         self.torn_down = true;
-        // leaked unless the loop below shows that nothing is in flight, also if it should panic.
+        // leaked unless the loop below proves that nothing is in flight, even if it panics.
         self.parts.bufs.keep(true);
         let mut cancel_at = now();
         let ends_at = cancel_at + deadline.min(DEADLINE_MAX);
@@ -48,7 +50,7 @@ impl Ring {
                 self.cancel_everything();
             }
             let entered = self.enter(1, Some(left.min(CANCEL_EVERY)));
-            // Dropping the event closes an accepted descriptor and frees a payload that came back.
+            // Dropping an event closes an accepted descriptor and frees a returned payload.
             while self.next().is_some() {
                 events_dropped += 1;
             }
@@ -57,7 +59,7 @@ impl Ring {
             }
         }
         let leaked = self.in_flight > 0;
-        // the send table leaks what is in flight by itself.
+        // the send table leaks its payloads in flight by itself.
         self.parts.bufs.keep(leaked);
         self.parts.unregister_ring_fd();
         TearDown { events_dropped, in_flight: self.in_flight, leaked }
@@ -73,7 +75,8 @@ impl Drop for Ring {
 }
 
 impl Parts {
-    /// A registered ring outlives its descriptor; if this fails, it lives as long as its thread.
+    /// Unregisters the ring: a registered ring outlives its descriptor. If this fails, it lives as
+    /// long as its thread.
     pub(crate) fn unregister_ring_fd(&mut self) {
         use std::os::fd::AsRawFd;
         if let RingFd::Registered(index) = self.ring_fd {
@@ -86,7 +89,7 @@ impl Parts {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "tear-down is the last thing a worker does; it has no turn whose time to read"
+    reason = "tear-down runs after the worker's last turn, which provides the time otherwise"
 )]
 fn now() -> Instant {
     Instant::now()

@@ -1,4 +1,5 @@
-//! Owns the tests that need the inside of a ring: restrictions, completions that cannot be true, the spill, leaking.
+//! Owns the tests that need the internals of a ring: restrictions, impossible completions, the
+//! spill, leaking.
 //! Does not know about: the public tests in `tests/`.
 
 use std::fs;
@@ -36,7 +37,7 @@ fn next(ring: &mut Ring) -> Event {
     panic!("no event in time: {ring:?}");
 }
 
-/// Hands the ring a completion as if the kernel had posted it.
+/// Passes the ring a completion as if the kernel had posted it.
 fn feed(ring: &mut Ring, tag: Tag, result: i32, flags: u32) -> Option<EventKind> {
     ring.in_flight += u64::from(flags & F_MORE == 0);
     ring.spill.push_back(Cqe { user_data: pack(tag, TOKEN), result, flags });
@@ -133,21 +134,23 @@ fn the_last_descriptor_of_a_multishot_is_checked() {
 
     for (tag, flags) in [(Tag::AcceptMultiFd, 0), (Tag::AcceptMultiFd, F_MORE), (Tag::AcceptFd, 0)] {
         let (server, _client) = pair();
-        // From 0x104 on for a while no number looks like a mask: POLLNORM is missing, or POLLOUT is there.
+        // For some numbers from 0x104 on, no number looks like a mask: POLLNORM is missing, or
+        // POLLOUT is set.
         let server = rustix::io::fcntl_dupfd_cloexec(&server, 0x104).unwrap().into_raw_fd();
         assert_eq!(accept(&mut ring, tag, server, flags).unwrap().as_raw_fd(), server);
     }
     assert_eq!(ring.counters().bad_results, 8);
 }
 
-/// The kernel never gave anything else than a descriptor there, so a connection whose number looks like a mask is one.
+/// On a kernel without the fault the number is always a descriptor, so one that looks like a mask
+/// is still a connection.
 #[test]
 fn a_last_descriptor_that_looks_like_a_mask_is_believed_where_the_kernel_is_sound() {
     let Some(mut ring) = ring_of(&setup()) else { return };
     ring.doubts_last_accept = false;
     let (server, mut client) = pair();
     client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    // 0x2041: no test of this program has so many.
+    // 0x2041: no test of this program opens that many descriptors.
     let copy = rustix::io::fcntl_dupfd_cloexec(&server, 0x2041).map(IntoRawFd::into_raw_fd);
     let Ok(number @ 0x2041) = copy else { panic!("{copy:?}: too few descriptors, or it is taken") };
     drop(server);
@@ -179,7 +182,7 @@ fn kernels_that_end_accepts_with_masks_are_known() {
     }
 }
 
-/// Where no duplicate can be had: the entry is consumed before the borrow ends.
+/// Without a duplicate, the entry is consumed before the borrow ends.
 #[test]
 fn an_entry_without_a_duplicate_is_consumed_at_once() {
     let Some(mut ring) = ring_of(&setup()) else { return };
@@ -205,7 +208,7 @@ fn an_entry_without_a_duplicate_that_stays_breaks_the_ring() {
     assert!(end.leaked && end.in_flight > 0, "{end:?}");
 }
 
-/// A duplicate lasts no longer than its entry, and an entry that stays in the queue keeps it.
+/// A duplicate is closed with its entry, and kept while the entry stays in the queue.
 #[test]
 fn duplicates_end_with_their_entries() {
     let Some(mut ring) = ring_of(&setup()) else { return };
@@ -244,7 +247,7 @@ fn receives_that_cannot_be_true_are_counted_and_not_believed() {
 }
 
 #[test]
-fn completions_nobody_asked_for_are_counted_and_dropped() {
+fn unexpected_completions_are_counted_and_dropped() {
     let Some(mut ring) = ring_of(&setup()) else { return };
     assert!(feed(&mut ring, Tag::Send, 5, 0).is_none(), "no send in flight in that slot");
     assert!(feed(&mut ring, Tag::Cancel, 0, 0).is_none());
@@ -274,12 +277,13 @@ fn spilled_completions_come_in_order_and_before_newer_ones() {
     assert_eq!(ring.in_flight, 0);
 }
 
-/// A set-up whose receive region has a length no other test's has.
+/// A set-up whose receive region has a length unique among the tests.
 fn setup_of_len(kib: u32, fault: Option<(Step, i32)>) -> Setup {
     Setup { recv_buf_len: kib * 1_024, fault, ..setup() }
 }
 
-/// Whether the receive region of that set-up is mapped: its guard pages keep it apart from other mappings.
+/// Whether the receive region of that set-up is mapped: its guard pages separate it from other
+/// mappings.
 fn is_mapped(kib: u32) -> bool {
     let len = 64 * 1_024 + 4 * u64::from(kib) * 1_024;
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
@@ -291,7 +295,8 @@ fn is_mapped(kib: u32) -> bool {
     })
 }
 
-/// Fills a socket so that a send stays in flight, with a payload that tells when it is freed.
+/// Fills a socket so that a send stays in flight; the returned reference shows when its payload is
+/// freed.
 fn blocked_send(ring: &mut Ring, server: &TcpStream) -> std::sync::Weak<()> {
     struct Watched {
         bytes: Vec<u8>,

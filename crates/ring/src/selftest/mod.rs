@@ -1,5 +1,5 @@
-//! Owns the self-test that finds out what this kernel really does, on loopback connections and a ring of its own.
-//! Does not know about: kernel versions; what a caller does with a verdict.
+//! Owns the self-test of the kernel's behaviour, on loopback connections and a ring of its own.
+//! Does not know about: kernel versions; consequences of a verdict.
 //! Start at [`capabilities`].
 
 use std::io::{Read, Write};
@@ -12,56 +12,60 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::sockopt::{TcpState, tcp_info};
 use crate::{Accepted, Errno, Event, EventKind, Payload, Received, Ring, SendBuf, Setup, Target, Token};
 
-/// What was found for one capability.
+/// The verdict on one capability.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether it works as wanted.
+    /// Whether it works as required.
     pub ok: bool,
-    /// What was seen; for a log line.
+    /// The observation, for a log line.
     pub why: String,
     /// How long the test took.
     pub took: Duration,
 }
 
-/// What this kernel does, seen and not guessed.
+/// Capabilities of this kernel, by observation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// One accept brings more than one connection.
+    /// One accept operation delivers more than one connection.
     pub multishot_accept: Verdict,
-    /// Accepted indices can be received from, and closing one takes effect at once while another connection is idle. Before
-    /// 6.4 a close came up to a second late, up to 6.12 it waited for the idle connection.
+    /// Accepted indices can be received from, and closing one takes effect at once while another
+    /// connection is idle. Before 6.4 a close was delayed by up to a second; up to 6.12 it waited
+    /// for the idle connection.
     pub direct_descriptors: Verdict,
-    /// A reply sent with `more` leaves in one segment with the FIN of the close behind it, at once.
+    /// A reply sent with `more` leaves in one segment with the FIN of the following close, at once.
     pub reply_and_fin: Verdict,
 }
 
-/// The whole test ends before this on a machine with a free processor. On a busy one it takes longer, but not more looks.
+/// Maximum duration of the whole test on a machine with a free processor. On a busy one it takes
+/// longer, with the same number of attempts.
 pub const TIME_MAX: Duration = Duration::from_millis(40);
 
-/// Kept back from `TIME_MAX` for tear-down.
+/// Reserve within `TIME_MAX` for tear-down.
 const RESERVE: Duration = Duration::from_millis(10);
-/// What each of the four rings is granted to end.
+/// Deadline for the tear-down of each of the four rings.
 const TEAR_DOWN: Duration = Duration::from_millis(1);
-/// One wait; a kernel without the fault needs a fraction of a millisecond, one with it 200 ms and more.
+/// Maximum time of one wait; a correct kernel needs a fraction of a millisecond, a faulty one 200
+/// ms or more.
 const PATIENCE: Duration = Duration::from_millis(9);
-/// A wait is not over before so many looks, however long they took: on a busy machine the thread may sleep through all of `PATIENCE`, and
-/// the kernel's own threads too.
+/// Minimum number of polls before a wait times out: on a busy machine the thread may sleep through
+/// all of `PATIENCE`, and so may the kernel's own threads.
 const LOOKS_MIN: u32 = 32;
-/// The pause before the next look.
+/// Pause between polls.
 const A_MOMENT: Duration = Duration::from_micros(200);
-/// What took this long may have waited for a timer of the kernel instead of a processor: it says nothing, and is tried again.
+/// A longer duration may be due to a kernel timer or to a lack of processor time: the test is
+/// inconclusive and repeated.
 const DOUBTFUL: Duration = Duration::from_millis(150);
-/// So often.
+/// Maximum number of tries.
 const TRIES_MAX: u32 = 3;
-/// Loopback connects at once, also on a kernel with faults in its rings.
+/// Timeout of a loopback connect, which succeeds at once even on kernels with faulty rings.
 const CONNECT_MAX: Duration = Duration::from_secs(1);
 
 const LISTENER: Token = Token::new(0, 0);
 const IDLE: Token = Token::new(1, 0);
 const BUSY: Token = Token::new(2, 0);
 
-/// Tries it out with the set-up flags of `setup`. Each test has a small ring and a listener of its own, so that what a fault
-/// leaves behind does not spoil the next one; nothing stays open.
+/// Tests the kernel with the set-up flags of `setup`. Each test has its own small ring and
+/// listener, so that the effects of a fault do not affect the next one; nothing stays open.
 #[must_use]
 pub fn capabilities(setup: &Setup) -> Capabilities {
     let ends_at = now() + TIME_MAX - RESERVE;
@@ -82,18 +86,18 @@ struct Bench {
     listener: TcpListener,
     addr: SocketAddr,
     ends_at: Instant,
-    /// Something was seen too late to tell why.
+    /// An observation was too late to tell its cause.
     is_doubtful: bool,
 }
 
-/// What is left of a wait.
+/// The rest of a wait.
 struct Wait {
     until: Instant,
     looks: u32,
 }
 
 impl Wait {
-    /// Counts a look that found nothing. True when it was the last.
+    /// Counts a poll without result. True if it was the last.
     fn is_over(&mut self) -> bool {
         self.looks += 1;
         self.looks >= LOOKS_MIN && now() >= self.until
@@ -239,7 +243,7 @@ impl Bench {
         }
     }
 
-    /// Turns until `pick` takes an event.
+    /// Turns until `pick` accepts an event.
     fn wait<T>(&mut self, mut pick: impl FnMut(Event) -> Option<T>) -> Result<T, String> {
         let mut wait = self.begin_wait();
         loop {
@@ -255,7 +259,7 @@ impl Bench {
         }
     }
 
-    /// Turns, as a worker would, until the client has something to read.
+    /// Turns like a worker until the client has something to read.
     fn turn_until_readable(&mut self, client: &TcpStream) -> Result<(), String> {
         let mut wait = self.begin_wait();
         loop {
@@ -276,7 +280,7 @@ impl Bench {
         Wait { until: self.ends_at.min(now() + PATIENCE), looks: 0 }
     }
 
-    /// How long the effect of a close took to be seen.
+    /// Time until the effect of a close was observed.
     fn took_since(&mut self, closed_at: Instant) -> Result<Duration, String> {
         let took = closed_at.elapsed();
         self.is_doubtful = took >= DOUBTFUL;

@@ -1,4 +1,4 @@
-//! Owns the tests of the self-test's negative verdicts: what a kernel with a fault would get.
+//! Owns the tests of the self-test's negative verdicts: those of a faulty kernel.
 //! Does not know about: `capabilities`, see `tests/selftest.rs`.
 
 use doorbell_testkit::skip;
@@ -37,7 +37,7 @@ fn a_close_that_takes_no_effect_is_noticed() {
     assert_eq!(why, "the peer saw nothing within 9 ms");
 }
 
-/// As on a machine that gives the thread no processor until all of its time is over.
+/// As on a machine that schedules the thread only after its time is over.
 #[test]
 fn what_is_there_is_found_though_the_time_is_over() {
     let Some(mut bench) = bench() else { return };

@@ -1,4 +1,4 @@
-//! Owns `SetupError` and the likely cause it names.
+//! Owns `SetupError` and its likely cause.
 //! Does not know about: the steps themselves.
 
 use std::fmt;
@@ -9,44 +9,44 @@ use rustix::process::{Resource, getrlimit};
 use super::Step;
 use crate::Errno;
 
-/// A ring could not be opened. `Display` is one sentence with a fix.
+/// Why a ring could not be opened. `Display` is one sentence with a fix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetupError {
-    /// Where it ended.
+    /// The failed step.
     pub step: Step,
-    /// What the kernel answered.
+    /// The kernel's error.
     pub errno: Errno,
-    /// Why, most likely.
+    /// The likely cause.
     pub hint: Hint,
 }
 
-/// The likely cause.
+/// The likely cause of a set-up error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hint {
     /// A size in `Setup` is impossible.
     BadSetup(&'static str),
-    /// `kernel.io_uring_disabled` is this.
+    /// `kernel.io_uring_disabled` has this value.
     Disabled(u32),
-    /// `RLIMIT_NOFILE` or the system's file table.
+    /// `RLIMIT_NOFILE` or the system's file table is exhausted.
     Files,
-    /// `RLIMIT_MEMLOCK`, in bytes.
+    /// `RLIMIT_MEMLOCK`, in bytes, is too small.
     Memlock(u64),
-    /// The system is short of memory, or the cgroup.
+    /// The system or the cgroup is out of memory.
     Memory,
     /// The kernel lacks this operation or feature.
     MissingOpcode(&'static str),
-    /// The kernel was built without io_uring or is older than it.
+    /// The kernel was built without io_uring, or is too old to have it.
     NotBuilt,
-    /// A seccomp filter.
+    /// A seccomp filter refuses it.
     Seccomp,
     /// The kernel is too old.
     TooOld,
-    /// Nothing known fits: a security module, or a sandbox that emulates Linux.
+    /// No known cause fits: a security module, or a sandbox that emulates Linux.
     Unknown,
 }
 
 impl SetupError {
-    /// Looks at the system for the cause.
+    /// Determines the likely cause from the state of the system.
     pub(crate) fn new(step: Step, errno: Errno) -> Self {
         Self { step, errno, hint: Evidence::read().hint(errno) }
     }
@@ -86,21 +86,21 @@ impl fmt::Display for SetupError {
                  io_uring_register in the seccomp profile",
             ),
             Hint::TooOld => f.write_str("this kernel is most likely too old: use Linux 6.1 or later"),
-            Hint::Unknown => f.write_str("a security module or a sandbox most likely forbids it: ask whoever runs this system"),
+            Hint::Unknown => f.write_str("a security module or a sandbox most likely forbids it: ask its administrator"),
         }
     }
 }
 
 impl std::error::Error for SetupError {}
 
-/// What the system says about itself.
+/// State of the system that points to the cause.
 #[derive(Clone, Copy, Debug, Default)]
 struct Evidence {
     /// `/proc/sys/kernel/io_uring_disabled` (6.6).
     io_uring_disabled: Option<u32>,
-    /// `Seccomp:` in `/proc/self/status`: 2 is a filter.
+    /// `Seccomp:` in `/proc/self/status`: 2 means a filter.
     seccomp: Option<u32>,
-    /// `RLIMIT_MEMLOCK`; `None` is no limit.
+    /// `RLIMIT_MEMLOCK`; `None` means no limit.
     memlock: Option<u64>,
 }
 

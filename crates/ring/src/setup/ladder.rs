@@ -1,10 +1,11 @@
-//! Owns the ladder of `io_uring_setup`: which flag is given up next, and when the ring is halved.
-//! Does not know about: the system call; it is given one.
+//! Owns the fallback order of `io_uring_setup`: which flag is dropped next, and when the ring is
+//! halved.
+//! Does not know about: the system call; it is passed in.
 
 use super::{Lever, Levers, Setup, StepDown};
 use crate::Errno;
 
-/// One try.
+/// One attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Attempt {
     pub(super) sq_entries: u32,
@@ -12,10 +13,11 @@ pub(super) struct Attempt {
     pub(super) levers: Levers,
 }
 
-/// A ring of fewer entries serves nobody.
+/// Minimum number of entries; a smaller ring is useless.
 pub(super) const SQ_ENTRIES_MIN: u32 = 64;
 
-/// Newest first: a kernel that has one of them has all that follow, so the first set without the unknown flag fits.
+/// Newest first: a kernel that supports one flag supports all that follow, so the first set without
+/// the unknown flag fits.
 const GIVEN_UP_IN_ORDER: [Lever; 8] = [
     Lever::NoSqarray,
     Lever::DeferTaskrun,
@@ -27,8 +29,8 @@ const GIVEN_UP_IN_ORDER: [Lever; 8] = [
     Lever::Cqsize,
 ];
 
-/// Tries until `create` succeeds: `EINVAL` gives up one flag, `ENOMEM` half of the ring; anything else, or nothing left to give
-/// up, is the error.
+/// Retries until `create` succeeds: `EINVAL` drops one flag, `ENOMEM` halves the ring; any other
+/// error, or one with nothing left to drop, is returned.
 pub(super) fn climb_down<T>(
     setup: &Setup,
     steps: &mut Vec<StepDown>,
@@ -50,7 +52,7 @@ pub(super) fn climb_down<T>(
 }
 
 impl Attempt {
-    /// All that was asked for; what was not is noted.
+    /// Starts with all requested flags; records those not requested.
     fn first(setup: &Setup, steps: &mut Vec<StepDown>) -> Self {
         let sq_entries = setup.sq_entries.clamp(SQ_ENTRIES_MIN, 32_768).next_power_of_two();
         let cq_wanted = match setup.cq_entries {
@@ -124,7 +126,7 @@ mod tests {
         (result, steps)
     }
 
-    /// A kernel that does not know these levers.
+    /// A kernel that rejects these levers.
     fn kernel(unknown: &'static [Lever]) -> impl FnMut(&Attempt) -> Result<(), Errno> {
         move |attempt| {
             let mut copy = *attempt;

@@ -1,4 +1,4 @@
-//! Owns what a caller asks of a ring (`Setup`) and what he got (`SetupReport`).
+//! Owns the requested settings of a ring (`Setup`) and those in force (`SetupReport`).
 //! Does not know about: how a ring is made (`open`), why it was refused (`error`).
 
 mod error;
@@ -13,15 +13,16 @@ pub(crate) use open::open;
 
 use crate::Errno;
 
-/// What to open. Sizes are wishes: [`SetupReport`] has what is in force.
+/// Requested settings of a ring. Sizes may be reduced: [`SetupReport`] contains those in force.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Entries of the submission queue, rounded up to a power of two, 32,768 at most. Default 1,024.
     pub sq_entries: u32,
-    /// Entries of the completion queue. Default 0: twice `slots` and 1,024 more, so that it does not overflow. The kernel
-    /// clamps it to 65,536.
+    /// Entries of the completion queue. Default 0: twice `slots` plus 1,024, so that it does not
+    /// overflow. The kernel limits it to 65,536.
     pub cq_entries: u32,
-    /// How many slots may send, from 0; also the caller's table. Costs no memory before a slot sends. Default 1,024.
+    /// Number of slots that may send, counted from 0; also the size of the caller's table. Costs no
+    /// memory before a slot sends. Default 1,024.
     pub slots: u32,
     /// Entries of the table of direct descriptors. Default 0: no table. The limit is `RLIMIT_NOFILE`.
     pub fixed_files: u32,
@@ -29,11 +30,11 @@ pub struct Setup {
     pub recv_bufs: u16,
     /// Bytes of one receive buffer. Default 4,096.
     pub recv_buf_len: u32,
-    /// Whether the ring may only do what this crate does. Default true.
+    /// Whether the ring is restricted to the operations of this crate. Default true.
     pub restrict: bool,
-    /// Which set-up flags to ask for. Default all.
+    /// Set-up flags to request. Default all.
     pub levers: Levers,
-    /// Fail at this step with this errno, for tests of fallbacks. Default none.
+    /// Fails at this step with this errno, for tests of fallbacks. Default none.
     #[doc(hidden)]
     pub fault: Option<(Step, i32)>,
 }
@@ -55,7 +56,7 @@ impl Default for Setup {
 }
 
 impl Setup {
-    /// Fails if a fault is planned for `step`.
+    /// Fails if a fault is configured for `step`.
     pub(crate) fn check_fault(&self, step: Step) -> Result<(), Errno> {
         match self.fault {
             Some((at, errno)) if at == step => Err(Errno(errno)),
@@ -64,17 +65,17 @@ impl Setup {
     }
 }
 
-/// Set-up flags, each one true if it is asked for or in force. See `io_uring_setup(2)`.
+/// Set-up flags; true if requested or in force. See `io_uring_setup(2)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches of the kernel")]
 pub struct Levers {
-    /// Sizes beyond the kernel's limit are cut and not refused (5.6).
+    /// Sizes beyond the kernel's limit are reduced instead of refused (5.6).
     pub clamp: bool,
     /// Completions do not interrupt the thread (5.19).
     pub coop_taskrun: bool,
-    /// The completion queue has a size of its own (5.5).
+    /// The completion queue has its own size (5.5).
     pub cqsize: bool,
-    /// Completions are worked off in `enter` only (6.1). Needs `single_issuer`.
+    /// Completions are processed in `enter` only (6.1). Needs `single_issuer`.
     pub defer_taskrun: bool,
     /// No index array between submission and entries (6.6).
     pub no_sqarray: bool,
@@ -82,14 +83,14 @@ pub struct Levers {
     pub r_disabled: bool,
     /// The ring's descriptor is registered with the thread (5.18).
     pub registered_fd: bool,
-    /// One thread submits (6.0).
+    /// Only one thread submits (6.0).
     pub single_issuer: bool,
-    /// An entry in error does not stop the batch (5.18).
+    /// A failed entry does not stop the batch (5.18).
     pub submit_all: bool,
 }
 
 impl Levers {
-    /// None of them: the ring of the oldest kernel.
+    /// No flags: the ring of the oldest kernel.
     pub const NONE: Self = Self {
         clamp: false,
         coop_taskrun: false,
@@ -119,35 +120,35 @@ impl Default for Levers {
     }
 }
 
-/// A step of set-up, in the order they are taken.
+/// A step of set-up, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Are the wishes possible at all?
+    /// Validation of the requested sizes.
     Check,
     /// `io_uring_setup`, and mapping the queues.
     Create,
-    /// Which operations does the kernel have?
+    /// Probe for supported operations.
     Probe,
-    /// The table of direct descriptors.
+    /// Registration of the table of direct descriptors.
     RegisterFiles,
-    /// The receive buffers.
+    /// Registration of the receive buffers.
     RegisterBuffers,
-    /// The ring's own descriptor.
+    /// Registration of the ring's own descriptor.
     RegisterRingFd,
-    /// Only the operations we use.
+    /// Restriction to the operations of this crate.
     Restrict,
     /// Starting a ring that was created disabled.
     Enable,
     /// The first `enter`, with nothing to do.
     Enter,
-    /// Every `enter` after set-up: never a step of set-up, only a place for a fault.
+    /// Every `enter` after set-up; exists only for fault injection.
     EnterLater,
-    /// The cancels of tear-down are not sent: only a place for a fault.
+    /// Omits the cancels of tear-down; exists only for fault injection.
     CancelLater,
 }
 
 impl Step {
-    /// The system call or action, as an operator would find it in a trace.
+    /// The system call or action, as it appears in a trace.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -165,7 +166,7 @@ impl Step {
     }
 }
 
-/// Something the ring goes without.
+/// A feature that the ring may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lever {
     /// [`Levers::clamp`].
@@ -184,7 +185,7 @@ pub enum Lever {
     RDisabled,
     /// [`Levers::registered_fd`].
     RegisteredFd,
-    /// Restrictions to the operations we use.
+    /// Restriction to the operations of this crate.
     Restrictions,
     /// The submission queue, halved to this many entries, the completion queue with it.
     RingSize(u32),
@@ -195,7 +196,7 @@ pub enum Lever {
 }
 
 impl Lever {
-    /// The kernel's name and the version that brought it.
+    /// The kernel's name of the feature and the version that introduced it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -215,12 +216,12 @@ impl Lever {
     }
 }
 
-/// One step down the ladder.
+/// One feature that was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepDown {
-    /// What was given up.
+    /// The dropped feature.
     pub lever: Lever,
-    /// What the kernel answered while it was asked for; `None`: the caller did not ask.
+    /// The kernel's error; `None` if it was not requested.
     pub errno: Option<Errno>,
 }
 
@@ -237,7 +238,7 @@ impl fmt::Display for StepDown {
     }
 }
 
-/// What is in force, and why it is not more.
+/// The settings in force, and the reasons for reductions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetupReport {
     /// Entries of the submission queue.
@@ -246,7 +247,8 @@ pub struct SetupReport {
     pub cq_entries: u32,
     /// Entries of the table of direct descriptors, 0 if there is none.
     pub fixed_files: u32,
-    /// Whether a direct descriptor can be made an ordinary one: there is a table, and the kernel has the operation (6.8).
+    /// Whether a direct descriptor can be turned into an ordinary one: there is a table, and the
+    /// kernel supports the operation (6.8).
     pub fd_install: bool,
     /// Receive buffers.
     pub recv_bufs: u16,
@@ -254,9 +256,9 @@ pub struct SetupReport {
     pub recv_buf_len: u32,
     /// Set-up flags in force.
     pub levers: Levers,
-    /// Whether the ring refuses operations we do not use.
+    /// Whether the ring refuses operations that this crate does not use.
     pub restricted: bool,
-    /// Every step down, in order.
+    /// Dropped features, in order.
     pub steps_down: Vec<StepDown>,
 }
 

@@ -1,4 +1,4 @@
-//! Owns the steps from `Setup` to a ring that runs.
+//! Owns the steps from `Setup` to a running ring.
 //! Does not know about: operations and events.
 #![expect(unsafe_code, reason = "registration of memory")]
 
@@ -16,7 +16,7 @@ use crate::bufs::RecvBufs;
 use crate::ring::{BUFFER_GROUP, Parts};
 use crate::sys::{self, RingFd};
 
-/// Operations the ring cannot do without. `SHUTDOWN` (5.11) is the one it can: `shutdown(2)` serves.
+/// Required operations. `SHUTDOWN` (5.11) is optional, because `shutdown(2)` can replace it.
 const OPCODES: [(u8, &str); 7] = [
     (opcode::Accept::CODE, "ACCEPT"),
     (opcode::AsyncCancel::CODE, "ASYNC_CANCEL"),
@@ -27,7 +27,7 @@ const OPCODES: [(u8, &str); 7] = [
     (opcode::Shutdown::CODE, "SHUTDOWN"),
 ];
 
-/// Names of the operations without which no ring opens: those of `io_uring_enter(2)`, without `IORING_OP_`.
+/// Names of the required operations, as in `io_uring_enter(2)` without `IORING_OP_`.
 pub fn opcodes() -> impl Iterator<Item = &'static str> {
     OPCODES.iter().map(|(_, name)| *name)
 }
@@ -35,7 +35,7 @@ pub fn opcodes() -> impl Iterator<Item = &'static str> {
 /// `IORING_UNREGISTER_RING_FDS`: tear-down needs it on a restricted ring.
 const UNREGISTER_RING_FDS: u8 = 21;
 
-/// Makes the ring, step by step; a later step that is not vital is given up with its reason.
+/// Creates the ring step by step; a failed optional step is recorded with its reason.
 pub(crate) fn open(setup: &Setup) -> Result<Parts, SetupError> {
     check(setup)?;
     let mut steps = Vec::new();
@@ -93,7 +93,7 @@ fn create(setup: &Setup, attempt: &Attempt) -> Result<IoUring, Errno> {
     setup.check_fault(Step::Create)?;
     let mut builder = IoUring::builder();
     let levers = attempt.levers;
-    // A forked child has no use for the queues and must not write them.
+    // A forked child has no use for the queues and must not write to them.
     builder.dontfork();
     if levers.clamp {
         builder.setup_clamp();
@@ -122,7 +122,7 @@ fn create(setup: &Setup, attempt: &Attempt) -> Result<IoUring, Errno> {
     builder.build(attempt.sq_entries).map_err(|error| Errno::of(&error))
 }
 
-/// Whether the kernel has what the ring can do without, too.
+/// Whether the kernel also supports the optional operation.
 fn probe(setup: &Setup, io: &IoUring) -> Result<bool, SetupError> {
     let mut probe = Probe::new();
     let asked = setup.check_fault(Step::Probe);
@@ -137,7 +137,7 @@ fn probe(setup: &Setup, io: &IoUring) -> Result<bool, SetupError> {
     }
 }
 
-/// The table, or 0 with the reason.
+/// Registers the table; returns its size, or 0 and records the reason.
 fn register_files(setup: &Setup, io: &IoUring, steps: &mut Vec<StepDown>) -> u32 {
     if setup.fixed_files == 0 {
         return 0;
@@ -169,7 +169,7 @@ fn register_bufs(setup: &Setup, io: &IoUring) -> Result<RecvBufs, SetupError> {
     Ok(bufs)
 }
 
-/// Numbers rings, so that a buffer of one is never taken for a buffer of another.
+/// Numbers rings, so that a buffer of one is never mistaken for a buffer of another.
 fn next_ring_id() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let taken = NEXT.try_update(Ordering::Relaxed, Ordering::Relaxed, |id| id.checked_add(1));
@@ -191,7 +191,8 @@ fn register_ring_fd(setup: &Setup, io: &IoUring, steps: &mut Vec<StepDown>) -> R
     }
 }
 
-/// Restricts, enables and enters the ring once: a filter on any of the three system calls shows now and not under load.
+/// Restricts, enables and enters the ring once, so that a filter on any of the three system calls
+/// shows now and not under load.
 fn start(setup: &Setup, parts: &mut Parts) -> Result<(), (Step, Errno)> {
     let r_disabled = parts.report.levers.r_disabled;
     let restricted = if !setup.restrict {

@@ -1,5 +1,6 @@
-//! Owns what the integration tests share: opening a ring or skipping loudly, loopback pairs, waiting for events.
-//! Does not know about: what is tested.
+//! Owns the shared parts of the integration tests: opening a ring or skipping loudly, loopback
+//! pairs, waiting for events.
+//! Does not know about: individual tests.
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use std::fs;
@@ -38,7 +39,7 @@ pub(crate) fn connect(listener: &TcpListener) -> TcpStream {
     stream
 }
 
-/// Turns the ring until an event comes; fails after five seconds.
+/// Turns the ring until an event arrives; fails after five seconds.
 pub(crate) fn next(ring: &mut Ring) -> Event {
     let ends_at = now() + Duration::from_secs(5);
     loop {
@@ -50,7 +51,7 @@ pub(crate) fn next(ring: &mut Ring) -> Event {
     }
 }
 
-/// Turns the ring for `time` and expects nothing.
+/// Turns the ring for `time` and expects no event.
 pub(crate) fn nothing(ring: &mut Ring, time: Duration) {
     let ends_at = now() + time;
     while now() < ends_at {
@@ -75,14 +76,14 @@ pub(crate) fn accepted_fixed(event: Event) -> u32 {
     }
 }
 
-/// A connected pair, the server's side accepted by the system call.
+/// A connected pair; the server's side comes from `accept(2)`.
 pub(crate) fn pair() -> (OwnedFd, TcpStream) {
     let listener = listener();
     let client = connect(&listener);
     (listener.accept().unwrap().0.into(), client)
 }
 
-/// Held by every test of a program in which one counts descriptors.
+/// Held by every test of a program in which one test counts descriptors.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
