@@ -1,4 +1,4 @@
-//! What a field declares about its key.
+//! Declaration of a key by its field.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -13,7 +13,7 @@ pub(crate) struct Declared {
     pub(crate) key: Key,
 }
 
-/// What a field is filled from.
+/// The source of a field's value.
 #[derive(PartialEq, Eq)]
 pub(crate) enum Role {
     Key,
@@ -21,7 +21,7 @@ pub(crate) enum Role {
     TableName,
 }
 
-/// `#[key(..)]`
+/// The properties in `#[key(..)]`.
 #[derive(Default)]
 pub(crate) struct Key {
     pub(crate) name: String,
@@ -36,11 +36,11 @@ pub(crate) struct Key {
     pub(crate) flags: Vec<&'static str>,
 }
 
-/// What reads a value in place of its type.
+/// A replacement for the type's own reader.
 pub(crate) enum Reader {
     /// Reads only.
     Function(Expr),
-    /// Shows and describes, too.
+    /// Reads, dumps and describes.
     Module(Path),
     /// A list of words with their values.
     Words(Path),
@@ -87,7 +87,7 @@ impl Key {
         Ok(())
     }
 
-    /// The function that reads a value, where its type does not.
+    /// The custom function that reads a value, if any.
     pub(crate) fn read(&self) -> Option<TokenStream> {
         Some(match self.reader.as_ref()? {
             Reader::Function(read) => quote! { #read },
@@ -96,7 +96,7 @@ impl Key {
         })
     }
 
-    /// The form of a value in a dump, where its type does not give it.
+    /// The custom form of a value in a dump, if any.
     pub(crate) fn dump(&self, ident: &Ident) -> Option<TokenStream> {
         match self.reader.as_ref()? {
             Reader::Function(_) => None,
@@ -158,7 +158,7 @@ pub(crate) fn doc_of(attributes: &[Attribute]) -> syn::Result<String> {
     Ok(lines.join(" ").trim().to_owned())
 }
 
-/// A value as it is written in the file.
+/// A value as written in a file.
 fn literal(value: &Expr) -> TokenStream {
     match value {
         Expr::Array(array) if array.elems.is_empty() => quote! { ::doorbell_config::Literal::json([""; 0]) },
@@ -166,7 +166,7 @@ fn literal(value: &Expr) -> TokenStream {
     }
 }
 
-/// `"100ms..=1h"` or `1..=PORT_MAX`.
+/// Parses `"100ms..=1h"` or `1..=PORT_MAX`.
 fn range(value: &Expr) -> syn::Result<[TokenStream; 2]> {
     if let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = value {
         let bounds = text.value();

@@ -1,7 +1,8 @@
-//! `#[derive(Table)]` and `#[derive(Words)]` of `doorbell-config`, which re-exports and explains them.
+//! `#[derive(Table)]` and `#[derive(Words)]` of `doorbell-config`, which re-exports and documents
+//! them.
 //!
-//! Both write calls to plain functions of that crate and nothing else: what happens at run time is there to be read. This crate only turns
-//! the declaration of a field into the arguments of those calls.
+//! Both generate only calls to plain functions of that crate: this crate turns the declaration of a
+//! field into the arguments of those calls.
 #![forbid(unsafe_code)]
 
 mod field;
@@ -13,35 +14,38 @@ use syn::{DeriveInput, parse_macro_input};
 
 /// Makes a struct a table of a configuration file: each field is a key, and its comment the documentation.
 ///
-/// On the struct, `#[table(check = path)]` names a `fn(&Self, &Section)` for what holds between keys of this table, or a `fn(&mut Self, &Section)`.
-/// `useless = path` names a `fn(&Self) -> &[&str]`: keys that mean nothing beside the others (`http2`, `limits.headers`), which a dump leaves out.
+/// On the struct, `#[table(check = path)]` names a `fn(&Self, &Section)` for rules between keys of
+/// this table, or a `fn(&mut Self, &Section)`. `useless = path` names a `fn(&Self) -> &[&str]`:
+/// keys without effect given the other keys (`http2`, `limits.headers`), which a dump omits.
 ///
 /// On a field, `#[key(..)]` takes, separated by commas:
-/// - `default = VALUE`: the value of a key that is left out, as it is written in the file. A field needs this, or one of the next two,
-///   unless its type is optional (`Option`, `Vec` or another table).
-/// - `default_with = path`: the same, from a `fn(&Self) -> T` that looks at the other keys.
-/// - `required = "EXAMPLE"`: the key must be written, for example so.
-/// - `range = "LOW..=HIGH"`: least and greatest value, as written in the file; or two expressions, `LOW..=HIGH`.
-/// - `none = "WORD"`: the word that stands for `None`.
+/// - `default = VALUE`: the value of an absent key, as written in a file. A field needs this or one
+///   of the next two, unless its type is optional (`Option`, `Vec` or another table).
+/// - `default_with = path`: the same, from a `fn(&Self) -> T` that depends on the other keys.
+/// - `required = "EXAMPLE"`: the key is required; an example of its value.
+/// - `range = "LOW..=HIGH"`: minimum and maximum, as written in a file; or two expressions,
+///   `LOW..=HIGH`.
+/// - `none = "WORD"`: the word for `None`.
 /// - `size`: a number of bytes, written as in `16KiB`.
-/// - `nonzero`: zero is refused because nothing would get through.
-/// - `filled`: a list must have an element.
-/// - `shown`: a dump shows it even at its default.
-/// - `name = "NAME"`: the key, where the field has another name.
-/// - `other_names = ["NAME", ..]`: names that users look for; the help then gives the right one.
-/// - `read = FUNCTION`: a `fn(&Entry) -> Option<T>` in the place of the type's own.
+/// - `nonzero`: zero is refused because it would block everything.
+/// - `filled`: an empty list is refused.
+/// - `shown`: a dump shows the key even at its default.
+/// - `name = "NAME"`: the name of the key, if it differs from the field's.
+/// - `other_names = ["NAME", ..]`: names that users look for; the help then suggests the right one.
+/// - `read = FUNCTION`: a `fn(&Entry) -> Option<T>` instead of the type's own.
 /// - `words = LIST`: one of a list of words with their values, for types of other crates.
 /// - `with = module`: `read(&Entry) -> Option<T>`, `dump(&T) -> Option<Json>` and `form(&Key) -> Json` of this module, for types of
 ///   other crates.
-/// - `table_name`: no key but the name of the table, as in `[listener.NAME]`.
-/// - `skip`: no key; the field has its `Default`.
+/// - `table_name`: not a key but the name of the table, as in `[listener.NAME]`.
+/// - `skip`: not a key; the field has its `Default`.
 #[proc_macro_derive(Table, attributes(table, key))]
 pub fn derive_table(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
     table::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
-/// Makes an enum a value that is one of several words: the variant `FullyUp` is written `fully-up`, unless `#[word("..")]` gives another.
+/// Makes an enum a value that is one of several words: the variant `FullyUp` is written `fully-up`,
+/// unless `#[word("..")]` sets another.
 #[proc_macro_derive(Words, attributes(word))]
 pub fn derive_words(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);

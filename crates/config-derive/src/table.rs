@@ -23,7 +23,7 @@ pub(crate) fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
     let check = rules.check.map(|check| quote! { #check(&mut table, at); });
     let hide = rules.useless.map(|useless| quote! { to.hide(#useless(self)); });
     Ok(quote! {
-        #[allow(unused_mut, unused_variables, reason = "a table may have none of what these are for")]
+        #[allow(unused_mut, unused_variables, reason = "some are unused, depending on the table")]
         impl ::doorbell_config::Table for #name {
             const DOC: &'static str = #doc;
 
@@ -87,7 +87,7 @@ pub(crate) fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
     })
 }
 
-/// `#[table(..)]`
+/// The properties in `#[table(..)]`.
 #[derive(Default)]
 struct Rules {
     check: Option<Path>,
@@ -112,7 +112,7 @@ impl Rules {
     }
 }
 
-/// A key without a word about its absence must be of a type that may be absent.
+/// Checks at compile time that a key without a default has an optional type.
 fn guard(field: &Declared) -> Option<TokenStream> {
     let key = &field.key;
     let is_said = key.default.is_some() || key.default_with.is_some() || key.required.is_some();
@@ -123,7 +123,7 @@ fn guard(field: &Declared) -> Option<TokenStream> {
     Some(quote! { const { assert!(<#r#type as ::doorbell_config::Value>::IS_OPTIONAL, #message) }; })
 }
 
-/// What each field is where nothing is written.
+/// The default of each field.
 fn defaults(fields: &[Declared]) -> Vec<TokenStream> {
     let mut at = 0_usize..;
     let of = |field: &Declared| {
@@ -141,7 +141,7 @@ fn defaults(fields: &[Declared]) -> Vec<TokenStream> {
     fields.iter().map(of).collect()
 }
 
-/// How each field is read.
+/// The code that reads each field.
 fn reads(fields: &[Declared]) -> Vec<TokenStream> {
     let mut at = 0_usize..;
     let of = |field: &Declared| {
@@ -160,7 +160,7 @@ fn reads(fields: &[Declared]) -> Vec<TokenStream> {
     fields.iter().map(of).collect()
 }
 
-/// Defaults that follow from other keys, in the order of the fields.
+/// Defaults that depend on other keys, in the order of the fields.
 fn follows(keys: &[&Declared], if_absent: bool) -> Vec<TokenStream> {
     let of = |field: &&Declared| {
         let (ident, name, default) = (&field.ident, &field.key.name, field.key.default_with.as_ref()?);
@@ -174,7 +174,7 @@ fn follows(keys: &[&Declared], if_absent: bool) -> Vec<TokenStream> {
     keys.iter().filter_map(of).collect()
 }
 
-/// How each key is shown.
+/// The code that dumps each key.
 fn shows(keys: &[&Declared]) -> Vec<TokenStream> {
     let of = |(index, field): (usize, &&Declared)| {
         let ident = &field.ident;

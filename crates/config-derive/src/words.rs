@@ -52,7 +52,7 @@ fn word_of(variant: &Variant) -> syn::Result<String> {
     Ok(attribute.parse_args::<LitStr>()?.value())
 }
 
-/// `FullyUp` as `fully-up`.
+/// Converts `FullyUp` to `fully-up`.
 fn kebab(name: &str) -> String {
     let mut word = String::new();
     for (at, letter) in name.char_indices() {

@@ -1,7 +1,7 @@
-//! The value of one key before it is read: conversions, and how a wrong value is reported.
+//! The raw value of one key: conversions, and reports of wrong values.
 //!
-//! Does not know about: defaults, which keys there are. A wrong value is reported and then treated as absent, so that reading goes on and
-//! every problem of a file comes out at once.
+//! Does not know about: defaults, the set of keys. A wrong value is reported and then treated as
+//! absent, so that reading continues and every problem of a file is reported at once.
 
 use crate::expand::{ExpandError, Expanded, expand, expand_secret};
 use crate::key::Key;
@@ -22,20 +22,20 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::DeValue;
 
-/// What is expected where tables stand in a list.
+/// Expected type of a list of tables, for messages.
 pub const TABLES: &str = "a list of tables";
 
-/// What is expected where strings may stand in a list.
+/// Expected type of a string or a list of strings, for messages.
 pub const TEXTS: &str = "a string or a list of strings";
 
-/// The value of one key.
+/// The raw value of one key.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "a borrowed part of a file")]
 pub struct Entry<'r> {
     pub(crate) reading: Reading<'r>,
-    /// The kind of the table around it, as in `listener.NAME`.
+    /// The kind of the enclosing table, as in `listener.NAME`.
     pub(crate) kind: Rc<str>,
-    /// As it is written in the file.
+    /// The name in the file.
     pub(crate) name: &'r str,
     /// The declaration of the key.
     pub(crate) key: &'r Key,
@@ -43,7 +43,7 @@ pub struct Entry<'r> {
 }
 
 impl<'r> Entry<'r> {
-    /// The bytes of the value.
+    /// The byte range of the value.
     #[must_use]
     pub fn span(&self) -> Range<usize> {
         self.raw.span()
@@ -55,7 +55,7 @@ impl<'r> Entry<'r> {
         self.name
     }
 
-    /// The value as it is in the file.
+    /// The value in the file.
     #[must_use]
     pub fn raw(&self) -> &'r DeValue<'r> {
         self.raw.get_ref()
@@ -71,7 +71,7 @@ impl<'r> Entry<'r> {
         self.reading.problems.add(problem);
     }
 
-    /// Reports a value that its text forbids.
+    /// Reports a string with an invalid content.
     pub fn refuse<T>(
         &self,
         code: &'static str,
@@ -82,7 +82,7 @@ impl<'r> Entry<'r> {
         None
     }
 
-    /// Reports a value of another type than expected.
+    /// Reports a value of an unexpected type.
     pub fn wrong_type<T>(&self, expected: &str) -> Option<T> {
         self.wrong_type_with(expected, None)
     }
@@ -105,13 +105,13 @@ impl<'r> Entry<'r> {
         None
     }
 
-    /// A table.
+    /// Reads a table.
     #[must_use]
     pub fn table(&self) -> Option<Section<'r>> {
         self.table_of(section::kind_below(&self.kind, self.name))
     }
 
-    /// A table that messages call so.
+    /// Reads a table that messages call `kind`.
     pub(crate) fn table_of(&self, kind: String) -> Option<Section<'r>> {
         let DeValue::Table(table) = self.raw() else {
             let key = self.name;
@@ -123,13 +123,14 @@ impl<'r> Entry<'r> {
         Some(Section::new(self.reading, table, self.span(), kind))
     }
 
-    /// A table whose keys are declared by its type.
+    /// Reads a table whose keys are declared by its type.
     #[must_use]
     pub fn read_table<T: Table>(&self) -> Option<T> {
         self.table().map(crate::table::read)
     }
 
-    /// The elements of a list that are right, unless none is; one alone needs no brackets. Another type is reported as not `expected`.
+    /// Reads the valid elements of a list, or `None` without any; a single value needs no brackets.
+    /// Another type is reported as not `expected`.
     pub fn list<T>(&self, expected: &str, read: impl Fn(&Self) -> Option<T>) -> Option<Vec<T>> {
         let DeValue::Array(list) = self.raw() else {
             return match expected {
@@ -146,12 +147,12 @@ impl<'r> Entry<'r> {
         (list.is_empty() || !right.is_empty()).then_some(right)
     }
 
-    /// True or false.
+    /// Reads true or false.
     pub fn bool(&self) -> Option<bool> {
         self.raw().as_bool().or_else(|| self.wrong_type("true or false"))
     }
 
-    /// A string, with `${NAME}` replaced.
+    /// Reads a string, with `${NAME}` replaced.
     pub fn string(&self) -> Option<String> {
         let Some(text) = self.raw().as_str() else {
             return self.wrong_type_with("a string", self.in_quotes());
@@ -162,7 +163,7 @@ impl<'r> Entry<'r> {
         }
     }
 
-    /// How a value that is not text is written as text.
+    /// Help for a value that should be a string: the same value in quotes.
     pub(crate) fn in_quotes(&self) -> Option<String> {
         let text = match self.raw() {
             DeValue::Integer(number) => number.as_str(),
@@ -172,7 +173,7 @@ impl<'r> Entry<'r> {
         Some(format!("write it in quotes: \"{text}\""))
     }
 
-    /// A path in the file system.
+    /// Reads a path in the file system.
     pub fn path(&self) -> Option<PathBuf> {
         let text = self.string()?;
         if !text.is_empty() && !text.contains('\0') {
@@ -185,7 +186,7 @@ impl<'r> Entry<'r> {
         )
     }
 
-    /// A whole number.
+    /// Reads a whole number.
     pub fn integer(&self, range: &RangeInclusive<u64>) -> Option<u64> {
         let Some(number) = self.raw().as_integer() else { return self.wrong_type("a whole number") };
         let digits = number.as_str().replace('_', "");
@@ -199,7 +200,7 @@ impl<'r> Entry<'r> {
         }
     }
 
-    /// A duration, as in `1m30s`.
+    /// Reads a duration, as in `1m30s`.
     pub fn duration(&self, range: &RangeInclusive<Duration>) -> Option<Duration> {
         let text = self.with_unit("a duration", DURATION_FORM)?;
         let Some(duration) = parse_duration(&text) else {
@@ -211,7 +212,7 @@ impl<'r> Entry<'r> {
         self.out_of_range(&format_duration(*range.start()), &format_duration(*range.end()))
     }
 
-    /// A size in bytes, as in `16KiB`.
+    /// Reads a size in bytes, as in `16KiB`.
     pub fn size(&self, range: &RangeInclusive<u64>) -> Option<u64> {
         if self.key.is_nonzero && self.raw().as_str().and_then(parse_size) == Some(0) {
             return self.zero();
@@ -226,7 +227,7 @@ impl<'r> Entry<'r> {
         self.out_of_range(&format_size(*range.start()), &format_size(*range.end()))
     }
 
-    /// A rate, as in `20/s`.
+    /// Reads a rate, as in `20/s`.
     pub fn rate(&self) -> Option<Rate> {
         let text = self.string()?;
         match parse_rate(&text) {
@@ -236,14 +237,14 @@ impl<'r> Entry<'r> {
         }
     }
 
-    /// One of a few words.
+    /// Reads one of a few words.
     pub fn word<T: Copy>(&self, words: &[(&str, T)]) -> Option<T> {
         let text = self.string()?;
         if let Some(&(_, value)) = words.iter().find(|(word, _)| *word == text) {
             return Some(value);
         }
         let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        // Some know the words in other cases.
+        // The word may be written in another case.
         let same = names.iter().find(|name| name.eq_ignore_ascii_case(&text));
         let help = same.map(|name| format!("did you mean `{name}`?"));
         let help = help.or_else(|| did_you_mean(&text, &names));
@@ -251,7 +252,7 @@ impl<'r> Entry<'r> {
         self.refuse("bad-value", format!("`{}` cannot be {text:?}", self.name), help)
     }
 
-    /// A secret. Whether one in clear text is warned of depends on what of it is not a reference.
+    /// Reads a secret. `is_clear` decides whether to warn about clear text.
     pub(crate) fn secret(&self, is_clear: impl FnOnce(&Expanded) -> bool) -> Option<Secret> {
         let Some(text) = self.raw().as_str() else { return self.wrong_type("a string") };
         let span = self.span();
@@ -269,7 +270,7 @@ impl<'r> Entry<'r> {
                 self.reading.secret_files.borrow_mut().extend(files);
                 Some(Secret::new(expanded.text))
             }
-            // What is no name may be a part of the secret.
+            // An invalid name may be part of the secret, so it is not shown.
             Err(ExpandError::BadName(_)) => self.refuse(
                 "bad-reference",
                 "`${` is not followed by a name",
@@ -310,7 +311,7 @@ impl<'r> Entry<'r> {
         self.refuse(code, message, help)
     }
 
-    /// A string of a number and a unit. The error for a bare number suggests a unit.
+    /// Reads a string of a number and a unit. The error for a bare number suggests a unit.
     fn with_unit(&self, what: &str, form: &str) -> Option<String> {
         if self.raw().is_str() {
             return self.string();

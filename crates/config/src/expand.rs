@@ -1,10 +1,10 @@
 //! `${NAME}` and `${NAME:-default}` inside strings, and `${file:PATH}` inside secrets.
 //!
-//! Does not know about: where the string stands; where values come from.
+//! Does not know about: the place of the string, the source of values.
 
 use std::path::{Path, PathBuf};
 
-/// Where `${NAME}` gets its value.
+/// Looks up the value of `${NAME}`.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Returns the value of `${file:PATH}`, or why there is none.
@@ -19,18 +19,18 @@ pub(crate) enum ExpandError {
     Unset(String),
 }
 
-/// A secret, and whether a part of it stands in the file itself.
+/// A secret, and whether a part of it is in the configuration file itself.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Expanded {
     pub(crate) text: String,
     pub(crate) has_literal: bool,
-    /// Whether a part of it comes from elsewhere, and nothing that would stand in for that is in the file.
+    /// Whether a part of it comes from elsewhere, and its default, if any, is not in the file.
     pub(crate) has_reference: bool,
-    /// Where parts of it are kept.
+    /// Files that contain parts of it.
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// Replaces every reference once; values are not expanded again. `$${` stands for `${`.
+/// Replaces every reference once; values are not expanded again. `$${` means `${`.
 pub(crate) fn expand(text: &str, env: Env<'_>) -> Result<String, ExpandError> {
     replace(text, &mut |inner| from_env(inner, env)).map(|expanded| expanded.text)
 }
@@ -59,7 +59,7 @@ pub(crate) fn expand_secret(text: &str, env: Env<'_>, read: ReadSecret<'_>) -> R
     Ok(expanded)
 }
 
-/// True when nothing of the value stands in the text.
+/// Whether no part of the value is in the text itself.
 pub(crate) fn is_only_references(text: &str) -> bool {
     let replaced = replace(text, &mut |inner| match inner.contains(":-") {
         true => Err(ExpandError::Unclosed),
@@ -100,7 +100,7 @@ fn from_env(inner: &str, env: Env<'_>) -> Result<String, ExpandError> {
     if !first_is_letter || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
         return Err(ExpandError::BadName(name.into()));
     }
-    // As in a shell, `:-` also stands in for a variable that is set but empty.
+    // As in a shell, `:-` also applies to a variable that is set but empty.
     match (env(name), default) {
         (Some(value), Some(default)) if value.is_empty() => Ok(default.into()),
         (Some(value), _) => Ok(value),

@@ -1,13 +1,13 @@
-//! Parts of a JSON Schema that values are made of.
+//! Building blocks of a JSON Schema for values.
 //!
 //! Does not know about: which value has which form.
 
 use serde_json::{Value, json};
 
-/// Anything that is filled in from outside has its form only then.
+/// A value with a reference has its form only after expansion.
 const REFERENCE: &str = "\\$\\{";
 
-/// A string of this form, or one that is filled in from outside.
+/// A string of this form, or one with a reference.
 #[must_use]
 pub fn text(pattern: &str) -> Value {
     json!({ "type": "string", "pattern": format!("^(?:{pattern})$|{REFERENCE}") })
@@ -19,13 +19,13 @@ pub fn words(words: &[&str]) -> Value {
     json!({ "type": "string", "anyOf": [{ "enum": words }, { "pattern": REFERENCE }] })
 }
 
-/// One of these, or a list of them.
+/// A value of this form, or a list of them.
 #[must_use]
 pub fn one_or_list(form: &Value) -> Value {
     json!({ "anyOf": [form, { "type": "array", "items": form }] })
 }
 
-/// One of these.
+/// Any one of these forms.
 #[must_use]
 pub fn either(forms: &[Value]) -> Value {
     json!({ "anyOf": forms })

@@ -1,55 +1,55 @@
-//! The declaration of one key, from which reading, default, schema, dump and documentation follow.
+//! The declaration of one key, the source of its reading, default, schema, dump and documentation.
 //!
-//! Does not know about: types of values, of which it keeps only the form.
+//! Does not know about: types of values, except their form.
 
 use crate::units::format_duration;
 use crate::value::Value;
 use serde_json::Value as Json;
 use std::time::Duration;
 
-/// One key of a table, as its field declares it.
+/// One key of a table, as declared by its field.
 #[derive(Clone, Debug)]
 pub struct Key {
-    /// As it is written in the file.
+    /// The name in the file.
     pub name: &'static str,
     /// Documentation: the comment of the field.
     pub doc: &'static str,
-    /// Its value where it is left out, as it would be written.
+    /// The default, as written in a file.
     pub default: Option<Json>,
-    /// The least and the greatest value, as they would be written.
+    /// The minimum and the maximum, as written in a file.
     pub range: Option<[Json; 2]>,
-    /// It must be written, as in this example.
+    /// Set for a key without a default: an example of its value.
     pub required: Option<&'static str>,
-    /// The word for no value, as `off` or `auto`.
+    /// The word for no value, such as `off` or `auto`.
     pub none: Option<&'static str>,
-    /// Names that it is looked for by.
+    /// Names under which users look for it.
     pub other_names: &'static [&'static str],
-    /// Whether the number is bytes, written as in `16KiB`.
+    /// Whether the number is a size in bytes, written as in `16KiB`.
     pub is_size: bool,
-    /// Whether zero is refused because nothing would get through.
+    /// Whether zero is refused because it would block everything.
     pub is_nonzero: bool,
-    /// Whether a list must have an element.
+    /// Whether an empty list is refused.
     pub is_filled: bool,
-    /// Whether a dump shows it even at its default.
+    /// Whether a dump shows the key even at its default.
     pub is_shown: bool,
-    /// The JSON Schema of its values alone.
+    /// Returns the JSON Schema of its values.
     pub form: fn(&Self) -> Json,
 }
 
 impl Key {
-    /// A key for values of a type.
+    /// A key with values of a type.
     #[must_use]
     pub const fn new<T: Value>(name: &'static str, doc: &'static str) -> Self {
         Self { name, doc, form: T::form, ..Self::PLAIN }
     }
 
-    /// A key for values of a form, of types that are read by a module of their own.
+    /// A key with values of a form, for types that are read by a module of their own.
     #[must_use]
     pub const fn with(name: &'static str, doc: &'static str, form: fn(&Self) -> Json) -> Self {
         Self { name, doc, form, ..Self::PLAIN }
     }
 
-    /// A key about which nothing is known.
+    /// A key without any properties.
     pub(crate) const PLAIN: Self = Self {
         name: "",
         doc: "",
@@ -80,7 +80,7 @@ impl Key {
         form
     }
 
-    /// The least and the greatest number, as far as the type goes without a range.
+    /// The range of the number; without a declared range up to `max`.
     pub(crate) fn numbers(&self, max: u64) -> std::ops::RangeInclusive<u64> {
         let bound = |json: &Json| json.as_u64().or_else(|| crate::units::parse_size(json.as_str()?));
         let bounds = self.range.as_ref().and_then(|[low, high]| Some((bound(low)?, bound(high)?)));
@@ -88,7 +88,7 @@ impl Key {
     }
 }
 
-/// A value in a declaration, as it would be written in a file.
+/// A value in a declaration, as written in a file.
 pub trait Literal {
     /// The value.
     fn json(self) -> Json;

@@ -1,7 +1,7 @@
 //! Configuration files in TOML, from one field a key.
 //!
-//! A struct is a table, a field a key, and what the field declares is all there is to say about the key: its documentation, default,
-//! range and form. Everything else follows from that.
+//! A struct is a table and a field a key. The field declares everything about the key: its
+//! documentation, default, range and form.
 //!
 //! ```
 //! use doorbell_config::{Outside, Overrides, Program, Source, Table, Words};
@@ -44,17 +44,20 @@
 //! assert_eq!(File::schema()["properties"]["listener"]["properties"]["protocol"]["default"], "http1");
 //! ```
 //!
-//! Reading goes on after a problem: all of them come out at once, each with its place in the file ([`Problem`]). A wrong value is
-//! reported, then the default stands in for it, and the file as a whole is not used ([`Outcome::is_valid`]). Strings may hold `${NAME}`
-//! and `${NAME:-default}` from the environment, a [`Secret`] also `${file:/path}`; variables may stand in for keys ([`Overrides`]). No
-//! secret is shown anywhere.
+//! Reading continues after a problem: all problems are reported at once, each with its place in the
+//! file ([`Problem`]). A wrong value is reported and replaced by its default, and the file as a
+//! whole is not used ([`Outcome::is_valid`]). Strings may contain `${NAME}` and `${NAME:-default}`
+//! from the environment, a [`Secret`] also `${file:/path}`; environment variables may replace keys
+//! ([`Overrides`]). Secrets are never shown.
 //!
-//! What each word of `#[key(..)]` means stands at [`macro@Table`]; the code it writes calls [`Section::read`] for each key, and nothing
-//! hidden. Types of values implement [`Value`], those that are strings [`Text`]; [`At`] keeps the place of one, [`Map`] has names of the user's
-//! choice, and [`Link`] is the name of another table. A rule between keys of one table is a function of that table (`#[table(check = ..)]`), one
-//! between tables runs when all of them were read, and finds where a key is written by its path ([`Places`]).
+//! [`macro@Table`] documents the properties in `#[key(..)]`; the generated code calls
+//! [`Section::read`] for each key. Types of values implement [`Value`], string types [`Text`];
+//! [`At`] keeps the place of a value, [`Map`] has names chosen by the user, and [`Link`] is the
+//! name of another table. A rule between keys of one table is a function of that table
+//! (`#[table(check = ..)]`). A rule between tables runs after all of them were read, and finds the
+//! place of a key by its path ([`Places`]).
 //!
-//! The crate knows no key, no table and nothing else of doorbell.
+//! The crate does not know any key, any table or any other part of doorbell.
 #![forbid(unsafe_code)]
 
 extern crate self as doorbell_config;

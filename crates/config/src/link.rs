@@ -1,6 +1,7 @@
-//! Names of other tables, as `tls = "NAME"`: from a name to a position, or to a problem with a proposal.
+//! Names of other tables, as in `tls = "NAME"`: resolves a name to a position, or reports a problem
+//! with a proposal.
 //!
-//! Does not know about: what is in the tables.
+//! Does not know about: the contents of the tables.
 
 use crate::entry::Entry;
 use crate::place::At;
@@ -9,15 +10,15 @@ use crate::value::Text;
 use crate::words::{did_you_mean, quoted};
 use std::fmt;
 
-/// Names that a proposal lists.
+/// Maximum number of names that a proposal lists.
 const SHOWN_MAX: usize = 20;
 
 /// The name of another table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Link {
-    /// As it is written.
+    /// The name in the file.
     pub name: String,
-    /// Its position among the tables of its kind, once these are known ([`Names::find`]).
+    /// Its position among the tables of its kind, after [`Names::find`].
     pub position: usize,
 }
 
@@ -27,12 +28,12 @@ pub struct Names<'a> {
     kind: &'static str,
     code: &'static str,
     known: Vec<&'a str>,
-    /// Where a name that is not among them is reported.
+    /// Collects reports of unknown names.
     pub problems: &'a Problems,
 }
 
 impl<'a> Names<'a> {
-    /// Those of a kind; `code` is that of the problem that one is unknown.
+    /// The names of one kind; `code` is the code of the problem for an unknown one.
     #[must_use]
     pub fn new(
         [kind, code]: [&'static str; 2],
@@ -42,13 +43,13 @@ impl<'a> Names<'a> {
         Self { kind, code, known: known.map(String::as_str).collect(), problems }
     }
 
-    /// Where the table of this name is; without one that is an error.
+    /// The position of the table with this name; an unknown name is reported.
     #[must_use]
     pub fn position(&self, name: &At<String>) -> Option<usize> {
         let position = self.known.iter().position(|known| *known == name.value);
         if position.is_none() {
             let (kind, name, span) = (self.kind, &name.value, name.span.clone());
-            // A file may have thousands.
+            // A file may contain thousands of tables.
             let help = did_you_mean(name, &self.known).unwrap_or_else(|| match self.known.len() {
                 1..=SHOWN_MAX => {
                     format!("add a table [{kind}.{name}], or name one of {}", quoted(&self.known))
@@ -61,7 +62,7 @@ impl<'a> Names<'a> {
         position
     }
 
-    /// Gives a link its position; false without a table of that name.
+    /// Sets the position of a link; false if there is no table with its name.
     pub fn find(&self, link: &mut At<Link>) -> bool {
         let position = self.position(&At { value: link.name.clone(), span: link.span.clone() });
         link.value.position = position.unwrap_or_default();

@@ -1,6 +1,6 @@
-//! Values by names that the user chooses, as `weight = { NAME = 1 }`.
+//! Values by names that the user chooses, as in `weight = { NAME = 1 }`.
 //!
-//! Does not know about: which names are right.
+//! Does not know about: valid names.
 
 use crate::entry::Entry;
 use crate::key::Key;
@@ -34,7 +34,7 @@ impl<T> FromIterator<(String, T)> for Map<T> {
 }
 
 impl<T> Map<T> {
-    /// Keeps the values that are good, each of which may be changed.
+    /// Keeps the values for which `is_good` returns true; it may change them.
     pub fn retain(&mut self, mut is_good: impl FnMut(&mut At<T>) -> bool) {
         self.0.retain_mut(|(_, value)| is_good(value));
     }

@@ -1,6 +1,6 @@
-//! Variables of the environment that stand in for keys: `PREFIX__TABLE__KEY`.
+//! Environment variables that replace keys: `PREFIX__TABLE__KEY`.
 //!
-//! Does not know about: the keys, which the schema lists, and the source of the variables.
+//! Does not know about: the keys, which the schema lists, or the source of the variables.
 
 use crate::problem::{Problem, Problems, Source};
 use crate::program::Program;
@@ -10,27 +10,28 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Between the names of tables and keys.
+/// Separates the names of tables and keys.
 const SEPARATOR: &str = "__";
 
-/// Variables that stand in for keys, and their values.
+/// Environment variables that replace keys, with their values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overrides(Vec<(String, String)>);
 
-/// The same as a text that problems can mark, behind that of the file.
+/// The variables as a text that problems can mark, located after the text of the file.
 #[derive(Debug)]
 pub(crate) struct Environment {
     program: Program,
-    /// Where it begins: no byte of the file has this place.
+    /// Start of the text; all bytes of the file are before it.
     pub(crate) base: usize,
-    /// `NAME=value`, a line each.
+    /// Lines `NAME=value`.
     pub(crate) source: Source,
-    /// Name and value of each line.
+    /// Byte ranges of name and value in each line.
     lines: Vec<(Range<usize>, Range<usize>)>,
 }
 
 impl Overrides {
-    /// Those among all variables that begin with the prefix of [`Program::variables`]. An empty one counts as unset.
+    /// Selects the variables that begin with the prefix of [`Program::variables`]. An empty one
+    /// counts as unset.
     #[must_use]
     pub fn of(prefix: &str, variables: impl IntoIterator<Item = (String, String)>) -> Self {
         let ours = |(name, value): &(String, String)| name.starts_with(prefix) && !value.is_empty();
@@ -39,7 +40,7 @@ impl Overrides {
         Self(all)
     }
 
-    /// Whether there are none.
+    /// Whether there are no variables.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -62,21 +63,21 @@ impl Environment {
         Self { program, base, source: Source { name: "environment".into(), text }, lines }
     }
 
-    /// The place in our own text, of what is not in the file.
+    /// Converts a place after the file to a place in this text.
     pub(crate) fn place(&self, span: &Range<usize>) -> Option<Range<usize>> {
         let len = self.source.text.len();
         let within = |at: usize| (at - self.base).min(len);
         (span.start >= self.base).then(|| within(span.start)..within(span.end.max(span.start)))
     }
 
-    /// The variable whose line that is.
+    /// The name of the variable at that place.
     pub(crate) fn variable(&self, span: &Range<usize>) -> Option<&str> {
         let at = self.place(span)?.start;
         let (name, _) = self.lines.iter().find(|(name, value)| (name.start..=value.end).contains(&at))?;
         self.source.text.get(name.clone())
     }
 
-    /// Values that may be secrets, also where their key is misspelt; with the places that problems have.
+    /// Places of values that may be secrets, even if their key is misspelt.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = Range<usize>> {
         let may_be = |name: &str| {
             let name = name[self.program.variables.len()..].to_ascii_lowercase();
@@ -91,7 +92,7 @@ impl Environment {
         secret.map(|(_, value)| self.base + value.start..self.base + value.end)
     }
 
-    /// Puts every value into the place of its key.
+    /// Stores every value at its key.
     pub(crate) fn apply<'i>(&'i self, root: &mut DeTable<'i>, problems: &Problems) {
         if self.lines.is_empty() {
             return;
@@ -154,13 +155,14 @@ fn put<'i>(
         return Err(Box::new(wrong(format!("{name} stands for more than one value")).help(help)));
     }
     let value = Spanned::new(value_span.clone(), typed(form, value));
-    // What is replaced keeps no place in the file.
+    // The replaced value has no place in the file.
     table.remove(key.as_str());
     table.insert(Spanned::new(name_span.clone(), key.into()), value);
     Ok(())
 }
 
-/// The key as it is written in the file, and what may stand there. Names that users choose may have other letters, and `-` for `_`.
+/// The key as written in the file, and its schema. Names chosen by the user may differ in case, and
+/// have `-` for `_`.
 fn step<'s>(table: &DeTable<'_>, known: &'s Value, key: &str) -> (String, &'s Value) {
     if let Some(below) = known.get("properties").and_then(|keys| keys.get(key)) {
         return (key.to_owned(), below);
@@ -171,7 +173,7 @@ fn step<'s>(table: &DeTable<'_>, known: &'s Value, key: &str) -> (String, &'s Va
     (key, known.get("additionalProperties").unwrap_or(&Value::Null))
 }
 
-/// Whether a value of this type may stand there.
+/// Whether a value of this type is allowed.
 fn takes(form: &Value, kind: &str) -> bool {
     let is_any = |form: &Value| {
         form.get("anyOf")
@@ -181,7 +183,8 @@ fn takes(form: &Value, kind: &str) -> bool {
     form.get("type").and_then(Value::as_str) == Some(kind) || is_any(form)
 }
 
-/// Converts the text of a variable to the type of its key. For a key of any type, digits are a number.
+/// Converts the text of a variable to the type of its key. For a key of any type, digits are a
+/// number.
 fn typed<'i>(form: &Value, text: &'i str) -> DeValue<'i> {
     let is_open = form.get("type").or_else(|| form.get("anyOf")).is_none();
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');

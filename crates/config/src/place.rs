@@ -1,29 +1,29 @@
-//! Values with the place where they are written, and the places of all keys of a file.
+//! Values with their place in the file, and the places of all keys of a file.
 //!
-//! Does not know about: types of values, which keys there are.
+//! Does not know about: types of values, the set of keys.
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, Range};
 use toml::de::{DeTable, DeValue};
 
-/// A value and its bytes in the file. It is the same value wherever it is written.
+/// A value and its byte range in the file. Comparisons ignore the place.
 #[derive(Clone, Debug, Default)]
 pub struct At<T> {
     /// The value.
     pub value: T,
-    /// The bytes it was read from.
+    /// The byte range it was read from.
     pub span: Range<usize>,
 }
 
 impl<T> At<T> {
-    /// Another value from the same place.
+    /// Converts the value and keeps the place.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> At<U> {
         At { value: change(self.value), span: self.span }
     }
 }
 
 impl<T> From<T> for At<T> {
-    /// A value from elsewhere.
+    /// A value that is not from the file.
     fn from(value: T) -> Self {
         Self { value, span: 0..0 }
     }
@@ -45,7 +45,8 @@ impl<T: PartialEq> PartialEq for At<T> {
 
 impl<T: Eq> Eq for At<T> {}
 
-/// Where each key of a file is written, for rules that know only the value: by its path, as in `listener.web.tcp.backlog`.
+/// The place of each key of a file, for rules that only know the value: by path, as in
+/// `listener.web.tcp.backlog`.
 #[derive(Clone, Debug, Default)]
 pub struct Places(BTreeMap<String, Range<usize>>);
 
@@ -56,7 +57,7 @@ impl Places {
         places
     }
 
-    /// Where the value of a key is written, or the header of a table; `None` for one that is left out.
+    /// The place of a key's value, or of a table's header; `None` if it is not in the file.
     #[must_use]
     pub fn get(&self, path: &str) -> Option<Range<usize>> {
         self.0.get(path).cloned()

@@ -1,6 +1,6 @@
-//! What is wrong with a configuration file, and how it is shown: as a marked excerpt or as JSON.
+//! Problems of a configuration file, and their output: as a marked excerpt or as JSON.
 //!
-//! Does not know about: which keys exist, what they mean.
+//! Does not know about: the set of keys and their meaning.
 
 use crate::overrides::Environment;
 use crate::secret::mask;
@@ -10,44 +10,44 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A configuration file as it was read.
+/// The text of a configuration file.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// As the user named it.
+    /// The name given by the user.
     pub name: String,
     /// The whole text.
     pub text: String,
 }
 
-/// Whether a problem stops the start.
+/// Whether a problem prevents the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// The file cannot be used.
     Error,
-    /// The file can be used, but probably does not do what was meant.
+    /// The file can be used, but probably does not do what the user intended.
     Warning,
 }
 
-/// One thing that is wrong with a file.
+/// One problem of a file.
 #[derive(Clone, Debug)]
 pub struct Problem {
-    /// Whether it stops the start.
+    /// Whether it prevents the start.
     pub severity: Severity,
-    /// A short fixed name, for machines.
+    /// A short fixed name, for programs.
     pub code: &'static str,
-    /// What is wrong, in one sentence.
+    /// The problem in one sentence.
     pub message: String,
-    /// The bytes of the file it is about.
+    /// The byte range in the file.
     pub span: Range<usize>,
-    /// Written under the marked bytes; may be empty.
+    /// Text under the marked bytes; may be empty.
     pub label: String,
-    /// Other places that matter, each with its label.
+    /// Other relevant places, each with its label.
     pub related: Vec<(Range<usize>, String)>,
-    /// What to do about it.
+    /// How to fix it.
     pub help: Option<String>,
-    /// Secrets in clear text, which are not shown with the lines they stand on.
+    /// Secrets in clear text, which are masked in the lines shown.
     pub(crate) hidden: Arc<[Range<usize>]>,
-    /// Variables that stand in for keys; places behind the file are there.
+    /// Environment variables that replace keys; places after the file refer to them.
     pub(crate) environment: Option<Arc<Environment>>,
 }
 
@@ -56,7 +56,7 @@ pub struct Problem {
 pub struct Problems(RefCell<Vec<Problem>>);
 
 impl Problem {
-    /// A problem that stops the start.
+    /// A problem that prevents the start.
     #[must_use]
     pub fn error(code: &'static str, span: Range<usize>, message: impl Into<String>) -> Self {
         Self {
@@ -78,7 +78,7 @@ impl Problem {
         Self::error("unreadable", 0..0, message)
     }
 
-    /// A problem that does not stop the start.
+    /// A problem that does not prevent the start.
     #[must_use]
     pub fn warning(code: &'static str, span: Range<usize>, message: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(code, span, message) }
@@ -91,14 +91,14 @@ impl Problem {
         self
     }
 
-    /// Adds what to do about it.
+    /// Adds a way to fix it.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// Adds another place that matters.
+    /// Adds another relevant place.
     #[must_use]
     pub fn also(mut self, span: Range<usize>, label: impl Into<String>) -> Self {
         self.related.push((span, label.into()));
@@ -112,7 +112,7 @@ impl Problems {
         self.0.borrow_mut().push(problem);
     }
 
-    /// Whether just these bytes are wrong, so that what follows from them means nothing.
+    /// Whether an error is reported for exactly this place, so that its value is meaningless.
     #[must_use]
     pub fn has_error_at(&self, span: &Range<usize>) -> bool {
         self.0.borrow().iter().any(|problem| problem.severity == Severity::Error && problem.span == *span)
@@ -147,7 +147,7 @@ impl Source {
         problems.iter().map(|problem| renderer.render(&self.report(problem)) + "\n").collect()
     }
 
-    /// Problems for machines.
+    /// Problems as JSON.
     #[must_use]
     pub fn to_json(&self, problems: &[Problem]) -> Value {
         let place = |problem: &Problem, span: &Range<usize>| {
@@ -178,7 +178,7 @@ impl Source {
         })
     }
 
-    /// Problems in the form of code scanners (SARIF 2.1.0), from a tool of this name and version.
+    /// Problems as SARIF 2.1.0, from a tool of this name and version.
     #[must_use]
     pub fn to_sarif(&self, problems: &[Problem], [tool, version]: [&str; 2]) -> Value {
         let result = |problem: &Problem| {
@@ -260,7 +260,7 @@ impl Source {
         }
     }
 
-    /// The span, cut to the text and to whole characters, and at most one line long.
+    /// The span, limited to the text, to whole characters, and to one line.
     fn visible(&self, span: &Range<usize>) -> Range<usize> {
         let floor = |mut byte: usize| {
             while !self.text.is_char_boundary(byte) {

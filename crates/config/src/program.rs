@@ -1,33 +1,35 @@
 //! Facts of the program whose configuration is read: variable prefix, tables with secrets, help texts.
 //!
-//! Does not know about: how anything is read.
+//! Does not know about: reading.
 
 use serde_json::Value;
 use std::ops::Range;
 use toml::de::DeTable;
 
-/// Facts of a program that no table declares.
+/// Properties of a program that no table declares.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
     /// The JSON Schema of the file.
     pub schema: fn() -> Value,
-    /// Prefix of the environment variables that stand in for keys, as in `DOORBELL__`.
+    /// Prefix of the environment variables that replace keys, as in `DOORBELL__`.
     pub variables: &'static str,
-    /// Such a variable, for help texts.
+    /// An example of such a variable, for help texts.
     pub variable_example: &'static str,
-    /// Top-level tables of secrets: on a line that is not TOML, and in a variable, any value below them may be one.
+    /// Top-level tables of secrets: on a line that is not TOML, and in a variable, any value below
+    /// them may be a secret.
     pub secret_tables: &'static [&'static str],
-    /// Keys that hold no secret wherever they are; what is not known is taken for one.
+    /// Keys that never contain a secret; unknown keys are assumed to contain one.
     pub open_keys: &'static [&'static str],
-    /// Keys that hold a secret: what is like one of these is taken for one.
+    /// Keys that contain a secret; similar names are treated like them.
     pub secret_keys: &'static [&'static str],
-    /// Tables in which every unknown key is taken for a secret, by the names of the tables around them; `*` is any.
+    /// Tables in which every unknown key is treated as a secret, by the names of the enclosing
+    /// tables; `*` is any.
     pub guarded: &'static [&'static [&'static str]],
-    /// Where secrets stand in clear text.
+    /// Finds secrets in clear text.
     pub clear_secrets: fn(&DeTable<'_>) -> Vec<Range<usize>>,
-    /// Help for keys that do not exist but are looked for, by the kind of their table.
+    /// Help for keys that do not exist but that users look for, by the kind of their table.
     pub elsewhere: fn(&str, &str) -> Option<&'static str>,
-    /// A table on one line, by the key that is often taken for a single value.
+    /// An example of a table on one line, by the key that is often mistaken for a single value.
     pub example: fn(&str) -> Option<&'static str>,
 }
 

@@ -1,6 +1,6 @@
-//! A whole file: TOML in, every problem and what could be understood out.
+//! Reading a whole file: TOML in; the values and every problem out.
 //!
-//! Does not know about: which tables there are; the caller reads them from the root.
+//! Does not know about: the set of tables; the caller reads them from the root.
 
 use crate::expand::{Env, ReadSecret};
 use crate::overrides::{Environment, Overrides};
@@ -16,31 +16,31 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use toml::de::DeTable;
 
-/// Where values come from that are not in the file.
+/// Sources of values that are not in the file.
 #[derive(Clone, Copy)]
 #[expect(missing_debug_implementations, reason = "functions have nothing to show")]
 pub struct Outside<'a> {
-    /// `${NAME}`
+    /// Looks up `${NAME}`.
     pub env: Env<'a>,
-    /// `${file:PATH}`
+    /// Reads `${file:PATH}`.
     pub read_secret: ReadSecret<'a>,
-    /// Variables that stand in for keys.
+    /// Environment variables that replace keys.
     pub overrides: &'a Overrides,
 }
 
-/// A file whose tables were read.
+/// A file whose tables have been read.
 #[derive(Debug)]
 pub struct Document {
-    /// Where each key is written.
+    /// The place of each key.
     pub places: Places,
-    /// The files that secrets came from.
+    /// Files that contain secrets.
     pub secret_files: Vec<At<PathBuf>>,
 }
 
-/// What came of a file.
+/// The result of reading a file.
 #[derive(Clone, Debug)]
 pub struct Outcome<T> {
-    /// What could be understood, whatever else is wrong with the file; `None` if it is not TOML.
+    /// The values that could be read despite problems; `None` if the file is not TOML.
     pub gleaned: Option<T>,
     /// All problems, in the order of the file.
     pub problems: Vec<Problem>,
@@ -54,12 +54,12 @@ impl<T> Outcome<T> {
     }
 }
 
-/// Reads a file that is one table with all others in it.
+/// Reads a file whose root table is a `T`.
 pub fn load<T: Table>(program: Program, source: &Source, outside: Outside<'_>) -> Outcome<T> {
     read(program, source, outside, crate::table::read, |file, _, _| file)
 }
 
-/// Reads a file: `tables` takes every table from the root, and `build` puts what they say together.
+/// Reads a file: `tables` takes every table from the root, and `build` combines them.
 pub fn read<T, U>(
     program: Program,
     source: &Source,
@@ -89,7 +89,7 @@ pub fn read<T, U>(
     } else {
         Outcome { gleaned: None, problems: with_syntax(source, &syntax, problems.into_sorted()) }
     };
-    // A variable is where a secret belongs.
+    // Clear text is fine in a variable.
     outcome
         .problems
         .retain(|problem| problem.code != "clear-secret" || problem.span.start < environment.base);
@@ -114,8 +114,8 @@ pub fn read<T, U>(
     outcome
 }
 
-/// What the reader could make of the rest is checked key by key, but not against each other: a table or a key may be missing only because
-/// its line is broken.
+/// Keys that could be parsed are checked one by one, but not against each other: a table or a key
+/// may be missing only because its line is broken.
 fn with_syntax(source: &Source, syntax: &[toml::de::Error], mut all: Vec<Problem>) -> Vec<Problem> {
     let line_of = |span: Option<Range<usize>>| source.position(span.map_or(0, |span| span.start)).0;
     let broken: Vec<usize> = syntax.iter().map(|error| line_of(error.span())).collect();

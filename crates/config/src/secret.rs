@@ -1,6 +1,6 @@
-//! Secrets of a configuration file: read from where they are kept, and hidden wherever the file is shown.
+//! Secrets of a configuration file: read from their source, and masked wherever the file is shown.
 //!
-//! Does not know about: what a secret is good for.
+//! Does not know about: the use of a secret.
 
 use crate::expand::is_only_references;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::DeValue;
 
-/// Longer than any token, and than any key set that would be given by mistake.
+/// Maximum length: more than any token or key set.
 const SECRET_LEN_MAX: u64 = 64 << 10;
 
 /// A text that is neither shown nor dumped.
@@ -18,16 +18,16 @@ const SECRET_LEN_MAX: u64 = 64 << 10;
 pub struct Secret(String);
 
 impl Secret {
-    /// What stands for a secret wherever a configuration is shown.
+    /// Replaces a secret wherever a configuration is shown.
     pub const MASK: &str = "***";
 
-    /// A secret that is known.
+    /// Creates a secret from its text.
     #[must_use]
     pub const fn new(text: String) -> Self {
         Self(text)
     }
 
-    /// The text itself, to compare or verify with it.
+    /// The text itself, for a comparison or verification.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -40,13 +40,13 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The content of a file without the line end at its end.
+/// Reads a file, without its final line end.
 ///
 /// # Errors
-/// Why there is none, in words.
+/// Why it cannot be read, as text.
 pub fn read_file(path: &Path) -> Result<String, String> {
     let metadata = std::fs::metadata(path).map_err(|error| error.to_string())?;
-    // A pipe would make us wait, and a device may have no end.
+    // Reading a pipe would block, and a device may be endless.
     if !metadata.is_file() {
         return Err("it is not a file".into());
     }
@@ -66,7 +66,8 @@ pub fn read_file(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-/// Adds the places of all secrets in clear text at and below a value, but for those under keys that are `open`.
+/// Adds the places of all secrets in clear text at and below a value, except under keys that are
+/// `open`.
 pub fn hide(value: &Spanned<DeValue<'_>>, open: &[&str], spans: &mut Vec<Range<usize>>) {
     match value.get_ref() {
         DeValue::Array(list) => list.iter().for_each(|value| hide(value, open, spans)),
@@ -76,12 +77,12 @@ pub fn hide(value: &Spanned<DeValue<'_>>, open: &[&str], spans: &mut Vec<Range<u
             hidden.for_each(|(_, value)| hide(value, open, spans));
         }
         DeValue::Boolean(_) | DeValue::String(_) => {}
-        // Of another type than it should be, and a secret all the same.
+        // A secret of a wrong type is still a secret.
         DeValue::Datetime(_) | DeValue::Float(_) | DeValue::Integer(_) => spans.push(value.span()),
     }
 }
 
-/// Adds the place of name and password of a URL, which is no place for them; the rest of it is what a report is about.
+/// Adds the place of user name and password in a URL; the rest of it is needed in reports.
 pub fn hide_user(url: &Spanned<DeValue<'_>>, spans: &mut Vec<Range<usize>>) {
     let DeValue::String(text) = url.get_ref() else { return };
     let Some(start) = text.find("://").map(|at| at + 3) else { return };
@@ -93,7 +94,7 @@ pub fn hide_user(url: &Spanned<DeValue<'_>>, spans: &mut Vec<Range<usize>>) {
     spans.push(if is_plain { span.start + 1 + start..span.start + 1 + start + len } else { span });
 }
 
-/// The text with stars in the place of these bytes; every other byte keeps its place.
+/// Replaces these bytes by stars; every other byte keeps its position.
 #[must_use]
 pub fn mask(text: &str, spans: &[Range<usize>]) -> String {
     let mut masked = String::with_capacity(text.len());

@@ -1,8 +1,9 @@
-//! Names that may be meant for a key that holds a secret, and where in a file something stands under such a name that no reader knows.
+//! Names that may refer to a secret, and unknown keys with such names in a file.
 //!
-//! Does not know about: which keys do hold one.
+//! Does not know about: keys that do contain a secret.
 //!
-//! The error for a misspelled key shows its line, and so its value, on a terminal, in a log or in the output of CI.
+//! The error for a misspelt key shows its line, and so its value, on a terminal, in a log or in the
+//! output of CI.
 
 use crate::program::Program;
 use serde_json::Value;
@@ -10,7 +11,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// What such names are made of, and may be misspelt.
+/// Words in such names; they may be misspelt.
 const WORDS: [&str; 9] = [
     "apikey",
     "authorization",
@@ -23,16 +24,16 @@ const WORDS: [&str; 9] = [
     "token",
 ];
 
-/// The same for words that are too short to be misspelt.
+/// The same, for words that are too short for misspellings.
 const SHORT_WORDS: [&str; 2] = ["pw", "pwd"];
 
 /// The same in names of header fields, as one of the parts between `-`...
 const FIELD_WORDS: [&str; 5] = ["cookie", "cookies", "jwt", "session", "signature"];
 
-/// ... as the last of them...
+/// ... as the last part...
 const FIELD_ENDS: [&str; 2] = ["auth", "authentication"];
 
-/// ... and as the last ones, however they are written: other keys open nothing.
+/// ... and as the last parts in any spelling: other keys grant no access.
 const FIELD_KEYS: [&str; 12] = [
     "accesskey",
     "accountkey",
@@ -48,16 +49,17 @@ const FIELD_KEYS: [&str; 12] = [
     "subscriptionkey",
 ];
 
-/// From so many letters on two of them may be wrong.
+/// Words of at least this length may contain two wrong letters.
 const LONG_WORD_LEN: usize = 8;
 
-/// As for "did you mean": a key of a secret is suggested for a name that is as like to it as that.
+/// Similarity as in "did you mean": a key of a secret is suggested for a name at least this
+/// similar.
 const SUGGESTED: f64 = 0.8;
 
-/// Names are compared as far as that.
+/// Maximum length of names that are compared.
 const NAME_LEN_MAX: usize = 64;
 
-/// Whether a name has a word for a secret in it, or one that is nearly so.
+/// Whether a name contains a word for a secret, possibly misspelt.
 #[must_use]
 pub fn is_like_secret(name: &str) -> bool {
     let name = short(name);
@@ -84,7 +86,7 @@ pub fn is_credential(field: &str) -> bool {
         || FIELD_KEYS.iter().any(|key| joined.ends_with(key))
 }
 
-/// The same for one that no reader knows, of which hiding too much costs nothing.
+/// The same for an unknown name, where masking too much does no harm.
 fn may_be_secret(program: &Program, name: &str) -> bool {
     let short = short(name);
     is_credential(name) || program.secret_keys.iter().any(|key| strsim::jaro_winkler(&short, key) > SUGGESTED)
@@ -94,7 +96,7 @@ fn short(name: &str) -> String {
     name.chars().take(NAME_LEN_MAX).collect::<String>().to_lowercase()
 }
 
-/// Whether one of the keys on a line that is not TOML is like a secret's.
+/// Whether one of the keys on a line that is not TOML resembles that of a secret.
 fn has_secret_key(line: &str, is_like: fn(&str) -> bool) -> bool {
     let mut before = line.split(['=', ':']).collect::<Vec<_>>();
     before.pop();
@@ -102,13 +104,13 @@ fn has_secret_key(line: &str, is_like: fn(&str) -> bool) -> bool {
         let text = text.trim_end_matches([' ', '\t', '"', '\'']);
         let start =
             text.rfind(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-')).map_or(0, |at| at + 1);
-        // What is found is one character, which may have several bytes.
+        // The match is one character, which may have several bytes.
         text.get(start..).is_none_or(is_like)
     };
     before.iter().any(key)
 }
 
-/// Values under names that no reader knows and that may be meant for a secret. Not cheap: for files that cannot be used.
+/// Values under unknown names that may refer to a secret. Expensive: for files that cannot be used.
 pub fn unknown_secrets<'t>(
     program: &Program,
     root: &'t DeTable<'_>,
@@ -168,8 +170,8 @@ fn descend<'t>(
     }
 }
 
-/// What may be a secret on a line that is not TOML: what a key like a secret's stands before, and whatever stands below the
-/// header of a table of secrets.
+/// The possible secret on a line that is not TOML: the value after a key that resembles that of a
+/// secret, and any value below the header of a table of secrets.
 pub(crate) fn broken_span(program: &Program, text: &str, at: usize) -> Option<Range<usize>> {
     let before = text.get(..at)?;
     let start = before.rfind('\n').map_or(0, |end| end + 1);
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_say_who_asks_are_known_by_their_names() {
+    fn credential_fields_are_known_by_their_names() {
         for name in [
             "Authorization",
             "proxy-authorization",

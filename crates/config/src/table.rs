@@ -1,6 +1,6 @@
-//! Tables whose keys are fields: `#[derive(Table)]` writes the three functions that name each of them.
+//! Tables whose keys are fields: `#[derive(Table)]` generates the functions that list them.
 //!
-//! Does not know about: what keys a table has.
+//! Does not know about: the keys of a table.
 
 use crate::entry::Entry;
 use crate::expand::Env;
@@ -16,7 +16,7 @@ use toml::de::DeValue;
 
 /// A table of a file.
 pub trait Table: Clone + Sized + 'static {
-    /// What the table is for: the comment of the struct.
+    /// Documentation: the comment of the struct.
     const DOC: &'static str;
 
     /// Its keys, in the order of the fields.
@@ -28,7 +28,7 @@ pub trait Table: Clone + Sized + 'static {
     /// Reads every key, and applies the table's own checks.
     fn take(at: &mut Section<'_>) -> Self;
 
-    /// Shows every key.
+    /// Adds every key to a dump.
     fn show(&self, to: &mut Dump);
 
     /// The JSON Schema of the table.
@@ -44,7 +44,7 @@ pub trait Table: Clone + Sized + 'static {
         })
     }
 
-    /// As it is written in a file, with or without what is the default anyway.
+    /// The table as written in a file, with or without default values.
     #[must_use]
     fn to_json(&self, with_defaults: bool) -> Json {
         let mut dump = Dump { with_defaults, table: Map::new() };
@@ -53,7 +53,7 @@ pub trait Table: Clone + Sized + 'static {
     }
 }
 
-/// Reads a table to its end: what is left over is reported.
+/// Reads a table completely: unknown keys are reported.
 pub(crate) fn read<T: Table>(mut at: Section<'_>) -> T {
     let table = T::take(&mut at);
     at.finish();
@@ -68,18 +68,18 @@ pub struct Dump {
 }
 
 impl Dump {
-    /// Shows a key, unless it has its default and those are not wanted.
+    /// Adds a key, unless it has its default and defaults are omitted.
     pub fn key<T: Value>(&mut self, key: &Key, value: &T) {
         self.shown(key, value.dump(key, self.with_defaults), key.default.as_ref());
     }
 
-    /// Shows a key whose default follows from others.
+    /// Adds a key whose default depends on other keys.
     pub fn key_with<T: Value>(&mut self, key: &Key, value: &T, default: &T) {
         let default = default.dump(key, self.with_defaults);
         self.shown(key, value.dump(key, self.with_defaults), default.as_ref());
     }
 
-    /// Leaves keys out, also of tables below, as `tcp.backlog`.
+    /// Omits keys, also of tables below, as `tcp.backlog`.
     pub fn hide(&mut self, paths: &[&str]) {
         for path in paths {
             let (tables, key) = path.rsplit_once('.').unwrap_or(("", path));
@@ -90,7 +90,7 @@ impl Dump {
         }
     }
 
-    /// The same for a value that was shown by itself.
+    /// Adds a value that is already in dumped form.
     pub fn shown(&mut self, key: &Key, value: Option<Json>, default: Option<&Json>) {
         let Some(value) = value else { return };
         let is_default = default == Some(&value);
@@ -102,19 +102,19 @@ impl Dump {
     }
 }
 
-/// The default of a key, read as if it were written.
+/// The default of a key, read as if it were in a file.
 ///
 /// # Panics
-/// The default in the declaration of the key is no value of it.
+/// The default in the declaration of the key is not a valid value.
 #[must_use]
 pub fn default_of<T: Value>(key: &'static Key) -> T {
     if key.default.is_some() { default_by(key, T::read) } else { T::absent() }
 }
 
-/// The same with a reader of its own.
+/// The same with a custom reader.
 ///
 /// # Panics
-/// The default in the declaration of the key is no value of it.
+/// The default in the declaration of the key is not a valid value.
 pub fn default_by<T>(key: &'static Key, read: impl FnOnce(&Entry<'_>) -> Option<T>) -> T {
     let text = key.default.as_ref().map(Json::to_string).unwrap_or_default();
     let (problems, secret_files) = (Problems::default(), RefCell::default());

@@ -1,20 +1,20 @@
-//! Durations and sizes as people write them, and back.
+//! Durations, sizes and rates in human-readable form, and back.
 //!
-//! Does not know about: which key wants one.
+//! Does not know about: keys.
 
 use std::fmt;
 use std::time::Duration;
 
-/// What a duration looks like, for help texts.
+/// Form of a duration, for help texts.
 pub(crate) const DURATION_FORM: &str = "a number and a unit, as in \"250ms\", \"5s\", \"1m30s\" or \"2h\"";
 
-/// What a size looks like, for help texts.
+/// Form of a size, for help texts.
 pub(crate) const SIZE_FORM: &str = "a number and a unit, as in \"512B\", \"16KiB\" or \"1MiB\"";
 
-/// What a rate looks like, for help texts.
+/// Form of a rate, for help texts.
 pub(crate) const RATE_FORM: &str = "a number and a time, as in \"20/s\", \"600/m\" or \"1000/h\"";
 
-/// Requests in each second, minute or hour.
+/// A number of requests per second, minute or hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// At least 1.
@@ -34,7 +34,7 @@ const DURATION_UNITS: [(&str, u64); 6] = [
 
 const SIZE_UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
-/// `1m30s`; units from large to small, each once. `None` when it is not one.
+/// Parses `1m30s`; units from large to small, each at most once.
 #[must_use]
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let mut left = text;
@@ -55,7 +55,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     (!text.is_empty()).then(|| Duration::from_micros(micros))
 }
 
-/// The shortest form that [`parse_duration`] reads back; finer than a microsecond is cut.
+/// The shortest form that [`parse_duration`] accepts; fractions of a microsecond are dropped.
 #[must_use]
 pub fn format_duration(duration: Duration) -> String {
     let mut left = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
@@ -69,7 +69,7 @@ pub fn format_duration(duration: Duration) -> String {
     if text.is_empty() { "0s".into() } else { text }
 }
 
-/// `16KiB`. `None` when it is not a size.
+/// Parses `16KiB`.
 #[must_use]
 pub fn parse_size(text: &str) -> Option<u64> {
     let (number, unit) = split_number(text)?;
@@ -77,7 +77,7 @@ pub fn parse_size(text: &str) -> Option<u64> {
     number.checked_mul(scale)
 }
 
-/// The form with the largest unit that fits evenly.
+/// The form with the largest unit that divides the size.
 #[must_use]
 pub fn format_size(bytes: u64) -> String {
     let (unit, scale) = SIZE_UNITS
@@ -87,7 +87,7 @@ pub fn format_size(bytes: u64) -> String {
     format!("{}{unit}", bytes / scale)
 }
 
-/// `20/s`, `600/m` or `1000/h`; zero is for the caller to refuse. `None` when it is not a rate.
+/// Parses `20/s`, `600/m` or `1000/h`; the caller must refuse zero.
 #[must_use]
 pub fn parse_rate(text: &str) -> Option<Rate> {
     let (requests, unit) = split_number(text)?;

@@ -1,4 +1,4 @@
-//! Types of values: how each is read, shown and described.
+//! Types of values: reading, dump and schema.
 //!
 //! Does not know about: keys and tables that use them.
 
@@ -18,30 +18,31 @@ use toml::de::DeValue;
 
 /// A type that the value of a key can have.
 pub trait Value: Clone + Sized + 'static {
-    /// Whether a key of this type may be left out without a default.
+    /// Whether a key of this type may be absent without a default.
     const IS_OPTIONAL: bool = false;
-    /// What is expected instead of a value of another type, where a list or the word for none could be meant, too.
+    /// The expected type for messages, where a list or the word for none is also allowed.
     const EXPECTED: &str = "";
 
-    /// Reads a value; reports what is wrong with it, all of it, and returns nothing then.
+    /// Reads a value; reports all its problems and returns `None` if there are any.
     fn read(entry: &Entry<'_>) -> Option<Self>;
 
-    /// What is there without a value: of types that are not optional only after a problem was reported.
+    /// The value for an absent key; for types that are not optional only after a problem was
+    /// reported.
     fn absent() -> Self;
 
-    /// As it is written in a file; `None` leaves the key out.
+    /// The value as written in a file; `None` omits the key.
     fn dump(&self, key: &Key, with_defaults: bool) -> Option<Json>;
 
     /// The JSON Schema of its values.
     fn form(key: &Key) -> Json;
 }
 
-/// A type that is written as a string, as it displays.
+/// A type that is written as a string, in its `Display` form.
 pub trait Text: Clone + fmt::Display + 'static {
-    /// The value of a string; reports what is wrong with it.
+    /// Parses a string; reports problems.
     fn parse(text: String, entry: &Entry<'_>) -> Option<Self>;
 
-    /// What stands in for a required value that is missing or wrong.
+    /// Replaces a required value that is missing or invalid.
     fn blank() -> Self;
 }
 
@@ -65,7 +66,7 @@ impl<T: Text> Value for T {
     }
 }
 
-/// A type with a few values, each with a word. `#[derive(Words)]` implements it, and [`Value`] by it.
+/// A type with a few named values. `#[derive(Words)]` implements it, and thereby [`Value`].
 pub trait Words: Copy + PartialEq + 'static {
     /// Every value with its word.
     const WORDS: &'static [(&'static str, Self)];
@@ -88,7 +89,7 @@ pub fn words_form<T>(words: &[(&'static str, T)]) -> Json {
     form::words(&words)
 }
 
-/// A string that expands to this one when it is read back.
+/// Escapes a string so that it expands to itself.
 #[must_use]
 pub fn literal(text: &str) -> Json {
     Json::String(text.replace("${", "$${"))
@@ -241,7 +242,7 @@ impl Value for PathBuf {
         Self::new()
     }
 
-    /// Paths come from strings, so nothing is lost.
+    /// Paths come from strings, so the conversion is lossless.
     fn dump(&self, _key: &Key, _with_defaults: bool) -> Option<Json> {
         Some(literal(&self.to_string_lossy()))
     }
@@ -326,7 +327,7 @@ impl<T: Value> Value for Option<T> {
 impl<T: Value> Value for Vec<T> {
     const IS_OPTIONAL: bool = true;
 
-    /// The elements that are right; one alone needs no brackets.
+    /// Reads the valid elements; a single value needs no brackets.
     fn read(entry: &Entry<'_>) -> Option<Self> {
         entry.list(T::EXPECTED, T::read)
     }

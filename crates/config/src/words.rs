@@ -1,12 +1,12 @@
-//! Words for help texts: what was probably meant, and lists of what there is.
+//! Words for help texts: suggestions, and lists of alternatives.
 //!
 //! Does not know about: tables, problems.
 
-/// A word that was probably meant, as a question.
+/// A suggestion for a misspelt word, as a question.
 #[must_use]
 pub fn did_you_mean(word: &str, known: &[&str]) -> Option<String> {
-    // Names of any length may stand in a file, but distances are worth computing only for short ones.
-    // Of two numbers none was meant for the other.
+    // Names in a file may have any length, but distances are worth computing only for short ones. A
+    // number is never a misspelling of another number.
     if word.len() > 64 || !word.contains(char::is_alphabetic) {
         return None;
     }
@@ -16,7 +16,7 @@ pub fn did_you_mean(word: &str, known: &[&str]) -> Option<String> {
     (best.0 > 0.8).then(|| format!("did you mean `{}`?", best.1))
 }
 
-/// `"a", "b"`.
+/// Formats `"a", "b"`.
 #[must_use]
 pub fn quoted(names: &[&str]) -> String {
     names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ")

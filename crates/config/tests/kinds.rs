@@ -1,4 +1,5 @@
-//! What fields may hold beside plain values: names of other tables, values by name, tables in a list, words of other crates.
+//! Fields other than plain values: names of other tables, values by name, tables in a list, words
+//! of other crates.
 
 use doorbell_config::{
     At, Link, Map, Names, Outside, Overrides, Problem, Problems, Program, Section, Source, Table,
@@ -86,7 +87,7 @@ fn values_are_read_and_shown_as_they_were() {
         sample.to_json(false),
         json!({ "speed": "fast", "link": "main", "links": ["a", "b"], "weight": { "x": 3, "y": 9 }, "part": [{ "count": 7 }] })
     );
-    assert_eq!(sample.to_json(true)["below"], json!({ "count": 1 }), "what means nothing is not shown");
+    assert_eq!(sample.to_json(true)["below"], json!({ "count": 1 }), "meaningless keys are not shown");
     let (again, problems) = load("link = \"main\"\nspeed = \"fast\"\nlinks = [\"a\", \"b\"]\n");
     assert!(problems.is_empty(), "{problems:?}");
     assert_eq!((again.links, again.link), (sample.links, sample.link), "wherever they are written");

@@ -1,4 +1,4 @@
-//! What a derived table makes of a file: values, exact problems, schema and dump.
+//! Results of a derived table for a file: values, exact problems, schema and dump.
 
 use doorbell_config::{
     Entry, Json, Key, Outside, Overrides, Problem, Program, Rate, Secret, Section, Source, Table, Words,
@@ -180,9 +180,9 @@ letter = "é"
     assert!(!format!("{sample:?}{all}").contains("from-file"));
 }
 
-/// One wrong line each, and what is told about it.
+/// One wrong line each, and the problem reported.
 #[test]
-fn every_problem_is_told_with_its_place_and_a_way_out() {
+fn every_problem_is_reported_with_its_place_and_help() {
     for (text, expected) in [
         ("flag = 1", "1:8 wrong-type: expected true or false, found a whole number; "),
         ("count = 9", "1:9 out-of-range: `count` is out of range; from 1 to 8"),
@@ -292,7 +292,7 @@ fn the_schema_says_what_the_fields_declare() {
     assert_eq!(key("letter")["maxLength"], 1);
 }
 
-/// A default that is written down changes nothing.
+/// Defaults written explicitly change nothing.
 #[test]
 fn defaults_read_back_the_same() {
     let all = Sample::default().to_json(true);

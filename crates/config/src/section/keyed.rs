@@ -1,4 +1,5 @@
-//! Reading keys one by one, for tables that do not derive [`Table`](crate::Table) yet. Goes with the last of them.
+//! Readers of single keys, for tables that do not derive [`Table`](crate::Table) yet. Will be
+//! removed with the last of them.
 //!
 //! Does not know about: defaults.
 
@@ -17,12 +18,12 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::DeValue;
 
-/// A key whose zero lets nothing through.
+/// A key that refuses zero because it would block everything.
 static NONZERO: Key = Key { is_nonzero: true, ..Key::PLAIN };
 
 #[expect(
     missing_docs,
-    reason = "each reads what it is called; they go with the last table that does not derive"
+    reason = "the name describes each reader; they are removed with the last table that does not derive"
 )]
 impl<'r> Section<'r> {
     pub fn section(&mut self, key: &'static str) -> Option<Self> {
@@ -39,7 +40,8 @@ impl<'r> Section<'r> {
         self.all(json!({ "type": "string" }), |entry| entry.string())
     }
 
-    /// Header fields of a request, by whether their value is a secret; words such as `Bearer` before one are none.
+    /// Header fields of a request, each with whether its value is a secret; a prefix such as
+    /// `Bearer` does not count as clear text.
     pub fn all_fields<T>(
         &self,
         open: impl Fn(String) -> T,
@@ -157,20 +159,20 @@ impl<'r> Section<'r> {
         at(&entry, entry.secret(|expanded| expanded.has_literal))
     }
 
-    /// How many keys there are, right or wrong.
+    /// Number of keys, valid or not.
     #[expect(clippy::len_without_is_empty, reason = "only counted")]
     #[must_use]
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// The value of a key as it stands; for keys that take several types.
+    /// The raw value of a key; for keys that accept several types.
     pub fn value(&mut self, key: &'static str) -> Option<&'r Spanned<DeValue<'r>>> {
         self.note(key, || None);
         Some(self.plain(key)?.raw)
     }
 
-    /// Reports a value of another type than expected.
+    /// Reports a value of an unexpected type.
     pub fn wrong_type<T>(&self, value: &'r Spanned<DeValue<'r>>, expected: &str) -> Option<T> {
         let (reading, kind) = (self.reading, std::rc::Rc::clone(&self.kind));
         Entry { reading, kind, name: "", key: &Key::PLAIN, raw: value }.wrong_type(expected)

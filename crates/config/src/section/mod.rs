@@ -1,6 +1,7 @@
-//! One table of the file, read key by key: what is asked for is known, what is left over is reported.
+//! One table of the file, read key by key: the reader asks for known keys, and the rest is
+//! reported.
 //!
-//! Does not know about: which keys there are.
+//! Does not know about: the set of keys.
 
 mod keyed;
 mod record;
@@ -24,21 +25,21 @@ use std::rc::Rc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// What every section of one file shares.
+/// State shared by all sections of one file.
 #[derive(Clone, Copy)]
 #[expect(missing_debug_implementations, reason = "functions have nothing to show")]
 pub struct Reading<'r> {
-    /// Where problems are reported.
+    /// Collects problems.
     pub problems: &'r Problems,
-    /// `${NAME}`
+    /// Looks up `${NAME}`.
     pub env: Env<'r>,
-    /// `${file:PATH}`
+    /// Reads `${file:PATH}`.
     pub read_secret: ReadSecret<'r>,
-    /// Files that secrets came from.
+    /// Files that contain secrets.
     pub secret_files: &'r RefCell<Vec<At<PathBuf>>>,
-    /// Facts of the program.
+    /// Properties of the program.
     pub program: &'r Program,
-    /// Writes down what is asked for.
+    /// Records the requested keys for the schema.
     pub recorder: Option<&'r Recorder>,
 }
 
@@ -47,22 +48,22 @@ pub struct Reading<'r> {
 pub struct Section<'r> {
     reading: Reading<'r>,
     table: &'r DeTable<'r>,
-    /// The header of the table, or the table itself when it stands in a line.
+    /// Place of the table's header, or of an inline table.
     pub span: Range<usize>,
     /// The name the user chose for it.
     pub name: &'r str,
-    /// As in the file, with `NAME` for names the user chose; for messages.
+    /// The kind as in the file, with `NAME` for names chosen by the user; for messages.
     kind: Rc<str>,
-    /// Keys that were asked for.
+    /// Keys requested so far.
     known: Vec<&'static str>,
-    /// Other names of keys, each with the name to use.
+    /// Other names of keys, each with the right name.
     other_names: Vec<(&'static str, &'static str)>,
-    /// Keys whose value was right.
+    /// Keys with valid values.
     right: Vec<&'static str>,
 }
 
 impl<'r> Section<'r> {
-    /// The table around all others.
+    /// The root table.
     #[must_use]
     pub fn root(table: &'r DeTable<'r>, reading: Reading<'r>) -> Self {
         Self::new(reading, table, 0..0, String::new())
@@ -78,12 +79,12 @@ impl<'r> Section<'r> {
         Self { reading, table, span, name: "", kind: kind.into(), known, other_names, right }
     }
 
-    /// Reads a key: its value, or the default of the table where it is left out or wrong.
+    /// Reads a key; returns the default of the table if it is missing or invalid.
     pub fn read<T: Value>(&mut self, key: &'static Key, default: &T) -> T {
         self.read_with(key, default, T::read)
     }
 
-    /// The same with a reader of its own.
+    /// The same with a custom reader.
     pub fn read_with<T: Clone>(
         &mut self,
         key: &'static Key,
@@ -103,13 +104,13 @@ impl<'r> Section<'r> {
         value
     }
 
-    /// Whether a key is written with a usable value.
+    /// Whether a key is present with a valid value.
     #[must_use]
     pub fn is_right(&self, key: &str) -> bool {
         self.right.contains(&key)
     }
 
-    /// Where the value of a key is written, right or wrong; also of one in a table below, as `tcp.backlog`.
+    /// The place of a key's value, valid or not; also of keys in a table below, as `tcp.backlog`.
     #[must_use]
     pub fn place(&self, path: &str) -> Option<Range<usize>> {
         let mut parts = path.split('.');
@@ -118,7 +119,7 @@ impl<'r> Section<'r> {
         Some(value.span())
     }
 
-    /// Where the value of a key is written if it can be used.
+    /// The place of a key's value if it is valid.
     #[must_use]
     pub fn right_place(&self, path: &str) -> Option<Range<usize>> {
         let is_below = path.contains('.');
@@ -146,19 +147,19 @@ impl<'r> Section<'r> {
         );
     }
 
-    /// A table below this one whose keys are declared by its type.
+    /// Reads a table below this one whose keys are declared by its type.
     pub fn table<T: Table>(&mut self, key: &'static str) -> Option<T> {
         self.note(key, || Some(T::schema()));
         self.entry(key, &Key::PLAIN)?.table().map(crate::table::read)
     }
 
-    /// The whole table, for types that declare its keys.
+    /// Reads the whole table, for types that declare its keys.
     #[must_use]
     pub fn into_table<T: Table>(self) -> T {
         crate::table::read(self)
     }
 
-    /// Reports the keys that were not asked for.
+    /// Reports the keys that were not requested.
     pub fn finish(self) {
         let mut entries: Vec<_> = self.table.iter().collect();
         entries.sort_by_key(|(name, _)| name.span().start);
@@ -176,7 +177,7 @@ impl<'r> Section<'r> {
         }
     }
 
-    /// What was probably meant by an unknown key.
+    /// A suggestion for an unknown key.
     fn instead_of(&self, unknown: &str) -> String {
         let mut sorted = self.known.clone();
         sorted.sort_unstable();
@@ -189,14 +190,14 @@ impl<'r> Section<'r> {
             .unwrap_or_else(|| format!("known keys: {}", sorted.join(", ")))
     }
 
-    /// Notes a key; without a form any value will do.
+    /// Records a key; without a form any value is allowed.
     fn note(&self, key: &'static str, form: impl FnOnce() -> Option<Json>) {
         if let Some(recorder) = self.reading.recorder {
             recorder.add(&self.kind, key, form());
         }
     }
 
-    /// The value of a key, not read yet.
+    /// The raw value of a key.
     fn entry(&mut self, name: &'static str, key: &'r Key) -> Option<Entry<'r>> {
         self.known.push(name);
         let raw = self.table.get(name)?;
@@ -243,7 +244,7 @@ impl<'r> Section<'r> {
         sections
     }
 
-    /// Every key with its value, in the order of the file.
+    /// All keys with their values, in the order of the file.
     fn sorted(&self) -> Vec<(At<&'r str>, &'r Spanned<DeValue<'r>>)> {
         let mut entries: Vec<_> = self.table.iter().collect();
         entries.sort_by_key(|(name, _)| name.span().start);
@@ -254,7 +255,7 @@ impl<'r> Section<'r> {
         entries.collect()
     }
 
-    /// Every entry of a table whose keys the user chooses, in the order of the file.
+    /// All entries of a table whose keys the user chooses, in the order of the file.
     pub(crate) fn entries(&self, key: &'r Key) -> Vec<(At<String>, Entry<'r>)> {
         let entries = self.sorted().into_iter().map(|(name, raw)| {
             let entry =
@@ -269,7 +270,7 @@ impl<'r> Section<'r> {
     }
 }
 
-/// A table below one of this kind.
+/// The kind of a table below one of this kind.
 pub(crate) fn kind_below(kind: &str, key: &str) -> String {
     if kind.is_empty() { key.to_owned() } else { format!("{kind}.{key}") }
 }

@@ -1,33 +1,35 @@
-//! What a reader asks for, written down: the JSON Schema of a file comes from the code that reads it, so neither can be forgotten.
+//! Records the requests of a reader: the JSON Schema of a file comes from the code that reads it,
+//! so the two always agree.
 //!
-//! Does not know about: which keys there are. While it records, every table is there and empty, so that readers go down into all of them.
+//! Does not know about: the set of keys. During recording every table exists and is empty, so that
+//! readers descend into all of them.
 
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use toml::de::DeTable;
 
-/// What was asked for so far.
+/// The requests so far.
 #[derive(Debug, Default)]
 pub struct Recorder {
     tables: RefCell<BTreeMap<String, Table>>,
-    /// In the place of every table that is not in the file.
+    /// Stands in for every table that is not in the file.
     pub(crate) empty: DeTable<'static>,
 }
 
 #[derive(Debug, Default)]
 struct Table {
-    /// By key, each form that the value may have; none when the reader looks at the value itself.
+    /// The allowed forms by key; empty if the reader examines the raw value.
     keys: BTreeMap<&'static str, Vec<Value>>,
-    /// Of keys that the user chooses.
+    /// The form of keys that the user chooses.
     others: Option<Value>,
 }
 
-/// Stands for the schema of another table until all are known.
+/// Refers to the schema of another table until all are known.
 const LINK: &str = "$table";
 
 impl Recorder {
-    /// Notes a key of a table; without a form any value will do.
+    /// Records a key of a table; without a form any value is allowed.
     pub(crate) fn add(&self, table: &str, key: &'static str, form: Option<Value>) {
         let mut tables = self.tables.borrow_mut();
         let forms = tables.entry(table.to_owned()).or_default().keys.entry(key).or_default();
@@ -36,7 +38,7 @@ impl Recorder {
         }
     }
 
-    /// Notes the form of the keys of a table that the user chooses.
+    /// Records the form of the keys of a table that the user chooses.
     pub(crate) fn add_others(&self, table: &str, form: Value) {
         self.tables.borrow_mut().entry(table.to_owned()).or_default().others = Some(form);
     }
