@@ -1,6 +1,7 @@
-//! Who sent a request, as far as anything beside its bytes tells: address and TLS session.
+//! The sender of a request, as known apart from its bytes: address and TLS session.
 //!
-//! Does not know about: how it was found out. A `Forwarded` field is part of the request: see [`crate::forwarded`].
+//! Does not know about: the source of this knowledge. A `Forwarded` field is part of the request:
+//! see [`crate::forwarded`].
 
 use crate::scheme::Scheme;
 use std::net::IpAddr;
@@ -8,17 +9,17 @@ use std::net::IpAddr;
 /// The other end of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Peer {
-    /// At this address: its own, or the one in a PROXY protocol header from a trusted peer.
+    /// An address: that of the socket, or the one in a PROXY protocol header from a trusted peer.
     Addr(IpAddr),
-    /// On a Unix socket: the permissions of the socket's file decide which processes can connect.
+    /// A Unix socket: the permissions of its file decide which processes can connect.
     Unix,
-    /// Not asked for ([`crate::Service::wants_client`]), or not available. Never a reason to trust.
+    /// Not requested ([`crate::Service::wants_client`]), or not available. Must not be trusted.
     #[default]
     Unknown,
 }
 
 impl Peer {
-    /// Its address, if it has one that is known.
+    /// Its address, if known.
     #[inline]
     pub const fn addr(self) -> Option<IpAddr> {
         match self {
@@ -35,58 +36,60 @@ pub struct Client<'a> {
     pub peer: Peer,
     /// The TLS session, if there is one.
     pub tls: Option<&'a TlsInfo>,
-    /// How the client reached the first trusted proxy, where that proxy said it. See [`crate::forwarded`].
+    /// How the client reached the first trusted proxy, if that proxy reported it. See
+    /// [`crate::forwarded`].
     pub scheme: Option<Scheme>,
 }
 
 impl Client<'_> {
-    /// Nothing is known.
+    /// An unknown client.
     pub const UNKNOWN: Self = Self { peer: Peer::Unknown, tls: None, scheme: None };
 
-    /// At this address, without TLS.
+    /// A client at this address, without TLS.
     pub const fn at(addr: IpAddr) -> Self {
         Self { peer: Peer::Addr(addr), tls: None, scheme: None }
     }
 
-    /// The address of the peer, if it has one that is known.
+    /// The address of the peer, if known.
     #[inline]
     pub const fn addr(&self) -> Option<IpAddr> {
         self.peer.addr()
     }
 }
 
-/// What a finished TLS handshake told.
+/// The results of a TLS handshake.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsInfo {
-    /// The name the client asked for (RFC 6066 3), in lower case.
+    /// The name requested by the client (RFC 6066 3), in lower case.
     pub server_name: Option<String>,
-    /// The protocol both agreed on (RFC 7301), for instance `http/1.1`.
+    /// The negotiated protocol (RFC 7301), for instance `http/1.1`.
     pub alpn: Option<String>,
-    /// True when the client presented a certificate that was verified.
+    /// Whether the client presented a certificate that was verified.
     pub client_verified: bool,
-    /// What logs call the client: the common name in that certificate, or else the first of its names.
+    /// The name of the client in logs: the common name in its certificate, or else the first of its
+    /// names.
     pub client_name: Option<String>,
     /// The names that identify the client: the certificate's alternative names (DNS, mail, URI, IP
     /// address), or its common name if it has none of these (RFC 9525 6.3). Only printable ones.
     pub client_names: Vec<String>,
-    /// 1.2 or 1.3.
+    /// The version, 1.2 or 1.3.
     pub version: TlsVersion,
-    /// True when an earlier session was resumed.
+    /// Whether an earlier session was resumed.
     pub resumed: bool,
 }
 
-/// The versions of TLS that are spoken.
+/// The supported versions of TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TlsVersion {
-    /// RFC 5246.
+    /// TLS 1.2, RFC 5246.
     Tls12,
-    /// RFC 8446.
+    /// TLS 1.3, RFC 8446.
     #[default]
     Tls13,
 }
 
 impl TlsVersion {
-    /// `1.2` or `1.3`.
+    /// The number, `1.2` or `1.3`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Tls12 => "1.2",

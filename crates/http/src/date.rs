@@ -1,4 +1,4 @@
-//! The `Date` field (RFC 9110 5.6.7 and 6.6.1) as ready bytes, rendered at most once a second.
+//! The `Date` field (RFC 9110 5.6.7 and 6.6.1), rendered at most once a second.
 //!
 //! Does not know about: clocks. The caller passes seconds since 1970-01-01 UTC.
 
@@ -10,14 +10,14 @@ pub struct Date {
 }
 
 impl Date {
-    /// Renders the date of `unix_secs`. Years outside 0001-9999 are shown as the nearest of them.
+    /// Renders the date of `unix_secs`. Years outside 0001-9999 become the nearest of them.
     pub fn new(unix_secs: i64) -> Self {
         let mut date = Self { unix_secs, line: *TEMPLATE };
         date.render();
         date
     }
 
-    /// Renders again if the second has changed; returns whether it did.
+    /// Renders again if the second has changed; returns whether it has.
     pub fn refresh(&mut self, unix_secs: i64) -> bool {
         let changed = unix_secs != self.unix_secs;
         if changed {
@@ -27,20 +27,20 @@ impl Date {
         changed
     }
 
-    /// Seconds since 1970-01-01 UTC, as given.
+    /// The rendered second, since 1970-01-01 UTC.
     #[inline]
     pub const fn unix_secs(&self) -> i64 {
         self.unix_secs
     }
 
-    /// The 29 bytes of the value.
+    /// The 29 bytes of the field value.
     pub const fn as_bytes(&self) -> &[u8; 29] {
         let Some((_, rest)) = self.line.split_first_chunk::<6>() else { return &[0; 29] };
         let Some(value) = rest.first_chunk::<29>() else { return &[0; 29] };
         value
     }
 
-    /// The whole field line, name and CRLF included.
+    /// The whole field line, including name and CRLF.
     #[inline]
     pub(crate) const fn line(&self) -> &[u8; LINE_LEN] {
         &self.line
@@ -79,7 +79,7 @@ pub(crate) fn civil(days: i64) -> (i64, i64, i64) {
     (year, month, day)
 }
 
-/// The three letters at `index` of a table of three-letter names.
+/// The entry at `index` in a table of three-letter names.
 fn name(table: &'static [u8], index: i64) -> &'static [u8] {
     let start = usize::try_from(index * 3).unwrap_or(0);
     table.get(start..start + 3).unwrap_or(b"???")

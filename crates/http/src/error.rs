@@ -1,6 +1,6 @@
-//! What can be wrong with a request, and with what a handler wants to reply.
+//! Errors of requests, and of replies by handlers.
 //!
-//! Does not know about: how the connection goes on; it always closes after a [`RequestError`].
+//! Does not know about: how the connection continues; it always closes after a [`RequestError`].
 
 use crate::Status;
 use std::fmt;
@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 macro_rules! request_errors {
     ($($(#[$doc:meta])* $name:ident = $label:literal, $text:literal;)*) => {
-        /// Why a request was refused by the machine itself. One variant per distinct mistake. The labels are the same in statistics,
-        /// logs and metrics.
+        /// Why the machine itself refused a request. One variant per distinct mistake. Statistics,
+        /// logs and metrics share the labels.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum RequestError {
             $($(#[$doc])* $name,)*
@@ -34,7 +34,7 @@ macro_rules! request_errors {
 }
 
 request_errors! {
-    /// The body is larger than `body_bytes_max`, declared or counted.
+    /// The body exceeds `body_bytes_max`, by declaration or count.
     BodyTooLarge = "body_too_large", "body too large";
     /// A chunk extension that is not `;name[=value]`, or white space around it.
     ChunkExtension = "chunk_extension", "malformed chunk extension";
@@ -42,29 +42,29 @@ request_errors! {
     ChunkExtensionTooLong = "chunk_extension_too_long", "chunk extensions too long";
     /// A chunk size that is not 1 to 16 hexadecimal digits, or data that does not end with CRLF.
     ChunkFraming = "chunk_framing", "malformed chunk";
-    /// `Content-Length` is not one number without leading zeros, or is there twice.
+    /// `Content-Length` is not a single number without leading zeros, or occurs twice.
     ContentLength = "content_length", "malformed or repeated Content-Length";
-    /// `CONNECT`, or a valid method that we do not know, or one that is too long.
+    /// `CONNECT`, an unknown method, or one that is too long.
     MethodUnknown = "method_unknown", "unknown method";
     /// An expectation other than `100-continue`.
     Expectation = "expectation", "unknown expectation";
-    /// A byte that cannot stand there in a field line.
+    /// An invalid byte in a field line.
     Field = "field", "malformed field line";
-    /// A field name with `_` that others may read as a framing field.
+    /// A field name with `_` that other parsers may read as a framing field.
     FieldLookAlike = "field_look_alike", "field name looks like a framing field";
-    /// More field lines or more bytes of head than allowed.
+    /// More field lines or more bytes in the head than allowed.
     HeadTooLarge = "head_too_large", "head too large";
-    /// `Host` is missing, there twice, not a host, or differs from the target's authority.
+    /// `Host` is missing, repeated, not a host, or differs from the target's authority.
     Host = "host", "missing, repeated, malformed or contradictory Host";
     /// The connection ended inside a request.
     Incomplete = "incomplete", "connection ended inside a request";
     /// A CR without LF or an LF without CR.
     LineEnd = "line_end", "bare CR or bare LF";
-    /// More than the tolerated empty lines before the request line.
+    /// More empty lines than tolerated before the request line.
     LeadingLines = "leading_lines", "too many empty lines before the request";
-    /// A byte that cannot stand there in a method.
+    /// An invalid byte in a method.
     Method = "method", "malformed method";
-    /// A byte that cannot stand there in a request target, or a form that does not suit the method.
+    /// An invalid byte in a request target, or a form that does not suit the method.
     Target = "target", "malformed request target";
     /// The request line is longer than allowed.
     TargetTooLong = "target_too_long", "request line too long";
@@ -72,9 +72,10 @@ request_errors! {
     Timeout = "timeout", "deadline passed inside a request";
     /// More chunks below 16 bytes than allowed.
     TinyChunks = "tiny_chunks", "too many tiny chunks";
-    /// `Transfer-Encoding` in HTTP/1.0, beside `Content-Length`, twice, or not exactly `chunked`.
+    /// `Transfer-Encoding` in HTTP/1.0, together with `Content-Length`, repeated, or not exactly
+    /// `chunked`.
     TransferEncoding = "transfer_encoding", "unacceptable Transfer-Encoding";
-    /// A single transfer coding we do not know.
+    /// A single unknown transfer coding.
     TransferEncodingUnknown = "transfer_encoding_unknown", "unknown transfer coding";
     /// Not `HTTP/` digit `.` digit.
     Version = "version", "malformed version";
@@ -88,7 +89,7 @@ impl RequestError {
         self as usize
     }
 
-    /// What the peer is told.
+    /// The status of the reply.
     pub const fn status(self) -> Status {
         match self {
             Self::BodyTooLarge => Status::CONTENT_TOO_LARGE,
@@ -119,28 +120,31 @@ impl RequestError {
 
 impl std::error::Error for RequestError {}
 
-/// A reply no handler may give. While serving, a 500 goes out in its place.
+/// A reply that handlers must not give. While serving, it is replaced by a 500.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ApiMisuse {
-    /// A service wants bodies, and the one around it does not forward that: a body of known length was skipped.
+    /// A service wants bodies, and the service around it does not forward that: a body of known
+    /// length was skipped.
     BodySkipped,
-    /// A service needs the address of the client, and the one around it does not forward that: it was not asked for.
+    /// A service needs the address of the client, and the service around it does not forward that:
+    /// the address was not determined.
     ClientUnknown,
-    /// A connection is handed over after the body of its request was read, or by the answer to a request that was left for later: see [`crate::Service::hands_over`].
+    /// A connection is handed over after the body of its request was read, or by the deferred reply
+    /// to a request: see [`crate::Service::hands_over`].
     HandOverTooLate,
-    /// Not a token (RFC 9110 5.1).
+    /// The name of a field is not a token (RFC 9110 5.1).
     HeaderName,
-    /// A field that the machine itself writes: framing, connection and date fields.
+    /// A field that the machine writes itself: framing, connection and date fields.
     HeaderReserved,
-    /// CR, LF, NUL or another control character in a value.
+    /// A field value contains CR, LF, NUL or another control character.
     HeaderValue,
     /// A 1xx status as the final reply.
     StatusInformational,
 }
 
 impl ApiMisuse {
-    /// All of them, in the order of their numbers.
+    /// All misuses, in the order of their numbers.
     const ALL: [Self; 7] = [
         Self::BodySkipped,
         Self::ClientUnknown,
@@ -156,19 +160,19 @@ impl ApiMisuse {
     }
 }
 
-/// Replies that were replaced by a 500: how many, and for which reasons.
+/// Replies that were replaced by a 500: their number and the reasons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Misuses {
     count: u32,
-    /// A bit each, by [`ApiMisuse::bit`].
+    /// One bit per reason, by [`ApiMisuse::bit`].
     kinds: u8,
 }
 
 impl Misuses {
-    /// None.
+    /// No misuses.
     pub const NONE: Self = Self { count: 0, kinds: 0 };
 
-    /// How many.
+    /// Number of replies.
     #[inline(always)]
     pub const fn count(self) -> u32 {
         self.count
@@ -179,7 +183,7 @@ impl Misuses {
         ApiMisuse::ALL.into_iter().filter(move |kind| self.kinds & kind.bit() != 0)
     }
 
-    /// The reasons that were not in `told` before. They are from now on: for reports that are made once a reason.
+    /// The reasons that are not in `told` yet; adds them, so that each reason is reported once.
     pub fn untold(self, told: &AtomicU8) -> impl Iterator<Item = ApiMisuse> {
         let before = told.fetch_or(self.kinds, Ordering::Relaxed);
         Self { kinds: self.kinds & !before, ..self }.kinds()
@@ -224,7 +228,7 @@ mod tests {
     use std::sync::atomic::AtomicU8;
 
     #[test]
-    fn a_reason_is_told_once_and_every_misuse_is_counted() {
+    fn a_reason_is_reported_once_and_every_misuse_is_counted() {
         let mut misuses = Misuses::NONE;
         for kind in ApiMisuse::ALL {
             assert!(!misuses.kinds().any(|other| other == kind), "each has a bit of its own: {kind:?}");

@@ -1,52 +1,57 @@
-//! What one connection may cost: sizes, counts, times, with our defaults.
+//! Limits of one connection: sizes, counts, times, and their defaults.
 //!
-//! Does not know about: how many connections there are, nor write and linger deadlines; the engine owns those.
+//! Does not know about: the number of connections, write and linger deadlines; the engine has
+//! those.
 
 use std::time::Duration;
 
 /// Limits of one connection. Every default is finite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a head, from the first byte of the request to the empty line included. 16 KiB; beyond: 431.
-    /// Trailers have a budget of the same size.
+    /// Maximum bytes of a head, from the first byte of the request up to and including the empty
+    /// line. 16 KiB; beyond: 431. Trailers have a limit of the same size.
     pub head_bytes_max: usize,
-    /// Bytes of the request line, CRLF included. 8 KiB (RFC 9112 3 asks for 8,000); beyond: 414.
+    /// Maximum bytes of the request line, including CRLF. 8 KiB (RFC 9112 3 asks for 8,000);
+    /// beyond: 414.
     pub request_line_bytes_max: usize,
-    /// Field lines of a head; trailers count separately. 100; beyond: 431.
+    /// Maximum field lines of a head; trailers count separately. 100; beyond: 431.
     pub fields_max: u32,
-    /// Bytes of a decoded body, wanted or skipped. 64 KiB; beyond: 413.
+    /// Maximum bytes of a decoded body, wanted or skipped. 64 KiB; beyond: 413.
     pub body_bytes_max: usize,
-    /// Requests answered before the connection is closed. 1,000.
+    /// Requests served before the connection is closed. 1,000.
     pub requests_per_conn_max: u32,
     /// Age at which the next reply closes the connection. 1 h.
     pub conn_age_max: Duration,
-    /// From the first byte of a head (for the first request: from the start of the connection) to its end. 10 s.
+    /// Maximum time from the first byte of a head (for the first request: from the start of the
+    /// connection) to its end. 10 s.
     pub header_timeout: Duration,
-    /// Between a reply and the next request. 30 s.
+    /// Maximum time between a reply and the next request. 30 s.
     pub idle_timeout: Duration,
-    /// Between two pieces of a body. 10 s.
+    /// Maximum time between two pieces of a body. 10 s.
     pub body_idle_timeout: Duration,
-    /// The whole body. 60 s.
+    /// Maximum time for the whole body. 60 s.
     pub body_total_timeout: Duration,
-    /// Least bytes a second of a body, on average, once [`Self::body_rate_grace`] has passed. 1,024; 0 is off.
+    /// Minimum average rate of a body in bytes per second, after [`Self::body_rate_grace`]. 1,024;
+    /// 0 is off.
     pub body_rate_min: u32,
-    /// Time at the start of a body that does not count for [`Self::body_rate_min`]. 5 s.
+    /// Time at the start of a body during which [`Self::body_rate_min`] does not apply. 5 s.
     pub body_rate_grace: Duration,
-    /// Bytes of the extensions of one chunk, the first `;` included. 256; beyond: 400.
+    /// Maximum bytes of the extensions of one chunk, including the first `;`. 256; beyond: 400.
     pub chunk_ext_bytes_max: usize,
-    /// Bytes of all chunk extensions of one message. 4 KiB; beyond: 400.
+    /// Maximum bytes of all chunk extensions of one message. 4 KiB; beyond: 400.
     pub chunk_ext_total_bytes_max: usize,
-    /// Chunks of less than 16 bytes in one message. 1,024; beyond: 400.
+    /// Maximum chunks of less than 16 bytes in one message. 1,024; beyond: 400.
     pub tiny_chunks_max: u32,
     /// Empty lines tolerated before a request line (RFC 9112 2.2). 2; beyond: 400.
     pub leading_empty_lines_max: u32,
-    /// Bytes of replies that may wait in the output before further input waits. 64 KiB.
+    /// Maximum bytes of replies in the output before further input waits. 64 KiB.
     pub output_bytes_max: usize,
     /// Whether a connection may serve more than one request. True.
     pub keep_alive: bool,
-    /// Whether the service is called as soon as a head is complete, even if a body follows that it does not want, so that
-    /// [`Responder::hand_over`](crate::Responder::hand_over) hands over the request with its body. Any other reply to such a request
-    /// closes the connection, because the body is not read. False: an unwanted body is skipped first.
+    /// Whether the service is called as soon as a head is complete, even if an unwanted body
+    /// follows, so that [`Responder::hand_over`](crate::Responder::hand_over) hands over the
+    /// request with its body. Any other reply to such a request closes the connection, because the
+    /// body is not read. False: an unwanted body is skipped first.
     pub answer_before_body: bool,
 }
 
@@ -76,7 +81,7 @@ impl Default for Limits {
     }
 }
 
-/// Methods longer than this are answered 501 at once.
+/// Longer methods get a 501 at once.
 pub(crate) const METHOD_BYTES_MAX: usize = 32;
 /// A chunk below this size counts as tiny.
 pub(crate) const TINY_CHUNK_BYTES: u64 = 16;

@@ -1,10 +1,10 @@
 //! The request methods of RFC 9110 9 and RFC 5789.
 //!
-//! Does not know about: which of them a route allows.
+//! Does not know about: methods allowed by routes.
 
 use std::fmt;
 
-/// A method we know. Any other valid token is answered 501 before a service sees it.
+/// A known method. Any other valid token gets a 501 before the service is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the variants are the method names")]
 pub enum Method {
@@ -33,7 +33,7 @@ impl Method {
         Self::Trace,
     ];
 
-    /// The method written exactly so; methods are case-sensitive.
+    /// Parses a method; methods are case-sensitive.
     pub const fn from_bytes(token: &[u8]) -> Option<Self> {
         Some(match token {
             b"GET" => Self::Get,
@@ -49,7 +49,7 @@ impl Method {
         })
     }
 
-    /// As written on the wire.
+    /// The name on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Connect => "CONNECT",

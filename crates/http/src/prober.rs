@@ -1,6 +1,7 @@
-//! The probers that can be told by what they send.
+//! Probers that can be identified by their requests.
 //!
-//! Does not know about: routes. Anybody can send the same, so this decides about nothing but what is worth a line.
+//! Does not know about: routes. Any client can imitate a prober, so this must not grant anything;
+//! it only affects logs and statistics.
 
 use crate::forwarded::{Network, Networks};
 use crate::{Method, Request, Version};
@@ -9,7 +10,7 @@ use std::sync::LazyLock;
 
 macro_rules! probers {
     ($($(#[$doc:meta])* $name:ident $text:literal;)*) => {
-        /// A program that asks again and again whether a service is there.
+        /// A program that regularly checks whether a service is available.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Prober {
             $($(#[$doc])* $name,)*
@@ -19,7 +20,7 @@ macro_rules! probers {
             /// Every prober, in the order of the enum.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// A short name, of lower-case letters, digits and `-`.
+            /// A short name of lower-case letters, digits and `-`.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)*
@@ -50,10 +51,11 @@ probers! {
     Google "gcp";
     /// Uptime checks of Google Cloud: `GoogleStackdriverMonitoring-UptimeChecks`.
     GoogleUptime "gcp-uptime";
-    /// The tool for checks of containers by gRPC: `grpc_health_probe`.
+    /// The command for gRPC checks of containers: `grpc_health_probe`.
     GrpcHealthProbe "grpc-health-probe";
-    /// `HAProxy`, as `http-check send hdr user-agent HAProxy` has it; `OPTIONS`, `GET` or `HEAD` in HTTP/1.0 without a field, which is what
-    /// `option httpchk` sends by itself; or `X-Haproxy-Server-State` without a user agent.
+    /// `HAProxy`, as in `http-check send hdr user-agent HAProxy`; `OPTIONS`, `GET` or `HEAD` in
+    /// HTTP/1.0 without a field, as sent by `option httpchk`; or `X-Haproxy-Server-State` without a
+    /// user agent.
     Haproxy "haproxy";
     /// `KeepAliveClient`.
     Keepalived "keepalived";
@@ -61,13 +63,13 @@ probers! {
     KubeLifecycle "kube-lifecycle";
     /// Kubernetes: `kube-probe/`.
     Kubelet "kubelet";
-    /// The plugin of Nagios and its like: `check_http/`.
+    /// The plugin of Nagios and compatible systems: `check_http/`.
     MonitoringPlugins "check-http";
     /// `Pingdom.com_bot_version_`.
     Pingdom "pingdom";
     /// Amazon Route 53: `Amazon-Route53-Health-Check-Service`.
     Route53 "route53";
-    /// Whoever connects to a port that says nothing, to see that it is open.
+    /// Any client that connects to a silent port, to see that it is open.
     Tcp "tcp";
     /// `Uptime-Kuma/`.
     UptimeKuma "uptime-kuma";
@@ -75,10 +77,10 @@ probers! {
     UptimeRobot "uptime-robot";
 }
 
-/// From where load balancers of Azure ask, in whatever protocol.
+/// Source of the load balancers of Azure, for any protocol.
 const AZURE: IpAddr = IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16));
 
-/// The same of Google Cloud. What its front ends pass on for their clients comes from there, too.
+/// Sources of Google Cloud. Forwarded client traffic of its front ends has the same sources.
 const GOOGLE: [(IpAddr, u8); 4] = [
     (IpAddr::V4(Ipv4Addr::new(35, 191, 0, 0)), 16),
     (IpAddr::V4(Ipv4Addr::new(130, 211, 0, 0)), 22),
@@ -87,7 +89,8 @@ const GOOGLE: [(IpAddr, u8); 4] = [
 ];
 
 impl Prober {
-    /// The prober that asks from there, as its operator publishes. To be asked of those only who do not name themselves.
+    /// The prober with this source, as published by its operator. Only for requests without an
+    /// identification.
     pub fn of_source(addr: IpAddr) -> Option<Self> {
         static RANGES: LazyLock<Networks> =
             LazyLock::new(|| GOOGLE.iter().filter_map(|&(addr, len)| Network::new(addr, len).ok()).collect());
@@ -97,7 +100,7 @@ impl Prober {
         RANGES.contains(addr).then_some(Self::Google)
     }
 
-    /// The prober that names itself so in `User-Agent`, in whatever protocol.
+    /// The prober with this `User-Agent`, for any protocol.
     pub fn of_user_agent(user_agent: &[u8]) -> Option<Self> {
         named(user_agent)
     }
@@ -112,17 +115,17 @@ pub fn prober_of(request: &Request<'_>) -> Option<Prober> {
     }
 }
 
-/// What a head says of who sent it.
+/// The sender of a head, as far as the head shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asker {
-    /// The prober, if it is one that is known.
+    /// The prober, if known.
     pub prober: Option<Prober>,
-    /// `Accept` is not there, or is `*/*`.
+    /// Whether `Accept` is missing or is `*/*`.
     pub takes_anything: bool,
 }
 
 impl Asker {
-    /// Found out once for a head that is met again and again, and read from memory then. Other heads are looked through.
+    /// Determined once for a cached head, then read from memory. Other heads are searched.
     #[inline]
     pub fn of(request: &Request<'_>) -> Self {
         match Self::remembered(request) {
@@ -131,8 +134,8 @@ impl Asker {
         }
     }
 
-    /// Only of a head that is met again and again. Such a head has a `Host`, `Connection`, `Accept`, `Accept-Encoding` and `User-Agent`, or
-    /// less, and neither a query nor a body.
+    /// Only for cached heads. Such a head contains no other fields than `Host`, `Connection`,
+    /// `Accept`, `Accept-Encoding` and `User-Agent`, and neither a query nor a body.
     #[inline(always)]
     pub fn remembered(request: &Request<'_>) -> Option<Self> {
         request.head().asker()
@@ -169,7 +172,7 @@ pub(crate) fn named(user_agent: &[u8]) -> Option<Prober> {
         [b'M', _, _, _, _, _, _, _, _, _, _, b'+', ..] => {
             (b"Mozilla/5.0+(compatible; UptimeRobot/", Prober::UptimeRobot)
         }
-        // Some documents have a space in the middle, the requests have not.
+        // Some documents have a space in the middle; the requests do not.
         [b'M', rest @ ..] if rest.get(23) == Some(&b' ') => {
             (b"Mozilla/5.0 (compatible; Cloudflare-Healthchecks", Prober::Cloudflare)
         }
@@ -180,7 +183,8 @@ pub(crate) fn named(user_agent: &[u8]) -> Option<Prober> {
         [b'd', _, _, _, _, _, _, _, b'-', b'h', ..] => (b"doorbell-healthcheck/", Prober::Doorbell),
         [b'd', _, _, _, _, _, _, _, b'-', ..] => (b"doorbell-probe/", Prober::Doorbell),
         [b'd', ..] => (b"doorbell/", Prober::Doorbell),
-        // With nothing else a client of gRPC has the name of its library, as `grpc-go/1.71.0`: that may be Consul, or anybody.
+        // Without a name of its own a gRPC client sends that of its library, such as
+        // `grpc-go/1.71.0`: it may be Consul or any other.
         [b'g', ..] => (b"grpc_health_probe", Prober::GrpcHealthProbe),
         [b'k', b'u', b'b', b'e', b'-', b'l', ..] => (b"kube-lifecycle/", Prober::KubeLifecycle),
         [b'k', ..] => (b"kube-probe/", Prober::Kubelet),
@@ -189,7 +193,7 @@ pub(crate) fn named(user_agent: &[u8]) -> Option<Prober> {
     user_agent.starts_with(start).then_some(prober)
 }
 
-/// Whether it is HAProxy, of the requests without a user agent.
+/// Whether it is HAProxy, among requests without a user agent.
 pub(crate) fn is_nameless(request: &Request<'_>) -> bool {
     let bare = matches!(request.method(), Method::Get | Method::Head | Method::Options)
         && request.version() == Version::Http10

@@ -1,12 +1,12 @@
-//! A complete request as a service sees it: borrowed bytes and what the parser found in them.
+//! A complete request as passed to a service: borrowed bytes and the facts found by the parser.
 //!
-//! Does not know about: the connection it came on, beyond who sent it and when.
+//! Does not know about: its connection, except the sender and the time.
 
 use crate::parse::{Fields, Framing, Head};
 use crate::scheme::Scheme;
 use crate::{Client, Method, Peer, Time, TlsInfo};
 
-/// A request whose head and body are complete.
+/// A request with complete head and body.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     head: &'a [u8],
@@ -18,13 +18,14 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// `parsed` is the completed state for exactly these bytes of `head`. From an unknown client, at time zero.
+    /// `parsed` is the completed state for exactly these bytes of `head`. The client is unknown,
+    /// the time zero.
     #[inline]
     pub const fn new(head: &'a [u8], parsed: &'a Head, body: &'a [u8]) -> Self {
         Self { head, parsed, body, client: &Client::UNKNOWN, now: Time::ZERO, unix_secs: 0 }
     }
 
-    /// The same, from this client at this time.
+    /// Sets the client and the time.
     #[inline]
     #[must_use]
     pub const fn from_client(mut self, client: &'a Client<'a>, now: Time, unix_secs: i64) -> Self {
@@ -32,25 +33,27 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Who sent it.
+    /// The sender.
     #[inline]
     pub const fn client(&self) -> &'a Client<'a> {
         self.client
     }
 
-    /// How the client asked for it: as the first trusted proxy says, or else as it came here.
+    /// The scheme used by the client: as reported by the first trusted proxy, or else that of this
+    /// connection.
     pub fn scheme(&self) -> Scheme {
         let of_conn = if self.client.tls.is_some() { Scheme::Https } else { Scheme::Http };
         self.client.scheme.unwrap_or(of_conn)
     }
 
-    /// When it was answered, on the worker's clock: it never goes back.
+    /// Time of the call, on the worker's clock, which never goes back.
     #[inline]
     pub const fn now(&self) -> Time {
         self.now
     }
 
-    /// When it was answered, in seconds since 1970-01-01 UTC, as precise as the `Date` field (half a second).
+    /// Time of the call in seconds since 1970-01-01 UTC, as precise as the `Date` field (half a
+    /// second).
     #[inline]
     pub const fn unix_secs(&self) -> i64 {
         self.unix_secs
@@ -62,57 +65,59 @@ impl<'a> Request<'a> {
         self.parsed.known_method()
     }
 
-    /// Whether the reply goes out without its content.
+    /// Whether the reply is sent without its content.
     #[inline]
     pub fn is_head(&self) -> bool {
         self.parsed.known_method() == Method::Head
     }
 
-    /// HTTP version.
+    /// The version of HTTP.
     pub const fn version(&self) -> Version {
         if self.parsed.minor() == 0 { Version::Http10 } else { Version::Http11 }
     }
 
-    /// The target as sent, in whichever form (RFC 9112 3.2).
+    /// The target as received, in any form (RFC 9112 3.2).
     pub fn target(&self) -> &'a str {
         text(self.parsed.target(self.head))
     }
 
-    /// The path, percent-encoding untouched: starts with `/`, or is `*` for `OPTIONS *`.
+    /// The path without decoding: starts with `/`, or is `*` for `OPTIONS *`.
     #[inline]
     pub fn path(&self) -> &'a str {
         text(self.parsed.path(self.head))
     }
 
-    /// What follows the first `?`, untouched.
+    /// The part after the first `?`, without decoding.
     pub fn query(&self) -> Option<&'a str> {
         self.parsed.query(self.head).map(text)
     }
 
-    /// Host and perhaps port: the authority of an absolute target, else the `Host` field. HTTP/1.0 may have none.
+    /// Host and optional port: the authority of an absolute target, otherwise the `Host` field.
+    /// HTTP/1.0 may have none.
     pub fn host(&self) -> Option<&'a str> {
         self.parsed.host(self.head).map(text)
     }
 
-    /// As [`Self::path`], as bytes: what a router wants, and nothing to compute.
+    /// Like [`Self::path`], as bytes: used by routers, and free of computation.
     #[inline]
     pub fn path_bytes(&self) -> &'a [u8] {
         self.parsed.path(self.head)
     }
 
-    /// As [`Self::query`], as bytes.
+    /// Like [`Self::query`], as bytes.
     #[inline]
     pub fn query_bytes(&self) -> Option<&'a [u8]> {
         self.parsed.query(self.head)
     }
 
-    /// As [`Self::host`], as bytes.
+    /// Like [`Self::host`], as bytes.
     #[inline]
     pub fn host_bytes(&self) -> Option<&'a [u8]> {
         self.parsed.host(self.head)
     }
 
-    /// The value of the first field with this name, in any case, without white space around it.
+    /// The value of the first field with this name, without surrounding white space; case does not
+    /// matter.
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
         self.headers().find(name)
     }
@@ -133,13 +138,14 @@ impl<'a> Request<'a> {
         self.parsed.fields(self.head)
     }
 
-    /// The decoded body if the service wanted it, else empty.
+    /// The decoded body if the service wants it, otherwise empty.
     pub const fn body(&self) -> &'a [u8] {
         self.body
     }
 
-    /// True when the head announces a length of content that [`Self::body`] does not have, because the service that was asked did not
-    /// want it ([`crate::Service::wants_body`]). Of a chunked body nothing is known in advance: without one this is false.
+    /// Whether the head announces a content length although [`Self::body`] is empty because the
+    /// service did not want it ([`crate::Service::wants_body`]). The length of a chunked body is
+    /// unknown in advance: false without one.
     #[inline]
     pub const fn is_body_skipped(&self) -> bool {
         self.body.is_empty() && matches!(self.parsed.framing(), Framing::Length(len) if len > 0)
@@ -147,7 +153,8 @@ impl<'a> Request<'a> {
 }
 
 impl Request<'_> {
-    /// A copy that outlives the connection's buffers: head and body in one allocation. As large as the limits of head and body allow.
+    /// A copy that outlives the connection's buffers: head and body in one allocation. At most as
+    /// large as the limits of head and body.
     pub fn detach(&self) -> OwnedRequest {
         let head = self.head.get(..self.parsed.len()).unwrap_or(self.head);
         let mut bytes = Vec::with_capacity(head.len() + self.body.len());
@@ -166,7 +173,7 @@ impl Request<'_> {
     }
 }
 
-/// A request that borrows nothing, for whoever answers it later.
+/// An owned request, for deferred replies.
 #[derive(Clone, Debug)]
 pub struct OwnedRequest {
     bytes: Vec<u8>,
@@ -180,7 +187,7 @@ pub struct OwnedRequest {
 }
 
 impl OwnedRequest {
-    /// Calls `f` with the request as it was.
+    /// Calls `f` with the original request.
     pub fn with<R>(&self, f: impl FnOnce(&Request<'_>) -> R) -> R {
         let (head, body) = self.bytes.split_at_checked(self.head_len).unwrap_or_default();
         let client = Client { peer: self.peer, tls: self.tls.as_ref(), scheme: self.scheme };
@@ -200,18 +207,18 @@ impl std::fmt::Debug for Request<'_> {
     }
 }
 
-/// The versions we tell apart; 1.2 to 1.9 are read as 1.1 (RFC 9110 2.5).
+/// Supported versions; 1.2 to 1.9 count as 1.1 (RFC 9110 2.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
     /// HTTP/1.0.
     Http10,
     /// HTTP/1.1.
     Http11,
-    /// HTTP/2: never of a [`Request`], which is read in the form of HTTP/1.
+    /// HTTP/2: never the version of a [`Request`], which has the form of HTTP/1.
     Http2,
 }
 
-/// Targets and hosts are visible ASCII by then.
+/// Targets and hosts have been validated as visible ASCII.
 #[inline]
 fn text(bytes: &[u8]) -> &str {
     debug_assert!(bytes.is_ascii());

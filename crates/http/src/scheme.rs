@@ -1,8 +1,8 @@
-//! The schemes of URLs that are served here.
+//! The supported schemes of URLs.
 //!
-//! Does not know about: what a URL is for.
+//! Does not know about: URLs.
 
-/// How a URL begins.
+/// The scheme of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scheme {
     /// `http://`, default port 80.
@@ -12,7 +12,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// `http` or `https`.
+    /// The name, `http` or `https`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -21,7 +21,7 @@ impl Scheme {
         }
     }
 
-    /// The port that is not written.
+    /// The port used when none is written.
     #[must_use]
     pub const fn default_port(self) -> u16 {
         match self {

@@ -1,6 +1,7 @@
-//! Status codes (RFC 9110 15) with their reason phrases and the content rules that depend on the code alone.
+//! Status codes (RFC 9110 15) with their reason phrases, and the content rules that depend on the
+//! code alone.
 //!
-//! Does not know about: methods; that a reply to HEAD carries no content is the reply writer's business.
+//! Does not know about: methods; the reply writer omits the content of replies to HEAD.
 
 use std::fmt;
 
@@ -13,7 +14,7 @@ macro_rules! statuses {
         impl Status {
             $(#[doc = concat!($code, " ", $reason)] pub const $name: Self = Self($code);)*
 
-            /// The reason phrase of the registry, empty for a code that is not in it.
+            /// The reason phrase of the registry, empty for an unregistered code.
             pub const fn reason(self) -> &'static str {
                 match self.0 {
                     $($code => $reason,)*
@@ -21,7 +22,7 @@ macro_rules! statuses {
                 }
             }
 
-            /// The whole status line where the code is registered.
+            /// The whole status line, if the code is registered.
             pub(crate) const fn line(self) -> Option<&'static str> {
                 match self.0 {
                     $($code => Some(concat!("HTTP/1.1 ", $code, " ", $reason, "\r\n")),)*
@@ -97,18 +98,18 @@ impl Status {
         self.0
     }
 
-    /// 1xx: not a final reply.
+    /// Whether it is 1xx, which is not a final reply.
     pub const fn is_informational(self) -> bool {
         self.0 < 200
     }
 
-    /// Whether a reply with this status may carry content (RFC 9110 6.4.1, and 15.3.6 for 205).
+    /// Whether a reply with this status may have content (RFC 9110 6.4.1, and 15.3.6 for 205).
     pub const fn allows_content(self) -> bool {
         !matches!(self.0, 100..=199 | 204 | 205 | 304)
     }
 
-    /// Whether we write a `Content-Length`: never on 1xx and 204 (RFC 9110 8.6), and not on 304, where it would
-    /// have to be the length of a 200 that nobody made.
+    /// Whether the reply has a `Content-Length`: never for 1xx and 204 (RFC 9110 8.6), and not for
+    /// 304, where it would have to be the length of a 200 that was never built.
     pub const fn allows_length(self) -> bool {
         !matches!(self.0, 100..=199 | 204 | 304)
     }

@@ -1,11 +1,11 @@
-//! What threads share state with. Sources that name these here, and not in the standard library, are run by `doorbell-models` as they are,
-//! with parts of a checker of interleavings in their place.
+//! Primitives for state shared between threads. `doorbell-models` compiles sources that use these
+//! names unchanged, with the types of a model checker instead.
 //!
-//! Does not know about: what is built of it.
+//! Does not know about: their users.
 
 pub(crate) use std::hint::spin_loop;
 
-/// As `core::sync::atomic`.
+/// Stands for `core::sync::atomic`.
 pub(crate) mod atomic {
     pub(crate) use core::sync::atomic::{AtomicU64, Ordering};
 }

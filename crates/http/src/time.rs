@@ -1,17 +1,17 @@
-//! A point in time as the caller tells it: nanoseconds since an arbitrary origin.
+//! A point in time, passed in by the caller: nanoseconds since an arbitrary origin.
 //!
-//! Does not know about: clocks. Whoever drives the machine reads one and passes the value in.
+//! Does not know about: clocks. The caller reads one and passes the value in.
 
 use std::time::Duration;
 
-/// Nanoseconds since an origin of the caller's choice; only differences mean anything.
+/// Nanoseconds since an origin chosen by the caller; only differences are meaningful.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
 impl Time {
     /// The origin.
     pub const ZERO: Self = Self(0);
-    /// Later than every time that can occur: "no deadline".
+    /// Later than every time that can occur; means "no deadline".
     pub const MAX: Self = Self(u64::MAX);
 
     /// A time from nanoseconds since the origin.
@@ -27,7 +27,7 @@ impl Time {
     /// This time plus `duration`, saturating.
     #[inline]
     pub const fn after(self, duration: Duration) -> Self {
-        // Not `Duration::as_nanos`: 64 bits are enough for all that does not saturate.
+        // Not `Duration::as_nanos`: 64 bits suffice for all values that do not saturate.
         const NANOS_PER_SEC: u64 = 1_000_000_000;
         if duration.as_secs() >= u64::MAX / NANOS_PER_SEC {
             return Self(u64::MAX);

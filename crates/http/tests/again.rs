@@ -1,6 +1,6 @@
-//! A reply that is still there from the connection before changes nothing that anybody can see.
+//! A reply kept from the previous connection has no observable effect.
 //!
-//! Does not know about: who sends the bytes.
+//! Does not know about: sending.
 
 mod common;
 
@@ -13,7 +13,7 @@ use doorbell_http::{
 use proptest::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Shared replies, made ones, layered ones, none at all.
+/// Shared replies, built ones, layered ones, none at all.
 struct Mixed {
     ok: StaticReply,
     down: StaticReply,
@@ -40,7 +40,7 @@ impl Service for Mixed {
 const PATHS: [&str; 10] =
     ["/ok", "/down", "/large", "/line", "/bad", "/last", "/changed", "/hang", "/panic", "/made"];
 
-/// One connection: its input in at most two pieces, and the second in which it comes.
+/// One connection: its input in at most two pieces, and the second in which it arrives.
 fn connection() -> impl Strategy<Value = (Vec<u8>, usize, i64)> {
     let request =
         (prop_oneof![3 => Just(0_usize), 2 => 0..PATHS.len()], 0..4_usize).prop_map(|(path, shape)| {
@@ -61,7 +61,7 @@ fn io<'a>(date: &'a Date, limits: &'a Limits, carry: &'a mut Vec<u8>, out: &'a m
     Io { now, date, limits, carry, out, closing: false, client: &Client::UNKNOWN }
 }
 
-/// What one connection sends and wants, with an output that may have been used before.
+/// The output and the next action of one connection, with an output that may have been used before.
 fn serve(
     service: &Mixed,
     input: &[u8],
@@ -86,7 +86,7 @@ fn serve(
             };
             sent.extend_from_slice(out.unsent());
             sent.extend_from_slice(&out.body);
-            // As a worker does: what went out in one piece stays.
+            // As in a worker: output sent in one piece is kept.
             if out.body.is_empty() && !out.unsent().is_empty() {
                 out.head_is_sent()
             } else if !out.is_empty() {
@@ -122,7 +122,8 @@ proptest! {
     }
 }
 
-/// A reply that could not be sent at once is taken away, and then another protocol writes: TLS records for one.
+/// A reply that could not be sent at once is taken away, and then another protocol writes, for
+/// example TLS records.
 #[test]
 fn bytes_of_another_writer_are_not_taken_for_the_reply_before() {
     let service = Mixed {

@@ -1,6 +1,7 @@
-//! No layer allocates when it is called alone, parser, router, link map, and the whole chain of them does not either.
+//! No layer, nor parser, router and link map, allocates by itself, and neither does the whole
+//! chain.
 //!
-//! Does not know about: the other ways through a connection (`alloc.rs`).
+//! Does not know about: the other paths through a connection (`alloc.rs`).
 
 use allocation_counter::measure;
 use doorbell_http::auth::{Policy, Tokens};
@@ -22,7 +23,7 @@ const GET: &[u8] =
 const POST: &[u8] =
     b"POST /ring HTTP/1.1\r\nHost: door.example\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nring";
 
-/// Ten times `work` costs no allocation.
+/// Ten calls of `work` make no allocation.
 fn assert_free(name: &str, mut work: impl FnMut()) {
     let info = measure(|| (0..10).for_each(|_| work()));
     assert_eq!(info.count_total, 0, "{name}: {info:?}");
@@ -90,7 +91,7 @@ fn link_map() {
     assert_free("not found", || assert_eq!(map.find(b"/z"), None));
 }
 
-/// A log that nobody keeps.
+/// Discards log records.
 struct Nowhere;
 
 impl Sink for Nowhere {
@@ -101,7 +102,7 @@ impl Sink for Nowhere {
 
 const TOKEN: &str = "XJ7bXg1cV3yq8s0LQm5v2wZ4nT6pR9dK";
 
-/// Access log, requests at once, limiter, token, router, reply.
+/// Access log, concurrency limit, rate limit, token, router, reply.
 fn chain(burst: u32) -> impl Service {
     let router = Router::builder()
         .route(Route {
@@ -146,7 +147,7 @@ fn whole_chain() {
             assert_eq!(conn.handle_input(input.as_bytes(), io, service), Next::Read);
             assert!(out.head.starts_with(expect.as_bytes()), "{}", out.head.escape_ascii());
         };
-        // Buffers get their size once, for numbers of as many digits as these become.
+        // Buffers grow once, for numbers with this many digits.
         (0..3).for_each(|_| answer());
         assert_free(&format!("the whole chain: {expect}"), answer);
     };

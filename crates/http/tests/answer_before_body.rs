@@ -1,7 +1,7 @@
-//! With `answer_before_body` a service that does not want a body is called before it, so that it hands over the whole request, from
-//! behind closures and guards too.
+//! With `answer_before_body` a service that does not want a body is called before the body arrives,
+//! so that it hands over the whole request, even behind closures and guards.
 //!
-//! Does not know about: what is handed over by `Service::hands_over` (see `hand_over.rs`).
+//! Does not know about: hand-over by `Service::hands_over` (see `hand_over.rs`).
 
 use doorbell_http::layer::{AtMost, Guard, ServiceExt as _};
 use doorbell_http::{
@@ -9,12 +9,12 @@ use doorbell_http::{
     Time, service_fn,
 };
 
-/// What came of some input.
+/// The result of some input.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
     next: Next,
     sent: String,
-    /// What is left of the input, and what had not arrived yet.
+    /// The rest of the input, and the bytes that had not arrived yet.
     left: Vec<u8>,
 }
 
@@ -41,7 +41,7 @@ fn early() -> Limits {
     Limits { answer_before_body: true, ..Limits::default() }
 }
 
-/// `/here` is answered, everything else is for somebody else.
+/// Replies to `/here` and hands over the rest.
 fn closure() -> impl Service {
     let here = StaticReply::text(Status::OK, "here\n");
     service_fn(
@@ -51,7 +51,7 @@ fn closure() -> impl Service {
     )
 }
 
-/// Lets requests with a token through.
+/// Passes requests with a token.
 struct Token(StaticReply);
 
 impl Guard for Token {
@@ -71,7 +71,7 @@ const BODIES: [&str; 4] = [
     "Expect: 100-continue\r\nContent-Length: 5\r\n\r\n",
 ];
 
-/// Cut nowhere, at each place into two, and everywhere.
+/// Unsplit, split at each position, and byte by byte.
 fn cuts(all: &[u8]) -> Vec<Vec<&[u8]>> {
     let mut cuts: Vec<_> = (0..=all.len()).map(|at| vec![&all[..at], &all[at..]]).collect();
     cuts.extend([vec![all], all.chunks(1).collect()]);
@@ -109,7 +109,7 @@ fn a_guard_refuses_a_request_with_a_body_before_it_is_read() {
     }
 }
 
-/// Says which requests it wants the body of.
+/// Wants the bodies of some requests.
 struct Wants;
 
 impl Service for Wants {

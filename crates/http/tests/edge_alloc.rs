@@ -1,6 +1,7 @@
-//! What happens before a service is asked costs no allocation: PROXY header, origin, key, limit, fields.
+//! The steps before a service is called make no allocation: PROXY header, origin, key, limit,
+//! fields.
 //!
-//! Does not know about: the connection; `alloc.rs` has that.
+//! Does not know about: the connection; see `alloc.rs`.
 
 use allocation_counter::measure;
 use doorbell_http::forwarded::{ForwardedFrom, Networks, TrustedProxies};

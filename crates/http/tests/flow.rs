@@ -1,4 +1,5 @@
-//! What depends on more than one call: bodies and their service, held back input, output limits, misuse.
+//! Behaviour across several calls: bodies and their service, held-back input, output limits,
+//! misuse.
 //!
 //! Does not know about: verdicts on single requests.
 
@@ -14,7 +15,7 @@ use doorbell_http::{
 use std::cell::RefCell;
 use std::time::Duration;
 
-/// Writes down what it was asked.
+/// Records its calls.
 #[derive(Default)]
 struct Diary(RefCell<Vec<String>>);
 
@@ -158,7 +159,7 @@ fn misuse_is_reported() {
 }
 
 #[test]
-fn the_limit_that_makes_a_reply_the_last_is_told() {
+fn the_limit_that_makes_a_reply_the_last_is_reported() {
     let get = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".as_slice();
     let close = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".as_slice();
     let limits =
@@ -180,7 +181,7 @@ fn the_limit_that_makes_a_reply_the_last_is_told() {
     }
 }
 
-/// Answers 404 to everything, and may take TRACE.
+/// Replies 404 to all requests, and optionally accepts TRACE.
 struct Nothing(bool);
 
 impl Service for Nothing {
@@ -194,7 +195,7 @@ impl Service for Nothing {
 }
 
 #[test]
-fn a_trace_goes_to_who_takes_it_through_every_layer_and_to_nobody_else() {
+fn a_trace_reaches_only_a_service_that_takes_it_through_every_layer() {
     let trace = b"TRACE / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
     let ask = |service: &dyn Service| {
         let (limits, date, mut carry, mut out) =
@@ -210,7 +211,7 @@ fn a_trace_goes_to_who_takes_it_through_every_layer_and_to_nobody_else() {
     }
 }
 
-/// A log that nobody keeps.
+/// Discards log records.
 struct Dropped;
 
 impl Sink for Dropped {

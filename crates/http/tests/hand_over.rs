@@ -1,6 +1,6 @@
-//! What is handed over is every byte from the first request on that is not for us, however the input was cut.
+//! A hand-over contains every byte from the first foreign request on, however the input is split.
 //!
-//! Does not know about: sockets; what is handed over is the end of what was given in.
+//! Does not know about: sockets; a hand-over is the end of the input.
 
 use doorbell_http::parse::Seen;
 use doorbell_http::{
@@ -8,10 +8,10 @@ use doorbell_http::{
     StaticReply, Status, Time,
 };
 
-/// Answers `/livez`; everything else is for somebody else.
+/// Replies to `/livez` and hands over the rest.
 struct Own {
     livez: StaticReply,
-    /// Whether requests with bodies and other protocols are left, too.
+    /// Whether requests with bodies and other protocols are handed over, too.
     all: bool,
 }
 
@@ -34,7 +34,7 @@ impl Service for Own {
     }
 }
 
-/// What came of some input.
+/// The result of some input.
 #[derive(Debug, PartialEq, Eq)]
 struct Came {
     next: Next,
@@ -72,7 +72,7 @@ fn feed(own: &Own, pieces: &[&[u8]], seen: &mut Seen) -> Came {
             }
         }
         if next != Next::Read {
-            // What had not arrived yet stays in the socket.
+            // Bytes that had not arrived yet stay in the socket.
             pieces[at + 1..].iter().for_each(|later| carry.extend_from_slice(later));
             break;
         }
@@ -100,7 +100,7 @@ const FOREIGN: &[&[u8]] = &[
     b"\r\n\r\nGET /after/empty/lines HTTP/1.1\r\nHost: a\r\n\r\n",
 ];
 
-/// Only at the very beginning.
+/// Only at the start of a connection.
 const OTHER_PROTOCOLS: &[&[u8]] = &[
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
     &[22, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3, 9, 9, 9],
@@ -111,7 +111,7 @@ const OTHER_PROTOCOLS: &[&[u8]] = &[
     b"INVALID CONNECTION PREFACE\r\n\r\n",
 ];
 
-/// What is not well said in HTTP/1, or in nothing that anybody knows, but not a preface gone wrong.
+/// Malformed HTTP/1, or no known protocol, but not a malformed preface.
 const NOBODYS: &[&[u8]] = &[
     b"GET * HTTP/2.0\r\n",
     b"GET /a b HTTP/1.1\r\n",
@@ -122,14 +122,14 @@ const NOBODYS: &[&[u8]] = &[
     &[22, 2, 0],
 ];
 
-/// The end of `all` that a hand-over must keep: from where the replies stop.
+/// A hand-over must contain the end of `all` from where the replies stop.
 fn check(own: &Own, all: &[u8], probes: usize, pieces: &[&[u8]], seen: &mut Seen) {
     let came = feed(own, pieces, seen);
     let shown = || format!("{:?} in {} pieces: {came:?}", all.escape_ascii().to_string(), pieces.len());
     assert_eq!(came.next, Next::HandOver, "{}", shown());
     assert_eq!((came.replies, came.requests as usize), (probes, probes), "{}", shown());
     let foreign = &all[probes * PROBE.len()..];
-    // Empty lines before a request may be gone.
+    // Empty lines before a request may be dropped.
     let foreign = if came.carry.len() < foreign.len() { trim(foreign) } else { foreign };
     assert_eq!(came.carry, foreign, "{}", shown());
 }
@@ -229,7 +229,7 @@ fn a_remembered_head_is_left_in_one_call_too() {
 }
 
 #[test]
-fn nobody_took_it_is_a_503_or_goaway() {
+fn a_failed_hand_over_is_a_503_or_goaway() {
     let said = untaken(FOREIGN[0]);
     assert!(said.starts_with(b"HTTP/1.1 503 "), "{}", said.escape_ascii());
     let (settings, goaway) = (&[0, 0, 0, 4, 0, 0, 0, 0, 0], &[0, 0, 8, 7, 0, 0, 0, 0, 0]);
@@ -243,7 +243,7 @@ fn nobody_took_it_is_a_503_or_goaway() {
     }
 }
 
-/// What a client hears whose connection was to be handed over after these bytes.
+/// The reply to a client whose connection could not be handed over after these bytes.
 fn untaken(foreign: &[u8]) -> Vec<u8> {
     let (limits, date, now) = (Limits::default(), Date::new(784_111_777), Time::ZERO);
     let (mut carry, mut out) = (Vec::new(), Out::new());

@@ -1,4 +1,4 @@
-//! A flood of keys, each new: the table stays as large as it is, and whoever was known is treated as before.
+//! A flood of new keys: the table keeps its size, and known keys are treated as before.
 //!
 //! Does not know about: threads.
 
@@ -10,36 +10,36 @@ use std::time::Duration;
 const KEYS: u64 = if cfg!(debug_assertions) { 1_000_000 } else { 10_000_000 };
 const ROOM: usize = 65_536;
 const MS: u64 = 1_000_000;
-/// Before the flood.
+/// Time before the flood.
 const WARM_MS: u64 = 3_000;
 
-/// Ten a second.
+/// Ten requests a second.
 fn quota() -> Quota {
     Quota::per_second(10).expect("a quota")
 }
 
-/// How the known keys come: every so many milliseconds so many requests.
+/// Arrival of known keys: interval in milliseconds, number of requests.
 const KNOWN: [(u64, u32); 4] = [
     // Well within its quota.
     (150, 1),
     // In bursts within its quota.
     (1_000, 5),
-    // A fifth too fast, and refused that often.
+    // A fifth too fast, and refused at that rate.
     (83, 1),
     // Twice too fast.
     (50, 1),
 ];
-/// Keys that come in each of these ways.
+/// Number of keys for each of these patterns.
 const EACH: u64 = 100;
 
-/// A flood: new keys in a millisecond, and requests of each.
+/// A flood: new keys per millisecond, and requests of each.
 #[derive(Clone, Copy)]
 struct Flood {
     per_ms: u64,
     times: u32,
 }
 
-/// What the known keys are told while the flood runs, or while it does not.
+/// Records the decisions for the known keys, with or without the flood.
 fn run<D>(flood: Flood, on: bool, told: &mut Vec<D>, mut check: impl FnMut([u64; 2], Time) -> D) {
     let mut new = 0;
     for ms in 0..WARM_MS + KEYS / flood.per_ms {
@@ -64,7 +64,7 @@ fn bytes([kind, key]: [u64; 2]) -> [u8; 16] {
     (u128::from(kind) << 64 | u128::from(key)).to_le_bytes()
 }
 
-/// What the known keys are told without and with the flood, and the limiter after it.
+/// The decisions for the known keys without and with the flood, and the limiter afterwards.
 fn both(flood: Flood) -> (Vec<Decision>, Vec<Decision>, Limiter) {
     let (mut without, mut with) = (Vec::new(), Vec::new());
     let alone = Limiter::new(quota(), ROOM, [5, 6]);
@@ -90,7 +90,7 @@ fn a_flood_that_fits_changes_nothing() {
     assert!(without == with, "to the last field");
 }
 
-/// More live keys than the table has room for, by one half or by two.
+/// Live keys exceed the table by one half, or by a factor of two.
 #[test]
 fn a_flood_that_does_not_fit_changes_no_verdict() {
     for flood in [Flood { per_ms: 1_000, times: 1 }, Flood { per_ms: 1_000, times: 2 }] {
@@ -101,7 +101,8 @@ fn a_flood_that_does_not_fit_changes_no_verdict() {
     }
 }
 
-/// The other policy: forget whom the hand meets and who has not come since it last passed. It refuses fewer.
+/// The alternative policy: evict the key that the hand reaches if it has not been used since the
+/// last pass. It refuses fewer requests.
 #[test]
 fn a_clock_would_change_verdicts() {
     let flood = Flood { per_ms: 1_000, times: 2 };

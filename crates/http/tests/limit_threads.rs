@@ -1,6 +1,6 @@
-//! A limiter asked by several threads at once never lets two requests in for the price of one.
+//! A limiter used by several threads at once never lets two requests pass for the price of one.
 //!
-//! Does not know about: what one thread alone sees.
+//! Does not know about: behaviour on a single thread.
 
 use doorbell_http::Time;
 use doorbell_http::limit::{Limiter, Quota};
@@ -12,7 +12,7 @@ const SEED: [u64; 2] = [3, 4];
 const ROUNDS: u64 = if cfg!(debug_assertions) { 3_000 } else { 30_000 };
 const MS: u64 = 1_000_000;
 
-/// Runs `threads` copies of `each` at once.
+/// Runs `threads` copies of `each` concurrently.
 fn at_once(threads: u32, each: impl Fn(u32) + Sync) {
     let arrived = AtomicU32::new(0);
     thread::scope(|scope| {
@@ -51,7 +51,7 @@ fn one_key_over_time() {
     let (clock, admitted) = (AtomicU64::new(1_000 * MS), AtomicU64::new(0));
     at_once(3, |index| {
         for request in 0..ROUNDS {
-            // One thread tells the time; the others are behind it by what they were interrupted.
+            // One thread advances the time; the others lag behind by their interruptions.
             let step = if index == 0 { 100_000 } else { 0 };
             let now = clock.fetch_add(step, Ordering::SeqCst);
             let allowed = limiter.check(b"key", Time::from_nanos(now)).is_allowed();
@@ -66,7 +66,8 @@ fn one_key_over_time() {
     assert!(admitted <= most && admitted >= passed / MS, "{admitted} of {most}");
 }
 
-/// New keys of one set from all sides: who comes twice at once must meet itself, wherever the others are put meanwhile.
+/// New keys of one set on all threads: two concurrent requests of a key must meet, wherever other
+/// keys are moved meanwhile.
 #[test]
 fn the_same_new_key_twice() {
     let limiter = Limiter::new(Quota::new(1, 1, Duration::from_millis(1)).unwrap(), 8, SEED);
@@ -74,7 +75,7 @@ fn the_same_new_key_twice() {
     let (done, round_done) = (AtomicU32::new(0), AtomicU64::new(0));
     at_once(3, |index| {
         for round in 0..ROUNDS {
-            // All keys of the rounds before have expired, some are still in their words.
+            // All keys of the earlier rounds have expired; some are still in their words.
             let now = Time::from_nanos((round + 10) * 2 * MS);
             for other in 0..index % 2 * 3 {
                 limiter.check(&[round.to_le_bytes(), u64::from(other + 1).to_le_bytes()].concat(), now);
@@ -97,7 +98,7 @@ fn the_same_new_key_twice() {
 
 /// Pauses after which the table is wiped, with several threads arriving at the end of each.
 #[test]
-fn a_wipe_loses_nobody() {
+fn a_wipe_loses_no_key() {
     let limiter = Limiter::new(Quota::new(10, 10, Duration::from_millis(10)).unwrap(), 4096, SEED);
     let rounds = ROUNDS / 10;
     let (done, round_done, admitted) = (AtomicU32::new(0), AtomicU64::new(0), AtomicU64::new(0));

@@ -1,6 +1,7 @@
-//! The router against one that tries every route of a listener and applies the documented precedence literally.
+//! The router against one that tries every route of a listener and applies the documented
+//! priorities literally.
 //!
-//! Does not know about: how look-ups work inside.
+//! Does not know about: the implementation of look-ups.
 
 use doorbell_http::parse::Head;
 use doorbell_http::router::{Lookup, MethodSet, Route, RouteError, Router, host, param_names};
@@ -9,7 +10,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// What a look-up says, in words.
+/// Formats the result of a look-up.
 fn show(lookup: &Lookup<'_, '_, usize>) -> String {
     match lookup {
         Lookup::Found(found) => {
@@ -24,7 +25,7 @@ fn show(lookup: &Lookup<'_, '_, usize>) -> String {
     }
 }
 
-/// How well a pattern suits a path, segment by segment, least is best; and the parameters.
+/// Rank of a pattern for a path, segment by segment, lowest is best; and the parameters.
 fn suits<'p>(pattern: &str, path: &'p str) -> Option<(Vec<u8>, Vec<&'p str>)> {
     let (mut kinds, mut values) = (Vec::new(), Vec::new());
     let mut left = path.strip_prefix('/');
@@ -48,7 +49,8 @@ fn suits<'p>(pattern: &str, path: &'p str) -> Option<(Vec<u8>, Vec<&'p str>)> {
     left.is_none().then_some((kinds, values))
 }
 
-/// How well the hosts of a route suit a name: the bytes they leave open, and none at all for any host.
+/// Rank of a route's hosts for a name: the number of bytes matched by the wildcard; routes for any
+/// host have none.
 fn suits_host(hosts: &[String], name: &str) -> Option<usize> {
     if hosts.is_empty() {
         return Some(usize::MAX);
@@ -60,7 +62,7 @@ fn suits_host(hosts: &[String], name: &str) -> Option<usize> {
     hosts.iter().filter_map(one).min()
 }
 
-/// `Allow` in the order in which we write it.
+/// The value of `Allow` in our order.
 fn allow(methods: impl Fn(Method) -> bool) -> String {
     let order = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "TRACE"].into_iter();
     let method = |name: &str| Method::from_bytes(name.as_bytes()).expect("a method");
@@ -159,7 +161,7 @@ fn some_request() -> impl Strategy<Value = (&'static str, Method, String)> {
     (select(hosts), select(Method::ALL.to_vec()), path)
 }
 
-/// The routes that can stand together, each with its number; those that cannot must name the one they are at odds with.
+/// The routes without conflicts, each with its number; a refused route must name its counterpart.
 fn build(candidates: Vec<Route<usize>>) -> Result<(Vec<Route<usize>>, Router<usize>), TestCaseError> {
     let mut routes: Vec<Route<usize>> = Vec::new();
     let mut router = Router::builder().build().expect("no routes, no conflict");
@@ -179,7 +181,7 @@ fn build(candidates: Vec<Route<usize>>) -> Result<(Vec<Route<usize>>, Router<usi
     Ok((routes, router))
 }
 
-/// Same shape of path, a host and a method in common: that, and only that, is a conflict.
+/// A conflict is exactly: same shape of path, a common host and a common method.
 fn check_conflicts(
     routes: &[Route<usize>],
     refused: &Route<usize>,
@@ -214,8 +216,8 @@ fn check_conflicts(
     Ok(())
 }
 
-/// The short way of a look-up says nothing, or what the long one says; and where no route names a host, it knows every path without
-/// parameters.
+/// The fast path returns nothing, or the result of the full one; if no route names a host, it finds
+/// every path without parameters.
 fn check_plain(
     router: &Router<usize>,
     by_host: bool,
@@ -244,7 +246,7 @@ fn check_plain(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Each listener has routes of its own, and the same request is asked of all.
+    /// Each listener has its own routes, and all get the same requests.
     #[test]
     fn same_as_naive(
         listeners in vec((vec(some_route(), 0..12), any::<bool>()), 1..4),
@@ -256,7 +258,7 @@ proptest! {
             }
             let (routes, router) = build(candidates)?;
             let by_host = routes.iter().any(|route| !route.hosts.is_empty());
-            // Random paths seldom hit what two routes have.
+            // Random paths seldom match two routes.
             let hits = routes.iter().filter(|route| !route.path.contains('{')).flat_map(|route| {
                 requests.iter().map(|&(host, method, _)| (host, method, route.path.clone()))
             });

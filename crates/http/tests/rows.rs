@@ -1,7 +1,8 @@
-//! The rules a server must keep by RFC 9112, 9110 and 6585, one row each, in the order of the first: bytes in; statuses and the fate of the
-//! connection out. `rules.rs` has more bytes for each of them.
+//! The rules for servers in RFC 9112, 9110 and 6585, one row each, in the order of the first: input
+//! bytes; expected statuses and next action of the connection. `rules.rs` has more input for each
+//! of them.
 //!
-//! Does not know about: how input is cut; deadlines (`deadlines.rs`); replies (`flow.rs`).
+//! Does not know about: splits of the input; deadlines (`deadlines.rs`); replies (`flow.rs`).
 
 mod common;
 
@@ -10,12 +11,12 @@ use doorbell_http::Next::{CloseClean, CloseLinger, Read};
 use doorbell_http::{Limits, Next};
 use harness::Peer;
 
-/// Answered with this status, the last, and the connection closes; and what of it is to be read is dropped.
+/// The last reply has this status, and the connection closes; unread input is dropped.
 fn refused(status: u16, inputs: &[&str]) -> Vec<Vector> {
     inputs.iter().map(|input| Vector::refused("refused", *input, status)).collect()
 }
 
-/// Answered with 200; the connection stays.
+/// Replied to with 200; the connection stays open.
 fn accepted(inputs: &[&str]) -> Vec<Vector> {
     inputs.iter().map(|input| Vector::accepted("accepted", *input)).collect()
 }
@@ -36,7 +37,7 @@ fn check(rows: Vec<(&str, Vec<Vec<Vector>>)>) {
     }
 }
 
-/// A GET with this request line, good otherwise.
+/// GET requests with these request lines, otherwise valid.
 fn lines(request_lines: &[&str]) -> Vec<String> {
     request_lines.iter().map(|line| format!("{line}\r\nHost: a\r\n\r\n")).collect()
 }
@@ -342,7 +343,7 @@ fn content_length() {
         ),
         ("9110 15.5.14: a body above the limit", vec![refused_posts(413, &["Content-Length: 65537\r\n"])]),
     ]);
-    // 9112 6.3, 8: a body that ends early is an error, and no service sees it.
+    // 9112 6.3, 8: a body that ends early is an error, and no service gets it.
     let mut peer = Peer::run(&Limits::default(), [post("Content-Length: 9\r\n", "hello").as_bytes()]);
     assert_eq!(
         (peer.eof(), harness::statuses(&peer.sent), peer.conn.requests()),
@@ -478,12 +479,12 @@ fn connections() {
         ),
         ("9110 9.3.8: TRACE is not offered", vec![one("TRACE / HTTP/1.1\r\nHost: a\r\n\r\n", &[405], Read)]),
     ]);
-    // 9110 15.5.9: a head that takes too long; without a byte of it nobody is told.
+    // 9110 15.5.9: a head that takes too long; without a byte of it there is no reply.
     let mut peer = Peer::run(&Limits::default(), [b"GET / HT".as_slice()]);
     assert_eq!((peer.timeout(), harness::statuses(&peer.sent)), (CloseLinger, vec![408]));
     let mut peer = Peer::new(Limits::default());
     assert_eq!((peer.timeout(), peer.sent.len()), (Next::Close, 0));
-    // 9110 6.6.1: every reply has a date, 8.6: and a length; 9.3.2: that of HEAD too.
+    // 9110 6.6.1: every reply has a date; 8.6: and a length; 9.3.2: for HEAD too.
     let peer = Peer::run(&Limits::default(), [b"HEAD /big HTTP/1.1\r\nHost: a\r\n\r\n".as_slice()]);
     let text = String::from_utf8(peer.sent).unwrap();
     assert!(

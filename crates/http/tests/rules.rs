@@ -1,6 +1,7 @@
-//! The rules by topic, with many bytes for each (`rows.rs` has one row a rule): exact bytes in, exact statuses and fate of the connection out.
+//! The rules by topic, with many inputs for each (`rows.rs` has one row per rule): exact input
+//! bytes, exact statuses and next action.
 //!
-//! Does not know about: how input is cut; see `split.rs`.
+//! Does not know about: splits of the input; see `split.rs`.
 
 mod common;
 

@@ -1,6 +1,6 @@
-//! A memory for heads changes nothing that anybody can see.
+//! A cache of heads has no observable effect.
 //!
-//! Does not know about: what the right result is; see `rules.rs`.
+//! Does not know about: correct results; see `rules.rs`.
 
 mod common;
 
@@ -9,7 +9,7 @@ use common::harness::{Echo, Peer, Trace, io_at};
 use doorbell_http::parse::Seen;
 use doorbell_http::{Conn, Date, Limits, Next, Out, Time};
 
-/// As `Peer::run`, with the memory.
+/// Like `Peer::run`, with the cache.
 fn run<'a>(limits: &Limits, pieces: impl IntoIterator<Item = &'a [u8]>, seen: &mut Seen) -> Trace {
     let mut peer = Peer::new(limits.clone());
     for piece in pieces {
@@ -29,7 +29,8 @@ fn check(limits: &Limits, input: &[u8], seen: &mut Seen, name: &str) {
     assert_eq!(run(limits, [input], seen), expect, "{name}");
 }
 
-/// One memory for all connections, as in a worker; each vector often enough to be remembered and found again.
+/// One cache for all connections, as in a worker; each vector is repeated until it is cached and
+/// found again.
 #[test]
 fn every_vector_with_one_memory() {
     let (limits, mut seen) = (Limits::default(), Seen::new());
@@ -43,7 +44,7 @@ fn every_vector_with_one_memory() {
 const PLAIN: &[u8] =
     b"GET /x HTTP/1.1\r\nHost: a.example:8080\r\nUser-Agent: probe/1\r\nAccept: */*\r\nConnection: close\r\n\r\n";
 
-/// A memory that knows [`PLAIN`].
+/// A cache that contains [`PLAIN`].
 fn taught() -> Seen {
     let mut seen = Seen::new();
     check(&Limits::default(), PLAIN, &mut seen, "first");
@@ -55,7 +56,7 @@ fn knows_something(seen: &Seen) -> bool {
     !format!("{seen:?}").contains("[0, 0, 0, 0]")
 }
 
-/// A service is never given one, so that no short way may lead there.
+/// A service never gets TRACE, so no fast path may lead to it.
 #[test]
 fn a_trace_is_not_remembered() {
     let mut seen = Seen::new();
@@ -66,9 +67,9 @@ fn a_trace_is_not_remembered() {
     assert!(!knows_something(&seen), "{seen:?}");
 }
 
-/// The remembered head with one byte changed, at every place and to every value.
+/// The cached head with one byte changed, at every position and to every value.
 #[test]
-fn one_changed_byte_is_judged_anew() {
+fn one_changed_byte_is_parsed_again() {
     let limits = Limits::default();
     for place in 0..PLAIN.len() {
         let mut seen = taught();
@@ -95,7 +96,7 @@ fn a_remembered_head_at_every_split_point_and_in_a_pipeline() {
     }
 }
 
-/// What was fine under the limits of one listener is not under those of another.
+/// A head within the limits of one listener may exceed those of another.
 #[test]
 fn limits_hold_for_a_remembered_head() {
     for limits in [
@@ -127,7 +128,7 @@ fn the_request_line_is_its_own() {
     }
 }
 
-/// Only lines without secrets are kept.
+/// Only lines without secrets are cached.
 #[test]
 fn other_lines_are_not_remembered() {
     for line in [
@@ -148,7 +149,7 @@ fn other_lines_are_not_remembered() {
     }
 }
 
-/// Names in any case and with any gap, and no others that look like them.
+/// Names in any case and with any gap, but no similar names.
 #[test]
 fn open_lines_are_remembered() {
     let open = [
@@ -184,7 +185,7 @@ fn a_query_is_not_remembered() {
     assert!(!knows_something(&seen), "{seen:?}");
 }
 
-/// The shortest way through a connection comes to what the usual one does, or does nothing.
+/// The path without a connection has the same result as the usual one, or no effect.
 #[test]
 fn an_answer_without_a_connection_is_the_same() {
     let (limits, mut seen, mut short) = (Limits::default(), taught(), 0);
@@ -214,9 +215,9 @@ fn an_answer_without_a_connection_is_the_same() {
     assert!(short > 20, "{short} inputs went the short way");
 }
 
-/// Who sends a head is the same from memory, and only heads that are there are told from memory.
+/// The cached sender of a head is correct, and only complete heads use the cache.
 #[test]
-fn who_sends_a_head_is_told_from_memory() {
+fn the_sender_of_a_head_is_cached() {
     use doorbell_http::prober::{Asker, Prober, prober_of};
     let rows: [(&str, Option<Prober>, bool); 7] = [
         (
@@ -228,7 +229,7 @@ fn who_sends_a_head_is_told_from_memory() {
         ("Host: a\r\nUser-Agent: Envoy/HC\r\n", Some(Prober::Envoy), true),
         ("Host: a\r\nAccept: application/json\r\n", None, false),
         ("Host: a\r\nUser-Agent: curl/8.9.1\r\nAccept: */*\r\n", None, true),
-        // Never remembered.
+        // Never cached.
         ("Host: a\r\nX-Haproxy-Server-State: UP\r\n", Some(Prober::Haproxy), true),
         ("Host: a\r\nAccept: text/plain\r\nX-Haproxy-Server-State: UP\r\n", Some(Prober::Haproxy), false),
     ];

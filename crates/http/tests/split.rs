@@ -1,6 +1,7 @@
-//! The result does not depend on how the input was cut: every vector at every split point, and byte by byte.
+//! The result does not depend on how the input is split: every vector at every split point, and
+//! byte by byte.
 //!
-//! Does not know about: what the right result is; see `rules.rs`.
+//! Does not know about: correct results; see `rules.rs`.
 
 mod common;
 
@@ -8,9 +9,11 @@ use common::all_vectors;
 use common::harness::Peer;
 use doorbell_http::Limits;
 
-/// Cut at every point up to this length; longer ones at forty places, and at each point around their limits: every cut parses all of it.
+/// Maximum length for splitting at every position; longer inputs are split at forty positions and
+/// around their limits, because every split parses all of it.
 const CUT_EVERYWHERE_MAX: usize = 1_000;
-/// What is longer is tested for its length, which leaves no room for the next on its connection.
+/// Longer inputs test limits on the length and leave no room for another message on their
+/// connection.
 const LONG_MIN: usize = 20_000;
 
 #[test]

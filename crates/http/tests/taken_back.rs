@@ -1,6 +1,7 @@
-//! Replies that were begun and are taken back: nothing of them goes out, and all of the earlier ones does.
+//! Replies that are withdrawn after they were started: no part of them is sent, and the earlier
+//! ones are complete.
 //!
-//! Does not know about: who sends the bytes.
+//! Does not know about: sending.
 
 use doorbell_http::{
     Answered, Begun, Client, Conn, Date, Io, Limits, Next, Out, Reply, Request, Responder, Service,
@@ -10,7 +11,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const LARGE: usize = 20_000;
 
-/// A service behind a layer that adds a line, good or bad, and may panic once the answer is written.
+/// A service behind a layer that adds a valid or invalid line, and may panic after the reply is
+/// written.
 struct Layered(StaticReply);
 
 impl Service for Layered {
@@ -37,7 +39,7 @@ impl Service for Layered {
     }
 }
 
-/// Everything that one connection sends for `input`.
+/// All output of one connection for `input`.
 fn sent(input: &str) -> String {
     let (limits, date, now) = (Limits::default(), Date::new(0), Time::from_nanos(1_000_000_000));
     let service = Layered(StaticReply::text(Status::OK, vec![b'.'; LARGE]));
@@ -62,7 +64,7 @@ fn sent(input: &str) -> String {
     }
 }
 
-/// The statuses of a row of replies, in which every content is as long as its head says.
+/// The statuses of consecutive replies, each of which must have the announced content length.
 fn statuses(mut sent: &str) -> Vec<u16> {
     let mut statuses = Vec::new();
     while !sent.is_empty() {

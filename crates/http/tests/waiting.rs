@@ -1,7 +1,7 @@
-//! Requests that are answered later get the same replies, in the same order, as those answered at once: whatever the input and
-//! however it is cut.
+//! Deferred requests get the same replies, in the same order, as those handled at once: for any
+//! input, however it is split.
 //!
-//! Does not know about: who answers, or how the input comes.
+//! Does not know about: the producer of replies, arrival of input.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::any::Any;
@@ -16,8 +16,8 @@ use doorbell_http::{
     Time, service_fn,
 };
 
-/// Answers with the target and the body; at once, or later where the target says so and this service does so at all. What is to go away is
-/// handed over.
+/// Replies with the target and the body; at once, or deferred if the target and the service say so.
+/// `/away` is handed over.
 struct Echo {
     later: bool,
 }
@@ -95,7 +95,7 @@ impl Wire {
         self.call(|conn, io, _| conn.handle_answer(*later, io, |responder| responder.send_owned(reply)))
     }
 
-    /// Hands in these pieces; an answer is made when `patience` more pieces have come while it was awaited.
+    /// Passes in these pieces; a deferred reply is given after `patience` further pieces.
     fn play(&mut self, pieces: &[&[u8]], patience: usize, service: &Echo) -> Next {
         let mut next = Next::Read;
         let mut waited = 0;
@@ -148,7 +148,7 @@ const SCRIPTS: &[&str] = &[
     "GET /later/6 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\nmore than was asked for",
 ];
 
-/// What the same input gets when nobody waits.
+/// The output for the same input without deferral.
 fn at_once(pieces: &[&[u8]]) -> (Vec<u8>, Next) {
     let mut wire = Wire::new();
     let next = wire.play(pieces, 0, &Echo { later: false });
@@ -327,10 +327,10 @@ fn an_answer_cannot_hand_over_what_was_read() {
     assert!(wire.sent.starts_with(b"HTTP/1.1 500 ") && wire.carry.is_empty());
 }
 
-/// How a request that waits ends.
+/// How a deferred request ends.
 type End<'a> = &'a dyn Fn(&mut Wire);
 
-/// Statuses in the order they are logged.
+/// Statuses in the order of the log.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<Option<u16>>>>);
 

@@ -1,6 +1,7 @@
-//! A head that arrives whole is judged as the same head byte by byte, which never takes the short way.
+//! A head in one piece has the same result as byte by byte, where the fast path is never used.
 //!
-//! Does not know about: what the right verdict is; see `rules.rs`. Lines here are followed by enough for the short way to be taken.
+//! Does not know about: correct verdicts; see `rules.rs`. Lines here are followed by enough bytes
+//! for the fast path.
 
 use doorbell_http::parse::Head;
 use doorbell_http::{Limits, RequestError};
@@ -12,7 +13,7 @@ const SHORT: &str = "GET / HTTP/1.0\r\nAccept: a\r\n\r\n";
 
 type Verdict = Result<Option<usize>, RequestError>;
 
-/// Byte by byte, up to the byte that decides.
+/// Byte by byte, up to the deciding byte.
 fn dripped(input: &[u8], limits: &Limits) -> (Verdict, Head) {
     let mut head = Head::new();
     for end in 0..=input.len() {
@@ -35,7 +36,7 @@ fn check(input: &[u8], limits: &Limits) -> Verdict {
     verdict
 }
 
-/// Every byte of a head with every value, also with more behind it.
+/// Every byte of a head with every value, also with more input after it.
 #[test]
 fn one_changed_byte() {
     let limits = Limits::default();
@@ -51,7 +52,7 @@ fn one_changed_byte() {
     }
 }
 
-/// One byte more or less, at every place.
+/// One byte more or less, at every position.
 #[test]
 fn one_byte_more_or_less() {
     let limits = Limits::default();
@@ -69,7 +70,7 @@ fn one_byte_more_or_less() {
     }
 }
 
-/// Hosts around every edge of the short way; true for the good ones.
+/// Hosts around every limit of the fast path; true for valid ones.
 #[test]
 fn hosts() {
     let mut hosts: Vec<(String, bool)> = [
@@ -120,7 +121,7 @@ fn hosts() {
     }
 }
 
-/// Lines of all kinds, two of them at a time and in any order.
+/// Lines of all kinds, in pairs and in any order.
 #[test]
 fn pairs_of_lines() {
     let lines = [

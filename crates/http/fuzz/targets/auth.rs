@@ -1,6 +1,7 @@
-//! Target: bearer tokens, signed tokens and the keys for them. Nothing passes that was not signed, and no input panics.
+//! Target: bearer tokens, signed tokens and their keys. Only signed tokens pass, and no input
+//! panics.
 //!
-//! Does not know about: good tokens beyond the four that were signed here.
+//! Does not know about: valid tokens other than the four signed here.
 
 use super::sign::{self, ALL, CLAIMS, NOW};
 use doorbell_http::auth::jwt::{Algorithm, Jwks, JwtPolicy, Key};
@@ -8,7 +9,7 @@ use doorbell_http::auth::{Authorization, Decision, Policy, Tokens};
 use serde_json::Value;
 use std::sync::LazyLock;
 
-/// ECDSA signatures are never the same twice, so the good one is kept.
+/// ECDSA signatures are randomized, so a valid one is stored.
 const ES256_TOKEN: &str = include_str!("../../tests/keys/es256.jwt").trim_ascii_end();
 const SECRET: &str = "XJ7bXg1cV3yq8s0LQm5v2wZ4nT6pR9dK";
 
@@ -27,7 +28,7 @@ static POLICY: LazyLock<Policy> = LazyLock::new(|| {
     Policy::either("fuzz", tokens, sign::policy()).expect("a good policy")
 });
 
-/// The first byte chooses what the others are.
+/// The first byte selects the kind of input.
 pub(crate) fn run(data: &[u8]) {
     let Some((choice, rest)) = data.split_first() else { return };
     match choice % 6 {
@@ -56,13 +57,13 @@ fn field(value: &[u8]) {
         .map(|rest| rest.trim_ascii_start());
     let good = token
         .is_some_and(|token| token == SECRET.as_bytes() || GOOD.iter().any(|good| good.as_bytes() == token));
-    // A token may be good and have tabs before it: only spaces may be there.
+    // A valid token may follow tabs, but only spaces are allowed there.
     let allowed = matches!(decision, Decision::Allowed(_));
     assert!(!allowed || good, "{}", value.escape_ascii());
     assert!(allowed || !good || value.iter().any(u8::is_ascii_whitespace), "{}", value.escape_ascii());
 }
 
-/// Rightly signed, whatever they say.
+/// Correctly signed claims of any content.
 fn claims(claims: &[u8]) {
     let token = sign::sign(Algorithm::Hs256, r#"{"alg":"HS256"}"#, claims);
     if let Ok(verified) = JWT.verify(token.as_bytes(), NOW) {
@@ -77,7 +78,7 @@ fn claims(claims: &[u8]) {
     }
 }
 
-/// Rightly signed, whatever it says.
+/// A correctly signed header of any content.
 fn header(header: &[u8]) {
     let message = format!("{}.{}", sign::encode(header), sign::encode(CLAIMS));
     let token = format!("{message}.{}", sign::encode(sign::hmac(sign::SECRET, &message)));

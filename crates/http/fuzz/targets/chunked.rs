@@ -1,11 +1,12 @@
-//! Target: the chunked decoder, against a plain one that reads whole bodies, and against itself in pieces.
+//! Target: the chunked decoder, against a simple one that reads whole bodies, and against itself
+//! with split input.
 //!
 //! Does not know about: heads.
 
 use doorbell_http::Limits;
 use doorbell_http::chunked::Chunked;
 
-/// The first two bytes choose limits and cut.
+/// The first two bytes select limits and the split point.
 pub(crate) fn run(data: &[u8]) {
     let Some((&[choice, cut], input)) = data.split_first_chunk::<2>() else { return };
     let limits = match choice % 3 {
@@ -57,7 +58,7 @@ enum Plain {
     Refused,
 }
 
-/// Reads line by line. Knows the default limits only as far as short inputs can reach them.
+/// Reads line by line. Covers the default limits only as far as short inputs can reach them.
 fn plain(input: &[u8]) -> Plain {
     let (mut at, mut data, mut tiny, mut ext_total) = (0, Vec::new(), 0, 0);
     loop {
@@ -145,7 +146,7 @@ fn extensions(input: &[u8]) -> Result<usize, Plain> {
             }
         }
     };
-    // The limit comes first when both apply: its byte is the earlier one.
+    // If both limits apply, this one comes first: its byte is the earlier one.
     if at > 256 {
         return Err(Plain::Refused);
     }

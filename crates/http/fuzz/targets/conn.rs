@@ -1,6 +1,7 @@
-//! Target: a whole connection by script: pipelined requests in random pieces, then an end of file or a deadline.
+//! Target: a scripted connection: pipelined requests in random pieces, then an end of file or a
+//! deadline.
 //!
-//! Does not know about: what the right replies are; it compares pieces with the whole.
+//! Does not know about: correct replies; it compares split input with unsplit input.
 
 #[path = "../../tests/common/harness.rs"]
 mod harness;
@@ -9,7 +10,8 @@ use doorbell_http::{Limits, Next};
 use harness::{Peer, Trace, statuses};
 use std::time::Duration;
 
-/// Byte 0 chooses limits and end, byte 1 the number of cuts, then two bytes for each cut; the rest is the stream.
+/// Byte 0 selects limits and end, byte 1 the number of splits, then two bytes per split; the rest
+/// is the stream.
 pub(crate) fn run(data: &[u8]) {
     let Some((&[choice, cuts_count], rest)) = data.split_first_chunk::<2>() else { return };
     let Some((cuts, stream)) = rest.split_at_checked(usize::from(cuts_count % 8) * 2) else { return };
@@ -26,7 +28,7 @@ pub(crate) fn run(data: &[u8]) {
     let whole = play(&limits, stream, &[], choice);
     assert_eq!(play(&limits, stream, &cuts, choice), whole);
     assert_eq!(play(&limits, stream, &(1..stream.len()).collect::<Vec<_>>(), choice), whole);
-    // Every reply that was begun is whole.
+    // Every reply is complete.
     statuses(&whole.sent);
 }
 

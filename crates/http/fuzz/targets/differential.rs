@@ -1,6 +1,6 @@
 //! Target: the head parser against httparse with a strict pass.
 //!
-//! Does not know about: limits on bytes; httparse has none.
+//! Does not know about: limits on bytes, which httparse lacks.
 
 #[path = "oracle.rs"]
 mod oracle;
@@ -27,9 +27,10 @@ pub(crate) fn run(data: &[u8]) {
             assert_eq!(head.expects_continue(), facts.expects_continue);
             check_fields(&head, bytes, limits.fields_max as usize);
         }
-        // It finds some mistakes only at the end.
+        // httparse detects some errors only at the end.
         (Ok(None) | Err(_), Verdict::Partial) | (Err(_), Verdict::Refused) => {}
-        // httparse knows two versions and does not look at what follows another one; we judge a whole line.
+        // httparse knows two versions and ignores what follows another one; our parser examines the
+        // whole line.
         (Ok(done), Verdict::Version) => {
             let line_ended = data.trim_ascii_start().contains(&b'\n');
             assert!(head.minor() > 1 || (done.is_none() && !line_ended), "{ours:?}");

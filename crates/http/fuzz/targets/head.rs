@@ -1,11 +1,11 @@
-//! Target: the head parser. The verdict belongs to one byte, however the bytes arrive.
+//! Target: the head parser. The verdict is reached at one byte, however the input is split.
 //!
-//! Does not know about: what a right verdict is; see the target `differential`.
+//! Does not know about: correct verdicts; see the target `differential`.
 
 use doorbell_http::parse::Head;
 use doorbell_http::{Limits, Request};
 
-/// The first two bytes choose the limits.
+/// The first two bytes select the limits.
 pub(crate) fn run(data: &[u8]) {
     let Some((&[choice, cut], input)) = data.split_first_chunk::<2>() else { return };
     let limits = match choice % 4 {
@@ -16,7 +16,7 @@ pub(crate) fn run(data: &[u8]) {
     let mut whole = Head::new();
     let verdict = whole.parse(input, &limits);
 
-    // Byte by byte: everything before the deciding byte is undecided.
+    // Byte by byte: before the deciding byte the parser is undecided.
     let mut dripped = Head::new();
     let decided = (0..=input.len()).find_map(|end| match dripped.parse(&input[..end], &limits) {
         Ok(None) => None,

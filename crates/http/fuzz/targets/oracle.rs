@@ -1,13 +1,14 @@
-//! The other parser: httparse and a strict pass over what it found. What production uses must agree with it.
+//! The reference parser: httparse plus a strict pass over its result. The production parser must
+//! agree with it.
 //!
-//! Does not know about: resuming; it reads a whole prefix each time. Lines are told apart by what httparse found and
-//! by plain searches, so that no code is shared with the parser under test.
+//! Does not know about: resuming; it reads a whole prefix each time. It uses httparse's result and
+//! plain searches, so that it shares no code with the parser under test.
 
 use doorbell_http::parse::Framing;
 use httparse::{EMPTY_HEADER, Error, Header, Status};
 use std::mem::MaybeUninit;
 
-/// What a complete, acceptable head says.
+/// Contents of a complete, acceptable head.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Facts<'a> {
     pub(crate) len: usize,
@@ -20,17 +21,17 @@ pub(crate) struct Facts<'a> {
     pub(crate) expects_continue: bool,
 }
 
-/// What became of a prefix.
+/// The verdict on a prefix.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict<'a> {
     Complete(Facts<'a>),
     Partial,
     Refused,
-    /// Not `HTTP/1.0` or `HTTP/1.1`; httparse cannot say more.
+    /// Not `HTTP/1.0` or `HTTP/1.1`; httparse gives no details.
     Version,
 }
 
-/// Reads `buf` from its start.
+/// Parses `buf` from its start.
 pub(crate) fn parse<'a>(buf: &'a [u8], fields_max: usize) -> Verdict<'a> {
     let mut headers: [MaybeUninit<Header<'a>>; 128] = [const { MaybeUninit::uninit() }; 128];
     let Some(headers) = headers.get_mut(..fields_max) else { return Verdict::Refused };
@@ -44,7 +45,7 @@ pub(crate) fn parse<'a>(buf: &'a [u8], fields_max: usize) -> Verdict<'a> {
     strict(buf, len, &request).map_or(Verdict::Refused, Verdict::Complete)
 }
 
-/// The rules httparse does not keep.
+/// Checks the rules that httparse does not enforce.
 fn strict<'a>(buf: &'a [u8], len: usize, request: &httparse::Request<'_, 'a>) -> Option<Facts<'a>> {
     let head = buf.get(..len)?;
     let start = head.iter().position(|byte| !matches!(byte, b'\r' | b'\n'))?;
@@ -115,7 +116,7 @@ impl<'a> Seen<'a> {
         if value.iter().any(|&byte| byte != b'\t' && (byte < 0x20 || byte == 0x7f)) {
             return None;
         }
-        // The lengths of the names below: most fields are none of them.
+        // The lengths of the names below; most fields have none of them.
         if !matches!(name.len(), 4 | 6 | 10 | 14 | 17) {
             return Some(());
         }
@@ -172,7 +173,7 @@ fn with_port(target: &[u8], authority: &[u8]) -> (String, String) {
     }
 }
 
-/// The authority of an absolute target; none if the form does not suit the method.
+/// The authority of an absolute target; `None` if the form does not suit the method.
 fn target_authority<'a>(method: &str, target: &'a [u8]) -> Option<Option<&'a [u8]>> {
     if target.first() == Some(&b'/') || (target == b"*" && method == "OPTIONS") {
         return Some(None);

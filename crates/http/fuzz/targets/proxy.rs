@@ -1,4 +1,5 @@
-//! Target: PROXY headers, in pieces, with other bytes behind, and against the `proxy-header` crate.
+//! Target: PROXY headers, split, followed by other bytes, and compared with the `proxy-header`
+//! crate.
 //!
 //! Does not know about: what follows a header.
 
@@ -35,7 +36,8 @@ fn check(data: &[u8], header: &Header) {
     }
 }
 
-/// Where both read a header they read the same one. Where only one does, it is for one of these reasons.
+/// If both parsers accept a header they agree on it. Other differences must have one of these
+/// reasons.
 fn compare(data: &[u8]) {
     let ours = parse_within(data, usize::MAX);
     let theirs = ProxyHeader::parse(data, ParseConfig::default());
@@ -45,14 +47,15 @@ fn compare(data: &[u8]) {
             assert_eq!((ours.len, ours.source.zip(ours.destination)), (len, ends));
         }
         (Ok(Parsed::Complete(ours)), Err(error)) => {
-            // It looks at the family of LOCAL headers, and refuses a family or a transport that is half unspecified.
+            // The other parser examines the family of LOCAL headers, and refuses a family or
+            // transport that is partly unspecified.
             let family = data.get(13).copied().unwrap_or_default();
             let half = family & 0xf0 == 0 || family & 0xf == 0;
             assert!(ours.version == Version::V2 && (ours.local || half), "{error:?}");
         }
         (Err(error), Ok(_)) => {
-            // It does not look at TLVs, takes any number that Rust reads as a port, lines of any length, LF in an UNKNOWN line,
-            // anything after UNKNOWN.
+            // The other parser ignores TLVs, accepts any number that Rust parses as a port, lines
+            // of any length, LF in an UNKNOWN line, and anything after UNKNOWN.
             let known = match error {
                 ProxyError::BadChecksum | ProxyError::TlvBeyondEnd => data[0] == b'\r',
                 ProxyError::BadLineEnd | ProxyError::BadProtocol => data[6..].starts_with(b"UNKNOWN"),
@@ -61,7 +64,7 @@ fn compare(data: &[u8]) {
             };
             assert!(known, "{error:?}");
         }
-        // It does not look at the byte after PROXY.
+        // The other parser ignores the byte after PROXY.
         (Ok(Parsed::NotProxy), Ok(_)) => assert!(data.starts_with(b"PROXY") && data[5] != b' '),
         (Ok(Parsed::Incomplete { .. }), Ok(_)) => panic!("theirs ends earlier"),
         (Err(_) | Ok(Parsed::Incomplete { .. } | Parsed::NotProxy), Err(_)) => {}

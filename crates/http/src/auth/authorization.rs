@@ -1,23 +1,23 @@
 //! The `Authorization` field of a request (RFC 9110 11.6.2) and the bearer token in it (RFC 6750 2.1).
 //!
-//! Does not know about: which tokens are good.
+//! Does not know about: valid tokens.
 
 use super::Reason;
 use crate::{Request, class};
 
-/// What a request brought along to prove who sends it.
+/// The credentials of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Authorization<'a> {
     /// No `Authorization` field.
     Absent,
-    /// The value of the one field.
+    /// The value of the only field.
     One(&'a [u8]),
-    /// More than one field: nobody can say which of them counts.
+    /// More than one field, so the credentials are ambiguous.
     Several,
 }
 
 impl<'a> Authorization<'a> {
-    /// What the parser has noted.
+    /// Takes the credentials found by the parser.
     #[inline]
     #[must_use]
     pub fn of(request: &Request<'a>) -> Self {
@@ -28,7 +28,7 @@ impl<'a> Authorization<'a> {
         }
     }
 
-    /// What stands where the token should; not yet known to be a `token68`.
+    /// The text in place of the token; not yet validated as a `token68`.
     #[inline]
     pub(super) fn bearer(self) -> Result<&'a [u8], Reason> {
         let value = match self {
@@ -54,7 +54,7 @@ impl<'a> Authorization<'a> {
     }
 }
 
-/// Never shows the value.
+/// Hides the value.
 impl std::fmt::Debug for Authorization<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {

@@ -1,25 +1,27 @@
 //! Static bearer tokens: a few secrets with names, compared in constant time.
 //!
-//! Does not know about: where a secret is kept, what a request looks like.
+//! Does not know about: the storage of secrets, requests.
 
 use super::authorization::is_token68;
 use constant_time_eq::constant_time_eq;
 use std::fmt;
 use zeroize::Zeroizing;
 
-/// Fewer bytes are refused: 16 characters of base64 carry 96 bits at most.
+/// Minimum length of a secret in bytes: 16 characters of base64 carry at most 96 bits.
 pub const SECRET_LEN_MIN: usize = 16;
-/// From here on no warning: 22 characters of base64 carry 128 bits (RFC 6750 5.2 asks for unguessable tokens).
+/// Length below which a secret causes a warning: 22 characters of base64 carry 128 bits (RFC 6750
+/// 5.2 requires unguessable tokens).
 pub const SECRET_LEN_ADVISED: usize = 22;
-/// More bytes are refused.
+/// Maximum length of a secret in bytes.
 pub const SECRET_LEN_MAX: usize = 1024;
-/// More tokens in one set are refused, since each request is compared with all of them.
+/// Maximum number of tokens in a set, since each request is compared with all of them.
 pub const TOKENS_MAX: usize = 64;
 
 /// A set of named secrets.
 ///
-/// How long a comparison takes depends on the number and the lengths of the secrets and on the length of what is presented, never
-/// on how much of it is right. Secrets are overwritten when the set is dropped, and no `Debug` shows one.
+/// The duration of a comparison depends on the number and lengths of the secrets and on the length
+/// of the presented token, never on how much of it is right. Secrets are overwritten when the set
+/// is dropped, and `Debug` never shows one.
 #[derive(Clone, Default)]
 pub struct Tokens {
     entries: Vec<Entry>,
@@ -31,19 +33,19 @@ struct Entry {
     secret: Zeroizing<Box<[u8]>>,
 }
 
-/// What the configuration should tell its author about a secret that is taken all the same.
+/// A warning about a secret that is accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenWarning {
     /// Shorter than [`SECRET_LEN_ADVISED`].
     Short,
 }
 
-/// Why a secret is not taken.
+/// Why a secret is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenError {
     /// The set has a token of this name.
     NameTaken,
-    /// A byte that no bearer token can have (RFC 6750 2.1), so nobody could present it.
+    /// A byte that no bearer token can contain (RFC 6750 2.1), so it could never be presented.
     NotToken68,
     /// The set has this secret under another name.
     SecretTaken,
@@ -56,16 +58,16 @@ pub enum TokenError {
 }
 
 impl Tokens {
-    /// A set that lets nobody in.
+    /// Creates an empty set, which accepts no token.
     #[must_use]
     pub const fn new() -> Self {
         Self { entries: Vec::new() }
     }
 
-    /// Adds a secret. `name` is what logs call its bearer.
+    /// Adds a secret. `name` identifies its bearer in logs.
     ///
     /// # Errors
-    /// Says why the secret cannot be used; the set is unchanged then.
+    /// The secret is rejected; the set is unchanged.
     pub fn add(&mut self, name: &str, secret: &[u8]) -> Result<Option<TokenWarning>, TokenError> {
         if self.entries.len() >= TOKENS_MAX {
             return Err(TokenError::TooMany);
@@ -89,13 +91,13 @@ impl Tokens {
         Ok((secret.len() < SECRET_LEN_ADVISED).then_some(TokenWarning::Short))
     }
 
-    /// The name of the token that was presented.
+    /// The name of the presented token.
     #[inline]
     #[must_use]
     pub fn find(&self, presented: &[u8]) -> Option<&str> {
         let mut found = None;
         for entry in &self.entries {
-            // No early end: that somebody holds one of the secrets is all that the time may tell.
+            // No early exit: the time must only reveal whether any secret matches.
             if constant_time_eq(&entry.secret, presented) {
                 found = Some(&*entry.name);
             }
@@ -103,13 +105,13 @@ impl Tokens {
         found
     }
 
-    /// How many tokens there are.
+    /// Number of tokens.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether the set lets nobody in.
+    /// Whether the set is empty and so accepts no token.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -133,7 +135,7 @@ impl fmt::Display for TokenWarning {
             Self::Short => write!(
                 f,
                 "the token is shorter than {SECRET_LEN_ADVISED} characters; \
-                 `openssl rand -base64 32` makes one that nobody guesses"
+                 `openssl rand -base64 32` generates a strong one"
             ),
         }
     }
@@ -153,7 +155,7 @@ impl fmt::Display for TokenError {
             Self::TooShort => write!(
                 f,
                 "the token is shorter than {SECRET_LEN_MIN} characters; \
-                 `openssl rand -base64 32` makes one that nobody guesses"
+                 `openssl rand -base64 32` generates a strong one"
             ),
         }
     }

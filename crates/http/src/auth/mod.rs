@@ -1,10 +1,12 @@
-//! Who may ask: bearer tokens, static or signed, turned into a decision about a request.
+//! Authorization by bearer tokens, static or signed: a decision about each request.
 //!
-//! Does not know about: routes, replies, clocks (the time comes in), files (bytes come in).
+//! Does not know about: routes, replies, clocks (the time is a parameter), files (bytes are
+//! parameters).
 //!
-//! [`Tokens`] are a few secrets that are compared in constant time, without an allocation. With the feature `jwt`, a `JwtPolicy`
-//! verifies signed tokens (RFC 7519). A [`Policy`] is made of one or both and says for each request whether it is allowed and,
-//! if not, which status and which challenge it gets (RFC 6750 3).
+//! [`Tokens`] is a set of secrets that are compared in constant time, without allocation. With the
+//! feature `jwt`, a `JwtPolicy` verifies signed tokens (RFC 7519). A [`Policy`] combines both and
+//! decides whether a request is allowed and, if not, which status and challenge it gets (RFC 6750
+//! 3).
 //!
 //! ```
 //! use doorbell_http::auth::{Authorization, Decision, Policy, Tokens};

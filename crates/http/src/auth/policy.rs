@@ -1,6 +1,6 @@
-//! The decision about a request, and the challenge that goes with a refusal (RFC 6750 3, RFC 9110 11.6.1).
+//! The decision about a request, and the challenge of a refusal (RFC 6750 3, RFC 9110 11.6.1).
 //!
-//! Does not know about: how a token is checked.
+//! Does not know about: the verification of tokens.
 
 use super::authorization::is_token68;
 #[cfg(feature = "jwt")]
@@ -9,17 +9,17 @@ use super::{Authorization, Tokens};
 use crate::{Request, Status};
 use std::fmt;
 
-/// What a listener or a route asks of those who want in.
+/// The tokens that a listener or a route requires.
 #[derive(Debug)]
 pub struct Policy {
-    /// None only beside signed tokens.
+    /// Empty only if signed tokens are accepted.
     tokens: Tokens,
     #[cfg(feature = "jwt")]
     jwt: Option<JwtPolicy>,
     challenges: Challenges,
 }
 
-/// The four values of `WWW-Authenticate`, written once.
+/// The four values of `WWW-Authenticate`, rendered once.
 #[derive(Debug)]
 struct Challenges {
     plain: Box<str>,
@@ -28,24 +28,24 @@ struct Challenges {
     invalid_token: Box<str>,
 }
 
-/// What becomes of a request.
+/// The decision about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision<'a> {
-    /// It goes on.
+    /// The request is allowed.
     Allowed(Principal<'a>),
-    /// 403: the token is good but does not carry the right.
+    /// 403: the token is valid but lacks a permission.
     Forbidden(Reason),
-    /// 400: what stands in `Authorization` cannot be read.
+    /// 400: the `Authorization` field is malformed.
     Malformed(Reason),
-    /// 401: no token, or not a good one.
+    /// 401: no token, or an invalid one.
     Unauthorized(Reason),
 }
 
-/// Who sent an allowed request, as the logs call them.
+/// The sender of an allowed request, as named in logs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Principal<'a> {
-    /// The subject of a signed token, empty if it names none.
+    /// The subject of a signed token, empty if it has none.
     #[cfg(feature = "jwt")]
     Subject(Box<str>),
     /// The name of a static token.
@@ -60,31 +60,31 @@ pub enum Reason {
     CredentialsMalformed,
     /// There is no `Authorization` field.
     CredentialsMissing,
-    /// There is more than one `Authorization` field.
+    /// There are several `Authorization` fields.
     CredentialsRepeated,
-    /// A signed token did not pass.
+    /// A signed token was refused.
     #[cfg(feature = "jwt")]
     Jwt(Denied),
     /// The scheme is not `Bearer`.
     SchemeOther,
-    /// None of the static tokens.
+    /// No static token matches.
     TokenUnknown,
 }
 
-/// Why a policy cannot be made.
+/// Why a policy is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyError {
-    /// There is no static token: nobody could ever get in.
+    /// There is no static token, so no request could ever pass.
     NoTokens,
-    /// The realm holds something else than visible ASCII and spaces.
+    /// The realm contains characters other than visible ASCII and spaces.
     Realm,
 }
 
 impl Policy {
-    /// Asks for one of these tokens. `realm` is what a client is told the tokens are for.
+    /// Requires one of these tokens. `realm` tells a client what the tokens are for.
     ///
     /// # Errors
-    /// Without tokens, or with a realm that no header can carry.
+    /// Without tokens, or with a realm that no header can contain.
     pub fn bearer(realm: &str, tokens: Tokens) -> Result<Self, PolicyError> {
         if tokens.is_empty() {
             return Err(PolicyError::NoTokens);
@@ -97,19 +97,19 @@ impl Policy {
         })
     }
 
-    /// Asks for a signed token.
+    /// Requires a signed token.
     ///
     /// # Errors
-    /// With a realm that no header can carry.
+    /// With a realm that no header can contain.
     #[cfg(feature = "jwt")]
     pub fn jwt(realm: &str, jwt: JwtPolicy) -> Result<Self, PolicyError> {
         Ok(Self { challenges: Challenges::new(realm, jwt.scope())?, tokens: Tokens::new(), jwt: Some(jwt) })
     }
 
-    /// Asks for one of these tokens or a signed one.
+    /// Requires one of these tokens or a signed one.
     ///
     /// # Errors
-    /// Without tokens, or with a realm that no header can carry.
+    /// Without tokens, or with a realm that no header can contain.
     #[cfg(feature = "jwt")]
     pub fn either(realm: &str, tokens: Tokens, jwt: JwtPolicy) -> Result<Self, PolicyError> {
         if tokens.is_empty() {
@@ -118,15 +118,16 @@ impl Policy {
         Ok(Self { challenges: Challenges::new(realm, jwt.scope())?, tokens, jwt: Some(jwt) })
     }
 
-    /// Decides about a request. `unix_secs` is the time of day in seconds since 1970, only looked at for signed tokens.
+    /// Decides about a request. `unix_secs` is the time of day in seconds since 1970, used for
+    /// signed tokens only.
     #[inline]
     #[must_use]
     pub fn decide_request(&self, request: &Request<'_>, unix_secs: i64) -> Decision<'_> {
         self.decide(Authorization::of(request), unix_secs)
     }
 
-    /// Decides about what a request brought along. Everything that is checked is checked in here, so this is the call to move to
-    /// another thread when [`Self::is_heavy`].
+    /// Decides about the credentials of a request. This performs the whole verification, so it is
+    /// the call to move to another thread when [`Self::is_heavy`].
     #[inline]
     #[must_use]
     pub fn decide(&self, authorization: Authorization<'_>, unix_secs: i64) -> Decision<'_> {
@@ -136,14 +137,16 @@ impl Policy {
         }
     }
 
-    /// The name of the static token that a request brought. `None` decides nothing: [`Self::decide_unknown`] does.
+    /// The name of the static token in a request. `None` is not a decision: call
+    /// [`Self::decide_unknown`].
     #[inline]
     #[must_use]
     pub fn known(&self, authorization: Authorization<'_>) -> Option<&str> {
         self.tokens.find(authorization.bearer().ok()?)
     }
 
-    /// Decides about a request that is not [`Self::known`]: static tokens are not looked at again.
+    /// Decides about a request without a [`Self::known`] token: static tokens are not compared
+    /// again.
     #[inline(never)]
     #[must_use]
     pub fn decide_unknown(&self, authorization: Authorization<'_>, unix_secs: i64) -> Decision<'_> {
@@ -151,7 +154,7 @@ impl Policy {
             Ok(token) => token,
             Err(reason) => return Decision::refused(reason),
         };
-        // Only now is it asked whether this is a token at all: those that are known passed without the look.
+        // The syntax is checked only now: known tokens have passed without it.
         if !is_token68(token) {
             return Decision::refused(Reason::CredentialsMalformed);
         }
@@ -162,12 +165,12 @@ impl Policy {
                 Err(denied) => Decision::refused(Reason::Jwt(denied)),
             };
         }
-        // Without signed tokens nobody wants to know the time.
+        // Without signed tokens the time is not needed.
         let _ = unix_secs;
         Decision::refused(Reason::TokenUnknown)
     }
 
-    /// Whether a decision may take tens of microseconds, as an asymmetric signature does.
+    /// Whether a decision may take tens of microseconds, as with an asymmetric signature.
     #[must_use]
     pub const fn is_heavy(&self) -> bool {
         #[cfg(feature = "jwt")]
@@ -177,8 +180,8 @@ impl Policy {
         false
     }
 
-    /// Whether the decision about what a request brought along takes tens of microseconds. False for static tokens, for shared secrets, and for
-    /// what is refused before a signature is looked at.
+    /// Whether the decision about these credentials takes tens of microseconds. False for static
+    /// tokens, for shared secrets, and if a refusal precedes the signature check.
     #[must_use]
     pub fn is_heavy_for(&self, authorization: Authorization<'_>) -> bool {
         #[cfg(feature = "jwt")]
@@ -192,8 +195,8 @@ impl Policy {
         false
     }
 
-    /// The value of `WWW-Authenticate` that goes with a refusal; none with an allowed request. It names no error to a client that
-    /// sent no bearer token (RFC 6750 3.1).
+    /// The value of `WWW-Authenticate` for a refusal; `None` for an allowed request. It contains no
+    /// error for a client that sent no bearer token (RFC 6750 3.1).
     #[must_use]
     pub const fn challenge(&self, decision: &Decision<'_>) -> Option<&str> {
         let challenges = &self.challenges;
@@ -221,7 +224,7 @@ impl Decision<'_> {
         }
     }
 
-    /// The refusal, which names nobody; none when the request is allowed.
+    /// The refusal, without a principal; `None` when the request is allowed.
     #[must_use]
     pub const fn refusal(&self) -> Option<Decision<'static>> {
         Some(match self {
@@ -232,14 +235,14 @@ impl Decision<'_> {
         })
     }
 
-    /// Whether this says more than `other` of a request that several policies were asked about and none allows: a good token without the right
-    /// is worth a 403, whoever else does not know it.
+    /// Whether this refusal takes precedence over `other` if several policies refuse a request: a
+    /// valid token without the permission yields 403, even if other policies do not know it.
     #[must_use]
     pub const fn says_more_than(&self, other: &Self) -> bool {
         matches!(self, Self::Forbidden(_)) && !matches!(other, Self::Forbidden(_) | Self::Allowed(_))
     }
 
-    /// The status of the refusal; none when the request is allowed.
+    /// The status of the refusal; `None` when the request is allowed.
     #[must_use]
     pub const fn status(&self) -> Option<Status> {
         match self {
@@ -252,7 +255,7 @@ impl Decision<'_> {
 }
 
 impl Principal<'_> {
-    /// What logs call them.
+    /// The name in logs.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -264,7 +267,7 @@ impl Principal<'_> {
 }
 
 impl Reason {
-    /// A few words for a log line; never a part of what was sent.
+    /// A short description for logs; never contains a part of the request.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -280,7 +283,7 @@ impl Reason {
 }
 
 impl Challenges {
-    /// `scope`: what a signed token must carry, separated by spaces; may be empty.
+    /// `scope`: the required scopes of a signed token, separated by spaces; may be empty.
     fn new(realm: &str, scope: &str) -> Result<Self, PolicyError> {
         if !realm.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
             return Err(PolicyError::Realm);
@@ -316,7 +319,7 @@ impl fmt::Display for Reason {
 impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NoTokens => "no token is listed, so nobody could ever get in",
+            Self::NoTokens => "no token is listed, so no request could ever pass",
             Self::Realm => "a realm is made of visible ASCII characters and spaces",
         })
     }

@@ -1,16 +1,16 @@
-//! The chunked coding (RFC 9112 7.1), byte by byte where it is framing and in runs where it is data.
+//! The chunked coding (RFC 9112 7.1): framing is decoded byte by byte, data in runs.
 //!
-//! Does not know about: what happens with the data. Entry point: [`Chunked::decode`].
+//! Does not know about: the use of the data. Entry point: [`Chunked::decode`].
 
 use crate::limits::TINY_CHUNK_BYTES;
 use crate::{Limits, RequestError, class};
 
-/// The state between two pieces of one chunked body.
+/// State of one chunked body between two pieces of input.
 #[derive(Clone, Debug)]
 pub struct Chunked {
-    /// Size being read, then bytes of data left in this chunk.
+    /// The size being read, then the bytes of data left in this chunk.
     size: u64,
-    /// Sum of the sizes so far.
+    /// Sum of the chunk sizes so far.
     total: u32,
     digits: u32,
     ext_bytes: u32,
@@ -22,7 +22,7 @@ pub struct Chunked {
 }
 
 impl Chunked {
-    /// Nothing read yet.
+    /// Starts at the beginning of a body.
     pub const fn new() -> Self {
         Self {
             size: 0,
@@ -39,8 +39,9 @@ impl Chunked {
 
     /// Decodes from `input`, appending data to `sink` if there is one.
     ///
-    /// Returns the bytes used and whether the body, trailers included, is complete; if it is not, all of `input`
-    /// was used. Trailers are checked and dropped (RFC 9110 6.5.1). After an error this must not be called again.
+    /// Returns the number of bytes used and whether the body, including trailers, is complete; if
+    /// not, all of `input` was used. Trailers are checked and dropped (RFC 9110 6.5.1). After an
+    /// error this must not be called again.
     pub fn decode(
         &mut self,
         input: &[u8],
@@ -122,8 +123,8 @@ impl Chunked {
         })
     }
 
-    /// `chunk-ext`, without the white space that RFC 9112 7.1.1 tells recipients to tolerate: suites and strict
-    /// peers refuse it, and nobody sends it.
+    /// `chunk-ext`, without the white space that RFC 9112 7.1.1 tells recipients to tolerate: test
+    /// suites and strict peers refuse it, and no known client sends it.
     fn next_ext(&mut self, step: Step, byte: u8, limits: &Limits) -> Result<Step, RequestError> {
         let next = match (step, byte) {
             (Step::ExtName | Step::ExtToken | Step::ExtQuotedEnd, b'\r') => return Ok(Step::SizeLf),
@@ -142,7 +143,7 @@ impl Chunked {
         Ok(next)
     }
 
-    /// At most 16 digits, so that no sum can overflow and zeros cannot pad for ever.
+    /// At most 16 digits, so that sums cannot overflow and leading zeros are bounded.
     fn size_digit(&mut self, byte: u8) -> Result<Step, RequestError> {
         let digit = match byte {
             b'0'..=b'9' => byte - b'0',
@@ -206,7 +207,7 @@ impl Default for Chunked {
     }
 }
 
-/// What comes next. From `TrailerStart` on every byte counts against the trailer budget.
+/// The next element. From `TrailerStart` on every byte counts against the trailer limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Size,

@@ -1,4 +1,4 @@
-//! Decoding in one piece, and the exact byte at which a mistake is noticed.
+//! Decoding in one piece, and the exact byte at which an error is detected.
 //!
 //! Does not know about: connections; the tables in `tests/` send whole requests.
 

@@ -1,8 +1,8 @@
-//! Byte classes of the grammar and the scanners over them.
+//! Byte classes of the grammar, and scanners for them.
 //!
 //! Does not know about: messages. Each scanner returns the index of the first byte outside its class.
 //!
-//! The scanners look at sixteen bytes at a time; a buffer shorter than that is left to the table.
+//! The scanners process sixteen bytes at a time; shorter buffers use the table.
 
 mod block;
 
@@ -11,7 +11,7 @@ use block::Mask;
 
 /// `tchar` of RFC 9110 5.6.2.
 pub(crate) const TCHAR: u8 = 1;
-/// What we accept in a request target: visible ASCII without `#`.
+/// Accepted bytes of a request target: visible ASCII without `#`.
 pub(crate) const TARGET: u8 = 2;
 /// A field value byte: HTAB, SP, visible ASCII, 0x80-0xFF.
 pub(crate) const VALUE: u8 = 4;
@@ -22,7 +22,7 @@ pub(crate) const HOST: u8 = 16;
 /// `qdtext` of RFC 9110 5.6.4.
 pub(crate) const QDTEXT: u8 = 32;
 
-/// Bytes a block takes.
+/// Number of bytes in a block.
 pub(crate) const BLOCK_LEN: usize = block::LEN;
 
 /// Whether `byte` belongs to any of `classes`.
@@ -44,14 +44,14 @@ pub(crate) fn target_end(buf: &[u8], from: usize) -> usize {
     stop(buf, from, |block| block.outside(0x21, 0x7e).or(block.equals(b'#')))
 }
 
-/// End of the run of plain path bytes that starts at `from`: target bytes without `?`, without the backslash and the
-/// percent sign, which are to be looked at, and without `!`, `"` and `$`, which saves a comparison.
+/// End of the run of plain path bytes that starts at `from`: target bytes except `?`, backslash and
+/// percent sign, which need attention, and except `!`, `"` and `$`, which saves a comparison.
 #[inline(always)]
 pub(crate) fn path_end(buf: &[u8], from: usize) -> usize {
     stop(buf, from, no_path)
 }
 
-/// A bit for each byte over which [`path_end`] does not run.
+/// A bit for each byte at which [`path_end`] stops.
 #[inline(always)]
 pub(crate) fn path_stops(bytes: &[u8; BLOCK_LEN]) -> u32 {
     no_path(Block::load(bytes)).bits()
@@ -68,7 +68,7 @@ pub(crate) fn segment_end(path: &[u8], from: usize) -> usize {
     if path.len() >= BLOCK_LEN {
         return stop(path, from, |block| block.equals(b'/'));
     }
-    // To make a block of a short path costs more than a look at its bytes.
+    // Building a block of a short path costs more than examining its bytes.
     let rest = path.get(from..).unwrap_or_default();
     rest.iter().position(|&byte| byte == b'/').map_or(path.len(), |len| from + len)
 }
@@ -79,7 +79,7 @@ pub(crate) fn value_end(buf: &[u8], from: usize) -> usize {
     let mut at = from;
     loop {
         at = stop(buf, at, |block| block.outside(0x20, 0x7e));
-        // HTAB and bytes outside ASCII are allowed but rare: step over them one by one.
+        // HTAB and bytes outside ASCII are allowed but rare: skip them one by one.
         match buf.get(at) {
             Some(&byte) if is(byte, VALUE) => at += 1,
             _ => return at,
@@ -99,7 +99,7 @@ pub(crate) fn plain_host_end(buf: &[u8], from: usize) -> usize {
     stop(buf, from, no_plain_host)
 }
 
-/// A bit for each byte over which [`plain_host_end`] does not run.
+/// A bit for each byte at which [`plain_host_end`] stops.
 #[inline(always)]
 pub(crate) fn plain_host_stops(bytes: &[u8; BLOCK_LEN]) -> u32 {
     no_plain_host(Block::load(bytes)).bits()
@@ -111,7 +111,7 @@ fn no_plain_host(block: Block) -> Mask {
     block.fold().outside(b'a', b'z').and(other)
 }
 
-/// How many of the bytes in front are letters or `-`, which is all that most field names are made of.
+/// Number of leading bytes that are letters or `-`, as in most field names.
 #[inline(always)]
 pub(crate) fn plain_name_len(bytes: &[u8; BLOCK_LEN]) -> usize {
     let block = Block::load(bytes);
@@ -119,7 +119,7 @@ pub(crate) fn plain_name_len(bytes: &[u8; BLOCK_LEN]) -> usize {
     (stops | 1 << BLOCK_LEN).trailing_zeros() as usize
 }
 
-/// The first byte that `stops` marks, or the end.
+/// The first byte marked by `stops`, or the end.
 #[inline(always)]
 fn stop(buf: &[u8], from: usize, stops: impl Fn(Block) -> Mask) -> usize {
     let mut rest = buf.get(from..).unwrap_or_default();
@@ -131,14 +131,14 @@ fn stop(buf: &[u8], from: usize, stops: impl Fn(Block) -> Mask) -> usize {
         rest = after;
     }
     let bits = match buf.last_chunk() {
-        // The last block overlaps what was seen before.
+        // The last block overlaps bytes already examined.
         Some(block) => stops(Block::load(block)).bits() >> (BLOCK_LEN - rest.len()),
         None => stops(Block::load(&padded(rest))).bits(),
     };
     buf.len() - rest.len() + (bits | 1 << rest.len()).trailing_zeros() as usize
 }
 
-/// Less than a block, with zero bytes behind it.
+/// A partial block, padded with zero bytes.
 #[cold]
 #[inline(never)]
 fn padded(bytes: &[u8]) -> [u8; BLOCK_LEN] {

@@ -1,4 +1,4 @@
-//! The scanners and both kinds of block against loops over single bytes.
+//! The scanners and both implementations of blocks against loops over single bytes.
 //!
 //! Does not know about: messages.
 
@@ -7,7 +7,7 @@ use super::block::portable::Block as PlainBlock;
 use super::*;
 use proptest::prelude::*;
 
-/// A scanner and the class it scans over.
+/// A scanner and its class.
 type Scanner = (&'static str, fn(&[u8], usize) -> usize, fn(u8) -> bool);
 
 const SCANNERS: [Scanner; 4] = [
@@ -33,7 +33,7 @@ fn check(buf: &[u8], from: usize) {
     }
 }
 
-/// Two bytes at every pair of places, all values: carries between neighbours cannot hide.
+/// Two bytes at every pair of positions, all values: finds carries between neighbours.
 #[test]
 fn scanners_agree_with_the_classes_on_every_pair_of_bytes() {
     for first in 0..=255u8 {
@@ -70,7 +70,7 @@ fn bits(marked: impl Fn(u8) -> bool, bytes: &[u8; LEN]) -> u32 {
     bytes.iter().enumerate().map(|(n, &byte)| u32::from(marked(byte)) << n).sum()
 }
 
-/// Every byte beside every other, in every kind of comparison, for both implementations.
+/// Every byte next to every other, in every kind of comparison, for both implementations.
 #[test]
 fn blocks_agree_with_bytes() {
     let limits =

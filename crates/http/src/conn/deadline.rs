@@ -7,8 +7,9 @@ use crate::{Limits, Time};
 use std::time::Duration;
 
 impl Conn {
-    /// Between requests, or in a head, after the input has been used up. A head has one absolute deadline, from its
-    /// first byte on (for the first request from the start of the connection): dripping bytes does not move it.
+    /// Between requests, or inside a head whose input is used up. A head has one absolute deadline,
+    /// counted from its first byte (for the first request from the start of the connection): input
+    /// that arrives slowly does not extend it.
     pub(super) fn rest_before_body(&mut self, now: Time, limits: &Limits) {
         if self.phase == Phase::Idle && !self.head.is_empty() {
             self.phase = Phase::Head;
@@ -18,14 +19,15 @@ impl Conn {
         }
     }
 
-    /// After a reply that does not close.
+    /// Starts the idle time after a reply that keeps the connection open.
     #[inline]
     pub(super) fn begin_idle(&mut self, now: Time, limits: &Limits) {
         self.phase = Phase::Idle;
         self.deadline = now.after(limits.idle_timeout);
     }
 
-    /// In a body, after bytes of it arrived at `now`: the earliest of no progress, total time and minimum rate.
+    /// Inside a body, after bytes arrived at `now`: the earliest deadline of no progress, total
+    /// time and minimum rate.
     pub(super) fn rest_in_body(&mut self, now: Time, limits: &Limits) {
         let mut deadline =
             now.after(limits.body_idle_timeout).min(self.body_began.after(limits.body_total_timeout));

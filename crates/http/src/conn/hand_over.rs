@@ -1,30 +1,32 @@
-//! Giving a connection away: what is left of its input stays whole, and what cannot be read here may be for somebody else.
+//! Hands over a connection: the rest of its input stays whole, and input that cannot be parsed here
+//! may be for the receiver.
 //!
-//! Does not know about: who takes it.
+//! Does not know about: the receiver.
 
 use super::{Conn, Io, Next, Phase, Verdict};
 use crate::reply::{Persist, put_refusal};
 use crate::{ApiMisuse, Begun, RequestError, Service, Time};
 
-/// What a client sends first that knows the server to speak HTTP/2 (RFC 9113 3.4).
+/// The first bytes of a client that knows that the server speaks HTTP/2 (RFC 9113 3.4).
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// The type of a TLS handshake record, and the major version every record carries (RFC 8446 5.1).
 const TLS_HANDSHAKE: &[u8] = &[22, 3];
 
 impl Conn {
-    /// The service leaves the request that begins with `head` to somebody else, with everything after it.
+    /// The service hands over the request that begins with `head`, with everything after it.
     #[cold]
     #[inline(never)]
     pub(super) fn leave(&mut self, head: &[u8], after: &[u8], io: &mut Io<'_>) -> Next {
-        // It was counted when the service was asked.
+        // It was counted before the service was called.
         self.requests = self.requests.wrapping_sub(u32::from(self.head.is_empty()));
         io.carry.extend_from_slice(head);
         io.carry.extend_from_slice(after);
         self.left()
     }
 
-    /// A message that cannot be read here: `carry` holds its beginning and `unread` what follows that.
+    /// Handles a message that cannot be parsed here: `carry` contains its beginning and `unread`
+    /// the bytes after that.
     #[cold]
     #[inline(never)]
     pub(super) fn fail_or_leave<S: Service + ?Sized>(
@@ -65,7 +67,7 @@ impl Conn {
         self.left()
     }
 
-    /// The body is gone, so nobody else can answer.
+    /// The body is no longer available, so the request cannot be handed over.
     #[cold]
     pub(super) fn refuse_late(&mut self, io: &mut Io<'_>) {
         put_refusal(ApiMisuse::HandOverTooLate, io.out, io.date, Persist::Close);
@@ -84,7 +86,7 @@ impl Conn {
     }
 }
 
-/// Whether the first bytes are those of `start`, as far as they have come.
+/// Whether the first bytes match `start`, as far as they have arrived.
 fn begins(carried: &[u8], unread: &[u8], start: &[u8]) -> bool {
     carried.iter().chain(unread).zip(start).all(|(byte, expected)| byte == expected)
 }

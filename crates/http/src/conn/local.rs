@@ -1,18 +1,20 @@
-//! Last replies for trouble that is ours and not the peer's.
+//! Last replies for faults of the server, not of the peer.
 //!
-//! Does not know about: what the trouble was.
+//! Does not know about: the cause of a fault.
 
 use super::{Conn, Io, Next, Phase, Verdict};
 use crate::reply::{Persist, put_failure, put_failure_with};
 use crate::{Status, Time};
 
-/// What a server of HTTP/2 says that has no room: empty SETTINGS, then GOAWAY with NO_ERROR and stream 0, which tells a client that nothing
-/// was done and that it may ask elsewhere (RFC 9113 3.4 and 6.8).
+/// The message of an HTTP/2 server without capacity: empty SETTINGS, then GOAWAY with NO_ERROR and
+/// stream 0, which tells a client that no request was processed and may be retried elsewhere (RFC
+/// 9113 3.4 and 6.8).
 const HTTP2_NO_ROOM: [u8; 26] =
     [0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 impl Conn {
-    /// The service panicked inside the last call: its unfinished reply becomes a 500, earlier ones stay, and the connection ends.
+    /// Handles a panic of the service inside the last call: its unfinished reply becomes a 500,
+    /// earlier ones stay, and the connection ends.
     pub fn handle_panic(&mut self, io: Io<'_>) -> Next {
         io.out.drop_unfinished();
         io.out.begin_reply();
@@ -20,10 +22,11 @@ impl Conn {
         self.end(io)
     }
 
-    /// There is no room for this connection: a 503 with `Retry-After`, or GOAWAY where it was to be handed over as HTTP/2, and the end.
-    /// Input is dropped. If a large body waits to be sent, it stays the last thing that is said.
+    /// Handles a lack of capacity for this connection: a 503 with `Retry-After`, or GOAWAY if it
+    /// was to be handed over as HTTP/2, and the end. Input is dropped. A large body that waits to
+    /// be sent remains the last output.
     pub fn handle_overload(&mut self, io: Io<'_>) -> Next {
-        // Behind a body that waits to be sent there is no place for another head: then the close has to say it.
+        // A body that waits to be sent leaves no place for another head: the close must suffice.
         if self.verdict == Verdict::Http2 {
             io.out.begin_reply();
             io.out.head.extend_from_slice(&HTTP2_NO_ROOM);
@@ -37,7 +40,7 @@ impl Conn {
 
     fn end(&mut self, io: Io<'_>) -> Next {
         io.carry.clear();
-        // A request that was just left for later has its answer.
+        // A deferred request has its reply.
         let _answered = io.out.take_later();
         self.phase = Phase::Closing;
         self.deadline = Time::MAX;

@@ -1,6 +1,7 @@
-//! The loop over the messages in the input.
+//! The loop over the messages of the input.
 //!
-//! Does not know about: where the input comes from; what it cannot finish it names for the caller to keep.
+//! Does not know about: the source of the input; unfinished input is returned for the caller to
+//! keep.
 
 use super::{Conn, Io, Next, Phase, Verdict};
 use crate::chunked::Chunked;
@@ -10,7 +11,8 @@ use crate::{Begun, Method, Request, RequestError, Responder, Service, Time};
 use std::ops::Range;
 
 impl Conn {
-    /// Answers what can be answered from `at` on. The range of `input` is what the caller must append to `carry`.
+    /// Handles complete requests from `at` on. The returned range of `input` must be appended to
+    /// `carry` by the caller.
     pub(super) fn run<S: Service + ?Sized>(
         &mut self,
         input: &[u8],
@@ -48,7 +50,7 @@ impl Conn {
         }
     }
 
-    /// A message from its first byte: the usual case, where nothing is copied.
+    /// Reads a message from its first byte: the usual case, without copying.
     #[inline]
     fn read_message<S: Service + ?Sized>(
         &mut self,
@@ -96,7 +98,7 @@ impl Conn {
         }
     }
 
-    /// The rest of a head whose beginning is in `carry`. What was copied beyond its end is taken back.
+    /// Reads the rest of a head that began in `carry`. Bytes copied beyond its end are removed.
     fn finish_head<S: Service + ?Sized>(
         &mut self,
         input: &[u8],
@@ -133,7 +135,7 @@ impl Conn {
         step
     }
 
-    /// More of a body whose head is in `carry`.
+    /// Reads more of a body whose head is in `carry`.
     fn read_body<S: Service + ?Sized>(
         &mut self,
         input: &[u8],
@@ -167,7 +169,7 @@ impl Conn {
         step
     }
 
-    /// The head is complete: what is to be done about the body?
+    /// Decides how to treat the body after a complete head.
     #[inline]
     fn begin_body<S: Service + ?Sized>(
         &mut self,
@@ -179,7 +181,8 @@ impl Conn {
         if framing == Framing::None {
             return Ok(Plan::AnswerNow { last: false });
         }
-        // A service that panics when it is asked takes nothing of the reply before along.
+        // Separates the replies, so that a panic of the service removes nothing of the previous
+        // one.
         io.out.begin_any_reply();
         if service.hands_over(Begun::Body(&self.request(head, b"", io))) {
             return Ok(Plan::HandOver);
@@ -190,11 +193,11 @@ impl Conn {
             Framing::Chunked => Plan::Chunked,
         };
         let too_large = matches!(plan, Plan::Length(len) if len > io.limits.body_bytes_max as u64);
-        // The limit is for bodies that are read here.
+        // The limit applies to bodies that are read here.
         if too_large && !io.limits.answer_before_body {
             return Err(RequestError::BodyTooLarge);
         }
-        // A TRACE has no body to speak of (RFC 9110 9.3.8), so nobody is asked.
+        // A TRACE has no body (RFC 9110 9.3.8), so the service is not asked.
         self.wanted =
             self.head.method() != Some(Method::Trace) && service.wants_body(&self.request(head, b"", io));
         if !self.wanted && (io.limits.answer_before_body || self.head.expects_continue()) {
@@ -204,7 +207,8 @@ impl Conn {
             return Err(RequestError::BodyTooLarge);
         }
         if self.head.expects_continue() {
-            // Always, even when the body is already here: the replies must not depend on how the input was cut.
+            // Always, even when the body has already arrived: replies must not depend on how the
+            // input was split.
             io.out.begin_reply();
             io.out.head.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
@@ -215,7 +219,8 @@ impl Conn {
         Ok(plan)
     }
 
-    /// The request is complete and ends at `end`: have it answered. `last`: input follows that will not be read.
+    /// Handles a request that is complete and ends at `end`. `last`: input follows that will not be
+    /// read.
     #[expect(
         clippy::too_many_arguments,
         reason = "one call site each for head and body in input and in carry"
@@ -261,7 +266,7 @@ impl Conn {
         io: &mut Io<'_>,
         service: &S,
     ) -> Outcome {
-        // No overflow: the connection ends at `requests_per_conn_max` at the latest.
+        // Cannot overflow: the connection ends at `requests_per_conn_max`.
         self.requests = self.requests.wrapping_add(1);
         let persist = if last {
             Persist::Close
@@ -294,15 +299,16 @@ impl Conn {
         Request::new(head, parsed, body).from_client(io.client, io.now, io.date.unix_secs())
     }
 
-    /// The service wants no reply at all.
+    /// Closes without a reply, as the service requests.
     #[cold]
     pub(super) fn hang_up(&mut self) -> Next {
         self.phase = Phase::Closing;
-        // Earlier replies may still be on their way.
+        // Earlier replies may not be sent yet.
         if self.requests == 1 { Next::Close } else { Next::CloseLinger }
     }
 
-    /// What the reply says about the connection (RFC 9112 9.3 and 9.6), after so many requests and with that as the end of its time.
+    /// The reply's connection option (RFC 9112 9.3 and 9.6), after `requests` requests and with
+    /// `aged_at` as the end of the connection's time.
     #[inline(always)]
     pub(super) fn persist(
         verdict: &mut Verdict,
@@ -327,30 +333,31 @@ impl Conn {
         Persist::Close
     }
 
-    /// A large body must leave before the next reply; and replies must not pile up while input is left.
+    /// A large body must be sent before the next reply; and replies must not accumulate while input
+    /// is left.
     #[inline]
     pub(super) fn must_flush(&self, more: bool, io: &Io<'_>) -> bool {
         !io.out.body.is_empty() || (more && io.out.head.len() >= io.limits.output_bytes_max)
     }
 }
 
-/// What one round of the loop came to.
+/// Result of one round of the loop.
 enum Step {
-    /// A request was answered and ended here.
+    /// A reply was written, and the request ended here.
     Answered(usize),
     /// A head is in `carry`; its body begins here.
     Began(usize),
     /// The connection is over.
     Ended(Next),
-    /// All input is used, up to this rest that must be kept.
+    /// All input was used, except this rest, which must be kept.
     Starved(Range<usize>),
-    /// The answer comes later; this rest must be kept.
+    /// The reply is deferred; this rest must be kept.
     Waits(Range<usize>),
 }
 
-/// What to do once a head is complete.
+/// What to do after a complete head.
 enum Plan {
-    /// No body, or one that will not be read; then the reply is the last.
+    /// There is no body, or it will not be read and the reply is the last.
     AnswerNow {
         last: bool,
     },
@@ -359,5 +366,5 @@ enum Plan {
     Length(u64),
 }
 
-/// What is allowed where `TRACE` is not and nobody knows the routes.
+/// `Allow` where `TRACE` is refused and the routes are unknown.
 const ALLOW_WITHOUT_TRACE: &[u8] = b"GET, HEAD, OPTIONS";

@@ -1,6 +1,7 @@
-//! One HTTP/1.1 connection: bytes and a time in; replies, a wish and one deadline out.
+//! One HTTP/1.1 connection: bytes and a time in; replies, the next action and one deadline out.
 //!
-//! Does not know about: sockets, clocks, threads, what a request means. Entry point: [`Conn::handle_input`].
+//! Does not know about: sockets, clocks, threads, the meaning of requests. Entry point:
+//! [`Conn::handle_input`].
 //!
 //! ```text
 //!         first byte            head complete, body follows
@@ -11,10 +12,11 @@
 //!                       any error, last reply, EOF, deadline ──► Closing
 //! ```
 //!
-//! Input is read where it lies. `carry` is used only for what cannot be finished yet: the beginning of one message
-//! (its head, then as much of its decoded body as is wanted), or, after [`Next::Flush`], the input that waits. It
-//! never holds more than `head_bytes_max + body_bytes_max` bytes of a message, or one rest of input.
-//! Requests without a body that are there as a whole are answered by `whole`; `message` knows all other cases.
+//! Input is parsed in place. `carry` only contains what cannot be finished yet: the beginning of
+//! one message (its head, then its decoded body as far as it is wanted), or, after [`Next::Flush`],
+//! the pending input. It never holds more than `head_bytes_max + body_bytes_max` bytes of a
+//! message, or one rest of input. Complete requests without a body are handled by `whole`;
+//! `message` handles all other cases.
 
 mod deadline;
 mod hand_over;
@@ -30,109 +32,113 @@ use crate::reply::{Persist, put_failure};
 use crate::{Client, Date, Limits, Out, RequestError, Service, Time};
 use whole::Whole;
 
-/// What a call may use. `carry` and `out` belong to the connection; keep them for it between calls.
+/// Resources of a call. `carry` and `out` belong to the connection and must be kept between calls.
 #[derive(Debug)]
 pub struct Io<'a> {
-    /// Now.
+    /// The current time.
     pub now: Time,
     /// The value of `Date`.
     pub date: &'a Date,
-    /// The same limits at every call.
+    /// The limits; the same at every call.
     pub limits: &'a Limits,
-    /// What the connection could not finish yet. Empty between requests.
+    /// Unfinished input. Empty between requests.
     pub carry: &'a mut Vec<u8>,
-    /// Where replies go. Take the bytes away before the next call, or at the latest at [`Next::Flush`].
+    /// Output for replies. Send the bytes before the next call, or at the latest at
+    /// [`Next::Flush`].
     pub out: &'a mut Out,
-    /// Draining: the next reply closes.
+    /// Whether the worker drains: the next reply closes.
     pub closing: bool,
-    /// Who is on the other side.
+    /// The sender of the requests.
     pub client: &'a Client<'a>,
 }
 
-/// What the connection wants. Whatever it is, `out` may hold bytes to send first.
+/// The next action for the connection. In all cases `out` may contain bytes to send first.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Close now; there is nothing (more) to say.
+    /// Close now; there is no (further) reply.
     Close,
-    /// Send `out` and the FIN in one segment: the input was read completely and nothing is left of it.
+    /// Send `out` and the FIN in one segment: the input was read completely and no part of it is
+    /// left.
     CloseClean,
-    /// Send `out`, shut down writing, read and drop a bounded rest, then close.
+    /// Send `out`, shut down writing, read and drop a bounded amount of input, then close.
     CloseLinger,
-    /// Send all of `out`, then call [`Conn::handle_input`] again, without bytes if there are none. Input may wait in
-    /// `carry`, so do not read more before.
+    /// Send all of `out`, then call [`Conn::handle_input`] again, without bytes if none have
+    /// arrived. Input may wait in `carry`, so do not read more before.
     Flush,
-    /// Send `out`, then give the connection away. `carry` holds every byte from the request on that is not for this machine. If
-    /// nobody takes it, [`Conn::handle_overload`].
+    /// Send `out`, then hand the connection over. `carry` contains every byte from the handed-over
+    /// request on. If there is no receiver, call [`Conn::handle_overload`].
     HandOver,
-    /// More input.
+    /// Read more input.
     Read,
-    /// An answer comes later. Send `out`, have done what [`Out::take_later`] brings, and call [`Conn::handle_answer`]. What is received
-    /// before that is not handed in: it is appended to `carry`, a bounded part of it, or left with the kernel.
+    /// The reply is deferred. Send `out`, execute the work of [`Out::take_later`], and call
+    /// [`Conn::handle_answer`]. Input that arrives before must not be passed in: append a bounded
+    /// amount to `carry`, or leave it in the kernel.
     Wait,
 }
 
-/// Where a connection stands.
+/// The phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
-    /// In the body of a request.
+    /// Inside the body of a request.
     Body,
     /// The last reply is written, or there will be none.
     Closing,
-    /// In the head of a request.
+    /// Inside the head of a request.
     Head,
     /// Between requests.
     Idle,
-    /// The answer to a request comes later.
+    /// The reply to a request is deferred.
     Waiting,
 }
 
-/// The state of one connection. Small, and without a heap of its own.
+/// The state of one connection. Small, and without heap memory of its own.
 #[derive(Debug)]
 pub struct Conn {
     head: Head,
     chunked: Chunked,
-    /// Bytes of the body on the wire so far.
+    /// Received bytes of the body, as encoded.
     body_taken: u64,
     body_began: Time,
-    /// From then on a reply says that it is the last.
+    /// From this time on a reply closes the connection.
     aged_at: Time,
     deadline: Time,
     requests: u32,
     phase: Phase,
-    /// The service wants the body that is being read.
+    /// Whether the service wants the body that is being read.
     wanted: bool,
-    /// `carry` holds input that was not looked at, not a message that was begun.
+    /// Whether `carry` contains unread input rather than a partial message.
     held_back: bool,
     verdict: Verdict,
 }
 
-/// What the machine found out about a connection that it reads no more.
+/// Why the machine stopped reading a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Its last reply was said to be the last because of [`Limits::conn_age_max`].
+    /// Its last reply closed it because of [`Limits::conn_age_max`].
     AgedOut,
-    /// It is to be handed over as HTTP/2: should nobody take it, a reply of HTTP/1.1 would say nothing to its client.
+    /// It is to be handed over as HTTP/2: if that fails, an HTTP/1.1 reply would mean nothing to
+    /// its client.
     Http2,
-    /// Nothing; also before the end.
+    /// No reason, or not stopped.
     None,
     /// It was refused.
     Refused(RequestError),
-    /// Its last reply was said to be the last because of [`Limits::requests_per_conn_max`].
+    /// Its last reply closed it because of [`Limits::requests_per_conn_max`].
     UsedUp,
 }
 
-/// A limit of connections that makes a reply the last one, although the client would have stayed.
+/// A limit that makes a reply the last one of its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConnLimit {
-    /// [`Limits::conn_age_max`].
+    /// The limit [`Limits::conn_age_max`].
     Age,
-    /// [`Limits::requests_per_conn_max`].
+    /// The limit [`Limits::requests_per_conn_max`].
     Requests,
 }
 
 impl Conn {
-    /// A connection that was accepted now. The first head is due within `header_timeout`.
+    /// Starts a connection that was accepted now. The first head is due within `header_timeout`.
     #[inline]
     pub fn new(now: Time, limits: &Limits) -> Self {
         Self {
@@ -150,13 +156,14 @@ impl Conn {
         }
     }
 
-    /// Takes in bytes that were just received, answers every request they complete, and keeps the rest in `carry`.
+    /// Processes received bytes, handles every request they complete, and keeps the rest in
+    /// `carry`.
     #[inline]
     pub fn handle_input<S: Service + ?Sized>(&mut self, fresh: &[u8], io: Io<'_>, service: &S) -> Next {
         self.take(fresh, io, service, None)
     }
 
-    /// The same with a memory for heads that come again and again. It changes the cost and nothing else.
+    /// The same with a cache of repeated heads. It only affects the cost.
     #[inline]
     pub fn handle_input_seen<S: Service + ?Sized>(
         &mut self,
@@ -187,7 +194,8 @@ impl Conn {
         self.handle_rest(fresh, at, io, service)
     }
 
-    /// As [`Self::handle_input`] from `at` on, for what is not a row of requests without a body that are there as a whole.
+    /// Like [`Self::handle_input`] from `at` on, for anything but a series of complete requests
+    /// without bodies.
     #[inline(never)]
     fn handle_rest<S: Service + ?Sized>(
         &mut self,
@@ -210,11 +218,11 @@ impl Conn {
             return next;
         }
         if fresh.is_empty() && io.carry.is_empty() {
-            // After an answer that came later, and nothing beside it.
+            // After a deferred reply without further input.
             self.held_back = false;
             return Next::Read;
         }
-        // The held back input is read where it lies, and what remains of it stays there.
+        // Held-back input is parsed in place, and its rest stays there.
         self.held_back = false;
         let mut held = std::mem::take(io.carry);
         held.extend_from_slice(fresh);
@@ -229,7 +237,7 @@ impl Conn {
         next
     }
 
-    /// The peer has sent its FIN and all input before it was handed in.
+    /// Handles the peer's FIN, after all earlier input was passed in.
     pub fn handle_eof(&mut self, mut io: Io<'_>) -> Next {
         if self.phase == Phase::Waiting {
             return Next::Wait;
@@ -241,7 +249,7 @@ impl Conn {
         self.fail(RequestError::Incomplete, &mut io)
     }
 
-    /// The time has come to compare with [`Conn::deadline`]. Early calls change nothing.
+    /// Compares the current time with [`Conn::deadline`]. Early calls change nothing.
     pub fn handle_timeout(&mut self, mut io: Io<'_>) -> Next {
         match self.phase {
             Phase::Closing => Next::Close,
@@ -257,17 +265,18 @@ impl Conn {
         }
     }
 
-    /// When to call [`Conn::handle_timeout`]: the one deadline of the current phase. Changes with every call.
+    /// When to call [`Conn::handle_timeout`]: the only deadline of the current phase. May change
+    /// with every call.
     pub const fn deadline(&self) -> Time {
         self.deadline
     }
 
-    /// Requests answered, errors aside.
+    /// Number of requests with a reply, without refused ones.
     pub const fn requests(&self) -> u32 {
         self.requests
     }
 
-    /// Where the connection stands.
+    /// The current phase.
     pub const fn phase(&self) -> Phase {
         self.phase
     }
@@ -280,7 +289,7 @@ impl Conn {
         }
     }
 
-    /// The limit that made the last reply the last, if one did.
+    /// The limit that made the last reply the last, if any.
     pub const fn limit(&self) -> Option<ConnLimit> {
         match self.verdict {
             Verdict::AgedOut => Some(ConnLimit::Age),
@@ -289,12 +298,12 @@ impl Conn {
         }
     }
 
-    /// Whether at least one byte of an unanswered request was seen; empty lines before it do not count.
+    /// Whether at least one byte of a pending request was read; preceding empty lines do not count.
     const fn is_inside_request(&self) -> bool {
         matches!(self.phase, Phase::Body) || self.head.is_begun()
     }
 
-    /// Writes the reply for `error`, the last one.
+    /// Writes the reply for `error`, which is the last one.
     #[cold]
     fn fail(&mut self, error: RequestError, io: &mut Io<'_>) -> Next {
         debug_assert!(self.phase != Phase::Closing, "one last reply");
@@ -308,5 +317,5 @@ impl Conn {
     }
 }
 
-/// A table of connections is mostly this.
+/// Determines most of the size of a connection table.
 const _: () = assert!(size_of::<Conn>() <= 160);

@@ -1,6 +1,7 @@
-//! The shortest way: a connection that is one remembered request and its reply, without a state of its own.
+//! The shortest path: a connection with a single remembered request and its reply, without any
+//! state.
 //!
-//! Does not know about: anything that is not over with this one call.
+//! Does not know about: connections that outlive this call.
 
 use super::{Conn, Io, Next};
 use crate::parse::Seen;
@@ -8,10 +9,11 @@ use crate::reply::{Outcome, Persist};
 use crate::{Responder, Service};
 
 impl Conn {
-    /// Answers the first input of a new connection if that ends the connection: it is all of one remembered head that asks for a
-    /// close. The result is what [`Conn::handle_input`] of a new [`Conn`] comes to, which has then had one request and no error;
-    /// after [`Next::Wait`] that is made with [`Conn::wait_once`]. After [`Next::HandOver`] no request was answered, and `carry` holds
-    /// `fresh`. `None`: nothing was done.
+    /// Handles the first input of a new connection if that ends the connection: it consists of one
+    /// remembered head with a close. The result is that of [`Conn::handle_input`] on a new
+    /// [`Conn`], which then has one request and no error; after [`Next::Wait`] create that
+    /// connection with [`Conn::wait_once`]. After [`Next::HandOver`] no request has a reply, and
+    /// `carry` contains `fresh`. Returns `None` without any effect in other cases.
     #[inline(always)]
     pub fn answer_once<S: Service + ?Sized>(
         fresh: &[u8],

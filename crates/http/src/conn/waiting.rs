@@ -1,13 +1,14 @@
-//! A request whose answer comes later: the connection stands still until it is there.
+//! A request with a deferred reply: the connection pauses until the reply is available.
 //!
-//! Does not know about: who makes the answer. Input that comes meanwhile waits in `carry`, held back.
+//! Does not know about: the producer of the reply. Input that arrives meanwhile is held back in
+//! `carry`.
 
 use super::{Conn, Io, Next, Phase};
 use crate::reply::{Later, Outcome};
 use crate::{Answered, Responder, Status, Time};
 
 impl Conn {
-    /// The service said that the answer comes later. The rest of the input is for the caller to keep.
+    /// The service has deferred its reply. The caller keeps the rest of the input.
     #[cold]
     pub(super) fn begin_wait(&mut self, io: &Io<'_>) -> Next {
         debug_assert!(io.out.later().is_some(), "only a responder makes a request wait");
@@ -17,15 +18,16 @@ impl Conn {
         Next::Wait
     }
 
-    /// Takes over a connection of which [`Conn::answer_once`] said [`Next::Wait`]. Call it on a new state, with the same `io`.
+    /// Takes over a connection for which [`Conn::answer_once`] returned [`Next::Wait`]. Call it on
+    /// a new state, with the same `io`.
     pub fn wait_once(&mut self, io: &Io<'_>) {
         debug_assert!(self.requests == 0 && self.phase == Phase::Idle, "a new connection");
         self.requests = 1;
         let _wait = self.begin_wait(io);
     }
 
-    /// Writes the answer that [`Next::Wait`] was about. `later` is what came out of [`crate::Out::take_later`]; `answer` gets the chance to
-    /// answer back, and may put it off once more.
+    /// Writes the reply that [`Next::Wait`] was about. `later` is the result of
+    /// [`crate::Out::take_later`]; `answer` gets the responder, and may defer the reply again.
     pub fn handle_answer(
         &mut self,
         mut later: Later,
@@ -38,7 +40,7 @@ impl Conn {
         }
         let unread = later.unread;
         let mut endings = std::mem::take(later.endings());
-        // Where the answer is written, a panic is a 500.
+        // A panic during the reply becomes a 500.
         endings.otherwise(Some(Status::INTERNAL_SERVER_ERROR));
         let answered = answer(later.responder(io.out, io.date, io.closing));
         match answered.outcome {
@@ -49,7 +51,7 @@ impl Conn {
         }
         match answered.outcome {
             Outcome::HandOver => {
-                // The request was read, and what the job took of it is not here.
+                // The request was read, and the parts that the job took are not available here.
                 self.refuse_late(&mut io);
                 self.end_with_answer(unread, &mut io)
             }
@@ -68,7 +70,7 @@ impl Conn {
         }
     }
 
-    /// The answer was the last reply. `unread`: there is a body that was not read.
+    /// Ends the connection after its last reply. `unread`: a body was not read.
     fn end_with_answer(&mut self, unread: bool, io: &mut Io<'_>) -> Next {
         let is_all = io.carry.is_empty() && !unread;
         io.carry.clear();

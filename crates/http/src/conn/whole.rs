@@ -1,24 +1,25 @@
-//! The short way through a connection: requests without a body that are in the input as a whole, one after the other.
+//! The fast path of a connection: consecutive complete requests without a body.
 //!
-//! Does not know about: `carry`, bodies, what is left at the end; `message` goes on from wherever this stops.
+//! Does not know about: `carry`, bodies, incomplete input; `message` continues where this stops.
 
 use super::{Conn, Io, Next, Phase};
 use crate::parse::{Head, Seen};
 use crate::reply::Outcome;
 use crate::{RequestError, Responder, Service};
 
-/// How far the short way led.
+/// Where the fast path ended.
 pub(super) enum Whole {
-    /// To the end of the input, or of the connection.
+    /// At the end of the input or of the connection.
     Next(Next),
-    /// To this place: what begins there is not for it.
+    /// At a request that it does not handle.
     Rest(usize),
 }
 
 impl Conn {
-    /// Answers what can be answered at once. Only between requests, with nothing carried or held back.
+    /// Handles complete requests. Only between requests, without carried or held-back input.
     ///
-    /// The first request has no loop around it: mostly it is the only one, and then nothing is worth keeping at hand.
+    /// The first request is outside of the loop: usually it is the only one, and then no value has
+    /// to be kept in a register.
     #[inline(always)]
     pub(super) fn answer_whole<S: Service + ?Sized>(
         &mut self,
@@ -67,7 +68,7 @@ impl Conn {
         }
     }
 
-    /// One request, with the memory for heads.
+    /// Handles one request, with the cache of heads.
     #[inline(always)]
     fn answer_seen<S: Service + ?Sized>(
         &mut self,
@@ -85,7 +86,7 @@ impl Conn {
         }
     }
 
-    /// A head that was read before: it stays where it is, and this connection's own is not touched.
+    /// Handles a cached head: it stays in the cache, and the connection's own head is not touched.
     #[inline(always)]
     fn answer_known<S: Service + ?Sized>(
         &mut self,
@@ -97,7 +98,7 @@ impl Conn {
         let Some((head, after)) = rest.split_at_checked(known.len()) else {
             return One::Not;
         };
-        // No overflow: the connection ends at `requests_per_conn_max` at the latest.
+        // Cannot overflow: the connection ends at `requests_per_conn_max`.
         self.requests = self.requests.wrapping_add(1);
         let persist = Self::persist(&mut self.verdict, (self.requests, self.aged_at), known, io);
         let request = Self::request_of(head, known, b"", io);
@@ -141,7 +142,7 @@ impl Conn {
         self.follow(outcome, head, after, io)
     }
 
-    /// What follows an answer.
+    /// Continues after a reply.
     #[inline(always)]
     fn follow(&mut self, outcome: Outcome, head: &[u8], after: &[u8], io: &mut Io<'_>) -> One {
         if outcome != Outcome::Replied {
@@ -154,7 +155,7 @@ impl Conn {
         if after.is_empty() { One::Next(Next::Read) } else { One::More(head.len()) }
     }
 
-    /// What follows an answer that is the last, or none.
+    /// Continues after the last reply, or after none.
     #[inline(always)]
     fn end_after(&mut self, outcome: Outcome, head: &[u8], after: &[u8], io: &mut Io<'_>) -> Next {
         match outcome {
@@ -179,11 +180,11 @@ impl Conn {
     }
 }
 
-/// What came of one request.
+/// Result of one request.
 enum One {
-    /// It was answered, and this many bytes of it are followed by more.
+    /// It has a reply; it took this many bytes, and more input follows.
     More(usize),
     Next(Next),
-    /// It is not for the short way.
+    /// The fast path does not handle it.
     Not,
 }

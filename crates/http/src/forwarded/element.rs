@@ -1,4 +1,4 @@
-//! One element of a list of hops: an address as `X-Forwarded-For` has it, or the pairs of `Forwarded`.
+//! One element of a list of hops: an address in `X-Forwarded-For`, or the pairs of `Forwarded`.
 //!
 //! Does not know about: trust, other elements.
 
@@ -6,10 +6,11 @@ use super::Origin;
 use crate::scheme::Scheme;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The elements of a line of `Forwarded`, the last first. `None`, and nothing after it, when a quoted string never began.
+/// The elements of a `Forwarded` line, the last first. Ends with `None` when a quoted string has no
+/// start.
 ///
-/// Commas inside quoted strings do not count. Reading from the right, a string that a client left open at its end cannot swallow what a
-/// proxy appended.
+/// Commas inside quoted strings do not separate elements. Because parsing starts at the right, a
+/// string that a client did not close cannot swallow the elements added by a proxy.
 pub(super) fn rightmost_first(line: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
     let mut rest = Some(line);
     std::iter::from_fn(move || {
@@ -33,12 +34,13 @@ pub(super) fn rightmost_first(line: &[u8]) -> impl Iterator<Item = Option<&[u8]>
     })
 }
 
-/// Whether the byte after `before` is part of a pair of a backslash and itself.
+/// Whether the byte after `before` is escaped by a backslash.
 fn is_escaped(before: &[u8]) -> bool {
     before.iter().rev().take_while(|&&byte| byte == b'\\').count() % 2 == 1
 }
 
-/// `for=192.0.2.1;proto=https;by=_x`. `None` without an address, or when any part is malformed or comes twice.
+/// Parses `for=192.0.2.1;proto=https;by=_x`. `None` without an address, or when any part is
+/// malformed or repeated.
 pub(super) fn forwarded(element: &[u8]) -> Option<Origin> {
     let (mut addr, mut proto) = (None, None);
     let mut rest = element;
@@ -57,7 +59,8 @@ pub(super) fn forwarded(element: &[u8]) -> Option<Origin> {
     Some(Origin { addr: node(addr?)?, scheme: proto.and_then(scheme) })
 }
 
-/// The first `name=value`, and what follows its `;`. Both are empty for an empty pair, which the grammar allows.
+/// The first `name=value`, and the text after its `;`. Both are empty for an empty pair, which the
+/// grammar allows.
 fn pair(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let text = text.trim_ascii_start();
     let (name, after) = token(text);
@@ -80,8 +83,8 @@ fn token(text: &[u8]) -> (&[u8], &[u8]) {
     text.split_at_checked(len).unwrap_or((text, b""))
 }
 
-/// The inside of a quoted string as it stands, and what follows it. No address and no scheme needs a backslash, so none is
-/// taken out.
+/// The inside of a quoted string without unescaping, and the text after it. Neither addresses nor
+/// schemes need a backslash.
 fn quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut at = 0;
     loop {
@@ -93,13 +96,14 @@ fn quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
     }
 }
 
-/// An address of `X-Forwarded-For`: there is no standard, and besides the bare address some proxies write a port.
+/// Parses an address in `X-Forwarded-For`: there is no standard, and some proxies add a port.
 pub(super) fn addr(element: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(element).ok()?;
     text.parse().ok().map(|addr: IpAddr| addr.to_canonical()).or_else(|| node(element))
 }
 
-/// A node of RFC 7239 section 6 that is an address: IPv6 in brackets, a port that is not looked at. `unknown` and obfuscated ones are none.
+/// Parses a node of RFC 7239 section 6 that is an address: IPv6 in brackets; a port is ignored.
+/// `None` for `unknown` and obfuscated nodes.
 fn node(value: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(value).ok()?;
     let (addr, port) = match text.strip_prefix('[') {
@@ -120,7 +124,7 @@ fn node(value: &[u8]) -> Option<IpAddr> {
     fine.then(|| addr.to_canonical())
 }
 
-/// `http` or `https`, in any case.
+/// Parses `http` or `https`, in any case.
 pub(super) fn scheme(text: &[u8]) -> Option<Scheme> {
     match () {
         () if text.eq_ignore_ascii_case(b"http") => Some(Scheme::Http),

@@ -1,11 +1,14 @@
-//! Who the client is when proxies stand in between: `X-Forwarded-For` or `Forwarded` (RFC 7239), believed only where it may be.
+//! The client behind proxies: `X-Forwarded-For` or `Forwarded` (RFC 7239), trusted only from
+//! configured networks.
 //!
-//! Does not know about: connections, what the address is used for. Entry: [`Networks`], [`TrustedProxies::origin_of`].
+//! Does not know about: connections, the use of the address. Entry: [`Networks`],
+//! [`TrustedProxies::origin_of`].
 //!
-//! Each proxy adds the address of its own peer at the right end. So the walk goes from right to left, over all lines of the field,
-//! and on as long as whoever added an element is trusted: the first address that is not a trusted proxy's is the client. What
-//! stands further to the left was sent by that client and may be anything. An element that cannot be read, or that hides the address,
-//! ends the walk at the address before it.
+//! Each proxy appends the address of its own peer at the right end. So the search goes from right
+//! to left over all lines of the field, as long as the element was added by a trusted proxy: the
+//! first address that is not a trusted proxy's is the client. Elements further left were sent by
+//! that client and may be anything. An element that is malformed or hides the address ends the
+//! search at the address before it.
 
 mod element;
 mod networks;
@@ -18,47 +21,47 @@ use crate::Request;
 use crate::scheme::Scheme;
 use std::net::IpAddr;
 
-/// The most elements that are ever looked at.
+/// Maximum number of elements to examine.
 pub const HOPS_MAX: u8 = 16;
 
-/// Which field the proxies write. Never both: the one that they do not write comes from the client as it is.
+/// The field that the proxies write. Never both: the other field comes from the client unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ForwardedFrom {
-    /// `Forwarded`, and `proto=` in it.
+    /// `Forwarded`, including its `proto=`.
     Forwarded,
     /// `X-Forwarded-For` and `X-Forwarded-Proto`. The default: nearly all proxies write these.
     #[default]
     XForwardedFor,
 }
 
-/// Whom to believe, and what.
+/// Trusted proxies and the field they write.
 #[derive(Clone, Debug)]
 pub struct TrustedProxies {
     /// Addresses of the proxies.
     pub networks: Networks,
-    /// What they write.
+    /// The field they write.
     pub from: ForwardedFrom,
-    /// Elements to look at, at most [`HOPS_MAX`]: the longest chain of trusted proxies and one for the client. When they
-    /// are used up the client is who was found last.
+    /// Number of elements to examine, at most [`HOPS_MAX`]: the longest chain of trusted proxies
+    /// plus one for the client. At the limit, the client is the last address found.
     pub hops_max: u8,
 }
 
-/// Where a request comes from.
+/// The origin of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The client. IPv4 inside IPv6 is told as IPv4.
+    /// The client. IPv4 inside IPv6 is converted to IPv4.
     pub addr: IpAddr,
-    /// How the client reached the first trusted proxy, if that was told.
+    /// How the client reached the first trusted proxy, if reported.
     pub scheme: Option<Scheme>,
 }
 
 impl TrustedProxies {
-    /// These networks write that field; as many hops as are possible.
+    /// These networks write that field; the maximum number of hops.
     pub const fn new(networks: Networks, from: ForwardedFrom) -> Self {
         Self { networks, from, hops_max: HOPS_MAX }
     }
 
-    /// The client of a request that came from `peer`.
+    /// The client of a request whose connection comes from `peer`.
     pub fn origin_of(&self, request: &Request<'_>, peer: IpAddr) -> Origin {
         let direct = Origin { addr: peer.to_canonical(), scheme: None };
         if !self.networks.contains(peer) {
@@ -106,7 +109,7 @@ impl TrustedProxies {
     }
 }
 
-/// The last lines of a field, as many as can matter.
+/// The last lines of a field, no more than can matter.
 struct Lines<'a> {
     ring: [&'a [u8]; HOPS_MAX as usize],
     count: usize,
@@ -133,7 +136,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// What the nearest proxy says: the last element.
+/// The scheme reported by the nearest proxy: the last element.
 fn last_scheme(lines: &Lines<'_>) -> Option<Scheme> {
     let line = lines.rightmost_first().next()?;
     element::scheme(line.rsplit(|&byte| byte == b',').next()?.trim_ascii())

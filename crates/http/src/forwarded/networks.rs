@@ -1,12 +1,13 @@
 //! Sets of addresses, written as CIDR networks.
 //!
-//! Does not know about: what they are trusted with.
+//! Does not know about: the use of the sets.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// A network: `10.0.0.0/8`, `2001:db8::/32`, or one address. Part of `::ffff:0:0/96` means the IPv4 network inside.
+/// A network: `10.0.0.0/8`, `2001:db8::/32`, or a single address. A part of `::ffff:0:0/96` means
+/// the IPv4 network inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Network {
     addr: IpAddr,
@@ -16,30 +17,30 @@ pub struct Network {
 /// Why a text is not a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NetworkError {
-    /// What stands before the slash is not an address.
+    /// The text before the slash is not an address.
     BadAddress,
-    /// What stands after the slash is not a decimal number up to this one.
+    /// The text after the slash is not a decimal number up to this one.
     BadLength(u8),
-    /// The address has bits after the prefix; the network that was probably meant.
+    /// The address has bits set after the prefix; contains the network that was probably meant.
     HostBits(Network),
 }
 
-/// Any number of networks, as sorted ranges.
+/// A set of networks, as sorted ranges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Networks {
     v4: Ranges<u32>,
     v6: Ranges<u128>,
 }
 
-/// First and last value of each, in order, with gaps between them.
+/// First and last value of each range, sorted, with gaps between them.
 type Ranges<T> = Box<[(T, T)]>;
 
 impl Network {
-    /// The first bits of an address.
+    /// The network of the first `len` bits of an address.
     ///
     /// # Errors
     ///
-    /// The length is beyond the address, or the address has bits after it.
+    /// `len` exceeds the address, or the address has bits set after the prefix.
     pub fn new(addr: IpAddr, len: u8) -> Result<Self, NetworkError> {
         let len_max = if addr.is_ipv4() { 32 } else { 128 };
         if len > len_max {
@@ -55,7 +56,7 @@ impl Network {
 }
 
 impl Networks {
-    /// Whether the address is in one of them. IPv4 inside IPv6 counts as IPv4, and only as that.
+    /// Whether the set contains the address. IPv4 inside IPv6 counts as IPv4 only.
     #[inline]
     pub fn contains(&self, addr: IpAddr) -> bool {
         match addr.to_canonical() {
@@ -64,16 +65,16 @@ impl Networks {
         }
     }
 
-    /// True when no address is in them.
+    /// Whether the set is empty.
     pub const fn is_empty(&self) -> bool {
         self.v4.is_empty() && self.v6.is_empty()
     }
 
-    /// Reads every text as a network.
+    /// Parses every text as a network.
     ///
     /// # Errors
     ///
-    /// The first text that is none, by its position.
+    /// The first invalid text, by its position.
     pub fn parse<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Self, (usize, NetworkError)> {
         let read = |(index, text): (usize, &str)| text.parse::<Network>().map_err(|error| (index, error));
         texts.into_iter().enumerate().map(read).collect()
@@ -144,7 +145,7 @@ fn ends(addr: IpAddr, len: u8) -> (IpAddr, IpAddr) {
     }
 }
 
-/// Sorted; networks are either apart or one inside the other, so what overlaps is swallowed.
+/// Sorts and merges the ranges; networks are either disjoint or nested.
 fn joined<T: Ord + Copy>(mut ranges: Vec<(T, T)>) -> Ranges<T> {
     ranges.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
     ranges.dedup_by(|later, earlier| later.1 <= earlier.1);

@@ -1,6 +1,6 @@
-//! Networks and chains of proxies by tables, and against plain models.
+//! Networks and chains of proxies in tables, and against simple models.
 //!
-//! Does not know about: how either works inside.
+//! Does not know about: the implementation.
 
 use super::*;
 use crate::Limits;
@@ -18,7 +18,7 @@ fn trusted(from: ForwardedFrom) -> TrustedProxies {
     TrustedProxies::new(networks(&["10.0.0.0/8", "fd00::/8"]), from)
 }
 
-/// The origin of a request with these field lines: `192.0.2.1 https`.
+/// The origin of a request with these field lines, as `192.0.2.1 https`.
 fn origin(proxies: &TrustedProxies, peer: &str, lines: &[(&str, &str)]) -> String {
     let mut bytes = b"GET / HTTP/1.1\r\nHost: a\r\n".to_vec();
     for (name, value) in lines {
@@ -73,7 +73,7 @@ fn x_forwarded_for() {
         assert_eq!(origin(&proxies, peer, &lines), expected, "{peer} {values:?}");
     }
     let other = [("Forwarded", "for=192.0.2.1")];
-    assert_eq!(origin(&proxies, "10.0.0.1", &other), "10.0.0.1", "the field nobody writes is not believed");
+    assert_eq!(origin(&proxies, "10.0.0.1", &other), "10.0.0.1", "the unused field is not trusted");
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn forwarded() {
         (&["=192.0.2.1"], "10.0.0.1"),
         (&["for =192.0.2.1"], "10.0.0.1"),
         (&["192.0.2.1"], "10.0.0.1"),
-        // What a client left open does not swallow what the proxy appended.
+        // A string that a client left open does not swallow the proxy's element.
         (&["for=\"10.0.0.9, for=192.0.2.1"], "192.0.2.1"),
         (&["for=\"10.0.0.9\\, for=192.0.2.1"], "192.0.2.1"),
         (&["x=\", for=192.0.2.1, for=10.0.0.2;ext=\"a,b\""], "192.0.2.1"),
@@ -166,14 +166,14 @@ fn the_walk_is_bounded() {
     forwarded.hops_max = 3;
     let elements: Vec<String> = chain.iter().map(|addr| format!("for={addr}")).collect();
     assert_eq!(origin(&forwarded, "10.0.0.1", &[("Forwarded", &elements.join(","))]), "10.1.1.3");
-    // Quotes and backslashes by the thousand.
+    // Thousands of quotes and backslashes.
     for hostile in ["\\\"".repeat(3000), "\"".repeat(6001), "\\".repeat(6000), ",".repeat(6000)] {
         assert_eq!(origin(&forwarded, "10.0.0.1", &[("Forwarded", &hostile)]), "10.0.0.1");
     }
 }
 
 #[test]
-fn nobody_is_trusted_by_default() {
+fn no_proxy_is_trusted_by_default() {
     let proxies = TrustedProxies::new(Networks::default(), ForwardedFrom::default());
     assert!(proxies.networks.is_empty());
     assert_eq!(origin(&proxies, "127.0.0.1", &[("X-Forwarded-For", "192.0.2.1")]), "127.0.0.1");
@@ -233,7 +233,7 @@ fn bad_networks() {
 proptest! {
     #[test]
     fn networks_as_a_plain_list(nets in vec((any::<u32>(), 0..=32u8), 0..20), addrs in vec(any::<u32>(), 0..20)) {
-        // Near the networks too, where the edges are.
+        // Near the networks too, to test their bounds.
         let mask = |len: u8| u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0);
         let edges = nets.iter().flat_map(|&(bits, len)| {
             let first = bits & mask(len);
@@ -251,7 +251,8 @@ proptest! {
         }
     }
 
-    /// Whatever the client sends before what the proxies append, it is found; and no text makes anybody trusted.
+    /// Whatever the client sends before the proxies' elements, it is found; and no text makes an
+    /// address trusted.
     #[test]
     fn a_client_cannot_hide(sent in "[ -~]{0,40}", hops in 0..4u8, in_one_line: bool, forwarded: bool) {
         let from = if forwarded { ForwardedFrom::Forwarded } else { ForwardedFrom::XForwardedFor };

@@ -1,53 +1,55 @@
-//! The guard that lets only those in who bring a token.
+//! The guard that requires a token.
 //!
-//! Does not know about: tokens ([`crate::auth`] does).
+//! Does not know about: tokens (see [`crate::auth`]).
 
 use super::Guard;
 use crate::auth::{Authorization, Decision, Policy};
 use crate::{Answered, Request, Responder, Status};
 
-/// Lets requests through that a [`Policy`] allows. Others get its status, 401 (RFC 9110 15.5.2), 403 or 400, and its challenge.
+/// Passes requests that a [`Policy`] allows. Others get its status, 401 (RFC 9110 15.5.2), 403 or
+/// 400, and its challenge.
 ///
-/// Tokens are verified where the request is answered. With keys of which that takes tens of microseconds, the engine's `Offload::require_auth`
-/// is the same guard with that part done by a job.
+/// Tokens are verified on the thread of the request. If that takes tens of microseconds for the
+/// configured keys, use the engine's `Offload::require_auth`: the same guard with verification by a
+/// job.
 #[derive(Debug)]
 pub struct RequireAuth {
     policy: Policy,
 }
 
 impl RequireAuth {
-    /// Asks `policy`.
+    /// Creates a guard with this policy.
     pub const fn new(policy: Policy) -> Self {
         Self { policy }
     }
 
-    /// What the policy says of a request, for a service that wants to know who it is.
+    /// The policy's decision about a request, for a service that needs the principal.
     #[inline]
     pub fn decide(&self, request: &Request<'_>) -> Decision<'_> {
         self.policy.decide_request(request, request.unix_secs())
     }
 
-    /// The name of the static token that a request brought, which may pass then: the usual case, without a [`Decision`]. `None`
-    /// decides nothing: [`Self::decide_unknown`] does.
+    /// The name of a valid static token in a request: the usual case, without a [`Decision`].
+    /// `None` is not a decision: call [`Self::decide_unknown`].
     #[inline]
     pub fn known(&self, request: &Request<'_>) -> Option<&str> {
         self.policy.known(Authorization::of(request))
     }
 
-    /// What the policy says of a request that is not [`Self::known`].
+    /// The policy's decision about a request without a [`Self::known`] token.
     #[inline]
     pub fn decide_unknown(&self, request: &Request<'_>) -> Decision<'_> {
         self.policy.decide_unknown(Authorization::of(request), request.unix_secs())
     }
 
-    /// Whether [`Self::decide`] takes tens of microseconds for this request: then it is better done by a job than by a thread that others
-    /// wait for.
+    /// Whether [`Self::decide`] takes tens of microseconds for this request, so that a job should
+    /// do it instead of a worker thread.
     #[must_use]
     pub fn is_heavy_for(&self, request: &Request<'_>) -> bool {
         self.policy.is_heavy_for(Authorization::of(request))
     }
 
-    /// The answer to a request that was not allowed.
+    /// Writes the reply to a request that was not allowed.
     #[cold]
     pub fn refuse<'a>(&self, decision: &Decision<'_>, reply: Responder<'a>) -> Answered<'a> {
         let status = decision.status().unwrap_or(Status::FORBIDDEN);

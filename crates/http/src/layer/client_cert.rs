@@ -1,27 +1,28 @@
-//! The guard that lets only clients in whose certificate was verified.
+//! The guard that requires a verified client certificate.
 //!
-//! Does not know about: TLS. It reads what the handshake told.
+//! Does not know about: TLS. It uses the results of the handshake.
 
 use super::Guard;
 use crate::{Answered, Request, Responder, StaticReply, Status};
 
-/// Lets requests through that came with a verified certificate, of any name or of one of a list. Others get 403: they cannot be asked
-/// again on this connection.
+/// Passes requests with a verified certificate, of any name or of a listed one. Others get 403: a
+/// certificate cannot be requested again on this connection.
 #[derive(Clone, Debug)]
 pub struct RequireClientCert {
-    /// Empty: any.
+    /// The allowed names; empty means any.
     names: Vec<String>,
     without_certificate: StaticReply,
     wrong_name: StaticReply,
 }
 
 impl RequireClientCert {
-    /// Any certificate that the listener's CA vouches for, with or without a name.
+    /// Accepts any certificate verified by the listener's CA, with or without a name.
     pub fn any() -> Self {
         Self::named(Vec::new())
     }
 
-    /// Only certificates with one of these names among [`TlsInfo::client_names`](crate::TlsInfo::client_names).
+    /// Accepts only certificates with one of these names among
+    /// [`TlsInfo::client_names`](crate::TlsInfo::client_names).
     pub fn named(names: Vec<String>) -> Self {
         let reply = |text: &'static str| StaticReply::text(Status::FORBIDDEN, text);
         Self {
@@ -38,7 +39,7 @@ impl RequireClientCert {
         self.names.is_empty() || tls.client_names.iter().any(|name| self.names.contains(name))
     }
 
-    /// The answer to a request that may not pass.
+    /// Writes the reply to a refused request.
     #[cold]
     pub fn refuse<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         let is_verified = request.client().tls.is_some_and(|tls| tls.client_verified);

@@ -1,13 +1,14 @@
-//! The layer that lets only so many requests be in progress at once.
+//! The layer that limits the number of concurrent requests.
 //!
-//! Does not know about: what a request takes long for.
+//! Does not know about: the duration of requests.
 
 use super::Layer;
 use crate::{Answered, Begun, Client, Request, RequestError, Responder, Service, StaticReply, Status, Time};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// At most so many requests at once, on all threads together; others get 503 with `Retry-After`. Clones share the count.
+/// Limits concurrent requests on all threads together; others get 503 with `Retry-After`. Clones
+/// share the count.
 #[derive(Clone, Debug)]
 pub struct AtMost(Arc<Inner>);
 
@@ -19,11 +20,11 @@ struct Inner {
     refusal: StaticReply,
 }
 
-/// A place among those in progress, given back when it is dropped.
+/// A place of a request in progress, released on drop.
 #[derive(Debug)]
 pub struct Place<'a>(Option<&'a AtomicU32>);
 
-/// The same for a request that is answered later.
+/// The same for a deferred request.
 #[derive(Debug)]
 struct Kept(AtMost);
 
@@ -35,19 +36,19 @@ pub struct AtMostService<S> {
 }
 
 impl AtMost {
-    /// A cap of `max` requests; 0 lets nobody in.
+    /// A limit of `max` requests; 0 refuses all.
     pub fn new(max: u32) -> Self {
         let refusal = StaticReply::text(Status::SERVICE_UNAVAILABLE, "busy\n").header("Retry-After", "1");
         let refusal = refusal.expect("the constant is a valid field");
         Self(Arc::new(Inner { max, live: AtomicU32::new(0), refused: AtomicU64::new(0), refusal }))
     }
 
-    /// A place for a request, unless all are taken.
+    /// Takes a place for a request, if one is free.
     #[inline]
     pub fn enter(&self) -> Option<Place<'_>> {
         let Inner { max, live, refused, .. } = &*self.0;
         let place = Place(Some(live));
-        // The place exists before it is known to be free: whoever is refused gives it back by the same drop.
+        // The place is taken before the check: a refused request releases it by the same drop.
         if live.fetch_add(1, Ordering::Relaxed) < *max {
             return Some(place);
         }
@@ -55,7 +56,8 @@ impl AtMost {
         None
     }
 
-    /// Has a request answered in one of the places, which it holds until its answer is there, now or later; or refuses it.
+    /// Serves a request in a place, which it holds until its reply, immediate or deferred; or
+    /// refuses it.
     #[inline]
     pub fn around<'a>(
         &self,
@@ -69,23 +71,23 @@ impl AtMost {
         })
     }
 
-    /// The answer when there is no place.
+    /// Writes the reply when no place is free.
     #[cold]
     pub fn refuse<'a>(&self, reply: Responder<'a>) -> Answered<'a> {
         reply.send(&self.0.refusal)
     }
 
-    /// Whether both are clones of one.
+    /// Whether both are clones of one another.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Requests in progress.
+    /// Number of requests in progress.
     pub fn live(&self) -> u32 {
         self.0.live.load(Ordering::Relaxed)
     }
 
-    /// Requests refused so far.
+    /// Number of refused requests so far.
     pub fn refused(&self) -> u64 {
         self.0.refused.load(Ordering::Relaxed)
     }
@@ -101,7 +103,7 @@ impl Drop for Place<'_> {
 }
 
 impl Place<'_> {
-    /// The place is held until the request ends.
+    /// Holds the place until the request ends.
     fn keep(mut self, of: &AtMost) -> Kept {
         self.0 = None;
         Kept(of.clone())

@@ -1,16 +1,17 @@
-//! Layers: what happens around a service, composed once at the start, so that a request crosses no indirection.
+//! Layers around a service, composed once at the start, so that a request needs no dynamic
+//! dispatch.
 //!
-//! Does not know about: what a layer decides. What they decide by lives in [`crate::auth`], [`crate::limit`]
-//! and [`crate::log`].
+//! Does not know about: the criteria of layers, which are in [`crate::auth`], [`crate::limit`] and
+//! [`crate::log`].
 //!
-//! A [`Guard`] lets a request through or answers it; that is all that most layers do. A [`Layer`] wraps the service and sees the
-//! answer too. The layer added last is the first to see a request.
+//! A [`Guard`] passes a request or replies to it, which suffices for most layers. A [`Layer`] wraps
+//! the service and also sees the reply. The layer added last sees a request first.
 //!
 //! ```
 //! use doorbell_http::layer::{Guard, ServiceExt};
 //! use doorbell_http::{Answered, Request, Responder, Status, StaticReply, service_fn};
 //!
-//! /// Only clients that say who they are.
+//! /// Only clients that send a user agent.
 //! struct NamedOnly(StaticReply);
 //!
 //! impl Guard for NamedOnly {
@@ -24,7 +25,7 @@
 //!
 //! let alive = StaticReply::text(Status::OK, "ok\n");
 //! let service = service_fn(move |_, reply| reply.send(&alive));
-//! let service = service.guarded(NamedOnly(StaticReply::text(Status::FORBIDDEN, "who is there?\n")));
+//! let service = service.guarded(NamedOnly(StaticReply::text(Status::FORBIDDEN, "no user agent\n")));
 //! # let _: Box<dyn doorbell_http::Service> = Box::new(service);
 //! ```
 
@@ -41,30 +42,30 @@ pub use rate_limit::{ClientUnknown, RateLimit};
 use crate::{Answered, Client, Request, RequestError, Responder, Service, Time};
 use std::fmt;
 
-/// Turns a service into another one around it.
+/// Wraps a service in another one.
 pub trait Layer<S: Service> {
-    /// What it makes.
+    /// The resulting service.
     type Service: Service;
 
     /// Wraps `inner`.
     fn layer(self, inner: S) -> Self::Service;
 }
 
-/// Lets requests through, or answers them.
+/// Passes requests, or replies to them.
 pub trait Guard {
-    /// Whether it looks at [`Request::client`].
+    /// Whether it reads [`Request::client`].
     fn wants_client(&self) -> bool {
         false
     }
 
-    /// Gives the chance to answer back, perhaps with a field added, or uses it.
+    /// Returns the responder, perhaps with an additional field, or uses it.
     ///
     /// # Errors
-    /// The answer, when the request does not get through.
+    /// The reply, when the request does not pass.
     fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered<'a>>;
 
-    /// Has the request answered behind the guard if it gets through: [`Self::admit`] with what follows it. Only worth an implementation of
-    /// its own where the two differ in cost: a chance to answer that is passed on needs no move.
+    /// Serves the request with `serve` if it passes: [`Self::admit`] followed by that call.
+    /// Override it only for performance: a responder that is passed on directly is not moved.
     fn around<'a>(
         &self,
         request: &Request<'_>,
@@ -81,9 +82,10 @@ pub trait Guard {
     }
 }
 
-/// A service behind a guard. Nothing passes the guard unseen: where it cannot be asked ([`Service::hands_over`]) the answer is no. So the
-/// service hands over requests, those with bodies only where [`Limits::answer_before_body`](crate::Limits::answer_before_body) is set;
-/// other protocols and methods that the parser does not know are refused.
+/// A service behind a guard. No request bypasses the guard: if the guard cannot be asked
+/// ([`Service::hands_over`]) the answer is no. So the service hands over requests, those with
+/// bodies only if [`Limits::answer_before_body`](crate::Limits::answer_before_body) is set; other
+/// protocols and unknown methods are refused.
 #[derive(Clone, Debug)]
 pub struct Guarded<G, S> {
     guard: G,
@@ -112,8 +114,9 @@ impl<G: Guard, S: Service> Service for Guarded<G, S> {
     }
 }
 
-/// A service behind a function that may reply, change the reply, or pass the request on. As behind a [`Guarded`] the service gets what it
-/// wants to know of a request, and hands requests over only where the function is asked first.
+/// A service behind a function that may reply, change the reply, or pass the request on. As behind
+/// a [`Guarded`], the properties wanted by the service are forwarded, and it hands requests over
+/// only after the function was called.
 #[derive(Clone)]
 pub struct Behind<F, S> {
     f: F,
@@ -152,7 +155,7 @@ impl<F, S: fmt::Debug> fmt::Debug for Behind<F, S> {
     }
 }
 
-/// Both, the left one first.
+/// Both guards, the left one first.
 impl<A: Guard, B: Guard> Guard for (A, B) {
     fn wants_client(&self) -> bool {
         self.0.wants_client() || self.1.wants_client()
@@ -173,7 +176,7 @@ impl<A: Guard, B: Guard> Guard for (A, B) {
     }
 }
 
-/// The guard, if there is one.
+/// An optional guard.
 impl<G: Guard> Guard for Option<G> {
     fn wants_client(&self) -> bool {
         self.as_ref().is_some_and(Guard::wants_client)
@@ -189,18 +192,19 @@ impl<G: Guard> Guard for Option<G> {
 
 /// Composition by method calls.
 pub trait ServiceExt: Service + Sized {
-    /// This service inside `layer`.
+    /// Wraps this service in `layer`.
     fn with<L: Layer<Self>>(self, layer: L) -> L::Service {
         layer.layer(self)
     }
 
-    /// This service behind `guard`.
+    /// Puts this service behind `guard`.
     fn guarded<G: Guard>(self, guard: G) -> Guarded<G, Self> {
         Guarded { guard, inner: self }
     }
 
-    /// This service behind a function, which gets it to pass requests on to. A function made with [`crate::service_fn`] that calls another
-    /// service does not forward what that wants: bodies and the address of the client.
+    /// Puts this service behind a function, which can pass requests on to it. A function of
+    /// [`crate::service_fn`] that calls another service does not forward what that service wants:
+    /// bodies and the address of the client.
     ///
     /// ```
     /// use doorbell_http::layer::ServiceExt;

@@ -1,6 +1,6 @@
-//! The guard that lets no client through more often than its quota says.
+//! The guard that enforces a quota per client.
 //!
-//! Does not know about: how keys are counted ([`crate::limit`] does).
+//! Does not know about: counting (see [`crate::limit`]).
 
 use super::Guard;
 use crate::limit::{CLIENT_V6_LEN, Decision, Key, KeyBytes, LimitFields, Limiter};
@@ -9,7 +9,8 @@ use crate::{Answered, Peer, Request, Responder, Status};
 use std::fmt;
 use std::sync::Arc;
 
-/// Lets requests through that a [`Limiter`] allows; others get 429 (RFC 6585 4) with `Retry-After`. Several guards may share a limiter.
+/// Passes requests that a [`Limiter`] allows; others get 429 (RFC 6585 4) with `Retry-After`.
+/// Several guards may share a limiter.
 #[derive(Clone, Debug)]
 pub struct RateLimit {
     limiter: Arc<Limiter>,
@@ -19,8 +20,8 @@ pub struct RateLimit {
     sends_fields: bool,
 }
 
-/// The client has to be told apart by its address, which is not known. Counted together with others it
-/// would share one limit with all of them.
+/// The key is the client's address, which is unknown. Counting such requests together would make
+/// all of these clients share one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientUnknown;
 
@@ -33,34 +34,34 @@ impl fmt::Display for ClientUnknown {
 impl std::error::Error for ClientUnknown {}
 
 impl RateLimit {
-    /// Counts requests by `key`. A request without the header or token that the key names is counted by its address; one from a Unix
-    /// socket, which has none, with all others like it.
+    /// Counts requests by `key`. A request without the header or token of the key is counted by its
+    /// address; clients on Unix sockets, which have none, share one key.
     ///
-    /// A request whose address is not known gets a 500, which is counted as
-    /// [`ApiMisuse::ClientUnknown`](crate::ApiMisuse::ClientUnknown): something between the server
+    /// A request with an unknown address gets a 500, which is counted as
+    /// [`ApiMisuse::ClientUnknown`](crate::ApiMisuse::ClientUnknown): a service between the server
     /// and the limit does not forward [`Service::wants_client`](crate::Service::wants_client).
     pub const fn new(limiter: Arc<Limiter>, key: Key) -> Self {
         Self { limiter, key, client_v6_len: CLIENT_V6_LEN, exempts_probes: false, sends_fields: false }
     }
 
-    /// Bits of an IPv6 address that are one client, where clients are told apart by their addresses and
-    /// the key does not say how many. Default [`CLIENT_V6_LEN`].
+    /// Number of bits of an IPv6 address that identify a client, if requests are counted by address
+    /// and the key does not set the number. Default [`CLIENT_V6_LEN`].
     #[must_use]
     pub const fn client_v6_len(mut self, bits: u8) -> Self {
         self.client_v6_len = bits;
         self
     }
 
-    /// Requests that look like a known prober's are not counted. Anybody can look like one, so this is for networks in which nobody
-    /// pretends. Default false.
+    /// Exempts requests that look like those of a known prober. Any client can imitate one, so this
+    /// is for trusted networks only. Default false.
     #[must_use]
     pub const fn exempt_probes(mut self, on: bool) -> Self {
         self.exempts_probes = on;
         self
     }
 
-    /// Tells the client what it has left, in `RateLimit-Limit`, `RateLimit-Remaining` and `RateLimit-Reset`. A refusal always does.
-    /// Default false.
+    /// Reports the remaining quota in `RateLimit-Limit`, `RateLimit-Remaining` and
+    /// `RateLimit-Reset`. A refusal always does. Default false.
     #[must_use]
     pub const fn send_fields(mut self, on: bool) -> Self {
         self.sends_fields = on;
@@ -75,11 +76,11 @@ impl RateLimit {
     /// Counts the request.
     ///
     /// # Errors
-    /// Its address is needed and not known.
+    /// The address is needed and unknown.
     #[inline]
     pub fn check(&self, request: &Request<'_>) -> Result<Decision, ClientUnknown> {
         match (&self.key, request.client().peer) {
-            // The usual key, apart from the others: then its bytes need not be written down.
+            // Fast path for the usual key, whose bytes need not be written.
             (Key::Ip, Peer::Addr(addr)) => Ok(self.limiter.check_ip(addr, self.client_v6_len, request.now())),
             _ => self.check_by(request),
         }
@@ -96,10 +97,10 @@ impl RateLimit {
         Ok(self.limiter.check(key.as_bytes(), request.now()))
     }
 
-    /// Lets the request pass, with the fields in its reply if they are wanted.
+    /// Passes the request, with the fields in its reply if enabled.
     ///
     /// # Errors
-    /// When it is one too many or cannot be counted, what [`Self::refuse`] takes.
+    /// The argument of [`Self::refuse`], if the request exceeds the quota or cannot be counted.
     #[inline(always)]
     pub fn ask(
         &self,
@@ -119,13 +120,13 @@ impl RateLimit {
         Ok(())
     }
 
-    /// Apart, so that nothing of it is in the way of those who want none.
+    /// Not inlined, so that it does not cost anything when the fields are disabled.
     #[inline(never)]
     fn fields(&self, decision: &Decision) -> LimitFields {
         decision.fields(self.limiter.quota())
     }
 
-    /// The reply to a request that was one too many or cannot be counted.
+    /// Writes the reply to a request that exceeds the quota or cannot be counted.
     #[cold]
     pub fn refuse<'a>(
         &self,

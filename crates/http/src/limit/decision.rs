@@ -1,13 +1,14 @@
-//! What a limiter says, and what it has said so far.
+//! The decision of a limiter, and its statistics.
 //!
-//! Does not know about: how it was found.
+//! Does not know about: tables.
 
 use super::quota::Quota;
 use std::time::Duration;
 
-/// Whether a request is allowed, and what its key owes now.
+/// Whether a request is allowed, and the resulting debt of its key.
 ///
-/// It counts in ticks of the quota that it was made by; what asks for times or tokens takes that quota.
+/// Measured in ticks of the quota it was made with; the methods for times and tokens need that
+/// quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     is_allowed: bool,
@@ -16,7 +17,8 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// The rule itself: the ticks that a key owes before a request tell whether it is allowed, and what it owes afterwards.
+    /// The rule itself: the ticks a key owes before a request determine whether it is allowed, and
+    /// its debt afterwards.
     #[inline]
     pub(super) const fn of(owed: u32, quota: &Quota) -> Self {
         match owed.checked_add(quota.price()) {
@@ -25,7 +27,7 @@ impl Decision {
         }
     }
 
-    /// The refusal when nothing could be found out.
+    /// A refusal without knowledge of the key.
     #[cold]
     pub(super) const fn blind(quota: &Quota) -> Self {
         Self { is_allowed: false, owed: quota.window() }
@@ -36,36 +38,36 @@ impl Decision {
         self.owed
     }
 
-    /// Whether the request may pass. If so it has been counted; if not, it costs nothing.
+    /// Whether the request may pass. If so, it has been counted; if not, it costs nothing.
     #[inline]
     pub const fn is_allowed(&self) -> bool {
         self.is_allowed
     }
 
-    /// Requests that would be allowed right after this one.
+    /// Number of requests that would be allowed right after this one.
     pub const fn remaining(&self, quota: &Quota) -> u32 {
         if self.is_allowed { quota.tokens(quota.window().saturating_sub(self.owed)) } else { 0 }
     }
 
-    /// When one request is allowed again, if this one was not.
+    /// Time until one request is allowed again; `None` if this one was allowed.
     pub fn retry_after(&self, quota: &Quota) -> Option<Duration> {
         let free_at = quota.window() - quota.price();
         (!self.is_allowed).then(|| quota.duration(self.owed.saturating_sub(free_at)))
     }
 
-    /// When the key has its whole burst again.
+    /// Time until the key has its whole burst again.
     pub fn reset_after(&self, quota: &Quota) -> Duration {
         quota.duration(self.owed)
     }
 }
 
-/// What a limiter has done since its start.
+/// Statistics of a limiter since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Requests that passed.
+    /// Allowed requests.
     pub allowed: u64,
-    /// Requests that did not.
+    /// Refused requests.
     pub denied: u64,
-    /// Keys thrown out before they had expired: more came at once than the table holds.
+    /// Keys evicted before they had expired, because the table was full.
     pub evicted_live: u64,
 }

@@ -1,15 +1,16 @@
-//! The fields that tell a client what it has left.
+//! The fields that report a client's remaining quota.
 //!
 //! Does not know about: tables, the rest of a reply.
 //!
-//! `RateLimit-Limit`, `-Remaining` and `-Reset` are those of draft-ietf-httpapi-ratelimit-headers up to version 6, which is what
-//! clients read. Later versions fold them into two structured fields that hardly anyone reads yet. Seconds are rounded up.
+//! `RateLimit-Limit`, `-Remaining` and `-Reset` are those of draft-ietf-httpapi-ratelimit-headers
+//! up to version 6, which clients support. Later versions replace them with two structured fields
+//! that few clients support yet. Seconds are rounded up.
 
 use super::decision::Decision;
 use super::quota::Quota;
 use std::time::Duration;
 
-/// Field lines on the stack.
+/// Field lines in a fixed buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct LimitFields {
     bytes: [u8; LEN_MAX],
@@ -20,11 +21,12 @@ const LIMIT: &[u8] = b"RateLimit-Limit";
 const REMAINING: &[u8] = b"RateLimit-Remaining";
 const RESET: &[u8] = b"RateLimit-Reset";
 const RETRY: &[u8] = b"Retry-After";
-/// Room for the four names, each with `: `, a number of at most 10 digits and CRLF.
+/// Space for the four names, each with `: `, a number of at most 10 digits and CRLF.
 const LEN_MAX: usize = LIMIT.len() + REMAINING.len() + RESET.len() + RETRY.len() + 4 * (2 + 10 + 2);
 
 impl Decision {
-    /// The fields for the reply, by the quota of the limiter that decided: `RateLimit-*`, and `Retry-After` after a refusal.
+    /// The fields for the reply, with the quota of the deciding limiter: `RateLimit-*`, and
+    /// `Retry-After` after a refusal.
     pub fn fields(&self, quota: &Quota) -> LimitFields {
         let mut fields = LimitFields { bytes: [0; LEN_MAX], len: 0 };
         fields.line(LIMIT, quota.burst());

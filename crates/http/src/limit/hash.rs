@@ -1,12 +1,14 @@
-//! SipHash-1-3 (Aumasson and Bernstein, 2012) of a few bytes that are all there.
+//! SipHash-1-3 (Aumasson and Bernstein, 2012) of a short key in one piece.
 //!
-//! Does not know about: what is hashed, where the seed comes from.
+//! Does not know about: the meaning of keys, the source of the seed.
 //!
 //! # Decision: our own, not the crate `siphasher`
 //!
-//! *Context.* A hasher that can be fed in pieces keeps what is left over between them; a key is one piece, mostly of 5 or 17 bytes. *Measured*
-//! with callgrind, `shared.known` in `benches/benches/instructions_edge.rs`: the hash was half of a decision. *Choice.* These lines;
-//! the crate is the oracle of their tests. *What would change it:* the crate hashing a slice at once as cheaply.
+//! *Context.* An incremental hasher stores partial words between pieces; a key is one piece, mostly
+//! of 5 or 17 bytes. *Measured* with callgrind, `shared.known` in
+//! `benches/benches/instructions_edge.rs`: the hash was half of a decision. *Choice.* This
+//! implementation; the crate is the oracle of its tests. *What would change it:* the crate hashing
+//! a slice at once at the same cost.
 
 /// A hash with its seed.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +34,7 @@ impl SipHash {
         self.hash_words(words.iter().map(|word| u64::from_le_bytes(*word)), bytes.len(), last_word(rest))
     }
 
-    /// The same of `len` bytes as little-endian numbers; `last` holds fewer than eight.
+    /// Hashes `len` bytes given as little-endian numbers; `last` contains fewer than eight.
     #[inline(always)]
     pub(super) fn hash_words(&self, words: impl IntoIterator<Item = u64>, len: usize, last: u64) -> u64 {
         let state = words.into_iter().fold(self.start, absorb);

@@ -1,29 +1,30 @@
-//! What a limiter tells clients apart by.
+//! The keys by which a limiter distinguishes clients.
 //!
-//! Does not know about: quotas, how a client's address was found.
+//! Does not know about: quotas, how a client's address was determined.
 
 use std::net::IpAddr;
 
 use super::prefix::first_bits;
 use crate::Request;
 
-/// Bits of an IPv6 address that are one client unless something else is asked for: the smallest network
-/// that a provider gives to a customer (RFC 6177). Every limit by address counts by it.
+/// Default number of bits of an IPv6 address that identify a client: the smallest network that a
+/// provider gives to a customer (RFC 6177). Used by every limit per address.
 pub const CLIENT_V6_LEN: u8 = 64;
 
-/// What makes two requests the same client's.
+/// The property that identifies a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
-    /// The first field with this name, which has to be trusted: whoever can choose it has as many quotas as values.
+    /// The first field with this name, which must be trusted: a client that controls it has one
+    /// quota per value.
     Header(Box<str>),
-    /// The address: all of IPv4; of IPv6 as many bits as are one client ([`CLIENT_V6_LEN`], or what
-    /// [`RateLimit::client_v6_len`](crate::layer::RateLimit::client_v6_len) says).
+    /// The address: all of IPv4; of IPv6 the bits that identify a client ([`CLIENT_V6_LEN`], or the
+    /// setting of [`RateLimit::client_v6_len`](crate::layer::RateLimit::client_v6_len)).
     Ip,
-    /// The first bits of the address: a client usually has 64 bits of IPv6 addresses to itself, or more.
+    /// The first bits of the address: a client usually has at least 64 bits of IPv6 addresses.
     Prefix {
-        /// Bits of an IPv4 address, 0 to 32.
+        /// Number of bits of an IPv4 address, 0 to 32.
         v4_len: u8,
-        /// Bits of an IPv6 address, 0 to 128.
+        /// Number of bits of an IPv6 address, 0 to 128.
         v6_len: u8,
     },
     /// The bearer token (RFC 6750).
@@ -37,14 +38,14 @@ pub struct KeyBytes<'a>(Inner<'a>);
 #[derive(Clone, Copy, Debug)]
 enum Inner<'a> {
     Text(&'a [u8]),
-    // An address, and a zero byte, which no field has.
+    // An address and a zero byte, which no field contains.
     V4([u8; 5]),
     V6([u8; 17]),
 }
 
 impl Key {
-    /// The field or the token of a request that is named here. `None` where it has none, or where clients are told apart by their
-    /// addresses: [`Self::of_addr`] is what is left then.
+    /// The field or token of a request that serves as its key. `None` if it has none, or if clients
+    /// are counted by address: then use [`Self::of_addr`].
     #[inline]
     pub fn named<'a>(&self, request: &Request<'a>) -> Option<KeyBytes<'a>> {
         let text = match self {
@@ -55,7 +56,8 @@ impl Key {
         text.map(|text| KeyBytes(Inner::Text(text)))
     }
 
-    /// The key of a client at this address, of which `v6_len` bits count if it is one of IPv6 and nothing else is said here.
+    /// The key of a client at this address. `v6_len` is the number of significant bits of IPv6,
+    /// unless the key sets it.
     #[inline]
     pub fn of_addr(&self, client: IpAddr, v6_len: u8) -> KeyBytes<'static> {
         match self {
@@ -66,17 +68,18 @@ impl Key {
 }
 
 impl KeyBytes<'_> {
-    /// All clients on Unix sockets together, which have no addresses. A zero byte is in no field.
+    /// The common key of all clients on Unix sockets, which have no addresses. No field contains a
+    /// zero byte.
     pub const UNIX: Self = Self(Inner::Text(b"\0unix"));
 
-    /// A client by its address: all of IPv4, the first `v6_len` bits of IPv6. An address that is IPv4
-    /// inside IPv6 (`::ffff:192.0.2.1`) is the IPv4 address.
+    /// A client by its address: all of IPv4, the first `v6_len` bits of IPv6. IPv4 inside IPv6
+    /// (`::ffff:192.0.2.1`) counts as the IPv4 address.
     #[inline]
     pub fn ip(addr: IpAddr, v6_len: u8) -> Self {
         Self::prefix(addr, 32, v6_len)
     }
 
-    /// The first bits of an address; lengths beyond the address mean all of it.
+    /// The first bits of an address; longer lengths mean the whole address.
     #[inline]
     pub fn prefix(addr: IpAddr, v4_len: u8, v6_len: u8) -> Self {
         match addr.to_canonical() {
@@ -93,7 +96,7 @@ impl KeyBytes<'_> {
         }
     }
 
-    /// What a limiter takes.
+    /// The input of a limiter.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         match &self.0 {
@@ -104,7 +107,8 @@ impl KeyBytes<'_> {
     }
 }
 
-/// What counts as one client by its address: all of IPv4, the network of the first `v6_len` bits of IPv6.
+/// The network that counts as one client: the whole IPv4 address, or the first `v6_len` bits of
+/// IPv6.
 #[inline]
 pub fn client_net(addr: IpAddr, v6_len: u8) -> IpAddr {
     match addr.to_canonical() {
@@ -113,7 +117,7 @@ pub fn client_net(addr: IpAddr, v6_len: u8) -> IpAddr {
     }
 }
 
-/// What follows `Bearer` and spaces; the scheme is in any case.
+/// The token after `Bearer`, in any case, and spaces.
 fn bearer(value: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = value.split_at_checked(7)?;
     let token = token.trim_ascii_start();

@@ -8,7 +8,8 @@ use super::set::{self, EMPTY, Found, Places, WAYS};
 use super::sweep::{Duty, Sweep};
 use crate::Time;
 
-/// A limiter for one worker. See [the module](super) for how it works, and for when to take the shared one.
+/// A limiter for one worker. See [the module](super) for the method, and for when to use the shared
+/// one.
 #[derive(Clone, Debug)]
 pub struct LocalLimiter {
     quota: Quota,
@@ -25,7 +26,7 @@ pub struct LocalLimiter {
 struct Set([u64; WAYS]);
 
 impl LocalLimiter {
-    /// As [`Limiter::new`](super::Limiter::new).
+    /// Creates a limiter, like [`Limiter::new`](super::Limiter::new).
     pub fn new(quota: Quota, keys_max: usize, seed: [u64; 2]) -> Self {
         let places = Places::new(keys_max, seed);
         Self {
@@ -38,7 +39,7 @@ impl LocalLimiter {
         }
     }
 
-    /// Asks for one request of this key, and counts it if it is allowed.
+    /// Decides about one request of this key, and counts it if allowed.
     #[inline]
     pub fn check(&mut self, key: &[u8], time: Time) -> Decision {
         let place = self.places.of(key);
@@ -70,17 +71,17 @@ impl LocalLimiter {
         decision
     }
 
-    /// What is allowed.
+    /// Its quota.
     pub const fn quota(&self) -> &Quota {
         &self.quota
     }
 
-    /// Keys that the table has room for.
+    /// Maximum number of keys in the table.
     pub const fn keys_max(&self) -> usize {
         self.sets.len() * WAYS
     }
 
-    /// What it has done so far.
+    /// Its statistics.
     pub const fn counts(&self) -> Counts {
         self.counts
     }
@@ -88,7 +89,7 @@ impl LocalLimiter {
     #[cold]
     fn perform(&mut self, now: u64) {
         match self.sweep.duty(now, self.sets.len()) {
-            // The clock never is behind, and nobody else wipes.
+            // The clock is never behind, and there is no other thread that wipes.
             Duty::Behind { .. } | Duty::None | Duty::Wait => {}
             Duty::Sweep { from, to, then } => {
                 let words =

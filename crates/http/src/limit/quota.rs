@@ -1,4 +1,4 @@
-//! What is allowed, and the arithmetic of ticks that follows from it.
+//! A quota, and its arithmetic in ticks.
 //!
 //! Does not know about: keys, tables.
 
@@ -6,14 +6,15 @@ use crate::Time;
 use std::fmt;
 use std::time::Duration;
 
-/// The largest burst.
+/// Maximum burst.
 pub const BURST_MAX: u32 = 1 << 20;
-/// The shortest time that one request may cost: 10^7 requests a second for one key.
+/// Minimum time per request: 10^7 requests a second for one key.
 pub const PRICE_MIN: Duration = Duration::from_nanos(100);
-/// The longest time in which a whole burst comes back.
+/// Maximum time in which a whole burst is regained.
 pub const REFILL_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// A whole burst is at most this many ticks; the rest of the 32 bits is room for a clock that went backward and for the sweep.
+/// A whole burst is at most 2 to the power of this many ticks; the rest of the 32 bits is room for
+/// a clock that goes backward and for the sweep.
 const WINDOW_BITS: u32 = 24;
 
 /// `burst` requests at once, and `requests` in each `period` in the long run.
@@ -24,35 +25,36 @@ pub struct Quota {
     period: Duration,
     /// One request costs `1 << price_bits` ticks.
     price_bits: u32,
-    /// Ticks in a nanosecond, in units of 2^-64, rounded up so that whole prices of time are whole prices of ticks.
+    /// Ticks per nanosecond in units of 2^-64, rounded up so that whole prices in time are whole
+    /// prices in ticks.
     ticks_per_nano: u64,
-    /// Nanoseconds in a tick, in units of 2^-24, rounded up.
+    /// Nanoseconds per tick in units of 2^-24, rounded up.
     nanos_per_tick: u64,
 }
 
-/// Why a quota cannot be.
+/// Why a quota is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QuotaError {
-    /// Burst beyond [`BURST_MAX`].
+    /// The burst exceeds [`BURST_MAX`].
     BurstTooLarge,
-    /// More requests in the period than one in [`PRICE_MIN`].
+    /// The rate exceeds one request per [`PRICE_MIN`].
     RateTooLarge,
-    /// The burst takes more than [`REFILL_MAX`] to come back.
+    /// The burst takes more than [`REFILL_MAX`] to be regained.
     RefillTooLong,
-    /// A burst of zero: nothing would ever be allowed.
+    /// The burst is zero: no request would ever be allowed.
     ZeroBurst,
-    /// A period of zero.
+    /// The period is zero.
     ZeroPeriod,
-    /// No requests in a period: a burst once, and never again.
+    /// Zero requests per period: a burst once, then none.
     ZeroRequests,
 }
 
 impl Quota {
-    /// `burst` requests at once, and `requests` in each `period` in the long run.
+    /// Creates a quota of `burst` requests at once, and `requests` per `period` on average.
     ///
     /// # Errors
     ///
-    /// A zero, or a value beyond the maximum that the error names.
+    /// A value is zero, or exceeds the maximum that the error names.
     pub fn new(burst: u32, requests: u32, period: Duration) -> Result<Self, QuotaError> {
         let nanos = period.as_nanos();
         let requests_wide = u128::from(requests);
@@ -83,53 +85,53 @@ impl Quota {
         })
     }
 
-    /// As many requests a second, and that many at once.
+    /// The same number of requests a second and at once.
     ///
     /// # Errors
     ///
-    /// As [`Self::new`].
+    /// Like [`Self::new`].
     pub fn per_second(requests: u32) -> Result<Self, QuotaError> {
         Self::new(requests, requests, Duration::from_secs(1))
     }
 
-    /// Requests at once.
+    /// Maximum number of requests at once.
     pub const fn burst(&self) -> u32 {
         self.burst
     }
 
-    /// Requests in each [`Self::period`].
+    /// Number of requests per [`Self::period`].
     pub const fn requests(&self) -> u32 {
         self.requests
     }
 
-    /// The time in which [`Self::requests`] are regained.
+    /// Time in which [`Self::requests`] are regained.
     pub const fn period(&self) -> Duration {
         self.period
     }
 
-    /// What one request costs, in ticks.
+    /// Price of one request in ticks.
     pub(super) const fn price(&self) -> u32 {
         1 << self.price_bits
     }
 
-    /// How far into the future a TAT may lie, in ticks: 1 to 2^24.
+    /// Maximum distance of a TAT into the future in ticks: 1 to 2^24.
     pub(super) const fn window(&self) -> u32 {
         self.burst << self.price_bits
     }
 
-    /// Whole prices in a number of ticks.
+    /// Number of whole prices in a number of ticks.
     pub(super) const fn tokens(&self, ticks: u32) -> u32 {
         ticks >> self.price_bits
     }
 
-    /// The tick that `time` falls into.
+    /// The tick that contains `time`.
     #[inline]
     pub(super) fn ticks(&self, time: Time) -> u64 {
         let wide = u128::from(time.as_nanos()) * u128::from(self.ticks_per_nano);
         (wide >> 64) as u64
     }
 
-    /// How long a number of ticks is, rounded up, so that who waits that long has waited enough.
+    /// Duration of a number of ticks, rounded up, so that waiting for that long suffices.
     #[inline]
     pub(super) fn duration(&self, ticks: u32) -> Duration {
         let wide = u128::from(ticks) * u128::from(self.nanos_per_tick);

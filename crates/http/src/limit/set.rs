@@ -1,4 +1,4 @@
-//! One cache line of the table: how a key is found in it, and which word makes way.
+//! One cache line of the table: finding a key, and choosing the word to evict.
 //!
 //! Does not know about: threads, quotas.
 
@@ -11,7 +11,7 @@ pub(super) const WAYS: usize = 8;
 /// No key.
 pub(super) const EMPTY: u64 = 0;
 
-/// Where a key belongs.
+/// The place of a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) set: usize,
@@ -19,24 +19,24 @@ pub(super) struct Place {
     pub(super) tag: u32,
 }
 
-/// Keys to places.
+/// Maps keys to places.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
     hasher: SipHash,
     sets: u32,
 }
 
-/// What a look at all words of a set has found.
+/// The result of searching all words of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// The key's word. If there are copies, the newest.
     At(usize),
-    /// The key is not there; this word is worth least.
+    /// The key is missing; this word contains the least information.
     Least { way: usize, live: bool },
 }
 
 impl Places {
-    /// Room for `keys_max` keys in sets that are as full as chance makes them.
+    /// Space for `keys_max` keys in sets of varying load.
     pub(super) fn new(keys_max: usize, seed: [u64; 2]) -> Self {
         let sets = keys_max.clamp(1, super::KEYS_MAX).div_ceil(WAYS);
         Self { hasher: SipHash::new(seed), sets: u32::try_from(sets).expect("KEYS_MAX fits") }
@@ -51,7 +51,8 @@ impl Places {
         self.place(self.hasher.hash(key))
     }
 
-    /// As [`Self::of`] the bytes of [`KeyBytes::ip`](super::KeyBytes::ip), which are a number or two and a zero byte.
+    /// Like [`Self::of`] with the bytes of [`KeyBytes::ip`](super::KeyBytes::ip), which are one or
+    /// two numbers and a zero byte.
     #[inline]
     pub(super) fn of_ip(&self, addr: IpAddr, v6_len: u8) -> Place {
         self.place(match addr.to_canonical() {
@@ -86,23 +87,25 @@ pub(super) const fn tag_of(word: u64) -> u32 {
     (word >> 32) as u32
 }
 
-/// How many ticks after `now` the word's TAT lies: what its key owes. Zero for an empty or an expired one.
+/// Number of ticks from `now` to the word's TAT: the debt of its key. Zero for an empty or expired
+/// word.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "time wraps")]
 pub(super) const fn owed(word: u64, now: u64) -> u32 {
     let ahead = (word as u32).wrapping_sub(now as u32);
-    // The half of the circle behind us is the past. An empty word has no time, whatever `now` is.
+    // The half of the circle behind `now` is the past. An empty word has no time, whatever `now`
+    // is.
     if word == EMPTY || ahead > i32::MAX as u32 { 0 } else { ahead }
 }
 
-/// The TAT of a key that owes so many ticks.
+/// The TAT of a key with this debt.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "time wraps")]
 pub(super) const fn tat(now: u64, owed: u32) -> u32 {
     (now as u32).wrapping_add(owed)
 }
 
-/// Looks at all words.
+/// Searches all words.
 #[inline(always)]
 pub(super) fn find(words: &[u64; WAYS], tag: u32, now: u64) -> Found {
     let mut found = words.iter().enumerate().filter(|(_, word)| tag_of(**word) == tag).map(|(way, _)| way);
@@ -115,13 +118,13 @@ pub(super) fn find(words: &[u64; WAYS], tag: u32, now: u64) -> Found {
 
 #[inline(never)]
 fn least(words: &[u64; WAYS], now: u64) -> Found {
-    // What is owed, and below it the way: the least of both is found without a branch.
+    // The debt, and below it the way: the minimum of both is found without a branch.
     let least = (0..).zip(words).map(|(way, &word)| u64::from(owed(word, now)) << 8 | way).min();
     let least = least.unwrap_or_default();
     Found::Least { way: (least & 0xff) as usize, live: least >> 8 > 0 }
 }
 
-/// Several copies of a key: the one that owes most, the first of equals.
+/// The copy of a key with the largest debt, the first of equals.
 #[cold]
 fn newest(words: &[u64; WAYS], tag: u32, now: u64) -> Found {
     let copies = words.iter().enumerate().filter(|(_, word)| tag_of(**word) == tag);

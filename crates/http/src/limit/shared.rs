@@ -2,13 +2,16 @@
 //!
 //! Does not know about: requests.
 //!
-//! **Two requests at once.** A word is only ever changed by a compare-exchange against the value that the decision was made
-//! from, so of two requests that saw the same TAT one finds it changed and decides again.
+//! **Concurrent requests.** A word is only ever changed by a compare-exchange against the value
+//! that the decision is based on, so of two requests that saw the same TAT one finds it changed and
+//! decides again.
 //!
-//! **One key, one word.** New keys enter a set at its first word and nowhere else, so that two threads with the same new key meet there. Who is
-//! in the first word is copied to the least word before it is overwritten; the compare-exchange on the first word fails unless the copy is
-//! exact. A failed attempt can leave an outdated copy behind: the newest one counts, and the outdated one is the first to go. While
-//! a key is in the first word, that is its newest: every request of it finds it there and changes nothing else.
+//! **One key, one word.** New keys enter a set at its first word only, so that two threads with the
+//! same new key meet there. The key in the first word is copied to the least word before it is
+//! overwritten; the compare-exchange on the first word fails unless the copy is exact. A failed
+//! attempt can leave an outdated copy behind: the newest copy counts, and outdated ones are evicted
+//! first. While a key is in the first word, that copy is its newest: every request finds it there
+//! and changes no other word.
 
 use super::decision::{Counts, Decision};
 use super::quota::Quota;
@@ -19,7 +22,7 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::spin_loop;
 use std::net::IpAddr;
 
-/// A limiter for all workers of a process. See [the module](super) for how it works.
+/// A limiter for all workers of a process. See [the module](super) for the method.
 #[derive(Debug)]
 pub struct Limiter {
     quota: Quota,
@@ -34,7 +37,7 @@ pub struct Limiter {
 #[repr(align(64))]
 struct Set([AtomicU64; WAYS]);
 
-/// Counters of a part of the keys, so that workers seldom write the same line.
+/// Counters for a part of the keys, so that workers rarely write the same line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct SharedCounts {
@@ -44,14 +47,14 @@ struct SharedCounts {
 }
 
 const COUNTS: usize = 16;
-/// A compare-exchange that fails means that another one succeeded, but nobody may be made to wait for ever.
+/// A failed compare-exchange means that another one succeeded, but no thread may wait for ever.
 const TRIES_MAX: u32 = 1 << 10;
-/// Turns in which a wipe of the table, a matter of microseconds, is waited for.
+/// Maximum number of spins while another thread wipes the table, which takes microseconds.
 const WIPE_SPINS_MAX: u32 = 1 << 20;
 
 impl Limiter {
-    /// Room for `keys_max` keys (at most [`KEYS_MAX`](super::KEYS_MAX)), in 8 bytes each. The seed has to be random: who knows it can choose keys that get in each
-    /// other's way.
+    /// Space for `keys_max` keys (at most [`KEYS_MAX`](super::KEYS_MAX)) of 8 bytes each. The seed
+    /// must be random: with a known seed an attacker can choose keys that collide.
     pub fn new(quota: Quota, keys_max: usize, seed: [u64; 2]) -> Self {
         let places = Places::new(keys_max, seed);
         Self {
@@ -63,13 +66,13 @@ impl Limiter {
         }
     }
 
-    /// Asks for one request of this key, and counts it if it is allowed.
+    /// Decides about one request of this key, and counts it if allowed.
     #[inline]
     pub fn check(&self, key: &[u8], time: Time) -> Decision {
         self.check_place(self.places.of(key), time)
     }
 
-    /// As [`Self::check`] with the key [`KeyBytes::ip`](super::KeyBytes::ip).
+    /// Like [`Self::check`] with the key [`KeyBytes::ip`](super::KeyBytes::ip).
     #[inline]
     pub fn check_ip(&self, addr: IpAddr, v6_len: u8, time: Time) -> Decision {
         self.check_place(self.places.of_ip(addr, v6_len), time)
@@ -90,24 +93,24 @@ impl Limiter {
         decision
     }
 
-    /// What is allowed.
+    /// Its quota.
     pub const fn quota(&self) -> &Quota {
         &self.quota
     }
 
-    /// Keys that the table has room for.
+    /// Maximum number of keys in the table.
     pub fn keys_max(&self) -> usize {
         self.sets.len() * WAYS
     }
 
-    /// Keys that owe something at `time`. Reads the whole table.
+    /// Number of keys with a debt at `time`. Reads the whole table.
     pub fn keys_live(&self, time: Time) -> usize {
         let now = self.quota.ticks(time);
         let words = self.sets.iter().flat_map(|set| &set.0);
         words.filter(|word| set::owed(word.load(Ordering::Relaxed), now) > 0).count()
     }
 
-    /// What it has done so far.
+    /// Its statistics.
     pub fn counts(&self) -> Counts {
         let mut sum = Counts::default();
         for counts in self.counts.iter() {
@@ -120,7 +123,7 @@ impl Limiter {
 
     #[inline]
     fn ask(&self, set: &Set, place: Place, now: u64) -> Decision {
-        // A set that chance has given one key has it here. No copy is newer than the first word.
+        // In a set with a single key the key is here. No copy is newer than the first word.
         let [first, ..] = &set.0;
         let word = first.load(Ordering::Acquire);
         let decided = if set::tag_of(word) == place.tag { self.ask_known(first, word, now) } else { None };
@@ -164,7 +167,7 @@ impl Limiter {
         place: Place,
         now: u64,
     ) -> Option<Decision> {
-        // A quota lets at least one request in.
+        // A quota allows at least one request.
         let decision = Decision::of(0, &self.quota);
         let lost = set.insert(words, way, set::word(place.tag, set::tat(now, decision.owed())))?;
         if live && lost {
@@ -179,7 +182,8 @@ impl Limiter {
         &self.counts[place.set % COUNTS]
     }
 
-    /// The sweep's share of a request, and the tick that it is to be judged at. `None`: the table is being wiped.
+    /// Does the request's share of the sweep and returns the tick at which to judge it. `None`: the
+    /// table is being wiped.
     #[cold]
     fn perform(&self, now: u64) -> Option<u64> {
         for _ in 0..WIPE_SPINS_MAX {
@@ -213,13 +217,14 @@ impl Limiter {
 }
 
 impl Set {
-    /// In order: a key on its way from the first word to another is seen in at least one of them.
+    /// In order: a key that moves from the first word to another is seen in at least one of them.
     #[inline]
     fn load(&self) -> [u64; WAYS] {
         self.0.each_ref().map(|word| word.load(Ordering::Acquire))
     }
 
-    /// Puts `new` into the first word and who is there now into the least. Whether a word was lost by it; `None` when another thread was faster.
+    /// Puts `new` into the first word and moves the key there to the least word. Returns whether a
+    /// live word was lost; `None` when another thread was faster.
     fn insert(&self, words: &[u64; WAYS], least: usize, new: u64) -> Option<bool> {
         let ([entry, ..], [first, ..]) = (&self.0, words);
         if least == 0 {
@@ -235,14 +240,14 @@ impl Set {
         for slot in &self.0 {
             let word = slot.load(Ordering::Relaxed);
             if word != EMPTY && set::owed(word, now) == 0 {
-                // Whoever changed it in between has made it live.
+                // If the word has changed in between, its key is live again.
                 change(slot, word, EMPTY);
             }
         }
     }
 }
 
-/// True when `slot` still held `old`, and holds `new` now.
+/// Replaces `old` by `new` in `slot`; false if it no longer contained `old`.
 #[inline]
 fn change(slot: &AtomicU64, old: u64, new: u64) -> bool {
     slot.compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -252,7 +257,8 @@ fn change(slot: &AtomicU64, old: u64, new: u64) -> bool {
 mod tests {
     use super::*;
 
-    /// What two threads saw of a set decides nothing: the second one with a new key finds the first one's.
+    /// The second of two threads with a new key finds the word of the first, whatever both saw
+    /// before.
     #[test]
     fn new_keys_meet_in_the_first_word() {
         for first_least in 0..WAYS {
@@ -264,7 +270,7 @@ mod tests {
                 assert_eq!(set.insert(&seen, second_least, set::word(7, 200)), None);
                 let words = set.load();
                 assert_eq!(words.iter().filter(|&&word| set::tag_of(word) == 7).count(), 1);
-                // Nobody but the least is gone, and who was in the first word is still there.
+                // Only the least word is gone, and the key from the first word is still in the set.
                 for (way, &word) in seen.iter().enumerate() {
                     let gone = way == first_least || (way == second_least && first_least != second_least);
                     assert!(words.contains(&word) || gone, "{first_least} {second_least} {way}");
@@ -274,7 +280,7 @@ mod tests {
         }
     }
 
-    /// A copy that an interrupted insertion left behind is outdated, does not count, and is the first to be overwritten.
+    /// An outdated copy of an interrupted insertion does not count, and is overwritten first.
     #[test]
     fn an_outdated_copy_does_no_harm() {
         let quota = Quota::new(3, 1, std::time::Duration::from_secs(1)).unwrap();

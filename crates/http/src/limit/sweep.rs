@@ -1,42 +1,43 @@
-//! When words are cleared whose time is over, so that none grows old enough to be taken for a TAT in the future.
+//! Clears expired words before they are old enough to be mistaken for a TAT in the future.
 //!
 //! Does not know about: words.
 //!
-//! Time is cut into generations of 2^28 ticks, one sixteenth of the circle. In each, requests sweep the table on their way, a few
-//! sets at a time; the first request of the next generation finishes what is left. After a pause in which a whole
-//! generation went by unseen, everything in the table is over, and it is wiped.
+//! Time is divided into generations of 2^28 ticks, one sixteenth of the circle. In each generation
+//! requests sweep a few sets of the table each; the first request of the next generation finishes
+//! the rest. After a pause of more than a whole generation every word has expired, and the table is
+//! wiped.
 
 /// Ticks in a generation, as a power of two.
 const GENERATION_BITS: u32 = 28;
-/// Bits for the number of the next set to sweep; the rest is the generation.
+/// Number of bits for the next set to sweep; the rest is the generation.
 const CURSOR_BITS: u32 = 28;
 const CURSOR_MASK: u64 = (1 << CURSOR_BITS) - 1;
-/// While the table is wiped.
+/// State during a wipe of the table.
 const WIPING: u64 = CURSOR_MASK;
-/// Sets that a request sweeps on its way.
+/// Number of sets that a request sweeps.
 const STEP: u64 = 16;
 
-/// How far the sweep is: generation and next set. `sets` when there is nothing left.
+/// Progress of the sweep: generation and next set; `sets` when it is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sweep(pub(super) u64);
 
-/// What a request has to do before it looks for its key.
+/// The work of a request before it looks for its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Duty {
     /// Nothing.
     None,
-    /// The clock is behind the table: take this tick instead.
+    /// The clock is behind the table: use this tick instead.
     Behind { now: u64 },
-    /// Whoever puts `then` in place of the sweep clears what is over in these sets.
+    /// The thread that replaces the state by `then` clears expired words in these sets.
     Sweep { from: usize, to: usize, then: Sweep },
-    /// Somebody is wiping the table.
+    /// Another thread is wiping the table.
     Wait,
-    /// Whoever puts `wiping` in place of the sweep wipes the table, and then puts `then` there.
+    /// The thread that replaces the state by `wiping` wipes the table, and then sets `then`.
     Wipe { wiping: Sweep, then: Sweep },
 }
 
 impl Sweep {
-    /// Before the first request.
+    /// The state before the first request.
     pub(super) const NEW: Self = Self(u64::MAX);
 
     /// The state in which a request at `now` has nothing to do.

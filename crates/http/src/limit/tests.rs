@@ -1,6 +1,8 @@
-//! Limiters against exact GCRA in a map, against governor, and against each other; quotas, keys and fields by tables.
+//! Limiters against exact GCRA in a map, against governor, and against each other; quotas, keys and
+//! fields in tables.
 //!
-//! Does not know about: threads and floods; `tests/limit_threads.rs` and `tests/limit_attack.rs` have those.
+//! Does not know about: threads and floods; see `tests/limit_threads.rs` and
+//! `tests/limit_attack.rs`.
 
 use super::*;
 use crate::{Request, Time};
@@ -19,7 +21,7 @@ fn quota(burst: u32, requests: u32, period: Duration) -> Quota {
     Quota::new(burst, requests, period).unwrap()
 }
 
-/// Exact GCRA without ticks: times are counted in nanoseconds times `requests`.
+/// Exact GCRA without ticks: times are in nanoseconds times `requests`.
 struct Oracle {
     quota: Quota,
     tats: HashMap<u32, u128>,
@@ -30,7 +32,7 @@ impl Oracle {
         Self { quota, tats: HashMap::new() }
     }
 
-    /// Allowed, remaining, what is owed in nanoseconds.
+    /// Returns: allowed, remaining, debt in nanoseconds.
     fn check(&mut self, key: u32, nanos: u64) -> (bool, u32, u128) {
         let requests = u128::from(self.quota.requests());
         let price = self.quota.period().as_nanos();
@@ -47,7 +49,7 @@ impl Oracle {
     }
 }
 
-/// Compares a decision with the oracle's, durations to within two ticks.
+/// Compares a decision with the oracle's; durations may differ by two ticks.
 fn agree(decision: Decision, oracle: (bool, u32, u128), quota: &Quota) -> Result<(), TestCaseError> {
     let (allowed, left, owed) = oracle;
     prop_assert_eq!(decision.is_allowed(), allowed, "{:?} {:?}", decision, oracle);
@@ -59,13 +61,13 @@ fn agree(decision: Decision, oracle: (bool, u32, u128), quota: &Quota) -> Result
     Ok(())
 }
 
-/// A quota for times in whole milliseconds.
+/// A quota with times in whole milliseconds.
 fn quotas() -> impl Strategy<Value = Quota> {
     (1..200u32, 1..500u32, prop_oneof![Just(100u64), Just(1_000), Just(10_000), Just(60_000)])
         .prop_map(|(burst, requests, period)| quota(burst, requests, Duration::from_millis(period)))
 }
 
-/// Key and milliseconds since the request before.
+/// Key, and milliseconds since the previous request.
 fn requests(len: usize) -> impl Strategy<Value = Vec<(u32, u64)>> {
     let gap = prop_oneof![6 => Just(0u64), 3 => 1..50u64, 1 => 50..5_000u64];
     vec((0..6u32, gap), 1..len)
@@ -109,7 +111,8 @@ proptest! {
         }
     }
 
-    /// Pauses of any length, across every wrap of the 32 bits: prices that are powers of two make ticks exact.
+    /// Pauses of any length, across every wrap of the 32 bits: prices that are powers of two make
+    /// ticks exact.
     #[test]
     fn wraps_unnoticed(
         burst in 1..20u32,
@@ -134,7 +137,7 @@ proptest! {
         }
     }
 
-    /// A clock that goes anywhere admits no more than one that went straight to the latest time.
+    /// An arbitrary clock admits no more requests than one that jumps to the latest time at once.
     #[test]
     fn any_clock_is_safe(times in vec(0..20_000u64, 1..300)) {
         let quota = quota(5, 10, Duration::from_secs(1));
@@ -149,7 +152,7 @@ proptest! {
         prop_assert!(admitted <= most && admitted_local <= most, "{admitted} {admitted_local} of {most}");
     }
 
-    /// What `retry_after` says is right: then, and not before.
+    /// `retry_after` is exact: the request is allowed then, and not before.
     #[test]
     fn retry_after_is_exact(quota in quotas(), start in 0..1u64 << 40) {
         let limiter = Limiter::new(quota, 8, SEED);
@@ -172,7 +175,7 @@ proptest! {
         prop_assert!(at(start + retry_after).is_allowed());
     }
 
-    /// A table that is too small forgets whom it is cheapest to forget, as a plain model of one set says.
+    /// A table that is too small evicts the cheapest key, like a simple model of one set.
     #[test]
     fn evicts_the_one_nearest_to_its_expiry(requests in vec((0..14u32, 0..30u64), 1..300)) {
         let quota = quota(6, 10, Duration::from_secs(1));
@@ -180,7 +183,7 @@ proptest! {
         let mut oracle = Oracle::new(quota);
         let (mut now, mut evicted) = (1_000 * MS, 0);
         for (key, gap) in requests {
-            // Never two TATs alike: which of two equals goes is not said.
+            // TATs are never equal: the order among equals is unspecified.
             now += gap * MS + 1_003;
             oracle.tats.retain(|_, tat| *tat > u128::from(now) * 10);
             if !oracle.tats.contains_key(&key) && oracle.tats.len() == 8 {
@@ -238,7 +241,7 @@ fn the_sweep_reaches_every_word() {
     for key in 0..2000u32 {
         limiter.check(&key.to_le_bytes(), Time::from_nanos(now));
     }
-    // One key keeps coming; the others expire and must be gone before the circle closes.
+    // One key keeps arriving; the others expire and must be cleared before the circle closes.
     let step = u64::try_from(quota.duration(1 << 27).as_nanos()).unwrap();
     for _ in 0..48 {
         now += step;
@@ -314,9 +317,9 @@ fn keys_of_requests() {
     let prefix = |v4_len, v6_len| Key::Prefix { v4_len, v6_len };
     assert_eq!(KeyBytes::ip(v4, 64).as_bytes(), [192, 0, 2, 77, 0]);
     assert_eq!(key(Key::Header("x-api-key".into()), "::1"), "k1");
-    assert_eq!(key(Key::Header("x-none".into()), "65.66.67.68"), "ABCD\\x00", "what is left");
+    assert_eq!(key(Key::Header("x-none".into()), "65.66.67.68"), "ABCD\\x00", "the fallback");
     assert_eq!(key(Key::Token, "::1"), "t.o.k");
-    assert_eq!(key(Key::Ip, "65.66.67.68"), "ABCD\\x00", "not what a field can be");
+    assert_eq!(key(Key::Ip, "65.66.67.68"), "ABCD\\x00", "no field has this form");
     assert_eq!(key(Key::Ip, "::ffff:65.66.67.68"), "ABCD\\x00", "the same client");
     let v6_bytes = |v6_len| KeyBytes::ip("4142::1".parse().unwrap(), v6_len).as_bytes().to_vec();
     assert_eq!(v6_bytes(128), b"AB\0\0\0\0\0\0\0\0\0\0\0\0\0\x01\0");
@@ -343,10 +346,10 @@ fn keys_of_requests() {
         assert!(Key::Token.named(&request).is_none(), "{value}");
     }
     let nowhere = KeyBytes::ip(IpAddr::from([0, 0, 0, 0]), 64);
-    assert_ne!(KeyBytes::UNIX.as_bytes(), nowhere.as_bytes(), "which a PROXY header may name");
+    assert_ne!(KeyBytes::UNIX.as_bytes(), nowhere.as_bytes(), "a PROXY header may contain this address");
 }
 
-/// An address is the same key however it is written.
+/// An address is the same key in any notation.
 #[test]
 fn an_address_has_one_key() {
     let once = quota(1, 1, Duration::from_secs(1));
@@ -364,7 +367,7 @@ fn an_address_has_one_key() {
     }
 }
 
-/// As many bits of IPv6 as are one client, and all of IPv4.
+/// The network of a client: all of IPv4, and the significant bits of IPv6.
 #[test]
 fn a_client_is_its_network() {
     for (one, other, v6_len, is_same) in [
@@ -406,7 +409,7 @@ fn fields() {
     );
     assert_eq!(Decision::of(0, &small).fields(&small).iter().nth(1), Some(("RateLimit-Remaining", "9")));
     assert_eq!(Decision::blind(&small).retry_after(&small), Some(Duration::from_secs(1)));
-    // As many digits as there can be.
+    // The maximum number of digits.
     let huge = quota(BURST_MAX, 1, REFILL_MAX / BURST_MAX);
     let most = Decision::of(u32::MAX, &huge).fields(&huge);
     assert_eq!(

@@ -1,40 +1,40 @@
-//! What can be wrong with a link map, where, and what to do about it.
+//! Errors in a link map: the place, and how to fix them.
 //!
 //! Does not know about: the name of the file.
 
 use super::{LINK_BYTES_MAX, LINKS_MAX, MAP_BYTES_MAX};
 use std::fmt;
 
-/// A mistake in a link map.
+/// An error in a link map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkError {
-    /// The line, from 1; 0 when the mistake is in all of it.
+    /// The line, from 1; 0 when the error concerns the whole map.
     pub line: usize,
-    /// What is wrong with it.
+    /// The kind of error.
     pub problem: LinkProblem,
 }
 
-/// What is wrong with a line.
+/// The kind of an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkProblem {
-    /// The second word is no absolute URL with a host and no path.
+    /// The second word is neither an absolute URL with a host nor a path.
     BadLocation,
-    /// The first word is no path.
+    /// The first word is not a path.
     BadPath,
-    /// The third word is no status of a redirect.
+    /// The third word is not the status of a redirect.
     BadStatus,
-    /// The path was there before.
+    /// The path occurs twice.
     Duplicate {
         /// The path.
         path: String,
-        /// The line where it was first, from 1.
+        /// The line of its first occurrence, from 1.
         first: usize,
     },
-    /// A path and nothing else.
+    /// A path without a location.
     NoLocation,
     /// The path or the location is longer than [`LINK_BYTES_MAX`].
     TooLong,
-    /// All together is more than [`MAP_BYTES_MAX`].
+    /// All paths and locations together exceed [`MAP_BYTES_MAX`].
     TooManyBytes,
     /// More than [`LINKS_MAX`] links.
     TooManyLinks,
@@ -43,7 +43,7 @@ pub enum LinkProblem {
 }
 
 impl LinkProblem {
-    /// What to do about it.
+    /// How to fix it.
     #[must_use]
     pub fn help(&self) -> String {
         match self {
@@ -57,13 +57,13 @@ impl LinkProblem {
             }
             Self::BadStatus => "write 301, 302, 303, 307 or 308, or nothing for 308".to_owned(),
             Self::Duplicate { first, .. } => format!("remove this line or line {first}"),
-            Self::NoLocation => "write where it leads behind the path: `/from https://to`".to_owned(),
+            Self::NoLocation => "write the location after the path: `/from https://to`".to_owned(),
             Self::TooLong => "shorten the path or the location".to_owned(),
             Self::TooManyBytes | Self::TooManyLinks => {
                 "split the map over several listeners or servers".to_owned()
             }
             Self::TooManyWords => {
-                "a line is `/from https://to [status]`; write a space inside a word as `%20`".to_owned()
+                "a line is `/from https://to [status]`; encode a space inside a word as `%20`".to_owned()
             }
         }
     }
@@ -81,10 +81,10 @@ impl fmt::Display for LinkError {
 impl fmt::Display for LinkProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::BadLocation => f.write_str("the location is no URL with a host, and no path"),
+            Self::BadLocation => f.write_str("the location is neither a URL with a host nor a path"),
             Self::BadPath => f.write_str("the first word is not a path"),
             Self::BadStatus => f.write_str("not the status of a redirect"),
-            Self::Duplicate { path, first } => write!(f, "`{path}` is there already, in line {first}"),
+            Self::Duplicate { path, first } => write!(f, "`{path}` is already in line {first}"),
             Self::NoLocation => f.write_str("a path without a location"),
             Self::TooLong => write!(f, "a path or location of more than {LINK_BYTES_MAX} bytes"),
             Self::TooManyBytes => {

@@ -5,12 +5,12 @@
 use super::{HEADER_LEN, LINK_BYTES_MAX, LinkProblem};
 use crate::redirect::RedirectStatus;
 
-/// A link as written, checked.
+/// A validated link, as written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line<'t> {
     pub(super) path: &'t str,
     pub(super) location: &'t str,
-    /// Number in [`STATUSES`].
+    /// Index in [`STATUSES`].
     status: u8,
 }
 
@@ -26,7 +26,7 @@ impl Line<'_> {
     }
 }
 
-/// The link of a line; `None` where it holds none.
+/// Parses a line; `None` if it is empty or a comment.
 pub(super) fn parse(line: &str) -> Result<Option<Line<'_>>, LinkProblem> {
     let mut words = line.split([' ', '\t']).filter(|word| !word.is_empty());
     let Some(path) = words.next().filter(|word| !word.starts_with('#')) else { return Ok(None) };
@@ -38,7 +38,7 @@ pub(super) fn parse(line: &str) -> Result<Option<Line<'_>>, LinkProblem> {
     if path.len() > LINK_BYTES_MAX || location.len() > LINK_BYTES_MAX {
         return Err(LinkProblem::TooLong);
     }
-    // A request's path ends before `?`, has no `#`, and holds visible ASCII only.
+    // The path of a request ends before `?`, and contains only visible ASCII without `#`.
     if !path.starts_with('/')
         || !path.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'?' | b'#'))
     {
@@ -55,7 +55,8 @@ pub(super) fn parse(line: &str) -> Result<Option<Line<'_>>, LinkProblem> {
     Ok(Some(Line { path, location, status }))
 }
 
-/// An absolute URL with a host, or a path of the same server. Two slashes or a backslash in front would lead to another one.
+/// Whether it is an absolute URL with a host, or a path of the same server. Two slashes or a
+/// backslash at the start would lead to another server.
 fn is_location(location: &str) -> bool {
     if !location.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'<' | b'>' | b'\\')) {
         return false;
@@ -70,7 +71,7 @@ fn is_location(location: &str) -> bool {
     }
 }
 
-/// The statuses a line may ask for.
+/// The statuses that a line may have.
 pub(super) const STATUSES: [(&str, RedirectStatus); 5] = [
     ("301", RedirectStatus::MovedPermanently),
     ("302", RedirectStatus::Found),
@@ -78,5 +79,5 @@ pub(super) const STATUSES: [(&str, RedirectStatus); 5] = [
     ("307", RedirectStatus::TemporaryRedirect),
     ("308", RedirectStatus::PermanentRedirect),
 ];
-/// 308, as for every redirect.
+/// Index of 308, the default of every redirect.
 const DEFAULT: usize = 4;

@@ -1,7 +1,7 @@
-//! A fixed map from paths to where they moved, made from a text file of up to a million lines and then only read.
+//! An immutable map from paths to new locations, built from a text file of up to a million lines.
 //!
-//! Does not know about: files, hosts, reloading: a new map is made beside the old one and takes its place. Entry points: [`LinkMap::parse`],
-//! [`LinkMap::find`].
+//! Does not know about: files, hosts, reloading: a new map is built separately and replaces the old
+//! one. Entry points: [`LinkMap::parse`], [`LinkMap::find`].
 //!
 //! ```
 //! use doorbell_http::linkmap::LinkMap;
@@ -12,13 +12,15 @@
 //! assert_eq!((link.location, link.status), (b"https://docs.example.com/".as_slice(), RedirectStatus::Found));
 //! ```
 //!
-//! # Decision: one piece of memory and a table of places
+//! # Decision: one block of memory and a hash table of offsets
 //!
-//! *Context.* A map of 100,000 links is larger than the caches near the core: what a look-up costs is how many unrelated places it
-//! touches. *Choice.* All entries lie in one piece of memory, path and location side by side, and a table of eight bytes a slot, at most half
-//! full, says where: two places a look-up, mostly. Paths come from the configuration alone, so no client can lengthen a chain, and a fast hash
-//! without a secret is enough; part of it stands in the slot, so a path that is not there mostly costs one place.
-//! *What would change it:* maps that are edited in place.
+//! *Context.* A map of 100,000 links exceeds the caches near the core: the cost of a look-up is the
+//! number of unrelated places it touches. *Choice.* All entries are in one block of memory, path
+//! next to location, and a table with eight bytes per slot, at most half full, contains their
+//! offsets: usually two places per look-up. Paths come from the configuration alone, so no client
+//! can lengthen a chain, and a fast hash without a secret is enough; part of it is stored in the
+//! slot, so an unknown path usually touches one place. *What would change it:* maps that are edited
+//! in place.
 #![expect(
     clippy::indexing_slicing,
     reason = "slots are masked, and the places in them were made while the entries were written"
@@ -35,48 +37,53 @@ use crate::redirect::RedirectStatus;
 use crate::router::hash;
 use line::Line;
 
-/// Most links of a map.
+/// Maximum number of links in a map.
 pub const LINKS_MAX: usize = 1_000_000;
-/// Bytes of a path, and of a location, that a line may have.
+/// Maximum bytes of a path or a location.
 pub const LINK_BYTES_MAX: usize = 4096;
-/// Bytes of all paths and locations of a map: 256 MiB.
+/// Maximum bytes of all paths and locations of a map: 256 MiB.
 pub const MAP_BYTES_MAX: usize = 256 << 20;
-/// Most mistakes that are told of one file.
+/// Maximum number of errors reported for a file.
 pub const ERRORS_MAX: usize = 100;
 
-/// Where paths moved. It takes the bytes of its lines, six bytes a link, and 16 to 32 bytes a link for the table.
+/// A map of moved paths. It takes the bytes of its lines, six bytes per link, and 16 to 32 bytes
+/// per link for the table.
 #[derive(Clone)]
 pub struct LinkMap {
-    /// At most half full. The highest bits of a hash are the place, so `shift` is 64 less their number.
+    /// At most half full. The highest bits of a hash are the index, so `shift` is 64 minus their
+    /// number.
     slots: Box<[Slot]>,
     shift: u32,
-    /// Entry after entry: [`HEADER_LEN`] bytes, the path, the location. The first byte is unused, so that no entry is at 0.
+    /// Consecutive entries: [`HEADER_LEN`] bytes, the path, the location. The first byte is unused,
+    /// so that no entry is at 0.
     entries: Box<[u8]>,
     len: usize,
 }
 
-/// Where a path moved.
+/// The new location of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link<'m> {
     /// The value of `Location`, visible ASCII: an absolute URL, or a path of the same server.
     pub location: &'m [u8],
-    /// The status to answer with.
+    /// The status of the redirect.
     pub status: RedirectStatus,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Slot {
-    /// Place in `entries`, 0 for a free slot.
+    /// Offset in `entries`, 0 for a free slot.
     entry: u32,
-    /// Bits of the hash that do not say the place.
+    /// Bits of the hash that are not part of the index.
     tag: u32,
 }
 
 impl LinkMap {
-    /// Reads `/from <white space> https://to [status]` lines. Empty lines and lines that begin with `#` are left out.
+    /// Parses `/from <white space> https://to [status]` lines. Empty lines and lines that begin
+    /// with `#` are ignored.
     ///
     /// # Errors
-    /// Every mistake with its line, up to [`ERRORS_MAX`]; then there is no map, and an earlier one should stay in use.
+    /// All errors with their lines, up to [`ERRORS_MAX`]; there is no new map then, and an earlier
+    /// one should stay in use.
     pub fn parse(text: &str) -> Result<Self, Vec<LinkError>> {
         let mut errors = Vec::new();
         let mut lines = Vec::new();
@@ -111,7 +118,7 @@ impl LinkMap {
         }
         let mut entries = Vec::with_capacity(1 + bytes);
         entries.push(0);
-        // The line of each slot, for the second of two equal paths.
+        // The line of each slot, to report duplicates.
         let mut line_of = vec![0_u32; slots_len];
         for &(number, line) in lines {
             let path = line.path.as_bytes();
@@ -140,13 +147,14 @@ impl LinkMap {
         map
     }
 
-    /// Where this path moved. It is compared byte by byte, without its query; nothing is allocated.
+    /// The new location of this path. It is compared byte by byte, without its query; nothing is
+    /// allocated.
     #[inline]
     #[must_use]
     pub fn find(&self, path: &[u8]) -> Option<Link<'_>> {
         let (mut place, tag) = self.place(path);
         loop {
-            // There is always a free slot: the table is at most half full.
+            // The table is at most half full, so there is always a free slot.
             let slot = self.slots[place];
             if slot.entry == 0 {
                 return None;
@@ -161,19 +169,19 @@ impl LinkMap {
         }
     }
 
-    /// Links in the map.
+    /// Number of links in the map.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
+    /// Whether the map is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Bytes of memory that the map holds.
+    /// Size of the map in bytes.
     #[must_use]
     pub const fn memory_bytes(&self) -> usize {
         self.entries.len() + self.slots.len() * size_of::<Slot>()
@@ -182,7 +190,7 @@ impl LinkMap {
     #[inline(always)]
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "a shift by at least 32 leaves a place; a tag is a part of the hash"
+        reason = "a shift by at least 32 leaves an index; a tag is a part of the hash"
     )]
     fn place(&self, path: &[u8]) -> (usize, u32) {
         let hash = hash::<false>(path);
@@ -190,7 +198,7 @@ impl LinkMap {
     }
 }
 
-/// One entry where it lies.
+/// One entry, borrowed from the map.
 struct Entry<'m> {
     status: u8,
     path: &'m [u8],
@@ -212,9 +220,9 @@ impl<'m> Entry<'m> {
     }
 }
 
-/// Length of the path, length of the location, number of the status, one byte for nothing.
+/// Length of the path, length of the location, index of the status, one unused byte.
 const HEADER_LEN: usize = 6;
-/// The highest bits of a hash are the place.
+/// The highest bits of a hash are the index.
 const TAG_SHIFT: u32 = 12;
 
 impl std::fmt::Debug for LinkMap {

@@ -1,6 +1,7 @@
-//! Link maps: good lines, every mistake with its place, and maps of every size against a plain search.
+//! Link maps: valid lines, every error with its place, and maps of every size against a linear
+//! search.
 //!
-//! Does not know about: how entries are kept.
+//! Does not know about: the storage of entries.
 
 use super::*;
 use RedirectStatus::{Found, MovedPermanently, PermanentRedirect, SeeOther, TemporaryRedirect};
@@ -70,7 +71,7 @@ fn every_mistake_has_its_line_and_a_fix() {
 }
 
 #[test]
-fn mistakes_are_told_together_but_not_for_ever() {
+fn mistakes_are_reported_together_up_to_a_limit() {
     let errors = LinkMap::parse("/a\nb c\n/d /e 1\n").unwrap_err();
     assert_eq!(errors.iter().map(|error| error.line).collect::<Vec<_>>(), [1, 2, 3]);
     assert_eq!(LinkMap::parse(&"/a\n".repeat(1000)).unwrap_err().len(), ERRORS_MAX);
@@ -92,7 +93,7 @@ fn maps_of_every_size() {
             );
             assert_eq!(map.find(path(n + len).as_bytes()), None);
         }
-        // The table has two to four slots a link, four at the least.
+        // The table has two to four slots per link, at least four.
         assert!(map.memory_bytes() <= text.len() + len * (6 + 32) + 33, "{len}: {}", map.memory_bytes());
     }
 }

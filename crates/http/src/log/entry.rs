@@ -1,30 +1,30 @@
-//! What is known of a request once it has been answered.
+//! Facts about a request after its reply.
 //!
-//! Does not know about: what is kept of it.
+//! Does not know about: the record made of them.
 
 use crate::{Answered, Request, Status};
 
-/// One answered request.
+/// One request with its reply.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
-    /// What was asked.
+    /// The request.
     pub request: &'a Request<'a>,
-    /// What the reply said; `None` when the connection was closed without one, or handed over.
+    /// Status of the reply; `None` when the connection was closed without one, or handed over.
     pub status: Option<Status>,
     /// Bytes of content sent.
     pub content_len: usize,
-    /// Whether somebody else answers, to whom the connection was handed over.
+    /// Whether the connection was handed over.
     pub elsewhere: bool,
-    /// The route that answered, as an index of [`crate::log::Renderer::routes`].
+    /// The route, as an index of [`crate::log::Renderer::routes`].
     pub route: Option<u16>,
-    /// Whether the route is there for probes.
+    /// Whether the route is for probes.
     pub probe: bool,
-    /// Who asked, if a layer found out.
+    /// The authenticated sender, if a layer determined one.
     pub subject: Option<&'a str>,
 }
 
 impl<'a> Entry<'a> {
-    /// Of no particular route. The subject is the name in the client's certificate.
+    /// An entry without a route. The subject is the name in the client's certificate.
     #[inline]
     pub fn new(request: &'a Request<'a>, answered: &Answered<'_>) -> Self {
         Self {
@@ -35,7 +35,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The same of a request that has no answer yet, for [`Logger::later`](super::Logger::later).
+    /// The same for a request without a reply yet, for [`Logger::later`](super::Logger::later).
     #[inline]
     pub fn unanswered(request: &'a Request<'a>) -> Self {
         Self {
@@ -49,8 +49,8 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Whether it is shown whatever is sampled: status 400 or above, or no reply at all, from
-    /// nobody.
+    /// Whether it is logged regardless of sampling: status 400 or above, or neither a reply nor a
+    /// hand-over.
     #[inline]
     pub const fn is_error(&self) -> bool {
         match self.status {

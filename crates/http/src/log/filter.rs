@@ -1,34 +1,35 @@
-//! Which requests the log shows.
+//! Selection of the requests to log.
 //!
-//! Does not know about: how they read.
+//! Does not know about: the format of lines.
 
 use std::num::NonZeroU32;
 
-/// What is shown. Errors are requests answered with status 400 or above, refused, or not answered at all; they are never sampled away.
+/// The requests to log. Errors are requests with a status of 400 or above, refused ones, and ones
+/// without a reply; sampling never drops them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Filter {
     level: Level,
     one_in: Option<NonZeroU32>,
 }
 
-/// How much is shown.
+/// The amount to log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// Nothing, not even errors.
+    /// No requests, not even errors.
     Off,
-    /// Errors, and a sample of the rest if asked for; probes that succeed never.
+    /// Errors, and optionally a sample of the rest; never successful probes.
     #[default]
     Errors,
-    /// Every request, probes as well.
+    /// Every request, including probes.
     All,
 }
 
 impl Filter {
-    /// Nothing.
+    /// Logs no requests.
     pub const OFF: Self = Self::new(Level::Off);
-    /// Errors only: the default.
+    /// Logs errors only: the default.
     pub const ERRORS: Self = Self::new(Level::Errors);
-    /// Everything.
+    /// Logs all requests.
     pub const ALL: Self = Self::new(Level::All);
 
     /// Without sampling.
@@ -36,19 +37,20 @@ impl Filter {
         Self { level, one_in: None }
     }
 
-    /// Of the requests that are no errors, each `n`-th. With [`Level::Errors`] those are counted that are no probes, with [`Level::All`] all of them.
+    /// Logs every `n`-th of the successful requests. [`Level::Errors`] counts those that are not
+    /// probes, [`Level::All`] all of them.
     #[must_use]
     pub const fn one_in(mut self, n: NonZeroU32) -> Self {
         self.one_in = Some(n);
         self
     }
 
-    /// How much is shown.
+    /// The amount to log.
     pub const fn level(self) -> Level {
         self.level
     }
 
-    /// Whether nothing is ever shown.
+    /// Whether no request is ever logged.
     #[inline]
     pub const fn is_off(self) -> bool {
         matches!(self.level, Level::Off)
@@ -71,7 +73,7 @@ impl Default for Filter {
     }
 }
 
-/// What is shown of requests that are no errors.
+/// Selection of successful requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Successes {
     All,

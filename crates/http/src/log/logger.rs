@@ -1,6 +1,6 @@
-//! The layer that hears of every request and gives records of some to a sink.
+//! The layer that sees every request and passes records of some to a sink.
 //!
-//! Does not know about: where records go.
+//! Does not know about: the destination of records.
 
 use super::filter::Successes;
 use super::{Entry, Filter, Record, Sink};
@@ -9,19 +9,19 @@ use crate::prober::prober_with;
 use crate::{Answered, Begun, Client, Ending, Request, RequestError, Responder, Service, Status, Time};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is logged, and to whom. As a layer it is best the last one, which is the first to see a request: so it hears of what guards answer.
-/// One around a single route knows which route that is.
+/// Logs requests to a sink. As a layer it should be added last, so that it sees requests first and
+/// includes the replies of guards. A logger around a single route adds the route's index.
 #[derive(Debug)]
 pub struct Logger<K> {
     filter: Filter,
     sink: K,
     route: Option<u16>,
     probe: bool,
-    /// Requests that were counted for sampling, by all threads.
+    /// Number of requests counted for sampling, on all threads.
     turn: AtomicU64,
 }
 
-/// A service inside a [`Logger`].
+/// A service wrapped in a [`Logger`].
 #[derive(Debug)]
 pub struct Logged<S, K> {
     logger: Logger<K>,
@@ -29,26 +29,27 @@ pub struct Logged<S, K> {
 }
 
 impl<K: Sink> Logger<K> {
-    /// For every route.
+    /// A logger for all routes.
     pub const fn new(filter: Filter, sink: K) -> Self {
         Self { filter, sink, route: None, probe: false, turn: AtomicU64::new(0) }
     }
 
-    /// For the route with this index of [`Renderer::routes`](super::Renderer::routes).
+    /// Sets the route, as an index of [`Renderer::routes`](super::Renderer::routes).
     #[must_use]
     pub const fn route(mut self, index: u16) -> Self {
         self.route = Some(index);
         self
     }
 
-    /// For a route whose requests are all probes.
+    /// Marks all requests of the route as probes.
     #[must_use]
     pub const fn probe(mut self) -> Self {
         self.probe = true;
         self
     }
 
-    /// An answered request. [`Logged`] calls this; a service that knows more of a request than a layer can do so itself.
+    /// Logs a request with its reply. [`Logged`] calls this; a service that knows more about a
+    /// request than a layer can call it directly.
     #[inline]
     pub fn answered(&self, entry: &Entry<'_>) {
         if !self.filter.is_off() && (entry.is_error() || self.filter.successes() != Successes::None) {
@@ -56,7 +57,7 @@ impl<K: Sink> Logger<K> {
         }
     }
 
-    /// A request that could not be read.
+    /// Logs a request that could not be parsed.
     #[cold]
     pub fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {
         if !self.filter.is_off() {
@@ -83,14 +84,15 @@ impl<K: Sink> Logger<K> {
         }
     }
 
-    /// A request whose answer comes later: what is to hear of that, for [`Responder::watch`]. `None` when the sink is for now only.
+    /// Returns a callback that logs a deferred request at its end, for [`Responder::watch`]. `None`
+    /// when the sink has no way to log later.
     #[cold]
     pub fn later(&self, entry: &Entry<'_>) -> Option<Ending> {
         self.later_by(entry, || None)
     }
 
-    /// The same of somebody whose name is known only when the answer is there: `subject` is asked then, and nothing it says leaves what
-    /// `entry` says.
+    /// The same with a subject that is known only at the end: `subject` is called then; without a
+    /// result the subject of `entry` remains.
     #[cold]
     pub fn later_by(
         &self,
@@ -187,7 +189,7 @@ impl<S, K> Logged<S, K> {
     }
 }
 
-/// Hears of a handler that panics, which is answered with a 500 further up.
+/// Logs a request whose handler panics; the caller replies with a 500.
 struct Watch<'a, K: Sink> {
     logger: &'a Logger<K>,
     request: &'a Request<'a>,

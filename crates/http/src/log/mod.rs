@@ -1,10 +1,11 @@
-//! The access log: which requests it shows, what is kept of each, and how that reads as a line.
+//! The access log: the selection of requests, the record of each, and its format as a line.
 //!
-//! Does not know about: queues, threads, files, clocks. `doorbell::access_log` brings them.
+//! Does not know about: queues, threads, files, clocks, which `doorbell::access_log` provides.
 //!
-//! A [`Logger`] is a layer: it asks its [`Filter`] about every answered or refused request, makes a [`Record`] of those that are
-//! shown and gives it to a [`Sink`]. A record has one size and owns what it says, so making one allocates nothing and a queue of them is
-//! one block of memory. A [`Renderer`] makes a line of a record on whatever thread has the time.
+//! A [`Logger`] is a layer: it asks its [`Filter`] about every request, makes a [`Record`] of those
+//! to log and passes it to a [`Sink`]. A record has a fixed size and owns its contents, so making
+//! one does not allocate and a queue of them is one block of memory. A [`Renderer`] converts a
+//! record to a line on another thread.
 //!
 //! ```
 //! use doorbell_http::layer::ServiceExt;
@@ -41,12 +42,13 @@ pub use logger::{Logged, Logger};
 pub use record::{Clip, Record, RecordHead, RecordTail};
 pub use render::{Epoch, Format, Renderer};
 
-/// Takes records, on the thread that answers requests: it must not wait.
+/// Receives records, on the thread that serves requests: it must not block.
 pub trait Sink {
-    /// Takes a copy, or counts that it could not.
+    /// Stores a copy, or counts that it could not.
     fn log(&self, record: &Record);
 
-    /// Another way to the same place, for a request whose answer comes later. Without one it is logged at once, without a status.
+    /// A second sink for the same destination, for deferred requests. Without one they are logged
+    /// at once, without a status.
     fn later(&self) -> Option<Box<dyn Sink + Send>> {
         None
     }

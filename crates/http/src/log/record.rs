@@ -1,16 +1,17 @@
-//! What is kept of one request: a fixed number of bytes that owns all it says.
+//! The record of one request: a fixed number of bytes that owns its contents.
 //!
-//! Does not know about: how it reads, whether it is shown.
+//! Does not know about: formats, filters.
 
 use super::Entry;
 use crate::prober::{Prober, is_nameless, named};
 use crate::{Client, Method, RequestError, Status, Time, TlsVersion, Version};
 use std::net::IpAddr;
 
-/// One line of the log before it is one.
+/// The contents of one log line.
 ///
-/// Texts share one area of [`Record::TEXT_BYTES_MAX`] bytes: the subject gets up to 32 of them, the host up to 48, the target what is left but
-/// for 48, the user agent the rest. What does not fit is cut off, and [`Clip::cut`] says so.
+/// Texts share one area of [`Record::TEXT_BYTES_MAX`] bytes: the subject gets up to 32 of them, the
+/// host up to 48, the target the rest minus 48, the user agent the remainder. Longer texts are
+/// truncated, as shown by [`Clip::cut`].
 #[derive(Clone, Copy)]
 pub struct Record {
     fields: Fields,
@@ -19,8 +20,9 @@ pub struct Record {
 
 const _: () = assert!(size_of::<Record>() == 256);
 
-/// The beginning of a record: for most requests, probes first of all, the whole of it. Half as long as a [`Record`], because a queue
-/// between two threads costs by the bytes that go from one processor's memory to the other's.
+/// The first part of a record: for most requests, above all for probes, the whole of it. Half as
+/// long as a [`Record`], because the cost of a queue between two threads depends on the bytes
+/// transferred between the processors' caches.
 #[derive(Clone, Copy)]
 pub struct RecordHead {
     fields: Fields,
@@ -29,7 +31,7 @@ pub struct RecordHead {
 
 const _: () = assert!(size_of::<RecordHead>() == 128);
 
-/// What a [`RecordHead`] has no room for.
+/// The rest of a record that does not fit into a [`RecordHead`].
 #[derive(Clone, Copy)]
 pub struct RecordTail([u8; AREA_LEN - HEAD_AREA_LEN]);
 
@@ -37,7 +39,7 @@ pub struct RecordTail([u8; AREA_LEN - HEAD_AREA_LEN]);
 struct Fields {
     at: Time,
     content_len: u32,
-    /// 0: no reply.
+    /// 0 means no reply.
     status: u16,
     route: Option<Route>,
     addr: Option<IpAddr>,
@@ -45,26 +47,26 @@ struct Fields {
     error: Option<RequestError>,
     tls: Option<TlsVersion>,
     flags: u8,
-    /// Bit n: text n was cut off.
+    /// Bit n: text n was truncated.
     cut: u8,
-    /// Of the texts, in the order of [`Part`].
+    /// Lengths of the texts, in the order of [`Part`].
     lens: [u8; PARTS],
 }
 
-/// A text as far as it was kept.
+/// A possibly truncated text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clip<'a> {
-    /// The bytes as sent.
+    /// The bytes as received.
     pub bytes: &'a [u8],
-    /// Whether there were more.
+    /// Whether bytes are missing at the end.
     pub cut: bool,
 }
 
 impl Record {
-    /// Bytes of text that a record can hold.
+    /// Size of the text area of a record.
     pub const TEXT_BYTES_MAX: usize = AREA_LEN;
 
-    /// Of an answered request.
+    /// The record of a request with its reply.
     #[inline]
     pub fn answered(entry: &Entry<'_>) -> Self {
         Self::answered_with(entry, entry.request.header("user-agent"))
@@ -91,7 +93,7 @@ impl Record {
         record
     }
 
-    /// Its parts, to be put together again by [`Self::from_parts`].
+    /// Splits it into parts for [`Self::from_parts`].
     #[inline]
     pub fn to_parts(&self) -> (RecordHead, Option<RecordTail>) {
         let (head, tail) = self.area.split_at(HEAD_AREA_LEN);
@@ -105,7 +107,7 @@ impl Record {
         (RecordHead { fields: self.fields, area }, tail)
     }
 
-    /// A record of its parts. Without a tail that belongs to it its texts end where the head's area does.
+    /// Joins parts. Without its tail the texts end where the head's area does.
     pub fn from_parts(head: &RecordHead, tail: Option<&RecordTail>) -> Self {
         let mut area = [0; AREA_LEN];
         let (first, second) = area.split_at_mut(HEAD_AREA_LEN);
@@ -116,7 +118,7 @@ impl Record {
         Self { fields: head.fields, area }
     }
 
-    /// Of a request that could not be read.
+    /// The record of a request that could not be parsed.
     #[cold]
     pub fn refused(error: RequestError, client: &Client<'_>, now: Time) -> Self {
         let mut record = Self::new(client, now);
@@ -127,14 +129,14 @@ impl Record {
         record
     }
 
-    /// The same of a request whose handler panicked.
+    /// Marks that the handler panicked.
     #[must_use]
     pub fn panicked(mut self) -> Self {
         self.set(PANICKED, true);
         self
     }
 
-    /// The same with the answer, which came later.
+    /// Adds the deferred reply.
     #[must_use]
     pub(super) fn ended(mut self, status: Option<Status>, content_len: usize) -> Self {
         self.fields.status = status.map_or(0, Status::code);
@@ -142,24 +144,24 @@ impl Record {
         self
     }
 
-    /// Who asked, who was not known when the record was made. What room that takes the others lose.
+    /// Adds the subject, unknown when the record was made. The other texts lose the space it takes.
     pub(super) fn name(&mut self, subject: &str) {
         let before = *self;
         let [host, target, user_agent] = [before.host(), before.target(), before.user_agent()];
         self.fields.cut = 0;
         self.put_texts(Some(subject.as_bytes()), Some(host.bytes), target.bytes, Some(user_agent.bytes));
-        // What was cut before is cut still.
+        // Texts truncated before remain so.
         self.fields.cut |= before.fields.cut & !(1 << Part::Subject as u8);
     }
 
-    /// The same of a request that came by HTTP/2 and was read by this crate in the form of HTTP/1.1.
+    /// Marks a request that arrived by HTTP/2 and was converted to HTTP/1.1 for this crate.
     #[must_use]
     pub const fn by_http2(mut self) -> Self {
         self.set(HTTP2, true);
         self
     }
 
-    /// When it was answered, or put off.
+    /// Time of the reply, or of the deferral.
     pub const fn at(&self) -> Time {
         self.fields.at
     }
@@ -184,12 +186,12 @@ impl Record {
         }
     }
 
-    /// What the reply said; `None` when there was none.
+    /// The status of the reply; `None` when there was none.
     pub const fn status(&self) -> Option<Status> {
         Status::new(self.fields.status)
     }
 
-    /// Bytes of content sent; the largest value for 4 GiB and above.
+    /// Bytes of content sent; saturates at 4 GiB.
     pub const fn content_len(&self) -> u32 {
         self.fields.content_len
     }
@@ -202,12 +204,12 @@ impl Record {
         }
     }
 
-    /// Why the request was refused.
+    /// Why the machine refused the request.
     pub const fn error(&self) -> Option<RequestError> {
         self.fields.error
     }
 
-    /// The version of TLS, and whether a session was resumed.
+    /// The version of TLS, and whether the session was resumed.
     pub const fn tls(&self) -> Option<(TlsVersion, bool)> {
         match self.fields.tls {
             Some(version) => Some((version, self.has(RESUMED))),
@@ -215,13 +217,13 @@ impl Record {
         }
     }
 
-    /// Whether the route is there for probes, or the request came from a known prober.
+    /// Whether the route is for probes, or the request came from a known prober.
     pub fn is_probe(&self) -> bool {
         self.has(PROBE) || self.prober().is_some()
     }
 
-    /// The prober, if it is a known one. Looked up here and not when the record is made: what is kept of a user agent is enough for it, and
-    /// the thread that answers has better things to do.
+    /// The prober, if known. Determined here and not when the record is made: the stored part of
+    /// the user agent is enough, and the serving thread is spared the work.
     pub fn prober(&self) -> Option<Prober> {
         if self.has(NAMELESS_PROBER) { Some(Prober::Haproxy) } else { named(self.user_agent().bytes) }
     }
@@ -231,17 +233,17 @@ impl Record {
         self.has(PANICKED)
     }
 
-    /// Who asked; empty when that is not known.
+    /// The authenticated sender; empty if unknown.
     pub fn subject(&self) -> Clip<'_> {
         self.text(Part::Subject)
     }
 
-    /// Host and perhaps port.
+    /// Host and optional port.
     pub fn host(&self) -> Clip<'_> {
         self.text(Part::Host)
     }
 
-    /// The target as sent.
+    /// The target as received.
     pub fn target(&self) -> Clip<'_> {
         self.text(Part::Target)
     }
@@ -286,7 +288,7 @@ impl Record {
         self.put(Part::UserAgent, at, AREA_LEN, user_agent);
     }
 
-    /// Copies what fits between `at` and `end`; returns where it ends.
+    /// Copies the part that fits between `at` and `end`; returns its end.
     #[inline]
     fn put(&mut self, part: Part, at: usize, end: usize, text: &[u8]) -> usize {
         let len = text.len().min(end - at);
@@ -328,14 +330,14 @@ impl Record {
 }
 
 impl RecordHead {
-    /// Whether a [`RecordTail`] belongs to it.
+    /// Whether it continues in a [`RecordTail`].
     pub fn has_tail(&self) -> bool {
         self.fields.is_long()
     }
 }
 
 impl Fields {
-    /// Whether the texts do not fit into a head.
+    /// Whether the texts exceed the area of a head.
     #[inline]
     fn is_long(&self) -> bool {
         self.lens.iter().map(|&len| usize::from(len)).sum::<usize>() > HEAD_AREA_LEN
@@ -367,7 +369,7 @@ impl std::fmt::Debug for Record {
     }
 }
 
-/// An index that is not the largest, so that an absent one takes no room.
+/// An index below the maximum, so that an absent one needs no space.
 #[derive(Clone, Copy, Debug)]
 struct Route(std::num::NonZeroU16);
 
@@ -394,11 +396,11 @@ enum Part {
 
 const PARTS: usize = 4;
 const AREA_LEN: usize = 208;
-/// As much of the texts is in a head.
+/// Size of the text area in a head.
 const HEAD_AREA_LEN: usize = 80;
 const SUBJECT_LEN_MAX: usize = 32;
 const HOST_LEN_MAX: usize = 48;
-/// Kept free for a user agent of this length or more: enough to know every prober by.
+/// Reserved for a user agent: enough to identify every prober.
 const USER_AGENT_LEN: usize = 48;
 
 const HTTP10: u8 = 1;

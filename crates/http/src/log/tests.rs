@@ -1,4 +1,4 @@
-//! Tables of lines, filters and probers, and whatever bytes a record holds.
+//! Tables of lines, filters and probers, and records with arbitrary bytes.
 //!
 //! Does not know about: queues and files.
 
@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::sync::Mutex;
 
-/// Records in memory.
+/// Stores records in memory.
 #[derive(Default)]
 struct Kept(Mutex<Vec<Record>>);
 
@@ -26,7 +26,7 @@ impl Sink for Kept {
 }
 
 const NOW: Time = Time::from_nanos(5_250_000_000);
-/// Five seconds and a quarter before 1994-11-06 08:49:37.250 UTC.
+/// 5.25 s before 1994-11-06 08:49:37.250 UTC.
 const EPOCH_NANOS: i64 = 784_111_777_250_000_000;
 
 fn lines(format: Format, record: &Record) -> String {
@@ -46,7 +46,7 @@ fn json(record: &Record) -> serde_json::Value {
     serde_json::from_str(&lines(Format::Json, record)).unwrap()
 }
 
-/// What a service made of `service` says to `input`, which comes from `client`.
+/// Passes `input` from `client` to a connection with `service`.
 fn talk(service: &impl Service, client: &Client<'_>, input: &[u8]) {
     let (limits, date) = (Limits::default(), Date::new(784_111_777));
     let (mut carry, mut out) = (Vec::new(), Out::new());
@@ -63,7 +63,7 @@ fn talk(service: &impl Service, client: &Client<'_>, input: &[u8]) {
     assert_ne!(conn.handle_input(input, io, service), Next::Flush, "small replies");
 }
 
-/// Status by path: `/404` is answered so, `/close` with nothing.
+/// A service that replies with the status in the path; `/close` closes.
 fn by_path() -> impl Service {
     service_fn(|request, reply| match request.path().trim_start_matches('/') {
         "close" => reply.close(),
@@ -163,7 +163,7 @@ fn a_request_that_came_by_http2_says_so() {
     assert_eq!(refused.version(), None);
 }
 
-/// The machine tells a refusal to whoever owns it, not to the service.
+/// The machine reports a refusal to its owner, not to the service.
 enum RecordOf {
     Answered,
     Refused(RequestError),
@@ -387,7 +387,7 @@ fn a_layer_inside_can_name_the_subject_and_the_route() {
     );
 }
 
-/// What they say in `User-Agent`.
+/// Their values of `User-Agent`.
 const ROWS: &[(&str, Option<Prober>)] = &[
     ("kube-probe/1.34", Some(Prober::Kubelet)),
     ("ELB-HealthChecker/2.0", Some(Prober::Elb)),
@@ -411,7 +411,8 @@ const ROWS: &[(&str, Option<Prober>)] = &[
     ("HAProxy", Some(Prober::Haproxy)),
     ("HAProxy/2.6", Some(Prober::Haproxy)),
     ("grpc_health_probe grpc-go/1.75.1", Some(Prober::GrpcHealthProbe)),
-    // The same programs by gRPC, where a library adds its own name; whoever has no other is not known.
+    // The same programs by gRPC, where a library adds its own name; a client with only that name is
+    // unknown.
     ("kube-probe/1.34 grpc-go/1.72.1", Some(Prober::Kubelet)),
     ("grpc-go/1.71.0", None),
     ("grpc-java-netty/1.60.0", None),
@@ -444,7 +445,7 @@ const ROWS: &[(&str, Option<Prober>)] = &[
 ];
 
 #[test]
-fn known_probers_are_told_by_what_they_send() {
+fn known_probers_are_identified_by_their_requests() {
     for &(user_agent, expect) in ROWS {
         let request = get("/", &format!("User-Agent: {user_agent}\r\n"));
         assert_eq!(with_request(&request, prober_of), expect, "{user_agent}");
@@ -457,7 +458,7 @@ fn known_probers_are_told_by_what_they_send() {
         );
     }
     let known: std::collections::BTreeSet<_> = ROWS.iter().filter_map(|(_, prober)| *prober).collect();
-    assert_eq!(known.len() + 1, Prober::ALL.len(), "all but those who send nothing");
+    assert_eq!(known.len() + 1, Prober::ALL.len(), "all but those that send nothing");
     for (request, expect) in [
         ("OPTIONS / HTTP/1.0\r\n\r\n", Some(Prober::Haproxy)),
         ("GET /readyz HTTP/1.0\r\n\r\n", Some(Prober::Haproxy)),
@@ -510,12 +511,12 @@ fn names_of_probers_are_distinct_and_plain() {
     assert!(names.iter().all(|name| name.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-'))));
 }
 
-/// The bytes that a JSON string of ours stands for.
+/// The bytes represented by one of our JSON strings.
 fn bytes_of(value: &serde_json::Value) -> Vec<u8> {
     value.as_str().unwrap_or_default().chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect()
 }
 
-/// The bytes that an escaped text stands for.
+/// The bytes represented by an escaped text.
 fn unescape(text: &str) -> Vec<u8> {
     let mut parts = text.split("\\x");
     let mut bytes = parts.next().unwrap().as_bytes().to_vec();
@@ -529,7 +530,7 @@ fn unescape(text: &str) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Bytes that no request can have, too: whatever comes to be stored here later.
+    /// Includes bytes that no request can contain, for future contents.
     #[test]
     fn any_bytes_are_one_line_and_can_be_read_back(
         subject in proptest::collection::vec(any::<u8>(), 0..60),
@@ -555,7 +556,7 @@ proptest! {
         let kept = clips.iter().map(|clip| clip.bytes.len()).sum::<usize>();
         prop_assert!(kept <= Record::TEXT_BYTES_MAX);
 
-        // In two halves and put together it is the same; a second half is there only where it is needed.
+        // Splitting and joining restores it; the second half only exists if needed.
         let (head, tail) = record.to_parts();
         prop_assert_eq!((head.has_tail(), tail.is_some()), (kept > 80, kept > 80));
         prop_assert_eq!(text(&Record::from_parts(&head, tail.as_ref())), text(&record));
@@ -589,7 +590,7 @@ proptest! {
 }
 
 #[test]
-fn whoever_is_named_later_takes_room_of_the_others_and_nothing_else() {
+fn a_later_subject_takes_space_from_the_other_texts_only() {
     let long = format!("/{}", "x".repeat(300));
     for (target, host) in
         [("/a", "h"), (long.as_str(), "host-of-a-name-that-is-longer-than-what-is-kept-of-hosts")]
@@ -609,7 +610,7 @@ fn whoever_is_named_later_takes_room_of_the_others_and_nothing_else() {
             let mut record = of(None);
             record.name(name);
             assert_eq!(texts(&record), texts(&of(Some(name))), "{name}");
-            // Over another name, as that of a certificate.
+            // Replaces another name, such as that of a certificate.
             let mut record = of(Some(&certificate));
             record.name(name);
             assert_eq!(texts(&record)[0], texts(&of(Some(name)))[0], "{name}");

@@ -1,14 +1,14 @@
-//! `uri-host [ ":" port ]` of RFC 3986 3.2.2, as `Host` and absolute targets hold it.
+//! `uri-host [ ":" port ]` of RFC 3986 3.2.2, as in `Host` and absolute targets.
 //!
-//! Does not know about: which hosts are ours.
+//! Does not know about: which hosts are served.
 
 use crate::class;
 use std::net::Ipv6Addr;
 
-/// Whether `value` names a host and perhaps a port.
+/// Whether `value` is a host with an optional port.
 ///
-/// Narrower than the grammar in four places: not empty, no comma (which would join two values), ports up to 65535,
-/// and in brackets only IPv6 addresses.
+/// Stricter than the grammar in four ways: not empty, no comma (which would join two values), ports
+/// up to 65535, and only IPv6 addresses in brackets.
 #[inline]
 pub(crate) fn is_host(value: &[u8]) -> bool {
     let (host_ok, rest) = if let Some(inner) = value.strip_prefix(b"[") {
@@ -27,7 +27,8 @@ pub(crate) fn is_host(value: &[u8]) -> bool {
         }
 }
 
-/// Whether two authorities name the same host and the same port, where one that is not written is that of the scheme.
+/// Whether two authorities have the same host and port; the port of the scheme replaces a missing
+/// one.
 pub fn is_same_authority(one: &[u8], other: &[u8], is_https: bool) -> bool {
     let default_port: &[u8] = if is_https { b":443" } else { b":80" };
     let without = |authority: &'_ [u8]| {
@@ -42,7 +43,7 @@ fn is_ipv6(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok())
 }
 
-/// Every `%` is followed by two hexadecimal digits.
+/// Whether every `%` is followed by two hexadecimal digits.
 fn has_sound_escapes(host: &[u8]) -> bool {
     let mut rest = host;
     while let Some(at) = memchr::memchr(b'%', rest) {
@@ -55,7 +56,7 @@ fn has_sound_escapes(host: &[u8]) -> bool {
     true
 }
 
-/// The grammar allows no digits at all after the colon.
+/// The grammar allows an empty port after the colon.
 fn is_port(digits: &[u8]) -> bool {
     digits.len() <= 5
         && digits.iter().all(u8::is_ascii_digit)

@@ -1,6 +1,6 @@
-//! Field lines (RFC 9112 5): their grammar, and the few names that change what the machine does.
+//! Field lines (RFC 9112 5): their grammar, and the names that affect the machine.
 //!
-//! Does not know about: what a service makes of the rest.
+//! Does not know about: fields for services.
 
 use super::{
     AUTHORIZATION, AUTHORIZATIONS, CHUNKED, CLOSE, ENCODED, EXPECT_CONTINUE, EXPECT_OTHER, HEAD_BYTES_CAP,
@@ -9,14 +9,14 @@ use super::{
 use crate::{Limits, RequestError, class};
 
 impl Head {
-    /// Reads field lines; true once the empty line has ended the head.
+    /// Reads field lines; true after the empty line at the end of the head.
     #[inline]
     pub(super) fn field_lines(&mut self, buf: &[u8], limits: &Limits) -> Result<bool, RequestError> {
         let limit = limits.head_bytes_max.min(HEAD_BYTES_CAP);
         let window = buf.get(..limit).unwrap_or(buf);
         loop {
             if !self.field_line(window, limits)? {
-                // Not one byte beyond the limit is waited for.
+                // Stops exactly at the limit, without waiting for another byte.
                 return if window.len() >= limit { Err(RequestError::HeadTooLarge) } else { Ok(false) };
             }
             if self.step == Step::EndLf {
@@ -25,8 +25,8 @@ impl Head {
         }
     }
 
-    /// Reads one line, from wherever it stopped last; false when the bytes run out. The steps follow each other
-    /// without a jump, so that a line that is there as a whole costs one run.
+    /// Reads one line from where it stopped; false when more bytes are needed. The steps follow
+    /// each other without a jump, so that a complete line costs one pass.
     #[inline(always)]
     fn field_line(&mut self, window: &[u8], limits: &Limits) -> Result<bool, RequestError> {
         let mut at = self.at as usize;
@@ -93,7 +93,7 @@ impl Head {
         Ok(true)
     }
 
-    /// Keeps the place; always false, "not done".
+    /// Stores the position; always returns false, for "not done".
     #[inline(always)]
     const fn pause(&mut self, step: Step, at: usize) -> bool {
         self.step = step;
@@ -103,7 +103,7 @@ impl Head {
 
     #[inline(always)]
     fn begin_field(&mut self, byte: u8, limits: &Limits) -> Result<(), RequestError> {
-        // White space here is a folded line, or one before the first field: refused either way.
+        // White space here is a folded line, or precedes the first field: refused either way.
         if !class::is(byte, class::TCHAR) {
             return Err(if byte == b'\n' { RequestError::LineEnd } else { RequestError::Field });
         }
@@ -123,7 +123,7 @@ impl Head {
         self.on_field(name, window, self.value_at as usize, end)
     }
 
-    /// The same for a line that was read at once: `from` its first byte to `end`, its CR.
+    /// The same for a line read in one pass, from its first byte at `from` to its CR at `end`.
     #[inline(never)]
     pub(super) fn on_whole_field(
         &mut self,
@@ -138,7 +138,7 @@ impl Head {
         self.on_field(name, window, from + name_len + 1 + gap, end)
     }
 
-    /// What a few names mean; `start` to `end` is the value with white space behind it.
+    /// Handles the names with a meaning; `start` to `end` is the value with trailing white space.
     fn on_field(&mut self, name: &[u8], window: &[u8], start: usize, end: usize) -> Result<(), RequestError> {
         let value = trim_end(window.get(start..end).unwrap_or_default());
         match name.len() {
@@ -190,7 +190,8 @@ impl Head {
         }
     }
 
-    /// Where the first one is, and that it is not the only one: nothing is said of what it holds.
+    /// Notes the position of the first one, and whether there are several; the value is not
+    /// examined.
     #[inline]
     pub(super) fn on_authorization(&mut self, at: usize, len: usize) {
         if self.has(AUTHORIZATION) {
@@ -202,7 +203,7 @@ impl Head {
         self.authorization_len = u16::try_from(len).unwrap_or(u16::MAX);
     }
 
-    /// One number, once (RFC 9112 6.3; RFC 9110 8.6 lets us refuse equal repetitions).
+    /// A single number (RFC 9112 6.3; RFC 9110 8.6 permits refusing equal repetitions).
     fn on_content_length(&mut self, name: &[u8], value: &[u8]) -> Result<(), RequestError> {
         if name.contains(&b'_') {
             return Err(RequestError::FieldLookAlike);
@@ -216,7 +217,8 @@ impl Head {
         Ok(())
     }
 
-    /// Exactly `chunked`, once, from HTTP/1.1 on (RFC 9112 6.1); one other coding waits for the end of the head.
+    /// Exactly `chunked`, once, in HTTP/1.1 or later (RFC 9112 6.1); another single coding is
+    /// refused at the end of the head.
     fn on_transfer_encoding(&mut self, name: &[u8], value: &[u8]) -> Result<(), RequestError> {
         if name.contains(&b'_') {
             return Err(RequestError::FieldLookAlike);
@@ -237,20 +239,20 @@ impl Head {
     }
 }
 
-/// Whether a name of this length may change what the machine does.
+/// Whether a name of this length may affect the machine.
 #[inline(always)]
 const fn has_meaning(name_len: usize) -> bool {
     matches!(name_len, 4 | 6 | 10 | 13 | 14 | 17)
 }
 
-/// `name` is `lower_name`, or is once `_` is read as `-`, as some gateways do.
+/// Whether `name` equals `lower_name`, also with `_` for `-`, as some gateways read it.
 fn is_framing_name(name: &[u8], lower_name: &[u8]) -> bool {
     name.iter()
         .zip(lower_name)
         .all(|(&byte, &lower)| byte.to_ascii_lowercase() == lower || (byte == b'_' && lower == b'-'))
 }
 
-/// 1*DIGIT without leading zeros, at most 2^63.
+/// Parses 1*DIGIT without leading zeros, at most 2^63.
 fn decimal(value: &[u8]) -> Option<u64> {
     let canonical = matches!(value, [b'0'] | [b'1'..=b'9', ..]);
     if !canonical || value.len() > 19 || !value.iter().all(u8::is_ascii_digit) {

@@ -1,18 +1,20 @@
-//! The field lines of a head that is known to be valid.
+//! The field lines of a validated head.
 //!
 //! Does not know about: the meaning of any name.
 //!
-//! # Decision: a name is looked for in all lines at once
+//! # Decision: search for a name in all lines at once
 //!
-//! *Context.* A guard wants one field of a head of which nothing but the place of its lines is known (`Authorization` aside). *Choice.* In valid lines LF stands only
-//! before a name, so a name of n bytes can only be where LF stands before it and a colon n bytes behind that: two comparisons of sixteen
-//! bytes each tell that of sixteen places, and no line end is looked for. *Measured* with callgrind: `absent` in
-//! `benches/benches/instructions_edge.rs`. *What would change it:* a service that asks for many names of one head; then their
-//! places are worth storing.
+//! *Context.* A guard needs one field of a head of which only the range of its lines is known
+//! (except for `Authorization`). *Choice.* In valid lines LF only occurs before a name, so a name
+//! of n bytes can only be where LF precedes it and a colon follows after n bytes: two comparisons
+//! of sixteen bytes each decide that for sixteen positions, without searching for line ends.
+//! *Measured* with callgrind: `absent` in `benches/benches/instructions_edge.rs`. *What would
+//! change it:* a service that asks for many names of one head; then their positions are worth
+//! storing.
 
 use crate::class::{BLOCK_LEN, Block};
 
-/// Field lines, found by looking through the head; nothing was stored for them.
+/// Field lines, found by searching the head; their positions are not stored.
 #[derive(Clone, Copy)]
 pub struct Fields<'a> {
     lines: &'a [u8],
@@ -24,13 +26,13 @@ impl<'a> Fields<'a> {
         Self { lines }
     }
 
-    /// The value of the first field with this name, in any case.
+    /// The value of the first field with this name; case does not matter.
     pub fn find(&self, name: &str) -> Option<&'a [u8]> {
         let at = find_line(self.lines, name.as_bytes())?;
         Some(value_of(self.lines, at + name.len()).0)
     }
 
-    /// Names as sent and values without white space around them, in order.
+    /// Names as received and values without surrounding white space, in order.
     pub const fn iter(&self) -> FieldsIter<'a> {
         FieldsIter { rest: self.lines }
     }
@@ -72,16 +74,17 @@ impl<'a> Iterator for FieldsIter<'a> {
     }
 }
 
-/// Where the first line with this name begins.
+/// The start of the first line with this name.
 #[inline(always)]
 fn find_line(lines: &[u8], name: &[u8]) -> Option<usize> {
     if begins_with(lines, name) { Some(0) } else { next_line(lines, name) }
 }
 
-/// Where the first line with this name begins that has another, or the end of one, before it.
+/// The start of the first line with this name that is preceded by another line, or by the end of
+/// one.
 #[inline(always)]
 fn next_line(lines: &[u8], name: &[u8]) -> Option<usize> {
-    // Sixteen places for LF, and as many for the colon of the name behind each.
+    // Sixteen positions for LF, and as many for the colon after each name.
     let window_len = BLOCK_LEN + name.len() + 1;
     let mut rest = lines;
     while let Some((window, _)) = rest.split_at_checked(window_len) {
@@ -92,15 +95,15 @@ fn next_line(lines: &[u8], name: &[u8]) -> Option<usize> {
         rest = rest.get(BLOCK_LEN..)?;
     }
     let Some(last_at) = lines.len().checked_sub(window_len) else {
-        // Nothing mostly: what follows the last line.
+        // Usually empty: the bytes after the last line.
         return if lines.len() > name.len() { in_few(lines, name) } else { None };
     };
-    // What overlaps the window before was not the name then.
+    // Positions that overlap the previous window contain no match.
     let last = lines.get(last_at..)?;
     Some(lines.len() - among(last, name, places(last))?.len())
 }
 
-/// The first of the lines that begin behind one of these places and have this name.
+/// The first line with this name among those that begin after these positions.
 #[inline(always)]
 fn among<'a>(lines: &'a [u8], name: &[u8], mut places: u32) -> Option<&'a [u8]> {
     while places != 0 {
@@ -113,14 +116,14 @@ fn among<'a>(lines: &'a [u8], name: &[u8], mut places: u32) -> Option<&'a [u8]> 
     None
 }
 
-/// The same as [`next_line`] for a few bytes.
+/// Like [`next_line`] for a few bytes.
 #[inline(never)]
 fn in_few(lines: &[u8], name: &[u8]) -> Option<usize> {
     let mut ends = lines.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
     ends.find(|at| begins_with(lines.get(*at..).unwrap_or_default(), name))
 }
 
-/// A bit for each place in front where LF stands, and a colon as far from the end of the window.
+/// A bit for each leading position with LF and a colon as far from the end of the window.
 #[inline(always)]
 fn places(window: &[u8]) -> u32 {
     match (window.first_chunk(), window.last_chunk()) {
@@ -131,7 +134,7 @@ fn places(window: &[u8]) -> u32 {
     }
 }
 
-/// Whether the name of the line in front is this one.
+/// Whether the first line has this name.
 #[inline(always)]
 fn begins_with(lines: &[u8], name: &[u8]) -> bool {
     match lines.split_at_checked(name.len()) {
@@ -140,7 +143,7 @@ fn begins_with(lines: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// Whether both, of the same length, are one name.
+/// Whether two names of the same length are equal.
 #[inline(always)]
 pub(super) fn is_same(found: &[u8], name: &[u8]) -> bool {
     match (found.last_chunk(), name.last_chunk()) {
@@ -152,11 +155,11 @@ pub(super) fn is_same(found: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// Whether these bytes of names are the same in any case, and none is a colon: what has one is no name.
+/// Whether these bytes of names are equal in any case, without a colon, which no name contains.
 #[inline(always)]
 const fn is_same_word(found: [u8; 8], name: [u8; 8]) -> bool {
     let (found, name) = (u64::from_le_bytes(found), u64::from_le_bytes(name));
-    // The highest bit of each byte that is a letter in ASCII.
+    // The highest bit of each byte that is an ASCII letter.
     let lower = (name | splat(0x20)) & !HIGH;
     let letters = (lower + splat(0x80 - b'a')) & !(lower + splat(0x7f - b'z')) & !name & HIGH;
     let no_colon = name ^ splat(b':');
@@ -171,21 +174,21 @@ const fn splat(byte: u8) -> u64 {
 
 const HIGH: u64 = splat(0x80);
 
-/// The end of the name in front.
+/// The end of the first name.
 #[inline(always)]
 fn colon_of(line: &[u8]) -> Option<usize> {
     let bits = line.first_chunk().map_or(0, |bytes| Block::load(bytes).equals(b':').bits());
     if bits == 0 { memchr::memchr(b':', line) } else { Some(bits.trailing_zeros() as usize) }
 }
 
-/// The value behind the colon, and where its line's CRLF begins.
+/// The value after the colon, and the start of its line's CRLF.
 #[inline(always)]
 fn value_of(lines: &[u8], colon: usize) -> (&[u8], usize) {
     let end = line_end(lines, colon + 1);
     (trim(lines.get(colon + 1..end).unwrap_or_default()), end)
 }
 
-/// Where the first CR is.
+/// The position of the first CR.
 #[inline(always)]
 fn line_end(lines: &[u8], from: usize) -> usize {
     let mut rest = lines.get(from..).unwrap_or_default();
@@ -196,7 +199,7 @@ fn line_end(lines: &[u8], from: usize) -> usize {
         }
         rest = after;
     }
-    // The last block overlaps what was seen before.
+    // The last block overlaps bytes already examined.
     let bits = lines.last_chunk().map_or(0, |block| Block::load(block).equals(b'\r').bits());
     let unseen = bits >> (BLOCK_LEN - rest.len());
     if unseen != 0 {
@@ -205,7 +208,7 @@ fn line_end(lines: &[u8], from: usize) -> usize {
     lines.len() - rest.len() + rest.iter().position(|&byte| byte == b'\r').unwrap_or(rest.len())
 }
 
-/// Without spaces and tabs around it.
+/// Removes surrounding spaces and tabs.
 #[inline(always)]
 fn trim(mut value: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] = value {
@@ -222,7 +225,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// One line after the other, byte by byte.
+    /// Reads the lines byte by byte.
     fn plainly(lines: &[u8]) -> Vec<(&[u8], &[u8])> {
         let lines = lines.split_inclusive(|&byte| byte == b'\n');
         lines
@@ -241,7 +244,8 @@ mod tests {
         assert_eq!(fields.find(name), values.first().copied(), "{name} in {}", lines.escape_ascii());
     }
 
-    /// Few names, so that there are many of the same length and many repeated; some differ by what only looks like another case.
+    /// A few names, so that many have the same length or are repeated; some differ in bytes that
+    /// only look like another case.
     fn names() -> impl Strategy<Value = String> {
         let known = proptest::sample::select(vec![
             "authorization",
@@ -280,7 +284,7 @@ mod tests {
             agree(&lines, &name);
             for (name, value) in &fields {
                 agree(&lines, name);
-                // What is no name is nobody's, whatever it looks like.
+                // Bytes that are not a name never match.
                 let longer = [name.as_bytes(), b":", value].concat();
                 if let Ok(longer) = String::from_utf8(longer) {
                     agree(&lines, &longer);
@@ -288,7 +292,7 @@ mod tests {
             }
         }
 
-        /// Lines that are none: nothing is promised but an end.
+        /// Invalid lines: only termination is guaranteed.
         #[test]
         fn whatever_the_bytes(lines: Vec<u8>, name: String) {
             let fields = Fields::new(&lines);

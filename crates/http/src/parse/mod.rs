@@ -1,35 +1,40 @@
-//! The request head: a single pass over the bytes that can stop anywhere and go on later.
+//! The request head: a single pass over the bytes that can pause anywhere.
 //!
 //! Does not know about: bodies, replies, time. Entry point: [`Head::parse`].
 //!
-//! The verdict is a function of the bytes alone: the first byte that cannot be part of an acceptable head decides,
-//! however the bytes were cut into pieces, and every limit is met at one exact byte. Nothing is stored but offsets; field lines,
-//! `Host` and `Authorization` aside, are found again in the (then known to be valid) bytes when somebody asks for them, which a probe
+//! The verdict depends on the bytes alone: the first byte that cannot be part of an acceptable head
+//! decides, however the input is split, and every limit applies at one exact byte. Only offsets are
+//! stored; field lines, except `Host` and `Authorization`, are searched in the validated bytes on
+//! demand, which a probe does not need.
+//!
+//! # Tolerated deviations
+//!
+//! RFC 3986 allows neither `"<>^{|}` nor a backtick in a target, and requires two hexadecimal
+//! digits after each `%`; clients violate both. Such targets are accepted unchanged, and
+//! percent-encoded in a `Location`. Also accepted: a backslash and `%00` in a query (in a path both
+//! are 400), up to two empty lines before the request line, a target in absolute form with the same
+//! authority as `Host` or with the port of its scheme in only one of the two, the versions 1.2 to
+//! 1.9, bytes from 0x80 on in a field value, and chunk extensions within their limits.
+//!
+//! # Decision: two paths through a head
+//!
+//! *Context.* A probe arrives in one piece and in the usual form; most rules concern other input.
+//! *Choice.* `whole` reads plainly valid lines, sixteen bytes at a time and with all state in
+//! registers, and changes nothing at the line where it stops because it is unusual, invalid or
+//! incomplete. The steps of `line` and `field` continue with that line, can pause at any byte, and
+//! alone report errors. So a request line or field line may be read twice, never more often.
+//! *Measured* with callgrind: 385 instructions instead of 1,699 for the head of a kubelet's probe.
+//! The tables, the split points and the fuzz corpus compare both paths, since byte-by-byte input
+//! only uses the second. *What would change it:* a head that the first path accepts and the second
 //! does not.
-//!
-//! # What is accepted although it need not be
-//!
-//! RFC 3986 allows neither `"<>^{|}` nor a backtick in a target, and wants two hexadecimal digits behind each `%`; clients send both.
-//! They are passed on as they are, and percent-encoded in a `Location`. Also accepted: a backslash and `%00` in a query (in a
-//! path both are 400), up to two empty lines before the request line, a target in absolute form with the same authority as `Host`
-//! or the port of its scheme written in one of the two only, the versions 1.2 to 1.9, bytes from 0x80 on in a field value, and
-//! chunk extensions within their limits.
-//!
-//! # Decision: two ways through a head
-//!
-//! *Context.* A probe arrives whole and is written as all probes are; the rules are about everything else. *Choice.* `whole` reads what
-//! is plainly good, sixteen bytes at a time and with everything in registers, and changes nothing where it stops: at a line that is
-//! unusual, wrong or not there yet. The steps of `line` and `field` begin with that line, can pause at any byte, and are the only ones
-//! that say what is wrong. A request line or field line may so be looked at twice, never more. *Measured* with callgrind: 385 instructions
-//! instead of 1,699 for the head of a kubelet's probe. The tables, the split points and the fuzz corpus hold both ways against each other, since
-//! input byte by byte goes the second way only. *What would change it:* a head that the first way takes and the second does not.
 //!
 //! # Decision: our own parser, not httparse
 //!
-//! *Context.* The rules we keep are stricter than those of httparse (bare LF, `Host`, framing fields, target bytes,
-//! versions 1.2 to 1.9 and 505, exact limits), so it needs a second pass over every head, and it starts again from
-//! the first byte whenever more bytes arrive. *Measured* with criterion on a shared two-core virtual machine
-//! (`cargo bench -p doorbell-benches --bench parse`; median; other work was running, so compare columns, not rows):
+//! *Context.* Our rules are stricter than those of httparse (bare LF, `Host`, framing fields,
+//! target bytes, versions 1.2 to 1.9 and 505, exact limits), so it would need a second pass over
+//! every head, and it starts again from the first byte whenever more bytes arrive. *Measured* with
+//! criterion on a shared two-core virtual machine (`cargo bench -p doorbell-benches --bench parse`;
+//! median; other work was running, so compare columns, not rows):
 //!
 //! | head | this parser | httparse 1.10 and a strict pass |
 //! |---|---|---|
@@ -37,7 +42,8 @@
 //! | browser GET, 702 bytes | 184 ns | 708 ns |
 //! | POST, 173 bytes | 69 ns | 249 ns |
 //!
-//! *Choice.* This parser serves; httparse with the strict pass is the oracle of the fuzz target `differential`.
+//! *Choice.* This parser is used in production; httparse with the strict pass is the oracle of the
+//! fuzz target `differential`.
 //! *What would change it:* httparse resuming where it stopped, and being faster with the strict pass included.
 
 mod authority;
@@ -56,10 +62,10 @@ pub(crate) use authority::is_host;
 pub use authority::is_same_authority;
 use std::fmt;
 
-/// How long the body is (RFC 9112 6.3).
+/// Length of the body (RFC 9112 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// In chunks until the last one.
+    /// The chunked coding.
     Chunked,
     /// This many bytes.
     Length(u64),
@@ -67,7 +73,8 @@ pub enum Framing {
     None,
 }
 
-/// The state of one head: how far it is read, and what it said so far. Offsets count from the first byte given.
+/// State of one head: progress, and the facts found so far. Offsets count from the first byte
+/// passed in.
 #[derive(Clone)]
 pub struct Head {
     content_length: u64,
@@ -77,30 +84,30 @@ pub struct Head {
     host: Span,
     /// Start of the request line, later of the field lines.
     lines_at: u32,
-    /// Next byte to look at; after the end, the length of the head.
+    /// Next byte to read; after the end, the length of the head.
     at: u32,
-    /// Start of the token being read.
+    /// Start of the current token.
     mark: u32,
     name_end: u32,
     value_at: u32,
     fields: u32,
-    /// At most as many as a limit allows, and that is taken as [`u16::MAX`] where it is more.
+    /// At most the limit; [`u16::MAX`] stands for any larger number.
     empty_lines: u16,
-    /// Of the value of the first `Authorization`.
+    /// Position of the value of the first `Authorization`.
     authorization_at: u32,
-    /// `u16::MAX` when it is that long or longer.
+    /// Its length; `u16::MAX` for that and longer values.
     authorization_len: u16,
     flags: u16,
     method: Method,
     major: u8,
     minor: u8,
     step: Step,
-    /// Only of a head that [`Seen`] remembers.
+    /// Only set for a head that [`Seen`] remembers.
     asker: Option<Asker>,
 }
 
 impl Head {
-    /// Nothing read yet.
+    /// Starts before the first byte.
     pub const fn new() -> Self {
         Self {
             content_length: 0,
@@ -126,10 +133,11 @@ impl Head {
         }
     }
 
-    /// Reads on. `buf` holds all bytes since the first one of this head; earlier calls saw a prefix of it.
+    /// Continues to parse. `buf` contains all bytes since the first one of this head; earlier calls
+    /// saw a prefix of it.
     ///
-    /// `Some(len)`: the head is complete and took `len` bytes. `None`: it needs more bytes, and is shorter than
-    /// `head_bytes_max`. After an error this must not be called again.
+    /// `Some(len)`: the head is complete and has `len` bytes. `None`: it needs more bytes, and is
+    /// shorter than `head_bytes_max`. After an error this must not be called again.
     pub fn parse(&mut self, buf: &[u8], limits: &Limits) -> Result<Option<usize>, RequestError> {
         debug_assert!(self.at as usize <= buf.len(), "the bytes already seen are still there");
         if self.step == Step::Ended || self.parse_whole_apart(buf, limits)? || self.read_steps(buf, limits)? {
@@ -138,7 +146,8 @@ impl Head {
         Ok(None)
     }
 
-    /// Reads a head that is there as a whole and is as nearly all are. If not, [`Self::parse`] goes on from here.
+    /// Parses a complete head in the usual form. Otherwise [`Self::parse`] continues from where
+    /// this stopped.
     #[inline(always)]
     pub(crate) fn parse_whole(&mut self, buf: &[u8], limits: &Limits) -> Result<bool, RequestError> {
         if self.at > 0 || !self.read_whole(buf, limits)? {
@@ -156,7 +165,7 @@ impl Head {
         self.parse_whole(buf, limits)
     }
 
-    /// The same for a head that `seen` did not know; it may learn it.
+    /// The same for a head unknown to `seen`, which may learn it.
     #[inline(always)]
     pub(crate) fn parse_unseen(
         &mut self,
@@ -171,14 +180,14 @@ impl Head {
         Ok(ended)
     }
 
-    /// Whether nothing in a head that [`Self::parse_whole`] has read can be a secret, and no body follows: no query, and only
-    /// `Host`, `Connection`, `Accept`, `Accept-Encoding` and `User-Agent`.
+    /// Whether a head read by [`Self::parse_whole`] contains no secret and has no body: no query,
+    /// and only the fields `Host`, `Connection`, `Accept`, `Accept-Encoding` and `User-Agent`.
     #[inline(always)]
     const fn is_open(&self) -> bool {
         self.flags & !(CLOSE | HOST | KEEP_ALIVE) == 0 && self.path.end == self.target.end
     }
 
-    /// Reads on from any place, step by step; true at the end.
+    /// Continues step by step from any position; true at the end.
     #[inline(never)]
     fn read_steps(&mut self, buf: &[u8], limits: &Limits) -> Result<bool, RequestError> {
         if self.at == 0 {
@@ -194,14 +203,14 @@ impl Head {
         Ok(ended)
     }
 
-    /// Forgets the head. The rest is written when the next one begins.
+    /// Resets the head. The other members are overwritten when the next one begins.
     #[inline]
     pub(crate) const fn clear(&mut self) {
         self.at = 0;
         self.step = Step::Start;
     }
 
-    /// Whether any byte of the request itself was seen, empty lines before it aside.
+    /// Whether a byte of the request itself was read; preceding empty lines do not count.
     pub const fn is_begun(&self) -> bool {
         self.step as u8 > Step::Start as u8
     }
@@ -228,7 +237,7 @@ impl Head {
         self.at as usize
     }
 
-    /// Whether nothing was read.
+    /// Whether no byte was read.
     pub const fn is_empty(&self) -> bool {
         self.at == 0
     }
@@ -239,7 +248,7 @@ impl Head {
         self.has(CHUNKED | LENGTH) && !matches!(self.framing(), Framing::None)
     }
 
-    /// How long the body is.
+    /// The length of the body.
     #[inline]
     pub const fn framing(&self) -> Framing {
         if self.has(CHUNKED) {
@@ -251,13 +260,13 @@ impl Head {
         }
     }
 
-    /// Whether the client wants the connection to live on (RFC 9112 9.3).
+    /// Whether the client wants a persistent connection (RFC 9112 9.3).
     #[inline]
     pub const fn keeps_alive(&self) -> bool {
         !self.has(CLOSE) && (self.minor > 0 || self.has(KEEP_ALIVE))
     }
 
-    /// Who sends this head, if that was found out before.
+    /// The sender of this head, if already determined.
     #[inline(always)]
     pub(crate) const fn asker(&self) -> Option<Asker> {
         self.asker
@@ -268,12 +277,12 @@ impl Head {
         self.has(EXPECT_CONTINUE) && self.minor > 0
     }
 
-    /// The target as sent.
+    /// The target as received.
     pub fn target<'a>(&self, head: &'a [u8]) -> &'a [u8] {
         self.target.of(head)
     }
 
-    /// The path: `/` where an absolute target has none, `*` for a request about the server.
+    /// The path: `/` for an absolute target without one, `*` for a request about the server.
     #[inline]
     pub fn path<'a>(&self, head: &'a [u8]) -> &'a [u8] {
         match self.path.of(head) {
@@ -283,13 +292,13 @@ impl Head {
         }
     }
 
-    /// What follows the first `?` of the target.
+    /// The part after the first `?` of the target.
     #[inline]
     pub fn query<'a>(&self, head: &'a [u8]) -> Option<&'a [u8]> {
         head.get(self.path.end as usize..self.target.end as usize)?.split_first().map(|(_, query)| query)
     }
 
-    /// The authority of an absolute target, else `Host`.
+    /// The authority of an absolute target, otherwise `Host`.
     #[inline]
     pub fn host<'a>(&self, head: &'a [u8]) -> Option<&'a [u8]> {
         if self.has(ABSOLUTE) {
@@ -324,7 +333,7 @@ impl Head {
         self.flags & flag != 0
     }
 
-    /// What only the whole head can tell. Malformed comes before not implemented.
+    /// Checks that need the whole head. Malformed has priority over not implemented.
     #[inline(never)]
     fn finish(&self, buf: &[u8]) -> Result<(), RequestError> {
         if self.has(ENCODED) && self.has(LENGTH) {
@@ -333,7 +342,8 @@ impl Head {
         if self.minor > 0 && !self.has(HOST) {
             return Err(RequestError::Host);
         }
-        // RFC 9112 3.2.2 lets the authority win; two different answers to "which host" are how filters are fooled.
+        // RFC 9112 3.2.2 lets the authority win; two different hosts in a request are used to evade
+        // filters.
         if self.has(ABSOLUTE) && self.has(HOST) {
             let is_https = self.target.of(buf).get(4).is_some_and(|byte| byte.eq_ignore_ascii_case(&b's'));
             if !is_same_authority(self.authority.of(buf), self.host.of(buf), is_https) {
@@ -359,7 +369,7 @@ impl Default for Head {
     }
 }
 
-/// What the head says and how far it is read, not the places that only the steps inside a line use.
+/// Shows facts and progress, without the positions used inside a line.
 impl fmt::Debug for Head {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Head")
@@ -407,7 +417,7 @@ const fn offset(at: usize) -> u32 {
     at as u32
 }
 
-/// What comes next, in the order of the bytes.
+/// The next element, in the order of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     StartLf,
@@ -424,7 +434,7 @@ enum Step {
     Ended,
 }
 
-/// However large the configured limits, a head is never longer than this.
+/// Maximum length of a head, whatever the configured limits.
 const HEAD_BYTES_CAP: usize = 1 << 30;
 
 const HOST: u16 = 1;
@@ -439,13 +449,13 @@ const EXPECT_CONTINUE: u16 = 1 << 6;
 const EXPECT_OTHER: u16 = 1 << 7;
 /// The target is absolute.
 const ABSOLUTE: u16 = 1 << 8;
-/// A method that we do not know.
+/// An unknown method.
 const UNKNOWN: u16 = 1 << 9;
 /// There is an `Authorization`.
 const AUTHORIZATION: u16 = 1 << 10;
-/// There is more than one.
+/// There are several.
 const AUTHORIZATIONS: u16 = 1 << 11;
-/// There is a field in which somebody may keep a secret. Only the short way notes it.
+/// There is a field that may contain a secret. Only set on the fast path.
 const PRIVATE: u16 = 1 << 12;
 
 #[cfg(test)]

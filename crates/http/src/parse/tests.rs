@@ -1,6 +1,6 @@
-//! What a parsed head says, and that nothing is read twice.
+//! Contents of a parsed head, and that no byte is read twice.
 //!
-//! Does not know about: verdicts on bad heads; the tables in `tests/` hold those.
+//! Does not know about: verdicts on invalid heads; see the tables in `tests/`.
 
 use super::*;
 
@@ -49,7 +49,8 @@ fn fields_are_found_again() {
     assert_eq!(parse(none).fields(none).iter().count(), 0);
 }
 
-/// The noted place is that of the first line with the name, however it was read, and a second line is heard of.
+/// The stored position is that of the first line with the name, however it was parsed, and a second
+/// line is noticed.
 #[test]
 fn authorization_is_found() {
     let mut lines: Vec<String> = [
@@ -110,7 +111,7 @@ fn framing_and_persistence() {
     }
 }
 
-/// What was seen and judged is overwritten with bytes that would be refused if they were looked at again.
+/// Bytes already parsed are overwritten with bytes that would be refused if they were read again.
 #[test]
 fn bytes_already_seen_are_not_read_again() {
     let mut bytes = b"GET / HTTP/1.1\r\nHost: a\r\nX: ".to_vec();

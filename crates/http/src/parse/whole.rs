@@ -1,12 +1,12 @@
-//! The short way through a head: lines that are there as a whole and are written as nearly all clients write them.
+//! The fast path through a head: complete lines in the usual form.
 //!
-//! Does not know about: pauses, what is wrong with a line. Whatever is not plainly good is left for the steps of `line` and `field`,
-//! which begin with that very line. So the rules stand there, and what is taken here is a part of what they take: tests hold both
-//! ways against each other.
+//! Does not know about: pauses, errors. Any line that is not plainly valid is left to the steps of
+//! `line` and `field`, which start with that line. So they define the rules, and this path accepts
+//! a subset; tests compare both paths.
 //!
-//! A head costs little because a line is looked at sixteen bytes at a time, the names that every prober sends are told by a
-//! word or two, and everything is kept in registers up to the end. Words are compared as numbers: as arrays, the compiler
-//! compares them byte by byte.
+//! A head costs little because a line is examined sixteen bytes at a time, the names that every
+//! prober sends are compared as one or two words, and all state is kept in registers until the end.
+//! Words are compared as numbers: the compiler would compare arrays byte by byte.
 
 use super::fields::is_same;
 use super::{CLOSE, HEAD_BYTES_CAP, HOST, Head, PRIVATE, Span, Step, offset};
@@ -14,10 +14,11 @@ use crate::class::{self, BLOCK_LEN, Block};
 use crate::{Limits, Method, RequestError};
 
 impl Head {
-    /// Reads a head from its first byte on, as far as it can; true if that is its end. False: either nothing was read,
-    /// and nothing changed, or the next step is the line that begins at `at`.
+    /// Parses a head from its first byte on as far as possible; true at its end. False: either
+    /// nothing was read and nothing changed, or the next step is the line that begins at `at`.
     ///
-    /// This must be a fresh head: [`Self::new`] or [`Self::clear`]. What a complete head does not use is not written.
+    /// This must be a fresh head: [`Self::new`] or [`Self::clear`]. Members that a complete head
+    /// does not use are not written.
     #[inline(always)]
     pub(super) fn read_whole(&mut self, buf: &[u8], limits: &Limits) -> Result<bool, RequestError> {
         if buf.len() > limits.request_line_bytes_max.min(limits.head_bytes_max).min(HEAD_BYTES_CAP) {
@@ -26,7 +27,7 @@ impl Head {
         self.read_window(buf, limits)
     }
 
-    /// The same where more is there than one line or one head may have.
+    /// The same for input longer than the limit of a line or head.
     #[cold]
     #[inline(never)]
     fn read_cut(&mut self, buf: &[u8], limits: &Limits) -> Result<bool, RequestError> {
@@ -56,7 +57,7 @@ impl Head {
             }
             fields += 1;
         }
-        // Below sixteen bytes before the end there is mostly one line more or none.
+        // Less than sixteen bytes before the end there is usually at most one more line.
         if ends_here(rest) {
             self.end(window, rest, fields, limits)
         } else {
@@ -83,7 +84,7 @@ impl Head {
         }
     }
 
-    /// The empty line is in front of `rest`.
+    /// The empty line is at the start of `rest`.
     #[inline(always)]
     fn end(
         &mut self,
@@ -95,11 +96,11 @@ impl Head {
         self.fields = fields;
         self.at = offset(window.len() - rest.len() + 2);
         self.step = Step::Ended;
-        // Lines beyond the limit were at most plain ones, so what comes first is still that they are too many.
+        // All lines so far are plain, so an excess of lines is still the first error.
         if fields > limits.fields_max { Err(RequestError::HeadTooLarge) } else { Ok(true) }
     }
 
-    /// What is in front of `rest` is for the steps.
+    /// The steps handle the start of `rest`.
     #[inline(never)]
     fn leave(
         &mut self,
@@ -114,7 +115,8 @@ impl Head {
         if fields > limits.fields_max { Err(RequestError::HeadTooLarge) } else { Ok(false) }
     }
 
-    /// Reads the field line in front of `rest`, which begins with `bytes`; returns what follows it.
+    /// Reads the field line at the start of `rest`, which begins with `bytes`; returns the bytes
+    /// after it.
     #[inline(always)]
     fn read_line<'a>(
         &mut self,
@@ -124,7 +126,7 @@ impl Head {
         fields: u32,
         limits: &Limits,
     ) -> Result<Option<&'a [u8]>, RequestError> {
-        // Setting this bit gives small letters; what is not a letter does not become one of these.
+        // Setting this bit converts letters to lower case; other bytes do not become one of these.
         let start = u32_at::<0>(bytes) | 0x2020_2020;
         if start == u32::from_le_bytes(*b"host") {
             if let Some((len, after)) = plain_host(bytes, rest)
@@ -153,7 +155,8 @@ impl Head {
         self.read_other_line(bytes, window, rest, fields, limits)
     }
 
-    /// As [`Self::read_line`], for other lines than those. One call for all of them keeps the loop over lines in registers.
+    /// Like [`Self::read_line`], for other lines. One call for all of them keeps the loop over
+    /// lines in registers.
     #[inline(never)]
     fn read_other_line<'a>(
         &mut self,
@@ -170,7 +173,7 @@ impl Head {
         }
     }
 
-    /// As [`Self::read_line`], for `Authorization: ` and a value without white space around it.
+    /// Like [`Self::read_line`], for `Authorization: ` and a value without surrounding white space.
     #[inline(never)]
     fn read_authorization<'a>(
         &mut self,
@@ -190,7 +193,7 @@ impl Head {
         }
     }
 
-    /// As [`Self::read_line`], for a line with any name.
+    /// Like [`Self::read_line`], for a line with any name.
     #[inline(never)]
     fn read_any_line<'a>(
         &mut self,
@@ -231,13 +234,13 @@ struct RequestLine {
     method: Method,
     target_at: usize,
     path_end: usize,
-    /// CRLF included.
+    /// Length, including CRLF.
     len: usize,
     minor: u8,
 }
 
 impl RequestLine {
-    /// The line in front of `window`, and what follows it.
+    /// The line at the start of `window`, and the bytes after it.
     #[inline(always)]
     fn read(window: &[u8]) -> Option<(Self, &[u8])> {
         let bytes = window.first_chunk::<BLOCK_LEN>()?;
@@ -247,7 +250,7 @@ impl RequestLine {
         Self::read_other(window)
     }
 
-    /// The methods beside GET that probers and browsers send.
+    /// Methods other than GET that probers and browsers send.
     #[inline(never)]
     fn read_other(window: &[u8]) -> Option<(Self, &[u8])> {
         [(Method::Head, "HEAD "), (Method::Options, "OPTIONS "), (Method::Post, "POST ")]
@@ -301,8 +304,8 @@ fn after_query(target: &[u8]) -> Option<(&[u8; VERSION_LEN], &[u8])> {
     target.get(class::target_end(target, 0)..)?.split_first_chunk()
 }
 
-/// `Host: ` with a name of the usual bytes, or an IPv4 address, and perhaps a port. Returns the length of the value and
-/// what follows the line.
+/// `Host: ` with a name of the usual bytes, or an IPv4 address, and an optional port. Returns the
+/// length of the value and the bytes after the line.
 #[inline(always)]
 fn plain_host<'a>(bytes: &[u8; BLOCK_LEN], line: &'a [u8]) -> Option<(usize, &'a [u8])> {
     if u16_at::<4>(bytes) != u16::from_le_bytes(*b": ") {
@@ -342,7 +345,7 @@ fn is_user_agent(line: &[u8; BLOCK_LEN]) -> bool {
         && u32_at::<8>(line) == u32::from_le_bytes(*b"nt: ")
 }
 
-/// What follows a line that begins with `bytes`, the name and colon of which are known to be good.
+/// The bytes after a line that begins with `bytes`, with a valid name and colon.
 #[inline(always)]
 fn after_line<'a>(line: &'a [u8], bytes: &[u8; BLOCK_LEN]) -> Option<&'a [u8]> {
     let mut stops = class::value_stops(bytes);
@@ -354,19 +357,19 @@ fn after_line<'a>(line: &'a [u8], bytes: &[u8; BLOCK_LEN]) -> Option<&'a [u8]> {
             return after_value(line, BLOCK_LEN);
         }
     }
-    // Whatever else stopped it, HTAB for instance, is no line end.
+    // Another stop, for instance HTAB, is no line end.
     let (end, after) = rest.get(stops.trailing_zeros() as usize..)?.split_first_chunk()?;
     if u16::from_le_bytes(*end) == CRLF { Some(after) } else { after_value(line, 0) }
 }
 
-/// What follows a line of which only the bytes from `from` on are not known to be good.
+/// The bytes after a line that is validated before `from`.
 #[inline(never)]
 fn after_value(line: &[u8], from: usize) -> Option<&[u8]> {
     let (end, after) = line.get(class::value_end(line, from)..)?.split_first_chunk()?;
     (u16::from_le_bytes(*end) == CRLF).then_some(after)
 }
 
-/// The length of the name of any good line that begins with `bytes`, and what follows the line.
+/// The length of the name of any valid line that begins with `bytes`, and the bytes after the line.
 #[inline(always)]
 fn any_line<'a>(line: &'a [u8], bytes: &[u8; BLOCK_LEN]) -> Option<(usize, &'a [u8])> {
     let mut name_len = class::plain_name_len(bytes);
@@ -384,7 +387,7 @@ fn any_line<'a>(line: &'a [u8], bytes: &[u8; BLOCK_LEN]) -> Option<(usize, &'a [
     (u16::from_le_bytes(*end) == CRLF).then_some((name_len, after))
 }
 
-/// The length of the value of `Authorization: ` and what follows the line.
+/// The length of the value of `Authorization: ` and the bytes after the line.
 #[inline(always)]
 fn authorization_line<'a>(bytes: &[u8; BLOCK_LEN], line: &'a [u8]) -> Option<(usize, &'a [u8])> {
     let is_named = begins_with(bytes, b"authorization") && u16_at::<13>(bytes) == u16::from_le_bytes(*b": ");
@@ -400,15 +403,15 @@ fn authorization_line<'a>(bytes: &[u8; BLOCK_LEN], line: &'a [u8]) -> Option<(us
     is_plain.then_some((line.len() - NAME_AUTHORIZATION_LEN, after))
 }
 
-/// Whether a name of this length that begins so may be one of those that change what the machine does.
+/// Whether a name of this length with this start may affect the machine.
 #[inline(always)]
 fn may_matter(bytes: &[u8; BLOCK_LEN], name_len: usize) -> bool {
     matches!(name_len, 4 | 6 | 10 | 13 | 14 | 17)
         && matches!(bytes[0] | 0x20, b'a' | b'h' | b'e' | b'c' | b't')
 }
 
-/// Whether nobody keeps a secret in a field with a name of this length that begins so. What [`Head::read_line`] takes by itself has
-/// one of these names too.
+/// Whether a field whose name has this length and start contains no secret. The names that
+/// [`Head::read_line`] handles directly are included.
 #[inline(never)]
 fn is_open(bytes: &[u8; BLOCK_LEN], name_len: usize) -> bool {
     match name_len {
@@ -420,13 +423,13 @@ fn is_open(bytes: &[u8; BLOCK_LEN], name_len: usize) -> bool {
     }
 }
 
-/// Whether these bytes are in front, in any case.
+/// Whether `bytes` start with `name`, in any case.
 #[inline(always)]
 fn begins_with<const LEN: usize>(bytes: &[u8; BLOCK_LEN], name: &[u8; LEN]) -> bool {
     bytes.first_chunk::<LEN>().is_some_and(|found| is_same(found, name))
 }
 
-/// The last `len` bytes, less than a block, with zero bytes behind them: they stand in no good line.
+/// The last `len` bytes, less than a block, padded with zero bytes, which occur in no valid line.
 #[inline(always)]
 fn last_block(window: &[u8], len: usize) -> Option<[u8; BLOCK_LEN]> {
     let bytes = u128::from_le_bytes(*window.last_chunk()?);

@@ -1,8 +1,8 @@
-//! CRC-32C (RFC 9260 appendix A), for the one TLV that carries it.
+//! CRC-32C (RFC 9260 appendix A), for the TLV that contains it.
 //!
 //! Does not know about: headers.
 
-/// The checksum of the parts one after the other.
+/// The checksum of the concatenated parts.
 pub(super) fn of(parts: &[&[u8]]) -> u32 {
     let mut crc = !0u32;
     for &byte in parts.iter().copied().flatten() {

@@ -1,9 +1,11 @@
-//! The header that a load balancer puts before a connection to say who is at its other end: PROXY protocol, versions 1 and 2.
+//! The header by which a load balancer announces the client of a connection: PROXY protocol,
+//! versions 1 and 2.
 //!
-//! Does not know about: sockets, which networks may send it, what a listener does without it. Entry: [`parse`].
+//! Does not know about: sockets, trusted networks, connections without a header. Entry: [`parse`].
 //!
-//! [`parse`] looks at all bytes that have arrived so far and keeps nothing. Whoever gets [`Parsed::Incomplete`] waits for more
-//! and asks again with the whole: the longest header is small, and nearly always arrives in one piece.
+//! [`parse`] examines all bytes received so far and keeps no state. After [`Parsed::Incomplete`]
+//! the caller waits for more bytes and calls again with all of them: the longest header is small,
+//! and nearly always arrives in one piece.
 
 mod crc32c;
 #[cfg(test)]
@@ -14,40 +16,41 @@ mod v2;
 use std::fmt;
 use std::net::SocketAddr;
 
-/// Default for the whole header of version 2, in bytes: both formats are made to fit in the smallest segment that every host
-/// takes, 576 - 40 (PROXY protocol, section 2). Only a sender of long TLVs, such as whole certificates, needs more.
+/// Default limit for a header of version 2 in bytes: both formats fit into the smallest segment
+/// that every host accepts, 576 - 40 (PROXY protocol, section 2). Only a sender of long TLVs, such
+/// as whole certificates, needs more.
 pub const LEN_MAX: usize = 536;
 
-/// The longest line of version 1 with its CRLF (PROXY protocol, section 2.1).
+/// Maximum length of a version 1 line including CRLF (PROXY protocol, section 2.1).
 pub const V1_LEN_MAX: usize = 107;
 
-/// What the first bytes of a connection are.
+/// The result of parsing the first bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// A whole header; what follows is the connection.
+    /// A complete header; the connection follows.
     Complete(Header),
     /// The beginning of a header.
     Incomplete {
-        /// No header ends before this many bytes in all; more than there are now.
+        /// Minimum total number of bytes of the header; more than there are now.
         len_min: usize,
     },
-    /// Not a header: told from the first byte that differs from both signatures.
+    /// Not a header: decided at the first byte that differs from both signatures.
     NotProxy,
 }
 
 /// A complete header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Bytes that it takes; the connection begins after them.
+    /// Its length in bytes; the connection begins after it.
     pub len: usize,
-    /// The client; `None` when there is none to name, and the peer of the socket is the client: version 1 `UNKNOWN`, version 2
-    /// `LOCAL`, unspecified families, unix sockets.
+    /// The client; `None` if the header names none, and the peer of the socket is the client:
+    /// version 1 `UNKNOWN`, version 2 `LOCAL`, unspecified families, Unix sockets.
     pub source: Option<SocketAddr>,
-    /// Whom the client wanted; `None` together with `source`.
+    /// The address the client connected to; `None` together with `source`.
     pub destination: Option<SocketAddr>,
-    /// Which format it came in.
+    /// The format.
     pub version: Version,
-    /// True when the proxy speaks for itself (version 2 `LOCAL`): its health check.
+    /// Whether the proxy itself is the client (version 2 `LOCAL`): its health check.
     pub local: bool,
 }
 
@@ -60,20 +63,20 @@ pub enum Version {
     V2,
 }
 
-/// Why a header that began well cannot be one. The connection is to be closed (PROXY protocol, section 2).
+/// Why a header is invalid. The connection must be closed (PROXY protocol, section 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProxyError {
-    /// Version 2: no room for the two addresses of the family.
+    /// Version 2: too short for the two addresses of the family.
     AddressesTooShort,
     /// Version 1: not an address of the family in its canonical form.
     BadAddress,
-    /// Version 2: a checksum that is not that of the header, is not 4 bytes long, or comes twice.
+    /// Version 2: the checksum is wrong, not 4 bytes long, or repeated.
     BadChecksum,
     /// Version 2: neither LOCAL nor PROXY.
     BadCommand,
-    /// Version 2: a family or a transport without a meaning.
+    /// Version 2: an undefined family or transport.
     BadFamily,
-    /// Version 1: fields missing, too many, or not set apart by one space.
+    /// Version 1: too few or too many fields, or not separated by single spaces.
     BadLine,
     /// Version 1: a CR or LF that is not part of the CRLF at the end.
     BadLineEnd,
@@ -81,28 +84,29 @@ pub enum ProxyError {
     BadPort,
     /// Version 1: none of `TCP4`, `TCP6`, `UNKNOWN`.
     BadProtocol,
-    /// The signature of version 2 with another version.
+    /// The signature of version 2 with another version number.
     BadVersion,
-    /// Version 2: a TLV that runs past the end of the header.
+    /// Version 2: a TLV exceeds the header.
     TlvBeyondEnd,
-    /// Version 1: no CRLF in 107 bytes. Version 2: announces more than is taken.
+    /// Version 1: no CRLF in 107 bytes. Version 2: the announced length exceeds the limit.
     TooLong,
 }
 
-/// Looks for a header of at most [`LEN_MAX`] bytes at the start of `bytes`, which are all bytes that have arrived.
+/// Parses a header of at most [`LEN_MAX`] bytes at the start of `bytes`, which are all bytes
+/// received so far.
 ///
 /// # Errors
 ///
-/// The bytes began as a header and cannot become one, whatever follows.
+/// The bytes begin like a header and cannot become a valid one.
 pub fn parse(bytes: &[u8]) -> Result<Parsed, ProxyError> {
     parse_within(bytes, LEN_MAX)
 }
 
-/// As [`parse`], with an own limit for the length of a header of version 2.
+/// Like [`parse`], with another limit for the length of a version 2 header.
 ///
 /// # Errors
 ///
-/// As [`parse`].
+/// Like [`parse`].
 pub fn parse_within(bytes: &[u8], len_max: usize) -> Result<Parsed, ProxyError> {
     match bytes.first() {
         Some(b'P') => v1::parse(bytes),
@@ -133,7 +137,7 @@ impl fmt::Display for ProxyError {
 
 impl std::error::Error for ProxyError {}
 
-/// Whether `bytes` is the start of `whole`, or begins with it.
+/// Whether one of `bytes` and `whole` is a prefix of the other.
 fn agrees(bytes: &[u8], whole: &[u8]) -> bool {
     bytes.iter().zip(whole).all(|(a, b)| a == b)
 }

@@ -1,4 +1,4 @@
-//! PROXY headers: one table for each version, every split point, round trips, mutations.
+//! PROXY headers: a table for each version, every split point, round trips, mutations.
 //!
 //! Does not know about: other parsers; `tests/proxy.rs` compares with one.
 
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// Version 2 with this command, family and block.
+/// A version 2 header with this command, family and block.
 fn v2(command: u8, family: u8, block: &[u8]) -> Vec<u8> {
     let len = u16::try_from(block.len()).unwrap().to_be_bytes();
     [SIGNATURE, &[command, family], &len, block].concat()
@@ -20,7 +20,7 @@ fn tlv(kind: u8, value: &[u8]) -> Vec<u8> {
 
 const INET: &[u8] = &[192, 0, 2, 1, 198, 51, 100, 2, 0x1f, 0x90, 0x01, 0xbb];
 
-/// `INET`, TLVs, and the checksum of it all.
+/// `INET`, TLVs, and a valid checksum.
 fn with_checksum(tlvs: &[u8]) -> Vec<u8> {
     let mut header = v2(0x21, 0x11, &[INET, tlvs, &tlv(3, &[0; 4])].concat());
     let sum = crc32c::of(&[&header]).to_be_bytes();
@@ -29,7 +29,7 @@ fn with_checksum(tlvs: &[u8]) -> Vec<u8> {
     header
 }
 
-/// Header, source and destination (none: no addresses), whether it is LOCAL.
+/// Header, source and destination (`None`: no addresses), whether it is LOCAL.
 type Good = (Vec<u8>, Option<(&'static str, &'static str)>, bool);
 
 fn good() -> Vec<Good> {
@@ -105,7 +105,7 @@ fn every_prefix_of_a_good_header_is_incomplete() {
     }
 }
 
-/// A CR long before the shortest line can end promises no header in the next byte.
+/// After an early CR the next byte cannot complete a header.
 #[test]
 fn what_is_needed_never_shrinks() {
     for line in [b"PROXY TCP4 2\r".as_slice(), b"PROXY TCP6 :\r", b"PROXY TCP4 1"] {
@@ -187,7 +187,7 @@ fn bad_headers() {
     ] {
         assert_eq!(parse(&header), Err(error), "{}", header.escape_ascii());
         assert_eq!(parse(&[&header, b"\r\n".as_slice()].concat()), Err(error), "{}", header.escape_ascii());
-        // No prefix is taken for a whole header.
+        // No prefix is mistaken for a complete header.
         for len in 0..header.len() {
             let prefix = parse(&header[..len]);
             assert!(
@@ -206,7 +206,8 @@ fn a_wrong_checksum_in_any_bit() {
         let mut changed = header.clone();
         changed[bit / 8] ^= 1 << (bit % 8);
         let parsed = parse(&changed);
-        // A bit in the framing of the checksum's own TLV can make another TLV of it, or one that runs past the end.
+        // A bit in the framing of the checksum's own TLV can turn it into another TLV, or one that
+        // exceeds the end.
         let framing = (28 * 8..32 * 8).contains(&bit) || (32 * 8..35 * 8).contains(&bit);
         assert!(parsed.is_err() || framing, "bit {bit}: {parsed:?}");
     }
@@ -222,7 +223,7 @@ fn own_limit() {
 }
 
 #[test]
-fn told_apart_from_the_first_differing_byte() {
+fn distinguished_at_the_first_differing_byte() {
     for start in ["GET / HTTP/1.1", "\x16\x03\x01", "", "\0", "proxy", "\n", " PROXY", "QUIT"] {
         for len in 1..=start.len() {
             assert_eq!(parse(&start.as_bytes()[..len]), Ok(Parsed::NotProxy), "{}", start.escape_debug());
@@ -239,7 +240,7 @@ fn told_apart_from_the_first_differing_byte() {
             }
         }
     }
-    // What an HTTP client may begin with.
+    // Possible first bytes of an HTTP client.
     assert_eq!(parse(b"\r\n\r\nGET"), Ok(Parsed::NotProxy));
     assert_eq!(parse(b"PUT / "), Ok(Parsed::NotProxy));
     assert_eq!(parse(b"PROXYFOO /"), Ok(Parsed::NotProxy));
@@ -290,7 +291,7 @@ proptest! {
         }
     }
 
-    /// Whatever is said of a prefix holds for what it grows into.
+    /// A verdict on a prefix holds for all its continuations.
     #[test]
     fn never_another_verdict_later(
         which in 0..24usize,

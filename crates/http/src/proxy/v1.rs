@@ -38,10 +38,10 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, ProxyError> {
     Ok(Parsed::Complete(Header { len: end + 2, source, destination, version: Version::V1, local: false }))
 }
 
-/// Source and destination of what stands between `PROXY ` and the CRLF.
+/// Source and destination in the text between `PROXY ` and the CRLF.
 fn decode(line: &[u8]) -> Result<Option<(SocketAddr, SocketAddr)>, ProxyError> {
     let line = match line.strip_prefix(b"UNKNOWN") {
-        // Anything may follow, and is to be ignored.
+        // Any text may follow and must be ignored.
         Some([] | [b' ', ..]) => return Ok(None),
         Some(_) => return Err(ProxyError::BadProtocol),
         None => std::str::from_utf8(line).map_err(|_| ProxyError::BadLine)?,
@@ -64,7 +64,7 @@ fn decode(line: &[u8]) -> Result<Option<(SocketAddr, SocketAddr)>, ProxyError> {
     )))
 }
 
-/// Unlike `str::parse` this takes no sign and no leading zeros.
+/// Unlike `str::parse` this accepts neither a sign nor leading zeros.
 fn port(text: &str) -> Result<u16, ProxyError> {
     let strict = text == "0" || !text.starts_with(['0', '+']);
     text.parse().ok().filter(|_| strict).ok_or(ProxyError::BadPort)

@@ -1,6 +1,6 @@
 //! Version 2: 16 fixed bytes, addresses, TLVs.
 //!
-//! Does not know about: version 1; what a TLV means, except the checksum.
+//! Does not know about: version 1; the meaning of TLVs, except the checksum.
 
 use super::{Header, Parsed, ProxyError, Version, agrees, crc32c};
 use std::net::{IpAddr, SocketAddr};
@@ -20,7 +20,7 @@ pub(super) fn parse(bytes: &[u8], len_max: usize) -> Result<Parsed, ProxyError> 
         Some(0x22..=0x2f) => return Err(ProxyError::BadCommand),
         Some(_) => return Err(ProxyError::BadVersion),
     };
-    // Of a LOCAL header the family is ignored.
+    // The family of a LOCAL header is ignored.
     let family = match bytes.get(13) {
         Some(&byte) if !local => Family::of(byte)?,
         _ => Family::Unnamed,
@@ -42,7 +42,7 @@ pub(super) fn parse(bytes: &[u8], len_max: usize) -> Result<Parsed, ProxyError> 
         Family::Inet6 => ends::<16>(block),
         Family::Unix | Family::Unnamed => None,
     };
-    // Where the TLVs begin is known only with a family that has addresses.
+    // The start of the TLVs is known only for families with addresses.
     if family != Family::Unnamed {
         check_tlvs(header, FIXED_LEN + family.addresses_len())?;
     }
@@ -55,13 +55,13 @@ enum Family {
     Inet,
     Inet6,
     Unix,
-    /// Nothing that could be looked at.
+    /// No usable addresses.
     Unnamed,
 }
 
 impl Family {
-    /// An unspecified family or transport is accepted and its addresses are ignored, as section 2.2 allows; the values that
-    /// it leaves open are refused.
+    /// An unspecified family or transport is accepted and its addresses are ignored, as section 2.2
+    /// allows; undefined values are refused.
     fn of(byte: u8) -> Result<Self, ProxyError> {
         match (byte >> 4, byte & 0xf) {
             (0, 0..=2) | (1..=3, 0) => Ok(Self::Unnamed),
@@ -96,7 +96,7 @@ where
     ))
 }
 
-/// Walks over the TLVs from `at` to the end of the header.
+/// Checks the TLVs from `at` to the end of the header.
 fn check_tlvs(header: &[u8], mut at: usize) -> Result<(), ProxyError> {
     let mut summed = false;
     while at < header.len() {
@@ -106,11 +106,11 @@ fn check_tlvs(header: &[u8], mut at: usize) -> Result<(), ProxyError> {
         let Some(value) = header.get(from..at) else { return Err(ProxyError::TlvBeyondEnd) };
         if kind == CHECKSUM {
             let told = value.try_into().map(u32::from_be_bytes).map_err(|_| ProxyError::BadChecksum)?;
-            // One is enough: many would make the work quadratic.
+            // Only one is allowed: many would make the work quadratic.
             if std::mem::replace(&mut summed, true) {
                 return Err(ProxyError::BadChecksum);
             }
-            // Counted as if it were zero itself.
+            // The checksum is computed with its own bytes set to zero.
             let (before, after) = (header.get(..from), header.get(at..));
             let parts = [before.unwrap_or_default(), &[0; 4], after.unwrap_or_default()];
             if crc32c::of(&parts) != told {

@@ -1,4 +1,4 @@
-//! From what the user wants to a redirect that cannot go wrong later.
+//! Building a redirect: all errors of the configuration are found here.
 //!
 //! Does not know about: requests.
 
@@ -7,7 +7,7 @@ use super::{Redirect, RedirectStatus, Scheme};
 use crate::router::{ByteMap, host};
 use std::fmt;
 
-/// Collects what a redirect is made of.
+/// Builder of a [`Redirect`].
 #[derive(Clone, Debug)]
 pub struct RedirectBuilder {
     scheme: Scheme,
@@ -24,8 +24,8 @@ pub struct RedirectBuilder {
 pub enum RedirectBuildError {
     /// A host is not a name or an address literal.
     BadHost(String),
-    /// The path template does not begin with `/` or `{path}`, has an unclosed or empty brace, or holds a byte that a
-    /// path cannot.
+    /// The path template does not begin with `/` or `{path}`, has an unclosed or empty brace, or
+    /// contains a byte that is not valid in a path.
     BadPath(String),
     /// Neither hosts nor a canonical host: the redirect would have to trust the request.
     NoHost,
@@ -55,44 +55,44 @@ impl RedirectBuilder {
         }
     }
 
-    /// The port of the location; the default is the scheme's, which is not written. The port of the request is never
-    /// kept.
+    /// Sets the port of the location; by default the scheme's, which is omitted. The port of the
+    /// request is never kept.
     #[must_use]
     pub const fn port(mut self, port: u16) -> Self {
         self.port = Some(port);
         self
     }
 
-    /// A host that is redirected to itself.
+    /// Adds a host that is redirected to itself.
     #[must_use]
     pub fn host(mut self, host: impl Into<String>) -> Self {
         self.hosts.push(host.into());
         self
     }
 
-    /// Where requests go whose host is not listed; without it they are refused with 421.
+    /// Sets the host for requests with an unlisted host; without it they are refused with 421.
     #[must_use]
     pub fn canonical_host(mut self, host: impl Into<String>) -> Self {
         self.canonical = Some(host.into());
         self
     }
 
-    /// The path template: text, `{path}` for the path of the request, `{name}` for a parameter of the route.
-    /// The default is `{path}`. A prefix is replaced by routing `/old/{*rest}` to `/new/{rest}`.
+    /// Sets the path template: text, `{path}` for the path of the request, `{name}` for a parameter
+    /// of the route. Default `{path}`. To replace a prefix, route `/old/{*rest}` to `/new/{rest}`.
     #[must_use]
     pub fn path(mut self, template: impl Into<String>) -> Self {
         self.path = template.into();
         self
     }
 
-    /// Whether the query goes along; the default is true.
+    /// Whether to keep the query; default true.
     #[must_use]
     pub const fn keep_query(mut self, keep_query: bool) -> Self {
         self.keep_query = keep_query;
         self
     }
 
-    /// The status; the default is 308.
+    /// Sets the status; default 308.
     #[must_use]
     pub const fn status(mut self, status: RedirectStatus) -> Self {
         self.status = status;
@@ -102,7 +102,7 @@ impl RedirectBuilder {
     /// Builds the redirect.
     ///
     /// # Errors
-    /// Says what the first thing is that does not fit.
+    /// The first invalid setting.
     pub fn build(self) -> Result<Redirect, RedirectBuildError> {
         let port = match self.port {
             Some(0) => return Err(RedirectBuildError::ZeroPort),

@@ -1,6 +1,6 @@
-//! Which bytes of a request may stand in a `Location`, and a writer that enforces it.
+//! Bytes of a request that are valid in a `Location`, and a writer that enforces this.
 //!
-//! Does not know about: where the bytes come from.
+//! Does not know about: the source of the bytes.
 #![expect(
     clippy::indexing_slicing,
     reason = "a u8 cannot leave a table of 256, and what was written fits the buffer"
@@ -30,7 +30,7 @@ impl<'b> Sink<'b> {
         Self { buf, len: 0 }
     }
 
-    /// Text of our own, checked when it was built.
+    /// Appends text validated at build time.
     pub(super) fn push_clean(&mut self, bytes: &[u8]) -> Result<(), RedirectError> {
         let end = self.len + bytes.len();
         self.buf.get_mut(self.len..end).ok_or(RedirectError::TooLong)?.copy_from_slice(bytes);
@@ -46,7 +46,8 @@ impl<'b> Sink<'b> {
         self.push(bytes, &QUERY)
     }
 
-    /// What was written. An encoded NUL is looked for only here, because it could be put together from two parts.
+    /// Returns the written bytes. An encoded NUL is detected only here, because two parts together
+    /// can form it.
     pub(super) fn finish(self) -> Result<&'b [u8], RedirectError> {
         let written = &self.buf[..self.len];
         match memchr::memmem::find(written, b"%00") {
@@ -73,13 +74,14 @@ impl<'b> Sink<'b> {
     }
 }
 
-/// True for text that needs no change in a path: what a template may be made of.
+/// Whether a text needs no change in a path: required of templates.
 pub(super) fn is_clean_path(text: &str) -> bool {
     text.bytes().all(|byte| PATH[byte as usize] == Class::Pass) && !text.contains("%00")
 }
 
-/// `pchar` of RFC 3986 section 3.3 passes, and with it `%` as it stands, so that nothing is encoded twice. So do
-/// brackets, which the RFC leaves to hosts but which queries are full of and every client keeps.
+/// `pchar` of RFC 3986 section 3.3 is kept, including `%`, so that nothing is encoded twice. So are
+/// brackets, which the RFC reserves for hosts but which are common in queries and which every
+/// client keeps.
 const fn classes(more: &[u8]) -> [Class; 256] {
     let mut classes = [Class::Encode; 256];
     let mut byte: u8 = 0;

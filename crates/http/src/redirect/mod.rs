@@ -2,10 +2,11 @@
 //!
 //! Does not know about: routes, replies, sockets. Entry: [`Redirect::to`], [`Redirect::location`].
 //!
-//! What comes out is always an absolute URL with our scheme, a host from the configuration and our port. A request
-//! chooses among listed hosts and never brings its own, so `Host: evil` and `//evil` cannot leave the site. Path and
-//! query are kept byte for byte; only bytes that RFC 3986 allows nowhere (backslash, quotes, braces and the like) are
-//! percent-encoded, and control bytes, bytes outside ASCII, `#` and `%00` are refused.
+//! The result is always an absolute URL with our scheme, a host from the configuration and our
+//! port. A request selects among listed hosts and never supplies its own, so `Host: evil` and
+//! `//evil` cannot lead to another site. Path and query are kept byte for byte; only bytes that RFC
+//! 3986 forbids (backslash, quotes, braces and the like) are percent-encoded, and control bytes,
+//! bytes outside ASCII, `#` and `%00` are refused.
 #![expect(clippy::indexing_slicing, reason = "places were made while the list grew")]
 
 mod build;
@@ -24,71 +25,71 @@ use std::fmt;
 /// The status of a redirect (RFC 9110 section 15.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum RedirectStatus {
-    /// 302: for now; a client may turn POST into GET.
+    /// 302: temporary; a client may change POST to GET.
     Found,
-    /// 301: for ever; a client may turn POST into GET.
+    /// 301: permanent; a client may change POST to GET.
     MovedPermanently,
-    /// 308: for ever; the method is kept. The default.
+    /// 308: permanent; the method is kept. The default.
     #[default]
     PermanentRedirect,
-    /// 303: the answer is elsewhere, to be fetched with GET.
+    /// 303: the result is at the location, to be fetched with GET.
     SeeOther,
-    /// 307: for now; the method is kept.
+    /// 307: temporary; the method is kept.
     TemporaryRedirect,
 }
 
 /// A redirect, ready to write locations.
 #[derive(Clone, Debug)]
 pub struct Redirect {
-    /// Position of a listed host in `origins`.
+    /// Index of a listed host in `origins`.
     hosts: ByteMap<true>,
-    /// `https://example.com:8443`, one for each listed host, then the canonical one if there is one.
+    /// `https://example.com:8443`, one for each listed host, then the canonical one, if any.
     origins: Vec<Box<str>>,
-    /// True when a host that is not listed goes to the last origin instead of being refused.
+    /// Whether an unlisted host is redirected to the last origin instead of being refused.
     canonical: bool,
     path: Box<[Piece]>,
     keep_query: bool,
     status: RedirectStatus,
 }
 
-/// What a redirect needs of a request.
+/// Inputs of a redirect from a request.
 #[derive(Clone, Copy, Debug)]
 pub struct RedirectTarget<'a> {
     /// The `Host` field or the authority, with or without a port.
     pub host: Option<&'a [u8]>,
-    /// The path as it stands in the request, up to the `?`.
+    /// The path as received, up to the `?`.
     pub path: &'a [u8],
-    /// What follows the first `?`.
+    /// The part after the first `?`.
     pub query: Option<&'a [u8]>,
     /// The parameters of the route.
     pub params: Params<'a, 'a>,
 }
 
-/// Why there is no location for a request.
+/// Why a request has no location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedirectError {
-    /// The path or the query holds a byte that must not be sent on: 400.
+    /// The path or the query contains a forbidden byte: 400.
     BadTarget,
     /// The host is not listed and there is no canonical one: 421.
     Misdirected,
-    /// The location does not fit the buffer: 414.
+    /// The location exceeds the buffer: 414.
     TooLong,
 }
 
 impl Redirect {
-    /// Starts a redirect to a scheme.
+    /// Starts to build a redirect to a scheme.
     #[must_use]
     pub fn to(scheme: Scheme) -> RedirectBuilder {
         RedirectBuilder::new(scheme)
     }
 
-    /// The status to answer with.
+    /// The status of the reply.
     #[must_use]
     pub const fn status(&self) -> RedirectStatus {
         self.status
     }
 
-    /// The parameters the path template takes from the route.
+    /// Names of the route parameters in the path template.
     pub fn param_names(&self) -> impl Iterator<Item = &str> {
         self.path.iter().filter_map(|piece| match piece {
             Piece::Param(name) => Some(&**name),
@@ -99,7 +100,7 @@ impl Redirect {
     /// Writes the location of a request to the front of `buf` and returns it: an absolute URL of visible ASCII.
     ///
     /// # Errors
-    /// Says which status the request deserves instead; `buf` then holds nothing of use.
+    /// The status to use instead; the contents of `buf` are then unspecified.
     pub fn location<'b>(
         &self,
         target: &RedirectTarget<'_>,
@@ -133,7 +134,7 @@ impl Redirect {
 }
 
 impl RedirectStatus {
-    /// The status with this code, if it is one of a redirect.
+    /// The redirect status with this code.
     #[must_use]
     pub const fn from_code(code: u16) -> Option<Self> {
         Some(match code {
@@ -160,7 +161,7 @@ impl RedirectStatus {
 }
 
 impl RedirectError {
-    /// The status code to answer with.
+    /// The status code of the reply.
     #[must_use]
     pub const fn code(self) -> u16 {
         match self {

@@ -1,6 +1,6 @@
-//! Locations against a table, and against a strict reading of URLs for any request.
+//! Locations in a table, and against a strict URL parser for any request.
 //!
-//! Does not know about: how locations are written.
+//! Does not know about: the implementation.
 
 use super::*;
 use crate::Method;
@@ -144,7 +144,7 @@ fn an_encoded_nul_is_not_put_together() {
 }
 
 #[test]
-fn a_buffer_too_small_is_told() {
+fn a_buffer_too_small_is_reported() {
     let redirect = https().build().unwrap();
     let target = RedirectTarget {
         host: Some(b"example.com"),
@@ -190,7 +190,7 @@ fn codes() {
 /// Scheme, host, port, path, query.
 type Url<'a> = (&'a str, &'a str, Option<u16>, &'a str, Option<&'a str>);
 
-/// RFC 3986 with nothing left out: scheme, host, port, path and query, or nothing when a byte is not allowed.
+/// RFC 3986 in full: scheme, host, port, path and query, or `None` for a forbidden byte.
 fn parse(url: &str) -> Option<Url<'_>> {
     let (scheme, rest) = url.split_once("://")?;
     let (authority, rest) = rest.split_at(rest.find(['/', '?', '#', '\\'])?);

@@ -8,7 +8,8 @@ use super::{Answered, Responder};
 use crate::{ApiMisuse, Status};
 use bytes::Bytes;
 
-/// Takes header fields, then the content. A field that must not be sent turns the whole reply into a 500.
+/// Builds a reply: first header fields, then the content. A forbidden field turns the whole reply
+/// into a 500.
 #[must_use = "a reply is sent by its last call: `body`, `body_bytes` or `empty`"]
 #[derive(Debug)]
 pub struct ReplyBuilder<'a> {
@@ -24,22 +25,22 @@ impl<'a> ReplyBuilder<'a> {
         Self { responder, status, misuse }
     }
 
-    /// Adds a field line; a second `Content-Type` takes the place of the first. Framing, connection and date fields are not the handler's
-    /// to set.
+    /// Adds a field line; a second `Content-Type` replaces the first. Handlers must not set
+    /// framing, connection and date fields.
     pub fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         let written = self.responder.out.put_field(name.as_bytes(), value.as_ref());
-        // The first mistake is the one to report.
+        // The first misuse is reported.
         self.misuse = self.misuse.or_else(|| written.err());
         self
     }
 
-    /// The reply will be the last of the connection.
+    /// Makes the reply the last of the connection.
     pub const fn close_after(mut self) -> Self {
         self.responder.persist = super::Persist::Close;
         self
     }
 
-    /// Sends with a copy of `body`.
+    /// Sends the reply with a copy of `body`.
     pub fn body(self, body: impl AsRef<[u8]>) -> Answered<'a> {
         let body = body.as_ref();
         let with_content = self.with_content();
@@ -50,7 +51,7 @@ impl<'a> ReplyBuilder<'a> {
         })
     }
 
-    /// Sends with `body`, not copied when it is larger than 16 KiB.
+    /// Sends the reply with `body`, which is not copied if it exceeds 16 KiB.
     pub fn body_bytes(self, body: Bytes) -> Answered<'a> {
         if body.len() <= COPIED_BYTES_MAX {
             return self.body(&body);
@@ -63,7 +64,7 @@ impl<'a> ReplyBuilder<'a> {
         })
     }
 
-    /// Sends without content.
+    /// Sends the reply without content.
     pub fn empty(self) -> Answered<'a> {
         self.finish(0, |_| ())
     }

@@ -1,10 +1,10 @@
 //! A field of every reply of a connection.
 //!
-//! Does not know about: what the field means.
+//! Does not know about: the meaning of the field.
 
 use std::sync::Arc;
 
-/// A field line for replies that have no field of this name. See [`super::Out::set_default_field`].
+/// A field line for replies without a field of this name. See [`super::Out::set_default_field`].
 #[derive(Clone, Debug)]
 pub struct DefaultField(Arc<Line>);
 
@@ -15,7 +15,7 @@ struct Line {
 }
 
 impl DefaultField {
-    /// `bytes` are a good line, and the name in it has this length.
+    /// `bytes` are a valid line, in which the name has this length.
     pub(super) fn of(bytes: Vec<u8>, name_len: usize) -> Self {
         Self(Arc::new(Line { bytes, name_len }))
     }

@@ -1,19 +1,20 @@
-//! Who wants to hear what became of a request that was left for later.
+//! Callbacks for the end of a deferred request.
 //!
-//! Does not know about: what they do with it.
+//! Does not know about: the purpose of the callbacks.
 
 use crate::Status;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Hears the status of the answer and its bytes of content, once; `None` when the client got no answer. Called by whoever drives the
-/// connection, on its thread. A panic in it goes no further: the others are notified all the same, and the connection goes on.
+/// Called once with the status and content length of the deferred reply; the status is `None` if
+/// the client got no reply. Runs on the thread of the connection. A panic in it is contained: the
+/// other callbacks are still called, and the connection continues.
 pub type Ending = Box<dyn FnOnce(Option<Status>, usize) + Send>;
 
-/// Those who hear of the end of one request. Dropped, they are told as well.
+/// The callbacks for one request. Dropping them calls them as well.
 #[derive(Default)]
 pub(crate) struct Endings {
     told: Vec<Ending>,
-    /// What a drop says.
+    /// The status passed on drop.
     otherwise: Option<Status>,
 }
 
@@ -22,12 +23,12 @@ impl Endings {
         self.told.push(ending);
     }
 
-    /// Whoever listened before goes on.
+    /// Adds callbacks; those added before stay.
     pub(crate) fn add_all(&mut self, mut others: Self) {
         self.told.append(&mut others.told);
     }
 
-    /// What is said if nothing else comes to be.
+    /// Sets the status passed if there is no other end.
     pub(crate) const fn otherwise(&mut self, status: Option<Status>) {
         self.otherwise = status;
     }
@@ -37,12 +38,12 @@ impl Endings {
     }
 }
 
-/// Calls code of the program that nothing follows from. It is also called while a panic of a service unwinds, and a second one that got out
-/// then would abort the process.
+/// Calls code of the application and contains a panic. It may run while a panic of a service
+/// unwinds, where an escaping second panic would abort the process.
 fn contained(f: impl FnOnce()) {
     let Err(carried) = catch_unwind(AssertUnwindSafe(f)) else { return };
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(carried))) {
-        // It would go on for ever: better a leak.
+        // Dropping a panic payload that panics again could recur for ever; leaking it is better.
         let _leaked = Box::leak(again);
     }
 }

@@ -1,6 +1,6 @@
-//! A request that was taken and is answered later: what its reply has to know, and what is to be done for it.
+//! A deferred request: the data its reply needs, and the work to do for it.
 //!
-//! Does not know about: what that is, who does it. [`crate::Conn::handle_answer`] takes it back with the answer.
+//! Does not know about: the work. [`crate::Conn::handle_answer`] takes it back with the reply.
 
 use super::ending::Endings;
 use super::out::Lines;
@@ -9,11 +9,11 @@ use crate::{Out, Status, Time};
 use std::any::Any;
 use std::fmt;
 
-/// A request that waits for its answer. Comes out of [`crate::Out::take_later`] after [`crate::Next::Wait`].
+/// A deferred request, from [`crate::Out::take_later`] after [`crate::Next::Wait`].
 pub struct Later {
     pub(crate) persist: Persist,
     pub(crate) head_only: bool,
-    /// The request has a body that was not read.
+    /// Whether the request has a body that was not read.
     pub(crate) unread: bool,
     deadline: Time,
     lines: Lines,
@@ -22,38 +22,39 @@ pub struct Later {
 }
 
 impl Later {
-    /// When the connection stops waiting.
+    /// The end of the connection's wait.
     pub const fn deadline(&self) -> Time {
         self.deadline
     }
 
-    /// What the service wants done; once.
+    /// The work for this request; once.
     pub fn take_work(&mut self) -> Option<Box<dyn Any + Send>> {
         self.work.take()
     }
 
-    /// What the service wants done, where it is of this type.
+    /// The work for this request, if it is of this type.
     pub fn work<T: Any>(&self) -> Option<&T> {
         self.work.as_deref()?.downcast_ref()
     }
 
-    /// The field lines that layers have added for the answer, each with its CRLF.
+    /// Field lines that layers have added to the reply, each with its CRLF.
     pub fn lines(&self) -> &[u8] {
         &self.lines.bytes
     }
 
-    /// The answer was given by other means than [`crate::Conn::handle_answer`], and its last byte is out.
-    /// Until then, or until this is dropped, the request is in progress for all layers.
+    /// Reports that the reply was given by other means than [`crate::Conn::handle_answer`], and its
+    /// last byte was sent. Until then, or until this is dropped, the request is in progress for all
+    /// layers.
     pub fn answered(&mut self, status: Status, content_len: usize) {
         self.endings.tell(Some(status), content_len);
     }
 
-    /// The connection did not wait any longer, and its protocol said so.
+    /// Reports that the connection stopped waiting, and its protocol reported that.
     pub fn timed_out(&mut self) {
         self.endings.tell(Some(Status::SERVICE_UNAVAILABLE), 0);
     }
 
-    /// Whoever makes the answer failed, and the protocol says so.
+    /// Reports that the work panicked, and the protocol reported that.
     pub fn panicked(&mut self) {
         self.endings.tell(Some(Status::INTERNAL_SERVER_ERROR), 0);
     }
@@ -62,7 +63,7 @@ impl Later {
         &mut self.endings
     }
 
-    /// The chance to answer, once more.
+    /// A second responder for the request.
     pub(crate) fn responder<'a>(
         self,
         out: &'a mut Out,
@@ -77,8 +78,9 @@ impl Later {
 }
 
 impl<'a> Responder<'a> {
-    /// The answer comes later, from elsewhere: whoever drives the connection gets `work` and sees that it is done. Until `deadline`
-    /// the connection waits and answers nothing else; then it ends with a 503. Fields that layers have added are kept for the answer.
+    /// Defers the reply: the driver of the connection gets `work` and executes it. Until `deadline`
+    /// the connection waits and serves no other request; then it ends with a 503. Fields added by
+    /// layers are kept for the reply.
     pub fn later(self, deadline: Time, work: Box<dyn Any + Send>) -> Answered<'a> {
         self.out.forget_sent();
         let Self { out, persist, head_only, .. } = self;

@@ -1,7 +1,7 @@
-//! Replies: what a handler may say, written straight into the connection's output.
+//! Replies of handlers, written directly into the connection's output.
 //!
-//! Does not know about: requests, beyond whether content is wanted and whether the connection lives on.
-//! `Content-Length`, `Date` and `Connection` are written here and nowhere else.
+//! Does not know about: requests, except whether content is wanted and whether the connection stays
+//! open. `Content-Length`, `Date` and `Connection` are only written here.
 
 mod builder;
 mod default_field;
@@ -26,14 +26,14 @@ use out::ImageId;
 use std::marker::PhantomData;
 use write::put_end;
 
-/// The one chance to answer a request.
+/// The means to reply to a request, exactly once.
 #[must_use = "a request that is not answered cannot be finished"]
 #[derive(Debug)]
 pub struct Responder<'a> {
     out: &'a mut Out,
     date: &'a Date,
     persist: Persist,
-    /// The request was `HEAD`.
+    /// Whether the request was `HEAD`.
     head_only: bool,
 }
 
@@ -45,7 +45,8 @@ impl<'a> Responder<'a> {
         Self { out, date, persist, head_only }
     }
 
-    /// Sends a shared reply: up to 16 KiB of content are copied beside the head, more is sent without a copy.
+    /// Sends a shared reply: up to 16 KiB of content are copied next to the head, longer content is
+    /// sent without a copy.
     #[inline(always)]
     pub fn send(self, reply: &StaticReply) -> Answered<'a> {
         let image = reply.image(self.date, self.persist, self.head_only);
@@ -66,32 +67,33 @@ impl<'a> Responder<'a> {
         self.answered(reply.status(), content_len)
     }
 
-    /// Adds a field line to whatever is sent: for a layer that knows something the handler behind it does not. Framing, connection
-    /// and date fields are not to be set; one of those turns the reply into a 500.
+    /// Adds a field line to the reply of the handler behind a layer. Framing, connection and date
+    /// fields are forbidden and turn the reply into a 500.
     #[inline(never)]
     pub fn header(self, name: &str, value: impl AsRef<[u8]>) -> Self {
         self.out.add_line(name.as_bytes(), value.as_ref());
         self
     }
 
-    /// As [`Self::header`], for whole lines of our own making.
+    /// Like [`Self::header`], for whole lines from this crate.
     #[inline(always)]
     pub(crate) fn add_lines(&mut self, lines: &[u8]) {
         self.out.add_lines(lines);
     }
 
-    /// Starts a reply made for this request.
+    /// Starts a reply for this request.
     pub fn status(self, status: Status) -> ReplyBuilder<'a> {
         self.out.forget_sent();
         ReplyBuilder::new(self, status)
     }
 
-    /// `405 Method Not Allowed`, with `Allow` as RFC 9110 15.5.6 demands; `allow` is for instance `GET, HEAD`.
+    /// Sends `405 Method Not Allowed`, with `Allow` as required by RFC 9110 15.5.6; `allow` is for
+    /// instance `GET, HEAD`.
     pub fn method_not_allowed(self, allow: &[u8]) -> Answered<'a> {
         self.status(Status::METHOD_NOT_ALLOWED).header("Allow", allow).empty()
     }
 
-    /// The reply that follows will be the last of the connection.
+    /// Makes the following reply the last of the connection.
     pub const fn close_after(mut self) -> Self {
         self.persist = Persist::Close;
         self
@@ -104,11 +106,13 @@ impl<'a> Responder<'a> {
         Answered::without_reply(Outcome::HangUp)
     }
 
-    /// Leaves this request and all that follows it on the connection to somebody else, who gets the connection and every byte from
-    /// this request on. Replies to earlier requests are sent before. Where nobody takes it, the client gets a 503.
+    /// Hands over this request and the rest of the connection: the receiver gets the connection and
+    /// every byte from this request on. Replies to earlier requests are sent before. If there is no
+    /// receiver, the client gets a 503.
     ///
-    /// A request with a body has to be handed over before the body is read: by [`crate::Service::hands_over`], or here where
-    /// [`crate::Limits::answer_before_body`] is set and the service does not want the body.
+    /// A request with a body must be handed over before the body is read: by
+    /// [`crate::Service::hands_over`], or here if [`crate::Limits::answer_before_body`] is set and
+    /// the service does not want the body.
     #[inline(never)]
     pub fn hand_over(self) -> Answered<'a> {
         self.out.forget_sent();
@@ -116,8 +120,8 @@ impl<'a> Responder<'a> {
         Answered::without_reply(Outcome::HandOver)
     }
 
-    /// Has `serve` answer. When that answer comes later, what `ending` makes hears of it: a layer that counts or logs requests knows
-    /// only then how this one ended.
+    /// Lets `serve` reply. If it defers the reply, the callback from `ending` is called at the end:
+    /// a layer that counts or logs requests knows the result only then.
     #[inline]
     pub fn watch(
         self,
@@ -127,7 +131,7 @@ impl<'a> Responder<'a> {
         self.watch_with(&mut (), |reply, ()| serve(reply), |()| ending())
     }
 
-    /// The same, where the two have something in common: `ending` is told what `serve` found out.
+    /// The same with shared data: `ending` gets the result of `serve`.
     #[inline]
     pub fn watch_with<T>(
         self,
@@ -158,7 +162,7 @@ impl<'a> Responder<'a> {
         self.refuse(ApiMisuse::BodySkipped)
     }
 
-    /// Replaces whatever was written of this reply by a 500 and remembers why.
+    /// Replaces the reply by a 500 and records the reason.
     #[cold]
     #[inline(never)]
     fn refuse(self, misuse: ApiMisuse) -> Answered<'a> {
@@ -192,8 +196,8 @@ impl<'a> Responder<'a> {
     }
 }
 
-/// Proof that this request was answered. Only its [`Responder`] makes one, and the lifetime is the responder's: proof of one request
-/// cannot be kept and returned for another.
+/// Proof that this request has a reply. Only its [`Responder`] creates one, with its own lifetime:
+/// a proof for one request cannot be kept and returned for another.
 ///
 /// ```compile_fail,E0521
 /// use doorbell_http::{Answered, Request, Responder, Service, Status};
@@ -213,11 +217,11 @@ impl<'a> Responder<'a> {
 #[derive(Debug)]
 pub struct Answered<'a> {
     pub(crate) outcome: Outcome,
-    /// Of nothing, when there is no reply.
+    /// Meaningless without a reply.
     status: Status,
-    /// Of content above 4 GiB its largest value: the whole fits in one register.
+    /// Content above 4 GiB saturates, so that the whole fits in one register.
     content_len: u32,
-    /// Invariant: neither a longer nor a shorter lifetime will do.
+    /// Invariant: neither a longer nor a shorter lifetime is accepted.
     of: PhantomData<fn(&'a ()) -> &'a ()>,
 }
 
@@ -229,7 +233,8 @@ impl Answered<'_> {
         Self { outcome, status: Status::OK, content_len: 0, of: PhantomData }
     }
 
-    /// What the reply says; `None` when the connection was closed without one, or handed over, and when the answer comes later.
+    /// Status of the reply; `None` when the connection was closed without one or handed over, and
+    /// when the reply is deferred.
     #[inline]
     pub const fn status(&self) -> Option<Status> {
         match self.outcome {
@@ -238,13 +243,13 @@ impl Answered<'_> {
         }
     }
 
-    /// True when somebody else will answer.
+    /// Whether the connection is handed over.
     #[inline]
     pub const fn is_handed_over(&self) -> bool {
         matches!(self.outcome, Outcome::HandOver)
     }
 
-    /// True when the answer comes later.
+    /// Whether the reply is deferred.
     #[inline]
     pub const fn is_pending(&self) -> bool {
         matches!(self.outcome, Outcome::Deferred)
@@ -257,18 +262,19 @@ impl Answered<'_> {
     }
 }
 
-/// What the answer means for the connection. Not in the order of the alphabet: the usual ones in the middle cost a probe less.
+/// Effect of a reply on the connection. Not sorted alphabetically: the usual variants in the middle
+/// are cheaper to test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Leaves the request and the connection to somebody else.
+    /// Hands over the request and the connection.
     HandOver,
     /// Closes without a reply.
     HangUp,
     /// A reply that closes the connection.
     Last,
-    /// A reply; the connection lives on.
+    /// A reply; the connection stays open.
     Replied,
-    /// The answer comes later.
+    /// The reply is deferred.
     Deferred,
 }
 
@@ -277,13 +283,13 @@ pub(crate) fn put_failure(status: Status, out: &mut Out, date: &Date, persist: P
     put_failure_with(b"", status, out, date, persist);
 }
 
-/// A 500 instead of whatever was written of this reply.
+/// Writes a 500 instead of the reply.
 pub(crate) fn put_refusal(misuse: ApiMisuse, out: &mut Out, date: &Date, persist: Persist) {
     out.refuse_reply(misuse);
     put_failure(Status::INTERNAL_SERVER_ERROR, out, date, persist);
 }
 
-/// As [`put_failure`], with rendered field lines of our own.
+/// Like [`put_failure`], with rendered field lines from this crate.
 pub(crate) fn put_failure_with(lines: &[u8], status: Status, out: &mut Out, date: &Date, persist: Persist) {
     write::put_status(&mut out.head, status);
     out.head.extend_from_slice(lines);

@@ -1,6 +1,6 @@
-//! The output of one connection: replies in order, not yet sent.
+//! The output of one connection: unsent replies in order.
 //!
-//! Does not know about: how it is sent.
+//! Does not know about: sending.
 
 use super::write::{CONTENT_TYPE, find_field, put_field, remove_field};
 use super::{DefaultField, Later, Persist};
@@ -12,23 +12,23 @@ use bytes::Bytes;
 pub struct Out {
     /// Rendered replies in order.
     pub head: Vec<u8>,
-    /// Content of the last reply when it is too large to be copied; else empty.
+    /// Content of the last reply if it is too large to be copied; otherwise empty.
     pub body: Bytes,
-    /// Where the reply being written begins in `head`.
+    /// Start of the current reply in `head`.
     begun_at: usize,
     /// Replies that were replaced by a 500.
     misuses: Misuses,
-    /// Field lines of layers for the reply that is being made.
+    /// Field lines of layers for the current reply.
     lines: Vec<u8>,
     lines_misuse: Option<ApiMisuse>,
-    /// There are such lines, or a default field, which may become one.
+    /// Whether there are such lines, or a default field, which may become one.
     has_lines: bool,
     default_field: Option<DefaultField>,
-    /// What all of `head` is, if it is one image of a shared reply.
+    /// Identifies the contents of `head`, if they are an image of a shared reply.
     image: ImageId,
-    /// The request that was left for later.
+    /// The deferred request.
     later: Option<Box<Later>>,
-    /// `head` was sent and is only kept for the case that the next reply is the same.
+    /// Whether `head` was sent and is only kept in case the next reply is the same.
     is_sent: bool,
 }
 
@@ -40,10 +40,10 @@ pub(super) struct Lines {
     are_any: bool,
 }
 
-/// The bytes of a shared reply in one second.
+/// Identifies the bytes of a shared reply in one second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ImageId {
-    /// 0: no image.
+    /// 0 means no image.
     pub(super) number: u64,
     pub(super) unix_secs: i64,
     pub(super) persist: Persist,
@@ -61,7 +61,7 @@ impl Default for ImageId {
 }
 
 impl Out {
-    /// Empty, without a heap allocation.
+    /// An empty output without a heap allocation.
     pub const fn new() -> Self {
         Self {
             head: Vec::new(),
@@ -78,18 +78,20 @@ impl Out {
         }
     }
 
-    /// Empty, with room for `bytes` before it must grow.
+    /// An empty output with space for `bytes`.
     pub fn with_capacity(bytes: usize) -> Self {
         Self { head: Vec::with_capacity(bytes), ..Self::new() }
     }
 
-    /// From now on every reply has this field, or one of the same name of its own: also a reply that the machine gives by itself.
+    /// Adds this field to every later reply without a field of the same name, including replies of
+    /// the machine itself.
     pub fn set_default_field(&mut self, field: Option<DefaultField>) {
         self.default_field = field;
         self.forget_lines();
     }
 
-    /// Gives the room of `head` away. Beside the default field and the misuses that were not taken, everything is as it was made.
+    /// Takes the memory of `head`. Apart from the default field and pending misuses, the output is
+    /// as new.
     #[must_use]
     pub fn take_room(&mut self) -> Vec<u8> {
         let (default_field, misuses) = (self.default_field.take(), self.take_misuses());
@@ -97,23 +99,23 @@ impl Out {
         std::mem::replace(self, fresh).head
     }
 
-    /// Nothing to send.
+    /// Whether there are no bytes to send.
     pub const fn is_empty(&self) -> bool {
         self.unsent().is_empty() && self.body.is_empty()
     }
 
-    /// What of `head` is to be sent.
+    /// The unsent part of `head`.
     #[inline(always)]
     pub const fn unsent(&self) -> &[u8] {
         if self.is_sent { &[] } else { self.head.as_slice() }
     }
 
-    /// Bytes to send.
+    /// Number of bytes to send.
     pub const fn len(&self) -> usize {
         self.unsent().len() + self.body.len()
     }
 
-    /// Forgets everything but [`Self::take_misuses`], keeps the room.
+    /// Removes everything except the counts of [`Self::take_misuses`]; keeps the memory.
     pub fn clear(&mut self) {
         self.head.clear();
         self.body = Bytes::new();
@@ -123,8 +125,8 @@ impl Out {
         self.forget_left_over();
     }
 
-    /// A reply begins with nothing of the one before it: not with lines that were added to a reply that was never made, nor with a
-    /// request that was left for later and never taken.
+    /// Removes leftovers of the previous reply: lines added to a reply that was never written, and
+    /// a deferred request that was never taken.
     #[inline(always)]
     pub(super) fn forget_left_over(&mut self) {
         if self.has_lines || self.later.is_some() {
@@ -139,8 +141,9 @@ impl Out {
         self.forget_lines();
     }
 
-    /// All of `head` was sent, and there is no body. It stays where it is: if the next reply is the same, and in the same second, it
-    /// is there already and need not be copied. Until [`Self::forget_sent`] only a [`crate::Conn`] may write here.
+    /// Marks all of `head` as sent, without a body. It stays in memory: if the next reply is the
+    /// same in the same second, it need not be copied again. Until [`Self::forget_sent`] only a
+    /// [`crate::Conn`] may write here.
     #[inline(always)]
     pub fn head_is_sent(&mut self) {
         debug_assert!(self.body.is_empty(), "a body is taken away first");
@@ -148,8 +151,9 @@ impl Out {
         self.is_sent = true;
     }
 
-    /// Takes away what was sent. Whatever is written next is no image until it is named as one: a writer that takes `head`
-    /// away, or fills it with bytes of its own, leaves the name of an image behind that is not there any more.
+    /// Removes sent bytes. The following contents are no image until marked as one: a writer that
+    /// takes `head`, or fills it with other bytes, would otherwise leave the identity of a previous
+    /// image behind.
     #[inline(always)]
     pub fn forget_sent(&mut self) {
         self.image.number = 0;
@@ -159,7 +163,7 @@ impl Out {
         }
     }
 
-    /// Whether the reply that is begun is there already; then it is to be sent again.
+    /// Whether the current reply is already in memory; then it is sent again.
     #[inline(always)]
     pub(super) fn is_again(&mut self, image: &ImageId) -> bool {
         let again = self.is_sent && image.number != 0 && self.image == *image && !self.has_lines();
@@ -167,13 +171,13 @@ impl Out {
         again
     }
 
-    /// `head` is now this, and nothing else.
+    /// Marks the contents of `head` as this image.
     pub(super) const fn is_image(&mut self, image: ImageId) {
         self.image = image;
     }
 
-    /// Takes away an unfinished reply, after a service has panicked in the middle of one. Earlier ones stay: whoever calls a service
-    /// has begun the next reply before.
+    /// Removes an unfinished reply after a panic of the service. Earlier replies stay, because each
+    /// call of a service is preceded by the start of its reply.
     pub fn drop_unfinished(&mut self) {
         self.forget_sent();
         self.drop_begun();
@@ -181,32 +185,32 @@ impl Out {
         self.forget_lines();
     }
 
-    /// The request that was left for later, after [`crate::Next::Wait`].
+    /// Takes the deferred request, after [`crate::Next::Wait`].
     pub const fn take_later(&mut self) -> Option<Box<Later>> {
         self.later.take()
     }
 
-    /// Passes on what [`Self::take_later`] took elsewhere.
+    /// Puts a request from [`Self::take_later`] of another output here.
     pub fn put_later(&mut self, later: Box<Later>) {
         debug_assert!(self.later.is_none(), "one request waits at a time");
         self.later = Some(later);
     }
 
-    /// The request that was left for later has a body that was not read.
+    /// Records that the deferred request has a body that was not read.
     pub(crate) fn mark_unread(&mut self, unread: bool) {
         if let Some(later) = &mut self.later {
             later.unread |= unread;
         }
     }
 
-    /// Whoever wants to hear of the request that was left for later.
+    /// Adds a callback for the end of the deferred request.
     pub(super) fn on_end(&mut self, ending: super::Ending) {
         if let Some(later) = &mut self.later {
             later.endings().add(ending);
         }
     }
 
-    /// The same of a request that was left for later once more.
+    /// The same for a request that is deferred again.
     pub(crate) fn on_end_all(&mut self, endings: super::ending::Endings) {
         if let Some(later) = &mut self.later {
             later.endings().add_all(endings);
@@ -220,7 +224,7 @@ impl Out {
         }
     }
 
-    /// The lines of layers so far, for a reply that is made later.
+    /// Takes the lines of layers so far, for a later reply.
     pub(super) fn take_lines(&mut self) -> Lines {
         let lines = Lines {
             bytes: std::mem::take(&mut self.lines),
@@ -231,21 +235,21 @@ impl Out {
         lines
     }
 
-    /// What [`Self::take_lines`] took.
+    /// Restores lines from [`Self::take_lines`].
     pub(super) fn put_lines(&mut self, lines: Lines) {
         self.lines = lines.bytes;
         self.lines_misuse = lines.misuse;
         self.has_lines = lines.are_any || self.default_field.is_some();
     }
 
-    /// Replies that were replaced by a 500 since the last call. The driver of a connection reports them: the client sees a 500, the
-    /// handler nothing.
+    /// Replies replaced by a 500 since the last call. The driver of a connection reports them: the
+    /// client only sees a 500, and the handler is not notified.
     #[inline(always)]
     pub const fn take_misuses(&mut self) -> Misuses {
         core::mem::replace(&mut self.misuses, Misuses::NONE)
     }
 
-    /// Takes those of `other` as well.
+    /// Adds those of `other`.
     #[inline]
     pub const fn take_misuses_of(&mut self, other: &mut Self) {
         if other.misuses.count() != 0 {
@@ -253,15 +257,16 @@ impl Out {
         }
     }
 
-    /// Whatever is written next begins here. A large body that is still here although it should have been flushed
-    /// is copied, so that the order holds.
+    /// Starts the next reply. A large body that should have been flushed is copied, so that the
+    /// order is kept.
     #[inline]
     pub(crate) fn begin_reply(&mut self) {
         self.forget_sent();
         self.begin_any_reply();
     }
 
-    /// As [`Self::begin_reply`], for whoever takes away what was sent before writing anything else than the same again.
+    /// Like [`Self::begin_reply`], for callers that remove sent bytes before writing anything but
+    /// the same reply again.
     #[inline(always)]
     pub(crate) fn begin_any_reply(&mut self) {
         if self.is_sent {
@@ -285,14 +290,14 @@ impl Out {
         self.has_lines = true;
     }
 
-    /// Lines that need no check, each with its CRLF.
+    /// Adds lines that need no check, each with its CRLF.
     #[inline(never)]
     pub(crate) fn add_lines(&mut self, lines: &[u8]) {
         self.lines.extend_from_slice(lines);
         self.has_lines = true;
     }
 
-    /// A line that must not be sent counts.
+    /// Includes a line that must not be sent.
     #[inline]
     pub(crate) const fn has_lines(&self) -> bool {
         self.has_lines
@@ -304,15 +309,15 @@ impl Out {
         self.has_lines = self.default_field.is_some();
     }
 
-    /// Behind the status line of a reply without fields of its own.
+    /// Writes the default field after the status line of a reply without fields of its own.
     pub(super) fn put_default_field(&mut self) {
         if let Some(field) = &self.default_field {
             self.head.extend_from_slice(field.line());
         }
     }
 
-    /// Puts the lines of layers behind the status line of the reply that was written last. The type of its content is the handler's to
-    /// say: a layer's is for a reply that says none.
+    /// Inserts the lines of layers after the status line of the last reply. A content type from a
+    /// layer is only used if the handler sets none.
     #[cold]
     pub(crate) fn insert_lines(&mut self) -> Result<(), ApiMisuse> {
         if let Some(misuse) = self.lines_misuse.take() {
@@ -330,7 +335,7 @@ impl Out {
         let status_line_len = memchr::memchr(b'\n', reply).map_or(0, |at| at + 1);
         let at = self.begun_at + status_line_len;
         let (len, added) = (self.head.len(), self.lines.len());
-        // Room at the end, the tail moved back, the lines in the gap.
+        // Make room at the end, move the tail back, put the lines into the gap.
         self.head.resize(len + added, 0);
         self.head.copy_within(at..len, at + added);
         if let Some(gap) = self.head.get_mut(at..at + added) {
@@ -340,7 +345,7 @@ impl Out {
         Ok(())
     }
 
-    /// Adds a field line to the reply that was begun.
+    /// Adds a field line to the current reply.
     pub(super) fn put_field(&mut self, name: &[u8], value: &[u8]) -> Result<(), ApiMisuse> {
         put_field(&mut self.head, self.begun_at, name, value)
     }
@@ -350,7 +355,7 @@ impl Out {
         self.misuses.add(misuse.into());
     }
 
-    /// Takes away what was written since a reply was begun. The body is of that reply: the beginning has moved any other.
+    /// Removes the current reply. The body belongs to it: starting the reply has moved any other.
     #[cold]
     fn drop_begun(&mut self) {
         self.head.truncate(self.begun_at);
@@ -358,7 +363,7 @@ impl Out {
         self.image = ImageId::NONE;
     }
 
-    /// Adds content that is sent without a copy, after everything that is already here.
+    /// Adds content that is sent without a copy, after all other output.
     pub(crate) fn put_body(&mut self, body: Bytes) {
         debug_assert!(self.body.is_empty(), "begin_reply has moved it");
         self.body = body;

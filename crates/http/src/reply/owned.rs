@@ -1,6 +1,6 @@
-//! A reply as a value: made anywhere, sent once by whoever has the chance to answer.
+//! A reply as a value: built anywhere, sent once with a [`Responder`].
 //!
-//! Does not know about: requests, who makes it.
+//! Does not know about: requests.
 
 use super::shared::content_len_of;
 use super::write::{COPIED_BYTES_MAX, put_end, put_field, put_length, put_status};
@@ -8,7 +8,7 @@ use super::{Answered, Responder};
 use crate::{ApiMisuse, Status};
 use bytes::Bytes;
 
-/// A reply to one request that borrows nothing. A field that must not be sent turns the whole reply into a 500.
+/// An owned reply to one request. A forbidden field turns the whole reply into a 500.
 #[must_use = "a reply does nothing until it is sent"]
 #[derive(Clone, Debug)]
 pub struct Reply {
@@ -33,10 +33,11 @@ impl Reply {
         Self::new(status).body("text/plain; charset=utf-8", body)
     }
 
-    /// Adds a field line; a second `Content-Type` takes the place of the first. Framing, connection and date fields belong to the connection.
+    /// Adds a field line; a second `Content-Type` replaces the first. Framing, connection and date
+    /// fields are forbidden.
     pub fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         let written = put_field(&mut self.head, 0, name.as_bytes(), value.as_ref());
-        // The first mistake is the one to report.
+        // The first misuse is reported.
         self.misuse = self.misuse.or_else(|| written.err());
         self
     }
@@ -55,7 +56,7 @@ impl Reply {
 }
 
 impl<'a> Responder<'a> {
-    /// Sends a reply that was made elsewhere: up to 16 KiB of content are copied beside the head.
+    /// Sends an owned reply: up to 16 KiB of content are copied next to the head.
     pub fn send_owned(self, reply: Reply) -> Answered<'a> {
         self.out.forget_sent();
         let Reply { status, head, body, misuse } = reply;
@@ -76,5 +77,5 @@ impl<'a> Responder<'a> {
     }
 }
 
-/// Room for the fields of a usual reply.
+/// Space for the fields of a usual reply.
 const HEAD_LEN: usize = 128;

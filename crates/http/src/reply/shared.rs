@@ -1,4 +1,4 @@
-//! Replies that are made once and sent many times.
+//! Replies that are built once and sent many times.
 //!
 //! Does not know about: single requests.
 
@@ -10,37 +10,38 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A rendered reply without `Date` and `Connection`. Cloning counts a reference.
+/// A rendered reply without `Date` and `Connection`. Cloning only counts a reference.
 #[derive(Clone, Debug)]
 pub struct StaticReply(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     status: Status,
-    /// Status line, the handler's fields, length: everything that is the same each time.
+    /// Status line, the handler's fields, length: all constant parts.
     head: Vec<u8>,
-    /// Bytes of `head` in front of the length.
+    /// Length of `head` before the length field.
     fields_end: usize,
     body: Bytes,
     images: Option<Images>,
 }
 
-/// Everything as it goes out but for the value of `Date`: what is sent most is one copy and one patch.
+/// Complete replies without the value of `Date`: frequent replies are sent by one copy and one
+/// patch.
 #[derive(Debug)]
 struct Images {
     /// One for each [`Persist`], in its order.
     whole: [Box<[u8]>; 3],
     date_at: usize,
     content_len: u32,
-    /// Told apart by it, never 0: a reply that is changed has other images.
+    /// Identifies the images; never 0. A changed reply has other images.
     number: u64,
 }
 
-/// The number of the images that are rendered next.
+/// Number of the next images.
 static NUMBER_NEXT: AtomicU64 = AtomicU64::new(1);
 
 impl Images {
-    /// Only for what may be sent as it is, and is small enough to be kept three times.
+    /// Only for valid replies that are small enough to be stored three times.
     fn render(inner: &Inner) -> Option<Self> {
         let content: &[u8] = if inner.status.allows_content() { &inner.body } else { b"" };
         if inner.status.is_informational() || content.len() > IMAGE_CONTENT_BYTES_MAX {
@@ -88,15 +89,16 @@ impl Images {
 }
 
 impl StaticReply {
-    /// A reply without content. With a 1xx status it will be sent as 500: that is no final reply.
+    /// A reply without content. With a 1xx status it is sent as a 500, because that is not a final
+    /// reply.
     pub fn new(status: Status) -> Self {
         let mut head = Vec::new();
         put_status(&mut head, status);
         Self(Arc::new(Inner::finish(status, head, Bytes::new())))
     }
 
-    /// A reply with these fields and this content, whose type is one of them. The same as step by step, where every step renders all of it
-    /// anew: for whoever makes replies often.
+    /// A reply with these fields, including the content type, and this content. Cheaper than the
+    /// other methods, each of which renders the whole reply again.
     pub fn whole<V: AsRef<[u8]>>(
         status: Status,
         fields: impl IntoIterator<Item = (impl AsRef<str>, V)>,
@@ -115,8 +117,8 @@ impl StaticReply {
         Self::new(status).body("text/plain; charset=utf-8", body).expect("a constant content type is valid")
     }
 
-    /// Adds a field line; a second `Content-Type` takes the place of the first. Framing, connection and date fields are refused: they belong to
-    /// the connection.
+    /// Adds a field line; a second `Content-Type` replaces the first. Framing, connection and date
+    /// fields are refused, because the connection sets them.
     pub fn header(self, name: &str, value: impl AsRef<[u8]>) -> Result<Self, ApiMisuse> {
         let content = self.0.body.clone();
         self.with(name, value.as_ref(), content)
@@ -137,21 +139,21 @@ impl StaticReply {
         &self.0.body
     }
 
-    /// Writes the reply outside of any request, as the last of its connection: for instance a 503 to a client that
-    /// there is no place for.
+    /// Writes the reply outside of any request, as the last of its connection: for instance a 503
+    /// to a client without a free slot.
     pub fn put_last(&self, out: &mut Out, date: &Date) {
         out.begin_reply();
         let _content_len = self.put(out, date, Persist::Close, false);
     }
 
-    /// What the reply would be now, as a name; none for a reply that has no image.
+    /// Identifies the reply as sent now; `None` for a reply without images.
     #[inline(always)]
     pub(super) fn image(&self, date: &Date, persist: Persist, head_only: bool) -> ImageId {
         let number = self.0.images.as_ref().map_or(0, |images| images.number);
         ImageId { number, unix_secs: date.unix_secs(), persist, head_only }
     }
 
-    /// How much content an image has.
+    /// Content length of an image.
     #[inline(always)]
     pub(super) fn image_content_len(&self, head_only: bool) -> u32 {
         match &self.0.images {
@@ -160,7 +162,7 @@ impl StaticReply {
         }
     }
 
-    /// Writes the reply behind [`Out::begin_reply`] and tells how much content it has.
+    /// Writes the reply after [`Out::begin_reply`] and returns its content length.
     #[inline(always)]
     pub(super) fn put(&self, out: &mut Out, date: &Date, persist: Persist, head_only: bool) -> u32 {
         match &self.0.images {
@@ -188,7 +190,7 @@ impl StaticReply {
         if with_content { content_len_of(inner.body.len()) } else { 0 }
     }
 
-    /// One field more, and this content.
+    /// A copy with one more field and this content.
     fn with(&self, name: &str, value: &[u8], body: Bytes) -> Result<Self, ApiMisuse> {
         let Inner { status, head, fields_end, .. } = &*self.0;
         let mut head = head.get(..*fields_end).unwrap_or_default().to_vec();
@@ -198,7 +200,7 @@ impl StaticReply {
 }
 
 impl Inner {
-    /// Behind all fields come the length and the images.
+    /// Appends the length after all fields, and renders the images.
     fn finish(status: Status, mut head: Vec<u8>, body: Bytes) -> Self {
         let fields_end = head.len();
         put_length(&mut head, status, body.len());
@@ -208,13 +210,13 @@ impl Inner {
     }
 }
 
-/// Of content above 4 GiB the largest value.
+/// Saturates for content above 4 GiB.
 pub(super) fn content_len_of(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
 
-/// Content up to this size is kept in the images of its reply.
+/// Maximum size of content that is stored in the images of its reply.
 const IMAGE_CONTENT_BYTES_MAX: usize = 1024;
 
-/// Room for the fields of a usual reply.
+/// Space for the fields of a usual reply.
 const HEAD_LEN_USUAL: usize = 256;

@@ -212,7 +212,8 @@ fn a_reply_has_nothing_of_one_that_was_begun_and_never_made() {
     }
 }
 
-/// Whatever says it, and however often: what was said last, and a layer before the handler.
+/// However often and by whatever method it is set: the last one of the handler wins, and a layer's
+/// is only a fallback.
 #[test]
 fn a_reply_has_one_content_type() {
     const CONTENT: &str = "Content-Type: no\r\nfield\n";
@@ -247,7 +248,7 @@ fn a_reply_has_one_content_type() {
     says("Content-Type: c/d", &render(Persist::Implied, false, |responder| untyped(layered(responder))).0);
 }
 
-/// Whatever writes the reply, and with the content left as it is.
+/// Whatever writes the reply, and without changing the content.
 #[test]
 fn a_default_field_is_in_every_reply_that_has_none_of_its_own() {
     const OURS: &str = "X-A: default\r\n";
@@ -283,7 +284,7 @@ fn a_default_field_is_in_every_reply_that_has_none_of_its_own() {
     assert_eq!(DefaultField::new("Date", "x").unwrap_err(), ApiMisuse::HeaderReserved);
 }
 
-/// An answer that comes later, and layers that added fields before.
+/// A deferred reply, with fields added by layers before.
 #[test]
 fn a_default_field_is_in_a_reply_that_comes_later() {
     let (mut out, date) = (Out::new(), Date::new(0));

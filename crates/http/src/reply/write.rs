@@ -1,38 +1,38 @@
 //! The pieces of a reply head as bytes.
 //!
-//! Does not know about: who asks for them.
+//! Does not know about: callers.
 
 use super::DefaultField;
 use crate::{ApiMisuse, Date, Status, class};
 use std::ops::Range;
 
-/// What the reply says about the connection.
+/// The reply's connection option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Persist {
     /// `Connection: close`.
     Close,
-    /// Stays, as is the rule in HTTP/1.1: nothing to say.
+    /// Persistent, which is the default in HTTP/1.1: no field.
     Implied,
     /// `Connection: keep-alive`, for HTTP/1.0.
     Stated,
 }
 
-/// Content up to this size is copied beside its head: one buffer, one send.
+/// Maximum size of content that is copied next to its head: one buffer, one send.
 pub(super) const COPIED_BYTES_MAX: usize = 16 * 1024;
 
-/// The status line (RFC 9112 4).
+/// Writes the status line (RFC 9112 4).
 pub(super) fn put_status(head: &mut Vec<u8>, status: Status) {
     if let Some(line) = status.line() {
         head.extend_from_slice(line.as_bytes());
     } else {
         head.extend_from_slice(b"HTTP/1.1 ");
         put_decimal(head, u64::from(status.code()));
-        // The space stays even when there is no reason phrase.
+        // The space is required even without a reason phrase.
         head.extend_from_slice(b" \r\n");
     }
 }
 
-/// `Content-Length`, where the status allows one.
+/// Writes `Content-Length`, if the status allows one.
 pub(super) fn put_length(head: &mut Vec<u8>, status: Status, len: usize) {
     if status.allows_length() {
         head.extend_from_slice(b"Content-Length: ");
@@ -41,7 +41,7 @@ pub(super) fn put_length(head: &mut Vec<u8>, status: Status, len: usize) {
     }
 }
 
-/// One field line of a handler, in a reply whose bytes begin at `from`.
+/// Writes a field line of a handler, in a reply whose bytes begin at `from`.
 pub(super) fn put_field(head: &mut Vec<u8>, from: usize, name: &[u8], value: &[u8]) -> Result<(), ApiMisuse> {
     if name.is_empty() || class::token_end(name, 0) != name.len() {
         return Err(ApiMisuse::HeaderName);
@@ -52,7 +52,7 @@ pub(super) fn put_field(head: &mut Vec<u8>, from: usize, name: &[u8], value: &[u
     if class::value_end(value, 0) != value.len() {
         return Err(ApiMisuse::HeaderValue);
     }
-    // A reply has one type (RFC 9110 8.3): recipients differ in which of two they believe.
+    // A reply has one type (RFC 9110 8.3): recipients differ in which of two they use.
     if name.eq_ignore_ascii_case(CONTENT_TYPE) {
         remove_field(head, from, CONTENT_TYPE);
     }
@@ -64,7 +64,7 @@ pub(super) fn put_field(head: &mut Vec<u8>, from: usize, name: &[u8], value: &[u
 
 pub(super) const CONTENT_TYPE: &[u8] = b"content-type";
 
-/// Where the first field line with this name is, in lines or a reply whose bytes begin at `from`.
+/// Range of the first field line with this name, in lines or a reply whose bytes begin at `from`.
 pub(super) fn find_field(head: &[u8], from: usize, name: &[u8]) -> Option<Range<usize>> {
     let mut at = from;
     loop {
@@ -75,14 +75,14 @@ pub(super) fn find_field(head: &[u8], from: usize, name: &[u8]) -> Option<Range<
             return Some(at..at + line.len());
         }
         if line == b"\r\n" {
-            // What follows is content.
+            // The content follows.
             return None;
         }
         at += line.len();
     }
 }
 
-/// Takes the first field line with this name out.
+/// Removes the first field line with this name.
 pub(super) fn remove_field(head: &mut Vec<u8>, from: usize, name: &[u8]) {
     if let Some(line) = find_field(head, from, name) {
         head.drain(line);
@@ -90,7 +90,7 @@ pub(super) fn remove_field(head: &mut Vec<u8>, from: usize, name: &[u8]) {
 }
 
 impl DefaultField {
-    /// A field as a handler may set it.
+    /// Validates a field of a handler.
     pub fn new(name: &str, value: impl AsRef<[u8]>) -> Result<Self, ApiMisuse> {
         let mut line = Vec::new();
         put_field(&mut line, 0, name.as_bytes(), value.as_ref())?;
@@ -98,7 +98,7 @@ impl DefaultField {
     }
 }
 
-/// Date, connection and the empty line.
+/// Writes date, connection option and the empty line.
 #[inline]
 pub(super) fn put_end(head: &mut Vec<u8>, date: &Date, persist: Persist) {
     head.extend_from_slice(date.line());
@@ -109,7 +109,7 @@ pub(super) fn put_end(head: &mut Vec<u8>, date: &Date, persist: Persist) {
     });
 }
 
-/// Most bytes [`put_end`] writes.
+/// Maximum number of bytes that [`put_end`] writes.
 pub(super) const END_BYTES_MAX: usize = 37 + 26;
 
 fn put_decimal(head: &mut Vec<u8>, mut number: u64) {
@@ -126,7 +126,7 @@ fn put_decimal(head: &mut Vec<u8>, mut number: u64) {
     head.extend_from_slice(digits.get(digits.len() - len..).unwrap_or_default());
 }
 
-/// Fields that say how the message or the connection works.
+/// Fields that control the message or the connection.
 const RESERVED: [&[u8]; 9] = [
     b"connection",
     b"content-length",

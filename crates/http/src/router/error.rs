@@ -1,6 +1,6 @@
 //! Why a set of routes cannot be built, always with the names of the routes concerned.
 //!
-//! Does not know about: where the routes were written.
+//! Does not know about: the source of the routes.
 
 use super::methods::MethodSet;
 use super::pattern::PatternError;
@@ -13,43 +13,43 @@ pub enum RouteError {
     BadHost {
         /// Name of the route.
         route: String,
-        /// The host as given.
+        /// The configured host.
         host: String,
     },
     /// The path is not a pattern.
     BadPath {
         /// Name of the route.
         route: String,
-        /// The path as given.
+        /// The configured path.
         path: String,
-        /// What is wrong with it.
+        /// The error in the path.
         cause: PatternError,
     },
-    /// Two routes claim exactly the same requests.
+    /// Two routes match exactly the same requests.
     Duplicate(Conflict),
-    /// The route answers no method.
+    /// The route has no methods.
     NoMethods {
         /// Name of the route.
         route: String,
     },
-    /// Two routes claim some of the same requests, so that the second would never see them.
+    /// Two routes match some of the same requests, so that the second would never get them.
     Shadowed(Conflict),
 }
 
-/// Two routes that claim the same requests.
+/// Two routes that match the same requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     /// Name of the route that was added first.
     pub first: String,
     /// Name of the route that was added second.
     pub second: String,
-    /// The host both claim; `None` is any host.
+    /// The host of both; `None` means any host.
     pub host: Option<String>,
-    /// The path of the first, as given.
+    /// The configured path of the first.
     pub first_path: String,
-    /// The path of the second, as given; parameter names may differ.
+    /// The configured path of the second; parameter names may differ.
     pub second_path: String,
-    /// The methods both claim.
+    /// The methods of both.
     pub methods: MethodSet,
 }
 

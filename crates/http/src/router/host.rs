@@ -1,17 +1,17 @@
-//! Host names as requests spell them and as the configuration lists them.
+//! Host names in requests and in the configuration.
 //!
-//! Does not know about: routes, ports beyond cutting them off.
+//! Does not know about: routes, ports except removing them.
 #![expect(
     clippy::indexing_slicing,
-    reason = "the end was found in the very bytes that are cut, or is what was written"
+    reason = "the end was found in the same bytes, or is the number of bytes written"
 )]
 
 use super::ByteMap;
 use std::io::Write as _;
 use std::net::Ipv6Addr;
 
-/// The host without its port and without a closing dot, as it stands in a `Host` field or an authority.
-/// Case is left alone.
+/// The host in a `Host` field or an authority, without its port and without a final dot. Case is
+/// unchanged.
 #[must_use]
 #[inline]
 pub fn without_port(host: &[u8]) -> &[u8] {
@@ -23,7 +23,7 @@ pub fn without_port(host: &[u8]) -> &[u8] {
     name.strip_suffix(b".").unwrap_or(name)
 }
 
-/// Finds the host of a request, with or without a port, among those in the spelling of [`canonical`].
+/// Finds the host of a request, with or without a port, among hosts in [`canonical`] form.
 #[inline(always)]
 pub(crate) fn find(hosts: &ByteMap<true>, host: &[u8]) -> Option<u32> {
     match host.first() {
@@ -32,7 +32,7 @@ pub(crate) fn find(hosts: &ByteMap<true>, host: &[u8]) -> Option<u32> {
     }
 }
 
-/// The same of an address literal, which has many spellings (RFC 4291 2.2).
+/// The same for an address literal, which has many notations (RFC 4291 2.2).
 #[cold]
 #[inline(never)]
 pub(super) fn find_literal(hosts: &ByteMap<true>, host: &[u8]) -> Option<u32> {
@@ -49,15 +49,15 @@ fn literal_addr(literal: &str) -> Option<Ipv6Addr> {
     literal.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
 }
 
-/// A configured host in the one spelling we use: lower case, no closing dot, an address as RFC 5952 has it. `None` when it is not a name
-/// or an address literal, or carries a port.
+/// A configured host in canonical form: lower case, no final dot, an address as in RFC 5952. `None`
+/// if it is neither a name nor an address literal, or has a port.
 #[must_use]
 pub fn canonical(host: &str) -> Option<String> {
     let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
     if name.starts_with('[') {
         return literal_addr(&name).map(|addr| format!("[{addr}]"));
     }
-    // Underscores are outside RFC 1123 but common inside networks.
+    // Underscores are outside RFC 1123 but common in private networks.
     let label = |label: &str| {
         (1..=63).contains(&label.len())
             && !label.starts_with('-')
@@ -68,7 +68,7 @@ pub fn canonical(host: &str) -> Option<String> {
     good.then_some(name)
 }
 
-/// A configured host or `*.` and a name, in the one spelling we use. `None` when it is neither.
+/// A configured host, or `*.` and a name, in canonical form. `None` if it is neither.
 #[must_use]
 pub fn canonical_pattern(host: &str) -> Option<String> {
     match host.strip_prefix(WILDCARD) {
@@ -80,24 +80,25 @@ pub fn canonical_pattern(host: &str) -> Option<String> {
     }
 }
 
-/// The names that a wildcard may cover this one with, without their `*.`, longest first. None for names too long to be any.
+/// The names, without their `*.`, of all wildcards that could match this name, longest first. Empty
+/// for names that are too long.
 #[inline]
 pub(super) fn suffixes(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = if name.len() <= NAME_LEN_MAX { name } else { b"" };
     std::iter::from_fn(move || {
         let dot = memchr::memchr(b'.', rest)?;
-        // `*` stands for something.
+        // `*` matches at least one character.
         let covers = dot > 0;
         rest = &rest[dot + 1..];
         Some(rest).filter(|_| covers)
     })
 }
 
-/// What a host that stands for many begins with.
+/// Prefix of a wildcard host.
 pub(super) const WILDCARD: &str = "*.";
-/// Bytes of a name (RFC 1035 2.3.4), the dots among them.
+/// Maximum bytes of a name (RFC 1035 2.3.4), including dots.
 const NAME_LEN_MAX: usize = 253;
-/// Bytes of an IPv6 address in brackets: eight groups of four digits.
+/// Maximum bytes of an IPv6 address in brackets: eight groups of four digits.
 const LITERAL_LEN_MAX: usize = 2 + 8 * 4 + 7;
 
 #[cfg(test)]

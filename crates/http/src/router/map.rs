@@ -1,16 +1,17 @@
-//! A fixed map from byte strings to numbers, made once and then only read.
+//! An immutable map from byte strings to numbers.
 //!
-//! Does not know about: paths, hosts, routes. Keys come from the configuration alone, so a client cannot lengthen a
-//! chain, and a fast hash without a secret is enough.
+//! Does not know about: paths, hosts, routes. Keys come from the configuration alone, so a client
+//! cannot lengthen a chain, and a fast hash without a secret is enough.
 #![expect(
     clippy::indexing_slicing,
     reason = "slots are masked, entry numbers were made from the length of the list"
 )]
 
-/// A map from byte strings to numbers. `FOLD` compares ASCII letters without regard to case.
+/// A map from byte strings to numbers. With `FOLD`, ASCII letters compare regardless of case.
 #[derive(Clone, Debug)]
 pub(crate) struct ByteMap<const FOLD: bool> {
-    /// At most half full. The highest bits of a hash are the place, so `shift` is 64 less their number.
+    /// At most half full. The highest bits of a hash are the index, so `shift` is 64 minus their
+    /// number.
     slots: Box<[Slot]>,
     shift: u32,
     entries: Vec<Entry>,
@@ -19,9 +20,9 @@ pub(crate) struct ByteMap<const FOLD: bool> {
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     hash: u64,
-    /// Length of the key; [`FREE`] where there is none.
+    /// Length of the key; [`FREE`] for an empty slot.
     len: u32,
-    /// Position in `entries`.
+    /// Index in `entries`.
     entry: u32,
     value: u32,
 }
@@ -32,10 +33,10 @@ struct Entry {
 }
 
 impl<const FOLD: bool> ByteMap<FOLD> {
-    /// Makes a map; the first of two equal keys wins.
+    /// Builds a map; the first of two equal keys wins.
     pub(crate) fn new(pairs: impl IntoIterator<Item = (Vec<u8>, u32)>) -> Self {
         let pairs: Vec<_> = pairs.into_iter().collect();
-        // Where it costs little, most places stay free, so that a key that is not there is known at once.
+        // In small maps most slots stay free, so that most unknown keys are detected at once.
         let slots_per_key = if pairs.len() <= SMALL_LEN_MAX { 4 } else { 2 };
         let slots_len = (pairs.len() * slots_per_key).next_power_of_two().max(4);
         let free = Slot { hash: 0, len: FREE, entry: 0, value: 0 };
@@ -57,7 +58,7 @@ impl<const FOLD: bool> ByteMap<FOLD> {
     pub(crate) fn find(&self, key: &[u8]) -> Option<u32> {
         let hash = hash::<FOLD>(key);
         let slot = &self.slots[self.place(hash)];
-        // Mostly it is the first one or none.
+        // Usually the key is in the first slot or unknown.
         if slot.hash == hash && slot.len as usize == key.len() && self.is_same(slot, key) {
             return Some(slot.value);
         }
@@ -69,7 +70,7 @@ impl<const FOLD: bool> ByteMap<FOLD> {
         let mut place = self.place(hash);
         loop {
             place = (place + 1) & (self.slots.len() - 1);
-            // There is always a free slot: the map is at most half full.
+            // The map is at most half full, so there is always a free slot.
             let slot = &self.slots[place];
             if slot.len == FREE {
                 return None;
@@ -83,7 +84,7 @@ impl<const FOLD: bool> ByteMap<FOLD> {
     /// Whether the key of a slot with the same hash and length is this one.
     #[inline(always)]
     fn is_same(&self, slot: &Slot, key: &[u8]) -> bool {
-        // Up to here the hash is one to one.
+        // Up to this length the hash is injective.
         if !FOLD && key.len() <= EXACT_LEN_MAX {
             return true;
         }
@@ -107,14 +108,14 @@ impl<const FOLD: bool> ByteMap<FOLD> {
     }
 
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "a shift by at least 32 leaves a place")]
+    #[expect(clippy::cast_possible_truncation, reason = "a shift by at least 32 leaves an index")]
     const fn place(&self, hash: u64) -> usize {
         (hash >> self.shift) as usize
     }
 }
 
-/// Multiply and rotate over eight bytes at a time; the last word overlaps the one before it. One to one for keys of one
-/// length up to [`EXACT_LEN_MAX`].
+/// Multiplies and rotates eight bytes at a time; the last word overlaps the previous one. Injective
+/// for keys of one length up to [`EXACT_LEN_MAX`].
 #[inline(always)]
 pub(crate) fn hash<const FOLD: bool>(key: &[u8]) -> u64 {
     let fold = |word: u64| if FOLD { word | 0x2020_2020_2020_2020 } else { word };
@@ -127,7 +128,7 @@ pub(crate) fn hash<const FOLD: bool>(key: &[u8]) -> u64 {
         (Some(first), Some(last)) => {
             u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32
         }
-        // First, middle and last: all there are, up to three.
+        // First, middle and last: all bytes of keys up to three bytes.
         _ => match (key.first(), key.get(key.len() / 2), key.last()) {
             (Some(&first), Some(&middle), Some(&last)) => {
                 u64::from(first) | u64::from(middle) << 8 | u64::from(last) << 16
@@ -148,13 +149,13 @@ fn hash_long(key: &[u8], mut hash: u64, mix: impl Fn(u64, u64) -> u64) -> u64 {
     key.last_chunk::<8>().map_or(hash, |last| mix(hash, u64::from_le_bytes(*last)))
 }
 
-/// Maps with so many keys are small.
+/// Maximum number of keys of a small map.
 const SMALL_LEN_MAX: usize = 1000;
-/// No key is as long as this.
+/// Marks a free slot; no key has this length.
 const FREE: u32 = u32::MAX;
-/// Keys up to this length fit into the word that is hashed.
+/// Keys up to this length fit into a single hashed word.
 const EXACT_LEN_MAX: usize = 8;
-/// Odd, so that the multiplication loses nothing.
+/// Odd, so that the multiplication is invertible.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[cfg(test)]
@@ -178,9 +179,9 @@ mod tests {
         }
     }
 
-    /// Without a comparison of the bytes behind them, equal hashes of short keys must mean equal keys.
+    /// The bytes of short keys are not compared, so equal hashes must mean equal keys.
     #[test]
-    fn short_keys_are_told_apart() {
+    fn short_keys_are_distinguished() {
         for len in 1..=EXACT_LEN_MAX {
             let key = vec![b'/'; len];
             let map = ByteMap::<false>::new([(key.clone(), 1)]);
@@ -194,9 +195,9 @@ mod tests {
         }
     }
 
-    /// A client can choose a key that has the hash of a configured one: the bytes decide.
+    /// A client can choose a key with the hash of a configured one: the bytes must be compared.
     #[test]
-    fn long_keys_of_one_hash_are_told_apart() {
+    fn long_keys_of_one_hash_are_distinguished() {
         let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(MULTIPLIER);
         let start = 24_u64.wrapping_mul(MULTIPLIER);
         let [known, other] = [*b"/admin/s", *b"/admin/S"].map(u64::from_le_bytes);

@@ -1,14 +1,14 @@
 //! A set of request methods and its `Allow` header value.
 //!
-//! Does not know about: routes, paths, what a method means.
+//! Does not know about: routes, paths, the meaning of methods.
 
 use crate::Method;
 use std::fmt;
 
-/// How many methods a set can tell apart.
+/// Number of methods.
 pub(super) const METHODS: usize = 9;
 
-/// The methods of a set in the order in which `Allow` lists them.
+/// The methods in the order of `Allow`.
 const ORDER: [(Method, &str); METHODS] = [
     (Method::Get, "GET"),
     (Method::Head, "HEAD"),
@@ -26,11 +26,11 @@ const ORDER: [(Method, &str); METHODS] = [
 pub struct MethodSet(u16);
 
 impl MethodSet {
-    /// The set with nothing in it.
+    /// The empty set.
     pub const EMPTY: Self = Self(0);
 
-    /// Every method a route may answer without saying so: all but CONNECT and TRACE, which are never offered by
-    /// default (RFC 9110 section 9.3.8 warns about TRACE; CONNECT needs a tunnel).
+    /// The default set of a route: all methods but CONNECT and TRACE (RFC 9110 section 9.3.8 warns
+    /// about TRACE; CONNECT needs a tunnel).
     pub const ANY: Self = Self(0b0_0111_1111);
 
     /// A set of exactly these methods.
@@ -39,19 +39,19 @@ impl MethodSet {
         methods.iter().fold(Self::EMPTY, |set, &method| set.with(method))
     }
 
-    /// This set and one method more.
+    /// This set with one more method.
     #[must_use]
     pub const fn with(self, method: Method) -> Self {
         Self(self.0 | (1 << index(method)))
     }
 
-    /// True when the method is in the set.
+    /// Whether the set contains the method.
     #[must_use]
     pub const fn contains(self, method: Method) -> bool {
         self.0 & (1 << index(method)) != 0
     }
 
-    /// True when nothing is in the set.
+    /// Whether the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
@@ -74,14 +74,14 @@ impl MethodSet {
         ORDER.into_iter().map(|(method, _)| method).filter(move |&method| self.contains(method))
     }
 
-    /// The position of a method in arrays indexed by method.
+    /// Index of a method in arrays by method.
     pub(super) const fn position(method: Method) -> usize {
         method as usize
     }
 }
 
 impl fmt::Display for MethodSet {
-    /// As `Allow` wants it: `GET, HEAD, OPTIONS`.
+    /// The value of `Allow`: `GET, HEAD, OPTIONS`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut first = true;
         for (method, name) in ORDER {

@@ -1,13 +1,15 @@
-//! Which route answers a request: by host, path and method, without an allocation.
+//! Selects the route of a request by host, path and method, without an allocation.
 //!
-//! Does not know about: what a route does, sockets, configuration files. Entry: [`Router::builder`], [`Router::find`].
+//! Does not know about: actions of routes, sockets, configuration files. Entry:
+//! [`Router::builder`], [`Router::find`].
 //!
-//! A path is matched segment by segment, static text before `{name}` before `{*name}`; of two routes with the same
-//! path the one that names the host goes first, then the one with the longest `*.` name that covers it, then the one for any
-//! host. So a route for any host keeps its exact path even where another route takes everything of one host.
-//! `*.example.com` covers every name below `example.com`, however deep, and not that name itself. The tree is our own: matchit, the usual
-//! one, keeps a list on the heap when it has to go back, and refuses `{name}` beside `{*name}`. Decision 0032
-//! (`deploy/book/src/decisions/0032.md`) has both in figures.
+//! A path is matched segment by segment, static text before `{name}` before `{*name}`. Of two
+//! routes with the same path the one that names the host has priority, then the one with the
+//! longest matching `*.` name, then the one for any host. So a route for any host keeps its exact
+//! path even if another route matches all paths of one host. `*.example.com` matches every name
+//! below `example.com` at any depth, but not that name itself. The tree is our own: matchit, the
+//! usual library, allocates a list for backtracking, and refuses `{name}` together with `{*name}`.
+//! Decision 0032 (`deploy/book/src/decisions/0032.md`) compares both in figures.
 #![expect(clippy::indexing_slicing, reason = "route and table numbers were made while the lists grew")]
 
 mod error;
@@ -31,46 +33,47 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use table::{Leaf, NONE, Table};
 
-/// A route before it is built: which requests it takes, and the value that stands for what it does.
+/// A route before it is built: the requests it matches, and a value that represents its action.
 #[derive(Clone, Debug)]
 pub struct Route<T> {
-    /// Named in errors.
+    /// The name in error messages.
     pub name: String,
-    /// Hosts without port, or `*.example.com` for all names below one; none means any host.
+    /// Hosts without port, or `*.example.com` for all names below one; empty means any host.
     pub hosts: Vec<String>,
-    /// `/static`, `/a/{name}` or `/a/{*rest}`; the last also takes `/a/`.
+    /// `/static`, `/a/{name}` or `/a/{*rest}`; the last also matches `/a/`.
     pub path: String,
-    /// Methods taken. GET brings HEAD along unless another route of this path takes it.
+    /// Methods of the route. GET includes HEAD unless another route of this path has it.
     pub methods: MethodSet,
-    /// Handed back by [`Router::find`].
+    /// Returned by [`Router::find`].
     pub value: T,
 }
 
-/// Collects routes.
+/// Builder of a [`Router`].
 #[derive(Clone, Debug)]
 pub struct RouterBuilder<T> {
     routes: Vec<Route<T>>,
 }
 
-/// Routes, ready for look-ups.
+/// Immutable routes, ready for look-ups.
 #[derive(Clone, Debug)]
 pub struct Router<T> {
     values: Vec<Built<T>>,
     /// For hosts that no route names.
     any: Table,
-    /// For hosts that routes name; `hosts` has the positions, `wildcards` those of names behind `*.`.
+    /// For hosts that routes name; `hosts` has their indices, `wildcards` those of names after
+    /// `*.`.
     tables: Vec<Table>,
     hosts: ByteMap<true>,
     wildcards: ByteMap<true>,
-    /// Some route names a host.
+    /// Whether a route names a host.
     by_host: bool,
     has_plain: HasPlain,
-    /// The paths of all routes that name a host: tells a wrong host from a wrong path.
+    /// The paths of all routes that name a host: distinguishes a wrong host from a wrong path.
     listed: Option<Table>,
     allow_all: Box<str>,
 }
 
-/// Whether [`Router::find_plain`] finds anything.
+/// Whether [`Router::find_plain`] is enabled.
 #[derive(Debug)]
 struct HasPlain(AtomicBool);
 
@@ -93,12 +96,12 @@ impl<T> Built<T> {
     }
 }
 
-/// What a look-up found.
+/// The result of a look-up.
 #[derive(Clone, Debug)]
 pub enum Lookup<'r, 'p, T> {
-    /// A route takes the request.
+    /// A route matches the request.
     Found(Match<'r, 'p, T>),
-    /// The path exists, the method does not: 405 with this `Allow`.
+    /// The path exists, but not for this method: 405 with this `Allow`.
     MethodNotAllowed {
         /// The value of `Allow`.
         allow: &'r str,
@@ -107,7 +110,7 @@ pub enum Lookup<'r, 'p, T> {
     Misdirected,
     /// No route has this path: 404.
     NotFound,
-    /// OPTIONS, and no route takes it: 204 with this `Allow`.
+    /// OPTIONS without a route for it: 204 with this `Allow`.
     Options {
         /// The value of `Allow`.
         allow: &'r str,
@@ -117,41 +120,43 @@ pub enum Lookup<'r, 'p, T> {
 /// A route and the parameters of the path.
 #[derive(Clone, Debug)]
 pub struct Match<'r, 'p, T> {
-    /// The value given with the route.
+    /// The value of the route.
     pub value: &'r T,
-    /// The parameters, as they stand in the path: nothing is decoded.
+    /// The parameters as in the path, without decoding.
     pub params: Params<'r, 'p>,
 }
 
-/// A route that [`Router::find_plain`] has found. No more than where it is: what the answer needs beside it is asked for.
+/// A route found by [`Router::find_plain`]. Only its place; the parts needed for a reply are looked
+/// up on demand.
 #[derive(Debug)]
 pub struct Plain<'r, T>(&'r Built<T>);
 
-/// The parameters of a path. They are found again when somebody asks for them: to keep their places would cost every
-/// look-up more than that.
+/// The parameters of a path. They are extracted again on demand: storing their positions would cost
+/// more in every look-up.
 #[derive(Clone, Copy)]
 pub struct Params<'r, 'p> {
-    /// `None` where there was no route.
+    /// `None` without a route.
     pattern: Option<&'r Pattern>,
     path: &'p [u8],
 }
 
 impl<T> Router<T> {
-    /// Starts a set of routes.
+    /// Starts to build a router.
     #[must_use]
     pub const fn builder() -> RouterBuilder<T> {
         RouterBuilder { routes: Vec::new() }
     }
 
-    /// Finds the route of a request, without a look at what no route depends on.
+    /// Finds the route of a request, skipping inputs on which no route depends.
     #[inline(always)]
     pub fn find_for<'r, 'p>(&'r self, request: &Request<'p>) -> Lookup<'r, 'p, T> {
         let host = if self.by_host { request.host_bytes() } else { None };
         self.find(host, request.method(), request.path_bytes())
     }
 
-    /// The route that takes a request, if no route names a host and its path has no parameters: what most probes ask for, at half the
-    /// cost of [`Router::find_for`]. `None` says nothing of the request.
+    /// The route of a request, if no route names a host and its path has no parameters: the case of
+    /// most probes, at half the cost of [`Router::find_for`]. `None` is no result: use
+    /// [`Router::find_for`].
     #[inline(always)]
     pub fn find_plain(&self, request: &Request<'_>) -> Option<Plain<'_, T>> {
         if !self.has_plain.0.load(Ordering::Acquire) {
@@ -162,14 +167,15 @@ impl<T> Router<T> {
         self.values.get(leaf.routes[MethodSet::position(request.method())] as usize).map(Plain)
     }
 
-    /// Makes [`Self::find_plain`] return nothing from now on, so that a service sees every request on its full path, and the short path
-    /// needs no check of its own. Writes before this call are visible to a thread for which the short path fails.
+    /// Makes [`Self::find_plain`] return `None` from now on, so that a service handles every
+    /// request on its full path, and the fast path needs no check of its own. Writes before this
+    /// call are visible to a thread for which the fast path fails.
     pub fn forgo_plain(&self) {
         self.has_plain.0.store(false, Ordering::Release);
     }
 
-    /// Finds the route of a request. `host` is the `Host` field or the authority, with or without a port; `path` ends
-    /// before the `?`, and is `*` for `OPTIONS *`.
+    /// Finds the route of a request. `host` is the `Host` field or the authority, with or without a
+    /// port; `path` ends before the `?`, and is `*` for `OPTIONS *`.
     #[inline(always)]
     pub fn find<'r, 'p>(&'r self, host: Option<&[u8]>, method: Method, path: &'p [u8]) -> Lookup<'r, 'p, T> {
         let table = self.table(host);
@@ -196,7 +202,7 @@ impl<T> Router<T> {
         }
     }
 
-    /// The values of all routes, in the order in which they were added.
+    /// The values of all routes, in the order of insertion.
     pub fn values(&self) -> impl Iterator<Item = &T> {
         self.values.iter().map(|built| &built.value)
     }
@@ -230,7 +236,7 @@ impl<T> Router<T> {
         if method == Method::Options && path == b"*" {
             return Lookup::Options { allow: &self.allow_all };
         }
-        // A host that is listed got the table with all it has.
+        // A listed host uses the table with all its routes.
         let unlisted = std::ptr::eq(table, &raw const self.any);
         match &self.listed {
             Some(listed) if unlisted && listed.has(path) => Lookup::Misdirected,
@@ -263,7 +269,7 @@ impl<T> RouterBuilder<T> {
     /// Builds the router.
     ///
     /// # Errors
-    /// Every reason why these routes cannot stand together, not only the first.
+    /// All conflicts between these routes, not only the first.
     pub fn build(self) -> Result<Router<T>, Vec<RouteError>> {
         let mut errors = Vec::new();
         let drafts: Vec<_> = self.routes.iter().map(|route| Draft::of(route, &mut errors)).collect();
@@ -300,7 +306,7 @@ impl<T> Default for RouterBuilder<T> {
     }
 }
 
-/// A route whose parts were checked.
+/// A route with validated parts.
 struct Draft {
     hosts: Vec<String>,
     pattern: Pattern,
@@ -345,7 +351,7 @@ impl Draft {
     }
 }
 
-/// Two routes that claim the same host, shape of path and method.
+/// Finds pairs of routes with the same host, shape of path and method.
 fn find_conflicts<T>(routes: &[Route<T>], drafts: &[Option<Draft>], errors: &mut Vec<RouteError>) {
     let mut claims: HashMap<(Option<&str>, &[Segment]), Vec<usize>> = HashMap::new();
     for (second, draft) in drafts.iter().enumerate() {
@@ -356,7 +362,7 @@ fn find_conflicts<T>(routes: &[Route<T>], drafts: &[Option<Draft>], errors: &mut
             let earlier = claims.entry((host, &draft.pattern.segments)).or_default();
             for &first in earlier.iter() {
                 let methods = routes[first].methods.intersection(draft.methods);
-                // Two routes with ten hosts in common are one mistake, not ten.
+                // Two routes with ten hosts in common are reported once, not ten times.
                 if methods.is_empty() || reported.contains(&first) {
                     continue;
                 }
@@ -380,7 +386,7 @@ fn find_conflicts<T>(routes: &[Route<T>], drafts: &[Option<Draft>], errors: &mut
     }
 }
 
-/// A table for hosts that no route names, and one for each different set of routes that hosts have.
+/// A table for hosts that no route names, and one for each distinct set of routes of named hosts.
 struct HostTables {
     any: Table,
     tables: Vec<Table>,
@@ -403,7 +409,8 @@ impl HostTables {
         let (mut hosts, mut wildcards) = (Vec::new(), Vec::new());
         for (&host, own) in &by_host {
             let name = host.strip_prefix(host::WILDCARD).unwrap_or(host);
-            // The more a route says about the host, the earlier it comes, so that it keeps what both claim.
+            // The more specific the host of a route, the earlier it is added, so that it has
+            // priority.
             let covering = host::suffixes(name.as_bytes()).filter_map(|suffix| {
                 let wildcard = format!("{}{}", host::WILDCARD, String::from_utf8_lossy(suffix));
                 by_host.get(wildcard.as_str())
@@ -423,14 +430,14 @@ impl HostTables {
 }
 
 impl<'r, T> Plain<'r, T> {
-    /// The value given with the route.
+    /// The value of the route.
     #[inline(always)]
     #[must_use]
     pub const fn value(&self) -> &'r T {
         &self.0.value
     }
 
-    /// What [`Router::find_for`] would have found for the same request.
+    /// The result of [`Router::find_for`] for the same request.
     #[inline(always)]
     #[must_use]
     pub fn matched<'p>(&self, request: &Request<'p>) -> Match<'r, 'p, T> {
@@ -439,7 +446,7 @@ impl<'r, T> Plain<'r, T> {
 }
 
 impl<'r, 'p> Params<'r, 'p> {
-    /// The bytes of a parameter, as they stand in the path.
+    /// The bytes of a parameter as in the path.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<&'p [u8]> {
         self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
@@ -460,7 +467,7 @@ impl<'r, 'p> Params<'r, 'p> {
         names.iter().map(|name| &**name).zip(values)
     }
 
-    /// No parameters.
+    /// Empty parameters.
     #[must_use]
     pub const fn none() -> Self {
         Self { pattern: None, path: &[] }

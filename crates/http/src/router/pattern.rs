@@ -1,21 +1,22 @@
-//! The grammar of a route's path: static segments, `{name}` and a last `{*name}`.
+//! The grammar of a route's path: static segments, `{name}` and a final `{*name}`.
 //!
-//! Does not know about: hosts, methods, how a path is looked up.
+//! Does not know about: hosts, methods, look-ups.
 
 use std::fmt;
 
-/// Most segments a pattern may have; bounds the depth of a look-up.
+/// Maximum number of segments in a pattern; bounds the depth of a look-up.
 pub const SEGMENTS_MAX: usize = 32;
 
-/// Most parameters a pattern may have; they are kept in a fixed array, so that a look-up never allocates.
+/// Maximum number of parameters in a pattern; they are stored in a fixed array, so that a look-up
+/// never allocates.
 pub const PARAMS_MAX: usize = 8;
 
 /// One segment of a pattern, between two slashes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Segment {
-    /// `{name}`: one segment, not empty.
+    /// `{name}`: one non-empty segment.
     Param,
-    /// `{*name}`: everything that is left, may be empty.
+    /// `{*name}`: the rest of the path, may be empty.
     Rest,
     Static(Box<[u8]>),
 }
@@ -27,18 +28,19 @@ pub(super) struct Pattern {
     pub(super) names: Box<[Box<str>]>,
 }
 
-/// Why a path pattern is not one.
+/// Why a path pattern is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatternError {
-    /// A byte that a path cannot hold (RFC 3986 section 3.3), or a brace that is not around a whole segment.
+    /// A byte that is not valid in a path (RFC 3986 section 3.3), or a brace that does not enclose
+    /// a whole segment.
     BadByte(u8),
     /// A parameter name that is empty or not made of letters, digits and `_`.
     BadName,
-    /// The same parameter name twice.
+    /// A parameter name occurs twice.
     DuplicateName,
     /// The first byte is not `/`.
     NoLeadingSlash,
-    /// Something follows a `{*name}`.
+    /// A segment follows a `{*name}`.
     RestNotLast,
     /// More than [`PARAMS_MAX`] parameters.
     TooManyParams,
@@ -73,7 +75,7 @@ impl Pattern {
         Ok(Self { segments, names: names.into() })
     }
 
-    /// True when no request but one can match.
+    /// Whether exactly one path matches.
     pub(super) fn is_static(&self) -> bool {
         self.segments.iter().all(|segment| matches!(segment, Segment::Static(_)))
     }
@@ -91,10 +93,10 @@ impl Pattern {
     }
 }
 
-/// The parameter names of a path pattern, in order.
+/// Returns the parameter names of a path pattern, in order.
 ///
 /// # Errors
-/// Says why the text is not a pattern.
+/// Why the text is not a pattern.
 pub fn param_names(pattern: &str) -> Result<Vec<String>, PatternError> {
     Ok(Pattern::parse(pattern)?.names.iter().map(ToString::to_string).collect())
 }
@@ -116,7 +118,7 @@ fn parse_segment(part: &str) -> Result<(Segment, Option<&str>), PatternError> {
     }
 }
 
-/// `pchar` of RFC 3986 section 3.3, with `%` taken as it stands.
+/// `pchar` of RFC 3986 section 3.3, with any `%`.
 fn is_path_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@%".contains(&byte)
 }

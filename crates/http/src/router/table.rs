@@ -1,8 +1,9 @@
-//! The paths of one host: an exact map for static paths, a tree of segments for the others.
+//! The paths of one host: a hash map for static paths, a tree of segments for the others.
 //!
-//! Does not know about: hosts, requests, what a route does. A look-up prefers, segment by segment, static text over
-//! `{name}` over `{*name}` and goes back when a preferred branch ends nowhere. A node of the tree is entered at most
-//! once a look-up, so the work is bounded by the configuration and not by the request.
+//! Does not know about: hosts, requests, actions of routes. A look-up prefers, segment by segment,
+//! static text over `{name}` over `{*name}` and backtracks from a preferred branch without a match.
+//! A node of the tree is visited at most once per look-up, so the work is bounded by the
+//! configuration and not by the request.
 #![expect(
     clippy::indexing_slicing,
     reason = "node and leaf numbers were made while the lists grew, and positions come from the path itself"
@@ -17,7 +18,7 @@ use std::collections::HashMap;
 /// No route, no child.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// What one pattern answers: a route for each method.
+/// The routes of one pattern, by method.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
     pub(super) routes: [u32; METHODS],
@@ -36,9 +37,9 @@ pub(super) struct Table {
 
 #[derive(Clone, Debug)]
 struct Node {
-    /// Static segments that may follow.
+    /// Static next segments.
     children: ByteMap<false>,
-    /// The node behind `{name}`.
+    /// The node after `{name}`.
     param: u32,
     /// The leaf of `{*name}`.
     rest: u32,
@@ -47,8 +48,8 @@ struct Node {
 }
 
 impl Table {
-    /// Builds the table of routes given as pattern, methods and route number. Where two routes claim the same method
-    /// of the same pattern the first given keeps it.
+    /// Builds the table of routes given as pattern, methods and route number. If two routes share a
+    /// method of the same pattern, the first one keeps it.
     pub(super) fn build<'a>(routes: impl IntoIterator<Item = (&'a Pattern, MethodSet, u32)>) -> Self {
         let mut by_shape: HashMap<&[Segment], usize> = HashMap::new();
         let mut shapes: Vec<(&Pattern, [u32; METHODS])> = Vec::new();
@@ -104,7 +105,7 @@ impl Table {
         self.leaves.iter().fold(MethodSet::EMPTY, |set, leaf| set.union(leaf.allowed))
     }
 
-    /// `start` is where the next segment begins, or one past the end when the path is used up.
+    /// `start` is the beginning of the next segment, or one past the end of the path.
     fn descend<'t>(&'t self, mut node: &'t Node, path: &[u8], mut start: usize) -> u32 {
         loop {
             if start > path.len() {
@@ -117,7 +118,7 @@ impl Table {
                 (NONE, NONE) => return node.rest,
                 (NONE, next) | (next, NONE) if node.rest == NONE => next,
                 (first, second) => {
-                    // There is something to come back for.
+                    // There is an alternative to return to.
                     let ways =
                         [first, second, node.rest].into_iter().enumerate().filter(|&(_, way)| way != NONE);
                     return ways
@@ -155,7 +156,7 @@ impl Node {
     }
 }
 
-/// The nodes while they are made.
+/// The nodes during construction.
 #[derive(Default)]
 struct Tree {
     nodes: Vec<DraftNode>,
@@ -213,7 +214,8 @@ impl DraftNode {
 }
 
 impl Leaf {
-    /// HEAD follows GET unless a route claims it; OPTIONS is always allowed because it is answered for the route.
+    /// HEAD follows GET unless a route has it; OPTIONS is always allowed because the router replies
+    /// to it.
     fn new(mut routes: [u32; METHODS]) -> Self {
         let [get, head] = [crate::Method::Get, crate::Method::Head].map(MethodSet::position);
         if routes[head] == NONE {

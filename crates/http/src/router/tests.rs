@@ -1,6 +1,6 @@
-//! The router against tables. `tests/router.rs` holds it against a naive one.
+//! The router against tables. `tests/router.rs` compares it with a naive one.
 //!
-//! Does not know about: how look-ups work inside.
+//! Does not know about: the implementation of look-ups.
 
 use super::*;
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ fn build(routes: &[Route<usize>]) -> Result<Router<usize>, Vec<RouteError>> {
     builder.build()
 }
 
-/// `3 a=x` for route 3 with a parameter, or the other outcomes in words.
+/// Formats a result: `3 a=x` for route 3 with a parameter, or a word for the other outcomes.
 fn show(lookup: &Lookup<'_, '_, usize>) -> String {
     match lookup {
         Lookup::Found(found) => {
@@ -133,7 +133,7 @@ fn the_longest_name_wins() {
         let found = show(&router.find(Some(host.as_bytes()), method, path.as_bytes()));
         assert_eq!(found, expected, "{method:?} {host} {path}");
     }
-    // Names beyond the length of any name are looked at once.
+    // Names beyond the maximum length are rejected at once.
     let long = "a.".repeat(8000) + "example.com";
     assert_eq!(show(&router.find(Some(long.as_bytes()), Method::Get, b"/a")), "0");
 }
@@ -220,7 +220,8 @@ fn every_bad_route_is_reported() {
 
 #[test]
 fn a_tree_full_of_branches_is_walked_once() {
-    // Every segment offers a static and a parameter branch, and none of them ends: each node may be tried once.
+    // Every segment has a static and a parameter branch, and none of them matches: each node may be
+    // visited once.
     let mut routes = Vec::new();
     for n in 0..200_u32 {
         let path: String = (0..7).map(|bit| if n >> bit & 1 == 0 { "/a" } else { "/{p}" }).collect();
@@ -254,7 +255,7 @@ proptest! {
     }
 }
 
-/// An address has many spellings (RFC 4291 2.2); a host that is listed is found in each of them.
+/// An address has many notations (RFC 4291 2.2); a listed host is found in each of them.
 #[test]
 fn an_address_is_one_host_however_it_is_written() {
     for listed in ["[2001:db8::1]", "[2001:DB8:0:0:0:0:0:1]", "[2001:db8:0::0001]"] {

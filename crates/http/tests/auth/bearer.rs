@@ -1,4 +1,4 @@
-//! Static tokens: what is taken into a set, and what is found in it.
+//! Static tokens: acceptance into a set, and look-up.
 //!
 //! Does not know about: requests.
 
@@ -108,7 +108,7 @@ fn looking_does_not_allocate() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// The set finds what a plain comparison would.
+    /// The set finds the same tokens as a plain comparison.
     #[test]
     fn as_a_list_would(
         secrets in prop::collection::vec("[a-c]{16,34}", 0..6),

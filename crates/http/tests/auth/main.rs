@@ -1,4 +1,4 @@
-//! `doorbell_http::auth`: who gets in, who does not, and what they are told.
+//! `doorbell_http::auth`: allowed and refused requests, and their replies.
 //!
 //! Does not know about: connections. The signed tokens need the feature `jwt`.
 

@@ -1,6 +1,6 @@
 //! The decision about a request, its status and its challenge.
 //!
-//! Does not know about: how a token is checked.
+//! Does not know about: verification of tokens.
 
 use doorbell_http::auth::{Authorization, Decision, Policy, PolicyError, Reason, Tokens};
 use doorbell_http::parse::Head;
@@ -19,7 +19,7 @@ fn policy() -> Policy {
     Policy::bearer("status", tokens()).expect("good input")
 }
 
-/// `name` in short: what came out, as a status and a challenge.
+/// The decision in short: a status and a challenge.
 fn outcome(policy: &Policy, decision: &Decision<'_>) -> (Option<u16>, Option<String>) {
     (decision.status().map(|status| status.code()), policy.challenge(decision).map(str::to_owned))
 }
@@ -141,7 +141,7 @@ fn deciding_does_not_allocate() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// Only the one secret behind the one scheme gets in, whatever stands around it.
+    /// Only the secret after the scheme is accepted, whatever surrounds it.
     #[test]
     fn only_the_token(before in "[ -~]{0,8}", between in "[ \t,;=]{0,3}", after in "[ -~]{0,3}") {
         let value = format!("{before}{between}{SECRET}{after}");

@@ -1,6 +1,6 @@
 //! Bodies as bytes: transfer codings, lengths, chunks, trailers.
 //!
-//! Does not know about: how the bytes are cut, nor limits.
+//! Does not know about: splits of the input, limits.
 
 use super::{Vector, chunked};
 use doorbell_http::Next::{CloseClean, CloseLinger, Read};

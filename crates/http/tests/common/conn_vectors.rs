@@ -1,6 +1,6 @@
-//! More than one message as bytes: persistence, pipelines, expectations, what is ignored, replies.
+//! Several messages as bytes: persistence, pipelines, expectations, ignored fields, replies.
 //!
-//! Does not know about: how the bytes are cut, nor limits.
+//! Does not know about: splits of the input, limits.
 
 use super::{Vector, chunked, get_with};
 use doorbell_http::Next::{Close, CloseClean, CloseLinger, Read};
@@ -144,7 +144,7 @@ pub(crate) fn replies() -> Vec<Vector> {
         Vector::accepted("HEAD of a large body", "HEAD /big HTTP/1.1\r\nHost: a\r\n\r\n"),
     ]
 }
-/// Puts a field line into a chunked request.
+/// Inserts a field line into a chunked request.
 trait WithLine {
     fn escape_with(self, line: &str) -> Vec<u8>;
 }

@@ -1,7 +1,7 @@
-//! A connection driven by hand, and a service whose replies show what it was asked.
+//! A connection driven by hand, and a service whose replies describe the request.
 //!
-//! Does not know about: any particular request. Also used by the fuzz targets.
-#![allow(dead_code, reason = "each user needs another part")]
+//! Does not know about: specific requests. Also used by the fuzz targets.
+#![allow(dead_code, reason = "each user needs a part of it")]
 
 use bytes::Bytes;
 use doorbell_http::{
@@ -9,7 +9,7 @@ use doorbell_http::{
     StaticReply, Status, Time,
 };
 
-/// Answers by path; what it has no special answer for, it describes.
+/// Replies by path; the default reply describes the request.
 #[derive(Debug)]
 pub(crate) struct Echo;
 
@@ -31,7 +31,7 @@ impl Service for Echo {
     }
 }
 
-/// What a call may use, from nobody known.
+/// The resources of a call, with an unknown client.
 pub(crate) const fn io_at<'a>(
     now: Time,
     limits: &'a Limits,
@@ -42,7 +42,7 @@ pub(crate) const fn io_at<'a>(
     Io { now, date, limits, carry, out, closing: false, client: &Client::UNKNOWN }
 }
 
-/// One line with everything a request says.
+/// One line with all facts about a request.
 pub(crate) fn describe(request: &Request<'_>) -> Vec<u8> {
     let mut text = format!(
         "{} {} {:?} {:?} {:?} {} [",
@@ -59,7 +59,7 @@ pub(crate) fn describe(request: &Request<'_>) -> Vec<u8> {
     text
 }
 
-/// A connection with everything the engine would keep for it.
+/// A connection with all the state that the engine would keep for it.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) conn: Conn,
@@ -74,7 +74,7 @@ pub(crate) struct Peer {
     date: Date,
 }
 
-/// What must not depend on how the input was cut.
+/// Results that must not depend on how the input is split.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Trace {
     pub(crate) sent: Vec<u8>,
@@ -100,7 +100,7 @@ impl Peer {
         }
     }
 
-    /// All `pieces` in order, until the connection closes.
+    /// Passes in all `pieces` in order, until the connection closes.
     pub(crate) fn run<'a>(limits: &Limits, pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut peer = Self::new(limits.clone());
         for piece in pieces {
@@ -111,7 +111,7 @@ impl Peer {
         peer
     }
 
-    /// Hands in `fresh`, flushing as often as asked.
+    /// Passes in `fresh`, flushing as often as requested.
     pub(crate) fn input(&mut self, fresh: &[u8]) -> Next {
         let message_max = self.limits.head_bytes_max + self.limits.body_bytes_max;
         let carry_max = message_max.max(self.carry.len() + fresh.len());
@@ -132,7 +132,7 @@ impl Peer {
         self.call(Conn::handle_eof)
     }
 
-    /// Moves to the deadline and tells the connection.
+    /// Advances to the deadline and notifies the connection.
     pub(crate) fn timeout(&mut self) -> Next {
         self.now = self.now.max(self.conn.deadline());
         self.call(Conn::handle_timeout)
@@ -171,7 +171,7 @@ impl Peer {
     }
 }
 
-/// The status codes in a stream of replies, each of which is checked to be whole.
+/// The status codes in a stream of replies, each of which must be complete.
 pub(crate) fn statuses(sent: &[u8]) -> Vec<u16> {
     let mut codes = Vec::new();
     let mut rest = sent;

@@ -1,7 +1,7 @@
-//! What the integration tests share.
+//! Shared parts of the integration tests.
 //!
-//! Does not know about: the library's insides.
-#![allow(dead_code, reason = "each test file needs another part")]
+//! Does not know about: the library's internals.
+#![allow(dead_code, reason = "each test file needs a part of it")]
 
 pub(crate) mod body_vectors;
 pub(crate) mod conn_vectors;
@@ -12,7 +12,7 @@ pub(crate) mod limit_vectors;
 use doorbell_http::{Limits, Next};
 use harness::{Peer, statuses};
 
-/// Exact bytes in; the statuses that come out, and how the connection goes on.
+/// Exact input bytes, the resulting statuses, and the next action of the connection.
 #[derive(Debug)]
 pub(crate) struct Vector {
     pub(crate) name: String,
@@ -26,12 +26,12 @@ impl Vector {
         Self { name: name.to_owned(), input: input.into(), expect: expect.to_owned(), next }
     }
 
-    /// Answered with one error, which closes.
+    /// Refused with one error, which closes.
     pub(crate) fn refused(name: &str, input: impl Into<Vec<u8>>, status: u16) -> Self {
         Self::new(name, input, &[status], Next::CloseLinger)
     }
 
-    /// Answered with one 200; the connection stays.
+    /// Replied to with one 200; the connection stays open.
     pub(crate) fn accepted(name: &str, input: impl Into<Vec<u8>>) -> Self {
         Self::new(name, input, &[200], Next::Read)
     }
@@ -60,7 +60,7 @@ pub(crate) fn check_all(vectors: Vec<Vector>) {
     }
 }
 
-/// A GET with these field lines, each with its CRLF, after a good `Host`.
+/// A GET with these field lines, each with its CRLF, after a valid `Host`.
 pub(crate) fn get_with(lines: &[u8]) -> Vec<u8> {
     [b"GET / HTTP/1.1\r\nHost: a\r\n".as_slice(), lines, b"\r\n"].concat()
 }

@@ -1,4 +1,4 @@
-//! From what the user wants to a policy that cannot go wrong later.
+//! Building a policy: all errors are found here, none during verification.
 //!
 //! Does not know about: tokens.
 
@@ -7,15 +7,15 @@ use super::key::{Algorithm, Key};
 use super::{JwtPolicy, KEYS_MAX, KEYS_TRIED_MAX, LEEWAY_SECS, TOKEN_LEN_MAX};
 use std::fmt;
 
-/// Collects what a policy is made of.
+/// Builder of a [`JwtPolicy`].
 #[derive(Clone, Debug)]
 pub struct JwtBuilder {
     policy: JwtPolicy,
 }
 
-/// The largest leeway: RFC 7519 4.1.4 speaks of "no more than a few minutes".
+/// Maximum leeway: RFC 7519 4.1.4 speaks of "no more than a few minutes".
 const LEEWAY_SECS_MAX: u32 = 600;
-/// The largest `token_len_max`.
+/// Upper limit of `token_len_max`.
 const TOKEN_LEN_LIMIT: usize = 64 * 1024;
 
 /// Why a policy cannot be built.
@@ -23,17 +23,18 @@ const TOKEN_LEN_LIMIT: usize = 64 * 1024;
 pub enum JwtPolicyError {
     /// Two keys have this name.
     KeyIdTaken(Box<str>),
-    /// More than ten minutes.
+    /// The leeway exceeds ten minutes.
     LeewayTooLong,
-    /// There is no key: nobody could ever get in.
+    /// There is no key, so no token could ever pass.
     NoKey,
     /// Not a scope (RFC 6749 3.3).
     Scope(Box<str>),
-    /// 0 or more than 64 KiB.
+    /// The maximum length is 0 or more than 64 KiB.
     TokenLenMax,
     /// More than [`KEYS_MAX`] keys.
     TooManyKeys,
-    /// More than [`KEYS_TRIED_MAX`] keys of one algorithm have no name, and each would have to be tried.
+    /// More than [`KEYS_TRIED_MAX`] keys of one algorithm have no name, and each of them would be
+    /// tried.
     TooManyKeysWithoutId(Algorithm),
 }
 
@@ -49,49 +50,51 @@ impl JwtBuilder {
         }
     }
 
-    /// A key that may sign tokens.
+    /// Adds a key that may sign tokens.
     #[must_use]
     pub fn key(mut self, key: Key) -> Self {
         self.policy.keys.push(key);
         self
     }
 
-    /// Keys that may sign tokens.
+    /// Adds keys that may sign tokens.
     #[must_use]
     pub fn keys(mut self, keys: impl IntoIterator<Item = Key>) -> Self {
         self.policy.keys.extend(keys);
         self
     }
 
-    /// An issuer whose tokens are good. Without any, `iss` is not looked at.
+    /// Adds an accepted issuer. Without any, `iss` is ignored.
     #[must_use]
     pub fn issuer(mut self, issuer: &str) -> Self {
         self.policy.wanted.issuers.push(issuer.into());
         self
     }
 
-    /// A name that we go by. Without any, a token that says for whom it is (`aud`) is refused.
+    /// Adds an audience name of this service. Without any, a token with an audience (`aud`) is
+    /// refused.
     #[must_use]
     pub fn audience(mut self, audience: &str) -> Self {
         self.policy.wanted.audiences.push(audience.into());
         self
     }
 
-    /// By how much clocks may differ; the default is 60 s, the most is 600 s.
+    /// Maximum difference between clocks; default 60 s, at most 600 s.
     #[must_use]
     pub fn leeway_secs(mut self, leeway_secs: u32) -> Self {
         self.policy.wanted.leeway_secs = i64::from(leeway_secs);
         self
     }
 
-    /// A right: the claim must be this text, or a list of texts with it. A good token without it gets 403.
+    /// Requires a claim to be this text or a list that contains it. A valid token without it gets
+    /// 403.
     #[must_use]
     pub fn require_claim(mut self, name: &str, value: &str) -> Self {
         self.policy.wanted.claims.push((name.into(), value.into()));
         self
     }
 
-    /// A right: the `scope` claim must have this scope. A good token without it gets 403.
+    /// Requires a scope in the `scope` claim. A valid token without it gets 403.
     #[must_use]
     pub fn require_scope(mut self, scope: &str) -> Self {
         let scopes = &mut self.policy.wanted.scope;
@@ -102,14 +105,14 @@ impl JwtBuilder {
         self
     }
 
-    /// The `typ` that a token must have; without this it may have none, `JWT` or `at+jwt`.
+    /// Required `typ` of a token; by default it may be absent, `JWT` or `at+jwt`.
     #[must_use]
     pub fn token_type(mut self, token_type: &str) -> Self {
         self.policy.token_type = Some(token_type.into());
         self
     }
 
-    /// The most bytes of a token; the default is 8 KiB, the most is 64 KiB.
+    /// Maximum length of a token in bytes; default 8 KiB, at most 64 KiB.
     #[must_use]
     pub const fn token_len_max(mut self, token_len_max: usize) -> Self {
         self.policy.token_len_max = token_len_max;
@@ -119,7 +122,7 @@ impl JwtBuilder {
     /// Builds the policy.
     ///
     /// # Errors
-    /// Says what the first thing is that does not fit.
+    /// The first invalid setting.
     pub fn build(self) -> Result<JwtPolicy, JwtPolicyError> {
         let policy = self.policy;
         check_keys(&policy.keys)?;
@@ -165,7 +168,7 @@ impl fmt::Display for JwtPolicyError {
         match self {
             Self::KeyIdTaken(id) => write!(f, "two keys have the name `{}`", id.escape_debug()),
             Self::LeewayTooLong => write!(f, "the leeway is more than {LEEWAY_SECS_MAX} s"),
-            Self::NoKey => f.write_str("there is no key, so nobody could ever get in"),
+            Self::NoKey => f.write_str("there is no key, so no token could ever pass"),
             Self::Scope(scope) => write!(f, "`{}` is not a scope", scope.escape_debug()),
             Self::TokenLenMax => {
                 write!(f, "the longest token must have between 1 and {TOKEN_LEN_LIMIT} bytes")

@@ -1,28 +1,28 @@
-//! The claims of a verified token (RFC 7519 4.1) against what a policy asks for.
+//! Verifies the claims of a token (RFC 7519 4.1) against a policy.
 //!
 //! Does not know about: signatures, clocks.
 
 use super::denied::Denied;
 use super::json::{Json, Object};
 
-/// What a policy asks of the claims.
+/// The claims that a policy requires.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wanted {
     pub(super) issuers: Vec<Box<str>>,
     pub(super) audiences: Vec<Box<str>>,
     pub(super) leeway_secs: i64,
     pub(super) claims: Vec<(Box<str>, Box<str>)>,
-    /// Scopes separated by spaces.
+    /// Scopes, separated by spaces.
     pub(super) scope: String,
 }
 
-/// The last second of the year 9999. A time beyond it is a mistake (milliseconds, mostly) and is refused.
+/// The last second of the year 9999. A later time is an error (mostly milliseconds) and is refused.
 const SECS_MAX: i64 = 253_402_300_799;
-/// OpenID Connect Core 2 allows no longer subject.
+/// Maximum length of a subject in OpenID Connect Core 2.
 const SUBJECT_LEN_MAX: usize = 255;
 
 impl Wanted {
-    /// Checks all claims and gives the subject. First whether the token is good, then whether it is enough.
+    /// Checks all claims and returns the subject. Validity comes first, then permissions.
     pub(super) fn check(&self, claims: &Object<'_>, unix_secs: i64) -> Result<Box<str>, Denied> {
         self.check_times(claims, unix_secs)?;
         self.check_issuer(claims)?;
@@ -35,7 +35,7 @@ impl Wanted {
         Ok(subject.into())
     }
 
-    /// Good from `nbf` on, and up to but without `exp`; the leeway widens both.
+    /// Valid from `nbf` on, and before `exp`; the leeway widens both.
     fn check_times(&self, claims: &Object<'_>, now: i64) -> Result<(), Denied> {
         let expiry = numeric_date(claims, "exp")?.ok_or(Denied::ExpiryMissing)?;
         if now >= expiry.saturating_add(self.leeway_secs) {
@@ -54,7 +54,8 @@ impl Wanted {
         if good { Ok(()) } else { Err(Denied::IssuerWrong) }
     }
 
-    /// A token that names its audience is for nobody else, even if the policy does not say who we are (RFC 7519 4.1.3).
+    /// A token with an audience is only valid for that audience, even if the policy has none (RFC
+    /// 7519 4.1.3).
     fn check_audience(&self, claims: &Object<'_>) -> Result<(), Denied> {
         let Some(audience) = claims.find("aud") else {
             return if self.audiences.is_empty() { Ok(()) } else { Err(Denied::AudienceWrong) };
@@ -80,12 +81,13 @@ impl Wanted {
     }
 }
 
-/// Whether a space-separated list of scopes (RFC 8693 4.2) has this one.
+/// Whether a space-separated list of scopes (RFC 8693 4.2) contains this one.
 fn grants(scopes: &str, wanted: &str) -> bool {
     scopes.split(' ').any(|scope| scope == wanted)
 }
 
-/// A NumericDate (RFC 7519 2) in whole seconds, rounded up: no whole second lies between the two, so no comparison changes.
+/// A NumericDate (RFC 7519 2) in whole seconds, rounded up: comparisons with whole seconds have the
+/// same result.
 fn numeric_date(claims: &Object<'_>, name: &str) -> Result<Option<i64>, Denied> {
     let secs = match claims.find(name) {
         None => return Ok(None),

@@ -1,61 +1,61 @@
-//! Why a signed token did not pass.
+//! Reasons for refusing a signed token.
 //!
-//! Does not know about: statuses beyond 401 or 403, how a check is made.
+//! Does not know about: statuses other than 401 and 403, verification.
 
 use std::fmt;
 
-/// Why a signed token did not pass. The client hears only which status it is; logs hear the word.
+/// Why a signed token was refused. The client only gets the status; logs contain the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Denied {
-    /// `alg` is not the algorithm of the key, or none of ours.
+    /// `alg` is not the algorithm of the key, or is not supported.
     AlgorithmRefused,
-    /// `aud` is missing where an audience is asked for, or names somebody else.
+    /// `aud` is missing although required, or names another audience.
     AudienceWrong,
-    /// A claim that is asked for is missing or has another value: 403.
+    /// A required claim is missing or has another value: 403.
     ClaimMissing,
-    /// The claims are not an object with unique names, or one that we read has the wrong type.
+    /// The claims are not an object with unique names, or a claim has the wrong type.
     ClaimsMalformed,
-    /// A JWE: there is nothing for us to decrypt with.
+    /// A JWE, which cannot be decrypted here.
     Encrypted,
     /// `exp` has passed.
     Expired,
-    /// There is no `exp`.
+    /// `exp` is missing.
     ExpiryMissing,
-    /// `crit` or `b64`: extensions that must be understood (RFC 7515 4.1.11), and we know none.
+    /// `crit` or `b64`: extensions that must be understood (RFC 7515 4.1.11); none is supported.
     ExtensionRefused,
-    /// The header is not an object with unique names, or a member that we read has the wrong type.
+    /// The header is not an object with unique names, or a member has the wrong type.
     HeaderMalformed,
-    /// `iss` is missing where an issuer is asked for, or names another.
+    /// `iss` is missing although required, or names another issuer.
     IssuerWrong,
-    /// The token names no key, and too many come into question.
+    /// The token names no key, and there are too many candidates.
     KeyIdMissing,
     /// No key has this name.
     KeyUnknown,
-    /// A token within a token.
+    /// A token inside a token.
     Nested,
-    /// `nbf` has not come.
+    /// `nbf` is in the future.
     NotYetValid,
-    /// A scope that is asked for is not granted: 403.
+    /// A required scope is missing: 403.
     ScopeMissing,
-    /// The signature does not belong to this header and these claims under that key.
+    /// The signature does not match the signed text and the key.
     SignatureWrong,
-    /// Not three parts of base64url in its one canonical form.
+    /// Not three parts of canonical base64url.
     TokenMalformed,
-    /// Longer than the policy allows.
+    /// Longer than the policy's limit.
     TokenTooLong,
-    /// `typ` says that this is a token for something else.
+    /// `typ` is that of another kind of token.
     TypeWrong,
 }
 
 impl Denied {
-    /// Whether the token is good and only lacks a right: 403 instead of 401.
+    /// Whether the token is valid and only lacks a permission: 403 instead of 401.
     #[must_use]
     pub const fn is_forbidden(self) -> bool {
         matches!(self, Self::ClaimMissing | Self::ScopeMissing)
     }
 
-    /// A few words for a log line; never a part of the token.
+    /// A short description for logs; never contains a part of the token.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {

@@ -1,10 +1,11 @@
-//! The few DER structures that hold a public key: SubjectPublicKeyInfo (RFC 5280 4.1) and RSAPublicKey (RFC 8017 A.1.1).
+//! The DER structures of public keys: SubjectPublicKeyInfo (RFC 5280 4.1) and RSAPublicKey (RFC
+//! 8017 A.1.1).
 //!
-//! Does not know about: PEM, what a key is used for.
+//! Does not know about: PEM, the use of a key.
 
 use super::key::KeyError;
 
-/// A public key in the form in which signatures are verified with it.
+/// A public key in the form used for verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PublicKey<'a> {
     /// 32 bytes (RFC 8410).
@@ -27,7 +28,7 @@ const EC_P256: &[u8] =
 /// `SEQUENCE { id-Ed25519 }` (RFC 8410 3), without its own header.
 const ED25519: &[u8] = &[6, 3, 0x2b, 0x65, 0x70];
 
-/// Reads a SubjectPublicKeyInfo of one of the kinds that we verify with.
+/// Parses a SubjectPublicKeyInfo of a supported kind.
 pub(super) fn public_key_info(der: &[u8]) -> Result<PublicKey<'_>, KeyError> {
     let (algorithm, key) = split_info(der).ok_or(KeyError::Malformed)?;
     match (algorithm, key.len()) {
@@ -47,7 +48,8 @@ fn split_info(der: &[u8]) -> Option<(&[u8], &[u8])> {
     (rest.is_empty() && info.is_empty()).then_some((algorithm, key))
 }
 
-/// Checks an RSAPublicKey and gives it back: 2048 to 8192 bits (RFC 7518 3.3), an odd exponent from 3 to 2^33.
+/// Validates and returns an RSAPublicKey: 2048 to 8192 bits (RFC 7518 3.3), an odd exponent from 3
+/// to 2^33.
 pub(super) fn rsa_public_key(der: &[u8]) -> Result<&[u8], KeyError> {
     let (modulus, exponent) = split_rsa(der).ok_or(KeyError::Malformed)?;
     check_rsa(modulus, exponent)?;
@@ -87,7 +89,7 @@ pub(super) fn check_rsa(modulus: &[u8], exponent: &[u8]) -> Result<(), KeyError>
 const RSA_BITS_MIN: usize = 2048;
 const RSA_BITS_MAX: usize = 8192;
 
-/// The bytes of a positive INTEGER without the zero that keeps it positive.
+/// The bytes of a positive INTEGER without its leading zero.
 fn natural(content: &[u8]) -> Option<&[u8]> {
     match content {
         [0, rest @ ..] if rest.first().is_some_and(|&first| first >= 0x80) => Some(rest),
@@ -102,7 +104,8 @@ fn take<'a>(tag: u8, from: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(content)
 }
 
-/// The content of the first element, which must have this tag, and what follows it. Lengths in their shortest form only.
+/// The content of the first element, which must have this tag, and the bytes after it. Lengths must
+/// have their shortest form.
 fn element(tag: u8, der: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&[found, short], rest) = der.split_first_chunk()?;
     if found != tag {

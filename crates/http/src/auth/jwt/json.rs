@@ -1,10 +1,11 @@
-//! JSON (RFC 8259) as a token or a key set may hold it: any value, but no name twice in one object, and an end to its depth.
+//! JSON (RFC 8259) of tokens and key sets: any value, but with unique names in each object and a
+//! maximum depth.
 //!
-//! Does not know about: what the names mean.
+//! Does not know about: the meaning of names.
 
 use std::borrow::Cow;
 
-/// A value; strings without escapes point into the text.
+/// A value; strings without escapes borrow from the text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Json<'a> {
     Array(Vec<Self>),
@@ -16,12 +17,12 @@ pub(super) enum Json<'a> {
     Text(Cow<'a, str>),
 }
 
-/// Members in the order of their names.
+/// Members, sorted by name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Object<'a>(Vec<(Cow<'a, str>, Json<'a>)>);
 
 impl<'a> Object<'a> {
-    /// Reads a text that is one object and nothing else. None for everything that is not, also for a name that is there twice.
+    /// Parses a text that is exactly one object with unique names.
     pub(super) fn parse(text: &'a [u8]) -> Option<Self> {
         let mut reader = Reader { text: std::str::from_utf8(text).ok()?, at: 0 };
         reader.skip_space();
@@ -37,7 +38,7 @@ impl<'a> Object<'a> {
         self.0.get(place).map(|(_, value)| value)
     }
 
-    /// The text of a member. None if it is missing, an error if it is something else.
+    /// The text of a member. `None` if it is missing, an error if it is of another type.
     pub(super) fn text(&self, name: &str) -> Result<Option<&str>, NotText> {
         match self.find(name) {
             None => Ok(None),
@@ -47,12 +48,12 @@ impl<'a> Object<'a> {
     }
 }
 
-/// A member that should be a text is not.
+/// A member is not a text although it should be.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NotText;
 
 impl Json<'_> {
-    /// The value as a text.
+    /// The value if it is a text.
     pub(super) fn as_text(&self) -> Option<&str> {
         match self {
             Json::Text(text) => Some(text),
@@ -60,7 +61,8 @@ impl Json<'_> {
         }
     }
 
-    /// Whether this is the text or a list of texts with it. None if it is neither a text nor a list of texts.
+    /// Whether this is a text, or a list of texts with one, that `wanted` accepts. `None` if it is
+    /// neither.
     pub(super) fn names_any(&self, mut wanted: impl FnMut(&str) -> bool) -> Option<bool> {
         match self {
             Json::Text(text) => Some(wanted(text)),
@@ -72,10 +74,11 @@ impl Json<'_> {
     }
 }
 
-/// Objects and lists within each other.
+/// Maximum depth of nested objects and lists.
 const DEPTH_MAX: u32 = 64;
 
-/// Each call reads one thing and the white space behind it; none means that the text is not JSON, or not for us.
+/// Each method reads one element and the white space after it; `None` means that the text is
+/// invalid or unsupported.
 struct Reader<'a> {
     text: &'a str,
     at: usize,
@@ -156,7 +159,7 @@ impl<'a> Reader<'a> {
         Some(text)
     }
 
-    /// What stands behind a backslash.
+    /// Reads an escape after its backslash.
     fn escape(&mut self) -> Option<char> {
         let kind = self.peek()?;
         self.at += 1;
@@ -170,7 +173,7 @@ impl<'a> Reader<'a> {
             b'u' => {
                 let first = self.hex4()?;
                 if !(0xd800..0xdc00).contains(&first) {
-                    // Half a pair without its first half is no character.
+                    // The second half of a surrogate pair alone is not a character.
                     return char::from_u32(first);
                 }
                 (self.text.get(self.at..self.at + 2)? == "\\u").then_some(())?;
@@ -213,7 +216,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Skips digits and says how many there were.
+    /// Skips digits and returns their number.
     fn digits(&mut self) -> usize {
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
         let count = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -238,7 +241,7 @@ impl<'a> Reader<'a> {
         found
     }
 
-    /// Skips this byte and the white space behind it, if it is there.
+    /// Skips this byte and the white space after it, if present.
     fn take(&mut self, byte: u8) -> bool {
         let found = self.skip(&[byte]);
         if found {

@@ -1,6 +1,6 @@
 //! Key sets in JSON (RFC 7517).
 //!
-//! Does not know about: where the text comes from.
+//! Does not know about: the source of the text.
 
 use super::der::{PublicKey, check_rsa};
 use super::json::{Json, Object};
@@ -9,42 +9,42 @@ use super::signature::Verifier;
 use super::token;
 use std::fmt;
 
-/// The keys of a set that can be used, and those that were passed over, as RFC 7517 5 asks for.
+/// The usable keys of a set, and those that were skipped as required by RFC 7517 5.
 #[derive(Clone, Debug)]
 pub struct Jwks {
     /// Usable keys, in the order of the set.
     pub keys: Vec<Key>,
-    /// Keys that would be used if nothing were wrong with them: which, and what is. Somebody should hear of it.
+    /// Keys that would be used but have an error, with the error; worth a warning.
     pub ignored: Vec<JwksError>,
     /// Keys for encryption, of an unknown kind, or of an algorithm that is not allowed.
     pub skipped: usize,
 }
 
-/// The longest text of a key set.
+/// Maximum length of a key set in bytes.
 pub const JWKS_LEN_MAX: usize = 1024 * 1024;
 
-/// Why a key set, or one of its keys, is not taken. Keys are counted from 1.
+/// Why a key set or one of its keys is rejected. Keys are counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JwksError {
     /// One of the keys cannot be used.
     Key {
-        /// Which one.
+        /// Number of the key.
         number: usize,
-        /// What is wrong.
+        /// The error.
         error: KeyError,
     },
     /// One of the keys has a member of the wrong type.
     Member {
-        /// Which one.
+        /// Number of the key.
         number: usize,
         /// The member.
         name: &'static str,
     },
-    /// Not an object with a list of objects called `keys`, or a name is there twice.
+    /// Not an object with a list of objects called `keys`, or a name is repeated.
     NotKeySet,
     /// There is no key for any of the allowed algorithms.
     NothingUsable {
-        /// How many keys there are for something else.
+        /// Number of keys for other purposes.
         skipped: usize,
     },
     /// More than [`JWKS_LEN_MAX`] bytes.
@@ -52,11 +52,11 @@ pub enum JwksError {
 }
 
 impl Jwks {
-    /// Reads a key set for these algorithms. A key without `alg` gets the one that suits its kind.
+    /// Parses a key set for these algorithms. A key without `alg` gets the one that suits its kind.
     ///
     /// # Errors
-    /// Says what is wrong with the set, or with the first of its keys if none can be used. A private key is always an error: whoever reads the set
-    /// can sign with it.
+    /// The error in the set, or in the first of its keys if none is usable. A private key is always
+    /// an error, because every reader of the set could sign with it.
     pub fn read(text: &[u8], allowed: &[Algorithm]) -> Result<Self, JwksError> {
         if text.len() > JWKS_LEN_MAX {
             return Err(JwksError::TooLong);
@@ -87,7 +87,7 @@ struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// None if the key is for something else.
+    /// `None` if the key is for another purpose.
     fn key(&self, allowed: &[Algorithm]) -> Result<Option<Key>, JwksError> {
         let kind = self.text("kty")?.ok_or(JwksError::Member { number: self.number, name: "kty" })?;
         let curve = self.text("crv")?;
@@ -98,7 +98,7 @@ impl<'a> Entry<'a> {
             ("oct", _) => Algorithm::Hs256,
             _ => return Ok(None),
         };
-        // A private key is wrong wherever it lies, whatever it is for.
+        // A private key is an error anywhere, whatever its purpose.
         if algorithm != Algorithm::Hs256 && self.object.find("d").is_some() {
             return Err(self.wrong(KeyError::PrivateKey));
         }
@@ -146,7 +146,7 @@ impl<'a> Entry<'a> {
 
     fn rsa(&self) -> Result<Key, JwksError> {
         let (modulus, exponent) = (self.bytes("n")?, self.bytes("e")?);
-        // No zeros at the front (RFC 7518 6.3.1), though some issuers write one.
+        // Leading zeros are forbidden (RFC 7518 6.3.1), though some issuers write one.
         let modulus = modulus.strip_prefix(&[0]).unwrap_or(&modulus);
         check_rsa(modulus, &exponent).map_err(|error| self.wrong(error))?;
         Ok(Key::new(Algorithm::Rs256, Verifier::rsa_components(modulus, &exponent)))

@@ -1,4 +1,4 @@
-//! Keys that signatures are verified with, each pinned to one algorithm, and the reading of PEM files.
+//! Keys for verification, each bound to one algorithm, and the parser for PEM files.
 //!
 //! Does not know about: tokens; key sets in JSON, see `jwks`.
 
@@ -8,7 +8,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::fmt;
 
-/// A signature algorithm (RFC 7518 3.1, RFC 8037 3.1). There are no others: `none` cannot be asked for.
+/// A signature algorithm (RFC 7518 3.1, RFC 8037 3.1). There are no others: `none` cannot be
+/// configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
     /// Ed25519.
@@ -21,10 +22,10 @@ pub enum Algorithm {
     Rs256,
 }
 
-/// The shortest HMAC secret (RFC 7518 3.2).
+/// Minimum length of an HMAC secret (RFC 7518 3.2).
 pub const HMAC_SECRET_LEN_MIN: usize = 32;
 
-/// A key, its algorithm and perhaps a name.
+/// A key, its algorithm and an optional name.
 #[derive(Clone)]
 pub struct Key {
     pub(super) id: Option<Box<str>>,
@@ -32,10 +33,10 @@ pub struct Key {
     pub(super) verifier: Verifier,
 }
 
-/// Why a key is not taken.
+/// Why a key is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyError {
-    /// A certificate, where a public key is meant.
+    /// A certificate instead of a public key.
     Certificate,
     /// HS256 has no public key.
     HmacHasNoPublicKey,
@@ -45,27 +46,27 @@ pub enum KeyError {
     KindWrong(Algorithm),
     /// The bytes are not a key.
     Malformed,
-    /// Not one PEM block.
+    /// Not exactly one PEM block.
     NotPem,
-    /// A private key, where a public key is meant.
+    /// A private key instead of a public key.
     PrivateKey,
     /// The exponent is even, 1, or larger than 33 bits.
     RsaExponent,
     /// More than 8192 bits.
     RsaTooLong {
-        /// Bits of the modulus.
+        /// Length of the modulus in bits.
         bits: usize,
     },
     /// Fewer than 2048 bits (RFC 7518 3.3).
     RsaTooShort {
-        /// Bits of the modulus.
+        /// Length of the modulus in bits.
         bits: usize,
     },
-    /// A public key given as HMAC secret: everybody could sign.
+    /// A public key used as an HMAC secret: every holder could sign.
     SecretIsKey,
     /// Shorter than [`HMAC_SECRET_LEN_MIN`].
     SecretTooShort {
-        /// Bytes of the secret.
+        /// Length of the secret in bytes.
         len: usize,
     },
 }
@@ -102,10 +103,10 @@ impl Algorithm {
 }
 
 impl Key {
-    /// A secret for HS256, as raw bytes.
+    /// Creates a key from a secret for HS256, as raw bytes.
     ///
     /// # Errors
-    /// When it is too short, or is a public key.
+    /// The secret is too short, or is a public key.
     pub fn hmac(secret: &[u8]) -> Result<Self, KeyError> {
         let is_key = secret.trim_ascii_start().starts_with(b"-----BEGIN")
             || !matches!(der::public_key_info(secret), Err(KeyError::Malformed))
@@ -119,10 +120,10 @@ impl Key {
         Ok(Self::new(Algorithm::Hs256, Verifier::hmac(secret)))
     }
 
-    /// A public key in PEM, `PUBLIC KEY` or `RSA PUBLIC KEY`.
+    /// Parses a public key in PEM, `PUBLIC KEY` or `RSA PUBLIC KEY`.
     ///
     /// # Errors
-    /// Says what was found instead of a public key for this algorithm.
+    /// What was found instead of a public key for this algorithm.
     pub fn pem(algorithm: Algorithm, pem: &[u8]) -> Result<Self, KeyError> {
         if algorithm == Algorithm::Hs256 {
             return Err(KeyError::HmacHasNoPublicKey);
@@ -152,7 +153,7 @@ impl Key {
         Self { id: None, algorithm, verifier }
     }
 
-    /// Names the key: a token that says `kid` is verified with the key of this name.
+    /// Names the key: a token with a `kid` is verified with the key of this name.
     #[must_use]
     pub fn with_id(mut self, id: &str) -> Self {
         self.id = Some(id.into());
@@ -172,7 +173,7 @@ impl Key {
     }
 }
 
-/// The label and the content of the one block in a PEM file (RFC 7468); text before it is skipped.
+/// Label and content of the only block in a PEM file (RFC 7468); text before it is skipped.
 fn read_pem(pem: &[u8]) -> Result<(&str, Vec<u8>), KeyError> {
     let text = std::str::from_utf8(pem).map_err(|_| KeyError::NotPem)?;
     let (_, text) = text.split_once("-----BEGIN ").ok_or(KeyError::NotPem)?;
@@ -187,14 +188,14 @@ fn read_pem(pem: &[u8]) -> Result<(&str, Vec<u8>), KeyError> {
         return Err(KeyError::NotPem);
     }
     if label.ends_with("PRIVATE KEY") {
-        // Its content is nobody's business, and an old encrypted one has header lines.
+        // The content is not decoded: it is secret, and an old encrypted one has header lines.
         return Ok((label, Vec::new()));
     }
     let body: Vec<u8> = body.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     STANDARD.decode(body).map(|der| (label, der)).map_err(|_| KeyError::NotPem)
 }
 
-/// Shows no key material.
+/// Hides the key material.
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Key")
@@ -218,7 +219,7 @@ impl fmt::Display for KeyError {
             Self::Malformed => f.write_str("this is not a public key"),
             Self::NotPem => f.write_str("this is not one public key in PEM"),
             Self::PrivateKey => f.write_str(
-                "this is a private key, which must not lie here; \
+                "this is a private key, which must not be stored here; \
                  `openssl pkey -pubout -in FILE` makes the public key that is needed",
             ),
             Self::RsaExponent => f.write_str("the RSA exponent must be odd, at least 3, and below 2^33"),
@@ -227,7 +228,7 @@ impl fmt::Display for KeyError {
                 write!(f, "the RSA key has {bits} bits; at least 2048 are needed (RFC 7518 3.3)")
             }
             Self::SecretIsKey => {
-                f.write_str("the HMAC secret is a public key or a PEM file: whoever has it could sign")
+                f.write_str("the HMAC secret is a public key or a PEM file: every holder of it could sign")
             }
             Self::SecretTooShort { len } => write!(
                 f,

@@ -1,14 +1,16 @@
-//! Signed tokens (RFC 7519, as strict as RFC 8725 advises): which are good is up to a [`JwtPolicy`].
+//! Signed tokens (RFC 7519, as strict as RFC 8725 advises), verified by a [`JwtPolicy`].
 //!
 //! Does not know about: requests, clocks (the time comes in), files (bytes come in).
 //!
-//! A token is at most `token_len_max` bytes, has three parts in canonical base64url, and no name twice in its JSON. Its `alg` must be the one that the
-//! configuration gave the key, so neither `none` nor a swap of algorithms gets anywhere; claims are read only after the signature
-//! was good. Unlike static tokens this allocates, and an asymmetric signature takes tens of microseconds
+//! A token is at most `token_len_max` bytes long and has three parts in canonical base64url; names
+//! in its JSON are unique. Its `alg` must be the one configured for the key, so neither `none` nor
+//! another algorithm is accepted; claims are read only after the signature was verified. Unlike
+//! static tokens this allocates, and an asymmetric signature takes tens of microseconds
 //! ([`JwtPolicy::is_heavy`]); a token costs at most [`KEYS_TRIED_MAX`] verifications.
 //!
-//! An ECDSA signature has a twin that is as good (`s` and `n - s`), so whoever holds a token can write it in a second way. It says the same, so
-//! it is accepted; do not use a token's bytes as its identity.
+//! Every ECDSA signature has a second valid form (`s` and `n - s`), so the holder of a token can
+//! write it in a second way. Both are accepted because they mean the same; do not use a token's
+//! bytes as its identity.
 
 mod build;
 mod claims;
@@ -29,16 +31,16 @@ use claims::Wanted;
 use json::Object;
 use token::{Header, Parts};
 
-/// Keys that are tried on a token that names none.
+/// Maximum number of keys tried for a token that names none.
 pub const KEYS_TRIED_MAX: usize = 4;
-/// Keys in one policy.
+/// Maximum number of keys in a policy.
 pub const KEYS_MAX: usize = 256;
-/// The default of [`JwtBuilder::token_len_max`]: what fits half of the default head.
+/// Default of [`JwtBuilder::token_len_max`]: half of the default head.
 pub const TOKEN_LEN_MAX: usize = 8 * 1024;
-/// The default of [`JwtBuilder::leeway_secs`].
+/// Default of [`JwtBuilder::leeway_secs`].
 pub const LEEWAY_SECS: u32 = 60;
 
-/// Which signed tokens are good.
+/// Rules for signed tokens.
 #[derive(Clone, Debug)]
 pub struct JwtPolicy {
     keys: Vec<Key>,
@@ -47,10 +49,10 @@ pub struct JwtPolicy {
     token_len_max: usize,
 }
 
-/// What a good token says.
+/// The contents of a valid token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
-    /// `sub`, at most 255 bytes and without control characters; empty if there is none.
+    /// `sub`, at most 255 bytes and without control characters; empty if absent.
     pub subject: Box<str>,
 }
 
@@ -61,10 +63,10 @@ impl JwtPolicy {
         JwtBuilder::new()
     }
 
-    /// Checks a token. `unix_secs` is the time of day in seconds since 1970.
+    /// Verifies a token. `unix_secs` is the time of day in seconds since 1970.
     ///
     /// # Errors
-    /// Says why the token does not pass.
+    /// Why the token was refused.
     pub fn verify(&self, token: &[u8], unix_secs: i64) -> Result<Verified, Denied> {
         self.with_header(token, |parts, header, signature| {
             self.check_signature(header, parts.signed, signature)?;
@@ -75,8 +77,8 @@ impl JwtPolicy {
         })
     }
 
-    /// Whether [`Self::verify`] would check an asymmetric signature of this token. What is refused before that, and a shared secret, is
-    /// checked about as fast as this is found out.
+    /// Whether [`Self::verify`] would check an asymmetric signature of this token. The earlier
+    /// checks and shared secrets cost about as much as this call.
     #[must_use]
     pub fn is_heavy_for(&self, token: &[u8]) -> bool {
         let is_heavy = |header: &Header<'_>| {
@@ -99,12 +101,12 @@ impl JwtPolicy {
         false
     }
 
-    /// The scopes that are asked for, separated by spaces.
+    /// The required scopes, separated by spaces.
     pub(super) fn scope(&self) -> &str {
         &self.wanted.scope
     }
 
-    /// Everything that comes before the signature is checked.
+    /// Performs all checks that precede the signature.
     fn with_header<R>(
         &self,
         token: &[u8],
@@ -134,7 +136,7 @@ impl JwtPolicy {
         if good { Ok(()) } else { Err(Denied::SignatureWrong) }
     }
 
-    /// The key that a token names; none where each of those that fit is to be tried.
+    /// The key that a token names; `None` if every suitable key is to be tried.
     fn find_key(&self, header: &Header<'_>) -> Result<Option<&Key>, Denied> {
         let algorithm = header.algorithm;
         if let Some(key) = header.key_id.and_then(|id| self.keys.iter().find(|key| key.id() == Some(id))) {
@@ -148,7 +150,7 @@ impl JwtPolicy {
         }
     }
 
-    /// A token that names a key of which we do not know the name may mean one that has none.
+    /// The keys to try. A token with an unknown key name may mean a key without a name.
     fn fitting(&self, header: &Header<'_>) -> impl Iterator<Item = &Key> {
         let (algorithm, is_named) = (header.algorithm, header.key_id.is_some());
         self.keys.iter().filter(move |key| key.algorithm == algorithm && (!is_named || key.id.is_none()))

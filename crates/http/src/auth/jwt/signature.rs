@@ -1,7 +1,7 @@
-//! Verification of one signature. The only file that knows which library does it.
+//! Verification of one signature. The only file that uses the signature library.
 //!
-//! Does not know about: tokens, policies. The library's own checks of claims read the clock and are not used, nor is its process-wide
-//! choice of a provider, which can panic.
+//! Does not know about: tokens, policies. The library's own checks of claims read the clock and are
+//! not used, nor is its process-wide choice of a provider, which can panic.
 
 use super::key::Algorithm;
 use jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER;
@@ -16,27 +16,27 @@ impl Verifier {
         Self(DecodingKey::from_secret(secret))
     }
 
-    /// 32 bytes.
+    /// From a key of 32 bytes.
     pub(super) fn ed25519(key: &[u8]) -> Self {
         Self(DecodingKey::from_ed_der(key))
     }
 
-    /// An uncompressed point.
+    /// From an uncompressed point.
     pub(super) fn p256(point: &[u8]) -> Self {
         Self(DecodingKey::from_ec_der(point))
     }
 
-    /// A DER RSAPublicKey.
+    /// From a DER RSAPublicKey.
     pub(super) fn rsa(der: &[u8]) -> Self {
         Self(DecodingKey::from_rsa_der(der))
     }
 
-    /// Modulus and exponent, big-endian.
+    /// From modulus and exponent, big-endian.
     pub(super) fn rsa_components(modulus: &[u8], exponent: &[u8]) -> Self {
         Self(DecodingKey::from_rsa_raw_components(modulus, exponent))
     }
 
-    /// Whether this is the signature of the message. HMACs are compared in constant time.
+    /// Whether this is a valid signature of the message. HMACs are compared in constant time.
     pub(super) fn verify(&self, algorithm: Algorithm, message: &[u8], signature: &Vec<u8>) -> bool {
         let name = match algorithm {
             Algorithm::EdDsa => Name::EdDSA,

@@ -14,12 +14,13 @@ pub(super) struct Parts<'a> {
     pub(super) header: &'a [u8],
     pub(super) claims: &'a [u8],
     pub(super) signature: &'a [u8],
-    /// Header, dot and claims: what the signature is about.
+    /// Header, dot and claims: the signed text.
     pub(super) signed: &'a [u8],
 }
 
 impl<'a> Parts<'a> {
-    /// Three parts, none of them empty; so a token without a signature ends here.
+    /// Splits a token into three parts, none of them empty; so a token without a signature is
+    /// refused here.
     pub(super) fn split(token: &'a [u8]) -> Result<Self, Denied> {
         let mut parts = token.split(|&byte| byte == b'.');
         let mut next = || parts.next();
@@ -37,12 +38,14 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Decodes base64url without padding. Every text but the one an encoder would write is refused: the unused bits at the end must be 0.
+/// Decodes base64url without padding. Only the canonical encoding is accepted: unused bits at the
+/// end must be 0.
 pub(super) fn decode(part: &[u8]) -> Result<Vec<u8>, Denied> {
     URL_SAFE_NO_PAD.decode(part).map_err(|_| Denied::TokenMalformed)
 }
 
-/// What we read of a header. Keys that a header brings along or points to (`jwk`, `jku`, `x5c`, `x5u`) are never looked at.
+/// The relevant members of a header. Keys in a header, or referenced by it (`jwk`, `jku`, `x5c`,
+/// `x5u`), are ignored.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header<'a> {
     pub(super) algorithm: Algorithm,
@@ -67,8 +70,9 @@ impl<'a> Header<'a> {
         Ok(Self { algorithm, key_id: text("kid")?, token_type: text("typ")? })
     }
 
-    /// Whether `typ` is the one that is wanted; without a wish, whether it says "some JWT" or "an access token" (RFC 9068 2.1), or
-    /// nothing. Tokens for other ends carry a type of their own so that they are not taken for these (RFC 8725 3.11).
+    /// Whether `typ` is the wanted one; if none is wanted, whether it is absent, a generic JWT or
+    /// an access token (RFC 9068 2.1). Tokens for other purposes have a type of their own, so that
+    /// they are not mistaken for these (RFC 8725 3.11).
     pub(super) fn has_type(&self, wanted: Option<&str>) -> bool {
         match (self.token_type.map(media_type), wanted) {
             (Some(found), Some(wanted)) => found.eq_ignore_ascii_case(media_type(wanted)),
@@ -79,7 +83,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// A media type without the `application/` that may be left away (RFC 7515 4.1.9).
+/// A media type without the optional prefix `application/` (RFC 7515 4.1.9).
 fn media_type(text: &str) -> &str {
     match text.split_at_checked("application/".len()) {
         Some((prefix, rest)) if prefix.eq_ignore_ascii_case("application/") => rest,

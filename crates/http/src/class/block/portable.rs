@@ -1,14 +1,14 @@
-//! Blocks as two words of plain integer arithmetic, for targets without a version of their own.
+//! Blocks as two words of integer arithmetic, for targets without a vector implementation.
 //!
 //! Does not know about: vector instructions.
 //!
-//! Each operation is exact for every byte: nothing is carried from one byte to the next.
+//! Each operation is exact for every byte, without carries between bytes.
 
 /// Sixteen bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Block([u64; 2]);
 
-/// What a comparison said about each byte, in its highest bit.
+/// The result of a comparison, in the highest bit of each byte.
 #[derive(Clone, Copy)]
 pub(crate) struct Mask([u64; 2]);
 
@@ -20,7 +20,8 @@ impl Block {
         Self([both as u64, (both >> 64) as u64])
     }
 
-    /// ASCII letters in lower case; other bytes of the columns 4 to 7 may change within them.
+    /// Converts ASCII letters to lower case; other bytes of the columns 4 to 7 may change within
+    /// them.
     #[inline(always)]
     pub(crate) fn fold(self) -> Self {
         Self(self.0.map(|word| word | splat(0x20)))
@@ -59,7 +60,8 @@ impl Mask {
 
     #[inline(always)]
     pub(crate) fn bits(self) -> u32 {
-        // The multiplication moves bit n of byte n to the highest byte, each to a place of its own.
+        // The multiplication moves bit n of byte n to the highest byte, each to a different
+        // position.
         let [low, high] = self.0.map(|word| (word >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56);
         #[expect(clippy::cast_possible_truncation, reason = "eight bits each")]
         let bits = (low | high << 8) as u32;
@@ -67,7 +69,8 @@ impl Mask {
     }
 }
 
-/// Highest bit set where the seven low bits of the byte are at least `limit`, which is 1 to 0x80; the others are noise.
+/// Highest bit set where the seven low bits of the byte are at least `limit`, which is 1 to 0x80;
+/// the other bits are undefined.
 #[inline(always)]
 fn at_least(word: u64, limit: u8) -> u64 {
     (word & !HIGH) + splat(0x80 - limit)

@@ -11,7 +11,7 @@ use safe_arch::{
 #[derive(Clone, Copy)]
 pub(crate) struct Block(m128i);
 
-/// What a comparison said about each byte.
+/// The result of a comparison for each byte.
 #[derive(Clone, Copy)]
 pub(crate) struct Mask(m128i);
 
@@ -21,7 +21,8 @@ impl Block {
         Self(load_unaligned_m128i(bytes))
     }
 
-    /// ASCII letters in lower case; other bytes of the columns 4 to 7 may change within them.
+    /// Converts ASCII letters to lower case; other bytes of the columns 4 to 7 may change within
+    /// them.
     #[inline(always)]
     pub(crate) fn fold(self) -> Self {
         Self(bitor_m128i(self.0, splat(0x20)))
@@ -35,8 +36,8 @@ impl Block {
     /// Bytes below `low` or above `high`.
     #[inline(always)]
     pub(crate) fn outside(self, low: u8, high: u8) -> Mask {
-        // The only comparison of order is signed: `low` is moved to the least value, and everything below it wraps
-        // around to above `high`.
+        // Only a signed comparison exists: `low` is shifted to the minimum, and everything below it
+        // wraps around to above `high`.
         let moved = add_i8_m128i(self.0, splat(0x80_u8.wrapping_sub(low)));
         Mask(cmp_gt_mask_i8_m128i(moved, splat((high - low) ^ 0x80)))
     }

@@ -1,4 +1,4 @@
-//! The guards that come with the crate, each behind a connection.
+//! The guards of this crate, each behind a connection.
 
 use super::{alive, talk, talk_from};
 use crate::auth::{Policy, Tokens};
@@ -62,7 +62,7 @@ fn the_quota_is_each_clients_own() {
     assert_eq!(limiter.counts().denied, 1);
 }
 
-/// By address, and by what is left when the field is not there.
+/// By address, and by the fallback without the field.
 #[test]
 fn addresses_of_one_network_have_one_quota() {
     let quota = Quota::new(1, 1, Duration::from_secs(60)).unwrap();
@@ -98,7 +98,7 @@ fn probes_may_be_exempt() {
 
 #[test]
 fn a_certificate_has_to_be_there_and_may_have_to_have_a_name() {
-    // The name for logs is not what identifies a client.
+    // The name for logs does not identify a client.
     let verified = |names: &[&str]| TlsInfo {
         client_verified: true,
         client_name: Some("ops.example".to_owned()),
@@ -142,7 +142,8 @@ fn only_so_many_at_once() {
     assert_eq!(status(&talk(&closed, GET)), "503");
 }
 
-/// Or each connection would be asked for its address although nothing wants it.
+/// Otherwise the client's address would be determined for each connection although it is not
+/// needed.
 #[test]
 fn a_guard_that_is_not_there_wants_nothing() {
     let quota = Quota::new(2, 1, Duration::from_secs(60)).unwrap();

@@ -1,4 +1,4 @@
-//! Layers as a connection sees them.
+//! Layers from the view of a connection.
 
 mod guards;
 
@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Lets through what has its field, and adds a line that tells that it was here.
+/// Passes requests with its field, and adds a line as evidence of its call.
 struct Needs(&'static str);
 
 impl Guard for Needs {
@@ -26,7 +26,7 @@ impl Guard for Needs {
     }
 }
 
-/// Writes down what was answered.
+/// Records the replies.
 struct Watch<'a>(&'a RefCell<Vec<(u16, usize)>>);
 
 struct Watched<'a, S>(&'a RefCell<Vec<(u16, usize)>>, S);
@@ -52,7 +52,7 @@ fn talk(service: &impl Service, input: &[u8]) -> String {
     talk_from(service, input, &Client::UNKNOWN)
 }
 
-/// What comes back when this client sends `input`.
+/// The reply when this client sends `input`.
 fn talk_from(service: &impl Service, input: &[u8], client: &Client<'_>) -> String {
     let (limits, date, now) = (Limits::default(), Date::new(784_111_777), Time::ZERO);
     let (mut carry, mut out) = (Vec::new(), Out::new());
@@ -124,7 +124,7 @@ fn a_field_that_is_not_a_layers_to_set_is_a_500() {
 }
 
 #[test]
-fn a_layer_hears_what_was_answered() {
+fn a_layer_sees_the_reply() {
     let heard = RefCell::new(Vec::new());
     let service = alive().guarded(Needs("x-id")).with(Watch(&heard));
     let _reply = talk(&service, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -153,7 +153,7 @@ fn a_service_behind_a_function_gets_what_it_wants() {
 
 const POST: &[u8] = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody";
 
-/// A plain closure forwards nothing of what the service that it calls wants.
+/// A plain closure does not forward what the called service wants.
 #[test]
 fn a_service_that_does_not_get_what_it_wants_says_so() {
     let get: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -184,7 +184,7 @@ fn a_service_that_does_not_get_what_it_wants_says_so() {
     assert!(talk_from(&limited, get, &unix).starts_with("HTTP/1.1 429 "), "they are one client together");
 }
 
-/// The status of the reply to this input of an unknown client, and why it is a 500.
+/// The status of the reply to this input of an unknown client, and the reason of a 500.
 fn misuse(service: &impl Service, input: &[&[u8]]) -> (String, Option<ApiMisuse>) {
     let (limits, date, now) = (Limits::default(), Date::new(784_111_777), Time::ZERO);
     let (mut carry, mut out) = (Vec::new(), Out::new());

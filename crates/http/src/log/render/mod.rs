@@ -1,27 +1,31 @@
-//! Records as lines.
+//! Records as log lines.
 //!
-//! Does not know about: where lines go, clocks (the caller tells what time it was).
+//! Does not know about: the destination of lines, clocks (the caller passes the time).
 //!
-//! Whatever a request holds, a record is one line that ends with `\n`: every byte that is not printable ASCII is escaped, and so are
-//! `"` and `\`.
+//! Whatever a request contains, a record becomes one line that ends with `\n`: every byte that is
+//! not printable ASCII is escaped, and so are `"` and `\`.
 //!
-//! **Text** is the combined log format of NCSA and Apache, whose third-last text (`Referer`) is always `-`, with further
-//! `name=value` pairs after it, each only where it is known:
+//! **Text** is the combined log format of NCSA and Apache, with the third-last text (`Referer`)
+//! always `-`, followed by further `name=value` pairs for known values:
 //!
 //! ```text
 //! 192.0.2.7 - alice [06/Nov/1994:08:49:37 +0000] "GET /a?b HTTP/1.1" 200 3 "-" "curl/8.9" host="example.org" tls=1.3 route="api"
 //! ```
 //!
-//! Unknown things are `-`. A status of `000` means that there was no reply. Escaped bytes are `\xHH`; where a text was cut off, `\...`
-//! follows, which no request can bring about. The pairs are `host`, `tls` (`1.2` or `1.3`), `resumed=yes` (a TLS session), `route`,
-//! `probe` (`yes`, or the prober's name), `error` (why a request was refused) and `panic=yes` (of the handler).
+//! Unknown values are `-`. A status of `000` means that there was no reply. Escaped bytes are
+//! `\xHH`; a truncated text ends with `\...`, which no request can produce. The pairs are `host`,
+//! `tls` (`1.2` or `1.3`), `resumed=yes` (a TLS session), `route`, `probe` (`yes`, or the prober's
+//! name), `error` (why a request was refused) and `panic=yes` (of the handler).
 //!
-//! **JSON** is an object a line, with the members `time` (RFC 3339, milliseconds), `client`, `subject`, `method`, `target`,
-//! `version`, `status` (`null`: no reply), `bytes`, `host`, `user_agent`, `tls`, `tls_resumed`, `route`, `probe`, `prober`, `error`, `panic`
-//! and `cut` (the names of members that were cut off). All but `time`, `status` and `bytes` are left out where they are unknown, empty
-//! or false. A byte above 0x7F is written as the character with that number (`\u00HH`), so every byte can be told.
+//! **JSON** is an object per line, with the members `time` (RFC 3339, milliseconds), `client`,
+//! `subject`, `method`, `target`, `version`, `status` (`null`: no reply), `bytes`, `host`,
+//! `user_agent`, `tls`, `tls_resumed`, `route`, `probe`, `prober`, `error`, `panic` and `cut` (the
+//! names of truncated members). Members other than `time`, `status` and `bytes` are omitted if
+//! unknown, empty or false. A byte above 0x7F is written as the character with that number
+//! (`\u00HH`), so every byte can be recovered.
 //!
-//! Lines that tell of lost ones begin with `# ` in text; in JSON they are objects of `time` and `dropped` or `failed`.
+//! Lines about lost lines begin with `# ` in text; in JSON they are objects of `time` and `dropped`
+//! or `failed`.
 
 mod json;
 mod put;
@@ -30,31 +34,31 @@ mod text;
 use super::Record;
 use crate::Time;
 
-/// How lines read.
+/// The format of lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// An object a line.
+    /// A JSON object per line.
     Json,
-    /// Combined log format, and more after it.
+    /// Combined log format, with further pairs.
     #[default]
     Text,
 }
 
-/// Makes lines of records.
+/// Converts records to lines.
 #[derive(Clone, Debug, Default)]
 pub struct Renderer {
     format: Format,
     routes: Vec<String>,
 }
 
-/// What time it was when the clock of [`Time`] was at zero.
+/// The Unix time at the origin of [`Time`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Epoch {
     unix_nanos: i64,
 }
 
 impl Epoch {
-    /// From one moment told by both clocks, the second in nanoseconds since 1970-01-01 UTC.
+    /// From one moment on both clocks; the second in nanoseconds since 1970-01-01 UTC.
     pub fn new(now: Time, unix_nanos: i64) -> Self {
         Self { unix_nanos: unix_nanos.saturating_sub(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)) }
     }
@@ -67,12 +71,12 @@ impl Epoch {
 }
 
 impl Renderer {
-    /// Routes have no names: they are shown by their index.
+    /// A renderer without route names: routes are shown by index.
     pub const fn new(format: Format) -> Self {
         Self { format, routes: Vec::new() }
     }
 
-    /// The names of routes by index.
+    /// Sets the names of routes by index.
     #[must_use]
     pub fn routes(mut self, names: Vec<String>) -> Self {
         self.routes = names;
@@ -90,7 +94,7 @@ impl Renderer {
         }
     }
 
-    /// Appends a line that tells that `lines` were dropped because the queue was full.
+    /// Appends a line about `lines` dropped because the queue was full.
     pub fn render_dropped(&self, lines: u64, unix_millis: i64, out: &mut Vec<u8>) {
         match self.format {
             Format::Json => json::loss(b"dropped", lines, unix_millis, out),
@@ -98,7 +102,7 @@ impl Renderer {
         }
     }
 
-    /// Appends a line that tells that `lines` could not be written.
+    /// Appends a line about `lines` that could not be written.
     pub fn render_failed(&self, lines: u64, unix_millis: i64, out: &mut Vec<u8>) {
         match self.format {
             Format::Json => json::loss(b"failed", lines, unix_millis, out),

@@ -28,7 +28,7 @@ pub(super) fn put_addr(addr: IpAddr, out: &mut Vec<u8>) {
     };
 }
 
-/// `1994-11-06T08:49:37.000Z`.
+/// Writes `1994-11-06T08:49:37.000Z`.
 pub(super) fn put_rfc3339(unix_millis: i64, out: &mut Vec<u8>) {
     let moment = Moment::new(unix_millis);
     put_digits(moment.year, 4, out);
@@ -43,7 +43,7 @@ pub(super) fn put_rfc3339(unix_millis: i64, out: &mut Vec<u8>) {
     out.push(b'Z');
 }
 
-/// `06/Nov/1994:08:49:37 +0000`.
+/// Writes `06/Nov/1994:08:49:37 +0000`.
 pub(super) fn put_combined(unix_millis: i64, out: &mut Vec<u8>) {
     const MONTHS: [&[u8]; 12] = [
         b"/Jan/", b"/Feb/", b"/Mar/", b"/Apr/", b"/May/", b"/Jun/", b"/Jul/", b"/Aug/", b"/Sep/", b"/Oct/",
@@ -64,19 +64,19 @@ struct Moment {
     year: i64,
     month: i64,
     day: i64,
-    /// Of the day.
+    /// Second of the day.
     second: i64,
 }
 
 impl Moment {
-    /// Years outside 0001-9999 are shown as the nearest of them.
+    /// Years outside 0001-9999 become the nearest of them.
     fn new(unix_millis: i64) -> Self {
         let secs = unix_millis.div_euclid(1000).clamp(-62_135_596_800, 253_402_300_799);
         let (year, month, day) = civil(secs.div_euclid(86_400));
         Self { year, month, day, second: secs.rem_euclid(86_400) }
     }
 
-    /// `08:49:37`.
+    /// Writes `08:49:37`.
     fn put_clock(&self, out: &mut Vec<u8>) {
         put_digits(self.second / 3600, 2, out);
         out.push(b':');
@@ -99,14 +99,14 @@ fn digit(value: u64) -> u8 {
     b'0' + u8::try_from(value % 10).unwrap_or(0)
 }
 
-/// Two hexadecimal digits.
+/// Writes two hexadecimal digits.
 pub(super) fn put_hex(byte: u8, out: &mut Vec<u8>) {
     for nibble in [byte >> 4, byte & 15] {
         out.push(if nibble < 10 { b'0' + nibble } else { b'A' + nibble - 10 });
     }
 }
 
-/// Copies `bytes`, those for which `is_plain` is false as `escape` puts them.
+/// Copies `bytes`, and passes those for which `is_plain` is false to `escape`.
 pub(super) fn put_escaped(
     bytes: &[u8],
     is_plain: impl Fn(u8) -> bool,
@@ -123,7 +123,7 @@ pub(super) fn put_escaped(
     out.extend_from_slice(rest);
 }
 
-/// Printable ASCII but for what both formats quote with.
+/// Printable ASCII except the quoting characters of both formats.
 pub(super) const fn is_plain(byte: u8) -> bool {
     matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\'
 }

@@ -95,7 +95,7 @@ fn put_pairs(record: &Record, route: Option<(u16, Option<&str>)>, out: &mut Vec<
     }
 }
 
-/// Outside quotes: neither a space nor the bracket of the time may be in it.
+/// Outside quotes: spaces and the bracket of the time are escaped too.
 fn put_name(clip: Clip<'_>, out: &mut Vec<u8>) {
     if clip.bytes.is_empty() {
         out.push(b'-');

@@ -1,6 +1,6 @@
-//! Tables of attacks on signed tokens. Each is refused, for the reason that it should be.
+//! Tables of attacks on signed tokens. Each is refused for the right reason.
 //!
-//! Does not know about: random changes; see `mutations`.
+//! Does not know about: random mutations; see `mutations`.
 
 use super::sign::{
     ALL, CLAIMS, NOW, P256_PUBLIC, RSA_PUBLIC, SECRET, builder, decode, der, encode, header, hmac, key,
@@ -50,7 +50,7 @@ fn without_a_signature() {
     }
 }
 
-/// The public key as HMAC secret, in every form in which a careless server could hold it.
+/// The public key as an HMAC secret, in every form in which a careless server could store it.
 #[test]
 fn swapped_algorithms() {
     for public in [RSA_PUBLIC, P256_PUBLIC] {
@@ -63,7 +63,7 @@ fn swapped_algorithms() {
             }
         }
     }
-    // A policy that has the one public key only.
+    // A policy with only the public key.
     for algorithm in [Algorithm::Rs256, Algorithm::Es256] {
         let policy = JwtPolicy::builder().key(key(algorithm)).audience("doorbell").build().unwrap();
         let public = if algorithm == Algorithm::Rs256 { RSA_PUBLIC } else { P256_PUBLIC };
@@ -97,7 +97,8 @@ fn names_of_keys() {
             assert_eq!(with(algorithm, kid), Err(Denied::HeaderMalformed));
         }
     }
-    // A key without a name serves tokens that name one we do not know; a key with another name does not.
+    // A key without a name verifies tokens with an unknown key name; a key with another name does
+    // not.
     let other = Key::hmac(b"another secret of thirty-two byte").unwrap().with_id("other");
     let policy = JwtPolicy::builder().key(key(HS)).key(other).audience("doorbell").build().unwrap();
     let check = |kid: &str| {
@@ -106,7 +107,7 @@ fn names_of_keys() {
     assert_eq!(check(""), Ok(()));
     assert_eq!(check(r#","kid":"anything""#), Ok(()));
     assert_eq!(check(r#","kid":"other""#), Err(Denied::SignatureWrong));
-    // Too many to try.
+    // Too many candidates.
     let many = |count: u8| {
         let keys = (0..count).map(|number| Key::hmac(&[number; 32]).unwrap().with_id(&number.to_string()));
         let policy = JwtPolicy::builder().keys(keys).key(key(HS).with_id("hs")).audience("doorbell");
@@ -116,7 +117,7 @@ fn names_of_keys() {
     assert_eq!(many(4), Err(Denied::KeyIdMissing));
 }
 
-/// Keys that the token brings along.
+/// Keys inside the token.
 #[test]
 fn keys_in_the_header() {
     let jwk = r#"{"kty":"oct","k":"YW5vdGhlciBzZWNyZXQgb2YgdGhpcnR5LXR3byBieXRl"}"#;
@@ -181,7 +182,7 @@ fn headers() {
     let not_text = [b"{\"alg\":\"HS256\",\"x\":\"".as_slice(), b"\xff", b"\"}"].concat();
     let message = format!("{}.{}", encode(not_text), encode(CLAIMS));
     assert_eq!(verify(format!("{message}.{}", encode(signature(HS, &message)))), Err(Malformed));
-    // A type of its own.
+    // A specific type.
     let logout = builder().token_type("logout+jwt").build().unwrap();
     let check = |typ: &str| {
         let header = format!(r#"{{"alg":"HS256"{typ}}}"#);
@@ -223,7 +224,7 @@ fn forms() {
         format!("{header}.{claims}.\u{ff0d}"),
     ];
     for token in malformed {
-        // What is left after a cut may be good base64 again, but never the signature.
+        // A truncated token may still be valid base64, but its signature is wrong.
         let denied = verify(&token).unwrap_err();
         let expect = [Denied::TokenMalformed, Denied::SignatureWrong];
         assert!(expect.contains(&denied), "{token:?}: {denied:?}");
@@ -291,7 +292,7 @@ fn signatures() {
 #[test]
 fn lengths() {
     let policy = builder().token_len_max(1000).build().unwrap();
-    // Three bytes of claims are four of the token.
+    // Three bytes of claims become four of the token.
     let sized = |filling: usize| {
         let claims = CLAIMS.replace("{\"iss\"", &format!("{{\"x\":\"{}\",\"iss\"", "x".repeat(filling)));
         sign(HS, r#"{"alg":"HS256"}"#, claims)

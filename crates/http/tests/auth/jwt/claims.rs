@@ -1,4 +1,4 @@
-//! What the claims of a rightly signed token must say.
+//! Required claims of a correctly signed token.
 //!
 //! Does not know about: signatures.
 
@@ -13,7 +13,7 @@ fn verify(builder: JwtBuilder, claims: impl AsRef<[u8]>) -> Result<Box<str>, Den
     builder.build().expect("good input").verify(token.as_bytes(), NOW).map(|verified| verified.subject)
 }
 
-/// One key, nothing asked for but `exp`.
+/// One key; only `exp` is required.
 fn plain() -> JwtBuilder {
     JwtPolicy::builder().key(key(HS)).leeway_secs(0)
 }
@@ -137,7 +137,7 @@ fn issuers_and_audiences() {
     for (claims, expect) in cases {
         assert_eq!(check(two(), &format!(r#"{{"exp":1800000000,{claims}}}"#)), expect, "{claims}");
     }
-    // Nothing configured: an issuer says nothing, but an audience is somebody.
+    // Nothing configured: an issuer is ignored, but an audience must match.
     assert_eq!(check(plain(), r#"{"exp":1800000000,"iss":"a"}"#), Ok(()));
     assert_eq!(check(plain(), r#"{"exp":1800000000,"aud":"x"}"#), Err(Audience));
     assert_eq!(check(plain(), r#"{"exp":1800000000,"aud":[]}"#), Err(Audience));
@@ -172,7 +172,7 @@ fn rights() {
         let claims = format!(r#"{{"exp":1800000000,"scope":{scope}}}"#);
         assert_eq!(check(plain().require_scope("read"), &claims), Err(ScopeMissing), "{scope}");
     }
-    // Whether a token is good is asked first.
+    // Validity is checked before permissions.
     let expired = CLAIMS.replace("1700000600", "1700000000");
     assert_eq!(check(builder().require_scope("admin"), &expired), Err(Denied::Expired));
     for denied in [ClaimMissing, ScopeMissing] {
@@ -196,7 +196,7 @@ fn subjects() {
     assert_eq!(subject(&format!(r#","sub":"{}""#, "a".repeat(256))), Err(Denied::ClaimsMalformed));
 }
 
-/// What a naive reading of RFC 7519 4.1.4 and 4.1.5 says, in thousandths of a second.
+/// RFC 7519 4.1.4 and 4.1.5 taken literally, in thousandths of a second.
 fn times_allow(exp: i128, nbf: Option<i128>, now: i128, leeway: i128) -> bool {
     now < exp + leeway && nbf.is_none_or(|nbf| now + leeway >= nbf)
 }
@@ -234,7 +234,7 @@ proptest! {
         prop_assert_eq!(passed, expect, "{} at {} with {}", claims, now, leeway);
     }
 
-    /// What is JSON and what is not is as `serde_json` reads it.
+    /// Agrees with `serde_json` on what is JSON.
     #[test]
     fn json_as_others_read_it(
         value in "[ \\[\\],0-9eE+.\"-]{0,10}|\"(\\\\u[dD][89abcdEF][0-9a-f]{2}|\\\\[\"bfnrtux/]|a|\u{1f6aa}|\n){0,4}\"|-?[0-9]{1,3}(\\.[0-9]{0,2})?([eE][+-]?[0-9]{0,3})?|(true|fals|null|\\{\\}|\\[\\[\\]|\\]|,){0,3}",
@@ -244,7 +244,7 @@ proptest! {
         prop_assert_eq!(check(plain(), &claims).is_ok(), others.is_ok(), "{}", claims);
     }
 
-    /// Any claims at all: no panic, and nothing passes that has no `exp` in the future.
+    /// Arbitrary claims: no panic, and no token passes without an `exp` in the future.
     #[test]
     fn any_claims(claims in "\\{(\"(exp|nbf|aud|iss|sub)\":(\"[ax]\"|[0-9.e+-]{1,12}|\\[\\]|null),?){0,4}\\}|\\PC{0,40}") {
         if check(plain(), &claims).is_ok() {

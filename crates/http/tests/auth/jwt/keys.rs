@@ -1,6 +1,6 @@
-//! What is taken as a key, and what the author of a wrong one is told.
+//! Accepted keys, and error messages for the others.
 //!
-//! Does not know about: tokens, but for seeing that a key works.
+//! Does not know about: tokens, except to test that a key works.
 
 use super::sign::{
     ALL, CLAIMS, ED25519_PUBLIC, NOW, P256_PUBLIC, RSA_PUBLIC, SECRET, der, encode, key, sign, token,
@@ -18,7 +18,7 @@ const P256_PRIVATE: &str = include_str!("../../keys/p256.pem");
 const P384: &str = include_str!("../../keys/p384.pub.pem");
 const CERTIFICATE: &str = include_str!("../../keys/rsa.crt.pem");
 
-/// A policy of these keys lets our token in.
+/// A policy with these keys accepts our token.
 fn works(keys: impl IntoIterator<Item = Key>, algorithm: Algorithm) -> Result<(), Denied> {
     let policy = JwtPolicy::builder().keys(keys).audience("doorbell").build().expect("good input");
     policy.verify(token(algorithm).as_bytes(), NOW).map(|_| ())
@@ -72,7 +72,8 @@ fn pem_files() {
     assert_eq!(Key::pem(Rs256, b"\xff").unwrap_err(), KeyError::NotPem);
 }
 
-/// DER with a byte changed or cut: no panic, and never more than a public key of the same kind.
+/// DER with a changed byte or truncated: no panic, and never more than a public key of the same
+/// kind.
 #[test]
 fn damaged_files() {
     for (algorithm, pem) in
@@ -138,7 +139,8 @@ fn jwk(algorithm: Algorithm) -> String {
         }
         Algorithm::Hs256 => format!(r#""kty":"oct","k":"{}""#, encode(SECRET)),
         Algorithm::Rs256 => {
-            // A PKCS#1 key of 2048 bits: 9 bytes of headers with the zero, the modulus, 2 bytes, the exponent.
+            // A PKCS#1 key of 2048 bits: 9 bytes of headers including the zero, the modulus, 2
+            // bytes, the exponent.
             let key = der(RSA_PKCS1);
             format!(r#""kty":"RSA","n":"{}","e":"{}""#, encode(&key[9..265]), encode(&key[267..]))
         }
@@ -237,7 +239,7 @@ fn wrong_key_sets() {
     for (entry, expect) in cases {
         let text = format!(r#"{{"keys":[{{{ec}}},{entry}]}}"#);
         let set = Jwks::read(text.as_bytes(), &ALL);
-        // The set is none, or somebody's private key is in it; all else is about one key.
+        // The set is invalid or contains a private key; other errors concern a single key.
         match expect {
             JwksError::NotKeySet | JwksError::Key { error: KeyError::PrivateKey, .. } => {
                 assert_eq!(set.unwrap_err(), expect, "{entry}");

@@ -1,4 +1,4 @@
-//! Signed tokens: the attacks they must withstand, and what a good one gets.
+//! Signed tokens: attacks they must withstand, and results of valid ones.
 //!
 //! Does not know about: connections.
 

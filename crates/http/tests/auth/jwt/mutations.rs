@@ -1,15 +1,16 @@
-//! Good tokens with something changed at random. None passes unless it is byte for byte a token that was signed.
+//! Valid tokens with random changes. None passes unless it is byte for byte a token that was
+//! signed.
 //!
-//! Does not know about: what the change was aimed at.
+//! Does not know about: the target of a change.
 
 use super::sign::{ALL, CLAIMS, NOW, decode, encode, header, policy, sign, token};
 use doorbell_http::auth::jwt::{Algorithm, Denied};
 use proptest::prelude::*;
 
-/// Changed tokens of each algorithm.
+/// Number of mutations for each algorithm.
 const EACH: usize = 25_000;
 
-/// A small generator with a seed of its own, so that a failure comes back (Steele, Lea, Flood: SplitMix64).
+/// A small seeded generator, so that failures are reproducible (Steele, Lea, Flood: SplitMix64).
 struct Random(u64);
 
 impl Random {
@@ -32,7 +33,7 @@ impl Random {
 
 const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.=+/";
 
-/// Changes raw bytes somehow.
+/// Changes raw bytes at random.
 fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
     let len = bytes.len();
     if len == 0 {
@@ -57,7 +58,7 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-/// Writes one part anew: decoded, damaged, encoded.
+/// Re-encodes one part: decoded, changed, encoded.
 fn damage_inside(token: &str, random: &mut Random) -> Vec<u8> {
     let mut parts: Vec<String> = token.split('.').map(str::to_owned).collect();
     let part = random.below(3);
@@ -67,7 +68,7 @@ fn damage_inside(token: &str, random: &mut Random) -> Vec<u8> {
     parts.join(".").into_bytes()
 }
 
-/// The same bits in another spelling: unused bits, padding, the other alphabet.
+/// The same bits in another encoding: unused bits, padding, the other alphabet.
 fn respell(token: &str, random: &mut Random) -> Vec<u8> {
     let mut parts: Vec<Vec<u8>> = token.split('.').map(|part| part.as_bytes().to_vec()).collect();
     let part = &mut parts[random.below(3)];
@@ -88,7 +89,7 @@ fn respell(token: &str, random: &mut Random) -> Vec<u8> {
     parts.join(&b'.')
 }
 
-/// Parts of two good tokens, joined.
+/// Parts of two valid tokens, joined.
 fn cross(tokens: &[String], random: &mut Random) -> Vec<u8> {
     let mut part = |place: usize| {
         tokens[random.below(tokens.len())].split('.').nth(place).expect("good input").to_owned()
@@ -135,7 +136,8 @@ fn hundred_thousand_changed_tokens() {
     assert_eq!(changed, 100_000);
 }
 
-/// The one known second spelling: an ECDSA signature with `n - s`. It says the same, so it passes; see the module's page.
+/// The only known second encoding: an ECDSA signature with `n - s`. It means the same, so it
+/// passes; see the module's page.
 #[test]
 fn the_twin_of_an_ecdsa_signature() {
     let good = token(Algorithm::Es256);
@@ -157,7 +159,7 @@ fn the_twin_of_an_ecdsa_signature() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// Bytes that nobody signed do not pass, whatever they look like.
+    /// Unsigned bytes do not pass, whatever they look like.
     #[test]
     fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200), text in "[A-Za-z0-9_-]{0,40}(\\.[A-Za-z0-9_-]{0,40}){0,5}") {
         let policy = policy();

@@ -1,6 +1,6 @@
 //! A policy with signed tokens: statuses and challenges.
 //!
-//! Does not know about: how a token is checked.
+//! Does not know about: verification of tokens.
 
 use super::sign::{CLAIMS, NOW, builder, header, policy as jwt, sign, token};
 use crate::policy::tokens;

@@ -1,6 +1,7 @@
-//! Makes tokens, good and bad, with the keys in `tests/keys`; also for the benches and the fuzz targets.
+//! Creates valid and invalid tokens with the keys in `tests/keys`; also for the benches and the
+//! fuzz targets.
 //!
-//! Does not know about: what is checked.
+//! Does not know about: verification.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -8,11 +9,11 @@ use doorbell_http::auth::jwt::{Algorithm, JwtBuilder, JwtPolicy, Key};
 use jsonwebtoken::EncodingKey;
 use jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER;
 
-/// The time at which all of this happens.
+/// The time of all tests.
 pub(crate) const NOW: i64 = 1_700_000_000;
 /// The secret of `hs`.
 pub(crate) const SECRET: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
-/// Claims that are good at [`NOW`].
+/// Claims that are valid at [`NOW`].
 pub(crate) const CLAIMS: &str = r#"{"iss":"https://issuer.test","aud":"doorbell","sub":"alice","exp":1700000600,"nbf":1699999990,"scope":"read write","role":["reader","ringer"]}"#;
 
 pub(crate) const RSA_PUBLIC: &str = include_str!("../../keys/rsa.pub.pem");
@@ -64,7 +65,7 @@ pub(crate) fn decode(text: &str) -> Vec<u8> {
     URL_SAFE_NO_PAD.decode(text).expect("base64url")
 }
 
-/// The header that goes with an algorithm.
+/// The token header for an algorithm.
 pub(crate) fn header(algorithm: Algorithm) -> String {
     format!(r#"{{"alg":"{}","typ":"JWT","kid":"{}"}}"#, algorithm.name(), key_id(algorithm))
 }
@@ -99,14 +100,14 @@ fn sign_with(name: &jsonwebtoken::Algorithm, key: &EncodingKey, message: &str) -
     signer.try_sign(message.as_bytes()).expect("a signature")
 }
 
-/// A token of this header and these claims, rightly signed whatever they say.
+/// A correctly signed token with this header and these claims, whatever they contain.
 pub(crate) fn sign(algorithm: Algorithm, header: &str, claims: impl AsRef<[u8]>) -> String {
     let message = format!("{}.{}", encode(header), encode(claims));
     let signature = encode(signature(algorithm, &message));
     format!("{message}.{signature}")
 }
 
-/// A good token.
+/// A valid token.
 pub(crate) fn token(algorithm: Algorithm) -> String {
     sign(algorithm, &header(algorithm), CLAIMS)
 }
