@@ -1,4 +1,4 @@
-//! What it costs to let a request in: a static token, and a signed one of each algorithm.
+//! Cost of authorizing a request: a static token, and a signed one of each algorithm.
 //!
 //! Does not know about: connections; `instructions` counts the static token.
 

@@ -1,4 +1,4 @@
-//! A request through the whole machine: parse, call, render.
+//! A request through the whole HTTP machine: parse, call, render.
 //!
 //! Does not know about: sockets.
 

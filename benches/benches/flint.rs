@@ -1,10 +1,12 @@
-//! The rows of Flint's published table, one by one: what a layer of a small HTTP server costs when it is called alone.
+//! The rows of Flint's published table: the cost of each layer of a small HTTP server when called
+//! alone.
 //!
-//! Does not know about: how often they are called. `crates/http/tests/alloc_layers.rs` shows that no row allocates; the rows of the logger and of
-//! two threads at one limiter are in `logger` and `limit`.
+//! Does not know about: the frequency of calls. `crates/http/tests/alloc_layers.rs` shows that no
+//! row allocates; the rows of the logger and of two threads on one limiter are in `logger` and
+//! `limit`.
 //!
-//! `cargo bench -p doorbell-benches --bench flint --bench limit --bench logger`, on two idle cores of a virtual machine (AMD EPYC); "Go" is the
-//! figure that Flint's authors print for their own:
+//! `cargo bench -p doorbell-benches --bench flint --bench limit --bench logger`, on two idle cores
+//! of a virtual machine (AMD EPYC); "Go" is the figure published by Flint's authors:
 //!
 //! | row | ns | goal | Go |
 //! |---|---:|---:|---:|

@@ -1,13 +1,15 @@
-//! Exact instruction counts of one probe's way through the machine, with a limit for each row.
+//! Exact instruction counts of a probe's path through the machine, with a limit for each row.
 //!
 //! Does not know about: time; the other benches measure that.
 //!
-//! `cargo bench -p doorbell-benches --bench instructions` counts with callgrind and fails when a row exceeds its limit. It
-//! needs `valgrind` and `gungraun-runner` of the version of `gungraun` (`cargo install gungraun-runner --version =0.20.0`). Where
-//! one of them is missing it says so and does nothing, unless `DOORBELL_REQUIRE_VALGRIND=1` makes that a failure.
+//! `cargo bench -p doorbell-benches --bench instructions` counts with callgrind and fails when a
+//! row exceeds its limit. It needs `valgrind` and `gungraun-runner` in the version of `gungraun`
+//! (`cargo install gungraun-runner --version =0.20.0`). If one of them is missing it reports that
+//! and does nothing, unless `DOORBELL_REQUIRE_VALGRIND=1` makes that a failure.
 //!
-//! A limit is the count when it was set, with a few per cent for the next compiler; whoever lowers a count lowers its limit.
-#![expect(missing_docs, reason = "the macros of the harness make public items without")]
+//! A limit is the count at the time it was set, plus a few per cent for later compilers; a change
+//! that lowers a count should lower its limit.
+#![expect(missing_docs, reason = "the macros of the harness generate undocumented public items")]
 
 mod harness;
 
@@ -20,7 +22,7 @@ use gungraun::{library_benchmark, library_benchmark_group};
 use harness::at_most;
 use std::process::ExitCode;
 
-// All of it: parse, route, reply. The argument goes out again so that it is not dropped while counting.
+// Everything: parse, route, reply. The argument is returned so that its drop is not counted.
 #[library_benchmark]
 #[bench::kubelet(args = (Machine::new(KUBELET)), config = at_most(689))]
 #[bench::haproxy(args = (Machine::new(HAPROXY)), config = at_most(603))]
@@ -34,7 +36,7 @@ fn whole(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
     (machine.handle(), machine)
 }
 
-// The same in a worker that has seen these field lines before, as nearly every probe finds it.
+// The same in a worker that has cached this head, as for nearly every probe.
 #[library_benchmark]
 #[bench::kubelet(args = (Machine::again(KUBELET)), config = at_most(410))]
 #[bench::haproxy(args = (Machine::again(HAPROXY)), config = at_most(410))]
@@ -70,7 +72,7 @@ fn reply(mut machine: Box<Machine>) -> Box<Machine> {
     machine
 }
 
-// A token of 32 bytes against one and against eight of its kind.
+// A token of 32 bytes, compared with one and with eight tokens of that length.
 #[library_benchmark]
 #[bench::of_1(args = (guard::policy(1)), config = at_most(162))]
 #[bench::of_8(args = (guard::policy(8)), config = at_most(590))]
@@ -86,7 +88,7 @@ fn main() -> ExitCode {
     harness::start("instructions", check_answers, counted::run)
 }
 
-/// What is counted is the right work.
+/// Checks that the counted work is correct.
 fn check_answers() {
     for (input, next, status) in [
         (KUBELET, Next::CloseClean, "200 OK"),

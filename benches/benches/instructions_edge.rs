@@ -1,9 +1,10 @@
-//! Exact instruction counts of what comes before a service: PROXY header, origin behind proxies, rate limiter.
+//! Exact instruction counts of the steps before a service: PROXY header, origin behind proxies,
+//! rate limiter.
 //!
-//! Does not know about: time; `limit.rs` and `proxy.rs` measure that.
+//! Does not know about: time; see `limit.rs` and `proxy.rs`.
 //!
 //! Run and limits as in `instructions.rs`: `cargo bench -p doorbell-benches --bench instructions_edge`.
-#![expect(missing_docs, reason = "the macros of the harness make public items without")]
+#![expect(missing_docs, reason = "the macros of the harness generate undocumented public items")]
 
 mod harness;
 
@@ -31,7 +32,7 @@ const UNAUTHORIZED: &[u8] =
     b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:18181\r\nUser-Agent: Prometheus/3.1.0\r\nAccept: */*\r\n\r\n";
 const NOW: Time = Time::from_nanos(1_000_000_000_000);
 
-/// A limiter that has room for a few keys, and knows one.
+/// A limiter with room for a few keys; it contains one.
 struct Asked {
     shared: Limiter,
     local: LocalLimiter,
@@ -49,7 +50,7 @@ impl Asked {
         asked
     }
 
-    /// Its set is full, so that it has to make way.
+    /// A limiter whose set is full, so that a new key evicts another.
     fn new_key() -> Box<Self> {
         let mut asked = Self::known(2);
         for key in 0..100_000u32 {
@@ -111,7 +112,7 @@ impl Fields {
     }
 }
 
-// What was set up goes out again so that it is not dropped while counting.
+// The fixture is returned so that its drop is not counted.
 #[library_benchmark]
 #[bench::known(args = (Asked::known(9)), config = at_most(232))]
 #[bench::denied(args = (Asked::known(1)), config = at_most(224))]
@@ -150,7 +151,7 @@ fn origin(behind: Box<Behind>) -> (Origin, Box<Behind>) {
     (behind.origin(), behind)
 }
 
-// What the field costs the parser, whoever asks for it.
+// The parser's cost for the field, whether or not it is used.
 #[library_benchmark]
 #[bench::with_authorization(args = (AUTHORIZED), config = at_most(551))]
 #[bench::without(args = (UNAUTHORIZED), config = at_most(427))]
@@ -171,7 +172,8 @@ fn absent(fields: Box<Fields>) -> (bool, Box<Fields>) {
     (fields.request().header("x-api-key").is_none(), fields)
 }
 
-// The same request on the same connection to the same service, without and with a static token and a limiter before it.
+// The same request on the same connection to the same service, without guards, and with a static
+// token and a limiter.
 #[library_benchmark]
 #[bench::plain(args = (Scrape::plain("192.0.2.1")), config = at_most(804))]
 #[bench::guarded_v4(args = (Scrape::guarded("192.0.2.1")), config = at_most(1_128))]
@@ -191,7 +193,7 @@ fn main() -> ExitCode {
     harness::start("instructions_edge", check_answers, counted::run)
 }
 
-/// What is counted is the right work.
+/// Checks that the counted work is correct.
 fn check_answers() {
     for (burst, allowed) in [(9, true), (1, false)] {
         let mut asked = Asked::known(burst);

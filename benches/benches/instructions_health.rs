@@ -1,14 +1,18 @@
-//! Exact instruction counts of a probe of health beside those of a fixed reply, in the proxy as it serves them, and of a check that changes its
-//! state.
+//! Exact instruction counts of a health probe next to those of a fixed reply, as served by the
+//! binary, and of a result that changes a check's state.
 //!
 //! Does not know about: time; sockets and the kernel are in the rig.
 //!
-//! Run and limits as in `instructions.rs`: `cargo bench -p doorbell-benches --bench instructions_health`. Each row of a probe is a whole request of
-//! a worker that has answered the same before: bytes in, route, state, census, bytes out. It comes a second after the one before, as probes do: of those
-//! that come within a step of the clock the time is noted once, which saves ten more. **A row of `health` may have 60 more than its neighbour of `fixed`**,
-//! and its limit is that. One is apart: what HAProxy says with `send-state` is another field each time, and is read. A row of `change` is one result that turns a check of an endpoint, with its replies: ten thousand checks may cost
-//! it hardly more than a hundred.
-#![expect(missing_docs, reason = "the macros of the harness make public items without")]
+//! Run and limits as in `instructions.rs`: `cargo bench -p doorbell-benches --bench
+//! instructions_health`. Each row of a probe is a whole request to a worker that has served the
+//! same one before: bytes in, route, state, counters, bytes out. Requests are a second apart, like
+//! probes; within one step of the clock the time is noted only once, which would save ten
+//! instructions more. **A row of `health` may have 60 instructions more than its counterpart of
+//! `fixed`**, and its limit follows from that. One row differs: the field that HAProxy sends with
+//! `send-state` changes each time and is parsed. A row of `change` is one result that changes a
+//! check of an endpoint, with its replies: it may cost hardly more with ten thousand checks than
+//! with a hundred.
+#![expect(missing_docs, reason = "the macros of the harness generate undocumented public items")]
 
 mod harness;
 
@@ -24,16 +28,16 @@ use std::time::Duration;
 
 const FIXED: &str = "reply = { status = 200, content_type = \"text/plain\", body = \"up\\n\" }\nmethods = [\"GET\", \"OPTIONS\"]";
 const HEALTH: &str = "health = \"readyz\"";
-/// The format by `Accept`, and details for those who bring a token.
+/// Format by `Accept`, and details for authenticated clients.
 const CHOSEN: &str =
     "health = \"readyz\"\nformat = \"auto\"\ndetails = \"authenticated\"\ndetails_auth = \"ops\"";
 
-/// A new connection of a worker that has answered the same several times.
+/// A new connection of a worker that has served the same request several times.
 fn probed(route: &str, input: &[u8]) -> Box<Machine> {
     configured("", route, input)
 }
 
-/// The same where metrics are to be had.
+/// The same with metrics enabled.
 fn scraped(route: &str, input: &[u8]) -> Box<Machine> {
     configured("[admin]\nbind = \"127.0.0.1:0\"\n", route, input)
 }
@@ -55,7 +59,7 @@ fn configured(more: &str, route: &str, input: &[u8]) -> Box<Machine> {
     machine
 }
 
-// A reply that is there is the same one each time, so what is left is what it takes to know that.
+// The reply is the same each time, so the cost is that of recognizing the request.
 #[library_benchmark]
 #[bench::kubelet(args = (probed(FIXED, KUBELET)), config = at_most(282))]
 #[bench::haproxy(args = (probed(FIXED, HAPROXY)), config = at_most(282))]
@@ -83,7 +87,7 @@ fn health(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
     (machine.handle_seen(), machine)
 }
 
-/// An endpoint with so many required checks, all of them with the same result so far, or none.
+/// An endpoint with this many required checks, all with the same result so far, or none.
 fn board(checks: usize, result: Option<&CheckResult<'_>>) -> Box<(Board, CheckIndex)> {
     let mut builder = Board::builder(Time::ZERO);
     let config = CheckConfig { rise: 1, fall: 1, ..CheckConfig::default() };
@@ -104,7 +108,7 @@ fn board(checks: usize, result: Option<&CheckResult<'_>>) -> Box<(Board, CheckIn
 const WELL: CheckResult<'_> = CheckResult::success(Duration::from_millis(1));
 const ILL: CheckResult<'_> = CheckResult::new(Outcome::Failure, Duration::from_millis(1), b"refused");
 
-// Nobody knows anything yet, and the first answer comes.
+// No check has a result yet, and the first result arrives.
 #[library_benchmark]
 #[bench::of_100(args = (board(100, None)), config = at_most(145_000))]
 #[bench::of_10_000(args = (board(10_000, None)), config = at_most(145_000))]
@@ -114,7 +118,7 @@ fn first(mut board: Box<(Board, CheckIndex)>) -> Box<(Board, CheckIndex)> {
     board
 }
 
-// All were well until now.
+// All checks were up until now.
 #[library_benchmark]
 #[bench::of_100(args = (board(100, Some(&WELL))), config = at_most(145_000))]
 #[bench::of_10_000(args = (board(10_000, Some(&WELL))), config = at_most(145_000))]
@@ -133,7 +137,7 @@ fn main() -> ExitCode {
     harness::start("instructions_health", check_answers, counted::run)
 }
 
-/// What is counted is the right work.
+/// Checks that the counted work is correct.
 fn check_answers() {
     for input in [KUBELET, HAPROXY, HAPROXY_STATE, ELB, ENVOY, KEEP_ALIVE] {
         for route in [FIXED, HEALTH, CHOSEN] {

@@ -1,10 +1,11 @@
-//! Exact instruction counts of the access log on the thread that answers requests.
+//! Exact instruction counts of the access log on the thread that serves requests.
 //!
-//! Does not know about: time; `logger.rs` measures that.
+//! Does not know about: time; see `logger.rs`.
 //!
-//! Run and limits as in `instructions.rs`: `cargo bench -p doorbell-benches --bench instructions_log`. The rows are a whole request, bytes in
-//! to bytes out, as in the rows `whole` there; what the log costs is the difference to `without`.
-#![expect(missing_docs, reason = "the macros of the harness make public items without")]
+//! Run and limits as in `instructions.rs`: `cargo bench -p doorbell-benches --bench
+//! instructions_log`. The rows are a whole request, bytes in to bytes out, as in the rows `whole`
+//! there; the cost of the log is the difference to `without`.
+#![expect(missing_docs, reason = "the macros of the harness generate undocumented public items")]
 
 mod harness;
 
@@ -19,8 +20,8 @@ use doorbell_http::log::{Filter, Record, Sink};
 use gungraun::{library_benchmark, library_benchmark_group};
 use harness::at_most;
 
-/// Copies records into slots in turn, as a queue does. The writer's own thread would run too, and what it reads of the kernel's clocks is not there
-/// under callgrind.
+/// Copies records into alternating slots, like a queue. The real writer would run on its own
+/// thread, and callgrind does not support the kernel's clocks that it reads.
 #[derive(Clone, Default)]
 struct Slots(Arc<Mutex<Vec<Record>>>);
 
@@ -32,7 +33,7 @@ impl Sink for Slots {
     }
 }
 
-/// A machine, and where its records go.
+/// A machine, and the destination of its records.
 struct Logging {
     machine: Box<Machine>,
     slots: Slots,
@@ -40,7 +41,7 @@ struct Logging {
 
 impl Logging {
     fn new(input: &[u8], filter: Filter) -> Box<Self> {
-        // The first search of a process asks what the processor can do.
+        // The first search in a process detects features of the processor.
         let _ = Machine::logged(input, Filter::ALL, Slots::default()).handle();
         let slots = Slots(Arc::new(Mutex::new(Vec::with_capacity(8))));
         Box::new(Self { machine: Machine::logged(input, filter, slots.clone()), slots })
@@ -55,7 +56,7 @@ fn sampled() -> Filter {
     Filter::ERRORS.one_in(NonZeroU32::MAX)
 }
 
-// What was set up goes out again so that it is not dropped while counting.
+// The fixture is returned so that its drop is not counted.
 #[library_benchmark]
 #[bench::without(args = (Logging::without(KUBELET)), config = at_most(690))]
 #[bench::off(args = (Logging::new(KUBELET, Filter::OFF)), config = at_most(705))]
@@ -74,14 +75,14 @@ fn main() -> ExitCode {
     harness::start("instructions_log", check_answers, counted::run)
 }
 
-/// What is counted is the right work.
+/// Checks that the counted work is correct.
 fn check_answers() {
     for (filter, records) in [(Filter::OFF, 0), (Filter::ERRORS, 0), (sampled(), 0), (Filter::ALL, 1)] {
         for input in [ELB, REDIRECT] {
             let mut logging = Logging::new(input, filter);
             let _ = logging.machine.handle();
             assert!(logging.machine.output().starts_with(b"HTTP/1.1 "));
-            // A sample has no probes in it, and these are.
+            // A sample never includes probes, and these requests are probes.
             assert_eq!(logging.slots.0.lock().expect("one thread").len(), records, "{filter:?}");
         }
     }

@@ -1,7 +1,9 @@
-//! Exact instruction counts of finding a route, with ours and with matchit, which most routers of this language stand on.
+//! Exact instruction counts of route look-ups, with our router and with matchit, the basis of most
+//! Rust routers.
 //!
-//! Does not know about: time, requests. How it is run is told in `instructions`; rows of matchit have no limit.
-#![expect(missing_docs, reason = "the macros of the harness make public items without")]
+//! Does not know about: time, requests. See `instructions` for how to run it; rows of matchit have
+//! no limit.
+#![expect(missing_docs, reason = "the macros of the harness generate undocumented public items")]
 
 mod harness;
 
@@ -11,7 +13,8 @@ use gungraun::{library_benchmark, library_benchmark_group};
 use harness::at_most;
 use std::process::ExitCode;
 
-/// The routes of a small server that both can hold. The last two share a beginning in which static text comes before a parameter.
+/// The routes of a small server that both support. The last two share a prefix in which static text
+/// competes with a parameter.
 const PATHS: [&str; 9] = [
     "/livez",
     "/readyz",
@@ -28,12 +31,13 @@ const STATIC: &str = "/readyz";
 const DYNAMIC: &str = "/api/v1/checks/database/result";
 const REST: &str = "/docs/guide/start";
 const MISSING: &str = "/favicon.ico";
-/// `list` is static text of one route, and a job to the other: whoever took the first has to go back.
+/// `list` is static text of one route and a parameter of the other: a router that tries the first
+/// must backtrack.
 const BACK: &str = "/jobs/list/result";
 
 type Ours = Box<Router<u32>>;
 
-/// A route for each method, as in ours: matchit knows paths only.
+/// A route for each method, as in ours: matchit only knows paths.
 type Theirs = Box<matchit::Router<[Option<u32>; Method::ALL.len()]>>;
 
 fn ours() -> Ours {
@@ -62,7 +66,7 @@ fn theirs() -> Theirs {
     Box::new(router)
 }
 
-/// The number of the route, and its parameter where `name` is asked for.
+/// The number of the route, and its parameter `name`, if any.
 fn find<'p>(router: &Router<u32>, path: &'p str, name: &str) -> Option<(u32, Option<&'p [u8]>)> {
     let path = std::hint::black_box(path).as_bytes();
     match router.find(Some(std::hint::black_box(b"127.0.0.1:18181")), std::hint::black_box(Method::Get), path)
@@ -73,7 +77,7 @@ fn find<'p>(router: &Router<u32>, path: &'p str, name: &str) -> Option<(u32, Opt
     }
 }
 
-/// As [`find`].
+/// Like [`find`].
 fn find_theirs<'p>(
     router: &matchit::Router<[Option<u32>; Method::ALL.len()]>,
     path: &'p str,
@@ -115,7 +119,7 @@ fn main() -> ExitCode {
     harness::start("instructions_route", check_answers, counted::run)
 }
 
-/// What is counted is the right work; and what matchit does otherwise is still so.
+/// Checks that the counted work is correct, and that matchit's known differences still exist.
 fn check_answers() {
     for (path, name, expect) in [
         (STATIC, "", Some((1, None))),
@@ -129,9 +133,9 @@ fn check_answers() {
     }
     let mut router = matchit::Router::new();
     router.insert("/a/{name}", 1).expect("the first");
-    assert!(router.insert("/a/{*rest}", 2).is_err(), "one beside the other is refused");
-    assert!(router.at("/a/").is_err(), "nothing is no name");
+    assert!(router.insert("/a/{*rest}", 2).is_err(), "both together are refused");
+    assert!(router.at("/a/").is_err(), "a name must not be empty");
     let mut router = matchit::Router::new();
     router.insert("/a/{*rest}", 1).expect("the first");
-    assert!(router.at("/a/").is_err(), "nothing is no rest");
+    assert!(router.at("/a/").is_err(), "a rest must not be empty");
 }

@@ -1,6 +1,7 @@
-//! One question to a rate limiter: alone, one worker's own, two threads on one key, keys beyond the caches, a flood of new ones.
+//! One decision of a rate limiter: single-threaded, per worker, two threads on one key, keys that
+//! exceed the caches, a flood of new keys.
 //!
-//! Does not know about: where keys come from, except in the row that takes one from a request.
+//! Does not know about: the source of keys, except in the row that takes one from a request.
 #![expect(clippy::disallowed_methods, reason = "a bench reads clocks")]
 
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 const SEED: [u64; 2] = [7, 8];
 const NOW: Time = Time::from_nanos(1_000_000_000_000);
 
-/// Never refuses in a bench that moves time on by a microsecond for each question.
+/// Never refuses in a bench that advances time by a microsecond per decision.
 fn generous() -> Quota {
     Quota::new(1000, 1_000_000, Duration::from_secs(1)).expect("a quota")
 }
@@ -60,7 +61,7 @@ fn alone(c: &mut Criterion) {
     });
 }
 
-/// Key from a header, decision and fields: what a request pays in all.
+/// Key from a header, decision and fields: the whole cost for a request.
 fn request(c: &mut Criterion) {
     let bytes =
         b"GET /readyz HTTP/1.1\r\nHost: a\r\nX-Api-Key: 0123456789abcdef0123456789abcdef\r\n\r\n".as_slice();
@@ -84,7 +85,7 @@ fn request(c: &mut Criterion) {
     }
 }
 
-/// Time for one question of each of two threads.
+/// Time per decision with two threads.
 fn two_threads(c: &mut Criterion) {
     let keys: [&[u8]; 2] = [b"one key of sixteen", b"another of sixteen"];
     for (name, [first, second]) in

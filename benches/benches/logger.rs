@@ -1,10 +1,11 @@
-//! What the access log costs the thread that answers requests, and the writer.
+//! Cost of the access log on the thread that serves requests, and on the writer.
 //!
-//! Does not know about: files; lines go nowhere.
+//! Does not know about: files; lines are discarded.
 //!
-//! `cargo bench -p doorbell-benches --bench logger`. Records are logged in bursts; the time that the queues take to be emptied in between is in no row.
-//! Criterion medians of three runs on a two-core virtual machine with a dozen other busy threads, so read them as upper bounds; the
-//! exact counts are in `instructions_log.rs`.
+//! `cargo bench -p doorbell-benches --bench logger`. Records are logged in bursts; the time to
+//! empty the queues in between is not included in any row. Criterion medians of three runs on a
+//! two-core virtual machine with a dozen other busy threads, so they are upper bounds;
+//! `instructions_log.rs` has exact counts.
 //!
 //! | row | time | what |
 //! |---|---|---|
@@ -34,10 +35,10 @@ use doorbell_http::log::{Entry, Epoch, Filter, Format, Logger, Record, Renderer,
 use doorbell_http::parse::Head;
 use doorbell_http::{Client, Limits, Request, Status, Time};
 
-/// Records between two pauses, in which the queues are emptied.
+/// Records between two pauses in which the queues are emptied.
 const BURST: u64 = 1024;
 
-/// The way not taken: one queue for all threads, emptied by the same kind of writer.
+/// The rejected alternative: one queue for all threads, emptied by the same kind of writer.
 struct SharedQueue(ArrayQueue<Record>);
 
 impl Sink for SharedQueue {
@@ -46,7 +47,7 @@ impl Sink for SharedQueue {
     }
 }
 
-/// Nothing but what it takes to make a record.
+/// Discards records, to measure only their creation.
 struct Nowhere;
 
 impl Sink for Nowhere {
@@ -128,7 +129,7 @@ fn ring_side(c: &mut Criterion) {
     }
 }
 
-/// Two threads that log at the same time: a queue each, and one for both.
+/// Two threads that log concurrently: with a queue each, and with a shared one.
 fn two_threads(c: &mut Criterion) {
     with_request(PROBE, |request| {
         c.bench_function("logger/all/two threads, a queue each", |b| {
@@ -156,7 +157,8 @@ fn two_threads(c: &mut Criterion) {
     });
 }
 
-/// The mean time of a record in each of two threads; `settle` gets the number of records since it was called last.
+/// The mean time per record in each of two threads; `settle` gets the number of records since its
+/// last call.
 fn together<K: Sink + Sync>(
     requests: u64,
     sink: &K,
@@ -190,7 +192,7 @@ fn together<K: Sink + Sync>(
     })
 }
 
-/// What the exceptions cost.
+/// Cost of exceptional cases.
 fn exceptions(c: &mut Criterion) {
     with_request(PROBE, |request| {
         c.bench_function("logger/first record after a rest", |b| {
@@ -200,7 +202,7 @@ fn exceptions(c: &mut Criterion) {
                 let mut spent = Duration::ZERO;
                 for _ in 0..requests {
                     let wakes = sink.counters().wakes;
-                    // Longer than the writer takes to fall asleep.
+                    // Longer than the writer stays awake.
                     std::thread::sleep(Duration::from_millis(150));
                     let start = Instant::now();
                     logger.answered(black_box(&entry(request, Status::OK)));

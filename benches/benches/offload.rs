@@ -1,11 +1,13 @@
-//! What a request costs when its work is done elsewhere, and from which size of work on that pays.
+//! Cost of a request whose work is done by a job, and the amount of work from which that is
+//! worthwhile.
 //!
-//! Does not know about: what real work is; here it is a loop of known length.
+//! Does not know about: real work, which is a loop of known length here.
 //!
-//! `cargo bench -p doorbell-benches --bench offload` times the same requests with the work done at home and elsewhere.
-//! `DOORBELL_OFFLOAD_RATIO=TURNS` lets both take turns instead and prints the ratio of their times, which a busy machine disturbs less.
-//! `DOORBELL_OFFLOAD_COUNT=WAY,IN_FLIGHT,REQUESTS` (`home`, `away`) serves only that, so that a profiler can count the ring thread:
-//! `valgrind --tool=callgrind --separate-threads=yes`.
+//! `cargo bench -p doorbell-benches --bench offload` times the same requests with the work done by
+//! the ring thread and by a job. `DOORBELL_OFFLOAD_RATIO=TURNS` alternates between the two and
+//! prints the ratio of their times, which a busy machine disturbs less.
+//! `DOORBELL_OFFLOAD_COUNT=WAY,IN_FLIGHT,REQUESTS` (`home`, `away`) only serves those requests, so
+//! that a profiler can count the ring thread: `valgrind --tool=callgrind --separate-threads=yes`.
 #![expect(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -26,10 +28,10 @@ use doorbell::{Engine, Http1, HttpLimits, Listen, Offload, Reply, Server, Status
 /// Sizes of the work, in rounds of [`work`].
 const SIZES: [u64; 6] = [10, 1_000, 3_000, 10_000, 30_000, 100_000];
 
-/// Requests of a turn.
+/// Requests per turn.
 const REQUESTS: u64 = 2_000;
 
-/// Rounds of a multiplication that the optimiser cannot shorten.
+/// Rounds of a multiplication that the optimizer cannot shorten.
 fn work(rounds: u64) -> Reply {
     let mut sum = black_box(1_u64);
     for round in 0..rounds {
@@ -60,7 +62,7 @@ fn serve(engine: Engine) -> Server {
         .unwrap()
 }
 
-/// Keeps a request under way on each of its connections.
+/// Keeps one request in progress on each of its connections.
 struct Client {
     streams: Vec<TcpStream>,
     reply_len: usize,
@@ -79,7 +81,7 @@ impl Client {
         client
     }
 
-    /// The time that `requests` take: of a few more, where they do not go evenly into the connections.
+    /// The time for `requests`, rounded up to a multiple of the connections.
     fn run(&mut self, way: &str, rounds: u64, requests: u64) -> Duration {
         let request = request(way, rounds);
         let mut reply = vec![0; self.reply_len];
@@ -155,7 +157,7 @@ fn ratios(turns: usize) {
     }
 }
 
-/// The shortest of a few runs.
+/// The minimum of a few runs.
 fn time_of(rounds: u64) -> Duration {
     let once = || {
         let begun = Instant::now();

@@ -1,6 +1,6 @@
 //! The head parser against httparse with a strict pass.
 //!
-//! Does not know about: what follows a head.
+//! Does not know about: messages beyond the head.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use doorbell_benches::{BROWSER, POST, PROBE};

@@ -1,4 +1,4 @@
-//! Reading PROXY headers, and who the client is behind proxies.
+//! Parsing PROXY headers, and determining the client behind proxies.
 //!
 //! Does not know about: sockets.
 

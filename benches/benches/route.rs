@@ -1,6 +1,6 @@
-//! Finding the route of a request among the routes of a small server, and a link in a large map.
+//! Look-up of a request's route in a small server, and of a link in a large map.
 //!
-//! Does not know about: how the path was parsed.
+//! Does not know about: parsing.
 
 mod routes;
 
@@ -38,8 +38,8 @@ fn route(c: &mut Criterion) {
     }
 }
 
-/// Every look-up asks for another link, so that the map and not one line of it is measured. The paths asked for lie in a row,
-/// the entries of the map in another order.
+/// Every look-up uses another link, so that the whole map is measured and not one cache line. The
+/// order of the paths differs from that of the entries in the map.
 fn link(c: &mut Criterion) {
     let path = |n: u32| format!("/l/{:08x}", n.wrapping_mul(0x9e37_79b1));
     let text: String =

@@ -1,9 +1,11 @@
-//! What TLS costs the server: a full handshake, a resumed one, a request over a connection that is kept.
+//! Cost of TLS for the server: a full handshake, a resumed one, a request on a kept connection.
 //!
-//! Does not know about: sockets. Client and server talk in memory, and only the server's part is measured.
+//! Does not know about: sockets. Client and server communicate in memory, and only the server's
+//! part is measured.
 //!
-//! `DOORBELL_TLS_ROUNDS=ROW,COUNT` runs one row so many times and nothing else, so that a profiler can count it:
-//! `valgrind --tool=callgrind --toggle-collect='*served*' --collect-atstart=no`.
+//! `DOORBELL_TLS_ROUNDS=ROW,COUNT` runs one row this many times and nothing else, so that a
+//! profiler can count it: `valgrind --tool=callgrind --toggle-collect='*served*'
+//! --collect-atstart=no`.
 #![expect(clippy::disallowed_methods, reason = "a bench reads the clock")]
 
 use std::io::Write;
@@ -24,18 +26,18 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVer
 const REQUEST: &[u8] =
     b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: probe/1.0\r\nAccept: */*\r\n\r\n";
 
-/// Both ends and what they share.
+/// Both ends and their shared configuration.
 struct Bench {
     tls: Tls<Http1>,
     client: Arc<ClientConfig>,
     date: Date,
     seen: Seen,
     out: Out,
-    /// Time in the server's calls.
+    /// Time spent in the server's calls.
     spent: Duration,
 }
 
-/// One connection of each.
+/// One connection on each side.
 struct Session {
     client: ClientConnection,
     conn: <Tls<Http1> as Protocol>::Conn,
@@ -73,7 +75,7 @@ impl Bench {
         Session { client, conn: self.tls.open(Time::ZERO), input: Vec::new() }
     }
 
-    /// What the client has to say goes to the server, and what that answers to the client.
+    /// Transfers the client's output to the server, and the server's output back.
     fn turn(&mut self, session: &mut Session) -> bool {
         let mut wire = Vec::new();
         while session.client.wants_write() {
@@ -125,7 +127,7 @@ impl Bench {
     }
 }
 
-/// The rows, and how often each is done for one call.
+/// The rows, and the options of each.
 fn rows() -> [(&'static str, &'static SupportedProtocolVersion, bool, bool); 6] {
     [
         ("tls/1.3 handshake, full", &TLS13, false, false),
@@ -137,7 +139,7 @@ fn rows() -> [(&'static str, &'static SupportedProtocolVersion, bool, bool); 6] 
     ]
 }
 
-/// Does a row `count` times and returns the server's time.
+/// Runs a row `count` times and returns the server's time.
 fn run(row: usize, count: u64) -> Duration {
     let (_, version, resumes, keeps) = rows()[row];
     let mut bench = Bench::new(version, resumes);

@@ -1,6 +1,6 @@
-//! A policy of static tokens, a quota, and a request that both let in, for benches that ask "what does the check cost".
+//! A policy of static tokens, a quota, and a request allowed by both, for benches of their cost.
 //!
-//! Does not know about: who measures.
+//! Does not know about: measurements.
 
 use doorbell_http::auth::{Policy, Tokens};
 use doorbell_http::layer::{RateLimit, RequireAuth, ServiceExt as _};
@@ -15,18 +15,18 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A good `Authorization`, with a token of 32 bytes.
+/// A valid `Authorization`, with a token of 32 bytes.
 pub const VALUE: &[u8] = b"Bearer XJ7bXg1cV3yq8s0LQm5v2wZ4nT6pR9dK";
 
-/// A scrape that brings it.
+/// A scrape with this token.
 pub const AUTHORIZED: &[u8] =
     b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:18181\r\nUser-Agent: Prometheus/3.1.0\r\n\
 Accept: */*\r\nAuthorization: Bearer XJ7bXg1cV3yq8s0LQm5v2wZ4nT6pR9dK\r\n\r\n";
 
-/// A policy of this many tokens of 32 bytes; the last is that of [`VALUE`].
+/// A policy with this many tokens of 32 bytes; the last is that of [`VALUE`].
 ///
 /// # Panics
-/// With more tokens than a set may have.
+/// If the number exceeds the limit of a set.
 pub fn policy(count: usize) -> Policy {
     let mut tokens = Tokens::new();
     for number in 1..count {
@@ -38,7 +38,7 @@ pub fn policy(count: usize) -> Policy {
     Policy::bearer("bench", tokens).expect("a good realm")
 }
 
-/// A connection on which [`AUTHORIZED`] comes again and again, and a service with one ready reply.
+/// A connection that receives [`AUTHORIZED`] repeatedly, and a service with one prepared reply.
 pub struct Scrape {
     service: Box<dyn Service>,
     client: Client<'static>,
@@ -50,7 +50,7 @@ pub struct Scrape {
     now: Time,
 }
 
-/// A log that nobody keeps.
+/// Discards log records.
 struct Nowhere;
 
 impl Sink for Nowhere {
@@ -60,28 +60,29 @@ impl Sink for Nowhere {
 }
 
 impl Scrape {
-    /// Nothing is asked. `client` is an address.
+    /// Without guards. `client` is an address.
     ///
     /// # Panics
-    /// If it is none.
+    /// If it is not an address.
     pub fn plain(client: &str) -> Box<Self> {
         Self::of(client, Box::new(ready()))
     }
 
-    /// The service is behind a limiter by address, which has seen the client before, and a static token.
+    /// With a limiter by address, which knows the client, and a static token.
     ///
     /// # Panics
-    /// As [`Self::plain`].
+    /// Like [`Self::plain`].
     pub fn guarded(client: &str) -> Box<Self> {
         let quota = Quota::per_second(1000).expect("a quota");
         let limit = RateLimit::new(Arc::new(Limiter::new(quota, 1024, [1, 2])), Key::Ip);
         Self::of(client, Box::new(ready().guarded(RequireAuth::new(policy(1))).guarded(limit)))
     }
 
-    /// Everything: the access log with errors only, the limiter, the token, a router of eight routes, the reply.
+    /// The whole chain: access log with errors only, limiter, token, router with eight routes,
+    /// reply.
     ///
     /// # Panics
-    /// As [`Self::plain`].
+    /// Like [`Self::plain`].
     pub fn chain(client: &str) -> Box<Self> {
         let quota = Quota::per_second(1_000_000).expect("a quota");
         let limit = RateLimit::new(Arc::new(Limiter::new(quota, 1024, [1, 2])), Key::Ip);
@@ -115,7 +116,7 @@ impl Scrape {
         scrape
     }
 
-    /// The request, and its reply.
+    /// Handles the request, and writes its reply.
     pub fn handle(&mut self) -> Next {
         let io = Io {
             now: self.now,
@@ -129,7 +130,7 @@ impl Scrape {
         self.conn.handle_input(black_box(AUTHORIZED), io, &*self.service)
     }
 
-    /// What was written.
+    /// The output.
     pub fn output(&self) -> &[u8] {
         &self.out.head
     }

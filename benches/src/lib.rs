@@ -1,9 +1,10 @@
-//! The requests every bench uses, and what the benches said.
+//! The requests used by the benches, and results of the benches.
 //!
-//! `cargo bench -p doorbell-benches --bench parse --bench route --bench render --bench conn -- --warm-up-time 1 --measurement-time 2`,
-//! criterion medians on a two-core virtual machine
-//! whose other core was busy; no allocation in any row (`crates/http/tests/alloc.rs` counts them). Flint's figures are the published ones
-//! of the Go server whose layers ours are compared with, on its author's machine.
+//! `cargo bench -p doorbell-benches --bench parse --bench route --bench render --bench conn --
+//! --warm-up-time 1 --measurement-time 2`, criterion medians on a two-core virtual machine whose
+//! other core was busy; no allocation in any row (`crates/http/tests/alloc.rs` counts them).
+//! Flint's figures are those published for the Go server whose layers we compare with, on its
+//! author's machine.
 //!
 //! | bench | doorbell | goal | Flint |
 //! |---|---|---|---|
@@ -15,9 +16,10 @@
 //! | `render/static`: a reply into the connection's buffer | 10 ns | 40 ns | |
 //! | `conn/probe, keep-alive`: all of it, bytes in to bytes out | 33 ns | | 1,470 ns (its whole chain) |
 //!
-//! `cargo bench -p doorbell-benches --bench instructions` counts instructions with callgrind; the counts are exact and each row has a limit. The
-//! whole machine takes bytes in and gives bytes out, with a router and a service behind a trait object; "again" is a worker that has seen these
-//! field lines before ([`doorbell_http::parse::Seen`]).
+//! `cargo bench -p doorbell-benches --bench instructions` counts instructions with callgrind; the
+//! counts are exact and each row has a limit. The whole machine converts input bytes to output
+//! bytes, with a router and a service behind a trait object; "again" is a worker that has cached
+//! the head ([`doorbell_http::parse::Seen`]).
 //!
 //! | request | first time | again |
 //! |---|---|---|
@@ -32,23 +34,23 @@
 //!
 //! Of the first: head 400, route 100, reply 90 when each is called alone.
 //!
-//! Does not know about: what is measured with them; see `benches/`.
+//! Does not know about: measurements; see `benches/`.
 #![forbid(unsafe_code)]
 
 pub mod guard;
 pub mod machine;
 pub mod probes;
 
-/// What a kubelet sends for an `httpGet` probe.
+/// The request of a kubelet for an `httpGet` probe.
 pub const PROBE: &[u8] = b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1:18181\r\nUser-Agent: kube-probe/1.34\r\n\
 Accept: */*\r\nConnection: close\r\n\r\n";
 
-/// The same, on a connection that stays.
+/// The same on a persistent connection.
 pub const PROBE_KEEP_ALIVE: &[u8] =
     b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1:18181\r\nUser-Agent: kube-probe/1.34\r\n\
 Accept: */*\r\n\r\n";
 
-/// What a browser sends for a page.
+/// The request of a browser for a page.
 pub const BROWSER: &[u8] = b"GET /wiki/Doorbell?useskin=vector&oldid=1180042 HTTP/1.1\r\n\
 Host: en.example.org\r\n\
 User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0\r\n\

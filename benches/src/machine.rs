@@ -1,6 +1,6 @@
-//! A connection with everything around it that a worker would bring, for benches that ask "what does one probe cost".
+//! A connection with the environment of a worker, for benches of the cost of one probe.
 //!
-//! Does not know about: sockets, who measures.
+//! Does not know about: sockets, measurements.
 
 use doorbell_http::layer::ServiceExt as _;
 use doorbell_http::log::{Filter, Logger, Sink};
@@ -28,7 +28,7 @@ pub struct Machine {
     now: Time,
 }
 
-/// A router with a ready reply for each route, and one redirect.
+/// A router with a prepared reply for each route, and one redirect.
 struct Door {
     router: Router<Answer>,
     missing: StaticReply,
@@ -41,7 +41,7 @@ enum Answer {
 }
 
 impl Machine {
-    /// A new connection that `input` arrives on.
+    /// A new connection on which `input` arrives.
     pub fn new(input: &[u8]) -> Box<Self> {
         let limits = Limits::default();
         Box::new(Self {
@@ -72,7 +72,7 @@ impl Machine {
         machine
     }
 
-    /// The same after the input has been answered once, and comes again on the same connection.
+    /// The same after the input was handled once; it arrives again on the same connection.
     pub fn second(input: &[u8]) -> Box<Self> {
         let mut machine = Self::new(input);
         assert_eq!(machine.handle(), Next::Read, "the connection stays");
@@ -80,7 +80,7 @@ impl Machine {
         machine
     }
 
-    /// A new connection of a worker that has seen the same field lines before.
+    /// A new connection of a worker that has cached the same head.
     pub fn again(input: &[u8]) -> Box<Self> {
         let mut machine = Self::new(input);
         machine.warm();
@@ -88,7 +88,7 @@ impl Machine {
         machine
     }
 
-    /// Answers the input, and is a new connection of the same worker a second later.
+    /// Handles the input, and becomes a new connection of the same worker a second later.
     pub fn warm(&mut self) {
         let _ = self.handle_seen();
         self.now = self.now.after(Duration::from_secs(1));
@@ -97,18 +97,19 @@ impl Machine {
         }
     }
 
-    /// What was written is sent, and kept as a worker keeps it.
+    /// Marks the output as sent; it is kept as in a worker.
     pub fn send(&mut self) {
         self.out.head_is_sent();
     }
 
-    /// All of it: bytes in, replies out. The service is a trait object, as in the server.
+    /// Everything: bytes in, replies out. The service is a trait object, as in the server.
     pub fn handle(&mut self) -> Next {
         let (conn, input, io, service, _) = self.parts();
         conn.handle_input(black_box(input), io, service)
     }
 
-    /// The same with a memory for heads, as a worker does it: a new connection that is one known request needs no state.
+    /// The same with a cache of heads, as in a worker: a new connection with a single known request
+    /// needs no state.
     pub fn handle_seen(&mut self) -> Next {
         let is_new = self.conn.requests() == 0;
         let (_, input, io, service, seen) = self.parts();
@@ -133,7 +134,7 @@ impl Machine {
         (&mut self.conn, &self.input, io, &*self.service, &mut self.seen)
     }
 
-    /// The head alone.
+    /// Only the head.
     pub fn parse(&self) -> Option<usize> {
         let mut head = Head::new();
         let len = head.parse(black_box(&self.input), &self.limits);
@@ -141,7 +142,7 @@ impl Machine {
         len.ok().flatten()
     }
 
-    /// The look-up alone; true if it found a route.
+    /// Only the look-up; true if it found a route.
     pub fn route(&self) -> bool {
         let host = Some(black_box(b"127.0.0.1:8080".as_slice()));
         match self.door.router.find(host, black_box(Method::Get), black_box(b"/livez")) {
@@ -150,12 +151,12 @@ impl Machine {
         }
     }
 
-    /// The reply alone.
+    /// Only the reply.
     pub fn reply(&mut self) {
         self.door.missing.put_last(&mut self.out, black_box(&self.date));
     }
 
-    /// What was written.
+    /// The output.
     pub fn output(&self) -> &[u8] {
         &self.out.head
     }

@@ -1,6 +1,6 @@
-//! What the well-known probers send, byte for byte.
+//! Requests of well-known probers, byte for byte.
 //!
-//! Does not know about: what they are answered.
+//! Does not know about: replies.
 
 /// kubelet `httpGet`.
 pub const KUBELET: &[u8] = b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Agent: kube-probe/1.30\r\nAccept: */*\r\nConnection: close\r\n\r\n";
@@ -17,9 +17,9 @@ pub const ELB: &[u8] = b"GET /livez HTTP/1.1\r\nHost: 10.0.12.34:8080\r\nConnect
 /// Envoy's active check, which keeps its connection.
 pub const ENVOY: &[u8] = b"GET /livez HTTP/1.1\r\nhost: doorbell\r\nuser-agent: Envoy/HC\r\n\r\n";
 
-/// curl, or a load generator, on a connection that stays.
+/// curl, or a load generator, on a persistent connection.
 pub const KEEP_ALIVE: &[u8] =
     b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Agent: kube-probe/1.30\r\nAccept: */*\r\n\r\n";
 
-/// A browser's first step to HTTPS, cut down to what a prober would send.
+/// A browser's first request before HTTPS, reduced to the size of a probe.
 pub const REDIRECT: &[u8] = b"GET /old?q=1 HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nUser-Agent: kube-probe/1.30\r\nAccept: */*\r\nConnection: close\r\n\r\n";

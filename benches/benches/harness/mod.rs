@@ -1,12 +1,13 @@
-//! What the counting benches share: the limit of a row, and how a program runs as a bench, as a test or under callgrind.
+//! Shared parts of the counting benches: the limit of a row, and running the program as a bench, as
+//! a test or under callgrind.
 //!
-//! Does not know about: what is counted.
+//! Does not know about: the counted operations.
 
 use doorbell_testkit::skip::{self, Need};
 use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig};
 use std::process::{Command, ExitCode, Stdio};
 
-/// A row must not take more instructions than this.
+/// The maximum number of instructions of a row.
 pub(crate) fn at_most(instructions: u64) -> LibraryBenchmarkConfig {
     let mut callgrind = Callgrind::default();
     callgrind.hard_limits([(EventKind::Ir, instructions)]);
@@ -15,12 +16,12 @@ pub(crate) fn at_most(instructions: u64) -> LibraryBenchmarkConfig {
     config
 }
 
-/// Makes `counted::run` of a group of rows.
+/// Defines `counted::run` for a group of rows.
 macro_rules! counted {
     ($($group:ident),+) => {
-        #[expect(clippy::exit, reason = "how the harness reports a row beyond its limit")]
+        #[expect(clippy::exit, reason = "the harness reports an exceeded limit this way")]
         mod counted {
-            //! The harness, in a place of its own because it wants to be `main`.
+            //! The harness, in a separate module because it defines `main`.
             use super::{$($group),+};
 
             gungraun::main!(library_benchmark_groups = $($group),+);
@@ -33,9 +34,10 @@ macro_rules! counted {
 }
 pub(crate) use counted;
 
-/// The whole program `name`: `run` counts, and `check_answers` sees that what is counted is the right work.
+/// Runs the program `name`: `run` counts, and `check_answers` checks that the counted work is
+/// correct.
 pub(crate) fn start(name: &str, check_answers: fn(), run: fn()) -> ExitCode {
-    // The harness starts this program again under callgrind, with an argument of its own.
+    // The harness starts this program again under callgrind, with an extra argument.
     let args: Vec<String> = std::env::args().skip(1).collect();
     if args.iter().any(|arg| arg == "--gungraun-run") {
         run();

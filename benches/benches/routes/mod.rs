@@ -1,11 +1,11 @@
-//! The router of a small server, for the benches of finding a route.
+//! The router of a small server, for the benches of route look-ups.
 //!
-//! Does not know about: who measures.
+//! Does not know about: measurements.
 
 use doorbell_http::Method;
 use doorbell_http::router::{MethodSet, Route, Router};
 
-/// GET only, on any host; a value is the path's place among `paths`.
+/// GET only, on any host; the value is the index of the path in `paths`.
 pub(crate) fn router(paths: [&str; 8]) -> Router<u32> {
     let mut builder = Router::builder();
     for (value, path) in (0..).zip(paths) {

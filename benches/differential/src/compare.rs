@@ -1,10 +1,10 @@
-//! Two framings of one stream, and where they part.
+//! The first difference between two framings of one stream.
 //!
-//! Does not know about: which differences are accepted; see `reasons`.
+//! Does not know about: accepted differences; see `reasons`.
 
 use crate::framing::{End, Framing, Seen};
 
-/// The servers that ours is compared with.
+/// The servers we compare with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Peer {
     /// Go net/http.
@@ -14,10 +14,10 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// All of them.
+    /// All peers.
     pub const ALL: [Self; 2] = [Self::Go, Self::Hyper];
 
-    /// As written in reports.
+    /// The name in reports.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Go => "go",
@@ -26,37 +26,38 @@ impl Peer {
     }
 }
 
-/// How two framings part.
+/// Kinds of differences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Both read the same request with different contents: method, target, host or body.
+    /// Both accept the same request with different contents: method, target, host or body.
     Contents,
-    /// We see a complete request or the end where the other one waits for more bytes.
+    /// We see a complete request or the end; the peer waits for more bytes.
     TheyWait,
-    /// We see a complete request or the end where the other one sees an error.
+    /// We see a complete request or the end; the peer sees an error.
     TheyRefuse,
-    /// We wait for more bytes where the other one sees a complete request or the end.
+    /// We wait for more bytes; the peer sees a complete request or the end.
     WeWait,
-    /// We see an error where the other one sees a complete request or the end.
+    /// We see an error; the peer sees a complete request or the end.
     WeRefuse,
-    /// We see the end where the other one sees one request more.
+    /// We see the end; the peer sees one more request.
     WeEnd,
-    /// We see one request more where the other one sees the end.
+    /// We see one more request; the peer sees the end.
     TheyEnd,
 }
 
-/// Where two framings part.
+/// The first difference between two framings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// How.
+    /// Its kind.
     pub kind: Kind,
-    /// At the request with this number, from 0.
+    /// The number of the request, from 0.
     pub request: usize,
 }
 
-/// Where `ours` and `theirs` part, if they do.
+/// The first difference between `ours` and `theirs`, if any.
 ///
-/// A refusal here and a wait there is none: neither has accepted anything. Nor are two refusals, whatever their status.
+/// A refusal and a wait do not differ: neither has accepted anything. Nor do two refusals, whatever
+/// their status.
 pub fn difference(ours: &Framing, theirs: &Framing) -> Option<Difference> {
     let same =
         ours.requests.iter().zip(&theirs.requests).take_while(|(ours, theirs)| is_same(ours, theirs)).count();
@@ -85,7 +86,7 @@ pub fn difference(ours: &Framing, theirs: &Framing) -> Option<Difference> {
     Some(Difference { kind, request: same })
 }
 
-/// Host names are compared without regard to case.
+/// Host names are compared regardless of case.
 fn is_same(ours: &Seen, theirs: &Seen) -> bool {
     ours.method == theirs.method
         && ours.target == theirs.target

@@ -1,24 +1,24 @@
-//! What a server made of a stream of bytes: the requests it saw, and how it ended.
+//! A server's interpretation of a stream of bytes: the requests it saw, and the end.
 //!
-//! Does not know about: which server, or whether it was right.
+//! Does not know about: specific servers, correctness.
 
-/// How one server cut one stream of bytes into requests.
+/// How a server split a stream of bytes into requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Framing {
-    /// The requests that were complete, bodies included, in order.
+    /// The complete requests, including bodies, in order.
     pub requests: Vec<Seen>,
-    /// What came of the rest.
+    /// The result for the rest.
     pub end: End,
 }
 
 /// A complete request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// The method as sent.
+    /// The method as received.
     pub method: Vec<u8>,
     /// Path and query.
     pub target: Vec<u8>,
-    /// The authority of an absolute target, else `Host`, else nothing.
+    /// The authority of an absolute target, otherwise `Host`, otherwise empty.
     pub host: Vec<u8>,
     /// The decoded body.
     pub body: Vec<u8>,
@@ -27,15 +27,15 @@ pub struct Seen {
 /// How a stream ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Between requests: nothing is left, or what is left is ignored because the connection closes.
+    /// Between requests: no bytes are left, or they are ignored because the connection closes.
     Between,
     /// Inside a request: more bytes could have completed it.
     Inside,
-    /// With an error. The status is 0 where there was no reply.
+    /// With an error. The status is 0 if there was no reply.
     Refused(u16),
 }
 
-/// Path and query of a target in any form; the path is `/` where an absolute target has none.
+/// Path and query of a target in any form; the path is `/` for an absolute target without one.
 pub fn path_and_query(target: &[u8]) -> Vec<u8> {
     let colon = target.windows(3).position(|window| window == b"://");
     let Some(colon) = colon.filter(|_| target.first() != Some(&b'/')) else { return target.to_vec() };
@@ -47,7 +47,7 @@ pub fn path_and_query(target: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The status in front of the last reply that is an error.
+/// The status of the last reply that is an error.
 pub fn error_status(replies: &[u8]) -> Option<u16> {
     let starts = replies.windows(10).enumerate().filter(|(_, window)| window.starts_with(b"HTTP/1."));
     starts

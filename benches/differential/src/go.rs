@@ -1,13 +1,13 @@
-//! Go's net/http, in a process of its own that takes streams in batches.
+//! Go's net/http, in a separate process that receives streams in batches.
 //!
-//! Does not know about: other servers. The program is `go/main.go`, built here when it is first wanted.
+//! Does not know about: other servers. The program is `go/main.go`, built here on first use.
 
 use crate::framing::{End, Framing, Seen, path_and_query};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// The running program.
+/// The running Go program.
 #[derive(Debug)]
 pub struct Go {
     child: Child,
@@ -16,10 +16,10 @@ pub struct Go {
 }
 
 impl Go {
-    /// Builds the program with `go` into `folder` and starts it; `None` when there is no `go`.
+    /// Builds the program with `go` into `folder` and starts it; `None` without `go`.
     ///
     /// # Errors
-    /// When `go` is there and the program does not build or start.
+    /// When `go` exists and the program does not build or start.
     pub fn start(folder: &Path) -> io::Result<Option<Self>> {
         match Command::new("go").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status() {
             Ok(status) if status.success() => {}
@@ -33,7 +33,7 @@ impl Go {
             return Err(io::Error::other("`go build` failed"));
         }
         let child = Command::new(&program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        // It runs by now; the file is not needed any more.
+        // The program is running; the file is no longer needed.
         std::fs::remove_file(&program)?;
         let mut child = child?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
@@ -43,10 +43,10 @@ impl Go {
         Ok(Some(Self { child, input: Some(BufWriter::with_capacity(BUF_LEN, input)), output }))
     }
 
-    /// Sends a batch, which [`Self::receive`] has to fetch before the next one is sent.
+    /// Sends a batch; [`Self::receive`] must be called before the next one.
     ///
     /// # Errors
-    /// When the program is gone.
+    /// When the program has ended.
     pub fn send(&mut self, streams: &[(Vec<u8>, usize)]) -> io::Result<()> {
         let input = self.input.as_mut().expect("it is open until the end");
         put_len(input, streams.len())?;
@@ -61,7 +61,7 @@ impl Go {
     /// The framings of a batch of `count` streams.
     ///
     /// # Errors
-    /// When the program is gone.
+    /// When the program has ended.
     pub fn receive(&mut self, count: usize) -> io::Result<Vec<Framing>> {
         (0..count).map(|_| self.one()).collect()
     }
@@ -97,7 +97,7 @@ impl Go {
 
 impl Drop for Go {
     fn drop(&mut self) {
-        // It ends with its input.
+        // The program ends with its input.
         drop(self.input.take());
         let _ = self.child.wait();
     }

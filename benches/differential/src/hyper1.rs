@@ -15,7 +15,7 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
-/// Frames `stream`, which arrives in two pieces and is followed by the end of the connection.
+/// Frames `stream`, which arrives in two pieces followed by the end of the connection.
 pub fn frame(stream: &[u8], cut: usize) -> Framing {
     let requests = RefCell::new(Vec::new());
     let broken = Cell::new(None);
@@ -129,5 +129,5 @@ impl Write for Wire<'_> {
     }
 }
 
-/// hyper gives its thread away now and then; a stream of a few hundred bytes is done long before.
+/// hyper yields now and then; a stream of a few hundred bytes is done long before.
 const POLLS_MAX: usize = 10_000;

@@ -1,19 +1,24 @@
-//! Requests by a grammar, framed by doorbell-http, by hyper (httparse) and by Go net/http; each difference is held against a list of reasons.
+//! Requests from a grammar, framed by doorbell-http, by hyper (httparse) and by Go net/http; each
+//! difference is compared with a list of reasons.
 //!
-//! `cargo run --release -p doorbell-differential -- 10000000` prints how often each reason of [`reasons`] was the one, and fails on a
-//! difference that has none; `cargo test` makes 20,000 streams, `DOORBELL_DIFFERENTIAL=10000000 cargo test --release` as many as one likes.
+//! `cargo run --release -p doorbell-differential -- 10000000` prints how often each of the
+//! [`reasons`] applied, and fails on a difference without a reason; `cargo test` makes 20,000
+//! streams, `DOORBELL_DIFFERENTIAL=10000000 cargo test --release` any number.
 //!
-//! A stream is one to three requests, mostly sound but for one part, in one or two pieces, and then the end of the connection. A framing is
-//! the requests that a server took from it (method, path and query, host, decoded body) and how it ended. Two framings differ when one
-//! server sees a request, or the end, that the other does not see so. Not a difference: two refusals, whatever their status, and a refusal
-//! where the other server still waits for bytes; then neither has taken anything. Behind the first difference nothing is compared.
+//! A stream is one to three requests, mostly valid except for one part, in one or two pieces,
+//! followed by the end of the connection. A framing is the list of requests that a server accepted
+//! (method, path and query, host, decoded body) and the end. Two framings differ when one server
+//! sees a request, or the end, and the other does not. Not a difference: two refusals, whatever
+//! their status, and a refusal while the other server waits for bytes; then neither has accepted
+//! anything. The comparison ends at the first difference.
 //!
-//! Every stream also goes through the oracle of the fuzz target `differential`: httparse with a strict pass, which must agree with our
-//! head parser in everything.
+//! Every stream also goes through the oracle of the fuzz target `differential`: httparse with a
+//! strict pass, which must agree with our head parser in everything.
 //!
-//! Ten million streams of the seed 1 (hyper 1.12, Go 1.26): 6,929,914 requests that we accepted, 5,802,981 streams that we refused, 20,000,000
-//! comparisons, no difference without a reason. Most common: Go refuses an empty line in front of a request (1,083,908), `Host` that is no host
-//! (385,508 with both), bare LF (393,736 with both), `Transfer-Encoding` in HTTP/1.0, which Go ignores (343,005).
+//! Ten million streams of the seed 1 (hyper 1.12, Go 1.26): 6,929,914 requests that we accepted,
+//! 5,802,981 streams that we refused, 20,000,000 comparisons, no difference without a reason. Most
+//! common: Go refuses an empty line before a request (1,083,908), an invalid `Host` (385,508 with
+//! both), bare LF (393,736 with both), `Transfer-Encoding` in HTTP/1.0, which Go ignores (343,005).
 //!
 //! Does not know about: sockets. All three servers read bytes from memory.
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Makes so many streams and prints what came of them; fails when a difference has no reason.
+//! Frames a number of streams and prints the results; fails when a difference has no reason.
 //!
 //! Does not know about: anything but its arguments, `STREAMS [SEED]`.
 #![forbid(unsafe_code)]

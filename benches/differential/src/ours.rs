@@ -9,7 +9,7 @@ use doorbell_http::{
 };
 use std::cell::RefCell;
 
-/// A server that notes what it was asked.
+/// A server that records its requests.
 #[derive(Debug)]
 pub struct Ours {
     notes: Notes,
@@ -19,16 +19,16 @@ pub struct Ours {
     out: Out,
 }
 
-/// A framing, and where the stream was cut.
+/// A framing with positions in the stream.
 #[derive(Clone, Debug)]
 pub struct Places {
-    /// The framing when every byte came alone.
+    /// The framing for byte-by-byte input.
     pub framing: Framing,
     /// One past the last byte of each complete request.
     pub ends: Vec<usize>,
-    /// The byte that was refused.
+    /// The byte at which it was refused.
     pub refused_at: Option<usize>,
-    /// Why.
+    /// The error.
     pub error: Option<RequestError>,
 }
 
@@ -83,7 +83,7 @@ impl Ours {
         self.finish(&mut conn, open)
     }
 
-    /// Frames `stream` byte by byte, and says where.
+    /// Frames `stream` byte by byte, with positions.
     pub fn places(&mut self, stream: &[u8]) -> Places {
         let mut conn = Conn::new(Time::ZERO, &self.limits);
         self.carry.clear();

@@ -1,6 +1,6 @@
-//! Random numbers that are the same everywhere for the same seed.
+//! Random numbers that are identical everywhere for the same seed.
 //!
-//! Does not know about: what is made of them.
+//! Does not know about: their use.
 
 /// A stream of numbers (SplitMix64).
 #[derive(Clone, Debug)]
@@ -9,7 +9,7 @@ pub(crate) struct Rng {
 }
 
 impl Rng {
-    /// The stream of one item of one run: any item can be made again without those before it.
+    /// The stream of one item of a run: any item can be reproduced without those before it.
     pub(crate) const fn new(seed: u64, item: u64) -> Self {
         // Mixed, because the stream of a neighbouring state is the same one a step later.
         Self { state: mix(mix(seed.wrapping_add(STEP)) ^ item) }

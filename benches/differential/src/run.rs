@@ -1,6 +1,6 @@
-//! A run: so many streams, each framed by every server, and what came of it.
+//! A run: a number of streams, each framed by every server, and the results.
 //!
-//! Does not know about: how streams are made, which reasons there are.
+//! Does not know about: generation of streams, specific reasons.
 
 use crate::compare::{Kind, Peer, difference};
 use crate::framing::Framing;
@@ -12,29 +12,29 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 
-/// What came of a run.
+/// Results of a run.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Streams made.
     pub streams: u64,
-    /// Requests in them that we accepted.
+    /// Requests that we accepted.
     pub accepted: u64,
     /// Streams that we refused.
     pub refused: u64,
     /// Comparisons: one for each stream and peer.
     pub compared: u64,
-    /// How often each reason was the one.
+    /// Number of differences for each reason.
     pub counts: BTreeMap<(usize, Peer), u64>,
     /// Differences without a reason.
     pub unlisted: u64,
-    /// The shortest example of each class of them.
+    /// The shortest example of each class of unlisted differences.
     pub examples: BTreeMap<(Peer, Kind, String), Vec<u8>>,
 }
 
-/// Frames the streams `items` of the run `seed`; Go takes part if it is given.
+/// Frames the streams `items` of the run `seed`; `go` is optional.
 ///
 /// # Errors
-/// When Go's process is gone.
+/// When Go's process has ended.
 pub fn run(seed: u64, items: std::ops::Range<u64>, go: Option<&mut Go>) -> io::Result<Report> {
     let mut report = Report::default();
     let mut ours = Ours::new();
@@ -46,7 +46,7 @@ pub fn run(seed: u64, items: std::ops::Range<u64>, go: Option<&mut Go>) -> io::R
         if let Some(go) = &mut go {
             go.send(&batch)?;
         }
-        // Ours and hyper work while Go does.
+        // Our server and hyper run while Go does.
         let framed: Vec<Framing> = batch
             .iter()
             .map(|(stream, cut)| {

@@ -1,6 +1,7 @@
 //! No difference without a reason.
 //!
-//! Does not know about: how a stream is made or compared. `DOORBELL_DIFFERENTIAL` is the number of streams, 20,000 without it.
+//! Does not know about: generation and comparison of streams. `DOORBELL_DIFFERENTIAL` sets the
+//! number of streams; default 20,000.
 
 use doorbell_differential::go::Go;
 use doorbell_differential::run::run;

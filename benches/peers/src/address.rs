@@ -1,4 +1,4 @@
-//! The command line of every program here: where to listen.
+//! The command line of every program here: the address to listen on.
 //!
 //! Does not know about: anything else.
 

@@ -1,6 +1,6 @@
-//! One run of the load generator and what it reports.
+//! A run of the load generator and its report.
 //!
-//! Does not know about: which server answers, how both are scheduled.
+//! Does not know about: servers, scheduling.
 
 use std::process::Command;
 
@@ -10,42 +10,45 @@ use serde_json::Value;
 use crate::plan::{Load, PATH};
 use crate::tool;
 
-/// What is read of the report.
+/// The parts of the report that are used.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 pub(crate) struct Done {
-    /// Requests with the right reply.
+    /// Requests with a correct reply.
     pub(crate) requests: u64,
-    /// Requests without.
+    /// Requests without a correct reply.
     pub(crate) failed: u64,
-    /// Requests that a fixed rate left for later than the end.
+    /// Requests that were due at a fixed rate and not started before the end.
     #[serde(default)]
     unstarted: u64,
     #[serde(default)]
     pub(crate) requests_per_s: f64,
-    /// Microseconds from when a request was due to the end of its reply, and with `close` of its connection.
+    /// Microseconds from the due time of a request to the end of its reply, and with `close` to the
+    /// end of its connection.
     #[serde(default)]
     latency_us: Value,
 }
 
-/// When a load ends, and how fast it asks.
+/// The end and the rate of a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Pace {
-    /// As fast as answers come, so many in all.
+    /// As fast as replies arrive, up to a total.
     Count(u64),
-    /// As fast as answers come, for so many seconds.
+    /// As fast as replies arrive, for a time.
     Full { seconds: u32 },
-    /// So many a second, for so many seconds after one of warm-up.
+    /// At a rate, for a time after one second of warm-up.
     Rate { rate: f64, seconds: u32 },
 }
 
-/// Requests that a fixed rate may leave unstarted at its end, in a thousand: fewer than the one in a hundred that p99 leaves out.
+/// Maximum number of unstarted requests per thousand at a fixed rate: fewer than the one per cent
+/// that p99 omits.
 const UNSTARTED_MAX: u64 = 5;
 
-/// Loads the server at `port` by `command`, which starts the load generator.
+/// Applies a load to the server at `port` with `command`, which starts the load generator.
 pub(crate) fn run(mut command: Command, load: Load, pace: Pace, port: u16) -> Result<Done, String> {
     command.args(arguments(load, pace)).arg(format!("http://127.0.0.1:{port}{PATH}"));
     let output = command.output().map_err(|error| format!("the load generator does not start: {error}"))?;
-    // Exit code 1 comes with a report when requests failed, and without one when nothing could be asked.
+    // Exit code 1 comes with a report when requests failed, and without one when no request could
+    // be sent.
     serde_json::from_slice(&output.stdout).map_err(|error| {
         let said = tool::tail(&String::from_utf8_lossy(&output.stderr));
         format!("the load generator gave no report ({error}, {}): {said}", output.status)
@@ -53,7 +56,8 @@ pub(crate) fn run(mut command: Command, load: Load, pace: Pace, port: u16) -> Re
 }
 
 impl Done {
-    /// Itself; a failed request is an error: a server that does not do the work is not measured.
+    /// Returns itself, or an error for a failed request: a server that does not work correctly is
+    /// not measured.
     pub(crate) fn complete(self) -> Result<Self, String> {
         let Self { requests, failed, unstarted, .. } = &self;
         if *failed > 0 || *requests == 0 || unstarted * 1000 > requests * UNSTARTED_MAX {
@@ -64,7 +68,7 @@ impl Done {
         Ok(self)
     }
 
-    /// Half of the requests took less, and all but one in a hundred; microseconds.
+    /// Median and 99th percentile in microseconds.
     pub(crate) fn p50_p99_us(&self) -> [f64; 2] {
         ["p50", "p99"].map(|quantile| self.latency_us["total"][quantile].as_f64().unwrap_or(f64::NAN))
     }

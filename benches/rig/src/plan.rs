@@ -1,6 +1,7 @@
-//! What is measured: rows, the load of each, and the lines a guest answers with. Both sides of the serial console read this.
+//! A measurement plan: rows, their loads, and the lines written by a guest. Both sides of the
+//! serial console use it.
 //!
-//! Does not know about: QEMU, images, or how a server is configured.
+//! Does not know about: QEMU, images, configuration of servers.
 
 use std::fmt;
 
@@ -9,56 +10,56 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::RigError;
 
-/// Where every server listens inside the guest.
+/// The port of every server inside the guest.
 pub(crate) const PORT: u16 = 8080;
-/// What every server is asked for.
+/// The request target for every server.
 pub(crate) const PATH: &str = "/livez";
-/// The token that guarded servers want, of a usual length (128 bits in hexadecimal).
+/// The token of guarded servers, of usual length (128 bits in hexadecimal).
 pub(crate) const TOKEN: &str = "6e1f0f0a9d3c4b7c8f5e2d1a0b9c8d7e";
 const AUTHORIZATION: &str = "Authorization: Bearer 6e1f0f0a9d3c4b7c8f5e2d1a0b9c8d7e";
-/// Begins each line of the console that is meant for the rig.
+/// Prefix of console lines for the rig.
 pub(crate) const MARK: &str = "@rig ";
 
-/// One boot.
+/// The plan of one boot.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Plan {
-    /// How often each row is measured.
+    /// Number of measurements per row.
     pub(crate) repeat: u32,
-    /// In the order they are run.
+    /// Rows in their order.
     pub(crate) rows: Vec<Row>,
-    /// Those that the rows name.
+    /// The servers named by the rows.
     pub(crate) servers: Vec<Server>,
-    /// Programs that are run once, after the rows and in this order.
+    /// Programs that run once, after the rows and in this order.
     #[serde(default)]
     pub(crate) checks: Vec<Check>,
 }
 
-/// A program that is run once in the guest.
+/// A program that runs once in the guest.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) struct Check {
-    /// For people.
+    /// The name in reports.
     pub(crate) name: String,
     /// Program and arguments, paths of the guest.
     pub(crate) argv: Vec<String>,
-    /// It is killed after so many seconds of the guest's time.
+    /// It is killed after this many seconds of the guest's time.
     pub(crate) seconds_max: u32,
 }
 
-/// What became of a check.
+/// The result of a check.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Checked {
-    /// Exit status; `None` when it was ended by a signal, by us after its time, or did not start.
+    /// Exit status; `None` if it was ended by a signal or its time limit, or did not start.
     pub(crate) status: Option<i32>,
-    /// Seconds of the guest's time.
+    /// Duration in seconds of the guest's time.
     pub(crate) seconds: f64,
-    /// The end of what it wrote, both outputs together.
+    /// The end of its output, both streams together.
     pub(crate) output: String,
 }
 
 /// A server as a program to start.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) struct Server {
-    /// Unique.
+    /// A unique name.
     pub(crate) name: String,
     /// Program and arguments, paths of the guest.
     pub(crate) argv: Vec<String>,
@@ -73,7 +74,7 @@ pub(crate) struct Row {
     /// [`Server::name`].
     #[serde(rename = "server_name")]
     pub(crate) server: String,
-    /// What is asked of it.
+    /// The load on it.
     #[serde(flatten)]
     pub(crate) load: Load,
 }
@@ -81,23 +82,23 @@ pub(crate) struct Row {
 /// A row without its server: `mode/in flight`.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) struct Load {
-    /// What the clients do.
+    /// Behaviour of the clients.
     pub(crate) mode: Mode,
-    /// Connections at a time.
+    /// Number of concurrent connections.
     pub(crate) in_flight: u32,
 }
 
-/// What the clients do, and how both sides are scheduled.
+/// Behaviour of the clients, and scheduling of both sides.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Mode {
     /// A connection for each request, `Connection: close`; both sides SCHED_BATCH, so the server always has work queued.
     Close,
-    /// As `close`, beside 1,000 connections that were asked once and stay open.
+    /// As `close`, with 1,000 idle connections that sent one request before.
     #[serde(rename = "close-idle1k")]
     #[value(name = "close-idle1k")]
     CloseIdle1k,
-    /// As `close`, beside 50,000 of them.
+    /// As `close`, with 50,000 idle connections.
     #[serde(rename = "close-idle50k")]
     #[value(name = "close-idle50k")]
     CloseIdle50k,
@@ -105,11 +106,11 @@ pub(crate) enum Mode {
     Free,
     /// As `close`, with the request sent 1 ms after the handshake.
     Gap,
-    /// Keep-alive, one request a write; SCHED_BATCH.
+    /// Keep-alive, one request per write; SCHED_BATCH.
     Keep,
     /// The same under default scheduling.
     KeepFree,
-    /// Keep-alive, 16 requests a write; SCHED_BATCH.
+    /// Keep-alive, 16 requests per write; SCHED_BATCH.
     #[serde(rename = "keep-16")]
     #[value(name = "keep-16")]
     Keep16,
@@ -117,42 +118,42 @@ pub(crate) enum Mode {
     KeepToken,
 }
 
-/// What the guest writes, one JSON object behind each [`MARK`].
+/// Output of the guest: a JSON object after each [`MARK`].
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Event {
-    /// The check at this place of the plan has ended.
+    /// The check at this index of the plan has ended.
     Checked { check: usize, report: Checked },
     /// All rows were tried.
     Done,
-    /// The row at this place of the plan could not be measured, and why.
+    /// The row at this index of the plan could not be measured, with the reason.
     Failed { row: usize, detail: String },
-    /// One measurement of the row at this place of the plan.
+    /// One measurement of the row at this index of the plan.
     Measured { row: usize, sample: Sample },
-    /// The first line: what booted.
+    /// The first line: the booted kernel.
     Up { kernel: String },
 }
 
-/// One measurement: differences between a long and a short load, so that start-up, the first connections and the end of a
-/// load cancel out.
+/// One measurement: differences between a long and a short load, so that start-up, the first
+/// connections and the end of a load cancel out.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) struct Sample {
     /// Requests of the long load beyond those of the short one.
     pub(crate) requests: u64,
     /// Instructions of the server, kernel included.
     pub(crate) server: i64,
-    /// Instructions of everything that was not idle.
+    /// Instructions of the whole machine, except idle time.
     pub(crate) machine: i64,
     /// Virtual time, nanoseconds; more than `machine` where the machine was idle.
     pub(crate) elapsed: i64,
-    /// Times the server was switched away from, of its own will or not.
+    /// Context switches of the server, voluntary or not.
     pub(crate) switches: i64,
     /// Requests that failed or got a wrong byte, in both loads.
     pub(crate) failed: u64,
 }
 
 impl Sample {
-    /// What came in between: this reading, less one before it.
+    /// The difference to an earlier reading.
     pub(crate) const fn less(&self, before: &Self) -> Self {
         Self {
             requests: self.requests - before.requests,
@@ -166,7 +167,8 @@ impl Sample {
 }
 
 impl Mode {
-    /// Whether client and server run under SCHED_BATCH, where neither preempts the other when it wakes.
+    /// Whether client and server run under SCHED_BATCH, where neither preempts the other when it
+    /// wakes.
     pub(crate) const fn is_batch(self) -> bool {
         !matches!(self, Self::Free | Self::KeepFree)
     }
@@ -186,7 +188,7 @@ impl Mode {
         if matches!(self, Self::Keep16) { 16 } else { 1 }
     }
 
-    /// Connections that are open beside the load and say nothing while it runs.
+    /// Number of idle connections during the load.
     pub(crate) const fn idle_conns(self) -> u32 {
         match self {
             Self::CloseIdle1k => 1_000,
@@ -195,25 +197,26 @@ impl Mode {
         }
     }
 
-    /// Whether the connections of the load are kept open.
+    /// Whether the load keeps its connections open.
     pub(crate) const fn keeps(self) -> bool {
         matches!(self, Self::Keep | Self::KeepFree | Self::Keep16 | Self::KeepToken)
     }
 }
 
 impl Row {
-    /// `server/mode/in flight`, what `--only` is compared with.
+    /// `server/mode/in flight`, the identifier matched by `--only`.
     pub(crate) fn id(&self) -> String {
         format!("{}/{}", self.server, self.load)
     }
 }
 
-/// Whether `pattern` is a run of whole parts of `id`: `free`, `doorbell-epoll/close`, `close/64`.
+/// Whether `pattern` is a sequence of whole parts of `id`: `free`, `doorbell-epoll/close`,
+/// `close/64`.
 pub(crate) fn matches(id: &str, pattern: &str) -> bool {
     format!("/{id}/").contains(&format!("/{}/", pattern.trim_matches('/')))
 }
 
-/// Those of `all` whose id matches one of the patterns; without patterns, those that are usual.
+/// The elements of `all` whose id matches one of the patterns; by default the usual ones.
 pub(crate) fn select<T>(
     all: impl Iterator<Item = T>,
     patterns: &[String],
@@ -229,12 +232,13 @@ pub(crate) fn select<T>(
 }
 
 impl Load {
-    /// So many connections at a time that do this.
+    /// A load with this mode and number of concurrent connections.
     pub(crate) const fn new(mode: Mode, in_flight: u32) -> Self {
         Self { mode, in_flight }
     }
 
-    /// Requests of the short and of the long load. The short one is long enough to fill every buffer and cache once.
+    /// Requests of the short and of the long load. The short one is long enough to fill every
+    /// buffer and cache once.
     pub(crate) fn requests(self) -> (u64, u64) {
         let round = u64::from(self.in_flight) * self.mode.requests_a_write();
         let short = (2 * round).max(300);

@@ -1,6 +1,6 @@
-//! A program in a process group of its own: its log, its readiness, its end.
+//! A program in its own process group: its log, its readiness, its end.
 //!
-//! Does not know about: what it is for. Dropping it kills the group.
+//! Does not know about: its purpose. Dropping it kills the group.
 
 use std::fs::{self, File};
 use std::net::{SocketAddrV4, TcpStream};
@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::tool;
 
-/// Looks for what is waited for, [`LOOK_AGAIN`] apart.
+/// Maximum number of polls, [`LOOK_AGAIN`] apart.
 const LOOKS_MAX: u32 = 500;
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -41,12 +41,12 @@ impl Process {
         Pid::from_child(&self.child).as_raw_nonzero().get()
     }
 
-    /// The end of what it wrote.
+    /// The end of its output.
     pub(crate) fn log(&self) -> String {
         tool::tail(&fs::read_to_string(&self.log).unwrap_or_default())
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     pub(crate) fn status(&mut self) -> Result<Option<ExitStatus>, String> {
         self.child.try_wait().map_err(|error| format!("waiting for the program: {error}"))
     }
@@ -74,8 +74,8 @@ impl Process {
         self.wait_for("it listens", |_| TcpStream::connect(addr).ok().map(drop))
     }
 
-    /// Kills the group and waits until nothing listens any more: a ring is torn down after its process has gone, and holds the listener
-    /// until then.
+    /// Kills the group and waits until the port is closed: a ring is torn down after the end of its
+    /// process, and holds the listener until then.
     pub(crate) fn stop(self, addr: SocketAddrV4) -> Result<(), String> {
         drop(self);
         for _ in 0..LOOKS_MAX {
@@ -87,7 +87,7 @@ impl Process {
         Err("the server is gone and its port still open".into())
     }
 
-    /// Asks it to end, and waits for its status.
+    /// Sends SIGTERM, and waits for its status.
     pub(crate) fn terminate(&mut self) -> Result<ExitStatus, String> {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, Signal::TERM).map_err(|error| format!("SIGTERM: {error}"))?;
@@ -103,7 +103,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself; what it left behind goes too.
+        // It may have ended already; remaining processes of the group are killed too.
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         let _ = self.child.wait();
     }
@@ -112,6 +112,6 @@ impl Drop for Process {
 /// Sleeps.
 pub(crate) fn sleep(time: Duration) {
     let wait = rustix::thread::Timespec::try_from(time).expect("constants are short");
-    // Nothing sends us signals.
+    // There are no signal handlers that could interrupt it.
     let _ = rustix::thread::nanosleep(&wait);
 }

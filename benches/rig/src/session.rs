@@ -1,6 +1,7 @@
-//! One boot from a plan to outcomes: the image, the machine, what arrives from the guest, and a line of progress for each sample.
+//! One boot: the image, the machine, the events from the guest, and a line of progress for each
+//! sample.
 //!
-//! Does not know about: what the plan is for, how outcomes are shown.
+//! Does not know about: purpose of the plan, presentation of outcomes.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -15,10 +16,10 @@ use crate::vm;
 
 /// Enough for every server with thousands of connections.
 const MEMORY_MIB: u32 = 1024;
-/// Further memory for a plan with so many connections beside a load: both sides of each are in the guest.
+/// Idle connections per additional MiB of memory: both sides of each are in the guest.
 const IDLE_CONNS_A_MIB: u32 = 20;
 
-/// What every boot of one command has in common.
+/// Options shared by all boots of a command.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Session {
     /// Kernel of the guest
@@ -31,7 +32,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Builds, boots, and gives one outcome for each row and each check of the plan, in its order.
+    /// Builds, boots, and returns an outcome for each row and each check of the plan, in its order.
     pub(crate) fn run(&self, plan: &Plan, contents: &Contents) -> Result<Run, RigError> {
         let qemu = vm::version()?;
         let image = image::build(self.kernel, plan, contents, &programs::cache()?)?;
@@ -57,11 +58,11 @@ fn memory_mib(plan: &Plan) -> u32 {
     MEMORY_MIB + idle_conns / IDLE_CONNS_A_MIB
 }
 
-/// What came from the guest so far; each line of it is also told to the user.
+/// Events from the guest so far; each is also shown to the user.
 struct Progress<'a> {
     plan: &'a Plan,
     run: Run,
-    /// Seconds since boot of this machine, when the guest was up.
+    /// Seconds since boot of this machine, at the start of the guest.
     up_at_s: f64,
     samples: usize,
 }
@@ -74,7 +75,7 @@ impl<'a> Progress<'a> {
         Self { plan, run, up_at_s: now_s(), samples: 0 }
     }
 
-    /// A line that the kernel wrote into is lost; its row must not look complete.
+    /// A line garbled by a kernel message is lost; its row must not look complete.
     fn finish(mut self) -> Run {
         let repeat = self.run.conditions.repeat as usize;
         for outcome in &mut self.run.rows {
@@ -125,14 +126,14 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// How long the rest takes if it goes on like this.
+    /// Estimate of the remaining time.
     fn left(&self) -> String {
         let all = self.run.rows.len() * self.run.conditions.repeat as usize;
         time_left(self.samples, all, now_s() - self.up_at_s)
     }
 }
 
-/// `3 min left`, from what is done of all and the seconds it took.
+/// `3 min left`, from the number of finished items and the seconds they took.
 pub(crate) fn time_left(done: usize, all: usize, took_s: f64) -> String {
     let rest = all.saturating_sub(done);
     let share = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
@@ -147,9 +148,9 @@ pub(crate) fn now_s() -> f64 {
         + Duration::from_nanos(now.tv_nsec.unsigned_abs()).as_secs_f64()
 }
 
-/// A line for the user, beside the report.
+/// A line for the user, on standard error.
 pub(crate) fn say(line: &str) {
-    // Nobody is left to tell when even this cannot be written.
+    // A failure to write to standard error cannot be reported.
     let _ = writeln!(io::stderr(), "{line}");
 }
 
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_grows_with_the_connections_beside_a_load() {
+    fn memory_grows_with_the_idle_connections() {
         for (modes, expected) in [
             (&[][..], 1024),
             (&[Mode::Close, Mode::Keep][..], 1024),

@@ -1,6 +1,6 @@
-//! Running other programs: where they are, what they said, why they failed.
+//! Running external programs: their paths, output and failures.
 //!
-//! Does not know about: what they are for.
+//! Does not know about: their purpose.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use std::process::Command;
 
 use crate::error::RigError;
 
-/// Where daemons live; not always in the PATH of a user.
+/// Folders of daemons; not always in the PATH of a user.
 const MORE_FOLDERS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 
-/// Lines of a failed program's output that are shown.
+/// Maximum lines shown of a failed program's output.
 const DETAIL_LINES_MAX: usize = 12;
 
-/// The file of a program; `package` is what the error tells the user to install.
+/// The path of a program; `package` is the package that the error suggests.
 pub(crate) fn find(program: &str, package: &str) -> Result<PathBuf, RigError> {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path)
@@ -24,7 +24,7 @@ pub(crate) fn find(program: &str, package: &str) -> Result<PathBuf, RigError> {
         .ok_or_else(|| RigError::Missing { program: program.to_owned(), package: package.to_owned() })
 }
 
-/// Runs `program`, which belongs to the Debian package `package`, and gives what it wrote to standard output.
+/// Runs `program`, which belongs to the Debian package `package`, and returns its standard output.
 pub(crate) fn capture(
     program: &str,
     package: &str,
@@ -36,7 +36,7 @@ pub(crate) fn capture(
     output(&mut command)
 }
 
-/// Runs a prepared command and gives what it wrote to standard output.
+/// Runs a prepared command and returns its standard output.
 pub(crate) fn output(command: &mut Command) -> Result<String, RigError> {
     let shown = show(command);
     let done = command

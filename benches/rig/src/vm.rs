@@ -1,6 +1,6 @@
-//! A boot in QEMU where one instruction takes one nanosecond, and the lines its console gives.
+//! A boot in QEMU where one instruction takes one nanosecond, and the lines of its console.
 //!
-//! Does not know about: what is measured.
+//! Does not know about: measurements.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -13,22 +13,24 @@ use crate::image::Image;
 use crate::plan::{Event, MARK};
 use crate::tool;
 
-/// The program.
+/// The QEMU program.
 pub(crate) const QEMU: &str = "qemu-system-x86_64";
-/// Its package.
+/// The Debian package of QEMU.
 pub(crate) const QEMU_PACKAGE: &str = "qemu-system-x86";
 
-/// A guest that says nothing for so long has stopped. One load takes seconds.
+/// A guest that is silent for this long has stopped. One load takes seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(300);
-/// Console lines between the reader and us.
+/// Capacity of the channel for console lines.
 const LINES_MAX: usize = 1024;
 
-/// `cryptomgr.notests`: the self-tests of the kernel's ciphers would run beside the first rows. `nokaslr`, `rtc base`: the same
-/// boot each time. `panic=-1`: a guest whose init ends reboots at once, which `-no-reboot` turns into the end of QEMU.
+/// `cryptomgr.notests`: the self-tests of the kernel's ciphers would run during the first rows.
+/// `nokaslr`, `rtc base`: the same boot each time. `panic=-1`: a guest whose init ends reboots at
+/// once, which `-no-reboot` turns into the end of QEMU.
 const KERNEL_ARGS: &str =
     "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off cryptomgr.notests nokaslr random.trust_cpu=on";
 
-/// Boots `image` on a model of QEMU's `-cpu` and calls `on_event` for each line of the agent, until it is done. Nothing is left running, whatever happens.
+/// Boots `image` on a model of QEMU's `-cpu` and calls `on_event` for each line of the agent, until
+/// it is done. QEMU is always ended.
 pub(crate) fn boot(
     image: &Image,
     cpu: &str,
@@ -54,13 +56,13 @@ pub(crate) fn boot(
     }
 }
 
-/// What `QEMU --version` says, for the report.
+/// The output of `QEMU --version`, for the report.
 pub(crate) fn version() -> Result<String, RigError> {
     let text = tool::capture(QEMU, QEMU_PACKAGE, &["--version"], std::path::Path::new("/"))?;
     Ok(text.lines().next().unwrap_or_default().trim().to_owned())
 }
 
-/// The event of a console line, if it is one. Kernel messages may stand before the mark.
+/// The event of a console line, if any. Kernel messages may precede the mark.
 fn event(line: &str) -> Option<Event> {
     let (_, json) = line.split_once(MARK)?;
     serde_json::from_str(json.trim()).ok()
@@ -78,7 +80,7 @@ struct Guest {
 impl Guest {
     fn start(image: &Image, cpu: &str, memory_mib: u32) -> Result<Self, RigError> {
         let mut command = Command::new(tool::find("nice", "coreutils")?);
-        // Whatever ends this process ends the guest too.
+        // The guest ends with this process, whatever ends it.
         command.args(["-n", "15"]).arg(tool::find("setpriv", "util-linux")?).args(["--pdeathsig", "KILL"]);
         command.arg(tool::find(QEMU, QEMU_PACKAGE)?);
         command.args(["-machine", "pc,accel=tcg", "-smp", "1", "-icount", "shift=0,sleep=off"]);
@@ -97,7 +99,7 @@ impl Guest {
         Ok(Self { qemu, lines })
     }
 
-    /// Waits for the power-off that follows the last line.
+    /// Waits for the power-off after the last line.
     fn wait(&self) {
         while self.lines.recv_timeout(Duration::from_secs(20)).is_ok() {}
     }
@@ -105,13 +107,13 @@ impl Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        // It has ended already, or it must.
+        // It has ended already, or must be ended.
         let _ = self.qemu.kill();
         let _ = self.qemu.wait();
     }
 }
 
-/// Until the console closes, or nobody listens any more.
+/// Until the console closes, or the receiver is dropped.
 fn forward(mut console: impl BufRead, sender: &SyncSender<String>) {
     let mut bytes = Vec::new();
     while console.read_until(b'\n', &mut bytes).is_ok_and(|count| count > 0) {

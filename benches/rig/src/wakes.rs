@@ -1,6 +1,7 @@
-//! What waking a thread costs by each means of the kernel: one program of the ring crate, run once in the guest.
+//! Cost of waking a thread by each mechanism of the kernel: a program of the ring crate, run once
+//! in the guest.
 //!
-//! Does not know about: the means.
+//! Does not know about: the mechanisms.
 
 use crate::error::RigError;
 use crate::image::{CHRT, Contents, programs};
@@ -9,10 +10,10 @@ use crate::report::Run;
 use crate::session::Session;
 
 const PROGRAM: &str = "/rig/wakes";
-/// It takes some 2 s of the guest's time.
+/// Usually about 2 s of the guest's time.
 const SECONDS_MAX: u32 = 120;
 
-/// The report of the program, and whether it ran to its end.
+/// The output of the program, and whether it completed.
 pub(crate) fn run(session: &Session) -> Result<(String, bool), RigError> {
     let wakes = programs::example("doorbell-ring", "wakes")?;
     // Neither thread preempts the other when it is woken: each wake-up finds the other asleep.
@@ -22,7 +23,7 @@ pub(crate) fn run(session: &Session) -> Result<(String, bool), RigError> {
     let contents = Contents { load: None, programs: vec![(wakes, PROGRAM.to_owned())], files: Vec::new() };
     let Run { checks, conditions, .. } = session.run(&plan, &contents)?;
     let Some(Some(checked)) = checks.into_iter().next() else {
-        return Ok(("nothing was heard of it\n".to_owned(), false));
+        return Ok(("no result was received\n".to_owned(), false));
     };
     let good = checked.status == Some(0);
     Ok((

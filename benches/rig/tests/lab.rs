@@ -1,6 +1,6 @@
-//! The commands that judge doorbell's own techniques: a small real ablation, and what is refused before a boot.
+//! Ablations of doorbell's own techniques: a small real one, and errors before a boot.
 //!
-//! Does not know about: what the figures should be.
+//! Does not know about: expected figures.
 
 use std::env;
 use std::io::Write as _;
@@ -9,7 +9,8 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// As for `smoke`: a boot takes a release build and a kernel package from the network, so it is asked for.
+/// As for `smoke`: a boot needs a release build and a kernel package from the network, so it is
+/// opt-in.
 const ASKED_FOR: &str = "DOORBELL_RIG";
 
 fn rig(args: &[&str]) -> Output {
@@ -20,7 +21,7 @@ fn rig(args: &[&str]) -> Output {
 fn is_asked_for(test: &str) -> bool {
     let asked = env::var_os(ASKED_FOR).is_some();
     if !asked {
-        // Not by `eprintln!`, which the test runner swallows when a test passes.
+        // Not `eprintln!`, whose output the test runner captures when a test passes.
         let _unheard = writeln!(std::io::stderr(), "SKIP: {test} was not tried: {ASKED_FOR}=1 asks for it");
     }
     asked

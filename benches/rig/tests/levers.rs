@@ -1,15 +1,15 @@
 //! `levers.md` has an entry for each technique of the rig, and each figure in it agrees with its percentage.
 //!
-//! Does not know about: how figures are measured, whether a verdict is right.
+//! Does not know about: measurement, correctness of verdicts.
 
 use std::process::Command;
 
 const BOOK: &str = include_str!("../levers.md");
-/// Levers without a switch; why is what their entries say.
+/// Levers without a switch; their entries explain why.
 const WITHOUT_SWITCH: [&str; 3] = ["Minimum wait of the kernel", "Multishot receive", "Prefetch"];
 /// The section of conditions.
 const SOURCES: &str = "Where the figures are from";
-/// How far a percentage may be from that of the rounded figures beside it.
+/// Maximum difference between a percentage and that of its rounded figures.
 const PERCENT_APART_MAX: f64 = 0.11;
 
 /// Titles and bodies of the sections.
@@ -17,7 +17,7 @@ fn sections() -> Vec<(&'static str, &'static str)> {
     BOOK.split("\n## ").skip(1).map(|part| part.split_once('\n').expect("a section has a body")).collect()
 }
 
-/// The names of the techniques and what turns each on, in the order of the rig.
+/// The names of the techniques and the setting of each, in the order of the rig.
 fn techniques() -> Vec<(String, String)> {
     let done = Command::new(env!("CARGO_BIN_EXE_doorbell-rig")).arg("list").output().expect("the rig starts");
     let list = String::from_utf8(done.stdout).expect("the list is text");
@@ -26,13 +26,13 @@ fn techniques() -> Vec<(String, String)> {
     lines.map(|(name, on)| (name.trim().to_owned(), on.to_owned())).collect()
 }
 
-/// Rows of the table of a section, its head first.
+/// Rows of the table in a section, starting with its head.
 fn table(body: &str) -> Vec<Vec<&str>> {
     let lines = body.lines().filter(|line| line.starts_with('|') && !line.starts_with("|---"));
     lines.map(|line| line.trim_matches('|').split('|').map(str::trim).collect()).collect()
 }
 
-/// `18,900 / 19,200 (-1.6 %, -1.0 %)`: the first percentage is that of the figures.
+/// `18,900 / 19,200 (-1.6 %, -1.0 %)`: the first percentage matches the figures.
 fn instructions_agree(cell: &str) -> Option<bool> {
     let (figures, percent) = cell.strip_suffix(" %)")?.split_once(" (")?;
     let (with, without) = figures.split_once(" / ")?;
@@ -43,7 +43,7 @@ fn instructions_agree(cell: &str) -> Option<bool> {
     Some(((with - without) / without * 100.0 - server.parse::<f64>().ok()?).abs() <= PERCENT_APART_MAX)
 }
 
-/// `-12 % (-15 % to -9 %)`: the middle is between the lowest and the highest.
+/// `-12 % (-15 % to -9 %)`: the median is between the lowest and the highest.
 fn spread_holds_middle(cell: &str) -> Option<bool> {
     let (middle, spread) = cell.strip_suffix(" %)")?.split_once(" % (")?;
     let (low, high) = spread.split_once(" % to ")?;

@@ -1,6 +1,7 @@
-//! Real turns on this machine, as JSON: doorbell against the floor, and against itself without a technique.
+//! Real turns on this machine, as JSON: doorbell against the floor, and against itself without a
+//! technique.
 //!
-//! Does not know about: what the figures should be; a busy machine has others than an idle one.
+//! Does not know about: expected figures, which depend on how busy the machine is.
 
 use std::env;
 use std::io::Write as _;
@@ -8,13 +9,14 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Turns take a release build, the floor's crates from a registry and two cores, so it is asked for: `.ci/run` does.
+/// Turns need a release build, the floor's crates from a registry and two cores, so they are
+/// opt-in: `.ci/run` enables them.
 const ASKED_FOR: &str = "DOORBELL_RIG";
 
-/// What these arguments report; `None` when it was not asked for.
+/// The report for these arguments; `None` if not enabled.
 fn report(test: &str, args: &[&str]) -> Option<Value> {
     if env::var_os(ASKED_FOR).is_none() {
-        // Not by `eprintln!`, which the test runner swallows when a test passes.
+        // Not `eprintln!`, whose output the test runner captures when a test passes.
         let _unheard = writeln!(std::io::stderr(), "SKIP: {test} was not tried: {ASKED_FOR}=1 asks for it");
         return None;
     }
@@ -34,7 +36,8 @@ fn has_turns(measured: &Value) {
         let turns = measured[side].as_array().expect("turns are a list");
         assert_eq!(turns.len(), 2, "{measured}");
         for turn in turns {
-            // Four system calls and a TCP connection take a microsecond at the very least, and never ten milliseconds.
+            // Four system calls and a TCP connection take at least a microsecond, and never ten
+            // milliseconds.
             let cpu_ns = turn["cpu_ns"].as_f64().expect("CPU time is a number");
             assert!(cpu_ns > 1e3 && cpu_ns < 1e7, "{turn}");
         }

@@ -1,6 +1,6 @@
 //! One real boot: a row of each driver, as JSON, against a Debian kernel in QEMU.
 //!
-//! Does not know about: what the figures should be; that is what a gate with committed figures is for.
+//! Does not know about: expected figures; see the gate with committed figures.
 
 use std::env;
 use std::io::Write as _;
@@ -9,10 +9,11 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// A boot takes a release build, a kernel package from the network and most of a minute, so it is asked for: `.ci/run` does.
+/// A boot needs a release build, a kernel package from the network and most of a minute, so it is
+/// opt-in: `.ci/run` enables it.
 const ASKED_FOR: &str = "DOORBELL_RIG";
 
-/// The programs the rig needs besides cargo, and a package list that apt has fetched.
+/// The programs that the rig needs besides cargo, and a package list fetched by apt.
 const PROGRAMS: [&str; 4] = ["qemu-system-x86_64", "apt-get", "dpkg-deb", "chrt"];
 
 fn is_installed(program: &str) -> bool {
@@ -28,7 +29,7 @@ fn apt_has(package: &str) -> bool {
     })
 }
 
-/// Not by `eprintln!`, which the test runner swallows when a test passes.
+/// Not `eprintln!`, whose output the test runner captures when a test passes.
 fn skip(why: &str) {
     let _unheard = writeln!(std::io::stderr(), "SKIP: the rig was not tried: {why}");
 }

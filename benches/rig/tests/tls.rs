@@ -1,6 +1,7 @@
-//! Real turns over TLS on this machine, as JSON: doorbell beside nginx, with the cipher suites both chose.
+//! Real turns over TLS on this machine, as JSON: doorbell against nginx, with the negotiated cipher
+//! suites.
 //!
-//! Does not know about: what the figures should be; a busy machine has others than an idle one.
+//! Does not know about: expected figures, which depend on how busy the machine is.
 
 use std::env;
 use std::io::Write as _;
@@ -8,13 +9,13 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Turns take a release build, nginx and two cores, so it is asked for: `.ci/run` does.
+/// Turns need a release build, nginx and two cores, so they are opt-in: `.ci/run` enables them.
 const ASKED_FOR: &str = "DOORBELL_RIG";
 
 #[test]
 fn a_contest_gives_cpu_time_and_suites_of_both_sides() {
     if env::var_os(ASKED_FOR).is_none() {
-        // Not by `eprintln!`, which the test runner swallows when a test passes.
+        // Not `eprintln!`, whose output the test runner captures when a test passes.
         let _unheard =
             writeln!(std::io::stderr(), "SKIP: a contest of TLS was not tried: {ASKED_FOR}=1 asks for it");
         return;
@@ -34,7 +35,8 @@ fn a_contest_gives_cpu_time_and_suites_of_both_sides() {
             let turns = contest[side].as_array().expect("turns are a list");
             assert_eq!(turns.len(), 2, "{contest}");
             for turn in turns {
-                // A record cannot be decrypted and answered in 50 ns, and nothing here takes a hundred milliseconds.
+                // A record cannot be decrypted and replied to in 50 ns, and no turn takes a hundred
+                // milliseconds per request.
                 let cpu_ns = turn["cpu_ns"].as_f64().expect("CPU time is a number");
                 assert!(cpu_ns > 50.0 && cpu_ns < 1e8, "{turn}");
                 let suite = turn["note"].as_str().expect("a suite has a name");

@@ -1,16 +1,17 @@
-//! The one place that reads the clock: nanoseconds since the run began, the same beginning for every thread.
+//! The only code that reads the clock: nanoseconds since the start of the run, the same for every
+//! thread.
 //!
-//! Does not know about: who asks, how often.
+//! Does not know about: users of the time.
 
 use std::time::{Duration, Instant};
 
-/// Nanoseconds since the run began.
+/// Nanoseconds since the start of the run.
 pub(crate) type Nanos = u64;
 
-/// Never: later than any run.
+/// Never: later than the end of any run.
 pub(crate) const NEVER: Nanos = Nanos::MAX;
 
-/// A clock that can be given to other threads.
+/// A clock that threads can share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     began: Instant,
@@ -26,7 +27,7 @@ impl Clock {
     }
 }
 
-/// A duration as nanoseconds, cut at [`NEVER`].
+/// A duration as nanoseconds, at most [`NEVER`].
 pub(crate) fn nanos(duration: Duration) -> Nanos {
     Nanos::try_from(duration.as_nanos()).unwrap_or(NEVER)
 }

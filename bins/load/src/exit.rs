@@ -1,18 +1,18 @@
 //! Exit codes and the error that carries one.
 //!
-//! Does not know about: what went wrong.
+//! Does not know about: causes.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// How the program ends, as the shell sees it. Numbers from 64 on are those of sysexits.h.
+/// Exit status of the program. Numbers from 64 on are those of sysexits.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// 0: every request got the reply that was expected.
+    /// 0: every request got the expected reply.
     Clean,
-    /// 1: a request failed or got wrong bytes, or nothing could be asked.
+    /// 1: a request failed or got wrong bytes, or none could be sent.
     Failures,
-    /// 69: a network of its own cannot be had (sysexits: unavailable).
+    /// 69: a separate network is not possible (sysexits: unavailable).
     NoNetwork,
     /// 69: io_uring does not work here (sysexits: unavailable).
     NoRing,
@@ -20,12 +20,12 @@ pub enum Exit {
     Usage,
 }
 
-/// Why no report came out: one sentence for the user, and the exit code.
+/// Why there is no report: one sentence for the user, and the exit code.
 #[derive(Debug)]
 pub struct Failure {
     /// The code.
     pub exit: Exit,
-    /// What went wrong and what to do, without a closing line break.
+    /// What went wrong and what to do, without a final line break.
     pub message: String,
 }
 

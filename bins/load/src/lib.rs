@@ -1,8 +1,9 @@
-//! A load tool for servers of tiny replies, on io_uring: command line → plan → engine → report. Beside it, a study of `connect()`.
+//! A load generator for servers with tiny replies, on io_uring: command line → plan → engine →
+//! report. Includes a study of `connect()`.
 //!
-//! Does not know about: the servers it talks to.
-//! Start at [`cli::run`]; a program that wants the figures and not the text fills in a [`plan::Plan`] and calls
-//! [`engine::run`]; for a study of `connect()`, a [`connect::Study`].
+//! Does not know about: specific servers. Start at [`cli::run`]; a program that needs the figures
+//! instead of the text builds a [`plan::Plan`] and calls [`engine::run`]; for a study of
+//! `connect()`, a [`connect::Study`].
 #![forbid(unsafe_code)]
 
 pub mod cli;

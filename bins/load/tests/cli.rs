@@ -1,4 +1,4 @@
-//! The program as a user meets it: exit codes, messages, forms of the report.
+//! The program from a user's view: exit codes, messages, formats of the report.
 //!
 //! Does not know about: modes (`modes`), bad servers (`peers`).
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
@@ -117,7 +117,7 @@ fn an_interrupted_run_still_reports() {
 fn no_io_uring_is_exit_69_with_the_cause() {
     let server = good();
     let url = server.url();
-    // The filter stays with the thread and what it starts.
+    // The filter applies to the thread and its children.
     let denied = std::thread::spawn(move || {
         sandbox::deny(&sandbox::Denial::at_setup(Errno(1))).unwrap();
         run(&["-n", "1", &url])
@@ -125,5 +125,5 @@ fn no_io_uring_is_exit_69_with_the_cause() {
     let run = denied.join().unwrap();
     assert_eq!(run.exit, 69, "{run:?}");
     assert!(run.stderr.contains("io_uring is not available") && run.stderr.contains("seccomp"), "{run:?}");
-    assert_eq!(server.accepted(), 0, "nobody was asked");
+    assert_eq!(server.accepted(), 0, "no request was sent");
 }

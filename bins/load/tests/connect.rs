@@ -1,5 +1,5 @@
-//! `doorbell-load connect` as a user meets it: few connections, every strategy, both forms, the picture, a network of its own; and the promise
-//! for many connections to one address.
+//! `doorbell-load connect` from a user's view: few connections, every strategy, both formats, the
+//! plot, a separate network; and the promise for many connections to one address.
 //!
 //! Does not know about: load (`modes`). `DOORBELL_FULL=1` makes the 56,000 connections of the promise.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
@@ -49,7 +49,7 @@ fn helpers_stay_below_their_limit() {
     assert_eq!(run.json["connections_per_process"], 30);
     assert!(run.stderr.contains("tcp kernel: 100 connections"), "{run:#?}");
 
-    // The shell lowers the hard limit, and the study finds its way.
+    // The shell lowers the hard limit, and the study adapts.
     let program = command(&[]).get_program().to_owned();
     let limited = run_of(
         std::process::Command::new("sh")
@@ -91,7 +91,7 @@ fn the_table_and_the_picture() {
     assert_eq!(svg.matches("<g ").count(), 4, "a panel for each run");
 }
 
-/// There are no namespaces here; where everything is required, that is a failure.
+/// Namespaces are unavailable here; if everything is required, that is a failure.
 #[track_caller]
 fn skipped(run: &Run) {
     assert!(run.stderr.contains("--own-network needs"), "{run:#?}");
@@ -109,11 +109,11 @@ fn a_network_of_its_own_has_the_ports_of_the_study() {
     assert!(rows(&run).iter().all(|row| row["connected"] == 50), "{run:#?}");
 }
 
-/// The promise, and what it is held to where fewer connections are made beside other tests.
+/// The promised maximum, also applied to smaller runs during other tests.
 const ODD_OVER_EVEN_MAX: f64 = 1.2;
 const ODD_OVER_EVEN_LOOSE: f64 = 2.0;
 
-/// Whether the kernel looks at both halves of its range alike where it is told to.
+/// Whether the kernel can treat both halves of its range alike.
 fn has_no_halves() -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers =
@@ -121,8 +121,8 @@ fn has_no_halves() -> bool {
     (numbers.next(), numbers.next()) >= (Some(6), Some(8))
 }
 
-/// Nearly every port that there is, to one address, all open at once. The median of three runs: whatever else the machine does meets one or
-/// two of them.
+/// Nearly all ports to one address, all open at once. The median of three runs, because other work
+/// of the machine affects one or two of them.
 #[test]
 fn odd_ports_cost_what_even_ones_do() {
     let full = std::env::var_os("DOORBELL_FULL").is_some();

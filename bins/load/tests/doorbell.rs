@@ -1,6 +1,6 @@
-//! Against doorbell itself, on both of its engines.
+//! Against doorbell itself, with both of its drivers.
 //!
-//! Does not know about: how doorbell works.
+//! Does not know about: internals of doorbell.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
 mod common;
@@ -10,8 +10,8 @@ use std::num::NonZeroU16;
 use common::load;
 use doorbell::{Engine, Http1, Listen, Server, StaticReply, Status, Workers, service_fn};
 
-/// A doorbell that echoes the path in a header and in the body of `/echo...`, and answers `ok` elsewhere. `None`: the engine
-/// does not work here.
+/// A doorbell that echoes the path in a header and in the body of `/echo...`, and replies `ok`
+/// elsewhere. `None`: the driver does not work here.
 fn doorbell(engine: Engine) -> Server {
     let ok = StaticReply::text(Status::OK, "ok\n");
     let service = service_fn(move |request, reply| match request.path() {

@@ -1,4 +1,4 @@
-//! Every mode does what it says, as the server sees it.
+//! Every mode, as seen by the server.
 //!
 //! Does not know about: misbehaving servers (`peers`).
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use common::{KEPT, REPLY, Server, answer, load, request, sleep};
 
-/// A server that answers any number of requests and notes how each connection ended.
+/// A server that replies to any number of requests and records how each connection ended.
 fn keeper(ends: &Arc<Mutex<Vec<Result<usize, ErrorKind>>>>) -> Server {
     let ends = Arc::clone(ends);
     Server::start(move |number, mut stream| {
@@ -42,7 +42,7 @@ fn read_request(
 }
 
 #[test]
-fn the_client_closes_or_resets_as_told() {
+fn the_client_closes_or_resets_as_requested() {
     for (close, want) in [("client", Ok(0)), ("reset", Err(ErrorKind::ConnectionReset))] {
         let ends = Arc::default();
         let server = keeper(&ends);
@@ -72,7 +72,8 @@ fn kept_connections_are_kept() {
 fn a_pipelined_write_holds_all_its_requests() {
     let server = Server::start(|number, mut stream| {
         let batch = if number == 0 { 1 } else { 6 };
-        // Nothing is answered before all six are there: less in one write would be a timeout.
+        // No reply is sent before all six requests have arrived: fewer in one write would cause a
+        // timeout.
         loop {
             for _ in 0..batch {
                 if request(&mut stream).is_none() {
@@ -108,7 +109,7 @@ fn sources_and_targets_take_turns() {
     let mut seen: Vec<IpAddr> = seen.lock().unwrap().iter().copied().collect();
     seen.sort_unstable();
     let want: Vec<IpAddr> = (1..=10).map(|last| IpAddr::from([127, 0, 5, last])).collect();
-    // The preflight comes from wherever the kernel says.
+    // The kernel chooses the preflight's source.
     assert_eq!(seen.into_iter().filter(|ip| *ip != IpAddr::from([127, 0, 0, 1])).collect::<Vec<_>>(), want);
     let accepted = servers.each_ref().map(Server::accepted);
     assert!(accepted[0].abs_diff(accepted[1]) <= 3 && accepted[0] + accepted[1] == 61, "{accepted:?}");
@@ -132,13 +133,15 @@ fn a_gap_comes_between_handshake_and_request() {
     let Some(run) = load(&["-n", "4", "-c", "4", "--gap", "2s", &server.url()]) else { return };
     run.assert_clean(4);
     let gaps = gaps.lock().unwrap();
-    // The server's thread may see a connection late, on a busy machine most of them. Without a gap no request would ever be late.
+    // The server's thread may see a connection late, on a busy machine most of them. Without a gap
+    // no request would ever be late.
     assert!(gaps.len() == 4 && gaps.iter().any(|gap| *gap >= GAP / 2), "{gaps:?}");
     let middle = Duration::from_secs_f64(run.number("/latency_us/total/p50") / 1e6);
     assert!(middle < GAP, "the gap is no latency: {run:#?}");
 }
 
-/// A server that stalls once for 300 ms holds up the thirty requests that are due meanwhile. A closed loop would see one.
+/// A server that stalls once for 300 ms delays the thirty requests that are due meanwhile. A closed
+/// loop would only see one.
 #[test]
 fn a_rate_charges_a_stall_to_every_request_it_held_up() {
     let server = Server::start(|number, mut stream| {
@@ -153,12 +156,12 @@ fn a_rate_charges_a_stall_to_every_request_it_held_up() {
     });
     let Some(run) = load(&["-r", "100", "-d", "1s", "-c", "1", "-k", &server.url()]) else { return };
     assert_eq!((run.exit, &run.json["failed"]), (0, &0.into()), "{run:#?}");
-    // Those that a busy machine held up at the very end could not be begun, and are told.
+    // Requests that a busy machine delayed at the very end could not be started, and are reported.
     let (requests, unstarted) = (run.number("/requests"), run.number("/unstarted"));
     assert_eq!(requests + unstarted, 100.0, "{run:#?}");
     assert!(unstarted < 40.0, "{run:#?}");
     assert!(run.number("/latency_us/total/max") > 290_000.0, "{run:#?}");
-    // The k-th of the thirty waited 300 - 10 k ms, so a fifth of all waited for 100 ms and more.
+    // The k-th of the thirty waited 300 - 10 k ms, so a fifth of all waited for at least 100 ms.
     assert!(run.number("/latency_us/total/p90") > 150_000.0, "{run:#?}");
     assert_eq!(run.number("/rate_wanted"), 100.0, "{run:#?}");
 }
@@ -181,7 +184,7 @@ fn a_rate_that_cannot_be_kept_is_said() {
 #[test]
 fn warm_up_does_not_count() {
     let server = Server::start(|number, mut stream| {
-        // Slow at first, as a cold server is.
+        // Slow at first, like a cold server.
         if number < 8 {
             sleep(Duration::from_millis(30));
         }
@@ -189,7 +192,7 @@ fn warm_up_does_not_count() {
     });
     let Some(run) = load(&["-w", "200ms", "-n", "30", "-c", "2", &server.url()]) else { return };
     assert_eq!((run.exit, &run.json["failed"]), (0, &0.into()), "{run:#?}");
-    // Those that were under way when the warm-up ended are measured too.
+    // Requests in progress at the end of the warm-up are measured too.
     assert!((30.0..=32.0).contains(&run.number("/requests")), "{run:#?}");
     assert!(server.accepted() > 40, "there was a warm-up");
 }

@@ -1,6 +1,7 @@
-//! Servers that reset, stop short, lie, stall and swap replies: each is counted as what it is.
+//! Servers that reset, truncate, send wrong bytes, stall and swap replies: each is counted by its
+//! kind.
 //!
-//! Does not know about: how load is made.
+//! Does not know about: load generation.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
 mod common;
@@ -13,7 +14,7 @@ use std::time::Duration;
 use common::{KEPT, REPLY, Server, answer, header, load, request, sleep};
 use rustix::net::sockopt::set_socket_linger;
 
-/// Every fourth connection after the preflight is a bad one: of 40 there are ten.
+/// Every fourth connection after the preflight is bad: ten of 40.
 fn is_bad(number: u64) -> bool {
     number % 4 == 3
 }
@@ -35,7 +36,7 @@ fn good_replies_are_clean() {
 }
 
 #[test]
-fn bad_replies_are_told_apart() {
+fn bad_replies_are_counted_by_kind() {
     let cases: [(&str, &str, &str); 6] = [
         (
             "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nok",
@@ -127,7 +128,7 @@ fn a_reply_may_end_with_the_connection() {
     assert_eq!((run.exit, run.only_failure("wrong_bytes")), (1, 10), "{run:#?}");
 }
 
-/// The bug this mode is for: one buffer for the replies of several connections.
+/// The bug that this mode detects: one buffer for the replies of several connections.
 #[test]
 fn a_reply_with_the_id_of_another_request_is_foreign() {
     let last = Arc::new(Mutex::new(String::new()));
@@ -167,7 +168,8 @@ fn ids_stay_with_their_requests_when_pipelined() {
 #[test]
 fn a_kept_connection_may_end_between_two_requests() {
     let server = Server::start(|_, mut stream| {
-        // Ten replies; the last one says so every other time, and else the end comes as a surprise.
+        // Ten replies; the last one announces the close every other time; otherwise it is
+        // unexpected.
         for left in (0..10).rev() {
             let says_so = left == 0 && stream.peer_addr().unwrap().port() % 2 == 0;
             if request(&mut stream).is_none() {
@@ -202,7 +204,8 @@ fn a_server_that_goes_away_is_not_asked_in_a_busy_loop() {
     stopper.join().unwrap();
     assert_eq!(run.exit, 1, "{run:#?}");
     let failed = run.number("/failed");
-    // Four connections with a pause of 10 ms: at most 240 in 0.6 s, and the ones that were reset with the listener.
+    // Four connections with a pause of 10 ms: at most 240 in 0.6 s, plus those reset with the
+    // listener.
     assert!((4.0..300.0).contains(&failed), "{run:#?}");
     assert!(run.json["failures"].as_array().unwrap().iter().any(|row| row["kind"] == "connect"), "{run:#?}");
 }

@@ -1,10 +1,10 @@
-//! Framing fields and bodies, which mostly fit each other.
+//! Framing fields and bodies, which usually match.
 //!
 //! Does not know about: other fields.
 
 use super::Maker;
 
-/// What the framing fields announce.
+/// The coding announced by the framing fields.
 pub(super) enum Coding {
     Chunked,
     Length(usize),
@@ -152,7 +152,7 @@ impl Maker {
         }
     }
 
-    /// So many bytes, which often look like something else.
+    /// Content of this length, which often resembles other syntax.
     fn content(&mut self, len: usize) {
         let text: &[u8] = self.rng.pick(&[
             b"abcdefghijklmnopqrstuvwxyz".as_slice(),

@@ -1,6 +1,6 @@
 //! Request lines and field lines.
 //!
-//! Does not know about: what a body looks like.
+//! Does not know about: bodies.
 
 use super::Maker;
 use super::body::Coding;
@@ -219,7 +219,7 @@ impl Maker {
         true
     }
 
-    /// A field name with its colon and the white space behind it.
+    /// A field name with its colon and the white space after it.
     pub(super) fn name(&mut self, name: &str) {
         match self.rng.below(8) {
             0 => self.put(name.to_ascii_lowercase()),

@@ -1,19 +1,19 @@
-//! Streams of requests by a grammar of HTTP/1 in which any part can come out odd.
+//! Random streams of requests from a grammar of HTTP/1 with occasional errors in any part.
 //!
-//! Does not know about: what a server makes of them.
+//! Does not know about: servers.
 //!
-//! Most parts are sound: about one part in forty is not, so that most streams hold no or one oddity and what is refused is refused for
-//! one reason. One stream in ten has a byte changed on top, by no rule at all.
+//! About one part in forty is invalid, so that most streams contain at most one error and a refusal
+//! has a single cause. In addition one stream in ten has a random byte changed.
 
 mod body;
 mod head;
 
 use crate::rng::Rng;
 
-/// One part in so many is odd; each stream has dozens.
+/// One part in this many is odd; each stream has dozens.
 const ODD: usize = 40;
 
-/// The stream number `item` of the run `seed`, and where it is cut in two.
+/// The stream number `item` of the run `seed`, and the position where it is split.
 pub fn stream(seed: u64, item: u64) -> (Vec<u8>, usize) {
     let mut maker = Maker { rng: Rng::new(seed, item), bytes: Vec::with_capacity(256) };
     let messages = [1, 1, 1, 2, 2, 3][maker.rng.below(6)];
@@ -50,7 +50,7 @@ impl Maker {
         self.put(item);
     }
 
-    /// One of the sound ones, or once in a while one of the others.
+    /// One of the valid texts, or occasionally one of the others.
     fn sound_or(&mut self, sound: &[&str], odd: &[&[u8]]) {
         if self.odd() {
             let item = self.rng.pick(odd);

@@ -1,6 +1,7 @@
-//! One difference with everything a reason may look at. The bytes are read here by plain searches, with none of the code under test.
+//! One difference with all data that a reason may examine. The bytes are searched here without any
+//! code under test.
 //!
-//! Does not know about: which reasons there are.
+//! Does not know about: specific reasons.
 
 use crate::compare::{Difference, Kind, Peer};
 use crate::framing::{End, Framing};
@@ -10,19 +11,19 @@ use doorbell_http::RequestError;
 /// A difference.
 #[derive(Clone, Copy, Debug)]
 pub struct Case<'a> {
-    /// With whom.
+    /// The other server.
     pub peer: Peer,
-    /// How the framings part.
+    /// The kind of difference.
     pub kind: Kind,
-    /// How the other one's ended.
+    /// The end seen by the other server.
     pub their_end: End,
-    /// Why we refused, if we did.
+    /// Our error, if we refused.
     pub error: Option<RequestError>,
-    /// The stream from the first byte of the request in question, to its end if we accepted it.
+    /// The stream from the first byte of the request concerned, up to its end if we accepted it.
     pub request: &'a [u8],
-    /// The request in front of it.
+    /// The preceding request.
     previous: &'a [u8],
-    /// The byte of it that we refused.
+    /// The byte at which we refused it.
     at: usize,
 }
 
@@ -44,7 +45,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// We refuse for `error` what the other one accepts.
+    /// Whether we refuse with `error` and the other server accepts.
     pub fn is(&self, error: RequestError) -> bool {
         self.error == Some(error)
     }
@@ -54,23 +55,23 @@ impl<'a> Case<'a> {
         self.request.get(self.at).copied().unwrap_or(0)
     }
 
-    /// The byte in front of it.
+    /// The preceding byte.
     pub fn before(&self) -> u8 {
         self.at.checked_sub(1).map_or(0, |at| self.request[at])
     }
 
-    /// The line up to the byte we refused, without that.
+    /// The line up to the byte we refused, exclusive.
     pub fn line(&self) -> &'a [u8] {
         let seen = &self.request[..self.at.min(self.request.len())];
         &seen[seen.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1)..]
     }
 
-    /// What was read when we refused, that byte included; all of the request if we did not.
+    /// The bytes read when we refused, inclusive; the whole request if we did not.
     fn read(&self) -> &'a [u8] {
         if self.error.is_some() { &self.request[..=self.at] } else { self.request }
     }
 
-    /// Method, target and version, cut at single spaces.
+    /// Method, target and version, split at single spaces.
     pub fn start_line(&self) -> Vec<&'a [u8]> {
         lines(self.read()).next().unwrap_or_default().split(|&byte| byte == b' ').collect()
     }
@@ -95,18 +96,18 @@ impl<'a> Case<'a> {
         values(self.read(), name)
     }
 
-    /// Field lines in the head.
+    /// Number of field lines in the head.
     pub fn fields(&self) -> usize {
         field_lines(self.read()).count()
     }
 
-    /// Whether the request in front has this version and so many `Connection` fields, or more.
+    /// Whether the preceding request has this version and at least this many `Connection` fields.
     pub fn comes_behind(&self, version: &str, connection_fields: usize) -> bool {
         let line = lines(self.previous).next().unwrap_or_default();
         line.ends_with(version.as_bytes()) && self.connection_before().len() >= connection_fields
     }
 
-    /// The values of `Connection` in the request in front.
+    /// The values of `Connection` in the preceding request.
     pub fn connection_before(&self) -> Vec<&'a [u8]> {
         values(self.previous, "connection")
     }
@@ -154,7 +155,7 @@ pub(super) fn is_number(value: &[u8]) -> bool {
     !value.is_empty() && value.iter().all(u8::is_ascii_digit) && (value == b"0" || value[0] != b'0')
 }
 
-/// Letters, digits, `-`, `.`, and perhaps a port: a host that nobody doubts.
+/// Letters, digits, `-`, `.`, and an optional port: an undisputed host.
 pub(super) fn is_plain_host(value: &[u8]) -> bool {
     let (name, port) = match value.iter().position(|&byte| byte == b':') {
         Some(colon) => (&value[..colon], &value[colon + 1..]),
@@ -165,7 +166,7 @@ pub(super) fn is_plain_host(value: &[u8]) -> bool {
     !name.is_empty() && name_ok && port_ok
 }
 
-/// Whether `value` holds one of the words that rule a connection, but not as an element of the list.
+/// Whether `value` contains a connection option, but not as an element of the list.
 pub(super) fn has_hidden_word(value: &[u8]) -> bool {
     let has = |word: &str, separators: &[u8]| {
         let mut parts = value.split(|byte| separators.contains(byte));

@@ -1,9 +1,10 @@
-//! Why we may frame a stream differently from another server. A difference that none of these explains is a fault, here or there.
+//! Reasons why our framing of a stream may differ from another server's. A difference without a
+//! reason is a fault on one side.
 //!
 //! Does not know about: how differences are found.
 //!
-//! Each reason is as narrow as the bytes let it be: it names the rule, and holds only where the byte that we refused, or the line that
-//! the other server refused, breaks or makes use of just that rule.
+//! Each reason is as narrow as possible: it names the rule, and only applies if the byte that we
+//! refused, or the line that the other server refused, concerns that rule.
 
 mod look;
 mod theirs;
@@ -13,15 +14,15 @@ pub use look::Case;
 use look::{is_number, is_plain_host, is_token_byte};
 use theirs::THEIRS;
 
-/// A reason.
+/// A reason for a difference.
 #[derive(Debug)]
 pub struct Reason {
-    /// What happens, and the rule.
+    /// The behaviour and the rule.
     pub name: &'static str,
     holds: fn(&Case<'_>) -> bool,
 }
 
-/// Where we refuse what another server accepts. The order matters only where it says so.
+/// Cases that we refuse and another server accepts. The order only matters where noted.
 const OURS: &[Reason] = &[
     Reason {
         name: "bare LF (RFC 9112 2.2: MAY accept)",

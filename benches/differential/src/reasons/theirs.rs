@@ -1,6 +1,6 @@
-//! Where another server refuses what we accept, or closes where we go on.
+//! Cases that another server refuses or closes and we accept or continue.
 //!
-//! Does not know about: what we refuse.
+//! Does not know about: our refusals.
 
 use super::Reason;
 use super::look::has_hidden_word;

@@ -1,7 +1,7 @@
-//! The program of `axum` behind the ring threads of doorbell: one thread accepts and reads, and hands every connection over to axum on
-//! one thread of Tokio.
+//! The program of `axum` behind the ring threads of doorbell: one thread accepts and reads, and
+//! hands every connection over to axum on one thread of Tokio.
 //!
-//! Does not know about: probes; nothing is answered before axum.
+//! Does not know about: probes; axum serves all requests.
 #![forbid(unsafe_code)]
 
 #[path = "../address.rs"]

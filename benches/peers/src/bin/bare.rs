@@ -1,4 +1,5 @@
-//! The floor for a connection: accept, receive, send, close, each a blocking call, nothing read of the request.
+//! The floor for a connection: accept, receive, send, close, each a blocking call, without parsing
+//! the request.
 //!
 //! Does not know about: HTTP. Every connection gets the same bytes.
 #![forbid(unsafe_code)]
@@ -22,13 +23,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     loop {
         let conn = match accept_with(&listener, SocketFlags::CLOEXEC) {
             Ok(conn) => conn,
-            // The time limit of the listener, or a client that left.
+            // The time limit of the listener, or a client that disconnected.
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => continue,
             Err(error) => return Err(error.into()),
         };
-        // The reply waits for the close, which sends both in one segment.
+        // The reply is held back until the close, which sends both in one segment.
         if matches!(recv(&conn, &mut request, RecvFlags::empty()), Ok((_, 1..))) {
-            // A client that left has no use for it.
+            // A client that disconnected does not need it.
             let _ = send(&conn, REPLY, SendFlags::MORE | SendFlags::NOSIGNAL);
         }
         // Dropping a connection closes it.

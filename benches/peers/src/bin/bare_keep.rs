@@ -1,4 +1,5 @@
-//! The floor for a request on a kept connection: wait, receive, send; of the requests only their ends are looked for.
+//! The floor for a request on a kept connection: wait, receive, send; only the ends of requests are
+//! searched for.
 //!
 //! Does not know about: HTTP. Every request gets the same bytes.
 #![forbid(unsafe_code)]
@@ -18,7 +19,7 @@ use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
 
 const REPLY: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 3\r\n\r\nok\n";
 const END: &[u8] = b"\r\n\r\n";
-/// Replies in one send; more requests than that in one receive do not fit its buffer.
+/// Maximum replies in one send; no receive contains more requests than this.
 const REPLIES_MAX: usize = 4096 / END.len();
 const LISTENER: u64 = u64::MAX;
 
@@ -45,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Open connections at the place of their descriptor.
+/// Open connections, indexed by descriptor.
 struct Conns {
     open: Vec<Option<OwnedFd>>,
     buffer: Vec<u8>,
@@ -67,7 +68,7 @@ impl Conns {
         Ok(())
     }
 
-    /// Requests are taken to arrive whole, as those of the load generator do on loopback.
+    /// Assumes complete requests, as the load generator's are on loopback.
     fn answer(&mut self, key: usize, replies: &[u8], end: &Finder<'_>) {
         let Some(conn) = &self.open[key] else { return };
         let count = match recv(conn, &mut self.buffer[..], RecvFlags::empty()) {

@@ -1,6 +1,8 @@
-//! compio's io_uring runtime and a small loop of ours around httparse; compio has no HTTP server of its own.
+//! compio's io_uring runtime and a small loop around httparse; compio has no HTTP server of its
+//! own.
 //!
-//! Does not know about: time limits, bodies of requests, or anything else of HTTP that this job has no use for.
+//! Does not know about: time limits, bodies of requests, or other parts of HTTP that are not needed
+//! here.
 #![forbid(unsafe_code)]
 
 #[path = "../address.rs"]
@@ -32,8 +34,8 @@ async fn serve(addr: SocketAddr) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Answers every whole request of each read in one write. A client that breaks off, sends what is no request or needs more than
-/// the buffer is let go.
+/// Replies to all complete requests of a read in one write. Drops a client that disconnects, sends
+/// an invalid request or exceeds the buffer.
 async fn converse(mut conn: TcpStream) {
     let mut input = Vec::with_capacity(BUFFER_LEN);
     let mut replies = Vec::with_capacity(BUFFER_LEN);
@@ -54,7 +56,8 @@ async fn converse(mut conn: TcpStream) {
     }
 }
 
-/// Takes whole requests off the front of `input`; whether the last of them ends the connection. `None`: not a request.
+/// Removes complete requests from the start of `input`; returns whether the last one ends the
+/// connection. `None`: not a request.
 fn answer(input: &mut Vec<u8>, replies: &mut Vec<u8>) -> Option<bool> {
     let mut from = 0;
     let mut last = false;

@@ -1,6 +1,6 @@
-//! hyper on compio's io_uring runtime, joined by cyper-core of the compio project.
+//! hyper on compio's io_uring runtime, connected by cyper-core of the compio project.
 //!
-//! Does not know about: time limits, as the program on Tokio.
+//! Does not know about: time limits, like the program on Tokio.
 #![forbid(unsafe_code)]
 
 #[path = "../address.rs"]
@@ -31,7 +31,7 @@ async fn serve(addr: SocketAddr) -> Result<(), Box<dyn Error>> {
             let http = http1::Builder::new()
                 .pipeline_flush(true)
                 .serve_connection(HyperStream::new_plain(conn), service_fn(answer));
-            // A client that breaks off is no news.
+            // A client that disconnects is normal.
             let _ = http.await;
         })
         .detach();

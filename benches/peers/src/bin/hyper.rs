@@ -1,6 +1,6 @@
-//! hyper 1 on one thread of Tokio, as its guide shows a server, and with replies gathered when requests are pipelined.
+//! hyper 1 on one thread of Tokio, as in its guide, with replies batched for pipelined requests.
 //!
-//! Does not know about: time limits; hyper has them when it is given a timer, and is measured without.
+//! Does not know about: time limits; hyper supports them with a timer, and is measured without.
 #![forbid(unsafe_code)]
 
 #[path = "../address.rs"]
@@ -32,7 +32,7 @@ async fn serve(addr: SocketAddr) -> Result<(), Box<dyn Error>> {
             let http = http1::Builder::new()
                 .pipeline_flush(true)
                 .serve_connection(TokioIo::new(conn), service_fn(answer));
-            // A client that breaks off is no news.
+            // A client that disconnects is normal.
             let _ = http.await;
         });
     }

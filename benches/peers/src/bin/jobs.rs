@@ -1,6 +1,8 @@
-//! Doorbell with tiny work for each request, done at home or by a job: the difference between the two is what a job costs.
+//! doorbell with a small amount of work per request, done by the ring thread or by a job: the
+//! difference is the cost of a job.
 //!
-//! Does not know about: real work. `jobs home|away io_uring|epoll ADDR:PORT`; the ring thread is called `doorbell-0`.
+//! Does not know about: real work. `jobs home|away io_uring|epoll ADDR:PORT`; the ring thread is
+//! named `doorbell-0`.
 #![forbid(unsafe_code)]
 
 use std::error::Error;

@@ -1,4 +1,5 @@
-//! monoio's io_uring runtime with monoio-http, which decodes requests and encodes replies; the loop between them is ours.
+//! monoio's io_uring runtime with monoio-http, which decodes requests and encodes replies; the loop
+//! between them is part of this program.
 //!
 //! Does not know about: time limits, or bodies of requests.
 #![forbid(unsafe_code)]

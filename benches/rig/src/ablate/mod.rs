@@ -1,6 +1,6 @@
-//! The effect of each technique of the engine: with it and without, in the full set and alone.
+//! The effect of each technique of the engine: with and without it, in the full set and alone.
 //!
-//! Does not know about: how a row is measured.
+//! Does not know about: measurement of rows.
 
 mod native;
 mod plan;
@@ -20,7 +20,7 @@ use plan::{Pair, Set};
 pub(crate) use report::{sections, tables};
 pub(crate) use techniques::TECHNIQUES;
 
-/// What is asked for.
+/// Parameters of an ablation.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Question {
     /// Kernels of the guest
@@ -35,7 +35,7 @@ pub(crate) struct Question {
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = technique)]
     only: Vec<String>,
 
-    /// Under each of these loads; close/64, free/64 and keep/64 unless said otherwise, and natively the first and the last
+    /// Load to apply; by default close/64, free/64 and keep/64, natively the first and the last
     #[arg(long, value_name = "LOAD", value_delimiter = ',')]
     loads: Vec<Load>,
 
@@ -48,7 +48,7 @@ pub(crate) struct Question {
     cpu: String,
 }
 
-/// The name of a technique.
+/// Validates the name of a technique.
 fn technique(text: &str) -> Result<String, String> {
     let is_known = TECHNIQUES.iter().any(|known| known.name == text);
     if is_known { Ok(text.to_owned()) } else { Err("`doorbell-rig list` names them all".into()) }
@@ -64,7 +64,7 @@ impl Question {
     }
 }
 
-/// One kernel's answer.
+/// The results for one kernel.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Answer {
     conditions: Conditions,
@@ -78,26 +78,27 @@ struct Effect {
     technique: &'static str,
     engine: Engine,
     set: Set,
-    /// Whether the defaults have it.
+    /// Whether it is a default.
     is_default: bool,
     load: String,
     with: Option<Figures>,
     without: Option<Figures>,
-    /// What it does to the server's instructions, in per cent of those without it.
+    /// Change of the server's instructions in per cent of those without it.
     server_percent: Option<f64>,
-    /// The same for the machine.
+    /// The same for the whole machine.
     machine_percent: Option<f64>,
     failure: Option<String>,
 }
 
-/// How far apart the same server was in several boots.
+/// Differences between several boots for the same server.
 #[derive(Clone, Debug, Serialize)]
 struct Repeatability {
-    /// Under which load.
+    /// The load.
     load: String,
-    /// The largest less the smallest, in per cent of the smallest; the largest of all servers that were in several boots.
+    /// Maximum minus minimum, in per cent of the minimum; the worst of all servers that were in
+    /// several boots.
     server_percent: f64,
-    /// The same for the machine.
+    /// The same for the whole machine.
     machine_percent: f64,
 }
 
@@ -116,7 +117,7 @@ impl Answer {
     }
 }
 
-/// Boots as often as it takes: one answer for each kernel.
+/// Boots as often as needed: one result for each kernel.
 pub(crate) fn run(question: &Question, ours: &OurPrograms) -> Result<Vec<Answer>, RigError> {
     let defaults = variant::defaults(&ours.doorbell)?;
     let pairs: Vec<Pair> =
@@ -178,7 +179,7 @@ impl Effect {
     }
 }
 
-/// Over the servers that are in more than one boot.
+/// For the servers that are in more than one boot.
 fn repeatability(load: Load, measured: &[Run]) -> Repeatability {
     let of_load = measured.iter().flat_map(|run| &run.rows).filter(|outcome| outcome.row.load == load);
     let rows: Vec<(&str, Figures)> =

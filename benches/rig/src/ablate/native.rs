@@ -1,6 +1,7 @@
-//! CPU time of each technique on this machine: the full set with it and without it take turns, as `native` has servers take them.
+//! CPU time of each technique on this machine: the full set with and without it alternate, like
+//! servers in `native`.
 //!
-//! Does not know about: how a turn is measured.
+//! Does not know about: measurement of a turn.
 
 use super::Question;
 use super::plan::{self, Pair, Set};
@@ -18,7 +19,7 @@ const SHAPE: Shape = Shape {
     note: "",
 };
 
-/// Compares the techniques that are asked for under the loads, one after the other.
+/// Compares the requested techniques under the loads, one after the other.
 pub(crate) fn run(
     question: &Question,
     requests: u64,

@@ -1,18 +1,18 @@
-//! Which servers an ablation compares, and how they are spread over boots.
+//! The servers of an ablation, and their distribution over boots.
 //!
 //! Does not know about: loads, figures.
 
 use super::techniques::{TECHNIQUES, Technique, nothing};
 use crate::variant::{Engine, Settings, Variant};
 
-/// Servers of one boot. What is compared is always of one boot.
+/// Maximum number of servers per boot. Compared servers are always in the same boot.
 const SERVERS_A_BOOT: usize = 12;
 
-/// What a technique is added to, or taken from.
+/// The set to which a technique is added, or from which it is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Set {
-    /// Nothing else is on.
+    /// All other techniques are off.
     Alone,
     /// The defaults.
     Full,
@@ -21,13 +21,13 @@ pub(super) enum Set {
 /// One comparison.
 #[derive(Clone, Debug)]
 pub(super) struct Pair {
-    /// What is compared.
+    /// The technique to compare.
     pub(super) technique: &'static Technique,
     /// The driver.
     pub(super) engine: Engine,
-    /// Beside what.
+    /// The surrounding set.
     pub(super) set: Set,
-    /// Whether the defaults have it.
+    /// Whether it is a default.
     pub(super) is_default: bool,
     /// The server with it.
     pub(super) with: Variant,
@@ -36,7 +36,7 @@ pub(super) struct Pair {
 }
 
 impl Set {
-    /// In tables.
+    /// The name in tables.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Alone => "alone",
@@ -45,7 +45,7 @@ impl Set {
     }
 }
 
-/// Every comparison for one driver, of the techniques named, or of all.
+/// Every comparison for one driver, of the named techniques, or of all.
 pub(super) fn pairs(engine: Engine, only: &[String], defaults: &Settings) -> Vec<Pair> {
     let chosen = TECHNIQUES.iter().filter(|technique| {
         technique.is_of(engine, defaults)
@@ -69,13 +69,15 @@ fn pair(technique: &'static Technique, engine: Engine, set: Set, defaults: &Sett
         Variant { name, engine, settings: settings.without(defaults) }
     };
     let is_default = technique.on().hold_in(defaults);
-    // What the defaults do not have is added to them, and not to what it stands instead of.
+    // A technique outside the defaults is added to them, and compared with the defaults, not with
+    // its opposite value.
     let without = if set == Set::Full && !is_default { base.clone() } else { base.with(&technique.off()) };
     let with = variant(base.with(&technique.on()));
     Pair { technique, engine, set, is_default, with, without: variant(without) }
 }
 
-/// The comparisons boot by boot. There are at least two boots, so that what is in all of them shows how well a boot repeats.
+/// The comparisons by boot. There are at least two boots, so that servers in all of them show how
+/// repeatable a boot is.
 pub(super) fn boots(pairs: &[Pair]) -> Vec<Vec<Pair>> {
     let servers_max = SERVERS_A_BOOT.min(variants(pairs).len().div_ceil(2) + 1);
     let mut boots: Vec<Vec<Pair>> = Vec::new();
@@ -90,7 +92,8 @@ pub(super) fn boots(pairs: &[Pair]) -> Vec<Vec<Pair>> {
     boots
 }
 
-/// Every server of these comparisons once, and of each driver the defaults, which are so in every boot.
+/// Every server of these comparisons once, plus each driver's defaults, which are the same in every
+/// boot.
 pub(super) fn variants(pairs: &[Pair]) -> Vec<Variant> {
     let mut variants: Vec<Variant> = Vec::new();
     let full = pairs.iter().map(|pair| full(pair.engine));
@@ -102,7 +105,7 @@ pub(super) fn variants(pairs: &[Pair]) -> Vec<Variant> {
     variants
 }
 
-/// The defaults.
+/// The default settings.
 fn full(engine: Engine) -> Variant {
     Variant { name: format!("{}-full", engine.name()), engine, settings: Settings::default() }
 }
@@ -111,7 +114,7 @@ fn full(engine: Engine) -> Variant {
 mod tests {
     use super::*;
 
-    /// Some value for every key.
+    /// A value for every key.
     fn all() -> Settings {
         TECHNIQUES.iter().fold(Settings::default(), |settings, technique| settings.with(&technique.on()))
     }

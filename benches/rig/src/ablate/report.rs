@@ -1,13 +1,13 @@
-//! Effects as tables for people, and as the sections of `levers.md`.
+//! Effects as human-readable tables, and as the sections of `levers.md`.
 //!
-//! Does not know about: how they were measured.
+//! Does not know about: measurement.
 
 use super::plan::Set;
 use super::{Answer, Effect, TECHNIQUES};
 use crate::report::{Conditions, Figures, Page, Table, or_dash, thousands};
 use crate::variant::Engine;
 
-/// One table for each kernel and load; the line above says how well a boot repeats.
+/// One table for each kernel and load; the line above shows the repeatability of a boot.
 pub(crate) fn tables(answers: &[Answer]) -> Page {
     let mut page = Page::default();
     for answer in answers {
@@ -42,7 +42,7 @@ pub(crate) fn tables(answers: &[Answer]) -> Page {
     page
 }
 
-/// A section for each technique, with a column for each kernel, and where the figures are from.
+/// A section for each technique, with a column for each kernel, and the sources of the figures.
 pub(crate) fn sections(answers: &[Answer]) -> Page {
     let mut page = Page::default();
     let heads = || answers.iter().map(|answer| version(&answer.conditions));
@@ -76,7 +76,7 @@ pub(crate) fn sections(answers: &[Answer]) -> Page {
     let mut table = Table::new(["figures", "from", "the same server in several boots"]);
     for answer in answers {
         let Conditions { kernel, qemu, cpu, repeat, .. } = &answer.conditions;
-        // QEMU prints the distribution's package in brackets, which differs from machine to machine.
+        // QEMU prints the distribution's package in brackets, which differs between machines.
         let qemu = qemu.split(" (").next().unwrap_or_default().replace(" emulator version", "");
         let repeats = answer.repeatability.iter().map(|repeats| {
             format!("`{}` {:.1} % / {:.1} %", repeats.load, repeats.server_percent, repeats.machine_percent)
@@ -100,7 +100,8 @@ fn failures(answer: &Answer) -> String {
     failed.collect::<Vec<_>>().join("\n")
 }
 
-/// `18,900 / 19,200 (-1.6 %, -1.0 %)`: the server with it and without it, and what it does to the server and to the machine.
+/// `18,900 / 19,200 (-1.6 %, -1.0 %)`: the server with and without it, and the change for the
+/// server and for the machine.
 fn cell(effect: &Effect) -> Option<String> {
     let (with, without) = (effect.with?.server, effect.without?.server);
     let (server, machine) = (effect.server_percent?, effect.machine_percent?);

@@ -1,6 +1,7 @@
-//! The techniques of the engine: which settings turn each on and off, and where it makes a difference at all.
+//! The techniques of the engine: the settings that turn each on and off, and where it has an
+//! effect.
 //!
-//! Does not know about: what is the default (the program tells), figures.
+//! Does not know about: the defaults (the program reports them), figures.
 
 use crate::variant::{Engine, Settings};
 
@@ -14,9 +15,9 @@ pub(crate) struct Technique {
     on: &'static str,
     /// The value without it.
     off: &'static str,
-    /// Without this setting it does nothing.
+    /// Required settings; without them it has no effect.
     context: &'static [(&'static str, &'static str)],
-    /// Whether the epoll driver has it too.
+    /// Whether the epoll driver supports it too.
     on_epoll: bool,
 }
 
@@ -34,7 +35,7 @@ impl Technique {
     }
 }
 
-/// All of them: on the listener, in the loop, of the ring.
+/// All techniques: of the listener, of the loop, of the ring.
 pub(crate) const TECHNIQUES: &[Technique] = &[
     both("deferred accept", "tcp.defer_accept", "true", "false"),
     both("quick-ack off", "tcp.quickack", "false", "true"),
@@ -51,7 +52,7 @@ pub(crate) const TECHNIQUES: &[Technique] = &[
     uring("direct descriptors", "tuning.descriptors", "\"direct\"", "\"ordinary\""),
     uring("skipped completions", "tuning.skip_success", "true", "false")
         .beside(&[("tuning.descriptors", "\"direct\"")]),
-    // It carries deferred task work, which is a technique of its own.
+    // Deferred task work depends on it, and is a technique of its own.
     uring("one issuer", "tuning.single_issuer", "true", "false").beside(&[("tuning.defer_taskrun", "false")]),
     uring("deferred task work", "tuning.defer_taskrun", "true", "false")
         .beside(&[("tuning.single_issuer", "true")]),
@@ -63,29 +64,29 @@ pub(crate) const TECHNIQUES: &[Technique] = &[
 ];
 
 impl Technique {
-    /// Settings with it.
+    /// The settings with it.
     pub(crate) fn on(&self) -> Settings {
         Settings::of(&[(self.key, self.on)])
     }
 
-    /// Settings without it.
+    /// The settings without it.
     pub(crate) fn off(&self) -> Settings {
         Settings::of(&[(self.key, self.off)])
     }
 
-    /// Where it makes a difference.
+    /// The settings under which it has an effect.
     pub(crate) fn context(&self) -> Settings {
         Settings::of(self.context)
     }
 
-    /// Whether `engine` has it, and the program whose defaults these are knows every key of it.
+    /// Whether `engine` supports it, and the program with these defaults knows all its keys.
     pub(crate) fn is_of(&self, engine: Engine, defaults: &Settings) -> bool {
         let mut keys = self.context.iter().map(|(key, _)| *key).chain([self.key]);
         (self.on_epoll || engine == Engine::IoUring) && keys.all(|key| defaults.get(key).is_some())
     }
 }
 
-/// Every technique off that the program whose defaults these are has a switch for.
+/// All techniques off for which the program with these defaults has a switch.
 pub(crate) fn nothing(defaults: &Settings) -> Settings {
     let known = TECHNIQUES.iter().filter(|technique| technique.is_of(Engine::IoUring, defaults));
     known.fold(Settings::default(), |settings, technique| settings.with(&technique.off()))
@@ -104,7 +105,7 @@ mod tests {
         }
     }
 
-    /// Some value for every key.
+    /// A value for every key.
     fn defaults() -> Settings {
         TECHNIQUES.iter().fold(Settings::default(), |settings, technique| settings.with(&technique.on()))
     }

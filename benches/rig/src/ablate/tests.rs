@@ -1,4 +1,4 @@
-//! Effects and repeatability from outcomes whose figures are known.
+//! Effects and repeatability from outcomes with known figures.
 //!
 //! Does not know about: guests.
 
@@ -21,7 +21,7 @@ fn outcome(server: &str, instructions: i64) -> Outcome {
     Outcome { row, samples: vec![sample], failure: None }
 }
 
-/// Deferred task work on io_uring: both comparisons, each in a boot of its own.
+/// Deferred task work on io_uring: both comparisons, each in its own boot.
 fn boots() -> Vec<Vec<Pair>> {
     let defaults = Settings::of(&[("tuning.defer_taskrun", "true"), ("tuning.single_issuer", "true")]);
     plan::boots(&plan::pairs(Engine::IoUring, &["deferred task work".to_owned()], &defaults))
@@ -42,7 +42,7 @@ fn text(form: Form, page: Page) -> String {
 }
 
 #[test]
-fn an_effect_is_with_beside_without() {
+fn an_effect_compares_with_and_without() {
     let boots = boots();
     let conditions = run(Vec::new()).conditions;
     let answers = [Answer::new(conditions, &boots, &measured(&boots, 9_000, 10_000), &[LOAD])];

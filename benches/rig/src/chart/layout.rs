@@ -1,4 +1,4 @@
-//! Where things are: sizes, the scale, and how wide a text may become.
+//! Positions: sizes, the scale, and the width of text.
 //!
 //! Does not know about: SVG.
 
@@ -6,34 +6,34 @@
 pub(super) const WIDTH: f64 = 860.0;
 /// Distance from every edge.
 pub(super) const MARGIN: f64 = 16.0;
-/// Above the first bar: title, subtitle, legend, ticks.
+/// Space above the first bar: title, subtitle, legend, ticks.
 pub(super) const TOP: f64 = 126.0;
 /// Right end of the names, left end of the bars.
 pub(super) const LEFT: f64 = 136.0;
-/// Kept free behind the longest bar for its figure.
+/// Space after the longest bar for its figure.
 pub(super) const RIGHT: f64 = 76.0;
 /// Height of one bar.
 pub(super) const BAR: f64 = 12.0;
-/// Between the bars of one server.
+/// Gap between the bars of one server.
 pub(super) const GAP: f64 = 2.0;
-/// Between servers.
+/// Gap between servers.
 pub(super) const GROUP_GAP: f64 = 10.0;
-/// Below the last bar.
+/// Space below the last bar.
 pub(super) const BOTTOM: f64 = 18.0;
-/// Steps of the scale, at most.
+/// Maximum number of steps on the scale.
 const TICKS_MAX: f64 = 8.0;
 
-/// From instructions to horizontal places.
+/// Converts instructions to horizontal positions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Scale {
     /// The value at the right end.
     pub(super) end: f64,
-    /// Between ticks.
+    /// The distance of ticks.
     pub(super) step: f64,
 }
 
 impl Scale {
-    /// From 0 to the first tick that is not below `largest`.
+    /// From 0 to the first tick at or above `largest`.
     pub(super) fn to(largest: f64) -> Self {
         let step = round_step(largest / TICKS_MAX);
         Self { end: (largest / step).ceil().max(1.0) * step, step }
@@ -44,7 +44,7 @@ impl Scale {
         value / self.end * (WIDTH - LEFT - RIGHT)
     }
 
-    /// The ticks, 0 included.
+    /// The ticks, including 0.
     pub(super) fn ticks(&self) -> impl Iterator<Item = f64> {
         let step = self.step;
         let end = self.end;
@@ -58,14 +58,14 @@ pub(super) fn group_height(bars: usize) -> f64 {
     bars * BAR + (bars - 1.0).max(0.0) * GAP
 }
 
-/// An upper bound of the width of `text` in a common sans-serif face: no letter used here is wider than 0.62 of its size on
-/// average over a name or a sentence.
+/// An upper bound of the width of `text` in a common sans-serif face: the average width of letters
+/// in a name or a sentence is at most 0.62 of their size.
 pub(super) fn text_width(text: &str, size: f64) -> f64 {
     let letters = f64::from(u32::try_from(text.chars().count()).unwrap_or(u32::MAX));
     letters * size * 0.62
 }
 
-/// `text` in lines no wider than `width`, broken at spaces.
+/// Wraps `text` into lines no wider than `width`, at spaces.
 pub(super) fn wrapped(text: &str, size: f64, width: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -80,7 +80,7 @@ pub(super) fn wrapped(text: &str, size: f64, width: f64) -> Vec<String> {
     lines
 }
 
-/// 1, 2 or 5 times a power of ten, not below `least`.
+/// 1, 2 or 5 times a power of ten, at least `least`.
 fn round_step(least: f64) -> f64 {
     let power = 10_f64.powf(least.max(1.0).log10().floor());
     [1.0, 2.0, 5.0, 10.0]

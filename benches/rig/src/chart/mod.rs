@@ -1,6 +1,7 @@
-//! A report as an SVG picture: bars of the server's instructions for a connection, one pair for each server.
+//! A report as an SVG picture: bars of the server's instructions per connection, one pair for each
+//! server.
 //!
-//! Does not know about: how the figures were measured, or the files they are kept in.
+//! Does not know about: measurement, files.
 
 mod layout;
 mod svg;
@@ -11,15 +12,15 @@ mod tests;
 use crate::plan::{Load, Mode};
 use crate::report::Run;
 
-/// The loads that are drawn: the name in the legend.
+/// The loads to draw, with the name in the legend.
 const SERIES: [(Load, &str); 2] = [
     (Load::new(Mode::Close, 64), "close 64: work is always queued"),
     (Load::new(Mode::Free, 64), "free 64: the server is woken for each event"),
 ];
-/// The server whose first figure is drawn as a line through all bars.
+/// The server whose first figure is drawn as a line across all bars.
 const FLOOR: &str = "bare";
 
-/// What is drawn.
+/// The data of a chart.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Chart {
     pub(super) title: String,
@@ -34,16 +35,17 @@ pub(super) struct Chart {
 pub(super) struct Bars {
     pub(super) name: String,
     pub(super) is_ours: bool,
-    /// In the order of [`SERIES`]; `None` where there is no figure.
+    /// In the order of [`SERIES`]; `None` for a missing figure.
     pub(super) values: [Option<f64>; SERIES.len()],
 }
 
-/// The picture; `None` without a figure to draw.
+/// The picture; `None` without any figure.
 pub(crate) fn render(run: &Run) -> Option<String> {
     chart(run).map(|chart| svg::write(&chart))
 }
 
-/// A server without deferred accept is left out where the same server with it is there: tuned beside tuned.
+/// A server without deferred accept is omitted if the same server with it exists: tuned servers are
+/// compared.
 fn chart(run: &Run) -> Option<Chart> {
     let mut rows: Vec<Bars> = Vec::new();
     for outcome in run.rows.iter().filter(|outcome| !outcome.row.server.ends_with("-plain")) {

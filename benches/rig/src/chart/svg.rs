@@ -1,6 +1,7 @@
-//! The text of the picture. Colors follow the reader's light or dark mode; a description stands for the bars where none are seen.
+//! The SVG text. Colors follow the reader's light or dark mode; a description replaces the bars for
+//! screen readers.
 //!
-//! Does not know about: where the figures come from.
+//! Does not know about: the source of the figures.
 
 use std::fmt::Display;
 
@@ -10,10 +11,11 @@ use crate::report::thousands;
 
 const TITLE_SIZE: f64 = 17.0;
 const TEXT_SIZE: f64 = 12.0;
-/// From the top of a bar to the foot of the letters beside it.
+/// Distance from the top of a bar to the baseline of its text.
 const FOOT: f64 = 9.8;
 
-/// `a` and `b` are the two loads; `ours` is doorbell. First light mode, then what is different in dark mode.
+/// `a` and `b` are the two loads; `ours` is doorbell. First light mode, then the differences in
+/// dark mode.
 const STYLE: &str = "\
 text { fill: #1f2328; font: 12px system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif }
 .back { fill: #ffffff }
@@ -45,7 +47,7 @@ text { fill: #f0f6fc }
 }
 ";
 
-/// Elements of the picture, a line each.
+/// Elements of the picture, one per line.
 #[derive(Default)]
 struct Picture(String);
 
@@ -66,7 +68,7 @@ impl Picture {
         ));
     }
 
-    /// A vertical line through all bars.
+    /// Draws a vertical line across all bars.
     fn rule(&mut self, class: &str, x: f64, height: f64) {
         let (top, bottom) = (TOP - 6.0, height - BOTTOM + 4.0);
         self.line(&format!(
@@ -109,7 +111,7 @@ pub(super) fn write(chart: &Chart) -> String {
     picture.0
 }
 
-/// One server; where the next begins.
+/// Draws one server; returns the position of the next.
 fn group(picture: &mut Picture, bars: &super::Bars, scale: &Scale, y: f64) -> f64 {
     let count = bars.values.iter().flatten().count();
     let middle = y + group_height(count) / 2.0 + TEXT_SIZE * 0.35;

@@ -1,6 +1,6 @@
-//! The command line as it is typed.
+//! The command line arguments.
 //!
-//! Does not know about: what the commands do.
+//! Does not know about: the commands' implementation.
 
 use std::path::PathBuf;
 
@@ -43,12 +43,12 @@ pub(super) enum Command {
     Ablate(AblateArgs),
     /// The picture of a saved comparison, as SVG
     Chart {
-        /// What `compare -o json` printed, or `compare --save` wrote
+        /// Output of `compare -o json`, or file written by `compare --save`
         report: PathBuf,
     },
-    /// Measure doorbell beside its peers; one table of all
+    /// Measure doorbell and its peers; one table of all
     Compare(RunArgs),
-    /// Compare a few rows with the committed figures; fail when one is dearer
+    /// Compare a few rows with the committed figures; fail if one costs more
     Gate(GateArgs),
     /// The agent inside the guest
     #[command(hide = true)]
@@ -56,21 +56,21 @@ pub(super) enum Command {
     /// io_uring as the guest has it
     #[command(hide = true)]
     GuestCapabilities,
-    /// Runs a command to which io_uring is refused
+    /// Run a command to which io_uring is refused
     #[command(hide = true)]
     GuestDeny {
-        /// Number of the error.
+        /// Number of the errno.
         errno: i32,
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
     },
-    /// Starts a server and asks it
+    /// Start a server and test it
     #[command(hide = true)]
     GuestSmoke {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
     },
-    /// On this machine: latency at a tenth of the full rate, beside nginx
+    /// On this machine: latency at a tenth of the full rate, compared with nginx
     Latency {
         /// Length of a turn
         #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=60))]
@@ -79,11 +79,11 @@ pub(super) enum Command {
         #[command(flatten)]
         common: ContestArgs,
     },
-    /// Name every server, every load and every technique
+    /// List every server, load and technique
     List,
-    /// Which driver each kernel gets and why, and the tests of the drivers on each
+    /// The driver chosen on each kernel and why, and the tests of the drivers on each
     Matrix(MatrixArgs),
-    /// On this machine: CPU time a request, beside each peer, in alternating pairs
+    /// On this machine: CPU time per request, compared with each peer in alternating pairs
     Native {
         #[command(flatten)]
         turn: RequestArgs,
@@ -95,12 +95,13 @@ pub(super) enum Command {
     Rows(RunArgs),
     /// The table of a saved comparison, as the book shows it
     Table {
-        /// What `compare -o json` printed, or `compare --save` wrote
+        /// Output of `compare -o json`, or file written by `compare --save`
         report: PathBuf,
     },
-    /// On this machine: CPU time of TLS handshakes and of requests over TLS, beside nginx and HAProxy
+    /// On this machine: CPU time of TLS handshakes and of requests over TLS, compared with nginx
+    /// and HAProxy
     Tls(TlsArgs),
-    /// What waking a thread costs by each means of the kernel
+    /// Cost of waking a thread by each mechanism of the kernel
     Wakes(Session),
 }
 
@@ -110,7 +111,8 @@ pub(super) struct RunArgs {
     #[command(flatten)]
     pub(super) session: Session,
 
-    /// Only rows whose server/mode/in-flight has these whole parts, as in `doorbell-epoll`, `close/64` or `nginx/free/64`
+    /// Only rows whose server/mode/in-flight contains these parts, as in `doorbell-epoll`,
+    /// `close/64` or `nginx/free/64`
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub(super) only: Vec<String>,
 
@@ -125,7 +127,7 @@ pub(super) struct RunArgs {
     pub(super) given: Given,
 }
 
-/// Where a report goes.
+/// Output options.
 #[derive(Debug, Args)]
 pub(super) struct OutputArgs {
     /// Form of the report
@@ -137,7 +139,7 @@ pub(super) struct OutputArgs {
     pub(super) save: Option<PathBuf>,
 }
 
-/// Programs that are not built.
+/// Programs that need not be built.
 #[derive(Debug, Args)]
 pub(super) struct Given {
     /// Measure this `doorbell` and build none
@@ -149,18 +151,19 @@ pub(super) struct Given {
     pub(super) load: Option<PathBuf>,
 }
 
-/// What is asked for in a turn.
+/// The requests of a turn.
 #[derive(Debug, Args)]
 pub(super) struct RequestArgs {
-    /// New connections in a turn; of requests on kept connections ten times as many
+    /// New connections per turn; ten times as many requests on kept connections
     #[arg(long, value_name = "N", default_value = "20000", value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
     pub(super) requests: u64,
 }
 
-/// What `native` and `latency` have.
+/// Options of `native` and `latency`.
 #[derive(Debug, Args)]
 pub(super) struct ContestArgs {
-    /// Only contests whose ours/peer/mode/in-flight has these whole parts, as in `doorbell-uring/nginx` or `hyper/close`
+    /// Only contests whose ours/peer/mode/in-flight contains these parts, as in
+    /// `doorbell-uring/nginx` or `hyper/close`
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub(super) only: Vec<String>,
 
@@ -177,11 +180,12 @@ pub(super) struct ContestArgs {
 /// Options of `tls`.
 #[derive(Debug, Args)]
 pub(super) struct TlsArgs {
-    /// Handshakes in a turn; of requests on kept connections ten times as many
+    /// Handshakes per turn; ten times as many requests on kept connections
     #[arg(long, value_name = "N", default_value = "2000", value_parser = clap::value_parser!(u64).range(100..=1_000_000))]
     pub(super) count: u64,
 
-    /// Only contests whose ours/peer/kind/offer/group has these whole parts, as in `doorbell-uring/nginx` or `full/usual`
+    /// Only contests whose ours/peer/kind/offer/group contains these parts, as in
+    /// `doorbell-uring/nginx` or `full/usual`
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub(super) only: Vec<String>,
 
@@ -227,11 +231,11 @@ pub(super) struct GateArgs {
     #[arg(long)]
     pub(super) write: bool,
 
-    /// Only build what is measured, so that a later gate begins at once
+    /// Only build the programs, so that a later gate starts at once
     #[arg(long, conflicts_with_all = ["write", "figures"])]
     pub(super) build: bool,
 
-    /// The file of figures; the committed one unless said otherwise
+    /// File of figures; default: the committed one
     #[arg(long, value_name = "FILE")]
     pub(super) figures: Option<PathBuf>,
 
@@ -245,7 +249,7 @@ pub(super) struct GateArgs {
 /// Options of `matrix`.
 #[derive(Debug, Args)]
 pub(super) struct MatrixArgs {
-    /// Kernels of the guest; all unless said otherwise
+    /// Kernels of the guest; default: all
     #[arg(long, value_name = "VERSION", value_delimiter = ',')]
     pub(super) kernel: Vec<Kernel>,
 
@@ -260,7 +264,7 @@ pub(super) struct MatrixArgs {
     pub(super) given: Given,
 }
 
-/// What is about turns on this machine needs `--native`.
+/// Options for turns on this machine require `--native`.
 fn natively(arg: Arg) -> Arg {
     let is_of_turns = ["client_core", "pairs", "requests", "server_core"].contains(&arg.get_id().as_str());
     if is_of_turns { arg.requires("native").help_heading("With --native") } else { arg }

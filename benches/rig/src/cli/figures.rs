@@ -1,6 +1,6 @@
-//! Reports as files, and the commands that turn a saved one into a picture or a table.
+//! Reports as files, and the commands that convert a saved report to a picture or a table.
 //!
-//! Does not know about: how figures are measured.
+//! Does not know about: measurement.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::error::RigError;
 use crate::report::{Form, Page, Run, across, show};
 
 impl OutputArgs {
-    /// The report in the form that is asked for. With `--save` it is also written as JSON and as Markdown.
+    /// Formats the report as requested. With `--save` it is also written as JSON and as Markdown.
     pub(super) fn give(
         &self,
         data: &impl Serialize,
@@ -39,7 +39,7 @@ pub(super) fn table(file: &Path) -> Result<String, RigError> {
     Ok(show(Form::Markdown, &run, || across(&run)))
 }
 
-/// Writes the picture of a comparison beside its report.
+/// Writes the picture of a comparison next to its report.
 pub(super) fn save_picture(stem: &Path, run: &Run) -> Result<(), RigError> {
     write(stem, "svg", &picture(run, stem)?)
 }
@@ -67,7 +67,8 @@ mod tests {
     use super::*;
     use crate::report::json;
 
-    /// `UPDATE` of the committed figures is `doorbell-rig compare --save benches/rig/figures/compare-6.12`.
+    /// To update the committed figures: `doorbell-rig compare --save
+    /// benches/rig/figures/compare-6.12`.
     const FIGURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/figures/compare-6.12");
     const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
     const BOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/book/src/performance.md");

@@ -1,6 +1,6 @@
-//! From the command line to an exit code.
+//! Runs a command line and returns an exit code.
 //!
-//! Does not know about: how a guest measures.
+//! Does not know about: measurement in a guest.
 
 mod args;
 mod figures;
@@ -19,7 +19,7 @@ use crate::report::{Form, Outcome, across, down};
 use crate::session::say;
 use crate::{ablate, gate, guest, matrix, native, tls, wakes};
 
-/// What a command prints, and whether all went well.
+/// Output of a command, and whether it succeeded.
 type Done = Result<(String, bool), RigError>;
 
 /// Runs one command to its end.
@@ -27,14 +27,14 @@ pub(crate) fn run() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Nobody is left to tell when even this cannot be written.
+            // A failure to write to standard error cannot be reported.
             let _ = error.print();
             return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
         }
     };
     match execute(cli.command) {
         Ok((text, good)) => {
-            // A closed pipe is the reader's choice.
+            // The reader may close the pipe.
             let _ = io::stdout().write_all(text.as_bytes());
             if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
@@ -86,7 +86,8 @@ fn execute(command: Command) -> Done {
     }
 }
 
-/// Builds, boots, reports. Servers that cannot be had are said and reported as failed; without any server the first reason is the error.
+/// Builds, boots, reports. Unavailable servers are reported as failed; without any server the first
+/// reason is the error.
 fn measure(args: &RunArgs, with_peers: bool) -> Done {
     let rows = select::rows(with_peers, &args.only)?;
     let mut ours = args.given.programs()?;

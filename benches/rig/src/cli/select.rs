@@ -1,4 +1,4 @@
-//! Which rows a command measures.
+//! Selection of the rows to measure.
 //!
 //! Does not know about: images, guests.
 
@@ -7,7 +7,8 @@ use crate::error::RigError;
 use crate::image::servers::{CATALOGUE, Entry};
 use crate::plan::{self, Load, Mode, Row};
 
-/// The loads of every server, in the order they are measured, and whether `compare` has them without being asked.
+/// The loads of every server, in the order of measurement, and whether `compare` includes them by
+/// default.
 const LOADS: [(Load, bool); 16] = [
     (Load::new(Mode::Close, 1), true),
     (Load::new(Mode::Close, 8), false),
@@ -27,7 +28,7 @@ const LOADS: [(Load, bool); 16] = [
     (Load::new(Mode::CloseIdle50k, 64), false),
 ];
 
-/// The rows of `compare` or `rows` that match one of the patterns; without patterns, their usual choice.
+/// The rows of `compare` or `rows` that match one of the patterns; without patterns, the defaults.
 pub(super) fn rows(with_peers: bool, patterns: &[String]) -> Result<Vec<Row>, RigError> {
     let entries = CATALOGUE.iter().filter(|entry| with_peers || entry.is_ours());
     let all = entries.flat_map(|entry| {
@@ -42,7 +43,7 @@ pub(super) fn rows(with_peers: bool, patterns: &[String]) -> Result<Vec<Row>, Ri
     Ok(chosen.iter().map(row).collect())
 }
 
-/// Servers and loads for people.
+/// Servers and loads as text.
 pub(super) fn list() -> String {
     let mut text = "Servers:\n".to_owned();
     for entry in CATALOGUE {

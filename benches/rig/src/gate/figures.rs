@@ -1,6 +1,6 @@
 //! The committed figures as a file.
 //!
-//! Does not know about: which of them are good.
+//! Does not know about: limits.
 
 use std::fs;
 use std::path::Path;
@@ -10,17 +10,17 @@ use serde::{Deserialize, Serialize};
 use crate::error::RigError;
 use crate::report::json;
 
-/// All of the file.
+/// The contents of the file.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Committed {
-    /// With what the figures were taken.
+    /// The conditions of the measurement.
     pub(super) taken: Taken,
     /// One for each row of the gate.
     pub(super) rows: Vec<Line>,
 }
 
-/// What the figures depend on besides the code.
+/// Conditions that affect the figures, besides the code.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Taken {
@@ -42,9 +42,9 @@ pub(super) struct Taken {
 pub(super) struct Line {
     /// `server/mode/in flight`.
     pub(super) row: String,
-    /// Instructions of the server a request, median of the samples.
+    /// Instructions of the server per request, median of the samples.
     pub(super) server: f64,
-    /// The largest less the smallest sample, in per cent of the median.
+    /// Maximum minus minimum of the samples, in per cent of the median.
     pub(super) spread_percent: f64,
 }
 

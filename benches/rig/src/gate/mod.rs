@@ -1,7 +1,8 @@
-//! The gate: a few rows against committed figures or against another build, so that no change makes a connection more expensive unnoticed,
-//! and the promises that compare one row with another.
+//! The gate: compares a few rows with committed figures or with another build, so that no change
+//! makes a connection more expensive unnoticed, and verifies promises about one row relative to
+//! another.
 //!
-//! Does not know about: how rows are measured.
+//! Does not know about: measurement of rows.
 
 pub(crate) mod base;
 mod figures;
@@ -34,18 +35,19 @@ const CPU: &str = "max";
 /// Samples of each row.
 const REPEAT: u32 = 3;
 
-/// Where the figures are committed.
+/// Path of the committed figures.
 pub(crate) fn default_file() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("gate.json")
 }
 
-/// Builds what [`run`] measures. The text for the user, and that nothing is dearer.
+/// Builds the programs that [`run`] measures. Returns the output and success.
 pub(crate) fn build(ours: &mut OurPrograms) -> Result<(String, bool), RigError> {
     let plan = plan(ours)?;
     Ok((format!("built what {} servers run\n", plan.servers.len()), true))
 }
 
-/// Measures and compares with `file`, or writes it. The text for the user, and whether the gate is passed.
+/// Measures and compares with `file`, or writes it. Returns the output and whether the gate is
+/// passed.
 pub(crate) fn run(ours: &mut OurPrograms, file: &Path, write: bool) -> Result<(String, bool), RigError> {
     let committed = if write { None } else { Some(figures::read(file)?) };
     let plan = plan(ours)?;
@@ -66,7 +68,7 @@ pub(crate) fn run(ours: &mut OurPrograms, file: &Path, write: bool) -> Result<(S
     Ok((show(Form::Table, &(), || page), passed && kept))
 }
 
-/// The rows of the file and those that promises are about, each once.
+/// The rows of the file and those of promises, each once.
 fn plan(ours: &mut OurPrograms) -> Result<Plan, RigError> {
     let (plan, missing) = image::plan(rows(), REPEAT, ours);
     missing.into_iter().next().map_or(Ok(plan), |(_, error)| Err(error))
@@ -88,7 +90,8 @@ fn row_of(id: &str) -> Row {
     Row { server: server.to_owned(), load: load.parse().expect("the load of a row") }
 }
 
-/// The rows of the file. One that could not be measured, or with a failed request, is an error: there is nothing to compare.
+/// The rows of the file. A row that could not be measured, or has a failed request, is an error,
+/// because there is no figure to compare.
 fn taken(run: &Run) -> Result<Committed, RigError> {
     let mut rows = Vec::new();
     for outcome in run.rows.iter().filter(|outcome| ROWS.contains(&outcome.row.id().as_str())) {

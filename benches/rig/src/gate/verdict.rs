@@ -1,23 +1,25 @@
-//! Measured figures beside committed ones and beside each other: what is reported, and whether the gate is passed.
+//! Compares measured figures with committed ones and with each other: the report, and whether the
+//! gate is passed.
 //!
 //! Does not know about: files, guests.
 
 use super::figures::{Committed, Taken};
 use crate::report::{Page, Table, or_dash};
 
-/// How far a row may be from its committed figure, either way. Boots of one binary differ by a few tenths of a per cent.
+/// Maximum deviation of a row from its committed figure, in both directions. Boots of one binary
+/// differ by a few tenths of a per cent.
 const TOLERANCE_PERCENT: f64 = 2.0;
 
-/// How the first row of a promise is held to the second.
+/// The limit of a promise's first row, relative to the second.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AtMost {
-    /// So many instructions more.
+    /// At most this many instructions more.
     More(f64),
-    /// So many times as many.
+    /// At most this many times as many.
     Times(f64),
 }
 
-/// What was promised of one row beside another; no commit moves the figure.
+/// A promise about one row relative to another; the limit does not move with commits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Promise {
     pub(super) what: &'static str,
@@ -30,7 +32,7 @@ const fn more(what: &'static str, row: &'static str, beside: &'static str, instr
     Promise { what, row, beside, at_most: AtMost::More(instructions) }
 }
 
-/// All of them.
+/// All promises.
 pub(super) const PROMISES: [Promise; 9] = [
     more("a health probe, io_uring", "doorbell-uring-health/keep/64", "doorbell-uring-same/keep/64", 60.0),
     more("a health probe, epoll", "doorbell-epoll-health/keep/64", "doorbell-epoll-same/keep/64", 60.0),
@@ -58,7 +60,7 @@ pub(super) const PROMISES: [Promise; 9] = [
     },
 ];
 
-/// Whether no row is dearer than it may be. A figure that may be lowered passes with a hint.
+/// Whether no row exceeds its limit. A figure that may be lowered passes with a hint.
 pub(super) fn judge(committed: &Committed, measured: &Committed, page: &mut Page) -> bool {
     let mut table = Table::new(["row", "server", "+-%", "committed", "%", "verdict"]);
     let (mut passed, mut may_be_lower) = (true, false);
@@ -101,7 +103,7 @@ pub(super) fn judge(committed: &Committed, measured: &Committed, page: &mut Page
     passed
 }
 
-/// What else may be the cause.
+/// Other possible causes.
 fn differences(committed: &Taken, measured: &Taken) -> String {
     let repeat = [committed, measured].map(|taken| taken.repeat.to_string());
     let all = [
@@ -117,7 +119,7 @@ fn differences(committed: &Taken, measured: &Taken) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Whether all are kept; `server` gives the instructions of a row.
+/// Whether all promises hold; `server` returns the instructions of a row.
 pub(super) fn judge_promises(
     promises: &[Promise],
     server: impl Fn(&str) -> Option<f64>,

@@ -1,6 +1,6 @@
-//! Programs that are run once: with a limit of time, in a process group of their own, with what they wrote.
+//! Programs that run once: with a time limit, in their own process group, with captured output.
 //!
-//! Does not know about: what they check.
+//! Does not know about: their purpose.
 
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -17,11 +17,11 @@ use crate::plan::{Check, Checked};
 use crate::process::{Process, sleep};
 
 const LOG: &str = "/tmp/check.log";
-/// What is kept of the output: a line of the console is a whole report.
+/// Maximum output to keep: a line of the console is a whole report.
 const OUTPUT_MAX: usize = 64 << 10;
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Runs it to its end, or to the end of its time.
+/// Runs it to its end, or until its time limit.
 pub(super) fn run(check: &Check) -> Checked {
     let began_ns = now_ns();
     let done = execute(check, began_ns);
@@ -56,7 +56,7 @@ fn execute(check: &Check, began_ns: i64) -> Result<ExitStatus, String> {
     }
 }
 
-/// Becomes `argv`, to which io_uring is refused with `errno`. Comes back only when that fails.
+/// Executes `argv`, to which io_uring is refused with `errno`. Returns only on failure.
 pub(crate) fn denied(errno: i32, argv: &[String]) -> String {
     if let Err(error) = deny(&Denial::at_setup(Errno(errno))) {
         return format!("seccomp answered {error}");
@@ -67,7 +67,7 @@ pub(crate) fn denied(errno: i32, argv: &[String]) -> String {
     }
 }
 
-/// What this kernel's io_uring can do, as JSON: what was tried, whether it works, and what was seen.
+/// The io_uring capabilities of this kernel, as JSON: tests, verdicts and observations.
 pub(crate) fn capabilities() -> String {
     let setup = Setup::default();
     let opened = Ring::open(&setup).map(|ring| ring.report().clone());
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn status_output_and_end() {
-        // One after the other: they share a file.
+        // One after the other, because they share a file.
         let good = check("echo one; echo two >&2; exit 3", 60);
         assert_eq!((good.status, good.output.as_str()), (Some(3), "one\ntwo\n"));
         let slow = check("echo before; sleep 1000", 1);

@@ -1,4 +1,4 @@
-//! What the kernel counted: run time of the server and of the machine, and context switches.
+//! The kernel's counters: run time of the server and of the machine, and context switches.
 //!
 //! Does not know about: loads. Under `-icount shift=0` a nanosecond of run time is one instruction.
 
@@ -9,8 +9,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::plan::Sample;
 
-/// Reads the counters of all processes in the process group `group`, or of its threads that are called `thread`, and those of the machine.
-/// The time is that of the monotonic clock.
+/// Reads the counters of all processes in the process group `group`, or of its threads named
+/// `thread`, and those of the machine. Times are on the monotonic clock.
 pub(super) fn read(group: i32, thread: Option<&str>) -> Result<Sample, String> {
     let elapsed = now_ns();
     let (server, switches) = group_totals(group, thread)?;
@@ -24,7 +24,7 @@ pub(crate) fn group_run_time(group: i32) -> Result<i64, String> {
     group_totals(group, None).map(|totals| totals.0)
 }
 
-/// Run time and context switches of every thread of the group, or of those of one name.
+/// Run time and context switches of every thread of the group, or of the threads with one name.
 fn group_totals(group: i32, name: Option<&str>) -> Result<(i64, i64), String> {
     let mut totals = (0, 0);
     let mut threads = 0;
@@ -71,7 +71,7 @@ fn folders(above: &Path) -> Vec<std::path::PathBuf> {
         .collect()
 }
 
-/// Field 5 of `/proc/PID/stat` (proc(5)). Field 2, the name, may hold spaces and brackets.
+/// Field 5 of `/proc/PID/stat` (proc(5)). Field 2, the name, may contain spaces and brackets.
 fn group_of(stat: &str) -> Option<i32> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_ascii_whitespace().nth(2)?.parse().ok()
@@ -82,7 +82,8 @@ fn run_time(schedstat: &str) -> Option<i64> {
     schedstat.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Field 7 of each `cpu` line of `/proc/schedstat` (version 15 and later): nanoseconds that tasks ran, the idle task apart.
+/// Field 7 of each `cpu` line of `/proc/schedstat` (version 15 and later): nanoseconds in which
+/// tasks ran, except the idle task.
 fn machine_run_time(schedstat: &str) -> Option<i64> {
     let lines = schedstat.lines().filter(|line| line.starts_with("cpu"));
     let times: Option<Vec<i64>> =
@@ -140,7 +141,7 @@ mod tests {
         let group = rustix::process::getpgrp().as_raw_nonzero().get();
         assert!(group_totals(group, Some("no such name")).is_err());
         let counted = std::thread::Builder::new().name("counted".into()).spawn(move || {
-            // A thread that has just begun has no run time yet.
+            // A new thread has no run time yet.
             let one = loop {
                 if let Ok(one) = group_totals(group, Some("counted")) {
                     break one;

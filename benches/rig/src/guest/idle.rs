@@ -1,6 +1,7 @@
-//! Connections that stay open beside a load: each is asked once, says nothing while the load runs, and is looked at afterwards.
+//! Idle connections during a load: each sends one request, is silent while the load runs, and is
+//! checked afterwards.
 //!
-//! Does not know about: the load, and how a server is told to let them stay.
+//! Does not know about: the load, configuration of servers for idle connections.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
@@ -11,20 +12,22 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_
 
 use crate::plan::PATH;
 
-/// Connections of one source address, fewer than any server's cap per address.
+/// Connections per source address, below any server's limit per address.
 const PER_ADDR: u32 = 500;
-/// Their ports begin above the guest's `ip_local_port_range`, so that no client of the load comes across one.
+/// Their ports are above the guest's `ip_local_port_range`, so that they never collide with clients
+/// of the load.
 const PORT_FIRST: u16 = 65_001;
-/// One connection in so many is asked once more after the row: a server may have forgotten what it did not close.
+/// One in this many connections sends another request after the row: a server may have forgotten a
+/// connection without closing it.
 const ASKED_AGAIN_EVERY: usize = 97;
-/// They are opened in so many groups with a pause between them, so that what a server does once in a while for each of them is
-/// spread over time, as it is for clients that come when they like.
+/// They are opened in this many groups with a pause in between, so that periodic work of a server
+/// for each of them is spread over time, as for independent clients.
 const GROUPS: usize = 100;
 const PAUSE: Duration = Duration::from_millis(650);
-/// A reply in answer to one request takes microseconds.
+/// Time limit for a reply, which usually takes microseconds.
 const REPLY_WAIT: Duration = Duration::from_secs(10);
 const REPLY_LEN_MAX: usize = 4096;
-/// Lost connections that are told one by one.
+/// Maximum number of lost connections to list individually.
 const TOLD_MAX: usize = 3;
 
 /// Open connections.
@@ -33,7 +36,7 @@ pub(super) struct Idle {
     conns: Vec<TcpStream>,
 }
 
-/// The address that connection number `at` comes from.
+/// The source address of connection number `at`.
 pub(super) fn source(at: u32) -> SocketAddrV4 {
     let addr = u32::from(Ipv4Addr::new(127, 0, 1, 1)) + at / PER_ADDR;
     let port = u32::from(PORT_FIRST) + at % PER_ADDR;
@@ -41,7 +44,7 @@ pub(super) fn source(at: u32) -> SocketAddrV4 {
 }
 
 impl Idle {
-    /// Opens `count` of them to `server`, spread over a minute, and asks each.
+    /// Opens `count` connections to `server`, spread over a minute, and sends a request on each.
     pub(super) fn open(
         server: SocketAddrV4,
         count: u32,
@@ -70,7 +73,7 @@ impl Idle {
         Ok(())
     }
 
-    /// Whether each is still open, without a byte that nobody asked for, and still answered.
+    /// Checks that each is still open, without unexpected bytes, and still gets a reply.
     pub(super) fn check(&mut self) -> Result<(), String> {
         let mut lost: Vec<String> = self
             .conns
@@ -93,7 +96,7 @@ impl Idle {
 
 fn open_one(server: SocketAddrV4, source: SocketAddrV4) -> io::Result<TcpStream> {
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // It ends with a reset: no TIME_WAIT keeps the next row from its address.
+    // It ends with a reset, so that no TIME_WAIT blocks its address in the next row.
     set_socket_linger(&socket, Some(Duration::ZERO))?;
     bind(&socket, &source)?;
     connect(&socket, &server)?;
@@ -102,7 +105,7 @@ fn open_one(server: SocketAddrV4, source: SocketAddrV4) -> io::Result<TcpStream>
     Ok(conn)
 }
 
-/// One request and its whole reply, the same from every server.
+/// Sends one request and reads its complete reply, which is the same for every server.
 fn ask(conn: &mut TcpStream) -> io::Result<()> {
     conn.write_all(format!("GET {PATH} HTTP/1.1\r\nHost: idle\r\n\r\n").as_bytes())?;
     let mut reply = [0; REPLY_LEN_MAX];
@@ -116,14 +119,14 @@ fn ask(conn: &mut TcpStream) -> io::Result<()> {
     if reply.starts_with(b"HTTP/1.1 200 ") { Ok(()) } else { Err(io::Error::other("another reply")) }
 }
 
-/// An error unless it is open and has nothing to read.
+/// An error unless it is open without readable bytes.
 fn quiet(conn: &TcpStream) -> io::Result<()> {
     conn.set_nonblocking(true)?;
     let seen = conn.peek(&mut [0]);
     conn.set_nonblocking(false)?;
     match seen {
         Ok(0) => Err(io::Error::other("closed by the server")),
-        Ok(_) => Err(io::Error::other("a byte nobody asked for")),
+        Ok(_) => Err(io::Error::other("an unexpected byte")),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
         Err(error) => Err(error),
     }
@@ -143,7 +146,7 @@ mod tests {
         SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)
     }
 
-    /// Answers each of `count` connections once and gives them back.
+    /// Replies to each of `count` connections once and returns them.
     fn server(count: usize, reply: &'static str) -> (SocketAddrV4, JoinHandle<Vec<TcpStream>>) {
         let listener = TcpListener::bind(any_port(0)).unwrap();
         let std::net::SocketAddr::V4(addr) = listener.local_addr().unwrap() else { panic!("not IPv4") };
@@ -160,7 +163,7 @@ mod tests {
 
     fn answer(conn: &mut TcpStream, reply: &str) {
         assert!(conn.read(&mut [0; 1024]).unwrap() > 0);
-        // In two pieces: a reply need not come at once.
+        // In two pieces: a reply may be split.
         let (head, rest) = reply.split_at(reply.len() / 2);
         conn.write_all(head.as_bytes()).unwrap();
         conn.write_all(rest.as_bytes()).unwrap();
@@ -194,7 +197,7 @@ mod tests {
         type Change = fn(&mut Vec<TcpStream>);
         let changes: [(Change, &str); 3] = [
             (|conns| drop(conns.remove(1)), "1: closed by the server"),
-            (|conns| conns[1].write_all(b"x").unwrap(), "1: a byte nobody asked for"),
+            (|conns| conns[1].write_all(b"x").unwrap(), "1: an unexpected byte"),
             (
                 |conns| {
                     set_socket_linger(&conns[1], Some(Duration::ZERO)).unwrap();

@@ -1,6 +1,7 @@
-//! The agent inside the guest: starts each server, loads it, reads the counters, writes lines to the console.
+//! The agent inside the guest: starts each server, applies the load, reads the counters, writes
+//! lines to the console.
 //!
-//! Does not know about: QEMU, how the image was made, how figures are shown.
+//! Does not know about: QEMU, creation of the image, presentation of figures.
 
 mod check;
 mod counters;
@@ -24,17 +25,17 @@ use crate::load::{self, Pace};
 use crate::plan::{Event, Load, MARK, PORT, Plan, Row, Sample, Server};
 use crate::process::{Process, sleep};
 
-/// Longer than a TIME_WAIT of the kernel (60 s), so that every load starts without the ports of the last one. Idle time costs no
-/// instruction and QEMU skips it.
+/// Longer than a TIME_WAIT of the kernel (60 s), so that every load starts without the ports of the
+/// last one. Idle time costs no instructions, and QEMU skips it.
 const BETWEEN_LOADS: Duration = Duration::from_secs(65);
-/// Until a server has seen the last connection end.
+/// Time for a server to see the end of the last connection.
 const AFTER_LOAD: Duration = Duration::from_millis(300);
 
-/// Where each server listens.
+/// Address of each server.
 const ADDR: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, PORT);
 const LOG: &str = "/tmp/server.log";
 
-/// Runs the plan in the file `path`. A row that fails does not keep the others from being tried.
+/// Runs the plan in the file `path`. A failed row does not prevent the others.
 pub(crate) fn run(path: &Path) -> Result<(), String> {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").map_err(|error| error.to_string())?;
     emit(&Event::Up { kernel: kernel.trim().to_owned() });
@@ -61,12 +62,12 @@ fn run_row(plan: &Plan, at: usize, row: &Row) -> Result<(), String> {
     running.wait_for_port(ADDR)?;
     let guest = Guest { server, running, load: row.load };
     let measured = guest.samples(plan.repeat, at).map_err(|why| guest.with_log(&why));
-    // Whatever happened, the next row finds the port free. The first failure is the one to report.
+    // In any case the port must be free for the next row. The first failure is reported.
     let stopped = guest.running.stop(ADDR);
     measured.and(stopped)
 }
 
-/// A command that runs under SCHED_BATCH where the load wants that.
+/// A command that runs under SCHED_BATCH if the load requires that.
 fn scheduled(program: &str, load: Load) -> Command {
     if !load.mode.is_batch() {
         return Command::new(program);
@@ -86,7 +87,7 @@ struct Guest<'a> {
 impl Guest<'_> {
     fn samples(&self, repeat: u32, at: usize) -> Result<(), String> {
         let mut idle = Idle::open(ADDR, self.load.mode.idle_conns(), idle::source, sleep)?;
-        // Not a sample: buffers, caches of the kernel and its routes are filled for the first time.
+        // Not a sample: fills buffers and caches of the kernel and its routes for the first time.
         self.one_load(self.load.requests().0)?;
         for _ in 0..repeat {
             let sample = self.measure()?;
@@ -95,7 +96,7 @@ impl Guest<'_> {
         idle.check()
     }
 
-    /// One long load, less one short load.
+    /// One long load minus one short load.
     fn measure(&self) -> Result<Sample, String> {
         let (requests_short, requests_long) = self.load.requests();
         let short = self.one_load(requests_short)?;
@@ -125,6 +126,6 @@ impl Guest<'_> {
 
 fn emit(event: &Event) {
     let line = serde_json::to_string(event).expect("an event is plain data");
-    // The console is the only way out; when it is gone, nobody is left to tell.
+    // The console is the only output; a failure to write to it cannot be reported.
     let _ = writeln!(io::stdout(), "{MARK}{line}");
 }

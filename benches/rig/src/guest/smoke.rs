@@ -1,6 +1,7 @@
-//! A server that runs as users run it: probes, redirects, many clients at once, and an orderly end.
+//! A server in its usual configuration: probes, redirects, many concurrent clients, and an orderly
+//! end.
 //!
-//! Does not know about: which driver it should choose; it only tells which one it did.
+//! Does not know about: the expected driver; it only reports the chosen one.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -17,7 +18,7 @@ use crate::process::Process;
 const LOG: &str = "/tmp/smoke.log";
 const CLIENTS: usize = 64;
 
-/// The configuration: probes and redirects, as the examples have them.
+/// The configuration: probes and redirects, as in the examples.
 pub(crate) const CONFIG: &str = r#"version = 1
 
 [log]
@@ -47,7 +48,8 @@ path = "/old/{*rest}"
 redirect = { host = "www.example.com", path = "/new/{rest}" }
 "#;
 
-/// Starts `argv` and asks it. JSON on one line: its driver and why, and what was not as it should be.
+/// Starts `argv` and tests it. Returns JSON on one line: the driver and the reason, and the
+/// failures.
 pub(crate) fn smoke(argv: &[String]) -> (Value, bool) {
     let mut failures = Vec::new();
     let ready = start(argv).map(|(mut process, ready)| {
@@ -67,7 +69,7 @@ pub(crate) fn smoke(argv: &[String]) -> (Value, bool) {
     (json!({ "driver": ready["driver"], "why": ready["why"], "failures": failures }), good)
 }
 
-/// The program, and its line that names addresses.
+/// Starts the program and returns its log line with the addresses.
 fn start(argv: &[String]) -> Result<(Process, Value), String> {
     let (program, args) = argv.split_first().ok_or("no command")?;
     let mut process = Process::start(Command::new(program).args(args), Path::new(LOG))?;
@@ -101,7 +103,7 @@ fn ask_everything() -> Vec<String> {
     failures
 }
 
-/// Two requests in one write, answered in order on one connection.
+/// Two requests in one write, with replies in order on one connection.
 fn two_at_once() -> Result<(), String> {
     let first = get("/livez", "a").replace("Connection: close\r\n", "");
     let answer = talk(&(first + &get("/readyz", "a")))?;
@@ -111,7 +113,7 @@ fn two_at_once() -> Result<(), String> {
     }
 }
 
-/// Clients that are all connected before the first one asks.
+/// Clients that are all connected before the first request.
 fn many_at_once() -> Result<(), String> {
     let clients: Result<Vec<TcpStream>, String> = (0..CLIENTS).map(|_| connect()).collect();
     for (number, mut client) in clients?.into_iter().enumerate() {

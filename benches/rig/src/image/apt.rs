@@ -1,7 +1,9 @@
-//! What apt can give: the suites this machine is set up for, and others of the same mirror through a private root.
+//! Access to apt: the suites configured on this machine, and others of the same mirror through a
+//! private root.
 //!
-//! Does not know about: what the packages are for. Nothing here changes the machine's apt: a private root has its own list of
-//! sources, its own package lists and its own cache, below cargo's target folder.
+//! Does not know about: the purpose of packages. The machine's apt is not changed: a private root
+//! has its own list of sources, its own package lists and its own cache, below cargo's target
+//! folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +12,11 @@ use std::time::Duration;
 use crate::error::RigError;
 use crate::tool;
 
-/// A package list of a private root is used for so long. It names files on the mirror, and those go.
+/// Maximum age of a package list of a private root. It names files on the mirror, which are deleted
+/// eventually.
 const LISTS_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// What a private root leaves out: only names, versions and addresses of packages are wanted.
+/// Indexes that a private root omits: only names, versions and addresses of packages are needed.
 const LEAN: [&str; 4] = [
     "Acquire::Languages=none",
     "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false",
@@ -21,33 +24,35 @@ const LEAN: [&str; 4] = [
     "APT::Get::List-Cleanup=false",
 ];
 
-/// Apt with its options. The machine's own transport settings hold everywhere.
+/// Apt with its options. The machine's transport settings always apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Apt {
     options: Vec<String>,
 }
 
 impl Apt {
-    /// As the machine is set up.
+    /// With the machine's configuration.
     pub(crate) fn machine() -> Self {
         Self::default()
     }
 
-    /// One other suite of Debian, from the mirror of the machine.
+    /// Another suite of Debian, from the mirror of the machine.
     ///
     /// # Errors
-    /// The mirror does not have it, or the machine names no Debian mirror.
+    /// The mirror lacks it, or the machine has no Debian mirror.
     pub(crate) fn suite(suite: &str, cache: &Path) -> Result<Self, RigError> {
         let root = cache.join(format!("apt-{suite}"));
         let apt = Self::with_root(&root);
         if is_fresh(&root.join("fetched")) {
             return Ok(apt);
         }
-        // Made beside it and moved, so that an update that fails leaves nothing behind, and two runs do not meet.
+        // Created in a temporary folder and moved, so that a failed update leaves nothing behind,
+        // and concurrent runs do not collide.
         let new = cache.join(format!("apt-{suite}-{}", std::process::id()));
         let made = fetch_lists(suite, &new, cache);
         if made.is_ok() {
-            // What is there is old, or of a run that was as quick; either may be replaced, and a loser's is as good.
+            // An existing folder is outdated, or was created by a concurrent run; both may be
+            // replaced.
             let _ = fs::remove_dir_all(&root);
             let _ = fs::rename(&new, &root);
         }
@@ -82,7 +87,7 @@ fn is_fresh(stamp: &Path) -> bool {
     age.is_some_and(|age| age < LISTS_AGE_MAX)
 }
 
-/// Fills the folder `root`: the source, and its lists.
+/// Creates the folder `root`: the source, and its lists.
 fn fetch_lists(suite: &str, root: &Path, cache: &Path) -> Result<(), RigError> {
     let shown = tool::capture("apt-get", "apt", &["indextargets", "--format", TARGET, TARGETS], cache)?;
     let source = source_of(&shown, suite).ok_or_else(|| RigError::Command {
@@ -95,7 +100,7 @@ fn fetch_lists(suite: &str, root: &Path, cache: &Path) -> Result<(), RigError> {
     for (name, text) in [("status", ""), ("sources.list", source.as_str())] {
         fs::write(root.join(name), text).map_err(RigError::io(root.join(name)))?;
     }
-    // A suite that is not there is only a warning to `update`, and no list then.
+    // For a missing suite `update` only warns, and creates no list.
     let said =
         Apt::with_root(root).run("apt-get", &["update", "-q", "-o", "APT::Update::Error-Mode=any"], cache)?;
     let listed = fs::read_dir(root.join("lists")).map_err(RigError::io(root))?;
@@ -108,7 +113,7 @@ fn fetch_lists(suite: &str, root: &Path, cache: &Path) -> Result<(), RigError> {
 const TARGETS: &str = "Created-By: Packages";
 const TARGET: &str = "$(REPO_URI) $(ORIGIN) $(LABEL) $(COMPONENT) $(SIGNED_BY)";
 
-/// The line for `sources.list`, from what the machine reads its own packages from.
+/// The line for `sources.list`, derived from the machine's own sources.
 fn source_of(targets: &str, suite: &str) -> Option<String> {
     targets.lines().find_map(|line| {
         let mut words = line.split_ascii_whitespace();
@@ -116,14 +121,14 @@ fn source_of(targets: &str, suite: &str) -> Option<String> {
         if [words.next()?, words.next()?, words.next()?] != ["Debian", "Debian", "main"] {
             return None;
         }
-        // What apt has no value for stays as it was asked.
+        // Variables without a value stay unexpanded in apt's output.
         let key = words.next().filter(|key| key.starts_with('/'));
         let options = key.map_or_else(String::new, |key| format!("[signed-by={key}] "));
         Some(format!("deb {options}{uri} {suite} main\n"))
     })
 }
 
-/// The folder for the cache of one package; for names that hold what a path should not.
+/// The folder for the cache of one package; replaces characters that are unsuitable for a path.
 pub(crate) fn folder_name(package: &str, version: &str) -> PathBuf {
     PathBuf::from(format!("{package}_{}", version.replace([':', '~'], "_")))
 }

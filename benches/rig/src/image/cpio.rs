@@ -1,6 +1,7 @@
 //! An initial RAM disk in the `newc` format (cpio(5), and the kernel's buffer-format document).
 //!
-//! Does not know about: what is in it. Everything belongs to root and has the date 0, so equal content gives equal bytes.
+//! Does not know about: contents. All files belong to root and have the date 0, so equal contents
+//! give equal bytes.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +18,7 @@ pub(crate) struct Archive {
 }
 
 impl Archive {
-    /// Adds a folder and those above it; one that is there already stays.
+    /// Adds a folder and its parents, unless present.
     pub(crate) fn folder(&mut self, path: &str) {
         let path = path.trim_matches('/');
         if path.is_empty() || self.names.contains(path) {
@@ -29,7 +30,7 @@ impl Archive {
         self.entry(path, FOLDER, &[]);
     }
 
-    /// Adds a file that may be run, and the folders above it. The first of two with one name stays.
+    /// Adds an executable file and its parent folders. The first of two with the same name is kept.
     pub(crate) fn file(&mut self, path: &str, content: &[u8]) {
         let path = path.trim_matches('/');
         if self.names.contains(path) {
@@ -51,7 +52,8 @@ impl Archive {
         let inode = self.names.len() + 1;
         let links = if mode == FOLDER { 2 } else { 1 };
         self.names.insert(name.to_owned());
-        // Magic, then 13 numbers: inode, mode, uid, gid, links, mtime, size, two devices of two parts, name length, checksum.
+        // Magic, then 13 numbers: inode, mode, uid, gid, links, mtime, size, two devices of two
+        // parts, name length, checksum.
         let mut header = MAGIC.to_owned();
         for number in [inode, mode as usize, 0, 0, links, 0, content.len(), 0, 0, 0, 0, name.len() + 1, 0] {
             header.push_str(&format!("{number:08X}"));
@@ -73,7 +75,7 @@ impl Archive {
 mod tests {
     use super::*;
 
-    /// Reads the names, modes and contents back.
+    /// Parses the names, modes and contents.
     fn read(bytes: &[u8]) -> Vec<(String, u32, Vec<u8>)> {
         let mut entries = Vec::new();
         let mut at = 0;

@@ -1,6 +1,6 @@
 //! Debian packages by name: fetched by apt, unpacked into the cache, never installed.
 //!
-//! Does not know about: what is in them.
+//! Does not know about: contents of packages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,16 +9,17 @@ use super::apt::{Apt, folder_name};
 use crate::error::RigError;
 use crate::tool;
 
-/// A package that is there.
+/// An unpacked package.
 #[derive(Clone, Debug)]
 pub(crate) struct Unpacked {
     pub(crate) package: String,
     pub(crate) version: String,
-    /// The folder it is unpacked in.
+    /// The folder of its files.
     pub(crate) folder: PathBuf,
 }
 
-/// The newest package whose name is matched by `pattern`, an extended regular expression, and accepted by `accept`.
+/// The newest package whose name matches `pattern`, an extended regular expression, and is accepted
+/// by `accept`.
 pub(crate) fn newest(
     apt: &Apt,
     pattern: &str,
@@ -29,7 +30,7 @@ pub(crate) fn newest(
     Ok(last_of(&found, accept))
 }
 
-/// `package`, unpacked under `cache`. Fetched only when this version is not there yet.
+/// `package`, unpacked under `cache`. Fetched only if this version is missing.
 pub(crate) fn unpacked(apt: &Apt, package: &str, cache: &Path) -> Result<Unpacked, RigError> {
     let version = candidate(apt, package, cache)?;
     let folder = cache.join(folder_name(package, &version));
@@ -41,7 +42,7 @@ pub(crate) fn unpacked(apt: &Apt, package: &str, cache: &Path) -> Result<Unpacke
     fs::create_dir_all(&fetched).map_err(RigError::io(&fetched))?;
     let unpacked = fetched.join("unpacked");
     let moved = fetch(apt, package, &fetched, &unpacked).and_then(|()| {
-        // Another run may have been first; its content is the same.
+        // A concurrent run may have been first; its contents are the same.
         fs::rename(&unpacked, &done.folder)
             .or_else(|error| if done.folder.is_dir() { Ok(()) } else { Err(error) })
             .map_err(RigError::io(&done.folder))
@@ -73,13 +74,13 @@ fn candidate(apt: &Apt, package: &str, folder: &Path) -> Result<String, RigError
     })
 }
 
-/// From `apt-cache search`, lines of `name - description`: the last by version.
+/// The highest version in the output of `apt-cache search`, lines of `name - description`.
 fn last_of(found: &str, accept: impl Fn(&str) -> bool) -> Option<String> {
     let names = found.lines().filter_map(|line| line.split_once(" - ")).map(|(name, _)| name.trim());
     names.filter(|name| accept(name)).max_by_key(|name| parts(name)).map(str::to_owned)
 }
 
-/// Numbers by value, and the text between them.
+/// Splits a name into text and numbers, for a comparison by value.
 fn parts(name: &str) -> Vec<(u64, &str)> {
     let mut parts = Vec::new();
     let mut rest = name;
@@ -95,7 +96,7 @@ fn parts(name: &str) -> Vec<(u64, &str)> {
     parts
 }
 
-/// From `apt-cache policy`: the version that would be fetched.
+/// The candidate version in the output of `apt-cache policy`.
 fn version_of(shown: &str) -> Option<String> {
     let version = shown.lines().find_map(|line| line.trim().strip_prefix("Candidate: "))?;
     (version != "(none)").then(|| version.to_owned())

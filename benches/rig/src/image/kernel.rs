@@ -1,6 +1,6 @@
-//! The kernels a guest can boot, by the version users type, and where their packages come from.
+//! The kernels that a guest can boot, by version, and the sources of their packages.
 //!
-//! Does not know about: what runs on them.
+//! Does not know about: programs in the guest.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::apt::Apt;
 use super::deb::{self, Unpacked};
 use crate::error::RigError;
 
-/// Kernels by the name users type.
+/// A kernel, named by its version on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Kernel {
     /// Debian 11.
@@ -26,7 +26,7 @@ pub(crate) enum Kernel {
     V7_2,
 }
 
-/// A kernel that is there.
+/// An unpacked kernel.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     /// The file for QEMU.
@@ -39,7 +39,7 @@ impl Kernel {
     /// Every kernel, from old to new.
     pub(crate) const ALL: [Self; 4] = [Self::V5_10, Self::V6_1, Self::V6_12, Self::V7_2];
 
-    /// The version as it is typed, and the suite of Debian that has it.
+    /// The version on the command line, and the Debian suite that has it.
     const fn name_and_suite(self) -> (&'static str, &'static str) {
         match self {
             Self::V5_10 => ("5.10", "bullseye"),
@@ -49,18 +49,19 @@ impl Kernel {
         }
     }
 
-    /// The version as it is typed.
+    /// The version on the command line.
     pub(crate) const fn name(self) -> &'static str {
         self.name_and_suite().0
     }
 
-    /// The newest of this version: of this machine's own suites, else of the suite that has it.
+    /// The newest kernel of this version: from this machine's own suites, otherwise from the suite
+    /// that has it.
     pub(crate) fn find(self, cache: &Path) -> Result<Found, RigError> {
         let (name, suite) = self.name_and_suite();
         let pattern = format!("^linux-(image|binary)-{}[.+].*-cloud-amd64$", name.replace('.', "\\."));
         for apt in [None, Some(suite)] {
             let apt = apt.map_or_else(|| Ok(Apt::machine()), |suite| Apt::suite(suite, cache))?;
-            // Where both exist the image is in `linux-binary`, and `linux-image` only depends on it.
+            // If both exist the image is in `linux-binary`, and `linux-image` only depends on it.
             for kind in ["linux-binary-", "linux-image-"] {
                 let accept = |name: &str| name.starts_with(kind) && !name.contains("unsigned");
                 if let Some(package) = deb::newest(&apt, &pattern, accept, cache)? {

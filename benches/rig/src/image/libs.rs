@@ -1,4 +1,4 @@
-//! The shared libraries a program needs, by asking its own loader.
+//! The shared libraries of a program, as reported by its loader.
 //!
 //! Does not know about: archives.
 
@@ -22,7 +22,8 @@ pub(crate) fn of(program: &Path) -> Result<Vec<PathBuf>, RigError> {
     }
 }
 
-/// Lines are `name => /path (0x..)`, `/path (0x..)` for the loader, and `linux-vdso.so.1 (0x..)`, which is no file.
+/// Lines are `name => /path (0x..)`, `/path (0x..)` for the loader, and `linux-vdso.so.1 (0x..)`,
+/// which is not a file.
 fn parse(listed: &str) -> Result<Vec<PathBuf>, String> {
     let mut paths = Vec::new();
     for line in listed.lines().map(str::trim) {

@@ -1,4 +1,5 @@
-//! The image a guest boots: a kernel, and an initial RAM disk with the servers, the load generator and this program as agent.
+//! The image of a guest: a kernel, and an initial RAM disk with the servers, the load generator and
+//! this program as agent.
 //!
 //! Does not know about: QEMU, figures.
 
@@ -29,13 +30,13 @@ pub(crate) const AGENT: &str = "/rig/doorbell-rig";
 pub(crate) const LOAD: &str = "/rig/doorbell-load";
 /// Path of the plan inside the guest.
 const PLAN: &str = "/rig/plan.json";
-/// The program that sets the scheduling policy; the static busybox of Debian does not have it.
+/// The program that sets the scheduling policy; Debian's static busybox lacks it.
 pub(crate) const CHRT: &str = "/usr/bin/chrt";
 
-/// Before the process id in the name of a RAM disk.
+/// Prefix of a RAM disk's name, before the process id.
 const INITRD: &str = "initrd-";
 
-/// Folders that init, nginx or haproxy want to find.
+/// Folders required by init, nginx or haproxy.
 const FOLDERS: [&str; 9] = [
     "/dev",
     "/proc",
@@ -48,7 +49,8 @@ const FOLDERS: [&str; 9] = [
     "/root",
 ];
 
-/// What the guest runs first. TIME_WAIT and the port range are made roomy, so that thousands of connections fit in one boot.
+/// The guest's init script. TIME_WAIT buckets and the port range are enlarged, so that thousands of
+/// connections fit into one boot.
 const INIT: &str = r"#!/bin/busybox sh
 /bin/busybox mount -t proc proc /proc
 /bin/busybox mount -t sysfs sys /sys
@@ -63,7 +65,7 @@ echo 8192 > /proc/sys/net/core/somaxconn
 /bin/busybox poweroff -f
 ";
 
-/// What QEMU needs.
+/// The files for QEMU.
 #[derive(Clone, Debug)]
 pub(crate) struct Image {
     pub(crate) kernel: PathBuf,
@@ -72,27 +74,28 @@ pub(crate) struct Image {
     pub(crate) kernel_package: String,
 }
 
-/// What an image holds besides the kernel, the agent and the load generator.
+/// Contents of an image besides the kernel, the agent and the load generator.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contents {
-    /// The load generator on this machine, where there is something to load.
+    /// The load generator on this machine, if a load is needed.
     pub(crate) load: Option<PathBuf>,
-    /// Programs: where they are on this machine, and their paths in the guest. Their libraries come along.
+    /// Programs: paths on this machine and in the guest. Their libraries are added.
     pub(crate) programs: Vec<(PathBuf, String)>,
-    /// Files: their paths in the guest, and what is in them.
+    /// Files: paths in the guest, and contents.
     pub(crate) files: Vec<(String, String)>,
 }
 
-/// Where the programs of this workspace are.
+/// Paths of the programs of this workspace.
 #[derive(Clone, Debug)]
 pub(crate) struct OurPrograms {
     pub(crate) doorbell: PathBuf,
     pub(crate) load: PathBuf,
-    /// Those of `benches/peers` that were asked for, by name.
+    /// Requested programs of `benches/peers`, by name.
     pub(crate) peers: BTreeMap<&'static str, PathBuf>,
 }
 
-/// What an entry of the catalogue needs in the guest; a missing program is an error that names its package.
+/// Requirements of an entry of the catalogue in the guest; a missing program is an error that names
+/// its package.
 fn guest_setup(entry: &Entry) -> Result<(Setup, String), RigError> {
     let program = match entry.program {
         Program::Doorbell => format!("{FOLDER}/doorbell"),
@@ -104,7 +107,8 @@ fn guest_setup(entry: &Entry) -> Result<(Setup, String), RigError> {
     Ok((entry.at(&program, &Place::GUEST), program))
 }
 
-/// The plan for the rows whose servers can be had, and the servers that cannot, each with the reason. Programs are built into `ours`.
+/// The plan for the rows with available servers, and the unavailable servers with reasons. Programs
+/// are built into `ours`.
 pub(crate) fn plan(
     mut rows: Vec<Row>,
     repeat: u32,
@@ -122,7 +126,7 @@ pub(crate) fn plan(
 }
 
 impl Contents {
-    /// What the servers of a plan made from the catalogue need.
+    /// Requirements of the servers in a plan from the catalogue.
     pub(crate) fn of_catalogue(plan: &Plan, ours: &OurPrograms) -> Result<Self, RigError> {
         let mut contents = Self { load: Some(ours.load.clone()), ..Self::default() };
         for server in &plan.servers {
@@ -176,7 +180,7 @@ pub(crate) fn build(
     Ok(Image { kernel: kernel.file, initrd, kernel_package: kernel.package })
 }
 
-/// Deletes the RAM disks of runs that were killed.
+/// Deletes the RAM disks of killed runs.
 fn discard_abandoned(cache: &Path) -> Result<(), RigError> {
     let files = fs::read_dir(cache).map_err(RigError::io(cache))?;
     for path in files.filter_map(Result::ok).map(|file| file.path()) {
@@ -191,13 +195,14 @@ fn discard_abandoned(cache: &Path) -> Result<(), RigError> {
 }
 
 impl Image {
-    /// Deletes what belongs to one boot only.
+    /// Deletes files of a single boot.
     pub(crate) fn discard(&self) -> Result<(), RigError> {
         fs::remove_file(&self.initrd).map_err(RigError::io(&self.initrd))
     }
 }
 
-/// Adds a program under the path `inside`, and its libraries under their own paths, where its loader looks for them.
+/// Adds a program under the path `inside`, and its libraries under their own paths, where its
+/// loader expects them.
 fn add_program(archive: &mut Archive, outside: &Path, inside: &str) -> Result<(), RigError> {
     for library in libs::of(outside)? {
         archive.file(&library.to_string_lossy(), &read(&library)?);

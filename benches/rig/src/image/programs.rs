@@ -1,4 +1,5 @@
-//! The programs of this workspace, built as they are packaged, and of `benches/peers`, and the folder for what is kept between runs.
+//! The programs of this workspace, built like packages, and those of `benches/peers`, and the cache
+//! folder.
 //!
 //! Does not know about: images.
 
@@ -14,21 +15,21 @@ use super::servers::{Entry, Program};
 use crate::error::RigError;
 use crate::tool;
 
-/// The workspace this program was built in.
+/// The workspace in which this program was built.
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-/// What is packaged is what is measured.
+/// The profile of packages, so that the measured programs are the shipped ones.
 const PROFILE: &str = "dist";
-/// The workspace of the peers, from there.
+/// The workspace of the peers, relative to it.
 const PEERS: &str = "benches/peers";
 
-/// Builds `doorbell` and `doorbell-load` by [`PROFILE`], except those for which a file is given.
+/// Builds `doorbell` and `doorbell-load` with [`PROFILE`], except those given as files.
 pub(crate) fn build(doorbell: Option<PathBuf>, load: Option<PathBuf>) -> Result<OurPrograms, RigError> {
     let mut wanted = vec!["build", "--profile", PROFILE];
     let packages = [(&doorbell, "doorbell-proxy"), (&load, "doorbell-load")];
     let missing = packages.iter().filter(|(given, _)| given.is_none());
     wanted.extend(missing.flat_map(|(_, package)| ["-p", package]));
     let built = if wanted.contains(&"-p") { cargo(&wanted)? } else { String::new() };
-    // Programs that are given are also started in other folders.
+    // Given programs are also started in other folders.
     let pick = |given: Option<PathBuf>, name| match given {
         Some(file) => Ok(std::path::absolute(&file).unwrap_or(file)),
         None => executable(&built, name, "bin"),
@@ -40,7 +41,8 @@ pub(crate) fn build(doorbell: Option<PathBuf>, load: Option<PathBuf>) -> Result<
     })
 }
 
-/// Sees to it that the program of `entry` is there: installed, or built into `ours`. The error names what is missing.
+/// Makes sure that the program of `entry` exists: installed, or built into `ours`. The error names
+/// the missing program.
 pub(crate) fn provide(entry: &Entry, ours: &mut OurPrograms) -> Result<(), RigError> {
     let (name, built) = match entry.program {
         Program::Doorbell => return Ok(()),
@@ -55,7 +57,7 @@ pub(crate) fn provide(entry: &Entry, ours: &mut OurPrograms) -> Result<(), RigEr
     Ok(())
 }
 
-/// The program that `entry` starts on this machine. Call [`provide`] before.
+/// The path of the program of `entry` on this machine. Call [`provide`] before.
 pub(crate) fn outside(entry: &Entry, ours: &OurPrograms) -> Result<PathBuf, RigError> {
     match entry.program {
         Program::Doorbell => Ok(ours.doorbell.clone()),
@@ -66,7 +68,7 @@ pub(crate) fn outside(entry: &Entry, ours: &OurPrograms) -> Result<PathBuf, RigE
     }
 }
 
-/// The folder for kernels and images: below cargo's target folder.
+/// The cache folder for kernels and images: below cargo's target folder.
 pub(crate) fn cache() -> Result<PathBuf, RigError> {
     target().map(|folder| folder.join("rig"))
 }
@@ -101,22 +103,22 @@ fn go_peer(program: &str) -> Result<PathBuf, RigError> {
     Ok(file)
 }
 
-/// Builds the example `name` of `package` by [`PROFILE`].
+/// Builds the example `name` of `package` with [`PROFILE`].
 pub(crate) fn example(package: &str, name: &str) -> Result<PathBuf, RigError> {
     let built = cargo(&["build", "--profile", PROFILE, "-p", package, "--example", name])?;
     executable(&built, name, "example")
 }
 
-/// Builds the test target `name` of `package`, with debug assertions, and gives its program.
+/// Builds the test target `name` of `package` with debug assertions, and returns its path.
 pub(crate) fn test(package: &str, name: &str) -> Result<PathBuf, RigError> {
     executable(&cargo(&["test", "--no-run", "-p", package, "--test", name])?, name, "test")
 }
 
-/// Runs cargo in the workspace and gives its JSON messages.
+/// Runs cargo in the workspace and returns its JSON messages.
 fn cargo(args: &[&str]) -> Result<String, RigError> {
     let mut command = Command::new(cargo_program());
     command.args(args).args(["--message-format", "json-render-diagnostics"]);
-    // What cargo says about progress is for the user.
+    // Cargo's progress is shown to the user.
     command.current_dir(WORKSPACE).stderr(Stdio::inherit());
     tool::output(&mut command)
 }
@@ -141,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_program_is_told_from_the_library_of_the_same_name() {
+    fn the_program_is_distinguished_from_the_library_of_the_same_name() {
         let messages = concat!(
             r#"{"reason":"compiler-artifact","target":{"kind":["lib"],"name":"doorbell"},"executable":null}"#,
             "\nnot json\n",

@@ -1,6 +1,6 @@
-//! What was found out about one kernel.
+//! Results for one kernel.
 //!
-//! Does not know about: guests, how it is shown.
+//! Does not know about: guests, presentation.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -9,73 +9,73 @@ use crate::image::Kernel;
 use crate::plan::Checked;
 use crate::report::Conditions;
 
-/// How much of io_uring there is.
+/// Availability of io_uring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Setting {
-    /// A seccomp filter refuses it, as container run-times do.
+    /// Refused by a seccomp filter, as in container run-times.
     Denied,
     /// `kernel.io_uring_disabled` is 2.
     Disabled,
-    /// As the kernel is.
+    /// Unrestricted.
     #[default]
     Plain,
 }
 
-/// Everything about one kernel.
+/// All results for one kernel.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Answer {
-    /// The version that was asked for.
+    /// The requested version.
     pub(super) kernel: &'static str,
-    /// With what.
+    /// The conditions.
     pub(super) conditions: Conditions,
-    /// Setting by setting; empty when it could not be booted.
+    /// Results per setting; empty if the kernel could not be booted.
     pub(super) found: Vec<Found>,
     /// Why it could not be booted.
     pub(super) failure: Option<String>,
 }
 
-/// One setting.
+/// Results for one setting.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Found {
-    /// Which.
+    /// The setting.
     pub(super) setting: Setting,
-    /// Whether the kernel has this setting at all.
+    /// Whether the kernel supports this setting.
     pub(super) is_there: bool,
-    /// The driver the program chose, and its reason.
+    /// The driver that the program chose.
     pub(super) driver: String,
-    /// Its reason.
+    /// The reason for the choice.
     pub(super) why: String,
-    /// What io_uring can do: name, whether it works, what was seen.
+    /// Capabilities of io_uring: name, whether it works, observation.
     pub(super) capabilities: Vec<(String, bool, String)>,
-    /// Other ways of the driver, by name, and what the program says of them.
+    /// Other configurations of the driver, by name, and the program's report.
     pub(super) ways: Vec<(String, String)>,
-    /// What the smoke tests did not like.
+    /// Failures of the smoke tests.
     pub(super) smoke_failures: Vec<String>,
     /// The test programs.
     pub(super) tests: Vec<Tests>,
 }
 
-/// What one test program said.
+/// Results of one test program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Tests {
     pub(super) name: String,
-    /// Without those that were skipped.
+    /// Number of passed tests, without skipped ones.
     pub(super) passed: usize,
-    /// Names.
+    /// Names of failed tests.
     pub(super) failed: Vec<String>,
     pub(super) skipped: usize,
-    /// Each reason once.
+    /// Reasons for skips, each once.
     pub(super) skip_reasons: Vec<String>,
-    /// Why there are no counts; or the end of the output of a failure.
+    /// Why there are no counts, or the end of the output of a failure.
     pub(super) detail: String,
 }
 
 impl Setting {
-    /// In the order they are tried: the last one stays for the rest of the boot.
+    /// In the order of testing: the last one persists for the rest of the boot.
     pub(super) const ALL: [Self; 3] = [Self::Plain, Self::Denied, Self::Disabled];
 
-    /// For people.
+    /// The name in reports.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Denied => "refused with EPERM",
@@ -109,7 +109,7 @@ impl Found {
         self.smoke_failures.is_empty() && self.tests.iter().all(Tests::is_good)
     }
 
-    /// From the JSON of the agent.
+    /// Parses the JSON of the agent.
     pub(super) fn capabilities(&mut self, checked: &Checked) {
         let Some(Value::Object(all)) = last_json(&checked.output) else {
             self.capabilities.push(("ring".into(), false, checked.output.trim().to_owned()));
@@ -120,7 +120,7 @@ impl Found {
         self.capabilities = read.collect();
     }
 
-    /// From the JSON of a smoke test; `way` is empty for the default one.
+    /// Parses the JSON of a smoke test; `way` is empty for the default configuration.
     pub(super) fn smoke(&mut self, way: &str, checked: &Checked) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let prefix = if way.is_empty() { String::new() } else { format!("{way}: ") };
@@ -140,7 +140,7 @@ impl Found {
 }
 
 impl Tests {
-    /// From the output of a test program with `--nocapture`.
+    /// Parses the output of a test program with `--nocapture`.
     pub(super) fn read(name: &str, checked: &Checked) -> Self {
         let output = &checked.output;
         let mut tests = Self { name: name.to_owned(), ..Self::default() };
@@ -178,14 +178,14 @@ impl Tests {
     }
 }
 
-/// The indented names behind the last `failures:`.
+/// The indented names after the last `failures:`.
 fn failed_names(output: &str) -> Vec<String> {
     let list = output.rsplit("\nfailures:\n").next().unwrap_or_default();
     let names = list.lines().map_while(|line| line.strip_prefix("    "));
     names.map(str::to_owned).collect()
 }
 
-/// The lines where tests panicked, and what they said.
+/// The messages of panicked tests, with locations.
 fn panics(output: &str) -> String {
     let mut lines = Vec::new();
     let mut rest = 0;

@@ -1,7 +1,7 @@
-//! Every supported kernel: which driver doorbell chooses there and why, whether its drivers keep their contract, and whether the
-//! program serves; with io_uring and without.
+//! Every supported kernel: the driver that doorbell chooses and why, whether its drivers keep their
+//! contract, and whether the program serves; with and without io_uring.
 //!
-//! Does not know about: what the tests test.
+//! Does not know about: contents of the tests.
 
 mod answer;
 mod report;
@@ -18,12 +18,13 @@ use crate::plan::{Check, Checked, Plan};
 use crate::report::{Form, Page};
 use crate::session::{Session, say};
 
-/// Seconds of the guest for one program of tests. They take a few; a test that hangs must not hold up the rest for long.
+/// Time limit in seconds of the guest for a test program. They take a few; a hanging test must not
+/// delay the rest for long.
 const SECONDS_MAX: u32 = 240;
-/// What a container run-time answers.
+/// The errno used by container run-times.
 const EPERM: &str = "1";
 
-/// Package, test target, and whether it has anything to test where io_uring is refused.
+/// Package, test target, and whether it tests anything while io_uring is refused.
 const TESTS: [(&str, &str, bool); 4] = [
     ("doorbell", "conformance", true),
     ("doorbell", "shared_listeners", true),
@@ -31,7 +32,8 @@ const TESTS: [(&str, &str, bool); 4] = [
     ("doorbell-ring", "selftest", true),
 ];
 
-/// Other ways of the same driver, each with its lines of `[tuning]`; the first is the default.
+/// Other configurations of the same driver, each with its lines of `[tuning]`; the first is the
+/// default.
 const WAYS: [(&str, &str); 6] = [
     ("", ""),
     ("polled accept", "accept = \"poll\"\nwait_min = \"200us\""),
@@ -46,10 +48,10 @@ const WAYS: [(&str, &str); 6] = [
 const DOORBELL: &str = "/rig/doorbell";
 const SYSCTL: &str = "/proc/sys/kernel/io_uring_disabled";
 
-/// A test program that is run in every kernel.
+/// A test program that runs on every kernel.
 struct Built {
     name: &'static str,
-    /// The program on this machine.
+    /// Its path on this machine.
     file: PathBuf,
     without_uring: bool,
 }
@@ -63,13 +65,13 @@ struct Step {
 
 enum What {
     Capabilities,
-    /// Turns something on for the rest of the boot.
+    /// Enables a setting for the rest of the boot.
     Prepare,
     Smoke(&'static str),
     Tests(&'static str),
 }
 
-/// Boots each kernel: one answer for each. A kernel that cannot be had counts as a failure.
+/// Boots each kernel: one result for each. An unavailable kernel counts as a failure.
 pub(crate) fn run(kernels: &[Kernel], cpu: &str, ours: &OurPrograms) -> Result<Vec<Answer>, RigError> {
     let built = build()?;
     let contents = contents(ours, &built);
@@ -89,12 +91,12 @@ pub(crate) fn run(kernels: &[Kernel], cpu: &str, ours: &OurPrograms) -> Result<V
     Ok(answers)
 }
 
-/// A terminal gets each failure with its reason, Markdown one table of results.
+/// Each failure with its reason for a terminal, one table of results for Markdown.
 pub(crate) fn page(answers: &[Answer], form: Form) -> Page {
     if form == Form::Markdown { report::summary(answers) } else { report::blocks(answers) }
 }
 
-/// With debug assertions: a broken invariant is found where it breaks.
+/// With debug assertions, so that a broken invariant is found at its origin.
 fn build() -> Result<Vec<Built>, RigError> {
     let build = |&(package, name, without_uring): &(&str, &'static str, bool)| {
         Ok(Built { name, file: programs::test(package, name)?, without_uring })
@@ -118,7 +120,8 @@ fn contents(ours: &OurPrograms, built: &[Built]) -> Contents {
     Contents { load: Some(ours.load.clone()), programs, files: WAYS.iter().enumerate().map(file).collect() }
 }
 
-/// Everything as the kernel is, then refused by seccomp, then by the kernel's own switch, which stays for the rest of the boot.
+/// All tests without restriction, then with io_uring refused by seccomp, then by the kernel's
+/// switch, which persists for the rest of the boot.
 fn steps(built: &[Built], kernel: Kernel) -> Vec<Step> {
     let agent = |words: &[&str]| [image::AGENT].iter().chain(words).map(|&word| word.to_owned()).collect();
     let mut steps = Vec::new();
@@ -132,7 +135,7 @@ fn steps(built: &[Built], kernel: Kernel) -> Vec<Step> {
             ));
         }
         steps.push(step(setting, What::Capabilities, agent(&["guest-capabilities"])));
-        // Without io_uring there is one way only.
+        // Without io_uring there is only one configuration.
         let ways = if setting == Setting::Plain { WAYS.len() } else { 1 };
         for (way, (name, _)) in WAYS.iter().enumerate().take(ways) {
             let argv = agent(&["guest-smoke", DOORBELL, "serve", "--config", &config_path(way)]);
@@ -140,7 +143,7 @@ fn steps(built: &[Built], kernel: Kernel) -> Vec<Step> {
         }
         for test in built.iter().filter(|test| setting == Setting::Plain || test.without_uring) {
             let program = [&test.inside(), "--nocapture", "--test-threads=1"].map(ToString::to_string);
-            // A ring that does not open fails the tests, except where that is known beforehand.
+            // A ring that does not open fails the tests, except where that is expected.
             let known: &[&str] = match (setting, kernel) {
                 (Setting::Plain, Kernel::V5_10) => &["/bin/busybox", "env", "DOORBELL_URING_DENIED=EINVAL"],
                 _ => &[],
@@ -174,13 +177,13 @@ fn config_path(way: usize) -> String {
     format!("/rig/smoke-{way}.toml")
 }
 
-/// What the checks said, setting by setting. A setting whose preparation fails is one the kernel does not have.
+/// The results by setting. If the preparation of a setting fails, the kernel does not support it.
 fn read(steps: &[Step], checked: &[Option<Checked>]) -> Vec<answer::Found> {
     let mut all = Vec::new();
     for setting in Setting::ALL {
         let mut found = answer::Found::new(setting);
         for (step, checked) in steps.iter().zip(checked).filter(|(step, _)| step.setting == setting) {
-            let lost = Checked { output: "nothing was heard of it".into(), ..Checked::default() };
+            let lost = Checked { output: "no result was received".into(), ..Checked::default() };
             let checked = checked.as_ref().unwrap_or(&lost);
             match step.what {
                 What::Capabilities => found.capabilities(checked),

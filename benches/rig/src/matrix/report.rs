@@ -1,11 +1,11 @@
-//! Answers as tables: every reason for people, or one table of all.
+//! Results as tables: every reason, or one summary table.
 //!
-//! Does not know about: how they were found.
+//! Does not know about: how they were obtained.
 
 use super::answer::{Answer, Found, Tests};
 use crate::report::{Page, Table};
 
-/// Every reason, kernel by kernel.
+/// Every reason, by kernel.
 pub(super) fn blocks(answers: &[Answer]) -> Page {
     let mut page = Page::default();
     for answer in answers {

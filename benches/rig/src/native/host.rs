@@ -1,4 +1,4 @@
-//! A server on this machine: its files in a folder of its own, a free port, one core.
+//! A server on this machine: its files in a temporary folder, a free port, one core.
 //!
 //! Does not know about: loads.
 
@@ -11,11 +11,11 @@ use crate::image::servers::{Place, Setup};
 use crate::process::Process;
 use crate::tool;
 
-/// Connections our own servers may hold: far more than a turn opens, and few enough that a fixed-file table of them fits under the limit
-/// of open files of an ordinary login.
+/// Maximum connections of our own servers: far more than a turn opens, and few enough that a
+/// fixed-file table of them fits under the usual limit of open files.
 const CONNS_MAX: u32 = 4_096;
 
-/// A server that accepts connections. Dropping it ends it.
+/// A server that accepts connections. Dropping it stops it.
 #[derive(Debug)]
 pub(crate) struct Running {
     process: Process,
@@ -23,7 +23,7 @@ pub(crate) struct Running {
     _folder: Folder,
 }
 
-/// Deleted when it is dropped.
+/// A folder that is deleted on drop.
 #[derive(Debug)]
 struct Folder(PathBuf);
 
@@ -36,7 +36,8 @@ pub(super) fn pinned(core: u32, program: &Path) -> Result<Command, String> {
 }
 
 impl Running {
-    /// Starts `program` on `core`, set up for the place it gets, and waits until it accepts.
+    /// Starts `program` on `core`, configured for its place, and waits until it accepts
+    /// connections.
     pub(crate) fn start(
         program: &Path,
         core: u32,
@@ -62,7 +63,7 @@ impl Running {
         Ok(Self { process, port, _folder: folder })
     }
 
-    /// Where it listens, on loopback.
+    /// Its port, on loopback.
     pub(crate) const fn port(&self) -> u16 {
         self.port
     }
@@ -75,12 +76,12 @@ impl Running {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A temporary folder is not worth a failure.
+        // A leftover temporary folder is no reason to fail.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// A port nobody has. Most servers cannot say which one they chose, so it is chosen for them.
+/// Returns a free port. Most servers cannot report a port of their own choice.
 fn free_port() -> Result<u16, String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|error| error.to_string())?;
     Ok(listener.local_addr().map_err(|error| error.to_string())?.port())

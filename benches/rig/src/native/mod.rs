@@ -1,7 +1,7 @@
-//! Comparisons on the real machine: two servers take turns on one core, the client runs on another.
+//! Comparisons on the real machine: two servers alternate on one core, the client runs on another.
 //!
-//! Does not know about: guests. A figure here depends on the machine and what else it does, which is why only the ratio within a
-//! pair of neighboring turns is judged.
+//! Does not know about: guests. Figures depend on the machine and its other work, so only the ratio
+//! within a pair of neighbouring turns is judged.
 
 mod host;
 mod report;
@@ -29,17 +29,18 @@ use host::pinned;
 use report::Conditions;
 pub(crate) use report::{CPU, Figure, Report, Shape};
 
-/// Connections at a time.
+/// Number of concurrent connections.
 const IN_FLIGHT: u32 = 64;
 /// The loads.
 const MODES: [Mode; 2] = [Mode::Close, Mode::Keep];
-/// Whose latency is compared unless `--only` asks for others.
+/// The default peer for latency.
 const LATENCY_PEER: &str = "nginx";
-/// How long a server is loaded in full to learn its rate.
+/// Duration of the full load that determines a server's rate.
 const FULL_S: u32 = 2;
-/// The share of that rate at which latency is measured.
+/// Share of that rate for measurements of latency.
 const SHARE: f64 = 0.1;
-/// Until a server has seen the last connection end and sleeps, so that the kernel has its run time up to date.
+/// Time for a server to see the end of the last connection and sleep, so that the kernel updates
+/// its run time.
 const AFTER_LOAD: Duration = Duration::from_millis(60);
 
 const CPU_SHAPE: Shape = Shape {
@@ -59,10 +60,10 @@ const LATENCY_SHAPE: Shape = Shape {
     ..CPU_SHAPE
 };
 
-/// How turns are taken.
+/// Rules for turns.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Rules {
-    /// Pairs of turns of each comparison; each side is first in every other one
+    /// Pairs of turns of each comparison; the first side alternates
     #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) pairs: u32,
 
@@ -75,29 +76,29 @@ pub(crate) struct Rules {
     pub(crate) client_core: u32,
 }
 
-/// Two that take turns.
+/// Two sides that alternate.
 #[derive(Clone, Debug)]
 pub(crate) struct Contest<S> {
-    /// In the report: ours, the peer, the load; or the technique, the driver, the load.
+    /// Names in the report: ours, the peer, the load; or the technique, the driver, the load.
     pub(crate) names: [String; 3],
     pub(crate) ours: S,
     pub(crate) peer: S,
-    /// What was promised of the ratio.
+    /// The promised maximum of the ratio.
     pub(crate) at_most: Option<f64>,
 }
 
-/// What one turn found.
+/// Results of one turn.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Turn {
-    /// By the keys of the figures.
+    /// Figures by key.
     #[serde(flatten)]
     pub(crate) figures: BTreeMap<&'static str, f64>,
-    /// What else is to be said of it.
+    /// Additional text for the report.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) note: String,
 }
 
-/// Turns of ours and of the peer, one after the other.
+/// A turn of ours and one of the peer.
 pub(crate) type Pair = [Turn; 2];
 
 /// A server of the catalogue under a load.
@@ -108,14 +109,14 @@ pub(crate) struct Side {
 }
 
 impl<S> Contest<S> {
-    /// What `--only` is compared with.
+    /// The identifier matched by `--only`.
     pub(crate) fn id(&self) -> String {
         self.names.join("/")
     }
 }
 
 impl Rules {
-    /// Holds the contests, with a line of progress for each. `turns` gives the pairs of one.
+    /// Runs the contests, with a line of progress for each. `turns` runs the pairs of one.
     pub(crate) fn hold<S>(
         &self,
         contests: &[Contest<S>],
@@ -132,7 +133,8 @@ impl Rules {
         Ok(report)
     }
 
-    /// Ours first in even pairs, the peer first in odd ones, so that neither always follows the other.
+    /// Ours first in even pairs, the peer first in odd ones, so that neither always follows the
+    /// other.
     pub(crate) fn alternate<S: Copy>(
         &self,
         contest: &Contest<S>,
@@ -149,7 +151,7 @@ impl Rules {
         (0..self.pairs).map(&mut pair).collect()
     }
 
-    /// CPU time under a load of so many new connections, or ten times as many requests on kept ones.
+    /// CPU time under a load of new connections, or ten times as many requests on kept ones.
     fn cpu_turn(
         &self,
         server: &Running,
@@ -178,8 +180,8 @@ impl Turn {
     }
 }
 
-/// Warms a server with a tenth of the load, and measures the load: user and system time of all its threads, nanoseconds for each request
-/// that `ask` says were answered.
+/// Warms up a server with a tenth of the load, then measures the load: user and system time of all
+/// its threads, in nanoseconds per successful request as counted by `ask`.
 pub(crate) fn cpu_time(
     server: &Running,
     count: u64,
@@ -198,7 +200,8 @@ fn share(run_ns: i64, count: u64) -> f64 {
     run_ns as f64 / count as f64
 }
 
-/// CPU time of the contests that match one of the patterns; without patterns, those of both drivers with every peer in its tuned form.
+/// CPU time of the contests that match one of the patterns; by default those of both drivers with
+/// every peer in its tuned form.
 pub(crate) fn cpu(
     patterns: &[String],
     requests: u64,
@@ -215,7 +218,7 @@ pub(crate) fn cpu(
     })
 }
 
-/// Latency at a tenth of what the slower of the two can answer, for so many seconds; without patterns only beside nginx.
+/// Latency at a tenth of the rate of the slower of the two; by default only against nginx.
 pub(crate) fn latency(
     patterns: &[String],
     seconds: u32,
@@ -236,7 +239,7 @@ pub(crate) fn latency(
     })
 }
 
-/// CPU time of doorbell with some switches, and with others.
+/// CPU time of doorbell with two sets of switches.
 pub(crate) fn variants(
     contests: &[Contest<(&Variant, Load)>],
     shape: Shape,
@@ -258,7 +261,7 @@ fn provide(contest: &Contest<Side>, ours: &mut OurPrograms) -> Result<(), String
 }
 
 fn contests(patterns: &[String], is_usual_peer: fn(&Entry) -> bool) -> Result<Vec<Contest<Side>>, RigError> {
-    // The floor may take our place: no server reaches more against a peer.
+    // The floor may take our place: no server can do better against a peer.
     let ours = CATALOGUE.iter().filter(|entry| entry.is_ours() || entry.is_floor());
     let all = ours.flat_map(|ours| {
         let peers = CATALOGUE.iter().filter(move |peer| !peer.is_ours() && peer.name != ours.name);
@@ -279,7 +282,7 @@ fn contests(patterns: &[String], is_usual_peer: fn(&Entry) -> bool) -> Result<Ve
     plan::select(all, patterns, Contest::id, is_usual)
 }
 
-/// Whether a load is one that this machine can measure.
+/// Whether this machine can measure a load.
 pub(crate) fn is_native(load: Load) -> bool {
     MODES.contains(&load.mode)
 }

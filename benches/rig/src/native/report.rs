@@ -1,6 +1,6 @@
-//! What contests came to: ratios of pairs with their middle and spread, as a page or JSON.
+//! Results of contests: ratios of pairs with median and spread, as a page or JSON.
 //!
-//! Does not know about: how turns are measured.
+//! Does not know about: measurement of turns.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,33 +13,33 @@ use super::{Contest, Pair, Rules, Turn};
 use crate::error::RigError;
 use crate::report::{Page, Table, median, or_dash, thousands};
 
-/// User and system time of all threads of the server, for each request.
+/// User and system time of all threads of the server per request.
 pub(crate) const CPU: Figure = Figure { key: "cpu_ns", head: "CPU us", unit: 1e3, is_judged: true };
 
 /// A figure of each turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Figure {
-    /// In JSON.
+    /// The key in JSON.
     pub(crate) key: &'static str,
-    /// In tables.
+    /// The head in tables.
     pub(crate) head: &'static str,
-    /// What the table divides by.
+    /// Divisor for the table.
     pub(crate) unit: f64,
-    /// Whether the ratio within a pair counts.
+    /// Whether the ratio within a pair is judged.
     pub(crate) is_judged: bool,
 }
 
-/// What the table of a report has.
+/// Layout of a report's table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    /// Behind the machine, in the line above the table.
+    /// Text after the machine, in the line above the table.
     pub(crate) about: &'static str,
-    /// Of the names of a contest.
+    /// Heads for the names of a contest.
     pub(crate) heads: [&'static str; 3],
-    /// What the two sides are called.
+    /// Names of the two sides.
     pub(crate) sides: [&'static str; 2],
     pub(crate) figures: &'static [Figure],
-    /// The head of the notes; empty where there are none.
+    /// The head of the notes; empty without notes.
     pub(crate) note: &'static str,
 }
 
@@ -52,13 +52,13 @@ pub(crate) struct Report {
     pub(super) contests: Vec<Held>,
 }
 
-/// What became of a contest.
+/// Results of a contest.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Held {
     names: [String; 3],
     failure: Option<String>,
     at_most: Option<f64>,
-    /// Of ours to the peer.
+    /// Ratios of ours to the peer.
     ratios: BTreeMap<&'static str, Summary>,
     ours: Vec<Turn>,
     peer: Vec<Turn>,
@@ -77,13 +77,13 @@ pub(super) struct Summary {
 pub(super) struct Conditions {
     /// Release of its kernel.
     kernel: String,
-    /// What it says of its processor.
+    /// Its description of the processor.
     cpu: String,
-    /// How many there are.
+    /// Number of processors.
     cpus: usize,
     server_core: u32,
     client_core: u32,
-    /// Pairs of turns of each contest.
+    /// Pairs of turns per contest.
     pairs: u32,
 }
 
@@ -104,7 +104,7 @@ impl Conditions {
 }
 
 impl Summary {
-    /// Of ratios; `None` without any, or where one has nothing to compare with.
+    /// Summarizes ratios; `None` without any, or if one is undefined.
     pub(super) fn of(ratios: &[f64]) -> Option<Self> {
         if !ratios.iter().all(|ratio| ratio.is_finite()) {
             return None;
@@ -122,12 +122,12 @@ impl fmt::Display for Summary {
 }
 
 impl Report {
-    /// Whether every contest was held to its end.
+    /// Whether every contest was completed.
     pub(crate) fn is_complete(&self) -> bool {
         self.contests.iter().all(|held| held.failure.is_none())
     }
 
-    /// What is said of it while the others are held.
+    /// Adds a contest, and returns its line of progress.
     pub(super) fn add<S>(&mut self, contest: &Contest<S>, turns: Result<Vec<Pair>, String>) -> String {
         let held = Held::new(contest, turns, self.shape.figures);
         let shown = match &held.failure {
@@ -138,7 +138,7 @@ impl Report {
         shown
     }
 
-    /// The middle of each side, and the ratio with its lowest and highest pair.
+    /// The median of each side, and the ratio with its lowest and highest pair.
     pub(crate) fn page(&self) -> Page {
         let mut page = Page::default();
         let Shape { about, heads, sides, figures, note } = self.shape;
@@ -186,12 +186,12 @@ impl Held {
         Self { names: contest.names.clone(), failure, at_most: contest.at_most, ratios, ours, peer }
     }
 
-    /// Whether the middle of the ratios is what was promised.
+    /// Whether the median of the ratios keeps the promise.
     fn holds(&self) -> Option<bool> {
         Some(self.ratios.get(CPU.key)?.median <= self.at_most?)
     }
 
-    /// Those behind the names.
+    /// The cells after the names.
     fn cells(&self, shape: &Shape) -> Vec<String> {
         let mut cells = Vec::new();
         for Figure { key, unit, is_judged, .. } in shape.figures {

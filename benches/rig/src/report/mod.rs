@@ -1,6 +1,6 @@
-//! What a boot found: samples become figures a request, and figures a page or JSON.
+//! Results of a boot: samples become figures per request, and figures a page or JSON.
 //!
-//! Does not know about: how they were measured.
+//! Does not know about: measurement.
 
 mod page;
 mod views;
@@ -14,7 +14,7 @@ pub(crate) use views::{across, down};
 
 use crate::plan::{Checked, Load, Row, Sample};
 
-/// Under which conditions a run was made.
+/// The conditions of a run.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Conditions {
     /// Release of the kernel in the guest.
@@ -29,10 +29,10 @@ pub(crate) struct Conditions {
     pub(crate) kernel_package: String,
 }
 
-/// What came of a boot.
+/// Results of a boot.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Run {
-    /// Under which conditions.
+    /// The conditions.
     pub(crate) conditions: Conditions,
     /// One for each row of the plan, in its order.
     pub(crate) rows: Vec<Outcome>,
@@ -41,33 +41,33 @@ pub(crate) struct Run {
     pub(crate) checks: Vec<Option<Checked>>,
 }
 
-/// What became of one row.
+/// Results of one row.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Outcome {
     #[serde(flatten)]
     pub(crate) row: Row,
     /// Why it failed.
     pub(crate) failure: Option<String>,
-    /// Its samples, fewer than asked for when it failed.
+    /// Its samples; fewer than requested if it failed.
     pub(crate) samples: Vec<Sample>,
 }
 
-/// Figures of one row: a request's share, medians over the samples.
+/// Figures of one row: per request, medians over the samples.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Figures {
     /// Instructions of the server.
     pub(crate) server: f64,
-    /// The largest less the smallest sample, in per cent of the median.
+    /// Maximum minus minimum of the samples, in per cent of the median.
     pub(crate) server_spread_percent: f64,
     /// Instructions of the whole machine.
     pub(crate) machine: f64,
-    /// As for the server.
+    /// The same for the machine.
     pub(crate) machine_spread_percent: f64,
     /// Context switches of the server.
     pub(crate) switches: f64,
-    /// Share of the time in which the machine was idle, in per cent.
+    /// Share of idle time of the machine in per cent.
     pub(crate) idle_percent: f64,
-    /// Requests of all samples that failed.
+    /// Failed requests of all samples.
     pub(crate) failed: u64,
 }
 
@@ -84,7 +84,7 @@ impl Run {
         self.rows.iter().all(Outcome::is_clean)
     }
 
-    /// The figures of a server under a load, only where nothing failed.
+    /// The figures of a server under a load, if there was no failure.
     pub(crate) fn clean_figures(&self, row: &Row) -> Option<Figures> {
         self.rows.iter().find(|outcome| outcome.row == *row)?.clean_figures()
     }
@@ -99,7 +99,7 @@ impl Run {
     }
 }
 
-/// With its figures, which are made from the samples again when it is read.
+/// Includes its figures, which are computed from the samples again when it is read.
 impl Serialize for Outcome {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
@@ -124,12 +124,12 @@ impl Serialize for Outcome {
 }
 
 impl Outcome {
-    /// One that failed before it had a sample.
+    /// A row that failed before its first sample.
     pub(crate) const fn failed(row: Row, why: String) -> Self {
         Self { row, failure: Some(why), samples: Vec::new() }
     }
 
-    /// Why there is no clean figure.
+    /// Why there are no clean figures.
     pub(crate) fn problem(&self) -> Option<String> {
         match (&self.failure, self.figures()) {
             (Some(why), _) => Some(why.clone()),
@@ -140,17 +140,17 @@ impl Outcome {
         }
     }
 
-    /// The figures, only where nothing failed.
+    /// The figures, if there was no failure.
     pub(crate) fn clean_figures(&self) -> Option<Figures> {
         self.figures().filter(|_| self.is_clean())
     }
 
-    /// Whether it was measured to the end without a failed request.
+    /// Whether it was measured completely without a failed request.
     pub(crate) fn is_clean(&self) -> bool {
         self.problem().is_none()
     }
 
-    /// The figures; `None` when there is no sample to make them from.
+    /// The figures; `None` without samples.
     pub(crate) fn figures(&self) -> Option<Figures> {
         let of = |part: fn(&Sample) -> i64| -> Vec<f64> {
             self.samples
@@ -179,7 +179,7 @@ fn share(part: i64, sample: &Sample) -> f64 {
     part as f64 / sample.requests as f64
 }
 
-/// The middle of the values; the mean of the middle two where their number is even.
+/// The median; the mean of the middle two for an even number.
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,6 +1,6 @@
-//! Reports as text, as Markdown or as JSON: paragraphs and tables in their order.
+//! Reports as text, Markdown or JSON: a sequence of paragraphs and tables.
 //!
-//! Does not know about: what is reported.
+//! Does not know about: contents of reports.
 
 use serde::Serialize;
 
@@ -9,13 +9,13 @@ use serde::Serialize;
 pub(crate) enum Form {
     /// All data, for programs
     Json,
-    /// Tables of Markdown
+    /// Markdown tables
     Markdown,
     /// Aligned columns, for terminals
     Table,
 }
 
-/// What a report shows.
+/// Contents of a report.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Page {
     parts: Vec<Part>,
@@ -34,7 +34,7 @@ pub(crate) struct Table {
     rows: Vec<Vec<String>>,
 }
 
-/// The report in this form: `data` as JSON, or its page.
+/// Formats a report: `data` as JSON, or its page.
 pub(crate) fn show(form: Form, data: &impl Serialize, page: impl FnOnce() -> Page) -> String {
     match form {
         Form::Json => json(data),
@@ -57,7 +57,7 @@ impl Page {
         }
     }
 
-    /// Adds a table, unless it has no row.
+    /// Adds a table, unless it has no rows.
     pub(crate) fn table(&mut self, table: Table) {
         if !table.is_empty() {
             self.parts.push(Part::Table(table));
@@ -78,7 +78,7 @@ impl Table {
         Self { heads: heads.into_iter().map(Into::into).collect(), rows: Vec::new() }
     }
 
-    /// Adds a row. What would end a cell becomes a space.
+    /// Adds a row. Characters that would end a cell become spaces.
     pub(crate) fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
         self.rows.push(cells.into_iter().map(|cell| cell.into().replace(['|', '\n'], " ")).collect());
     }
@@ -128,7 +128,7 @@ impl Table {
     }
 }
 
-/// Whole, with a comma every three digits.
+/// Rounded, with a comma every three digits.
 pub(crate) fn thousands(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut text = String::new();
@@ -141,7 +141,7 @@ pub(crate) fn thousands(value: f64) -> String {
     if value <= -0.5 { format!("-{text}") } else { text }
 }
 
-/// A figure, or a dash where there is none.
+/// A figure, or a dash if missing.
 pub(crate) fn or_dash<T>(value: Option<T>, shown: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "-".to_owned(), shown)
 }

@@ -1,12 +1,12 @@
-//! The pages of measured rows: row by row, and server by server as the book shows them.
+//! The pages of measured rows: by row, and by server as in the book.
 //!
-//! Does not know about: forms, files.
+//! Does not know about: formats, files.
 
 use super::page::{Page, Table, or_dash, thousands};
 use super::{Conditions, Outcome, Run, median, share};
 use crate::plan::{Load, Mode, Row};
 
-/// Loads that have a place and a heading of their own, in the order of the columns. Others follow.
+/// Loads with a fixed column and heading, in order. Others follow.
 const COLUMNS: [(Load, &str); 8] = [
     (Load::new(Mode::Close, 64), "close, 64"),
     (Load::new(Mode::Close, 512), "close, 512"),
@@ -18,10 +18,11 @@ const COLUMNS: [(Load, &str); 8] = [
     (Load::new(Mode::Keep16, 64), "keep, 16 pipelined"),
 ];
 
-/// Behind the name of a server, which is otherwise that of the one with one worker, or whose route is open.
+/// Suffixes of variations; without one a server has one worker and an open route.
 const ENDS: [&str; 2] = ["-2w", "-guard"];
 
-/// One line for each row, and one for each pair of rows that are meant to cost the same, or little more.
+/// One line for each row, and one for each pair of rows with an expected difference of zero or
+/// little.
 pub(crate) fn down(run: &Run) -> Page {
     let mut page = Page::default();
     let Conditions { kernel, qemu, cpu, repeat, .. } = &run.conditions;
@@ -61,8 +62,8 @@ pub(crate) fn down(run: &Run) -> Page {
     page
 }
 
-/// One line for each server and one column for each load: the instructions of the server. One that was not taken without failures is a
-/// dash. The last column is the whole machine under the first load.
+/// One line per server and one column per load: the server's instructions. A figure with failures
+/// is a dash. The last column is the whole machine under the first load.
 pub(crate) fn across(run: &Run) -> Page {
     let mut page = Page::default();
     page.words(format!(
@@ -104,10 +105,11 @@ pub(crate) fn across(run: &Run) -> Page {
     page
 }
 
-/// A line for each row whose plainer row is there too, when both are clean.
+/// A line for each row whose simpler row exists too, when both are clean.
 fn beside(outcomes: &[Outcome]) -> Table {
     let clean = || outcomes.iter().filter(|outcome| outcome.is_clean());
-    let mut table = Table::new(["row", "beside", "server", "%", "machine %", "times as many a second"]);
+    let mut table =
+        Table::new(["row", "compared with", "server", "%", "machine %", "times as many a second"]);
     for outcome in clean() {
         for row in plainer(&outcome.row) {
             let base = clean().find(|base| base.row == row);
@@ -119,7 +121,7 @@ fn beside(outcomes: &[Outcome]) -> Table {
     table
 }
 
-/// The row without the idle connections, and the row of the plainer server.
+/// The row without the idle connections, and the row of the simpler server.
 fn plainer(row: &Row) -> Vec<Row> {
     let mut rows = Vec::new();
     if row.load.mode.idle_conns() > 0 {
@@ -144,7 +146,7 @@ fn compared(outcome: &Outcome, base: &Outcome) -> Option<[String; 6]> {
     ])
 }
 
-/// Nanoseconds a request, idle time included.
+/// Nanoseconds per request, including idle time.
 fn elapsed(outcome: &Outcome) -> Option<f64> {
     let samples = outcome.samples.iter().filter(|sample| sample.requests > 0);
     median(&samples.map(|sample| share(sample.elapsed, sample)).collect::<Vec<_>>())

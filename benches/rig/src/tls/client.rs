@@ -1,7 +1,7 @@
-//! The client: one thread on its core that never sleeps, so that no server pays for waking it, with several connections, of which
-//! every reply and every handshake is compared with what was asked for.
+//! The client: one thread on its core that never sleeps, so that no server pays for waking it, with
+//! several connections; every reply and every handshake is compared with the expected one.
 //!
-//! Does not know about: which server answers, CPU time.
+//! Does not know about: specific servers, CPU time.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -21,21 +21,21 @@ use super::{Group, Kind, Offer, TlsLoad};
 use crate::plan::PATH;
 use crate::session::now_s;
 
-/// A server that says nothing for so long has failed.
+/// A server that is silent for this long has failed.
 const SILENCE_MAX_S: f64 = 10.0;
-/// Rounds over all lanes between two looks at the clock.
+/// Rounds over all lanes between two readings of the clock.
 const ROUNDS_PER_LOOK: u32 = 1000;
-/// Plaintext that is taken at a time.
+/// Bytes of plaintext per read.
 const CHUNK_LEN: usize = 16 * 1024;
 
-/// As many lanes as there are connections at a time, and what they found.
+/// A lane per concurrent connection, and the results.
 #[derive(Debug)]
 pub(super) struct Client {
     core: u32,
     lanes: Vec<Lane>,
 }
 
-/// One connection after the other, or one that is kept.
+/// A series of connections, or a kept one.
 #[derive(Debug)]
 struct Lane {
     addr: SocketAddr,
@@ -43,13 +43,13 @@ struct Lane {
     config: Arc<ClientConfig>,
     request: Vec<u8>,
     conn: Option<Conn>,
-    /// Plaintext of the exchange so far.
+    /// Plaintext of the current exchange.
     received: Vec<u8>,
     expected: Option<Expected>,
     suite: Option<CipherSuite>,
     /// A session can be resumed from the second connection on.
     has_session: bool,
-    /// Exchanges to come.
+    /// Number of remaining exchanges.
     left: u64,
 }
 
@@ -57,16 +57,17 @@ struct Lane {
 struct Conn {
     session: ClientConnection,
     socket: TcpStream,
-    /// The handshake is done, and was of the right kind.
+    /// Whether the handshake is complete and of the expected kind.
     is_checked: bool,
-    /// The request of the exchange is written.
+    /// Whether the request of the exchange is written.
     has_asked: bool,
-    /// The server said goodbye.
+    /// Whether the server has sent close_notify.
     is_over: bool,
 }
 
 impl Client {
-    /// A client of the server at `port`. Opens one connection for which the server has to prove that it has the key.
+    /// Creates a client of the server at `port`. Opens one connection on which the server must
+    /// prove that it has the key.
     pub(super) fn new(
         port: u16,
         load: TlsLoad,
@@ -82,7 +83,7 @@ impl Client {
         Ok(Self { core, lanes: (0..in_flight).map(lane).collect::<Result<_, String>>()? })
     }
 
-    /// Does about so many exchanges, shared among the lanes, and says how many they were.
+    /// Performs about this many exchanges, shared among the lanes, and returns their exact number.
     pub(super) fn ask(&mut self, exchanges: u64) -> Result<u64, String> {
         let lanes = self.lanes.len() as u64;
         let each = exchanges.div_ceil(lanes).max(1);
@@ -103,7 +104,7 @@ impl Client {
     }
 }
 
-/// Takes turns among the lanes until none has an exchange left.
+/// Alternates between the lanes until all exchanges are done.
 fn drive(lanes: &mut [Lane]) -> Result<(), String> {
     let mut moved_s = now_s();
     let mut has_moved = false;
@@ -147,7 +148,7 @@ impl Lane {
         }
     }
 
-    /// Does what can be done without waiting. False if nothing could be.
+    /// Progresses without blocking; returns whether there was progress.
     fn advance(&mut self) -> Result<bool, String> {
         let Some(mut conn) = self.conn.take() else {
             let mut conn = self.open()?;
@@ -156,7 +157,7 @@ impl Lane {
             return Ok(true);
         };
         let has_moved = conn.receive(&mut self.received)?;
-        // A handshake's last message goes alone, as most clients send it.
+        // The last message of a handshake is sent separately, as by most clients.
         conn.send()?;
         if !conn.session.is_handshaking() && !conn.is_checked {
             self.check(&conn.session)?;
@@ -171,7 +172,7 @@ impl Lane {
             self.left -= 1;
             if !self.load.kind.keeps() {
                 conn.session.send_close_notify();
-                // The server may have closed its socket by now.
+                // The server may have closed its socket already.
                 let _ = conn.send();
                 return Ok(true);
             }
@@ -184,7 +185,7 @@ impl Lane {
         Ok(has_moved)
     }
 
-    /// Whether the exchange is done; then what was received is right, and forgotten.
+    /// Whether the exchange is complete; then the received bytes are verified and removed.
     fn is_answered(&mut self, is_over: bool) -> Result<bool, String> {
         let requests = self.load.kind.requests() as usize;
         if self.expected.is_none() {
@@ -214,7 +215,7 @@ impl Lane {
         Ok(Conn { session, socket, is_checked: false, has_asked: false, is_over: false })
     }
 
-    /// A handshake has to be of the kind that is measured.
+    /// Checks that a handshake is of the measured kind.
     fn check(&mut self, session: &ClientConnection) -> Result<(), String> {
         let kind = session.handshake_kind();
         let expected = if self.has_session { HandshakeKind::Resumed } else { HandshakeKind::Full };
@@ -236,7 +237,7 @@ impl Lane {
 }
 
 impl Conn {
-    /// Sends what there is. A client's messages are far smaller than a socket's buffer.
+    /// Sends pending output. A client's messages are far smaller than a socket's buffer.
     fn send(&mut self) -> Result<(), String> {
         while self.session.wants_write() {
             self.session.write_tls(&mut self.socket).map_err(|error| format!("sending: {error}"))?;
@@ -244,7 +245,7 @@ impl Conn {
         Ok(())
     }
 
-    /// Appends the plaintext that has come. False if nothing has come.
+    /// Appends received plaintext; returns whether any has arrived.
     fn receive(&mut self, plain: &mut Vec<u8>) -> Result<bool, String> {
         match self.session.read_tls(&mut self.socket) {
             Ok(0) if !self.is_over => return Err("the server closed without a goodbye".to_owned()),
@@ -314,8 +315,8 @@ mod tests {
 
     const REPLY: &str = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n";
 
-    /// A server of one connection at a time, which answers the request `at` with `reply(at)` and closes when it is told to or
-    /// `closes`. It ends with the test.
+    /// A server of one connection at a time, which replies to the request `at` with `reply(at)` and
+    /// closes when requested or if `closes`. It ends with the test.
     fn serve(presents: &Identity, resumes: bool, closes: bool, reply: fn(u32) -> String) -> u16 {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();

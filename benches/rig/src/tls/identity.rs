@@ -1,4 +1,4 @@
-//! The certificate that every server of a run presents, and how the client takes it.
+//! The certificate of all servers of a run, and its verification by the client.
 //!
 //! Does not know about: servers, loads.
 
@@ -15,7 +15,7 @@ use crate::image::servers::{Entry, Place, Setup};
 /// The name the certificate is for.
 pub(super) const NAME: &str = "rig.test";
 
-/// A certificate with an ECDSA key on P-256, signed by itself.
+/// A self-signed certificate with an ECDSA key on P-256.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
     /// PEM.
@@ -26,7 +26,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// A new one.
+    /// Generates a new one.
     pub(super) fn generate() -> Result<Self, RigError> {
         let made = rcgen::generate_simple_self_signed([NAME.to_owned()]);
         let made = made.map_err(|error| RigError::Command {
@@ -40,7 +40,8 @@ impl Identity {
         })
     }
 
-    /// How an entry of the catalogue is set up with it. HAProxy wants certificate and key in one file.
+    /// The setup of an entry of the catalogue with it. HAProxy needs certificate and key in one
+    /// file.
     pub(super) fn setup(&self, entry: &Entry, program: &str, place: &Place<'_>) -> Setup {
         let mut setup = entry.at(program, &Place { has_tls: true, ..*place });
         let Self { certificate, key, .. } = self;
@@ -55,8 +56,8 @@ impl Identity {
     }
 }
 
-/// Takes one certificate and no other. Whether the server has its key is looked at once a turn: a client that did so in each
-/// handshake would be slower than the servers.
+/// Accepts one certificate and no other. Whether the server has its key is verified once per turn:
+/// verification in each handshake would make the client slower than the servers.
 #[derive(Debug)]
 pub(super) struct Known {
     certificate: CertificateDer<'static>,

@@ -1,7 +1,7 @@
-//! Comparisons of TLS on the real machine: a server of ours and a peer take turns on one core, a client of this process asks
-//! from another.
+//! Comparisons of TLS on the real machine: doorbell and a peer alternate on one core, a client in
+//! this process runs on another.
 //!
-//! Does not know about: how turns alternate and are shown (`native` does).
+//! Does not know about: alternation and presentation (see `native`).
 
 mod client;
 mod identity;
@@ -21,14 +21,14 @@ use crate::image::{OurPrograms, programs};
 use crate::native::{CPU, Contest, Figure, Report, Rules, Running, Shape, Turn, cpu_time};
 use crate::plan;
 
-/// Connections at a time.
+/// Number of concurrent connections.
 const IN_FLIGHT: u32 = 16;
-/// A kept connection's request is quick, so a turn has more of them.
+/// A request on a kept connection is quick, so a turn has more of them.
 const KEPT_TIMES: u64 = 10;
-/// A peer that takes this many times our CPU time keeps the promise.
+/// The promise: a peer needs at least this many times our CPU time.
 const PROMISED: f64 = 1.15;
 
-/// Each driver, and both peers of Debian with its OpenSSL.
+/// Each driver, and both peers from Debian with its OpenSSL.
 const OURS: [&str; 2] = ["doorbell-uring", "doorbell-epoll"];
 const PEERS: [&str; 2] = ["nginx", "haproxy"];
 
@@ -40,25 +40,25 @@ const SHAPE: Shape = Shape {
     note: "cipher suite and key exchange",
 };
 
-/// What the client does.
+/// Kinds of exchanges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A full handshake, a request, the end.
     Full,
-    /// A request after the other on a kept connection.
+    /// Consecutive requests on a kept connection.
     Keep,
-    /// Sixteen requests in a row on a kept connection.
+    /// Sixteen pipelined requests on a kept connection.
     Keep16,
-    /// A handshake that resumes the session before, a request, the end.
+    /// A handshake that resumes the previous session, a request, the end.
     Resumed,
 }
 
 /// The cipher suites the client offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Offer {
-    /// AES-128-GCM alone.
+    /// Only AES-128-GCM.
     Aes128,
-    /// All of TLS 1.3, AES-256-GCM first, as the client's library has them.
+    /// All of TLS 1.3, AES-256-GCM first, the default of the client's library.
     Usual,
 }
 
@@ -69,7 +69,7 @@ pub(crate) enum Group {
     X25519MlKem768,
 }
 
-/// What is asked of a server.
+/// The load on a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TlsLoad {
     pub(crate) kind: Kind,
@@ -77,18 +77,18 @@ pub(crate) struct TlsLoad {
     pub(crate) group: Group,
 }
 
-/// One of two that take turns.
+/// One of two alternating sides.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Side {
     entry: &'static Entry,
     load: TlsLoad,
 }
 
-/// All of them.
+/// All kinds.
 const KINDS: [Kind; 4] = [Kind::Full, Kind::Resumed, Kind::Keep, Kind::Keep16];
 
 impl Kind {
-    /// Requests of an exchange.
+    /// Number of requests in an exchange.
     pub(crate) const fn requests(self) -> u32 {
         match self {
             Self::Keep16 => 16,
@@ -96,7 +96,7 @@ impl Kind {
         }
     }
 
-    /// Whether an exchange leaves the connection as it is.
+    /// Whether an exchange keeps the connection open.
     pub(crate) const fn keeps(self) -> bool {
         matches!(self, Self::Keep | Self::Keep16)
     }
@@ -121,8 +121,8 @@ impl fmt::Display for Group {
     }
 }
 
-/// Those that match one of the patterns; without patterns all of them. The peers' library does not know the hybrid key exchange, so there
-/// doorbell is held against itself with X25519.
+/// The contests that match one of the patterns; by default all. The peers' library does not support
+/// the hybrid key exchange, so there doorbell is compared with itself with X25519.
 pub(crate) fn contests(patterns: &[String]) -> Result<Vec<Contest<Side>>, RigError> {
     let x25519 = |kind, offer| TlsLoad { kind, offer, group: Group::X25519 };
     let entry = |name| Entry::named(name).expect("the catalogue has both drivers and their peers");
@@ -147,7 +147,8 @@ pub(crate) fn contests(patterns: &[String]) -> Result<Vec<Contest<Side>>, RigErr
     plan::select(all.into_iter(), patterns, Contest::id, |_| true)
 }
 
-/// Holds the contests. A turn has `exchanges` handshakes, or ten times as many requests on kept connections.
+/// Runs the contests. A turn has `exchanges` handshakes, or ten times as many requests on kept
+/// connections.
 pub(crate) fn run(
     contests: &[Contest<Side>],
     exchanges: u64,
@@ -162,7 +163,7 @@ pub(crate) fn run(
     })
 }
 
-/// CPU time of a connection or, where it is kept, of a request.
+/// CPU time per connection or, if it is kept, per request.
 fn turn(
     Side { entry, load }: Side,
     exchanges: u64,

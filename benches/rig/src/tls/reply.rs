@@ -1,10 +1,10 @@
-//! What a reply must be: the first one's bytes, but for the time it was made at.
+//! The expected reply: the bytes of the first one, except for its date.
 //!
 //! Does not know about: connections.
 
 use std::ops::Range;
 
-/// How a reply ends: with the body every server is told to send.
+/// The end of every reply: the configured body.
 pub(super) const END: &[u8] = b"\r\n\r\nok\n";
 
 const STATUS: &[u8] = b"HTTP/1.1 200 OK\r\n";
@@ -12,16 +12,16 @@ const DATE: &[u8] = b"\r\ndate: ";
 /// `Sun, 06 Nov 1994 08:49:37 GMT`.
 const DATE_LEN: usize = 29;
 
-/// The reply the others are compared with.
+/// The reply that the others are compared with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Expected {
     bytes: Vec<u8>,
-    /// Where it has the time; empty if nowhere.
+    /// Position of the date; empty if there is none.
     date: Range<usize>,
 }
 
 impl Expected {
-    /// The first reply, which must be the one that was configured.
+    /// Takes the first reply, which must be the configured one.
     pub(super) fn learn(bytes: Vec<u8>) -> Result<Self, String> {
         if !bytes.starts_with(STATUS) || !bytes.ends_with(END) {
             return Err(format!("the first reply is {:?}", String::from_utf8_lossy(&bytes)));

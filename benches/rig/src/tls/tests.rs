@@ -1,4 +1,4 @@
-//! Which contests are held, and how servers are set up.
+//! Selection of contests, and setup of servers.
 //!
 //! Does not know about: real servers.
 
@@ -27,7 +27,7 @@ fn contests_are_both_drivers_with_both_peers_and_the_hybrid_exchange_alone() {
 }
 
 #[test]
-fn a_promise_is_made_beside_peers_only() {
+fn a_promise_is_made_for_peers_only() {
     for contest in contests(&[]).unwrap() {
         assert_eq!(contest.at_most.is_some(), contest.names[0] != contest.names[1], "{}", contest.id());
     }

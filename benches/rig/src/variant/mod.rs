@@ -1,6 +1,6 @@
-//! doorbell with other switches than its defaults, as one more server to measure.
+//! doorbell with non-default settings, as a server to measure.
 //!
-//! Does not know about: which switches there are, or why one is tried.
+//! Does not know about: specific settings.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,8 +15,8 @@ use crate::image::{Contents, OurPrograms};
 use crate::plan::Server;
 use crate::tool;
 
-/// Keys of doorbell's configuration with their values as they are written in it: `tuning.accept` with `"poll"`, `tcp.quickack` with
-/// `false`. The table is `tuning`, or `tcp` of the listener.
+/// Keys of doorbell's configuration with their values in TOML: `tuning.accept` with `"poll"`,
+/// `tcp.quickack` with `false`. The table is `tuning`, or `tcp` of the listener.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings(BTreeMap<String, String>);
 
@@ -33,14 +33,14 @@ pub(crate) enum Engine {
     IoUring,
 }
 
-/// One server.
+/// One server with its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Variant {
     /// The name in rows.
     pub(crate) name: String,
     /// The driver.
     pub(crate) engine: Engine,
-    /// What is not the default.
+    /// The non-default settings.
     pub(crate) settings: Settings,
 }
 
@@ -50,7 +50,7 @@ impl Settings {
         Self(pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect())
     }
 
-    /// These, and where both have a key the other's.
+    /// Merges these with the other's, which takes precedence.
     #[must_use]
     pub(crate) fn with(&self, other: &Self) -> Self {
         let mut settings = self.clone();
@@ -58,14 +58,14 @@ impl Settings {
         settings
     }
 
-    /// Those that are not the same in `other`.
+    /// The settings that differ in `other`.
     #[must_use]
     pub(crate) fn without(&self, other: &Self) -> Self {
         let different = self.0.iter().filter(|(key, value)| other.get(key) != Some(value));
         Self(different.map(|(key, value)| (key.clone(), value.clone())).collect())
     }
 
-    /// Whether each of these is the same in `other`.
+    /// Whether all these settings are the same in `other`.
     pub(crate) fn hold_in(&self, other: &Self) -> bool {
         self.0.iter().all(|(key, value)| other.get(key) == Some(value))
     }
@@ -94,7 +94,7 @@ impl Settings {
                 text.push_str(&format!("\n[{header}]\n{}", lines.concat()));
             }
         }
-        // A direct descriptor does not tell the address that a cap would count.
+        // A direct descriptor has no known address, so a cap per address would not work.
         if self.iter().any(|setting| setting == ("tuning.descriptors", "\"direct\"")) {
             text.push_str("\n[listener.main.limits]\nconnections_per_ip = \"off\"\n");
         }
@@ -103,7 +103,7 @@ impl Settings {
 }
 
 impl fmt::Display for Settings {
-    /// `accept=poll quickack=false`; `defaults` when there is none.
+    /// `accept=poll quickack=false`; `defaults` if empty.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words: Vec<String> = self
             .iter()
@@ -126,12 +126,13 @@ impl Engine {
 }
 
 impl Variant {
-    /// How the guest starts it.
+    /// The command in the guest.
     pub(crate) fn server(&self) -> Server {
         self.at(&program_path(), &Place::GUEST).server
     }
 
-    /// How `program` is set up at `place`: as the entry of the catalogue, with the settings instead of its socket options.
+    /// The setup of `program` at `place`: as in the catalogue, with the settings instead of its
+    /// socket options.
     pub(crate) fn at(&self, program: &str, place: &Place<'_>) -> Setup {
         let entry = match self.engine {
             Engine::Epoll => "doorbell-epoll",
@@ -150,7 +151,7 @@ impl Variant {
     }
 }
 
-/// What an image needs for these servers.
+/// Requirements of these servers in an image.
 pub(crate) fn contents(variants: &[Variant], ours: &OurPrograms) -> Contents {
     let files = variants.iter().flat_map(|variant| variant.at(&program_path(), &Place::GUEST).files);
     Contents {
@@ -160,7 +161,7 @@ pub(crate) fn contents(variants: &[Variant], ours: &OurPrograms) -> Contents {
     }
 }
 
-/// The defaults of every switch, as the program itself tells them.
+/// The defaults of every setting, as reported by the program itself.
 pub(crate) fn defaults(doorbell: &Path) -> Result<Settings, RigError> {
     let program = doorbell.to_string_lossy();
     let args = ["config", "dump", "--with-defaults", "--output", "json"];

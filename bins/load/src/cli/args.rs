@@ -1,6 +1,6 @@
-//! The command line as it is typed.
+//! The command line arguments.
 //!
-//! Does not know about: what it means together.
+//! Does not know about: conflicts between options.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -16,11 +16,11 @@ Examples:
   doorbell-load -c 512 -d 30s -w 3s URL                  512 at a time, 30 s measured after 3 s of warm-up
   doorbell-load -k -p 16 URL                             keep-alive, 16 requests in each write
   doorbell-load -r 2000 URL                              2,000 requests a second; latency counts from when each was due
-  doorbell-load --close client -s 127.1.0.0/24 URL       we close first; 254 sources, so ports do not run out
-  doorbell-load --gap 10ms URL                           connect first, ask 10 ms later
-  doorbell-load --unique-id -H 'X-Echo: {id}' URL        is each reply really for its request?
+  doorbell-load --close client -s 127.1.0.0/24 URL       the client closes first; 254 sources, so ports do not run out
+  doorbell-load --gap 10ms URL                           connect first, send the request 10 ms later
+  doorbell-load --unique-id -H 'X-Echo: {id}' URL        verify that each reply belongs to its request
   doorbell-load -n 100k -o json URL | jq .requests_per_s
-  doorbell-load connect --help                           another tool: what connect() costs, and how ports are best chosen
+  doorbell-load connect --help                           another tool: the cost of connect(), and strategies to choose ports
 
 What is measured:
   connect     start of a connection to its handshake
@@ -32,39 +32,41 @@ What is measured:
 Before a run one request is sent alone. Its reply is the template that --check compares the others with.
 
 Exit codes:
-   0  every request got the reply that was expected
-   1  a request failed or got wrong bytes, or the server cannot be asked at all
+   0  every request got the expected reply
+   1  a request failed or got wrong bytes, or no request could be sent
    2  wrong command line
   69  io_uring does not work here; the message says why";
 
-/// Loads an HTTP server with new or kept connections, times every reply and checks every byte of it.
+/// Loads an HTTP server with new or kept connections, times every reply and checks every byte of
+/// it.
 #[derive(Debug, Parser)]
 #[command(name = "doorbell-load", version, after_help = EXAMPLES)]
 pub struct LoadArgs {
-    /// What to ask for, as http://HOST:PORT/PATH; {id} in it becomes a unique id
+    /// URL to request, as http://HOST:PORT/PATH; {id} in it becomes a unique id
     pub url: String,
 
     /// Connections at a time
     #[arg(short, long, value_name = "N", default_value = "64", value_parser = parse_count)]
     pub connections: u64,
 
-    /// Threads; each has a core's worth of work and a ring of its own
+    /// Threads; each can use one core and has its own ring
     #[arg(short, long, value_name = "N", default_value = "1")]
     pub threads: u32,
 
-    /// How long to measure; 10s, or with --requests as long as these take, but at most 10m
+    /// Time to measure; default 10s, or with --requests until they are done, at most 10m
     #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
 
-    /// End after so many measured requests
+    /// Number of measured requests after which the run ends
     #[arg(short = 'n', long, value_name = "N", value_parser = parse_count)]
     pub requests: Option<u64>,
 
-    /// Run so long before measuring
+    /// Time to run before measuring
     #[arg(short, long, value_name = "TIME", default_value = "0s", value_parser = parse_duration)]
     pub warm_up: Duration,
 
-    /// Requests a second, evenly; without it each connection asks again as soon as it is answered
+    /// Requests a second, evenly spaced; without it each connection sends the next request after
+    /// each reply
     #[arg(short, long, value_name = "N", value_parser = parse_rate)]
     pub rate: Option<f64>,
 
@@ -72,19 +74,20 @@ pub struct LoadArgs {
     #[arg(short, long)]
     pub keep_alive: bool,
 
-    /// Requests in one write; the next write follows when all are answered
+    /// Requests in one write; the next write follows when all have replies
     #[arg(short, long, value_name = "N", default_value = "1", requires = "keep_alive")]
     pub pipeline: u32,
 
-    /// Who closes first: the server (asked by Connection: close), we, or we with a reset
+    /// Side that closes first: the server (by Connection: close), the client, or the client with a
+    /// reset
     #[arg(long, value_name = "WHO", default_value = "server", conflicts_with = "keep_alive")]
     pub close: CloseArg,
 
-    /// Finish the handshake first and send the request so much later
+    /// Finish the handshake first and send the request this much later
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_duration, conflicts_with = "keep_alive")]
     pub gap: Duration,
 
-    /// The longest an exchange may take, connecting included and --gap not
+    /// Maximum time of an exchange, including connecting but not --gap
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     pub timeout: Duration,
 
@@ -92,7 +95,7 @@ pub struct LoadArgs {
     #[arg(short = 'X', long, value_name = "METHOD", default_value = "GET")]
     pub method: String,
 
-    /// A header more, as "Name: value"; may be given several times; {id} in it becomes a unique id
+    /// Additional header, as "Name: value"; may be repeated; {id} in it becomes a unique id
     #[arg(short = 'H', long, value_name = "HEADER")]
     pub header: Vec<String>,
 
@@ -100,20 +103,21 @@ pub struct LoadArgs {
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub body: String,
 
-    /// What must be right about a reply, besides being complete: nothing, its status, its body, or also its head, Date apart
+    /// What to check of a complete reply: nothing, its status, its body, or also its head except
+    /// Date
     #[arg(long, value_name = "LEVEL", default_value = "body")]
     pub check: CheckArg,
 
-    /// The status every reply must have; without it, any from 200 to 399
+    /// Expected status of every reply; without it, any from 200 to 399
     #[arg(long, value_name = "CODE", value_parser = clap::value_parser!(u16).range(100..=999))]
     pub expect_status: Option<u16>,
 
-    /// The body every reply must have, or @FILE with it; without it, that of the first reply
+    /// Expected body of every reply, or @FILE with it; without it, that of the first reply
     #[arg(long, value_name = "TEXT")]
     pub expect_body: Option<String>,
 
-    /// Every reply must carry the unique id of its request (also on with {id} in URL, header or body); adds the header
-    /// X-Request-Id
+    /// Every reply must contain the unique id of its request (implied by {id} in URL, header or
+    /// body); adds the header X-Request-Id
     #[arg(long)]
     pub unique_id: bool,
 
@@ -121,19 +125,22 @@ pub struct LoadArgs {
     #[arg(short, long, value_name = "LIST")]
     pub source: Option<String>,
 
-    /// How the ports of connections are chosen: kernel, select, full, auto, or the ports of a window; see connect --help
+    /// Choice of the connections' ports: kernel, select, full, auto, or the size of a window; see
+    /// connect --help
     #[arg(long, value_name = "HOW", default_value = "kernel")]
     pub ports: PortChoice,
 
-    /// Connect to this address and not to that of the URL; given several times, to each in turn
+    /// Connect to this address instead of that of the URL; may be repeated, and is then used in
+    /// turn
     #[arg(long, value_name = "ADDR:PORT")]
     pub connect_to: Vec<SocketAddr>,
 
-    /// Acknowledge with the next segment where possible (TCP_QUICKACK off), as a client that is about to write does
+    /// Acknowledge with the next segment if possible (TCP_QUICKACK off), like a client that is
+    /// about to write
     #[arg(long)]
     pub delayed_ack: bool,
 
-    /// Allow targets other than this machine's loopback. Only load what is yours
+    /// Allow targets other than this machine's loopback. Only load your own servers
     #[arg(long)]
     pub allow_remote: bool,
 
@@ -141,12 +148,12 @@ pub struct LoadArgs {
     #[arg(short, long, value_name = "FORM", default_value = "text")]
     pub output: OutputArg,
 
-    /// No progress line; without it, one is shown on a terminal
+    /// No progress line; by default one is shown on a terminal
     #[arg(short, long)]
     pub quiet: bool,
 }
 
-/// Who closes first.
+/// The side that closes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum CloseArg {
@@ -155,7 +162,7 @@ pub enum CloseArg {
     Server,
 }
 
-/// What is looked at.
+/// The parts of a reply to check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum CheckArg {
@@ -174,7 +181,7 @@ pub enum OutputArg {
 }
 
 impl LoadArgs {
-    /// The addresses of `--source`.
+    /// Parses the addresses of `--source`.
     pub(super) fn sources(&self) -> Result<Vec<IpAddr>, String> {
         self.source.as_deref().map_or_else(|| Ok(Vec::new()), crate::plan::parse_sources)
     }

@@ -1,6 +1,6 @@
-//! Turns what was typed into a plan.
+//! Converts the arguments to a plan.
 //!
-//! Does not know about: what becomes of the plan.
+//! Does not know about: execution of the plan.
 
 use std::fs;
 use std::path::Path;
@@ -13,12 +13,12 @@ use crate::plan::{
 use crate::reply::{CheckLevel, Expect, Id, Pattern};
 use std::time::Duration;
 
-/// What is measured when nothing else is said.
+/// Default time to measure.
 const DURATION: Duration = Duration::from_secs(10);
 /// Larger files of `--expect-body` are refused.
 const BODY_LEN_MAX: u64 = 64 << 20;
 
-/// The plan of a command line.
+/// Converts a command line to a plan.
 pub(super) fn plan(args: &LoadArgs) -> Result<Plan, Failure> {
     let url = Url::parse(&args.url).map_err(Failure::usage)?;
     let targets = if args.connect_to.is_empty() {
@@ -115,7 +115,7 @@ fn expected_body(text: &str) -> Result<Vec<u8>, Failure> {
 
 /// `{id}` in an expected body stands for the id of the request.
 fn with_id_holes(body: &[u8]) -> Pattern {
-    // Any id will do here: what counts is where it stands.
+    // Any id will do here: only its position counts.
     let id = Id::new(u16::MAX, 0);
     let mut bytes = Vec::with_capacity(body.len());
     let mut at = 0;

@@ -1,6 +1,6 @@
 //! `doorbell-load connect`: its command line, its progress, its report.
 //!
-//! Does not know about: how connections are made.
+//! Does not know about: making connections.
 
 use std::ffi::OsString;
 use std::fs;
@@ -20,12 +20,12 @@ use crate::exit::{Exit, Failure};
 
 const EXAMPLES: &str = "\
 What it shows:
-  A connection needs a port, and connect() searches for a free one. By itself Linux tries one half of the ports (by
+  A connection needs a port, and connect() searches for a free one. By default Linux tries one half of the ports (by
   parity) before the other: when the first half is taken, every connect() walks past all of it first. With tens of
   thousands of connections to one address that is the difference between microseconds and milliseconds.
 
 Ways to choose ports (--strategy):
-  kernel   the kernel by itself
+  kernel   the kernel's default
   select   we pick a port at random, test it by connecting, and pick again if it is taken
   N        the kernel, in a random window of N ports (IP_LOCAL_PORT_RANGE, Linux 6.3); another window if it is full
   full     the kernel, in its whole range, passed by the same option: from Linux 6.8 without the two halves
@@ -37,10 +37,10 @@ What is measured:
   retries     attempts that found every port they might use taken; failed: connections that were not made
 
 Examples:
-  doorbell-load connect                              28,000 connections or what there are ports for, every strategy
+  doorbell-load connect                              28,000 connections or as many as ports allow, every strategy
   doorbell-load connect --own-network                56,000, in a network namespace with 56,512 ports; needs no root, but many
                                                      minutes: kernel with TCP, and windows with UDP, are slow when nearly full
-  doorbell-load connect --own-network -S auto        the same with the way doorbell uses; some seconds
+  doorbell-load connect --own-network -S auto        the same with doorbell's strategy; some seconds
   doorbell-load connect -S kernel,auto -t tcp -n 20k --plot connect.svg
   doorbell-load connect -S auto -o json | jq '.runs[] | {transport, odd_over_even, retries}'
 
@@ -54,15 +54,16 @@ Exit codes:
    2  wrong command line, or more connections than there are ports
   69  --own-network is not possible here; the message says why";
 
-/// What each connect() to one address costs, by its number and the parity of its port, with every way to choose ports.
+/// The cost of each connect() to one address, by its number and the parity of its port, for every
+/// strategy to choose ports.
 #[derive(Debug, Parser)]
 #[command(name = "doorbell-load connect", version, after_help = EXAMPLES)]
 pub(crate) struct ConnectArgs {
-    /// Connections, all open at once; without it, 56,000, or nearly as many as there are ports
+    /// Connections, all open at once; default 56,000, or nearly as many as there are ports
     #[arg(short = 'n', long, value_name = "N", value_parser = parse_count)]
     connections: Option<u64>,
 
-    /// Ways to choose ports, in turn: kernel, select, full, auto, or the ports of a window
+    /// Strategies to choose ports, in turn: kernel, select, full, auto, or the size of a window
     #[arg(short = 'S', long, value_name = "LIST", value_delimiter = ',')]
     strategy: Vec<PortChoice>,
 
@@ -74,15 +75,16 @@ pub(crate) struct ConnectArgs {
     #[arg(short, long, value_name = "LIST")]
     source: Option<String>,
 
-    /// Connections of one helper process; without it, as many as its limit of open files allows
+    /// Connections per helper process; default: as many as its limit of open files allows
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     per_process: Option<u32>,
 
-    /// Run in a network namespace of its own with the ports 9024 to 65535, as in the study this repeats
+    /// Run in a separate network namespace with the ports 9024 to 65535, as in the study that this
+    /// repeats
     #[arg(long)]
     own_network: bool,
 
-    /// Write a picture (SVG): the time of each connect() over its number
+    /// Write a plot (SVG): the time of each connect() over its number
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 
@@ -95,7 +97,7 @@ pub(crate) struct ConnectArgs {
     quiet: bool,
 }
 
-/// What is connected.
+/// The transports to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum TransportArg {
     Both,
@@ -106,7 +108,7 @@ enum TransportArg {
 const CONNS: u32 = 56_000;
 const STRATEGIES: [&str; 7] = ["kernel", "select", "500", "1000", "5000", "10000", "full"];
 
-/// Runs it with the arguments after its name.
+/// Runs the command with the arguments after its name.
 pub(super) fn run(args: &[OsString]) -> Result<Exit, Failure> {
     let typed = [OsString::from("doorbell-load connect")].into_iter().chain(args.iter().cloned());
     let typed = match ConnectArgs::try_parse_from(typed) {
@@ -159,7 +161,7 @@ fn study(typed: &ConnectArgs) -> Result<Study, Failure> {
     };
     study.conns = match typed.connections {
         Some(conns) => u32::try_from(conns).unwrap_or(u32::MAX),
-        // Other programs have some of the ports.
+        // Other programs use some of the ports.
         None => u32::try_from(study.ports_in_all() * 995 / 1_000).map_or(CONNS, |most| most.clamp(1, CONNS)),
     };
     let allowed = conns_per_helper().unwrap_or(u32::MAX);
@@ -168,7 +170,7 @@ fn study(typed: &ConnectArgs) -> Result<Study, Failure> {
     Ok(study)
 }
 
-/// A line that is written over itself on a terminal; one line for each run elsewhere.
+/// A line that is overwritten in place on a terminal; otherwise one line per run.
 #[derive(Debug)]
 struct Progress {
     quiet: bool,
@@ -186,7 +188,7 @@ impl Progress {
             (true, true) => ("\r\x1b[K", "\n"),
             (false, _) => ("", "\n"),
         };
-        // Nobody is left to tell if even this cannot be written.
+        // A failure to write to standard error cannot be reported.
         let _ = write!(io::stderr(), "{before}{text}{after}");
     }
 }

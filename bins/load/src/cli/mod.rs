@@ -1,7 +1,7 @@
 //! The command line: reads it, runs the load, prints the report.
 //!
-//! Does not know about: how load is made. The name of a command can never be a URL with a scheme, so commands other than the
-//! load itself find their place in [`run`].
+//! Does not know about: the load itself. The name of a command can never be a URL with a scheme, so
+//! other commands are dispatched in [`run`].
 
 mod args;
 mod build;
@@ -39,9 +39,9 @@ fn connect(args: &[OsString]) -> Exit {
     told(connect::run(args))
 }
 
-/// Prints what the command line's parser has to say: help, or what is wrong.
+/// Prints the output of the argument parser: help, or an error.
 fn say(error: &clap::Error) -> Exit {
-    // Nobody is left to tell if even this cannot be written.
+    // A failure to write to standard error cannot be reported.
     let _ = error.print();
     if error.use_stderr() { Exit::Usage } else { Exit::Clean }
 }

@@ -1,6 +1,6 @@
 //! The progress line on a terminal, once a second.
 //!
-//! Does not know about: how a run is done.
+//! Does not know about: execution of a run.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::engine::{Observer, Sample};
 use crate::plan::Plan;
 
-/// A line that is written over itself; nothing if standard error is no terminal.
+/// A line that is overwritten in place; no output if standard error is not a terminal.
 #[derive(Debug)]
 pub(super) struct Line {
     shown: bool,
@@ -43,7 +43,7 @@ impl Observer for Line {
 #[expect(clippy::cast_precision_loss, reason = "shown in whole numbers")]
 fn line(before: &Sample, sample: &Sample, whole: Duration) -> String {
     let seconds = sample.elapsed.saturating_sub(before.elapsed).as_secs_f64().max(1e-3);
-    // The count starts again when the warm-up ends.
+    // The count restarts when the warm-up ends.
     let requests = sample.requests.checked_sub(before.requests).unwrap_or(sample.requests);
     let rate = requests as f64 / seconds;
     let phase = if sample.warming_up { "warm-up" } else { "measuring" };

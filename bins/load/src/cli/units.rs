@@ -1,10 +1,10 @@
-//! Numbers as people write them: `10k`, `500ms`.
+//! Numbers with units: `10k`, `500ms`.
 //!
-//! Does not know about: which option they belong to.
+//! Does not know about: options.
 
 use std::time::Duration;
 
-/// A whole number, with `k` or `m` for thousands or millions.
+/// Parses a whole number, with `k` or `m` for thousands or millions.
 pub(super) fn parse_count(text: &str) -> Result<u64, String> {
     let (digits, factor) = scaled(text);
     let number: Option<u64> = digits.parse().ok();
@@ -14,7 +14,7 @@ pub(super) fn parse_count(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "write a whole number, as in 500, 10k or 2m".to_owned())
 }
 
-/// A number of requests a second.
+/// Parses a number of requests per second.
 pub(super) fn parse_rate(text: &str) -> Result<f64, String> {
     let (digits, factor) = scaled(text);
     let number: Option<f64> = digits.parse().ok();
@@ -23,7 +23,7 @@ pub(super) fn parse_rate(text: &str) -> Result<f64, String> {
     rate.ok_or_else(|| "write a number, as in 0.5, 2000 or 20k".to_owned())
 }
 
-/// A number and a unit.
+/// Parses a number and a unit.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let wrong = || "write a number and a unit, as in 200us, 500ms, 2s, 1.5s or 1m".to_owned();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

@@ -13,7 +13,8 @@ use crate::stats::{FailureKind, Stats};
 const ENOTCONN: i32 = rustix::io::Errno::NOTCONN.raw_os_error();
 
 impl Conn {
-    /// The end of a receive: bytes (at least one), the end of the stream (`None`), or an error.
+    /// Handles the result of a receive: bytes (at least one), the end of the stream (`None`), or an
+    /// error.
     #[inline]
     pub(crate) fn handle_received(
         &mut self,
@@ -29,7 +30,7 @@ impl Conn {
         match (result, self.phase) {
             (Ok(Some(bytes)), Phase::Asking) => self.handle_bytes(now, bytes, job, stats),
             (Ok(Some(bytes)), _) => {
-                // Bytes behind a reply that was complete.
+                // Bytes after a complete reply.
                 stats.bytes_in += bytes.len() as u64;
                 self.fail(FailureKind::WrongBytes, None, stats)
             }
@@ -65,7 +66,7 @@ impl Conn {
         }
     }
 
-    /// A reply is complete, with `rest` behind it. `None`: the next one follows.
+    /// Handles a complete reply, followed by `rest`. `None`: the next reply is expected.
     #[inline]
     fn handle_reply(
         &mut self,
@@ -97,7 +98,8 @@ impl Conn {
         if !is_over {
             return None;
         }
-        // A send that is still in flight has bytes the server did not wait for: nothing more can be asked here.
+        // A send still in flight contains bytes that the server did not wait for: the connection
+        // cannot be used for further requests.
         if !rest.is_empty() || self.send_in_flight {
             return Some(self.settle(After::Done));
         }
@@ -107,7 +109,7 @@ impl Conn {
         Some(Next::Idle)
     }
 
-    /// The server closed, and nothing is missing.
+    /// The server has closed, and no reply is missing.
     fn handle_last_end(&mut self, now: Nanos, job: &Job, stats: &mut Stats) -> Next {
         match self.reply.take() {
             Some(reply) => self.end_new(now, reply, job, stats),
@@ -115,11 +117,11 @@ impl Conn {
         }
     }
 
-    /// The server closed while replies are missing.
+    /// The server has closed, and replies are missing.
     fn handle_end(&mut self, now: Nanos, job: &Job, stats: &mut Stats) -> Next {
         let is_keep = matches!(job.flow, Flow::Keep { .. });
         if is_keep && self.served > 0 && self.batch.done == 0 && self.reader.is_between_replies() {
-            // It closed an idle connection just when we asked, as it may.
+            // It closed an idle connection just when a request was sent, which is allowed.
             stats.reconnects += 1;
             return self.settle(After::Again);
         }
@@ -138,7 +140,8 @@ impl Conn {
         if self.connected {
             return self.fail(FailureKind::Reset, Some(errno), stats);
         }
-        // The error of a failed handshake is told once, to whichever operation asks first; here the send will have it.
+        // The error of a failed handshake is reported once, to the first operation; here the send
+        // will get it.
         if errno == Errno(ENOTCONN) && self.send_in_flight {
             return Next::Wait;
         }

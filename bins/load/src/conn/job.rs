@@ -1,4 +1,4 @@
-//! What connections have in common, and the requests one of them is given.
+//! Data shared by connections, and a batch of requests.
 //!
 //! Does not know about: the life of a connection.
 
@@ -8,30 +8,30 @@ use crate::clock::{Nanos, nanos};
 use crate::plan::{Flow, Plan};
 use crate::reply::{Expect, Id};
 
-/// What every connection of a worker has in common.
+/// Data shared by all connections of a worker.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) expect: Expect,
     pub(crate) flow: Flow,
     pub(crate) gap: Nanos,
     pub(crate) timeout: Nanos,
-    /// The worker's number, when requests carry an id.
+    /// The worker's number, if requests contain an id.
     pub(crate) ids_of: Option<u16>,
-    /// Replies after this do not count for the rate.
+    /// Later replies do not count for the rate.
     pub(crate) measured_until: Nanos,
 }
 
-/// Requests that go out in one write.
+/// Requests sent in one write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Batch {
     /// Sequence number of the first one.
     pub(crate) first: u64,
     pub(crate) count: u32,
-    /// Answered already.
+    /// Number of requests with a reply.
     pub(crate) done: u32,
-    /// When the first one was meant to start.
+    /// The intended start of the first one.
     pub(crate) base: Nanos,
-    /// And how much later each next one; zero without a rate.
+    /// The interval between intended starts; zero without a rate.
     pub(crate) step: Nanos,
 }
 
@@ -53,7 +53,7 @@ impl Job {
 }
 
 impl Batch {
-    /// The sequence number of the request whose reply is next.
+    /// The sequence number of the request with the next reply.
     pub(crate) fn next(&self) -> u64 {
         self.first + u64::from(self.done)
     }
@@ -62,7 +62,7 @@ impl Batch {
         self.count - self.done
     }
 
-    /// When the request whose reply is next was meant to start.
+    /// The intended start of the request with the next reply.
     pub(crate) fn due(&self) -> Nanos {
         self.base + self.step * u64::from(self.done)
     }

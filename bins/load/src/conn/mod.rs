@@ -1,13 +1,14 @@
-//! The life of one connection as a pure machine: what happened goes in, what to do next comes out.
+//! The life of one connection as a pure state machine: events in, next actions out.
 //!
-//! Does not know about: sockets, rings, who has work for it.
+//! Does not know about: sockets, rings, scheduling of work.
 //!
 //! ```text
 //! Free ─begin─► Handshake ─► Paused ─► Asking ─► Idle (keep-alive) ─begin─► Asking
 //!   └──begin─────────────────────────────┘  └──► Tail (server closes) ─► Free
 //! ```
 //!
-//! Whatever goes wrong ends in `settle`: the descriptor is closed when no operation of it is in flight, not earlier.
+//! Every failure ends in `settle`: the descriptor is closed when no operation on it is in flight,
+//! not earlier.
 
 mod answer;
 mod job;
@@ -23,35 +24,35 @@ use crate::plan::{Closer, Flow};
 use crate::reply::{Reader, Reply};
 use crate::stats::{FailureKind, Stats};
 
-/// What to do with the connection.
+/// The next action for the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Send the requests of the batch that are not done, and receive.
+    /// Send the unfinished requests of the batch, and receive.
     Ask,
-    /// Cancel what is in flight; its events come back here.
+    /// Cancel operations in flight; their events are passed in as usual.
     Cancel,
-    /// Nothing is in flight: close the descriptor.
+    /// No operation is in flight: close the descriptor.
     Close(After),
-    /// Answered and still open: `begin` may follow.
+    /// All replies are complete and the connection is open: `begin` may follow.
     Idle,
-    /// Come back with `handle_gap_over` after the gap.
+    /// Call `handle_gap_over` after the gap.
     Pause,
     /// Receive.
     Recv,
     /// Send the rest of the buffer.
     SendRest,
-    /// Nothing, until something happens.
+    /// Nothing until the next event.
     Wait,
 }
 
-/// What to do when the descriptor is closed.
+/// What to do after the descriptor is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum After {
-    /// Connect again and ask for the rest of the batch.
+    /// Connect again and send the rest of the batch.
     Again,
-    /// New work, after a while: connecting failed, and trying on would be a busy loop.
+    /// New work after a delay: connecting failed, and an immediate retry would be a busy loop.
     BackOff,
-    /// New work.
+    /// New work at once.
     Done,
 }
 
@@ -62,7 +63,7 @@ enum Phase {
     Handshake,
     Idle,
     Paused,
-    /// Answered; the server is to close.
+    /// The replies are complete; the server should close.
     Tail,
 }
 
@@ -72,17 +73,17 @@ pub(crate) struct Conn {
     phase: Phase,
     reader: Reader,
     batch: Batch,
-    /// Set exactly while the connection is given up and operations of it are still in flight.
+    /// Set while the connection is abandoned and operations on it are still in flight.
     ending: Option<After>,
     send_in_flight: bool,
     recv_in_flight: bool,
-    /// The handshake is done.
+    /// Whether the handshake is done.
     connected: bool,
-    /// The first byte of the batch's first reply was seen.
+    /// Whether the first byte of the batch's first reply has arrived.
     first_byte_seen: bool,
-    /// How long it took; counted once that reply is known to be good.
+    /// The time until then; counted once that reply is known to be good.
     first_byte_after: Option<Nanos>,
-    /// Batches answered on this connection.
+    /// Number of completed batches on this connection.
     served: u32,
     connect_began: Nanos,
     deadline: Nanos,
@@ -111,7 +112,8 @@ impl Default for Conn {
 }
 
 impl Conn {
-    /// Work for a connection that is `Free` (connect first, then say so by `handle_connecting`) or idle (then `Ask` follows).
+    /// Starts a batch on a connection that is `Free` (connect first, then call `handle_connecting`)
+    /// or idle (then `Ask` follows).
     pub(crate) fn begin(&mut self, now: Nanos, batch: Batch, job: &Job) {
         debug_assert!(matches!(self.phase, Phase::Free | Phase::Idle) && batch.left() > 0);
         self.batch = batch;
@@ -127,7 +129,7 @@ impl Conn {
         matches!(self.phase, Phase::Idle)
     }
 
-    /// The requests under way.
+    /// The current batch.
     pub(crate) const fn batch(&self) -> &Batch {
         &self.batch
     }
@@ -136,12 +138,13 @@ impl Conn {
         self.deadline
     }
 
-    /// What is in flight: send, receive.
+    /// Operations in flight: send, receive.
     pub(crate) const fn in_flight(&self) -> (bool, bool) {
         (self.send_in_flight, self.recv_in_flight)
     }
 
-    /// `connect(2)` was called and did not fail. `Wait` stands for: send nothing, to learn when the handshake is done.
+    /// `connect(2)` was called without an error. `Wait` means: send nothing, to learn when the
+    /// handshake is done.
     pub(crate) fn handle_connecting(&mut self, now: Nanos, job: &Job) -> Next {
         debug_assert!(self.phase == Phase::Free && self.ending.is_none());
         debug_assert!(!self.send_in_flight && !self.recv_in_flight);
@@ -155,24 +158,24 @@ impl Conn {
         if at_once { Next::Ask } else { Next::Wait }
     }
 
-    /// No socket, or `connect(2)` failed at once.
+    /// There is no socket, or `connect(2)` failed at once.
     pub(crate) fn handle_no_connect(&mut self, errno: Errno, stats: &mut Stats) -> Next {
         self.fail(FailureKind::Connect, Some(errno), stats)
     }
 
-    /// A send was given to the ring.
+    /// A send was submitted to the ring.
     pub(crate) fn note_send(&mut self) {
         debug_assert!(!self.send_in_flight, "I-2");
         self.send_in_flight = true;
     }
 
-    /// A receive was given to the ring.
+    /// A receive was submitted to the ring.
     pub(crate) fn note_recv(&mut self) {
         debug_assert!(!self.recv_in_flight, "I-2");
         self.recv_in_flight = true;
     }
 
-    /// The end of a send; `left` bytes of its buffer are not sent.
+    /// Handles the end of a send; `left` bytes of its buffer are unsent.
     pub(crate) fn handle_sent(
         &mut self,
         now: Nanos,
@@ -188,7 +191,8 @@ impl Conn {
         match result {
             Ok(()) => {}
             Err(errno) if !self.connected => return self.fail(FailureKind::Connect, Some(errno), stats),
-            // The server has closed. What it sent before that, and how, the receive tells.
+            // The server has closed. The receive will report what it sent before, and how it
+            // closed.
             Err(Errno(EPIPE)) if self.recv_in_flight => return Next::Wait,
             Err(errno) => return self.fail(FailureKind::Reset, Some(errno), stats),
         }
@@ -212,7 +216,7 @@ impl Conn {
         Next::Ask
     }
 
-    /// The deadline has passed. Called again as long as what is in flight does not end.
+    /// Handles the deadline. Called again until operations in flight have ended.
     pub(crate) fn handle_deadline(&mut self, stats: &mut Stats) -> Next {
         if self.ending.is_some() {
             return Next::Cancel;
@@ -220,7 +224,7 @@ impl Conn {
         self.fail(FailureKind::Timeout, None, stats)
     }
 
-    /// How many requests are under way, for a run that ends now.
+    /// Number of unfinished requests, for a run that ends now.
     pub(crate) const fn requests_under_way(&self) -> u64 {
         match self.phase {
             Phase::Free | Phase::Idle => 0,
@@ -231,21 +235,22 @@ impl Conn {
 
     fn handle_established(&mut self, now: Nanos, job: &Job) -> Next {
         if matches!(job.flow, Flow::Keep { .. }) {
-            // Opening a kept connection is no part of its first request, unless that was due at a time.
+            // Opening a kept connection is not part of its first request, unless that has a due
+            // time.
             if self.batch.step == 0 {
                 self.batch.base = now;
             }
             self.phase = Phase::Asking;
             return Next::Ask;
         }
-        // The request is meant to start a gap after the connection was.
+        // The intended start of the request is one gap after that of the connection.
         self.batch.base += job.gap;
         self.phase = Phase::Paused;
         self.deadline = NEVER;
         Next::Pause
     }
 
-    /// Every request that has no reply failed.
+    /// Counts every request without a reply as failed.
     fn fail(&mut self, kind: FailureKind, errno: Option<Errno>, stats: &mut Stats) -> Next {
         let count = if self.phase == Phase::Tail { 1 } else { self.batch.left().max(1) };
         for _ in 0..count {
@@ -277,7 +282,7 @@ impl Conn {
 const EPIPE: i32 = rustix::io::Errno::PIPE.raw_os_error();
 
 impl Closer {
-    /// Whether we wait for the server's end of the stream.
+    /// Whether the server must end the stream.
     const fn waits_for_end(self) -> bool {
         matches!(self, Self::Server)
     }

@@ -1,4 +1,4 @@
-//! Lives of connections, step by step, with replies cut at every place.
+//! Connections step by step, with replies split at every position.
 //!
 //! Does not know about: sockets.
 
@@ -15,7 +15,7 @@ const REFUSED: Errno = Errno(111);
 const NEW: Flow = Flow::New { closer: Closer::Server, gap: Duration::ZERO };
 const TIMEOUT: Nanos = 1_000;
 
-/// A connection, its job, and what was counted.
+/// A connection, its job, and its statistics.
 struct World {
     conn: Conn,
     job: Job,
@@ -80,7 +80,7 @@ impl World {
         self.received(40, Ok(None))
     }
 
-    /// Good replies and failures.
+    /// Number of good replies and of failures.
     fn counts(&self) -> (u64, u64) {
         (self.stats.requests, self.stats.failures.total())
     }
@@ -229,8 +229,8 @@ fn a_gap_lies_between_handshake_and_request() {
 }
 
 #[test]
-fn a_failed_handshake_is_told_once_whoever_hears_of_it_first() {
-    // The send has the error; the receive learns nothing.
+fn a_failed_handshake_is_reported_once() {
+    // The send gets the error; the receive does not.
     let mut world = World::new(NEW);
     world.begin(0, 1);
     assert_eq!(world.conn.handle_connecting(0, &world.job), Next::Ask);
@@ -241,7 +241,7 @@ fn a_failed_handshake_is_told_once_whoever_hears_of_it_first() {
     assert_eq!((world.failed(FailureKind::Connect), world.stats.connects), (1, 0));
     assert_eq!(world.stats.failures.errno(FailureKind::Connect), Some(REFUSED));
 
-    // The receive has it.
+    // The receive gets it.
     let mut world = World::new(NEW);
     world.begin(0, 1);
     let _ = world.conn.handle_connecting(0, &world.job);
@@ -251,7 +251,7 @@ fn a_failed_handshake_is_told_once_whoever_hears_of_it_first() {
     assert_eq!(world.send_fails(Errno(EPIPE)), Next::Close(After::BackOff));
     assert_eq!(world.failed(FailureKind::Connect), 1);
 
-    // No socket at all; every request of the batch failed.
+    // No socket at all; every request of the batch fails.
     let mut world = World::new(Flow::Keep { pipeline: 4 });
     world.begin(0, 4);
     assert_eq!(world.conn.handle_no_connect(Errno(24), &mut world.stats), Next::Close(After::BackOff));

@@ -1,6 +1,6 @@
-//! What a helper process does: hold accepted connections, or make connections, measure each, and hold them.
+//! A helper process: accepts and holds connections, or opens, measures and holds them.
 //!
-//! Does not know about: who started it, beyond ending together with it.
+//! Does not know about: its parent, except that it ends together with it.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -17,16 +17,16 @@ use crate::clock::{Clock, nanos};
 use crate::exit::{Exit, Failure};
 use crate::plan::parse_sources;
 
-/// The first argument of a helper. It is not for people, and may change with each version.
+/// The first argument of a helper. Not a user interface; may change with each version.
 pub(crate) const NAME: &str = "connect-helper";
 /// `HOLD CONNS`: accept from the listener that is standard input.
 pub(super) const HOLD: &str = "hold";
 /// `DIAL TRANSPORT STRATEGY TARGET CONNS SOURCES`: connect, and write a sample of each to standard output.
 pub(super) const DIAL: &str = "dial";
-/// `NETWORK FIRST LAST ARGS...`: set up the network namespace this is in, and study there.
+/// `NETWORK FIRST LAST ARGS...`: set up the current network namespace, and run the study there.
 pub(super) const NETWORK: &str = "network";
 
-/// Runs a helper with the arguments after its name; `study` is the command in a network of its own.
+/// Runs a helper with the arguments after its name; `study` is the command in a separate network.
 pub(crate) fn run(args: &[OsString], study: fn(&[OsString]) -> Exit) -> Result<Exit, Failure> {
     let wrong = || Failure::usage("connect-helper is started by `doorbell-load connect` only");
     let words: Vec<&str> = args.iter().filter_map(|arg| arg.to_str()).collect();
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &[OsString], study: fn(&[OsString]) -> Exit) -> Result<E
         network::set_up(first, last)?;
         return Ok(study(&args[3..]));
     }
-    // However the study ends, its helpers do not stay.
+    // However the study ends, its helpers end too.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| {
         Failure::new(Exit::Failures, format!("this helper would outlive its study: {error}"))
     })?;
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &[OsString], study: fn(&[OsString]) -> Exit) -> Result<E
             let config = EgressConfig::new()
                 .ports(PortChoice::Only(strategy))
                 .sources(sources)
-                // Nothing is sent, so the server would hear of the connection late.
+                // No data is sent, so without quick ACKs the server would see the connection late.
                 .quickack(true)
                 // Reset when this process ends: no port stays in TIME-WAIT for the next run.
                 .linger(Some(Duration::ZERO));
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &[OsString], study: fn(&[OsString]) -> Exit) -> Result<E
     }
 }
 
-/// Accepts until it has `conns`, and keeps them until it is killed.
+/// Accepts `conns` connections, and holds them until it is killed.
 fn hold(conns: u32) -> Result<Exit, Failure> {
     raise_open_files(conns);
     let failed = |error: io::Error| Failure::new(Exit::Failures, format!("nothing can be accepted: {error}"));
@@ -71,10 +71,10 @@ fn hold(conns: u32) -> Result<Exit, Failure> {
     while held.len() < conns as usize {
         match listener.accept() {
             Ok((conn, _)) => held.push(conn),
-            // The client has gone while it waited, or a signal came.
+            // The client has disconnected while it waited, or a signal arrived.
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted) => {}
-            // Others may go on: they have descriptors of their own.
+            // Other helpers may continue: they have their own descriptors.
             Err(_) => break,
         }
     }
@@ -95,10 +95,10 @@ fn dial(egress: &Egress, transport: Transport, target: SocketAddr, conns: u32) -
 }
 
 fn unwritten(error: io::Error) -> Failure {
-    Failure::new(Exit::Failures, format!("nobody reads what is measured: {error}"))
+    Failure::new(Exit::Failures, format!("the results cannot be passed on: {error}"))
 }
 
-/// Connects once. The call blocks, so what it takes includes the handshake.
+/// Connects once. The call blocks, so its time includes the handshake.
 fn one(
     egress: &Egress,
     transport: Transport,
@@ -139,7 +139,8 @@ fn one(
     sample
 }
 
-/// The parent kills this process when its part is over. The bound only matters if it cannot.
+/// The parent kills this process when it is no longer needed. The limit only matters if the parent
+/// cannot.
 fn wait_for_the_end() -> Result<Exit, Failure> {
     let clock = Clock::start();
     while clock.now() < nanos(Duration::from_secs(3_600)) {

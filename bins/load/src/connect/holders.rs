@@ -1,6 +1,6 @@
-//! The processes that hold connections: starts them, and ends them.
+//! The processes that hold connections: starting and ending them.
 //!
-//! Does not know about: what they do (`helper`), what comes of it.
+//! Does not know about: their work (`helper`), results.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
@@ -18,18 +18,18 @@ pub(super) struct Helper(Child);
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        // One that has ended already is only waited for.
+        // If it has ended already, it is only waited for.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// The server's side: somebody to connect to, who keeps what is accepted.
+/// The server's side: listeners whose helpers hold accepted connections.
 #[derive(Debug)]
 pub(super) struct Side {
     pub(super) addr: SocketAddr,
     holders: Vec<Helper>,
-    /// Keeps the port.
+    /// Reserves the port.
     _socket: OwnedFd,
 }
 
@@ -44,7 +44,7 @@ impl Side {
             ),
         };
         let (addr, socket): (SocketAddr, OwnedFd) =
-            opened.map_err(|error| failed(&format!("nobody can listen on {}", study.target), &error))?;
+            opened.map_err(|error| failed(&format!("cannot listen on {}", study.target), &error))?;
         let mut side = Self { addr, holders: Vec::new(), _socket: socket };
         if transport == Transport::Tcp {
             for _ in 0..study.conns.div_ceil(study.conns_per_helper) {
@@ -63,7 +63,8 @@ impl Side {
     }
 }
 
-/// Starts a helper that makes `conns` connections and keeps them; what it measures comes out of the pipe.
+/// Starts a helper that opens `conns` connections and holds them; it writes its measurements to the
+/// pipe.
 pub(super) fn dialer(
     study: &Study,
     transport: Transport,
@@ -84,7 +85,8 @@ pub(super) fn dialer(
 fn listener(study: &Study) -> io::Result<(SocketAddr, OwnedFd)> {
     let mut last = io::ErrorKind::AddrInUse.into();
     for addr in server_addrs(study) {
-        // The backlog is the system's largest; helpers empty it while the next connection is made.
+        // The backlog is the system's maximum; helpers empty it while the next connection is
+        // opened.
         match TcpListener::bind(addr) {
             Ok(listener) => {
                 rustix::net::listen(&listener, i32::MAX)?;

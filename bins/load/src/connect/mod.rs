@@ -1,10 +1,12 @@
-//! What `connect()` costs, by its number and the parity of the port: a study, with any strategy of choosing ports.
+//! The cost of `connect()`, by its number and the parity of the port: a study with any strategy to
+//! choose ports.
 //!
-//! Does not know about: the command line; the form of the report.
+//! Does not know about: the command line; the format of the report.
 //!
-//! Tens of thousands of connections at once are more than one process may have open. So helpers hold them: this program again, some of
-//! them on the server's side and, one after the other, some on the client's, each below its limit of open files. They are killed when
-//! their part is over, and end by themselves when this program does.
+//! Tens of thousands of concurrent connections exceed the open files of one process. So helpers
+//! hold them: processes of this program, some on the server's side and, one after the other, some
+//! on the client's side, each below its limit of open files. They are killed when no longer needed,
+//! and end together with this program.
 
 pub(crate) mod helper;
 mod holders;
@@ -22,25 +24,26 @@ use crate::exit::{Exit, Failure};
 use holders::{Side, dialer};
 use sample::Sample;
 
-/// More connections of one run than every port of some addresses are refused.
+/// Maximum number of connections of a run; more than all ports of several addresses.
 pub const CONNS_MAX: u32 = 1_000_000;
-/// Helpers of one side.
+/// Maximum number of helpers on one side.
 pub const HELPERS_MAX: u32 = 256;
-/// Open files of a helper that are no connections: standard streams, the listener, what a run-time library may hold.
+/// Open files of a helper besides connections: standard streams, the listener, files of run-time
+/// libraries.
 const FILES_BESIDE: u64 = 32;
 
-/// What a study does, checked and ready to use.
+/// A validated study.
 #[derive(Clone, Debug)]
 pub struct Study {
     /// TCP, UDP or both.
     pub transports: Vec<Transport>,
-    /// How ports are chosen, in turn.
+    /// Strategies to choose ports, in turn.
     pub strategies: Vec<PortChoice>,
     /// Connections of one run, all open at once.
     pub conns: u32,
-    /// Where they come from, in turn; empty: 127.0.0.1.
+    /// Source addresses, in turn; empty: 127.0.0.1.
     pub sources: Vec<IpAddr>,
-    /// The address they all go to.
+    /// The target address of all connections.
     pub target: IpAddr,
     /// Ports of this network for connections.
     pub ports: PortRange,
@@ -48,7 +51,7 @@ pub struct Study {
     pub conns_per_helper: u32,
 }
 
-/// What is connected.
+/// The transports to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Transport {
@@ -61,59 +64,59 @@ pub enum Transport {
 pub struct Run {
     /// TCP or UDP.
     pub transport: Transport,
-    /// What was asked for.
+    /// The requested choice.
     pub asked: PortChoice,
-    /// What was done.
+    /// The strategy that was used.
     pub strategy: Strategy,
     /// Processes that held the connections, both sides together.
     pub helpers: u32,
-    /// Each connection in its turn.
+    /// The connections in their order.
     pub samples: Vec<Sample>,
 }
 
-/// Who watches a study.
+/// Receives the progress of a study.
 pub trait Observer {
-    /// A run has so many connections of all.
+    /// A run has made this many connections of the total.
     fn on_connects(&mut self, run: &RunName, done: u32, of: u32);
     /// A run is over.
     fn on_run(&mut self, run: &RunName, done: &Run);
-    /// A strategy this kernel does not have is left out.
+    /// A strategy was skipped because this kernel does not support it.
     fn on_left_out(&mut self, why: &str);
 }
 
-/// Which run it is.
+/// Identifies a run.
 #[derive(Clone, Copy, Debug)]
 pub struct RunName {
     /// TCP or UDP.
     pub transport: Transport,
-    /// How ports are chosen.
+    /// The requested choice of ports.
     pub choice: PortChoice,
 }
 
-/// Connections that one process may have, with the hard limit of open files. `None`: no limit.
+/// Maximum number of connections per process, by the hard limit of open files. `None`: no limit.
 #[must_use]
 pub fn conns_per_helper() -> Option<u32> {
     let hard = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum?;
     Some(u32::try_from(hard.saturating_sub(FILES_BESIDE)).unwrap_or(u32::MAX))
 }
 
-/// Raises the soft limit of open files to what `conns` connections need, as far as the hard one allows.
+/// Raises the soft limit of open files for `conns` connections, as far as the hard one allows.
 fn raise_open_files(conns: u32) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let wanted = u64::from(conns) + FILES_BESIDE;
     if current.is_some_and(|current| current < wanted) {
         let current = Some(maximum.map_or(wanted, |maximum| maximum.min(wanted)));
-        // If it fails, a connection fails for want of a descriptor, and is reported.
+        // If it fails, a connection fails for lack of a descriptor, and is reported.
         let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum });
     }
 }
 
 impl Study {
-    /// Looks at how the parts go together.
+    /// Validates the combination of options.
     ///
     /// # Errors
-    /// The first thing that is impossible.
+    /// The first invalid combination.
     pub fn check(&self) -> Result<(), Failure> {
         let no = |text: String| Err(Failure::usage(text));
         if self.conns == 0 || self.conns > CONNS_MAX {
@@ -146,16 +149,16 @@ impl Study {
         Ok(())
     }
 
-    /// Ports of all sources together.
+    /// Number of ports of all sources together.
     #[must_use]
     pub fn ports_in_all(&self) -> u64 {
         u64::from(self.ports.len()) * self.sources.len().max(1) as u64
     }
 
-    /// Does every run.
+    /// Performs every run.
     ///
     /// # Errors
-    /// A helper cannot be started or ends early; a strategy that was asked for is not there.
+    /// A helper cannot be started or ends early; a requested strategy is not supported.
     pub fn run(&self, left_out: LeftOut, observer: &mut dyn Observer) -> Result<Vec<Run>, Failure> {
         let mut runs = Vec::new();
         for &choice in &self.strategies {
@@ -199,12 +202,12 @@ impl Study {
     }
 }
 
-/// What becomes of a strategy this kernel does not have.
+/// Treatment of a strategy that this kernel does not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeftOut {
-    /// Somebody asked for it: the study fails.
+    /// It was requested explicitly: the study fails.
     Failure,
-    /// It was on the list because all are: the observer is told.
+    /// It is part of the default list: it is skipped and reported.
     Told,
 }
 
@@ -218,7 +221,7 @@ fn next(records: &mut impl Read) -> Result<Sample, Failure> {
 }
 
 impl Transport {
-    /// Its name.
+    /// The name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -228,10 +231,10 @@ impl Transport {
     }
 }
 
-/// The address nobody chose.
+/// The default address.
 pub(crate) const LOCALHOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
-/// A port for the server that takes none from the connections, if there is one below theirs.
+/// A server port outside the range of the connections, preferably below it.
 fn server_addrs(study: &Study) -> impl Iterator<Item = SocketAddr> {
     let below = (1_024..study.ports.first()).rev().take(64).chain([0]);
     let target = study.target;

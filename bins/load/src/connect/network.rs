@@ -1,6 +1,7 @@
-//! A network of its own for a study: a namespace with a loopback and its own range of ports, without any privilege.
+//! A separate network for a study: a namespace with a loopback and its own range of ports, without
+//! privileges.
 //!
-//! Does not know about: what is done there.
+//! Does not know about: the study.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,15 +16,15 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 use super::{helper, holders};
 use crate::exit::{Exit, Failure};
 
-/// The ports of the study that this one repeats: 56,512.
+/// The ports of the original study: 56,512.
 pub const PORTS: (u32, u32) = (9_024, 65_535);
 
-/// The program of util-linux that makes namespaces.
+/// The program of util-linux that creates namespaces.
 const UNSHARE: &str = "unshare";
 const NAMESPACES: [&str; 3] = ["--user", "--map-root-user", "--net"];
 
-/// Becomes `doorbell-load connect` with these arguments in a network of its own; comes back only to say why not: there is no
-/// `unshare`, or it is not allowed.
+/// Executes `doorbell-load connect` with these arguments in a separate network; returns only on
+/// failure: `unshare` is missing or not permitted.
 #[must_use]
 pub fn enter(args: &[OsString]) -> Failure {
     let cannot = |why: String| {
@@ -49,11 +50,11 @@ pub fn enter(args: &[OsString]) -> Failure {
     let mut command = Command::new(UNSHARE);
     command.args(NAMESPACES).arg(helper.get_program()).arg(helper::NAME).arg(helper::NETWORK);
     command.args([PORTS.0.to_string(), PORTS.1.to_string()]).args(args);
-    // In the place of this process, so that whoever ends it ends the study.
+    // Replaces this process, so that a signal to it ends the study.
     cannot(command.exec().to_string())
 }
 
-/// Sets up the network namespace this process is in.
+/// Sets up the network namespace of this process.
 pub(super) fn set_up(first: u32, last: u32) -> Result<(), Failure> {
     let failed = |error: io::Error| {
         Failure::new(Exit::NoNetwork, format!("the network of its own cannot be set up: {error}"))
@@ -77,19 +78,19 @@ fn loopback_up() -> io::Result<()> {
     message.extend(LEN.to_ne_bytes());
     message.extend(RTM_NEWLINK.to_ne_bytes());
     message.extend(REQUEST_AND_ACK.to_ne_bytes());
-    // Sequence, port id; then family and kind, which do not matter here.
+    // Sequence, port id; then family and kind, which are not used here.
     message.extend([0; 4 + 4 + 4]);
     message.extend(LOOPBACK_INDEX.to_ne_bytes());
-    // The flags, and which of them are changed.
+    // The flags, and the mask of changed ones.
     message.extend(IFF_UP.to_ne_bytes());
     message.extend(IFF_UP.to_ne_bytes());
 
-    // No protocol is NETLINK_ROUTE, whose number is 0.
+    // The default protocol 0 is NETLINK_ROUTE.
     let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
     sendto(&socket, &message, SendFlags::empty(), &SocketAddrNetlink::new(0, 0))?;
     let mut answer = [0; 256];
     let (len, _) = recv(&socket, &mut answer, RecvFlags::empty())?;
-    // An error message (type 2) whose number is 0 is the acknowledgement.
+    // An error message (type 2) with number 0 is the acknowledgement.
     let errno = answer[..len].get(16..20).and_then(|bytes| bytes.try_into().ok()).map(i32::from_ne_bytes);
     match errno {
         Some(0) => Ok(()),

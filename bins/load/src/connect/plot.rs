@@ -1,6 +1,7 @@
-//! The picture of a study: a panel for each run, the time of each `connect()` over its number, even and odd ports apart.
+//! The plot of a study: a panel for each run, the time of each `connect()` over its number,
+//! separately for even and odd ports.
 //!
-//! Does not know about: how it was run, sums.
+//! Does not know about: execution of the study, totals.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
@@ -9,15 +10,15 @@ use super::report::StudyReport;
 use super::sample::Sample;
 use super::{Run, Study};
 
-/// Inner size of a panel. Samples that fall on the same cell are drawn once, so that a picture stays small.
+/// Inner size of a panel. Samples in the same cell are drawn once, so that the picture stays small.
 const WIDTH: u32 = 340;
 const HEIGHT: u32 = 150;
-/// A panel with its margins.
+/// Size of a panel with its margins.
 const PANEL: (u32, u32) = (420, 226);
 const LEFT: u32 = 58;
 const TOP: u32 = 62;
 const COLUMNS: usize = 2;
-/// The lower end of the time axis is 10^2 ns, the upper 10^8 ns.
+/// The time axis reaches from 10^2 ns to 10^8 ns.
 const DECADES: (i32, i32) = (2, 8);
 const CELL: u32 = 2;
 
@@ -104,7 +105,7 @@ fn panel(run: &Run, conns: u32, out: &mut String) -> fmt::Result {
     Ok(())
 }
 
-/// The corners of the cells that have a sample.
+/// The corners of the cells with a sample.
 fn cells(samples: &[Sample], odd: bool) -> BTreeSet<(u32, u32)> {
     let numbered = samples.iter().enumerate();
     let half = numbered.filter(|(_, sample)| sample.is_connected() && sample.is_odd() == odd);

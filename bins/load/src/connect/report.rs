@@ -1,6 +1,6 @@
-//! What a study came to, for people and for machines.
+//! Results of a study, as text and as JSON.
 //!
-//! Does not know about: how it was run; the picture.
+//! Does not know about: execution of the study; the plot.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -14,13 +14,13 @@ use super::{Run, Study};
 /// The figures of a study. Its JSON form is stable: keys are added, not changed.
 #[derive(Clone, Debug, Serialize)]
 pub struct StudyReport {
-    /// `uname -r`, without what its builder appended.
+    /// `uname -r`, without the suffix of its builder.
     pub kernel: String,
     /// Ports of this network for connections, first and last.
     pub ports: [u16; 2],
-    /// The address that was connected to.
+    /// The target address.
     pub target: String,
-    /// How many addresses connections came from.
+    /// Number of source addresses.
     pub sources: usize,
     /// Connections of each run, all open at once.
     pub connections: u32,
@@ -35,9 +35,9 @@ pub struct StudyReport {
 pub struct Row {
     /// `tcp` or `udp`.
     pub transport: &'static str,
-    /// What was asked for.
+    /// The requested choice of ports.
     pub asked: String,
-    /// How ports were chosen.
+    /// The strategy that was used.
     pub strategy: String,
     /// Processes that held the connections.
     pub processes: u32,
@@ -45,23 +45,23 @@ pub struct Row {
     pub connected: u32,
     /// Connections that failed.
     pub failed: u32,
-    /// Why, by name.
+    /// Number of failures by error.
     pub errors: BTreeMap<String, u32>,
-    /// Attempts that found no port and were repeated with others.
+    /// Attempts that found no free port and were repeated with another.
     pub retries: u64,
     /// Seconds of all connections together, sockets and options included.
     pub seconds: f64,
-    /// Connections a second of that time.
+    /// Connections per second during that time.
     pub per_s: f64,
     /// `connect()` on even ports.
     pub even: Half,
     /// `connect()` on odd ports.
     pub odd: Half,
-    /// Median of odd ports / median of even ports; none if one of them has no connection.
+    /// Median of odd ports / median of even ports; `None` if one of them has no connection.
     pub odd_over_even: Option<f64>,
-    /// Median from nothing to a connected socket, every attempt included.
+    /// Median of the whole time to a connected socket, including every attempt.
     pub whole_p50: f64,
-    /// The run in twenty parts, in their order.
+    /// The run divided into twenty parts, in order.
     pub by_number: Vec<Part>,
 }
 
@@ -76,21 +76,21 @@ pub struct Half {
     pub max: f64,
 }
 
-/// Some connections that followed each other.
+/// Consecutive connections.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Part {
     /// Number of the first, from 0.
     pub from: usize,
-    /// Median on even ports; none without any.
+    /// Median on even ports; `None` without connections.
     pub even_p50: Option<f64>,
-    /// Median on odd ports; none without any.
+    /// Median on odd ports; `None` without connections.
     pub odd_p50: Option<f64>,
 }
 
 const PARTS: usize = 20;
 
 impl StudyReport {
-    /// Sums runs up.
+    /// Summarizes runs.
     #[must_use]
     pub fn new(study: &Study, runs: &[Run]) -> Self {
         Self {
@@ -210,7 +210,7 @@ impl Row {
         }
     }
 
-    /// What was asked for, and what that meant.
+    /// The requested choice, and the strategy it led to.
     pub(super) fn name(&self) -> String {
         if self.asked == self.strategy {
             self.asked.clone()
@@ -257,7 +257,8 @@ fn sorted(times: impl Iterator<Item = u32>) -> Vec<u32> {
     times
 }
 
-/// The smallest time that so large a share does not exceed, in microseconds; 0 of nothing.
+/// The smallest time that this share of samples does not exceed, in microseconds; 0 without
+/// samples.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -314,7 +315,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn halves_are_told_apart_and_failures_are_not_timed() {
+    fn halves_are_separate_and_failures_are_not_timed() {
         let mut samples = vec![sample(2, 10), sample(4, 30), sample(6, 20), sample(3, 100), sample(5, 300)];
         samples.push(Sample { errno: 99, whole_ns: 1_000, retries: 7, ..Sample::default() });
         let (study, runs) = study(samples);

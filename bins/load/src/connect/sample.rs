@@ -1,6 +1,6 @@
-//! What is known of one connect, and how a helper passes it on.
+//! Measurements of one connect, and their encoding for the pipe from a helper.
 //!
-//! Does not know about: how it was measured.
+//! Does not know about: measurement.
 
 /// Bytes of a sample between processes.
 pub const RECORD_LEN: usize = 16;
@@ -8,20 +8,21 @@ pub const RECORD_LEN: usize = 16;
 /// One connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// Nanoseconds in `connect(2)`, of all attempts together.
+    /// Nanoseconds in `connect(2)`, for all attempts together.
     pub connect_ns: u32,
-    /// Nanoseconds from nothing to a connected socket: with `socket(2)`, options, binding, and every attempt.
+    /// Nanoseconds to a connected socket: including `socket(2)`, options, binding, and every
+    /// attempt.
     pub whole_ns: u32,
     /// The port; 0 if there is no connection.
     pub port: u16,
-    /// Attempts that found no port and were repeated.
+    /// Attempts that found no free port and were repeated.
     pub retries: u16,
     /// Why there is no connection; 0 if there is.
     pub errno: i32,
 }
 
 impl Sample {
-    /// For a pipe on this machine.
+    /// Encodes it for a pipe on this machine.
     #[must_use]
     pub fn to_bytes(self) -> [u8; RECORD_LEN] {
         let mut bytes = [0; RECORD_LEN];
@@ -33,7 +34,7 @@ impl Sample {
         bytes
     }
 
-    /// What [`to_bytes`](Self::to_bytes) wrote.
+    /// Decodes the output of [`to_bytes`](Self::to_bytes).
     #[must_use]
     pub const fn from_bytes(bytes: [u8; RECORD_LEN]) -> Self {
         let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = bytes;

@@ -1,6 +1,6 @@
-//! Does what a connection wants next: connect, ask, receive, cancel, close, or new work.
+//! Executes the next action of a connection: connect, send, receive, cancel, close, or new work.
 //!
-//! Does not know about: when anything is due; what a connection wants (`conn`).
+//! Does not know about: due times; decisions (`conn`).
 
 use std::os::fd::AsFd;
 
@@ -11,7 +11,7 @@ use super::turn::Turn;
 use crate::conn::{After, Next};
 
 impl Turn<'_> {
-    /// Does what a connection wants, and goes on with the work that follows.
+    /// Executes an action of a connection, and the actions that follow.
     pub(super) fn act(&mut self, index: u32, mut next: Next) {
         loop {
             next = match next {
@@ -40,7 +40,7 @@ impl Turn<'_> {
                 },
                 Next::Pause => return self.paused.push(self.now, index),
                 Next::Recv => return self.recv(index, false),
-                // `SendRest` is done where the buffer is.
+                // `SendRest` is handled where the buffer is.
                 Next::SendRest | Next::Wait => return,
             }
         }
@@ -54,7 +54,7 @@ impl Turn<'_> {
         }
         let next = slot.conn.handle_connecting(self.now, &self.job);
         if next == Next::Wait {
-            // A send of nothing ends when the handshake does.
+            // An empty send completes when the handshake does.
             slot.conn.note_send();
             self.send(index, Bytes::new().into());
         }

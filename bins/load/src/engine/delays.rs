@@ -1,6 +1,6 @@
-//! Slots that come back after a delay which is the same for all of them, so that the first in is the first out.
+//! Slots that return after a constant delay, so the queue is first in, first out.
 //!
-//! Does not know about: why they wait.
+//! Does not know about: reasons for the delay.
 
 use std::collections::VecDeque;
 
@@ -23,7 +23,7 @@ impl Delays {
         self.queue.push_back((now + self.delay, slot));
     }
 
-    /// A slot whose time has come.
+    /// Removes a slot whose time has come.
     #[inline]
     pub(crate) fn pop(&mut self, now: Nanos) -> Option<u32> {
         if self.next_due() > now {

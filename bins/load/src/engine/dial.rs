@@ -1,6 +1,6 @@
-//! Opens sockets: from which address, to which, with which options.
+//! Opens sockets with source addresses, targets and options.
 //!
-//! Does not know about: rings; what is sent.
+//! Does not know about: rings; requests.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -24,11 +24,12 @@ pub(crate) struct Dialer {
     reset: bool,
 }
 
-/// Segments on loopback hold more; a request that fits one needs no `TCP_NODELAY` on a new connection.
+/// Segments on loopback are larger; a request that fits into one needs no `TCP_NODELAY` on a new
+/// connection.
 const ONE_SEGMENT: usize = 1_200;
 
 impl Dialer {
-    /// Worker `index` starts at another target and source than the others.
+    /// Worker `index` starts at another target and source than the other workers.
     pub(crate) fn new(plan: &Plan, index: u32) -> Result<Self, Failure> {
         let offset = |len: usize| (index as usize * len) / plan.threads.max(1) as usize;
         let (mut sources, mut v6): (Vec<IpAddr>, Vec<IpAddr>) =
@@ -49,7 +50,7 @@ impl Dialer {
         })
     }
 
-    /// A socket on which connecting has begun.
+    /// Returns a socket with a started connect.
     #[inline]
     pub(crate) fn dial(&mut self) -> Result<OwnedFd, Errno> {
         let target = self.targets[self.next_target];
@@ -64,11 +65,11 @@ impl Dialer {
         dialed.map_err(|error| errno(&error))
     }
 
-    /// Closes it, with a reset if that was asked for.
+    /// Closes it, with a reset if configured.
     #[inline]
     pub(crate) fn close(&self, fd: OwnedFd) {
         if self.reset {
-            // If it fails the close is an ordinary one.
+            // If this fails, the close is an ordinary one.
             let _ = net::sockopt::set_socket_linger(&fd, Some(Duration::ZERO));
         }
         drop(fd);

@@ -1,6 +1,6 @@
-//! Runs a plan: a preflight, then threads with a ring each, then the sum.
+//! Runs a plan: a preflight, then threads with a ring each, then the totals.
 //!
-//! Does not know about: the command line, the form of the report.
+//! Does not know about: the command line, the format of the report.
 
 mod act;
 mod delays;
@@ -26,59 +26,59 @@ use crate::plan::Plan;
 use crate::stats::Stats;
 use worker::Ended;
 
-/// What a run came to.
+/// Results of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// All threads together, since the warm-up.
+    /// Statistics of all threads, since the warm-up.
     pub stats: Stats,
-    /// How long was measured.
+    /// Duration of the measurement.
     pub elapsed: Duration,
     /// Processor time of this program during the whole run, warm-up included.
     pub client_cpu: Duration,
-    /// How long the whole run took.
+    /// Duration of the whole run.
     pub whole: Duration,
     /// Whether the user ended it.
     pub stopped: bool,
-    /// The ring in force, in words.
+    /// A description of the ring.
     pub ring: String,
 }
 
-/// Where a run is, once a second.
+/// Progress of a run, once a second.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sample {
-    /// Since the threads began.
+    /// Time since the threads started.
     pub elapsed: Duration,
-    /// Good replies so far; starts again after the warm-up.
+    /// Good replies so far; restarts after the warm-up.
     pub requests: u64,
     /// Failed requests so far.
     pub failures: u64,
-    /// Whether nothing counts yet.
+    /// Whether the warm-up is still running.
     pub warming_up: bool,
 }
 
-/// Who watches a run.
+/// Receives the progress of a run.
 pub trait Observer {
-    /// About once a second.
+    /// Called about once a second.
     fn on_second(&mut self, sample: Sample);
-    /// After the last `on_second`.
+    /// Called after the last `on_second`.
     fn on_end(&mut self) {}
 }
 
-/// What threads share.
+/// State shared by the threads.
 #[derive(Debug)]
 struct Shared {
     clock: Clock,
     start: Barrier,
-    /// A thread could not open its ring: none begins.
+    /// Whether a thread could not open its ring; then no thread starts.
     failed: AtomicBool,
-    /// The user ended the run.
+    /// Whether the user ended the run.
     stop: Arc<AtomicBool>,
     gauges: Vec<Gauge>,
     running: Mutex<u32>,
     ended: Condvar,
 }
 
-/// What a worker publishes once a turn. On a cache line of its own.
+/// Values that a worker publishes once per turn. On a separate cache line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Gauge {
@@ -89,7 +89,7 @@ struct Gauge {
 /// Runs `plan` to its end.
 ///
 /// # Errors
-/// No report can be made: no server, no io_uring, too few descriptors.
+/// There is no report: no server, no io_uring, too few descriptors.
 pub fn run(plan: &Plan, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
     raise_open_files(plan)?;
     worker::try_ring()?;
@@ -116,7 +116,8 @@ pub fn run(plan: &Plan, observer: &mut dyn Observer) -> Result<Outcome, Failure>
                 builder.spawn_scoped(scope, move || run_worker(plan, index, shared))
             })
             .collect();
-        // A thread that cannot be started would leave the others waiting at the barrier: there is no way on.
+        // If a thread cannot be started, the others would wait at the barrier for ever, so this
+        // panics.
         let threads: Vec<_> =
             threads.into_iter().map(|thread| thread.expect("the system can start a thread")).collect();
         watch(plan, shared, observer);
@@ -155,7 +156,7 @@ fn run_worker(plan: &Plan, index: u32, shared: &Shared) -> Result<Ended, Failure
     result
 }
 
-/// Tells the observer once a second, until every worker has ended.
+/// Notifies the observer once a second, until every worker has ended.
 fn watch(plan: &Plan, shared: &Shared, observer: &mut dyn Observer) {
     let began = shared.clock.now();
     let mut running = shared.running.lock().unwrap_or_else(PoisonError::into_inner);
@@ -179,7 +180,8 @@ fn watch(plan: &Plan, shared: &Shared, observer: &mut dyn Observer) {
     observer.on_end();
 }
 
-/// All threads as one, and how long they measured. The first error wins, one of a ring before its echo in other threads.
+/// Totals of all threads, and the duration. The first error wins; that of a ring has priority over
+/// its consequences in other threads.
 fn sum(results: Vec<Result<Ended, Failure>>) -> Result<(Ended, Duration), Failure> {
     let mut sum: Option<Ended> = None;
     for result in results {
@@ -198,10 +200,10 @@ fn sum(results: Vec<Result<Ended, Failure>>) -> Result<(Ended, Duration), Failur
     Ok((sum, elapsed))
 }
 
-/// Raises the soft limit of open files as far as this run needs.
+/// Raises the soft limit of open files as needed for this run.
 fn raise_open_files(plan: &Plan) -> Result<(), Failure> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    // Rings, standard streams, and what a run-time library may hold.
+    // Rings, standard streams, and files of run-time libraries.
     let needed = u64::from(plan.conns) + 8 * u64::from(plan.threads) + 64;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_none_or(|current| current >= needed) {

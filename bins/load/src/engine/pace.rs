@@ -1,7 +1,7 @@
-//! When the next requests are due, and how many there may be.
+//! Due times and number of the next requests.
 //!
-//! Does not know about: connections. A rate needs no queue of requests that wait: the n-th is due at a time that can be
-//! computed, however late it starts.
+//! Does not know about: connections. A rate needs no queue of waiting requests: the due time of the
+//! n-th can be computed, however late it starts.
 
 use crate::clock::{NEVER, Nanos};
 use crate::conn::Batch;
@@ -12,15 +12,15 @@ pub(crate) struct Pace {
     kind: Kind,
     /// Sequence number of the next request.
     next: u64,
-    /// None is begun from this number on.
+    /// No request with this or a later number is started.
     end: u64,
-    /// Nor from this time on.
+    /// No request is started from this time on.
     ends_at: Nanos,
 }
 
 #[derive(Debug)]
 enum Kind {
-    /// A connection that is free has work.
+    /// Every free connection has work.
     Closed,
     /// The n-th request is due at `from + n * step`.
     Rate { from: Nanos, step: f64 },
@@ -31,12 +31,12 @@ impl Pace {
         Self { kind: Kind::Closed, next: 0, end: u64::MAX, ends_at }
     }
 
-    /// `step` nanoseconds from one to the next, the first at `from`.
+    /// At intervals of `step` nanoseconds, the first at `from`.
     pub(crate) const fn rate(from: Nanos, step: f64, ends_at: Nanos) -> Self {
         Self { kind: Kind::Rate { from, step }, next: 0, end: u64::MAX, ends_at }
     }
 
-    /// From here on there are at most `requests` more.
+    /// Limits the number of further requests.
     pub(crate) fn limit(&mut self, requests: Option<u64>) {
         self.end = requests.map_or(u64::MAX, |requests| self.next.saturating_add(requests));
     }
@@ -58,7 +58,7 @@ impl Pace {
                     clippy::cast_sign_loss,
                     reason = "a time, not negative"
                 )]
-                // At least one, so that a batch of a rate is told from one without.
+                // At least one, to distinguish a batch with a rate from one without.
                 let step = (step as Nanos).max(1);
                 Batch { first: self.next, count, done: 0, base: self.due(self.next), step }
             }
@@ -70,7 +70,7 @@ impl Pace {
         Some(batch)
     }
 
-    /// When there will be work: now or earlier in a closed loop, `NEVER` when it is over.
+    /// Due time of the next work: now or earlier in a closed loop, `NEVER` when there is no more.
     pub(crate) fn next_due(&self) -> Nanos {
         match self.kind {
             _ if self.next >= self.end => NEVER,
@@ -79,13 +79,13 @@ impl Pace {
         }
     }
 
-    /// Whether no request is begun any more.
+    /// Whether no further request will start.
     #[inline]
     pub(crate) const fn is_over(&self, now: Nanos) -> bool {
         now >= self.ends_at || self.next >= self.end
     }
 
-    /// How many were due before `until` and never begun.
+    /// Number of requests that were due before `until` and never started.
     pub(crate) fn unstarted(&self, until: Nanos) -> u64 {
         let Kind::Rate { from, step } = self.kind else { return 0 };
         let until = until.min(self.ends_at);
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!((late.first, late.count, late.base), (1, 8, 1_010));
         assert_eq!(pace.take(1_500, 100).unwrap().count, 42);
         assert_eq!(pace.next_due(), 1_510);
-        // 100 are due before 2,000; 51 were begun.
+        // 100 are due before 2,000; 51 were started.
         assert_eq!(pace.take(2_000, 1), None);
         assert_eq!(pace.unstarted(2_000), 49);
         assert_eq!(pace.unstarted(1_510), 0);

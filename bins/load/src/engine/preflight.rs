@@ -1,4 +1,5 @@
-//! One request before the run: is there a server, and what does a good reply look like?
+//! One request before the run, to find out whether there is a server, and to get a template of a
+//! good reply.
 //!
 //! Does not know about: rings, load.
 
@@ -11,12 +12,12 @@ use crate::plan::Plan;
 use crate::reply::{Expect, Id, Progress, Reader, Reply};
 use crate::stats::FailureKind;
 
-/// The worker no thread is.
+/// A worker number that no thread has.
 const WORKER: u16 = u16::MAX;
-/// A longer reply is no template.
+/// Maximum length of a template.
 const REPLY_LEN_MAX: usize = 64 << 20;
 
-/// Asks the first target, and makes the reply the template.
+/// Sends a request to the first target, and makes the reply the template.
 pub(super) fn run(plan: &Plan, clock: Clock) -> Result<Expect, Failure> {
     let target = plan.targets[0];
     let id = plan.ids.then(|| Id::new(WORKER, 0));
@@ -54,7 +55,7 @@ fn judge(plan: &Plan, expect: &Expect, target: SocketAddr, reply: &Reply) -> Res
     Err(Failure::new(Exit::Failures, format!("the first reply of {target} {what}")))
 }
 
-/// The bytes of the reply, and what they came to.
+/// The bytes of the reply, and the result of parsing it.
 fn ask(
     plan: &Plan,
     clock: Clock,
@@ -79,7 +80,7 @@ fn ask(
             return Err("no complete reply in time; see --timeout".to_owned());
         }
         let len = match stream.read(&mut piece) {
-            // The ring that was tried just before may still interrupt this thread.
+            // A ring that was tested just before may still interrupt this thread.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             result => result.map_err(|error| io_text(&error))?,
         };
@@ -102,7 +103,7 @@ fn ask(
 
 fn connect_text(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::ConnectionRefused => "nobody listens there; is the server running?".to_owned(),
+        io::ErrorKind::ConnectionRefused => "connection refused; is the server running?".to_owned(),
         io::ErrorKind::TimedOut => "no answer to the attempt to connect; see --timeout".to_owned(),
         _ => error.to_string(),
     }

@@ -1,4 +1,4 @@
-//! The bytes that are sent: shared ones, or a slot's own where requests carry an id.
+//! The bytes to send: shared ones, or a buffer per slot if requests contain an id.
 //!
 //! Does not know about: sockets.
 
@@ -12,7 +12,7 @@ use crate::plan::RequestTemplate;
 #[derive(Debug)]
 pub(super) struct Requests {
     template: RequestTemplate,
-    /// As many as go out in one write, all the same. Not used when they carry an id.
+    /// The requests of one write, all the same. Not used if they contain an id.
     shared: Bytes,
 }
 
@@ -22,18 +22,18 @@ impl Requests {
         Self { template: template.clone(), shared }
     }
 
-    /// A buffer for a slot, if it needs one of its own.
+    /// A buffer for a slot, if it needs its own.
     pub(super) fn buf(&self) -> Option<Vec<u8>> {
         self.template.has_id().then(|| self.shared.to_vec())
     }
 
-    /// The requests of a connection's batch that are not answered.
+    /// The unfinished requests of a connection's batch.
     pub(super) fn fill(&self, conn: &Conn, own: Option<Vec<u8>>, job: &Job) -> SendBuf {
         let batch = conn.batch();
         let len = self.template.len();
         let left = batch.left() as usize;
         let Some(mut own) = own else { return self.shared.slice(..left * len).into() };
-        // The buffer holds as many requests as go out in one write; what differs between two of them is the id only.
+        // The buffer contains the requests of one write, which differ only in their ids.
         own.truncate(left * len);
         while own.len() < left * len {
             own.extend_from_slice(self.template.as_bytes());

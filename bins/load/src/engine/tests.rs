@@ -1,4 +1,4 @@
-//! A worker on a real ring: ten times as many requests need not one allocation more.
+//! A worker on a real ring: ten times as many requests need no further allocation.
 //!
 //! Does not know about: the program around it.
 
@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::plan::{Closer, Flow, Plan, RequestParts, RequestTemplate};
 use crate::reply::{CheckLevel, Expect};
 
-/// A server that answers any number of requests, each in a write of its own.
+/// A server that replies to any number of requests, each in its own write.
 fn serve(listener: &TcpListener) {
     for stream in listener.incoming() {
         let mut stream = stream.unwrap();
@@ -58,7 +58,7 @@ fn plan(flow: Flow, ids: bool, port: u16, requests: u64) -> Plan {
     }
 }
 
-/// How often the worker allocates for so many requests; `None` without io_uring.
+/// Number of allocations of the worker for this many requests; `None` without io_uring.
 fn allocations(plan: &Plan) -> Option<u64> {
     let mut ended: Option<Ended> = None;
     let info = allocation_counter::measure(|| match Worker::open(plan, 0) {

@@ -1,6 +1,6 @@
-//! The turn of a worker: due work → wait → events, and the clock once in between.
+//! The turn of a worker: due work → wait → events, with one reading of the clock in between.
 //!
-//! Does not know about: other threads; what a good reply is; how a connection is told to go on (`act`).
+//! Does not know about: other threads; good replies; execution of actions (`act`).
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -29,7 +29,8 @@ pub(super) struct Slot {
     pub(super) buf: Option<Vec<u8>>,
 }
 
-/// A worker that runs. The ring is dropped first, which ends what is in flight, and the descriptors after it.
+/// A running worker. The ring is dropped first, which ends operations in flight, then the
+/// descriptors.
 pub(super) struct Turn<'a> {
     pub(super) ring: Ring,
     pub(super) dialer: Dialer,
@@ -41,7 +42,7 @@ pub(super) struct Turn<'a> {
     pub(super) stats: Stats,
     /// Slots without a connection.
     pub(super) free: Vec<u32>,
-    /// Slots whose connection is open and has nothing to do.
+    /// Slots with an open, idle connection.
     pub(super) idle: VecDeque<u32>,
     pub(super) paused: Delays,
     pub(super) backed_off: Delays,
@@ -52,13 +53,14 @@ pub(super) struct Turn<'a> {
     pub(super) stop: &'a AtomicBool,
 }
 
-/// The clock is read again after so many events of one turn.
+/// Number of events in one turn after which the clock is read again.
 const EVENTS_A_READING: u32 = 16;
-/// So many connections are opened in one turn at most, so that a server is not hit by all of them at once.
+/// Maximum number of connections opened in one turn, so that a server does not get all of them at
+/// once.
 const BEGIN_MAX: u32 = 256;
-/// What is cancelled ends within this time.
+/// Maximum time for a cancelled operation to end.
 const CANCEL_MAX: Nanos = 5_000_000_000;
-/// A worker looks at `stop` at least this often.
+/// Maximum time between two checks of `stop`.
 const WAIT_MAX: Nanos = 100_000_000;
 
 impl Turn<'_> {
@@ -105,7 +107,7 @@ impl Turn<'_> {
         Ok(Ended { stats: std::mem::take(&mut self.stats), measured_from, ended_at, ring })
     }
 
-    /// Work whose time has come. False if there is more than one turn may begin.
+    /// Starts due work. False if there is more than one turn may start.
     fn begin_due(&mut self) -> bool {
         while let Some(slot) = self.paused.pop(self.now) {
             let next = self.slots[slot as usize].conn.handle_gap_over(self.now, &self.job);
@@ -133,7 +135,8 @@ impl Turn<'_> {
         false
     }
 
-    /// Every exchange ends by its deadline; this is for a kernel that does not cancel what it was told to.
+    /// Every exchange ends by its deadline; this limit is for a kernel that does not cancel as
+    /// requested.
     const fn give_up_at(&self, over_at: Nanos) -> Nanos {
         over_at.saturating_add(self.job.timeout).saturating_add(self.job.gap).saturating_add(CANCEL_MAX)
     }
@@ -142,7 +145,7 @@ impl Turn<'_> {
         self.slots.len() - self.free.len() - self.idle.len() - self.backed_off.len()
     }
 
-    /// How long nothing has to be done, if nothing happens.
+    /// Time until the next work, if no event arrives.
     fn wait_time(&self, measured_from: Nanos) -> Nanos {
         let has_room = !self.free.is_empty() || !self.idle.is_empty();
         let work = if has_room { self.pace.next_due() } else { NEVER };
@@ -208,7 +211,7 @@ impl Turn<'_> {
                 }
                 next
             }
-            // Nothing else is ever pushed.
+            // No other operation is ever pushed.
             EventKind::Accepted(_)
             | EventKind::Closed(_)
             | EventKind::Readable(_)

@@ -1,6 +1,6 @@
-//! One thread: takes all the memory it needs, opens its ring, and runs.
+//! One thread: allocates all its memory, opens its ring, and runs.
 //!
-//! Does not know about: other threads; how a turn goes.
+//! Does not know about: other threads; turns.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
@@ -21,7 +21,7 @@ use crate::exit::{Exit, Failure};
 use crate::plan::Plan;
 use crate::stats::Stats;
 
-/// A thread that has its ring and has not begun.
+/// A thread with an open ring that has not started.
 #[derive(Debug)]
 pub(super) struct Worker {
     ring: Ring,
@@ -31,7 +31,7 @@ pub(super) struct Worker {
     index: u32,
 }
 
-/// What a thread leaves.
+/// Results of a thread.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) stats: Stats,
@@ -40,10 +40,10 @@ pub(super) struct Ended {
     pub(super) ring: String,
 }
 
-/// A slot whose connection could not be made waits so long.
+/// Delay of a slot after a failed connect.
 const BACK_OFF: Duration = Duration::from_millis(10);
 
-/// Whether io_uring works here at all, before a server is asked for anything.
+/// Checks whether io_uring works, before any request is sent.
 pub(super) fn try_ring() -> Result<(), Failure> {
     let setup = Setup { sq_entries: 8, slots: 1, recv_bufs: 8, ..Setup::default() };
     open_ring(&setup).map(drop)
@@ -54,7 +54,7 @@ fn open_ring(setup: &Setup) -> Result<Ring, Failure> {
 }
 
 impl Worker {
-    /// Opens the ring and takes all the memory the run needs.
+    /// Opens the ring and allocates all memory for the run.
     pub(super) fn open(plan: &Plan, index: u32) -> Result<Self, Failure> {
         let conns = plan.conns_of(index);
         let pipeline = plan.flow.pipeline();
@@ -87,7 +87,7 @@ impl Worker {
             None => Pace::closed(measured_until),
             Some(rate) => {
                 let apart = 1e9 / rate;
-                // The threads take turns.
+                // The threads' due times alternate.
                 #[expect(
                     clippy::cast_possible_truncation,
                     clippy::cast_sign_loss,
@@ -98,7 +98,8 @@ impl Worker {
             }
         };
         if plan.rate.is_some() {
-            // A late timer is charged to the server; by default the kernel may be 50 us late. If it refuses, that stays.
+            // Timer delays would be charged to the server; the kernel's default slack is 50 us. On
+            // failure it stays.
             let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         }
         let worker_number = u16::try_from(self.index).expect("THREADS_MAX fits");

@@ -1,6 +1,6 @@
-//! What a run does, checked and ready to use.
+//! A validated description of a run.
 //!
-//! Does not know about: the command line; how a run is done.
+//! Does not know about: the command line; execution.
 
 mod request;
 mod source;
@@ -18,79 +18,81 @@ pub use target::{Url, not_loopback, resolve};
 use crate::exit::Failure;
 use crate::reply::Expect;
 
-/// Connections of one thread: what the kernel's largest completion queue has room for.
+/// Maximum number of connections per thread: the capacity of the kernel's largest completion queue.
 pub const CONNS_PER_THREAD_MAX: u32 = 30_000;
-/// Threads.
+/// Maximum number of threads.
 pub const THREADS_MAX: u32 = 256;
-/// Requests in one write.
+/// Maximum number of requests in one write.
 pub const PIPELINE_MAX: u32 = 1_024;
-/// Bytes of one write.
+/// Maximum number of bytes in one write.
 pub const SEND_LEN_MAX: usize = 1 << 20;
-/// The longest run.
+/// Maximum duration of a run.
 pub const DURATION_MAX: Duration = Duration::from_secs(24 * 3_600);
-/// How long a run that counts requests may take, unless it says otherwise.
+/// Default maximum duration of a run with a number of requests.
 pub const DURATION_OF_COUNTED: Duration = Duration::from_secs(600);
 
-/// Everything about a run.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Where to connect, in turn.
+    /// Target addresses, in turn.
     pub targets: Vec<SocketAddr>,
-    /// Where to connect from, in turn; empty: the kernel chooses.
+    /// Source addresses, in turn; empty: the kernel chooses.
     pub sources: Vec<IpAddr>,
-    /// What to ask.
+    /// The request to send.
     pub request: RequestTemplate,
-    /// What must come back. The engine completes it with the first reply.
+    /// The expected reply. The engine completes it with the first reply.
     pub expect: Expect,
-    /// Whether every request carries an id that must come back.
+    /// Whether every request contains an id that must be returned.
     pub ids: bool,
-    /// Connections in all.
+    /// Total number of connections.
     pub conns: u32,
-    /// Threads, each with a ring of its own.
+    /// Number of threads, each with its own ring.
     pub threads: u32,
-    /// What happens on a connection.
+    /// Use of a connection.
     pub flow: Flow,
-    /// Requests a second, all threads together; `None`: as fast as replies come.
+    /// Requests a second for all threads together; `None`: as fast as replies arrive.
     pub rate: Option<f64>,
-    /// How long is measured, at most.
+    /// Maximum duration of the measurement.
     pub duration: Duration,
-    /// How many requests are measured, at most.
+    /// Maximum number of measured requests.
     pub requests: Option<u64>,
-    /// How long to run before measuring.
+    /// Time to run before measuring.
     pub warm_up: Duration,
-    /// The longest an exchange may take.
+    /// Maximum time of an exchange.
     pub timeout: Duration,
     /// Whether connections start with delayed acknowledgements (`TCP_QUICKACK` off).
     pub delayed_ack: bool,
-    /// How the ports of connections are chosen.
+    /// Choice of the connections' ports.
     pub ports: PortChoice,
 }
 
-/// What happens on a connection.
+/// Use of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// Connections stay; so many requests go out in one write, and the next write follows when all are answered.
+    /// Connections stay open; the requests of one write are sent when all earlier ones have
+    /// replies.
     Keep {
         /// Requests in one write.
         pipeline: u32,
     },
     /// A connection for each request.
     New {
-        /// Who closes first.
+        /// The side that closes first.
         closer: Closer,
-        /// How long after the handshake the request is sent. Zero: at once, without waiting for the handshake.
+        /// Delay of the request after the handshake. Zero: at once, without waiting for the
+        /// handshake.
         gap: Duration,
     },
 }
 
-/// Who closes first.
+/// The side that closes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closer {
-    /// We, once the reply is complete.
+    /// The client, once the reply is complete.
     Client,
-    /// We, with a reset, so that no port stays behind in TIME-WAIT.
+    /// The client with a reset, so that no port stays in TIME-WAIT.
     Reset,
-    /// The server, as `Connection: close` asks it to; we wait for the end.
+    /// The server, as requested by `Connection: close`; the client waits for the end.
     Server,
 }
 
@@ -104,7 +106,7 @@ impl Flow {
         }
     }
 
-    /// How long after the handshake the request is sent.
+    /// Delay of the request after the handshake.
     #[must_use]
     pub const fn gap(self) -> Duration {
         match self {
@@ -115,10 +117,10 @@ impl Flow {
 }
 
 impl Plan {
-    /// Looks at how the parts go together.
+    /// Validates the combination of options.
     ///
     /// # Errors
-    /// The first thing that is impossible.
+    /// The first invalid combination.
     pub fn check(&self) -> Result<(), Failure> {
         let no = |text: String| Err(Failure::usage(text));
         if self.threads == 0 || self.threads > THREADS_MAX {
@@ -161,13 +163,13 @@ impl Plan {
         Ok(())
     }
 
-    /// Connections of thread `index`.
+    /// Number of connections of thread `index`.
     #[must_use]
     pub const fn conns_of(&self, index: u32) -> u32 {
         self.conns / self.threads + (index < self.conns % self.threads) as u32
     }
 
-    /// Measured requests of thread `index`.
+    /// Number of measured requests of thread `index`.
     #[must_use]
     pub fn requests_of(&self, index: u32) -> Option<u64> {
         let threads = u64::from(self.threads);

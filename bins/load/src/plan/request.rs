@@ -1,29 +1,29 @@
-//! The bytes of a request, and where the unique id stands in them.
+//! The bytes of a request, and the positions of the unique id in them.
 //!
-//! Does not know about: replies; how they are sent.
+//! Does not know about: replies; sending.
 
 use crate::exit::Failure;
 use crate::reply::Id;
 
-/// What is replaced by the id of a request.
+/// Replaced by the id of a request.
 const PLACEHOLDER: &str = "{id}";
-/// Longer requests are refused.
+/// Maximum length of a request.
 const REQUEST_LEN_MAX: usize = 256 * 1_024;
 
-/// What a request is made of.
+/// The parts of a request.
 #[derive(Clone, Debug, Default)]
 pub struct RequestParts {
     /// The method.
     pub method: String,
-    /// Path and query, from the slash on.
+    /// Path and query, starting with the slash.
     pub path: String,
-    /// The value of `Host`, unless a header gives one.
+    /// The value of `Host`, unless set by a header.
     pub host: String,
-    /// More headers, as `Name: value`.
+    /// Additional headers, as `Name: value`.
     pub headers: Vec<String>,
-    /// The body; empty is none.
+    /// The body; empty means none.
     pub body: String,
-    /// Whether to ask for the connection to be closed.
+    /// Whether to request that the connection be closed.
     pub close: bool,
     /// Whether to add `X-Request-Id` with a unique id.
     pub id_header: bool,
@@ -37,10 +37,10 @@ pub struct RequestTemplate {
 }
 
 impl RequestTemplate {
-    /// Puts the parts together.
+    /// Combines the parts.
     ///
     /// # Errors
-    /// A part that cannot stand in a request.
+    /// A part that is not valid in a request.
     pub fn new(parts: &RequestParts) -> Result<Self, Failure> {
         check(parts)?;
         let named = |name: &str| {
@@ -83,19 +83,19 @@ impl RequestTemplate {
         self.bytes.len()
     }
 
-    /// Never: a request has at least its first line.
+    /// Always false: a request has at least its first line.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The bytes; where an id stands they are zeros (digits).
+    /// The bytes, with zeros (digits) in place of ids.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Whether it carries an id.
+    /// Whether it contains an id.
     #[must_use]
     pub const fn has_id(&self) -> bool {
         !self.ids.is_empty()
@@ -109,7 +109,7 @@ impl RequestTemplate {
     }
 }
 
-/// Replaces `{id}` by a zero id; the second part says where.
+/// Replaces `{id}` by a zero id; also returns the positions.
 pub(crate) fn fill_placeholders(text: &str) -> (Vec<u8>, Vec<usize>) {
     let mut bytes = Vec::with_capacity(text.len());
     let mut ids = Vec::new();

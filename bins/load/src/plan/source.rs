@@ -1,16 +1,16 @@
-//! The addresses connections come from.
+//! Source addresses of connections.
 //!
 //! Does not know about: binding sockets to them.
 
 use std::net::{IpAddr, Ipv4Addr};
 
-/// More addresses are refused.
+/// Maximum number of addresses.
 const SOURCES_MAX: usize = 65_536;
 
-/// Reads a list such as `127.0.0.2,127.0.1.0/28,127.0.2.1-127.0.2.9,::1`.
+/// Parses a list such as `127.0.0.2,127.0.1.0/28,127.0.2.1-127.0.2.9,::1`.
 ///
 /// # Errors
-/// One sentence.
+/// A description of the error in one sentence.
 pub fn parse_sources(text: &str) -> Result<Vec<IpAddr>, String> {
     let mut sources = Vec::new();
     for item in text.split(',').map(str::trim) {
@@ -35,7 +35,8 @@ pub fn parse_sources(text: &str) -> Result<Vec<IpAddr>, String> {
     Ok(sources)
 }
 
-/// Every address of a network but the first and the last, which are not for hosts; all of a /31 and a /32.
+/// Every address of a network except the first and the last, which are not for hosts; all of a /31
+/// and a /32.
 fn network(base: &str, len: &str) -> Option<std::ops::RangeInclusive<u32>> {
     let base: Ipv4Addr = base.parse().ok()?;
     let len: u32 = len.parse().ok().filter(|len| *len <= 32)?;

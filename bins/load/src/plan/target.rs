@@ -1,27 +1,28 @@
-//! Where requests go: URLs, and the addresses behind them.
+//! Targets of requests: URLs, and their addresses.
 //!
 //! Does not know about: requests.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
-/// An `http` URL, taken apart.
+/// The parts of an `http` URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
-    /// Host and port as the `Host` header has them.
+    /// Host and port as in the `Host` header.
     pub authority: String,
     /// Name or address, without brackets.
     pub host: String,
     /// The port; 80 if none is given.
     pub port: u16,
-    /// Path and query, from the slash on.
+    /// Path and query, starting with the slash.
     pub path: String,
 }
 
 impl Url {
-    /// Takes `http://host:port/path?query` apart; port, path and query may be missing, and the scheme too.
+    /// Parses `http://host:port/path?query`; port, path and query are optional, and so is the
+    /// scheme.
     ///
     /// # Errors
-    /// One sentence.
+    /// A description of the error in one sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
         let rest = match text.split_once("://") {
             Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
@@ -51,7 +52,7 @@ impl Url {
 /// The first address of a host.
 ///
 /// # Errors
-/// One sentence.
+/// A description of the error in one sentence.
 pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, String> {
     let found = (host, port).to_socket_addrs();
     let mut addrs = found.map_err(|error| format!("{host:?} has no address: {error}"))?;
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_told_from_the_rest() {
+    fn loopback_is_distinguished() {
         let addr = |text: &str| text.parse::<SocketAddr>().unwrap();
         let here = [addr("127.0.0.1:1"), addr("127.9.9.9:1"), addr("[::1]:1"), addr("[::ffff:127.0.0.1]:1")];
         assert_eq!(not_loopback(&here), None);

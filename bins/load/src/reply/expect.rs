@@ -1,6 +1,7 @@
-//! What a reply must look like: from the command line, or from a first reply that is the template of all others.
+//! The expected reply: from the command line, or from a first reply that is the template of all
+//! others.
 //!
-//! Does not know about: how a reply arrives.
+//! Does not know about: arrival of replies.
 
 use memchr::memmem;
 
@@ -8,7 +9,7 @@ use super::head::{self, Framing, Head};
 use super::{Id, Pattern};
 use crate::stats::FailureKind;
 
-/// How closely replies are looked at; each level includes the ones before it.
+/// How strictly replies are checked; each level includes the previous ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CheckLevel {
     /// A complete reply of any status.
@@ -17,31 +18,31 @@ pub enum CheckLevel {
     Status,
     /// Every byte of the body.
     Body,
-    /// Every byte but the value of `Date`.
+    /// Every byte except the value of `Date`.
     Exact,
 }
 
-/// What a reply must look like.
+/// The expected reply.
 #[derive(Clone, Debug)]
 pub struct Expect {
-    /// How closely to look.
+    /// How strictly to check.
     pub level: CheckLevel,
     /// The status; `None` is any from 200 to 399.
     pub status: Option<u16>,
-    /// The request was `HEAD`.
+    /// Whether the request is `HEAD`.
     pub no_body: bool,
     /// The body, if it is known.
     pub body: Option<Pattern>,
-    /// The head of the template and what it says.
+    /// The head of the template, raw and parsed.
     pub head: Option<(Pattern, Head)>,
 }
 
-/// What a head was found to be.
+/// The verdict on a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Judged {
     pub(super) head: Head,
     pub(super) foreign: u64,
-    /// Why the reply is not a good one, though its form is.
+    /// Why the reply is not good although it is well-formed.
     pub(super) bad: Option<FailureKind>,
 }
 
@@ -52,10 +53,11 @@ impl Expect {
         Self { level, status, no_body, body: None, head: None }
     }
 
-    /// Makes a complete reply to the request `id` the template. A body that is known already stays.
+    /// Makes a complete reply to the request `id` the template. An explicitly expected body is
+    /// kept.
     ///
     /// # Errors
-    /// As [`head::parse`]; `Short` if it is not complete, `WrongBytes` if there is more than the reply.
+    /// As [`head::parse`]; `Short` if it is incomplete, `WrongBytes` if there are further bytes.
     pub fn learn(&mut self, reply: &[u8], id: Option<Id>) -> Result<Head, FailureKind> {
         let head_len = head::head_len(reply, 0).ok_or(FailureKind::Short)?;
         let (head_bytes, body) = reply.split_at(head_len);
@@ -82,7 +84,7 @@ impl Expect {
             || self.body.as_ref().is_some_and(Pattern::has_id)
     }
 
-    /// Whether `status` is one that was asked for.
+    /// Whether `status` is an expected one.
     #[must_use]
     pub fn accepts(&self, status: u16) -> bool {
         match self.status {
@@ -92,7 +94,8 @@ impl Expect {
         }
     }
 
-    /// The head at the start of `bytes`, if it is that of the template: nothing is parsed then. The second part is its length.
+    /// The head at the start of `bytes`, if it equals that of the template, so that it need not be
+    /// parsed. Also returns its length.
     #[inline]
     pub(super) fn judge_known(&self, bytes: &[u8], id: Option<Id>) -> Option<(Judged, usize)> {
         let (pattern, head) = self.head.as_ref()?;
@@ -104,7 +107,7 @@ impl Expect {
         Some((judged, pattern.len()))
     }
 
-    /// A whole head that is not that of the template.
+    /// A complete head that differs from that of the template.
     #[cold]
     pub(super) fn judge_other(&self, bytes: &[u8], id: Option<Id>) -> Result<Judged, FailureKind> {
         let head = head::parse(bytes, self.no_body)?;

@@ -1,4 +1,5 @@
-//! The head of a reply: status, how long the body is, whether the connection ends after it (RFC 9112).
+//! The head of a reply: status, length of the body, whether the connection ends after it (RFC
+//! 9112).
 //!
 //! Does not know about: expectations; bodies.
 
@@ -6,34 +7,35 @@ use std::ops::Range;
 
 use crate::stats::FailureKind;
 
-/// What a head says.
+/// The contents of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The status.
     pub status: u16,
-    /// Where the body ends.
+    /// How the body ends.
     pub framing: Framing,
-    /// Whether the server closes after this reply.
+    /// Whether the server closes the connection after this reply.
     pub close: bool,
 }
 
-/// Where a body ends.
+/// How a body ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// After so many bytes.
+    /// After this many bytes.
     Length(u64),
     /// With the connection.
     ToEnd,
 }
 
-/// How many bytes at the start of `bytes` are the head, its empty line included. The first `seen` were looked at before.
+/// Length of the head at the start of `bytes`, including its empty line. The first `seen` bytes
+/// were searched before.
 #[must_use]
 pub fn head_len(bytes: &[u8], seen: usize) -> Option<usize> {
     let from = seen.saturating_sub(3);
     memchr::memmem::find(&bytes[from..], b"\r\n\r\n").map(|at| from + at + 4)
 }
 
-/// Reads a whole head. `no_body`: the request was `HEAD`, so whatever the head says, no body follows.
+/// Parses a complete head. `no_body`: the request was `HEAD`, so no body follows.
 ///
 /// # Errors
 /// `Malformed` or `Unsupported`.
@@ -70,7 +72,7 @@ pub fn parse(head: &[u8], no_body: bool) -> Result<Head, FailureKind> {
     Ok(Head { status, framing, close })
 }
 
-/// Where the value of `Date` stands, which differs from one second to the next.
+/// Position of the value of `Date`, which changes every second.
 #[must_use]
 pub fn date_value(head: &[u8]) -> Option<Range<usize>> {
     let mut at = 0;
@@ -83,7 +85,7 @@ pub fn date_value(head: &[u8]) -> Option<Range<usize>> {
     None
 }
 
-/// The lines of a head without their ends and without the empty last one.
+/// The lines of a head without their terminators and without the empty last one.
 fn lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = head;
     std::iter::from_fn(move || {
@@ -94,7 +96,7 @@ fn lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// `HTTP/1.x NNN`, with or without a reason: the minor version and the status.
+/// Parses `HTTP/1.x NNN`, with or without a reason; returns the minor version and the status.
 fn status_line(line: &[u8]) -> Result<(u8, u16), FailureKind> {
     let rest = line.strip_prefix(b"HTTP/1.").ok_or(FailureKind::Malformed)?;
     let [

@@ -1,18 +1,18 @@
 //! The unique id of a request: sixteen hexadecimal digits.
 //!
-//! Does not know about: where it stands in a request or a reply.
+//! Does not know about: its position in a request or reply.
 
 use std::fmt;
 
-/// An id no other request of this run has.
+/// An id that is unique within a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Id([u8; Self::LEN]);
 
 impl Id {
-    /// How many bytes it has.
+    /// Length in bytes.
     pub const LEN: usize = 16;
 
-    /// The id of a request of a worker. `sequence` below 2⁴⁸.
+    /// The id of a worker's request. `sequence` is below 2⁴⁸.
     #[must_use]
     pub fn new(worker: u16, sequence: u64) -> Self {
         debug_assert!(sequence >> 48 == 0, "a run is not that long");
@@ -38,8 +38,9 @@ impl fmt::Debug for Id {
     }
 }
 
-/// The finaliser of splitmix64: one to one, so ids stay unique, and neighbours share no digits, so that half an id of another
-/// request is seen as such and no id occurs in a reply by accident.
+/// The finalizer of splitmix64: it is injective, so ids stay unique, and neighbouring ids share no
+/// digits, so that part of another request's id is detected and no id occurs in a reply by
+/// accident.
 const fn scatter(number: u64) -> u64 {
     let mut x = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

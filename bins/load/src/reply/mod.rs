@@ -1,7 +1,6 @@
-//! Reads and checks replies as their bytes come in, however they are cut.
+//! Parses and checks replies as their bytes arrive, however they are split.
 //!
-//! Does not know about: sockets, time, requests.
-//! Start at [`Reader::handle`].
+//! Does not know about: sockets, time, requests. Start at [`Reader::handle`].
 
 pub mod expect;
 pub mod head;
@@ -18,14 +17,14 @@ pub use pattern::{Difference, Pattern};
 use crate::stats::FailureKind;
 use expect::Judged;
 
-/// Longer heads are not supported.
+/// Maximum length of a supported head.
 pub const HEAD_LEN_MAX: usize = 64 * 1_024;
 
-/// Reads one reply after the other.
+/// Parses consecutive replies.
 #[derive(Debug)]
 pub struct Reader {
     state: State,
-    /// The start of a head that came in pieces. Its capacity stays.
+    /// The start of a split head. Its capacity is kept.
     partial: Vec<u8>,
 }
 
@@ -43,25 +42,25 @@ struct Body {
     wrong: bool,
 }
 
-/// A reply that is complete.
+/// A complete reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// Its status.
     pub status: u16,
-    /// Whether the server closes after it.
+    /// Whether the server closes the connection after it.
     pub close: bool,
-    /// Bytes in the place of our id that are not ours.
+    /// Number of wrong bytes in place of our id.
     pub foreign: u64,
-    /// Why it is not a good one.
+    /// Why it is not a good reply.
     pub bad: Option<FailureKind>,
 }
 
-/// What some bytes came to.
+/// The result of parsing some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// The reply ends after the given number of the bytes.
+    /// The reply ends after this number of bytes.
     Done(Reply, usize),
-    /// All of them were used, and there must be more.
+    /// All bytes were used, and more are needed.
     More,
 }
 
@@ -72,10 +71,10 @@ impl Default for Reader {
 }
 
 impl Reader {
-    /// Takes the next bytes, at least one. `id` is that of the request the reply is for.
+    /// Parses the next bytes, at least one. `id` is that of the request of this reply.
     ///
     /// # Errors
-    /// `Malformed` or `Unsupported`: the connection is of no more use.
+    /// `Malformed` or `Unsupported`: the connection cannot be used any more.
     #[inline]
     pub fn handle(&mut self, bytes: &[u8], expect: &Expect, id: Option<Id>) -> Result<Progress, FailureKind> {
         let mut used = 0;
@@ -88,10 +87,10 @@ impl Reader {
         self.handle_body(bytes, used, expect, id)
     }
 
-    /// The connection ended.
+    /// Handles the end of the connection.
     ///
     /// # Errors
-    /// `Short`, unless that is how the reply was to end.
+    /// `Short`, unless the reply ends with the connection.
     pub fn handle_end(&mut self, expect: &Expect) -> Result<Reply, FailureKind> {
         match self.state {
             State::Body(body) if body.judged.head.framing == Framing::ToEnd => Ok(self.finish(body, expect)),
@@ -99,19 +98,19 @@ impl Reader {
         }
     }
 
-    /// Whether not one byte of the next reply is here.
+    /// Whether no byte of the next reply has arrived.
     #[must_use]
     pub const fn is_between_replies(&self) -> bool {
         matches!(self.state, State::Head) && self.partial.is_empty()
     }
 
-    /// Forgets what came of a reply.
+    /// Discards a partial reply.
     pub fn reset(&mut self) {
         self.state = State::Head;
         self.partial.clear();
     }
 
-    /// Where the head ends in `bytes`, once it does.
+    /// The end of the head in `bytes`, once complete.
     #[inline]
     fn handle_head(
         &mut self,
@@ -137,7 +136,8 @@ impl Reader {
     ) -> Result<Option<usize>, FailureKind> {
         let before = self.partial.len();
         self.partial.extend_from_slice(&bytes[..bytes.len().min(HEAD_LEN_MAX + 1 - before)]);
-        // What cannot become a status line is said at once, and not after 64 KiB or a timeout.
+        // Bytes that cannot become a status line are refused at once, not after 64 KiB or a
+        // timeout.
         let start = &self.partial[..self.partial.len().min(7)];
         if !b"HTTP/1.".starts_with(start) {
             return Err(FailureKind::Malformed);
@@ -153,7 +153,7 @@ impl Reader {
         self.partial.clear();
         let end = head_len - before;
         if judged.head.status < 200 {
-            // An interim reply: the real one follows, perhaps in the same bytes.
+            // An interim reply: the final one follows, perhaps in the same bytes.
             if end == bytes.len() {
                 return Ok(None);
             }
@@ -180,7 +180,7 @@ impl Reader {
             }
             Framing::ToEnd => rest,
         };
-        // A reply with an unexpected status has a body of its own.
+        // A reply with an unexpected status has another body.
         if let (Some(pattern), None | Some(FailureKind::Foreign)) = (&expect.body, body.judged.bad)
             && !expect.no_body
             && !here.is_empty()

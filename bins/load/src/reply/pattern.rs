@@ -1,4 +1,4 @@
-//! Bytes that are expected, with holes where they may differ: the value of `Date`, and our id.
+//! Expected bytes, with holes where they may differ: the value of `Date`, and our id.
 //!
 //! Does not know about: heads and bodies.
 
@@ -10,7 +10,7 @@ use super::Id;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pattern {
     bytes: Box<[u8]>,
-    /// In order, none overlapping.
+    /// In order, without overlaps.
     holes: Box<[Hole]>,
 }
 
@@ -23,23 +23,23 @@ struct Hole {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HoleKind {
-    /// Anything that does not end the line.
+    /// Any bytes that do not end the line.
     Any,
     /// The id of the request.
     Id,
 }
 
-/// How some bytes compare.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
-    /// Bytes in the place of the id that are not ours.
+    /// Number of wrong bytes in place of the id.
     pub foreign: u64,
-    /// True if any other byte differs, or there are more than expected.
+    /// Whether any other byte differs, or there are more than expected.
     pub wrong: bool,
 }
 
 impl Pattern {
-    /// `bytes`, with a hole wherever `id` stands and one at `any`.
+    /// Creates a pattern from `bytes`, with a hole for each occurrence of `id` and one at `any`.
     #[must_use]
     pub fn new(bytes: &[u8], id: Option<Id>, any: Option<std::ops::Range<usize>>) -> Self {
         let mut holes: Vec<Hole> = any
@@ -55,25 +55,25 @@ impl Pattern {
         Self { bytes: bytes.into(), holes: holes.into() }
     }
 
-    /// How many bytes are expected.
+    /// Number of expected bytes.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether none are.
+    /// Whether no bytes are expected.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Whether the id is to be echoed in these bytes.
+    /// Whether these bytes must contain the id.
     #[must_use]
     pub fn has_id(&self) -> bool {
         self.holes.iter().any(|hole| hole.kind == HoleKind::Id)
     }
 
-    /// Compares `bytes`, which start at `offset` of the whole. Without `id`, any id will do.
+    /// Compares `bytes`, which start at `offset` of the whole. Without `id`, any id matches.
     #[must_use]
     pub fn compare(&self, offset: usize, bytes: &[u8], id: Option<Id>) -> Difference {
         let mut difference = Difference::default();
@@ -82,7 +82,7 @@ impl Pattern {
             return difference;
         };
         let end = offset + bytes.len();
-        // From here on `at` is a place in the whole; `at - offset` is one in `bytes`.
+        // From here on `at` is a position in the whole; `at - offset` is one in `bytes`.
         let mut at = offset;
         for hole in self.holes.iter().filter(|hole| hole.to > offset && hole.from < end) {
             let (from, to) = (hole.from.max(offset), hole.to.min(end));

@@ -1,10 +1,10 @@
-//! Replies at every split point, good and bad.
+//! Good and bad replies at every split point.
 //!
 //! Does not know about: connections.
 
 use super::*;
 
-/// Feeds `pieces` and then the end of the stream; the replies, and how it ended.
+/// Parses `pieces` and then the end of the stream; returns the replies, and the end.
 fn read(pieces: &[&[u8]], expect: &Expect, id: Option<Id>) -> (Vec<Reply>, Result<(), FailureKind>) {
     let mut reader = Reader::default();
     let mut replies = Vec::new();
@@ -28,7 +28,7 @@ fn read(pieces: &[&[u8]], expect: &Expect, id: Option<Id>) -> (Vec<Reply>, Resul
     (replies, end)
 }
 
-/// The same whole, byte by byte, and cut at every place.
+/// The same unsplit, byte by byte, and split at every position.
 fn read_all_ways(bytes: &[u8], expect: &Expect, id: Option<Id>) -> (Vec<Reply>, Result<(), FailureKind>) {
     let whole = read(&[bytes], expect, id);
     for split in 0..=bytes.len() {
@@ -62,7 +62,7 @@ fn each_level_sees_what_it_should() {
     let none: [Option<Kind>; 4] = [None; 4];
     let wrong = Some(Kind::WrongBytes);
     let status = Some(Kind::Status);
-    // What Complete, Status, Body and Exact say.
+    // Results for Complete, Status, Body and Exact.
     let table = [
         (GOOD.to_owned(), none),
         (with("Mon, 01", "Tue, 02"), none),
@@ -83,7 +83,7 @@ fn each_level_sees_what_it_should() {
 }
 
 #[test]
-fn replies_in_a_row_are_told_apart() {
+fn consecutive_replies_are_separated() {
     let expect = expect_like(CheckLevel::Body, GOOD);
     let bad = GOOD.replace("ok\n", "no\n");
     let row = [GOOD, &bad, "HTTP/1.1 100 Continue\r\n\r\n", GOOD, "HTTP/1.1 204 No\r\n\r\n", GOOD].concat();

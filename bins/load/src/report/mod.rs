@@ -1,6 +1,6 @@
-//! What a run came to, for people and for machines.
+//! Results of a run, as text and as JSON.
 //!
-//! Does not know about: how it was run.
+//! Does not know about: execution of the run.
 
 mod text;
 
@@ -15,7 +15,7 @@ use crate::stats::{FailureKind, Latencies};
 pub struct Report {
     /// `new` or `keep_alive`.
     pub mode: &'static str,
-    /// Who closes first, of new connections.
+    /// The side that closes new connections first.
     pub close: Option<&'static str>,
     /// Requests in one write.
     pub pipeline: u32,
@@ -23,29 +23,29 @@ pub struct Report {
     pub connections: u32,
     /// Threads.
     pub threads: u32,
-    /// Addresses that were asked.
+    /// Target addresses.
     pub targets: Vec<String>,
-    /// How many addresses connections came from; 0: the kernel chose.
+    /// Number of source addresses; 0: the kernel chose.
     pub sources: usize,
-    /// How their ports were chosen, as it was asked for.
+    /// The requested choice of ports.
     pub ports: String,
     /// Seconds measured.
     pub elapsed_s: f64,
-    /// Good replies, in all.
+    /// Total number of good replies.
     pub requests: u64,
-    /// Good replies a second of the measured time.
+    /// Good replies per second of the measured time.
     pub requests_per_s: f64,
-    /// The rate that was asked for.
+    /// The requested rate.
     pub rate_wanted: Option<f64>,
     /// Requests that were due at that rate and never started.
     pub unstarted: u64,
-    /// Requests under way when the user ended the run.
+    /// Unfinished requests when the user ended the run.
     pub unfinished: u64,
-    /// Connections made.
+    /// Number of connections opened.
     pub connects: u64,
-    /// Connections made a second.
+    /// Connections opened per second.
     pub connects_per_s: f64,
-    /// Kept connections the server ended.
+    /// Kept connections that the server closed.
     pub reconnects: u64,
     /// Bytes received.
     pub bytes_in: u64,
@@ -55,17 +55,18 @@ pub struct Report {
     pub failed: u64,
     /// Failed requests by kind; only kinds that occurred.
     pub failures: Vec<FailureRow>,
-    /// Bytes in the place of our unique id that are not ours; none without unique ids.
+    /// Wrong bytes in place of our unique id; `None` without unique ids.
     pub foreign_bytes: Option<u64>,
     /// Replies by the first digit of their status.
     pub statuses: Vec<StatusRow>,
     /// Processor time of this program, in seconds, warm-up included.
     pub client_cpu_s: f64,
-    /// The share of its threads' time it was on a processor: near 1, this program is the limit and not the server.
+    /// Share of its threads' time on a processor: near 1, this program is the limit and not the
+    /// server.
     pub client_busy: f64,
     /// Whether the user ended the run.
     pub stopped: bool,
-    /// The ring in force.
+    /// A description of the ring.
     pub ring: String,
 }
 
@@ -93,31 +94,31 @@ pub struct LatencyRow {
     pub max: f64,
 }
 
-/// Failures of a kind.
+/// Failures of one kind.
 #[derive(Clone, Debug, Serialize)]
 pub struct FailureRow {
     /// Its name.
     pub kind: &'static str,
-    /// For people.
+    /// A description.
     #[serde(skip)]
     pub sentence: &'static str,
-    /// How many.
+    /// Number of failures.
     pub count: u64,
-    /// The first error of the system that came with it.
+    /// The first system error of this kind.
     pub first_error: Option<String>,
 }
 
 /// Replies of a class of statuses.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct StatusRow {
-    /// The first digit; 0 for what is none from 1 to 5.
+    /// The first digit; 0 for any digit outside 1 to 5.
     pub class: usize,
-    /// How many.
+    /// Number of replies.
     pub count: u64,
 }
 
 impl Report {
-    /// The figures of `outcome`.
+    /// Computes the figures of `outcome`.
     #[must_use]
     pub fn new(plan: &Plan, outcome: &Outcome) -> Self {
         let stats = &outcome.stats;
@@ -168,13 +169,13 @@ impl Report {
         }
     }
 
-    /// Whether every request got the reply that was expected, and there was one.
+    /// Whether every request got the expected reply, and there was at least one.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.failed == 0 && self.foreign_bytes.unwrap_or(0) == 0 && (self.requests > 0 || self.stopped)
     }
 
-    /// One JSON object and a line break.
+    /// A JSON object and a line break.
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("numbers and strings are JSON");
@@ -182,7 +183,7 @@ impl Report {
         text
     }
 
-    /// A table for people.
+    /// A table as text.
     #[must_use]
     pub fn to_text(&self) -> String {
         text::render(self)

@@ -1,12 +1,12 @@
-//! The report as a table for people.
+//! The report as a table.
 //!
-//! Does not know about: where the figures come from.
+//! Does not know about: the source of the figures.
 
 use std::fmt::{self, Write};
 
 use super::{LatencyRow, Report};
 
-/// From this share on, this program and not the server is most likely the limit.
+/// From this share on, this program rather than the server is probably the limit.
 const BUSY: f64 = 0.95;
 
 pub(super) fn render(report: &Report) -> String {
@@ -51,8 +51,8 @@ fn write(report: &Report, out: &mut String) -> fmt::Result {
 
 fn head(report: &Report, out: &mut String) -> fmt::Result {
     let what = match report.close {
-        Some("client") => "new connections, we close first".to_owned(),
-        Some("reset") => "new connections, we reset them".to_owned(),
+        Some("client") => "new connections, the client closes first".to_owned(),
+        Some("reset") => "new connections, the client resets them".to_owned(),
         Some(_) => "new connections, the server closes first".to_owned(),
         None if report.pipeline > 1 => format!("keep-alive, {} requests a write", report.pipeline),
         None => "keep-alive".to_owned(),

@@ -1,6 +1,6 @@
-//! The ways a request can fail, counted by kind, each with the first errno that came with it.
+//! Failures of requests, counted by kind, each with its first errno.
 //!
-//! Does not know about: what makes a request fail.
+//! Does not know about: causes of failures.
 
 use doorbell_ring::Errno;
 
@@ -13,17 +13,17 @@ pub enum FailureKind {
     Foreign,
     /// Not HTTP.
     Malformed,
-    /// The server reset the connection, also after a complete reply.
+    /// The server reset the connection, perhaps after a complete reply.
     Reset,
     /// The connection ended inside a reply, or before one.
     Short,
-    /// Another status than expected.
+    /// An unexpected status.
     Status,
-    /// Not done in time.
+    /// Not complete in time.
     Timeout,
-    /// A reply this tool cannot read: `Transfer-Encoding`, `101`, a head of more than 64 KiB.
+    /// An unsupported form of reply: `Transfer-Encoding`, `101`, a head of more than 64 KiB.
     Unsupported,
-    /// Complete, and not the bytes that were expected.
+    /// Complete, but with unexpected bytes.
     WrongBytes,
 }
 
@@ -48,7 +48,7 @@ impl FailureKind {
         Self::WrongBytes,
     ];
 
-    /// As a key of the JSON report.
+    /// The key in the JSON report.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -64,7 +64,7 @@ impl FailureKind {
         }
     }
 
-    /// For people.
+    /// A description.
     #[must_use]
     pub const fn sentence(self) -> &'static str {
         match self {
@@ -82,32 +82,32 @@ impl FailureKind {
 }
 
 impl Failures {
-    /// Counts one.
+    /// Counts a failure.
     pub fn count(&mut self, kind: FailureKind, errno: Option<Errno>) {
         self.counts[kind as usize] += 1;
         let first = &mut self.errnos[kind as usize];
         *first = first.or(errno);
     }
 
-    /// How many of a kind.
+    /// Number of failures of a kind.
     #[must_use]
     pub const fn of(&self, kind: FailureKind) -> u64 {
         self.counts[kind as usize]
     }
 
-    /// The first errno seen with a kind.
+    /// The first errno of a kind.
     #[must_use]
     pub const fn errno(&self, kind: FailureKind) -> Option<Errno> {
         self.errnos[kind as usize]
     }
 
-    /// How many of all kinds.
+    /// Number of all failures.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Adds those of another thread.
+    /// Adds the failures of another thread.
     pub fn add(&mut self, other: &Self) {
         for (ours, theirs) in self.counts.iter_mut().zip(other.counts) {
             *ours += theirs;

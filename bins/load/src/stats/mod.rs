@@ -1,6 +1,6 @@
-//! What one thread counted and timed, and how several become one.
+//! Counters and latencies of one thread, and their totals.
 //!
-//! Does not know about: how it is shown.
+//! Does not know about: presentation.
 
 mod failure;
 
@@ -10,39 +10,42 @@ pub use failure::{FailureKind, Failures};
 
 use crate::clock::Nanos;
 
-/// Latencies in nanoseconds, three significant digits. Memory is taken once, when it is made.
+/// Latencies in nanoseconds, with three significant digits. Allocates only at creation.
 #[derive(Clone, Debug)]
 pub struct Latencies {
     histogram: Histogram<u64>,
 }
 
-/// Shorter latencies are not told apart.
+/// Minimum latency; shorter ones count as this.
 const LATENCY_MIN_NS: u64 = 1_000;
-/// Longer ones count as this.
+/// Maximum latency; longer ones count as this.
 const LATENCY_MAX_NS: u64 = 600_000_000_000;
 
-/// Counters and latencies of one thread, since the warm-up ended.
+/// Counters and latencies of one thread since the end of the warm-up.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
-    /// From the start of a connection until the handshake is done and the kernel took the request.
+    /// From the start of a connection until the handshake is done and the kernel has accepted the
+    /// request.
     pub connect: Latencies,
-    /// From the intended start of a request to the first byte of its reply; of a pipelined batch, the first reply.
+    /// From the intended start of a request to the first byte of its reply; for a pipelined batch,
+    /// of the first reply.
     pub first_byte: Latencies,
-    /// From the intended start of a request to the end of its reply; the end of the connection where the server closes.
+    /// From the intended start of a request to the end of its reply, or of the connection if the
+    /// server closes it.
     pub total: Latencies,
-    /// Connections that were established.
+    /// Established connections.
     pub connects: u64,
-    /// Of these, established before the measured time was over.
+    /// Connections established before the end of the measured time.
     pub connects_in_time: u64,
-    /// Requests answered as expected.
+    /// Requests with the expected reply.
     pub requests: u64,
-    /// Of these, answered before the measured time was over: what a rate is made of.
+    /// Requests with the expected reply before the end of the measured time; the basis of rates.
     pub requests_in_time: u64,
     /// Bytes received.
     pub bytes_in: u64,
-    /// Bytes in the place of our unique id that are not ours.
+    /// Wrong bytes in place of our unique id.
     pub foreign_bytes: u64,
-    /// Kept connections that the server ended between two requests, or said it would.
+    /// Kept connections that the server closed between two requests, or announced to close.
     pub reconnects: u64,
     /// Requests that failed, by kind.
     pub failures: Failures,
@@ -50,38 +53,38 @@ pub struct Stats {
     pub statuses: [u64; 6],
     /// Requests that were due at the fixed rate and never started.
     pub unstarted: u64,
-    /// Requests under way when the user stopped the run.
+    /// Unfinished requests when the user stopped the run.
     pub unfinished: u64,
     /// When the last good reply ended.
     pub last_done: Nanos,
 }
 
 impl Latencies {
-    /// Counts one.
+    /// Records a latency.
     #[inline]
     pub fn record(&mut self, nanos: u64) {
         self.histogram.saturating_record(nanos.max(LATENCY_MIN_NS));
     }
 
-    /// How many there are.
+    /// Number of recorded latencies.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// The latency that the fraction `quantile` (0 to 1) of all stay within, in nanoseconds; 0 if there are none.
+    /// The latency at `quantile` (0 to 1), in nanoseconds; 0 without any.
     #[must_use]
     pub fn at(&self, quantile: f64) -> u64 {
         self.histogram.value_at_quantile(quantile)
     }
 
-    /// The longest, in nanoseconds.
+    /// The maximum in nanoseconds.
     #[must_use]
     pub fn max(&self) -> u64 {
         self.histogram.max()
     }
 
-    /// The mean, in nanoseconds.
+    /// The mean in nanoseconds.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.histogram.mean()
@@ -100,12 +103,12 @@ impl Default for Latencies {
 }
 
 impl Stats {
-    /// Forgets everything.
+    /// Removes everything.
     pub(crate) fn reset(&mut self) {
         *self = Self::default();
     }
 
-    /// Adds those of another thread.
+    /// Adds the statistics of another thread.
     pub fn add(&mut self, other: &Self) {
         self.connect.add(&other.connect);
         self.first_byte.add(&other.first_byte);

@@ -1,6 +1,7 @@
-//! What the integration tests share: running the program, and servers that misbehave on purpose.
+//! Shared parts of the integration tests: running the program, and servers that misbehave on
+//! purpose.
 //!
-//! Does not know about: what is tested.
+//! Does not know about: individual tests.
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use std::io::{ErrorKind, Read, Write};
@@ -14,18 +15,18 @@ use std::time::Duration;
 use doorbell_testkit::skip;
 use serde_json::Value;
 
-/// A reply that ends with the connection, and says how long it is.
+/// A reply with a length that ends with the connection.
 pub(crate) const REPLY: &str = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nok\n";
-/// One of many on a connection.
+/// One of several replies on a connection.
 pub(crate) const KEPT: &str = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n";
 
-/// What a run left.
+/// Results of a run.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) exit: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    /// `Null` if standard output is no JSON.
+    /// `Null` if standard output is not JSON.
     pub(crate) json: Value,
 }
 
@@ -37,7 +38,7 @@ impl Run {
             .unwrap_or_else(|| panic!("no {pointer}: {self:#?}"))
     }
 
-    /// How many failed in a way, with no failure of another.
+    /// Number of failures of this kind; asserts that there are no others.
     pub(crate) fn only_failure(&self, kind: &str) -> u64 {
         let rows = self.json["failures"].as_array().unwrap_or_else(|| panic!("no report: {self:#?}"));
         assert!(rows.len() == 1 && rows[0]["kind"] == kind, "not only {kind}: {self:#?}");
@@ -51,7 +52,7 @@ impl Run {
     }
 }
 
-/// Runs the program with `-o json`; `None` where io_uring is absent.
+/// Runs the program with `-o json`; `None` without io_uring.
 pub(crate) fn load(args: &[&str]) -> Option<Run> {
     skip::io_uring().then(|| run(&[&["-o", "json"], args].concat()))
 }
@@ -76,7 +77,7 @@ pub(crate) fn run_of(output: Output) -> Run {
     }
 }
 
-/// A server with a thread for each connection. The first connection is the preflight's.
+/// A server with a thread per connection. The first connection is the preflight's.
 pub(crate) struct Server {
     pub(crate) addr: SocketAddr,
     stop: Arc<AtomicBool>,
@@ -85,7 +86,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// `serve` gets each connection and its number, from 0.
+    /// `serve` gets each connection and its number, starting at 0.
     pub(crate) fn start(serve: impl Fn(u64, TcpStream) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let addr = listener.local_addr().unwrap();
@@ -116,7 +117,7 @@ impl Server {
         self.accepted.load(Ordering::SeqCst)
     }
 
-    /// Nobody listens any more.
+    /// Stops listening.
     pub(crate) fn stop(&mut self) {
         self.stop.store(true, Ordering::SeqCst);
         let _ = TcpStream::connect(self.addr);
@@ -146,7 +147,7 @@ pub(crate) fn request(stream: &mut TcpStream) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Reads a request, answers with `reply`, and closes in an orderly way.
+/// Reads a request, sends `reply`, and closes in an orderly way.
 pub(crate) fn answer(stream: &mut TcpStream, reply: &str) -> Option<String> {
     let request = request(stream)?;
     stream.write_all(reply.as_bytes()).ok()?;

@@ -1,39 +1,40 @@
-//! The configuration of each server that has one: one worker, one route, nothing logged, the same reply.
+//! The configuration files of the servers: one worker, one route, no log, the same reply.
 //!
-//! Does not know about: how a server is started.
+//! Does not know about: starting servers.
 
 use super::Place;
 use crate::plan::{PATH, TOKEN};
 
-/// The body of every reply, as the configurations write it.
+/// The body of every reply, as written in the configurations.
 const BODY: &str = "ok\\n";
-/// The file h2o serves.
+/// The file served by h2o.
 pub(super) const BODY_FILE: &str = "livez.txt";
 
 /// The reply of every route.
 const REPLY: &str = r#"reply = { status = 200, content_type = "text/plain", body = "ok\n" }"#;
 
-/// The bytes of a health endpoint from memory; what it costs to know the state and to count the prober is the difference. Forty bytes of
-/// fields alone would be more than that.
+/// The bytes of a health endpoint's reply as a fixed one; the difference is the cost of determining
+/// the state and counting the prober. The forty bytes of additional fields alone would cost more.
 pub(super) const SAME: &str = r#"reply = { content_type = "text/plain; charset=utf-8", body = "up\n" }
 headers = { Cache-Control = "no-store" }"#;
 
 pub(super) const URING: Doorbell = Doorbell { engine: "io_uring", deferred: true, workers: 1, reply: REPLY };
 pub(super) const EPOLL: Doorbell = Doorbell { engine: "epoll", ..URING };
 
-/// What differs between ours.
+/// Differences between the variants of doorbell.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Doorbell {
     pub(super) engine: &'static str,
-    /// Deferred accept.
+    /// Whether accept is deferred.
     pub(super) deferred: bool,
     pub(super) workers: u16,
     /// The last lines of the route.
     pub(super) reply: &'static str,
 }
 
-/// Kept connections may idle for a day, so that those beside a load outlive all of its row; the cap per address is the default. All clients
-/// have one address, so the limit of handshakes by address is off.
+/// Kept connections may idle for a day, so that idle connections outlive the row; the cap per
+/// address is the default. All clients have one address, so the limit of handshakes per address is
+/// off.
 pub(super) fn doorbell(one: Doorbell, place: &Place<'_>) -> String {
     let Doorbell { engine, deferred, workers, reply } = one;
     let Place { folder, port, has_tls, .. } = place;
@@ -67,7 +68,7 @@ path = "{PATH}"
     )
 }
 
-/// As [`doorbell`], behind a token and a limit that is never reached; what they cost is the difference.
+/// Like [`doorbell`], with a token and a limit that is never reached; the difference is their cost.
 pub(super) fn doorbell_guarded(one: Doorbell, place: &Place<'_>) -> String {
     let open = doorbell(one, place);
     format!(
@@ -85,7 +86,7 @@ headers = false
     )
 }
 
-/// As [`doorbell`] with the state of a health endpoint in the place of the fixed reply.
+/// Like [`doorbell`], with the state of a health endpoint instead of the fixed reply.
 pub(super) fn doorbell_health(one: Doorbell, place: &Place<'_>) -> String {
     let health = doorbell(Doorbell { reply: r#"health = "readyz""#, ..one }, place);
     format!(
@@ -156,7 +157,8 @@ frontend main
     )
 }
 
-/// It has no constant reply without a scripting language, so it serves a file; it keeps the file open between requests.
+/// It has no constant reply without a scripting language, so it serves a file, which it keeps open
+/// between requests.
 pub(super) fn h2o(place: &Place<'_>) -> String {
     let Place { folder, port, is_root, .. } = place;
     let user = if *is_root { "user: root\n" } else { "" };

@@ -1,6 +1,7 @@
-//! The servers that are compared, each set up for the same work: one worker, one route, a reply of its own, nothing logged.
+//! The compared servers, each configured for the same work: one worker, one route, a fixed reply,
+//! no log.
 //!
-//! Does not know about: loads, figures, where a program of ours or of a peer was built.
+//! Does not know about: loads, figures, build locations.
 
 mod config;
 
@@ -11,10 +12,10 @@ use config::{Doorbell, EPOLL, URING};
 
 use crate::plan::{Mode, PORT, Server};
 
-/// Where configurations and built programs are inside the guest.
+/// The folder of configurations and built programs inside the guest.
 pub(crate) const FOLDER: &str = "/rig";
 
-/// How the names of servers end that are others with one thing changed.
+/// Suffixes of servers that are variations of another one.
 const VARIATIONS: [&str; 5] = ["-2w", "-guard", "-health", "-plain", "-same"];
 
 /// One server of the catalogue.
@@ -22,70 +23,73 @@ const VARIATIONS: [&str; 5] = ["-2w", "-guard", "-health", "-plain", "-same"];
 pub(crate) struct Entry {
     /// The name in tables and in `--only`.
     pub(crate) name: &'static str,
-    /// What is different about it, for `list`.
+    /// The difference to others, for `list`.
     pub(crate) about: &'static str,
     /// Program and package.
     pub(crate) program: Program,
     /// The loads it can serve.
     serves: Serves,
-    /// Arguments before the last, which is the path of the configuration, or the address where there is none.
+    /// Arguments before the last one, which is the path of the configuration, or the address
+    /// without one.
     args: &'static [&'static str],
     config: Option<Config>,
-    /// The threads of this name are counted and no others.
+    /// Only threads with this name are counted.
     thread: Option<&'static str>,
-    /// A file its configuration names, and the content.
+    /// A file named in its configuration, and its contents.
     beside: Option<(&'static str, &'static str)>,
 }
 
-/// Where the program comes from.
+/// The source of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
     /// This workspace.
     Doorbell,
-    /// `benches/peers/go`, built with the Go toolchain: the folder of the program, which is its name.
+    /// `benches/peers/go`, built with the Go toolchain: the folder of the program, which is also
+    /// its name.
     Go { program: &'static str },
-    /// Installed on this machine, from a package of Debian.
+    /// Installed on this machine from a Debian package.
     Installed { program: &'static str, package: &'static str },
-    /// `benches/peers`, built by cargo with a feature.
+    /// `benches/peers`, built by cargo with this feature.
     Rust { program: &'static str, feature: &'static str },
 }
 
-/// Where a server runs.
+/// The environment of a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
-    /// The folder its files are in.
+    /// The folder of its files.
     pub(crate) folder: &'a str,
-    /// The port it listens on, on loopback.
+    /// Its port, on loopback.
     pub(crate) port: u16,
-    /// Whether it is started by root, which some servers want to be told to stay.
+    /// Whether it is started by root; some servers then need an explicit setting to keep that user.
     pub(crate) is_root: bool,
-    /// Connections it may hold; `None` is the server's own default.
+    /// Maximum number of connections; `None` is the server's default.
     pub(crate) conns_max: Option<u32>,
-    /// Whether it speaks TLS, with the certificate and key that are `cert.pem`, `key.pem` and, in one file, `both.pem` of the folder.
+    /// Whether it uses TLS, with the files `cert.pem`, `key.pem` and, combined, `both.pem` of the
+    /// folder.
     pub(crate) has_tls: bool,
 }
 
-/// A server set up for a place.
+/// A server configured for a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Setup {
-    /// How it is started.
+    /// The command to start it.
     pub(crate) server: Server,
     /// The files it needs: paths and contents.
     pub(crate) files: Vec<(String, String)>,
 }
 
-/// Which loads a server can answer.
+/// Loads that a server can handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Serves {
-    /// All that is asked of it, beside connections that stay open for as long as they like.
+    /// All loads, including idle connections of any duration.
     All,
-    /// The same, and it ends connections that idle.
+    /// All loads except idle connections, which it closes.
     AllButIdle,
-    /// It closes after each reply, asked or not.
+    /// It always closes after each reply.
     Close,
     /// It never closes.
     Keep,
-    /// It answers those who have the token.
+    /// It requires the token.
     Token,
 }
 
@@ -106,7 +110,7 @@ const fn doorbell(name: &'static str, about: &'static str, config: Config) -> En
     Entry { name, about, config: Some(config), ..DOORBELL }
 }
 
-/// From a package of Debian. How long its connections may idle is left as it is.
+/// From a Debian package. Its timeout for idle connections is the default.
 const fn installed(
     name: &'static str,
     about: &'static str,
@@ -122,7 +126,7 @@ const fn peer(name: &'static str, about: &'static str, program: Program) -> Entr
     Entry { name, about, program, serves: Serves::AllButIdle, args: &[], ..DOORBELL }
 }
 
-/// A program of `benches/peers` with a feature of its own.
+/// A program of `benches/peers` with its own feature.
 const fn rust(name: &'static str, about: &'static str) -> Entry {
     peer(name, about, Program::Rust { program: name, feature: name })
 }
@@ -131,7 +135,7 @@ const fn go(name: &'static str, about: &'static str, program: &'static str) -> E
     peer(name, about, Program::Go { program })
 }
 
-/// What is asked of it comes from the ring thread, which alone is counted; the work of the pool is not.
+/// Only the ring thread is counted, not the pool's work.
 const fn jobs(name: &'static str, about: &'static str, args: &'static [&'static str]) -> Entry {
     let program = Program::Rust { program: "jobs", feature: "jobs" };
     Entry { args, serves: Serves::Keep, thread: Some("doorbell-0"), ..peer(name, about, program) }
@@ -140,8 +144,8 @@ const fn jobs(name: &'static str, about: &'static str, args: &'static [&'static 
 const NGINX: [&str; 2] = ["nginx", "nginx-light"];
 const HAPROXY: [&str; 2] = ["haproxy", "haproxy"];
 
-/// All of them: ours first, then the floor, then those of others. `-plain` is without deferred accept, which doorbell has by
-/// default and nginx and HAProxy offer.
+/// All entries: ours first, then the floor, then the other servers. `-plain` means without deferred
+/// accept, which is doorbell's default and an option of nginx and HAProxy.
 pub(crate) const CATALOGUE: &[Entry] = &[
     doorbell("doorbell-uring", "io_uring driver, defaults", |at| config::doorbell(URING, at)),
     doorbell("doorbell-epoll", "epoll driver, defaults", |at| config::doorbell(EPOLL, at)),
@@ -242,32 +246,32 @@ pub(crate) const CATALOGUE: &[Entry] = &[
 ];
 
 impl Entry {
-    /// The entry of this name.
+    /// The entry with this name.
     pub(crate) fn named(name: &str) -> Option<&'static Self> {
         CATALOGUE.iter().find(|entry| entry.name == name)
     }
 
-    /// Whether it is ours.
+    /// Whether it is doorbell.
     pub(crate) fn is_ours(&self) -> bool {
         self.program == Program::Doorbell
     }
 
-    /// Whether it is another with one thing changed, which the end of its name tells.
+    /// Whether it is a variation of another entry, as shown by its suffix.
     pub(crate) fn is_variation(&self) -> bool {
         VARIATIONS.iter().any(|end| self.name.ends_with(end))
     }
 
-    /// Whether it is measured only when it is asked for.
+    /// Whether it is measured only on request.
     pub(crate) fn is_on_demand(&self) -> bool {
         self.thread.is_some() || (self.is_ours() && self.is_variation())
     }
 
-    /// Whether it is the floor: system calls and nothing else.
+    /// Whether it is the floor: system calls only.
     pub(crate) fn is_floor(&self) -> bool {
         matches!(self.program, Program::Rust { feature: "bare", .. })
     }
 
-    /// Whether it can answer this load.
+    /// Whether it supports this load.
     pub(crate) fn serves(&self, mode: Mode) -> bool {
         match self.serves {
             Serves::All => true,
@@ -278,7 +282,7 @@ impl Entry {
         }
     }
 
-    /// How `program` is set up at `place`.
+    /// The setup of `program` at `place`.
     pub(crate) fn at(&self, program: &str, place: &Place<'_>) -> Setup {
         let inside = |name: &str| format!("{}/{name}", place.folder);
         let path = inside(&format!("{}.conf", self.name));

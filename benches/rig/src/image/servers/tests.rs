@@ -1,6 +1,6 @@
-//! The catalogue is sound: names, configurations, arguments.
+//! Consistency of the catalogue: names, configurations, arguments.
 //!
-//! Does not know about: whether a server accepts its configuration; starting it shows that.
+//! Does not know about: whether a server accepts its configuration; the first start shows that.
 
 use clap::ValueEnum;
 
