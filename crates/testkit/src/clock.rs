@@ -1,6 +1,6 @@
-//! A virtual clock: time that moves only when a simulation moves it.
+//! A virtual clock: its time moves only when a simulation moves it.
 //!
-//! Does not know about: what happens in that time.
+//! Does not know about: the events of a simulation.
 
 use core::time::Duration;
 use std::cell::Cell;
@@ -8,13 +8,13 @@ use std::rc::Rc;
 
 use doorbell::time::{Clock, Time};
 
-/// 2026-01-01 00:00:00 UTC, where every virtual wall clock starts.
+/// 2026-01-01 00:00:00 UTC, the start of every virtual wall clock.
 pub const WALL_START_SECS: i64 = 1_767_225_600;
 
-/// Where virtual monotonic time starts: not zero, so that a forgotten initial value is noticed.
+/// Start of virtual monotonic time: not zero, so that a forgotten initial value is noticed.
 pub const START_NANOS: u64 = 3_600_000_000_000;
 
-/// A clock that its clones share.
+/// A clock; clones share its time.
 #[derive(Clone, Debug)]
 pub struct VirtualClock {
     now_nanos: Rc<Cell<u64>>,
@@ -28,28 +28,28 @@ impl Default for VirtualClock {
 }
 
 impl VirtualClock {
-    /// A clock at [`START_NANOS`].
+    /// Creates a clock at [`START_NANOS`].
     pub fn new() -> Self {
         Self { now_nanos: Rc::new(Cell::new(START_NANOS)), wall_offset_secs: Rc::new(Cell::new(0)) }
     }
 
-    /// Monotonic nanoseconds.
+    /// Monotonic time in nanoseconds.
     pub fn now_nanos(&self) -> u64 {
         self.now_nanos.get()
     }
 
-    /// Lets `duration` pass.
+    /// Advances both clocks by `duration`.
     pub fn advance(&self, duration: Duration) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         self.now_nanos.set(self.now_nanos.get().saturating_add(nanos));
     }
 
-    /// Moves to `nanos`; never back.
+    /// Advances to `nanos`; never goes back.
     pub fn advance_to(&self, nanos: u64) {
         self.now_nanos.set(self.now_nanos.get().max(nanos));
     }
 
-    /// Moves the wall clock alone, either way, as an administrator or NTP does.
+    /// Sets only the wall clock, forward or back, as an administrator or NTP does.
     pub fn jump_wall(&self, secs: i64) {
         self.wall_offset_secs.set(self.wall_offset_secs.get() + secs);
     }

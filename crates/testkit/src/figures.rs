@@ -1,23 +1,24 @@
-//! Upper bounds on real time, and other figures to which only an idle machine can be held.
+//! Upper bounds on real time, and other figures that hold only on an idle machine.
 //!
-//! A plain `cargo test` must pass on a machine of any speed, so there such a figure is only printed. The long versions of the tests
-//! (`DOORBELL_FULL=1`, one test at a time and nothing else running) assert it.
+//! A plain `cargo test` must pass on a machine of any speed, so it only prints such figures. The
+//! long versions of the tests (`DOORBELL_FULL=1`, one test at a time and nothing else running)
+//! assert them.
 //!
-//! Does not know about: what is measured.
+//! Does not know about: the measured operations.
 
 use std::fmt::{Debug, Display};
 
-/// Whether the long versions of tests were asked for, on a machine that does nothing else.
+/// Whether the long versions of tests are requested, on an otherwise idle machine.
 #[must_use]
 pub fn is_long() -> bool {
     std::env::var_os("DOORBELL_FULL").is_some_and(|value| value == "1")
 }
 
-/// Prints what was measured; in the long versions it must be at most `limit`.
+/// Prints a measurement; in the long versions it must be at most `limit`.
 ///
 /// # Panics
 ///
-/// In the long versions, if it is more.
+/// In the long versions, if it exceeds the limit.
 #[track_caller]
 #[expect(clippy::print_stderr, reason = "figures are shown with the output of their test")]
 pub fn at_most<T: PartialOrd + Debug>(what: impl Display, measured: T, limit: T) {

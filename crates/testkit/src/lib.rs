@@ -1,4 +1,5 @@
-//! What the tests of several crates share: misbehaving peers on real sockets, and the rules of the workspace.
+//! Code shared by the tests of several crates: the simulator, misbehaving peers on real sockets,
+//! and the rules of the workspace.
 //!
 //! Never published; a dev-dependency only.
 

@@ -1,8 +1,8 @@
-//! Skips of tests: what a machine may lack, and how a test says that it did not run.
+//! Skipped tests: features that a machine may lack, and how a test reports that it did not run.
 //!
-//! Does not know about: single tests. The test runner has no word for a skip and swallows what a passing test prints with
-//! `eprintln!`; so every skip is a line on the real standard error, with the number of skips of this test program so far: the
-//! last line of a program has its sum.
+//! Does not know about: single tests. The test runner has no notion of a skip and captures the
+//! `eprintln!` output of a passing test; so every skip is a line on the real standard error, with
+//! the number of skips in this test program so far: the last line of a program has the total.
 
 use std::fmt::Display;
 use std::io::Write as _;
@@ -12,19 +12,19 @@ use std::thread;
 
 use doorbell_ring::{Errno, Ring, Setup};
 
-/// What a machine may lack. Each has a variable that makes its absence a failure.
+/// A feature that a machine may lack. Each has a variable that makes its absence a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// Outside programs, and rights to make namespaces and mounts.
+    /// External programs, and the right to create namespaces and mounts.
     Clients,
     /// io_uring.
     IoUring,
-    /// valgrind and what runs it.
+    /// valgrind and its tools.
     Valgrind,
 }
 
 impl Need {
-    /// The variable of the environment: `1` makes a skip a failure.
+    /// The environment variable: `1` makes a skip a failure.
     #[must_use]
     pub const fn variable(self) -> &'static str {
         match self {
@@ -37,7 +37,8 @@ impl Need {
     /// Whether its absence is a failure.
     ///
     /// # Panics
-    /// If the variable is neither `1`, `0` nor empty: a `true` that is read as `0` would be a silent skip.
+    /// If the variable is neither `1`, `0` nor empty: a `true` treated as `0` would be a silent
+    /// skip.
     #[must_use]
     #[track_caller]
     pub fn is_required(self) -> bool {
@@ -51,16 +52,16 @@ impl Need {
     }
 }
 
-/// The errno by which io_uring is refused to this process tree on purpose, by name, as the `deny` example of `doorbell-ring`
-/// sets it.
+/// Name of the errno with which io_uring is deliberately refused to this process tree, as set by
+/// the `deny` example of `doorbell-ring`.
 pub const DENIED: &str = "DOORBELL_URING_DENIED";
 
-/// What a machine without io_uring answers: seccomp filters and security modules (EPERM, EACCES), kernels without it (ENOSYS),
-/// limits of locked memory (ENOMEM). Anything else is a defect of the set-up: EINVAL for one means that the ladder of flags has
-/// lost its last rung.
+/// Errors of a machine without io_uring: seccomp filters and security modules (EPERM, EACCES),
+/// kernels without it (ENOSYS), limits of locked memory (ENOMEM). Any other error is a defect of
+/// the set-up: EINVAL, for example, means that dropping flags no longer helps.
 const MEANS_ABSENT: [Errno; 4] = [Errno(1), Errno(12), Errno(13), Errno(38)];
 
-/// Says what was not tested for want of `need`.
+/// Reports that `what` was not tested because `need` is missing.
 ///
 /// # Panics
 /// If it is required.
@@ -71,15 +72,16 @@ pub fn skipped(need: Need, what: impl Display) {
     let count = COUNT.fetch_add(1, Ordering::Relaxed) + 1;
     let thread = thread::current();
     let test = thread.name().unwrap_or("a test");
-    // Not by `eprintln!`, which the test runner swallows when a test passes. There is nothing to do if nothing can be written.
+    // Not `eprintln!`, whose output the test runner captures when a test passes. A failed write is
+    // ignored.
     let _unheard = writeln!(std::io::stderr(), "({count} skipped in this program) {test}: SKIPPED {what}");
 }
 
-/// Whether io_uring works here, asked once. Where it does not, the calling test says that it is skipped.
+/// Whether io_uring works here, tested once. If not, the calling test is reported as skipped.
 ///
 /// # Panics
-/// If a ring does not open for another reason than that io_uring is absent; if it is required; if it was denied on purpose and
-/// a ring opens.
+/// If a ring does not open although io_uring is available; if it is required; if it was
+/// deliberately refused and a ring opens.
 #[must_use]
 #[track_caller]
 pub fn io_uring() -> bool {
@@ -92,10 +94,11 @@ pub fn io_uring() -> bool {
     }
 }
 
-/// Why io_uring is absent, for tests of its absence: without a word and without a failure where it is required.
+/// Why io_uring is absent, for tests of its absence: without a report, and without a failure if it
+/// is required.
 ///
 /// # Panics
-/// As [`io_uring`], but for what is required.
+/// As [`io_uring`], except for the requirement.
 #[track_caller]
 pub fn absent() -> Option<&'static str> {
     static OPENED: OnceLock<Result<Option<String>, String>> = OnceLock::new();

@@ -1,4 +1,5 @@
-//! The peers against a small honest server and against dishonest ones: a peer that cannot see a fault proves nothing.
+//! The peers against a small correct server and against faulty ones: a peer that cannot detect a
+//! fault proves nothing.
 //!
 //! Does not know about: doorbell.
 
@@ -23,7 +24,7 @@ enum Fault {
     WrongOrder,
 }
 
-/// A server of one thread a connection. It misbehaves on ids that end in 7.
+/// A server with one thread per connection. It misbehaves on ids that end in 7.
 fn serve(fault: Fault) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
@@ -156,12 +157,12 @@ fn every_prober_gets_its_reply() {
 }
 
 #[test]
-fn the_three_ends_are_told_apart() {
+fn the_three_ends_are_distinguished() {
     let fin = exchange(serve(Fault::None), b"GET / HTTP/1.0\r\n\r\n").unwrap();
     assert_eq!((fin.end, fin.bytes.len()), (End::Fin, 40));
     let reset = exchange(serve(Fault::Reset), b"GET /unique/7/40 HTTP/1.0\r\n\r\n").unwrap();
     assert_eq!(reset.end, End::Reset);
-    // A server that closes with unread bytes resets, and the FIN may come first.
+    // A server that closes with unread bytes sends a reset, and the FIN may come first.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
     let mut client = connect_from(Ipv4Addr::new(127, 0, 0, 9), addr).unwrap();

@@ -1,6 +1,8 @@
-//! A test that cannot run says so past the test runner, counts, and fails where its need is there or is required.
+//! A skipped test is reported past the test runner, is counted, and fails if its need is present or
+//! required.
 //!
-//! Does not know about: real tests. This program runs itself again, in an environment and behind a filter for each case.
+//! Does not know about: real tests. This program runs itself again, in an environment and behind a
+//! filter for each case.
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 use std::process::{Command, Output};
@@ -19,12 +21,12 @@ const EOPNOTSUPP: Errno = Errno(95);
 
 const REQUIRED: (&str, &str) = ("DOORBELL_REQUIRE_URING", "1");
 
-/// Runs the two tests that are ignored below, with io_uring refused by this errno, and with these variables.
+/// Runs the two ignored tests below, with io_uring refused by this errno, and with these variables.
 fn run(denied: Option<Errno>, variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--ignored", "--test-threads=2", "needs_io_uring"]);
     command.env_remove(REQUIRED.0).env_remove(DENIED).envs(variables.iter().copied());
-    // The filter stays with a thread and the processes that it starts.
+    // The filter applies to a thread and the processes that it starts.
     let started = thread::spawn(move || {
         if let Some(errno) = denied {
             deny(&Denial::at_setup(errno)).unwrap();
@@ -46,7 +48,7 @@ fn needs_io_uring_too() {
     let _works = skip::io_uring();
 }
 
-/// What was said of skips, sorted; the tests passed.
+/// The reported skips, sorted; the tests must pass.
 #[track_caller]
 fn skips(output: &Output) -> Vec<String> {
     let err = String::from_utf8_lossy(&output.stderr);

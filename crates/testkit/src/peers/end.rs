@@ -1,6 +1,7 @@
-//! How a connection ended, as its client saw it; the difference between a FIN and a reset is what most promises are about.
+//! How a connection ended, as seen by its client; most guarantees depend on the difference between
+//! a FIN and a reset.
 //!
-//! Does not know about: what the bytes mean.
+//! Does not know about: the meaning of the bytes.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -8,37 +9,38 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
 
-/// The last thing a client saw of its connection.
+/// The last event on a connection, as seen by its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The peer sent FIN and nothing after it.
     Fin,
-    /// FIN first, and a reset on top of it: harmless for most clients, but the peer did send a reset.
+    /// FIN first, then a reset: harmless for most clients, but the peer did send a reset.
     LateReset,
-    /// A reset instead of FIN.
+    /// A reset without FIN.
     Reset,
-    /// Neither within the time allowed.
+    /// Neither within the time limit.
     Silence,
 }
 
-/// Everything one client received, and how it ended.
+/// All bytes received by one client, and how the connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
     /// All bytes received.
     pub bytes: Vec<u8>,
     /// How it ended.
     pub end: End,
-    /// From the first byte sent to the end.
+    /// Time from the first byte sent to the end.
     pub took: Duration,
 }
 
-/// Connects from a given loopback address, so that a test can be many clients of different addresses.
+/// Connects from a given loopback address, so that a test can act as many clients with different
+/// addresses.
 ///
 /// # Errors
 /// As `connect(2)`.
 pub fn connect_from(source: Ipv4Addr, server: SocketAddr) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
-    // A port of ours that lingers in TIME_WAIT is free to use again.
+    // A local port in TIME_WAIT may be used again.
     socket.set_reuse_address(true)?;
     socket.bind(&SocketAddr::from((source, 0)).into())?;
     socket.connect_timeout(&server.into(), super::PATIENCE)?;
@@ -48,7 +50,7 @@ pub fn connect_from(source: Ipv4Addr, server: SocketAddr) -> io::Result<TcpStrea
 /// Connects, sends `request` in one write, reads until the end.
 ///
 /// # Errors
-/// When the connection cannot be made. A failing write is not an error: the reply may be on its way.
+/// When the connection cannot be made. A failed write is not an error: the reply may be on its way.
 pub fn exchange(server: SocketAddr, request: &[u8]) -> io::Result<Exchange> {
     let mut stream = TcpStream::connect_timeout(&server, super::PATIENCE)?;
     stream.set_nodelay(true)?;
@@ -56,7 +58,7 @@ pub fn exchange(server: SocketAddr, request: &[u8]) -> io::Result<Exchange> {
     Ok(finish(&mut stream, super::PATIENCE))
 }
 
-/// Reads until FIN, reset or `patience` without an end.
+/// Reads until FIN or reset, at most for `patience`.
 pub fn finish(stream: &mut TcpStream, patience: Duration) -> Exchange {
     let start = Instant::now();
     let mut bytes = Vec::new();
@@ -79,7 +81,7 @@ pub fn finish(stream: &mut TcpStream, patience: Duration) -> Exchange {
     Exchange { bytes, end, took: start.elapsed() }
 }
 
-/// After FIN a reset shows only in `SO_ERROR` (as EPIPE); a read keeps saying end of file.
+/// After FIN a reset shows only in `SO_ERROR` (as EPIPE); reads keep returning end of file.
 fn was_reset(stream: &TcpStream) -> bool {
     matches!(stream.take_error(), Ok(Some(_)))
 }

@@ -1,6 +1,6 @@
 //! Many unique requests in flight from one thread, every byte of every reply checked.
 //!
-//! Does not know about: what the server is made of; it speaks HTTP/1.1 to `GET /unique/ID/LEN`.
+//! Does not know about: the server, except that it responds to `GET /unique/ID/LEN` over HTTP/1.1.
 
 use std::collections::VecDeque;
 use std::io::{self, Read as _, Write as _};
@@ -15,43 +15,43 @@ use super::unique::Unique;
 /// How requests share connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// One request a connection, `Connection: close`, and the end must be a FIN.
+    /// One request per connection, with `Connection: close`; the end must be a FIN.
     Close,
-    /// One request at a time, so many on a connection.
+    /// One request at a time, this many per connection.
     KeepAlive(u32),
-    /// So many requests in one write, again and again on ten rounds of a connection.
+    /// This many requests per write, in ten rounds per connection.
     Pipelined(u32),
 }
 
-/// What to send.
+/// The requests to send.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// Where to.
+    /// Address of the server.
     pub server: SocketAddr,
     /// Addresses to connect from, in turn; empty leaves it to the kernel.
     pub sources: Vec<Ipv4Addr>,
-    /// Requests in all.
+    /// Total number of requests.
     pub requests: u64,
-    /// Requests outstanding at any time.
+    /// Number of requests outstanding at any time.
     pub in_flight: u32,
     /// How they share connections.
     pub mode: Mode,
-    /// The first id; the others follow. Different loads must not overlap.
+    /// The first id; the others follow. Loads must not overlap.
     pub first_id: u64,
-    /// Give up after this.
+    /// Time limit.
     pub patience: Duration,
 }
 
-/// What came back.
+/// Results of a load.
 #[derive(Clone, Debug, Default)]
 pub struct LoadReport {
-    /// Complete replies, right or wrong.
+    /// Complete replies, correct or not.
     pub replies: u64,
-    /// Bytes that belong to another id, or to nobody.
+    /// Bytes that do not belong to the requested id.
     pub foreign_bytes: u64,
-    /// Replies with another status than 200.
+    /// Replies with a status other than 200.
     pub refusals: u64,
-    /// Connections that ended before their replies were complete, by FIN.
+    /// Connections that ended with FIN before their replies were complete.
     pub cut_short: u64,
     /// Connections that ended with a reset.
     pub resets: u64,
@@ -59,13 +59,13 @@ pub struct LoadReport {
     pub refused: u64,
     /// Connections opened.
     pub conns: u64,
-    /// Requests without a reply when patience ended.
+    /// Requests without a reply at the time limit.
     pub unanswered: u64,
     /// Body bytes checked.
     pub body_bytes: u64,
-    /// From request to complete reply, one sample a request up to a million.
+    /// Time from request to complete reply, one sample per request up to a million.
     pub latencies: Vec<Duration>,
-    /// All of it.
+    /// Total duration.
     pub took: Duration,
 }
 
@@ -97,10 +97,10 @@ struct Run<'a> {
 }
 
 impl Load {
-    /// Sends everything and waits for everything.
+    /// Sends all requests and waits for all replies.
     ///
     /// # Errors
-    /// When this side runs out of something: descriptors, ports, memory.
+    /// When this side runs out of descriptors, ports or memory.
     pub fn run(&self) -> io::Result<LoadReport> {
         let start = Instant::now();
         let depth = if let Mode::Pipelined(depth) = self.mode { depth.max(1).min(self.in_flight) } else { 1 };
@@ -140,7 +140,7 @@ impl Load {
 }
 
 impl Run<'_> {
-    /// Opens a connection at an empty place, if there is something left to ask.
+    /// Opens a connection at an empty place if requests are left.
     fn refill(&mut self, place: usize) -> io::Result<()> {
         while self.conns[place].is_none() && self.issued < self.load.requests {
             let socket = Socket::new(Domain::for_address(self.load.server), Type::STREAM, None)?;
@@ -187,7 +187,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Puts the next request, or the next round of pipelined ones, into the connection's output.
+    /// Appends the next request, or the next round of pipelined ones, to the connection's output.
     fn ask(&mut self, conn: &mut Conn) {
         let depth = if let Mode::Pipelined(depth) = self.load.mode {
             depth.max(1).min(self.load.in_flight)
@@ -212,7 +212,7 @@ impl Run<'_> {
         }
     }
 
-    /// Everything one readiness event allows on one connection.
+    /// Handles one readiness event of a connection.
     fn turn(&mut self, place: usize) -> io::Result<()> {
         let Some(mut conn) = self.conns[place].take() else { return Ok(()) };
         loop {
@@ -225,7 +225,7 @@ impl Run<'_> {
             }
             if answered && conn.awaited.is_empty() {
                 if self.load.mode == Mode::Close {
-                    // The reply is complete; the FIN that must follow is still to come.
+                    // The reply is complete; the required FIN has not arrived yet.
                     break;
                 }
                 self.ask(&mut conn);
@@ -240,7 +240,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Reads what is there. True when the connection is over. A failed write has taken the error that a read would see.
+    /// Reads available bytes; true when the connection is over. A failed write has consumed the
+    /// error that a read would return.
     fn read(&mut self, conn: &mut Conn, broken: Option<io::Error>) -> bool {
         let mut broken = broken;
         loop {
@@ -264,7 +265,7 @@ impl Run<'_> {
         }
     }
 
-    /// Checks every complete reply against the oldest request. True when there was one.
+    /// Checks every complete reply against the oldest request; true if there was one.
     fn take_replies(&mut self, conn: &mut Conn) -> bool {
         let mut from = 0;
         while let Some((head_len, body_len, status)) = frame(&conn.input[from..]) {
@@ -307,7 +308,7 @@ impl Conn {
                 Ok(n) => self.sent += n,
                 Err(error) => match error.kind() {
                     io::ErrorKind::Interrupted => {}
-                    // A server may close early and still have sent its reply: what it sent decides.
+                    // A server may close early after sending its reply: the received bytes decide.
                     io::ErrorKind::BrokenPipe | io::ErrorKind::NotConnected | io::ErrorKind::WouldBlock => {
                         return Ok(());
                     }
@@ -321,7 +322,8 @@ impl Conn {
     }
 }
 
-/// Head length with its empty line, declared body length and status of the reply that `bytes` begins with.
+/// Head length including its empty line, declared body length, and status of the reply at the start
+/// of `bytes`.
 fn frame(bytes: &[u8]) -> Option<(usize, usize, u16)> {
     let head_len = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let head = std::str::from_utf8(&bytes[..head_len]).ok()?;

@@ -22,7 +22,7 @@ pub fn half_close(server: SocketAddr, request: &[u8]) -> io::Result<Exchange> {
     Ok(finish(&mut stream, super::PATIENCE))
 }
 
-/// Sends `request` and leaves at once without reading, with a reset or with FIN, whatever the server does.
+/// Sends `request` and closes at once without reading, with a reset or with FIN.
 ///
 /// # Errors
 /// When connecting fails.
@@ -40,7 +40,8 @@ pub fn reset(stream: &TcpStream) -> io::Result<()> {
     SockRef::from(stream).set_linger(Some(Duration::ZERO))
 }
 
-/// Sends `request` one byte a write, with Nagle off so that every byte is a segment, then reads to the end.
+/// Sends `request` one byte per write, without Nagle so that every byte is a segment, then reads to
+/// the end.
 ///
 /// # Errors
 /// When connecting fails.
@@ -58,14 +59,14 @@ pub fn byte_by_byte(server: SocketAddr, request: &[u8]) -> io::Result<Exchange> 
 /// Sends `count` copies of `request` in one write and reads that many replies.
 ///
 /// # Errors
-/// When the connection breaks before the last reply.
+/// When the connection ends before the last reply.
 pub fn pipelined(server: SocketAddr, request: &[u8], count: usize) -> io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect_timeout(&server, super::PATIENCE)?;
     stream.write_all(&request.repeat(count))?;
     read_replies(&mut stream, count, false)
 }
 
-/// A request head of about `bytes` bytes that never ends badly, only largely: many fields of 64 bytes.
+/// A valid but large request head of about `bytes` bytes: many fields of 64 bytes.
 pub fn header_flood(path: &str, bytes: usize) -> Vec<u8> {
     let mut request = format!("GET {path} HTTP/1.1\r\nHost: flood\r\n").into_bytes();
     let mut n = 0;
@@ -80,7 +81,7 @@ pub fn header_flood(path: &str, bytes: usize) -> Vec<u8> {
 /// Reads exactly `count` replies and leaves the connection open.
 ///
 /// # Errors
-/// When the peer closes or goes silent before the last one.
+/// When the peer closes or stops sending before the last one.
 pub fn read_replies(stream: &mut TcpStream, count: usize, to_head: bool) -> io::Result<Vec<u8>> {
     stream.set_read_timeout(Some(super::PATIENCE))?;
     let mut bytes = Vec::new();
@@ -90,7 +91,8 @@ pub fn read_replies(stream: &mut TcpStream, count: usize, to_head: bool) -> io::
         match stream.read(&mut buf) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(n) => bytes.extend_from_slice(&buf[..n]),
-            // A read that has a timeout is not begun again by the kernel: a ring that this thread has closed may interrupt it.
+            // The kernel does not restart a read with a timeout: a ring closed by this thread may
+            // interrupt it.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         }

@@ -1,7 +1,8 @@
-//! Peers on real sockets: every well-known prober, and clients that misbehave in one named way each.
+//! Peers on real sockets: well-known probers, and clients that misbehave in one named way each.
 //!
-//! Does not know about: the server under test; it is an address. Start with [`Shape`] for probers, [`Load`] for many unique
-//! requests in flight, [`misbehave`] for the rest, and [`process`] for what the kernel says about our own process.
+//! Does not know about: the server under test; it is an address. Start with [`Shape`] for probers,
+//! [`Load`] for many unique requests in flight, [`misbehave`] for the rest, and [`process`] for the
+//! kernel's statistics of our own process.
 
 #![expect(
     clippy::disallowed_methods,
@@ -28,10 +29,11 @@ pub use unique::Unique;
 
 use std::time::{Duration, Instant};
 
-/// How long a peer waits for anything before it calls the server dead.
+/// Time after which a peer considers the server dead.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Waits for `done` to hold, asking every millisecond, for at most `limit`. Gives the time it took, or nothing.
+/// Waits until `done` holds, polling every millisecond, for at most `limit`. Returns the time it
+/// took, or `None`.
 pub fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) -> Option<Duration> {
     let start = Instant::now();
     while !done() {
@@ -43,7 +45,7 @@ pub fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) -> Option<Dur
     Some(start.elapsed())
 }
 
-/// The largest of the smallest `percent` percent of `samples`; zero when there are none. Sorts in place.
+/// The given percentile of `samples`; zero when there are none. Sorts in place.
 pub fn percentile(samples: &mut [Duration], percent: f64) -> Duration {
     samples.sort_unstable();
     #[expect(

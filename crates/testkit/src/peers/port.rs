@@ -1,25 +1,27 @@
-//! Ports for programs that cannot say which one they were given.
+//! Ports for programs that cannot report which port they got.
 //!
-//! Does not know about: who listens there in the end.
+//! Does not know about: the program that listens there.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Below are ports of well-known servers, some of which run beside tests.
+/// Below are ports of well-known servers, some of which run during tests.
 const LOWEST: u16 = 12_000;
-/// How many ports there must be below those that the kernel hands out, so that two test programs rarely try the same.
+/// Minimum number of ports below those that the kernel assigns, so that two test programs rarely
+/// try the same.
 const ROOM_MIN: u16 = 4_000;
 
-/// A port of loopback that nobody has, and that this process is not given again.
+/// A free port of loopback, returned only once per process.
 ///
-/// It is below the ports that the kernel chooses for clients (ip(7), `ip_local_port_range`): one from port 0 may be some other test's
-/// connection by the time a server wants it. Where the kernel chooses from nearly all ports, it is one of those.
+/// It is below the ports that the kernel assigns to clients (ip(7), `ip_local_port_range`): a port
+/// from port 0 may be another test's connection by the time a server binds it. If the kernel
+/// assigns nearly all ports, it is one of those.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let Some(range) = below_clients() else { return chosen_by_kernel() };
     let room = u32::from(range.end - range.start);
-    // Programs that run at the same time start at different places.
+    // Concurrent programs start at different ports.
     let start = std::process::id().wrapping_mul(2_654_435_761);
     for _ in 0..room {
         let step = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -32,7 +34,7 @@ pub fn free_port() -> u16 {
     chosen_by_kernel()
 }
 
-/// An address of loopback with a port of its own; see [`free_port`].
+/// A loopback address with a free port; see [`free_port`].
 pub fn free_addr() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, free_port()).into()
 }
@@ -60,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_given_the_same_port() {
+    fn no_port_is_returned_twice() {
         let held: Vec<TcpListener> =
             (0..50).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, free_port())).unwrap()).collect();
         let ports: HashSet<u16> = (0..500).map(|_| free_port()).collect();

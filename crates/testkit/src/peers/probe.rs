@@ -1,7 +1,7 @@
-//! The well-known probers: the bytes each one sends, and how each one closes.
+//! Well-known probers: the bytes each one sends, and how each one closes.
 //!
-//! Does not know about: what a probe is answered with. The bytes were captured from the programs themselves or, for cloud probers,
-//! follow their documentation.
+//! Does not know about: the replies. The bytes were captured from the programs themselves or, for
+//! cloud probers, follow their documentation.
 
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -14,16 +14,16 @@ use super::end::{End, Exchange, finish};
 pub enum Close {
     /// Reads to the end, then closes.
     Fin,
-    /// Leaves as soon as the reply is there, with a reset (`SO_LINGER` 0).
+    /// Closes as soon as the reply has arrived, with a reset (`SO_LINGER` 0).
     Reset,
 }
 
-/// A prober by name.
+/// A known prober.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// `ELB-HealthChecker/2.0`, Host is the target's address and port.
     Alb,
-    /// Azure load balancer, which calls a reset a failed instance.
+    /// Azure load balancer, which treats a reset as a failed instance.
     Azure,
     /// Prometheus blackbox exporter.
     Blackbox,
@@ -33,7 +33,7 @@ pub enum Shape {
     CurlHead,
     /// `curl --http1.0`: HTTP/1.0 with a Host.
     CurlHttp10,
-    /// Envoy's active check, which keeps its connection.
+    /// Envoy's active check, which keeps its connection open.
     Envoy,
     /// `GoogleHC/1.0`.
     Gcp,
@@ -47,12 +47,12 @@ pub enum Shape {
     Kubelet,
     /// kubelet `tcpSocket` and every other TCP check: connect, close.
     Tcp,
-    /// A TCP check that leaves with a reset.
+    /// A TCP check that closes with a reset.
     TcpReset,
 }
 
 impl Shape {
-    /// All of them.
+    /// All probers.
     pub const ALL: &'static [Self] = &[
         Self::Alb,
         Self::Azure,
@@ -111,7 +111,7 @@ impl Shape {
         text.into_bytes()
     }
 
-    /// How it leaves.
+    /// How it closes.
     pub fn close(self) -> Close {
         match self {
             Self::Haproxy | Self::Haproxy11 | Self::TcpReset => Close::Reset,
@@ -119,17 +119,17 @@ impl Shape {
         }
     }
 
-    /// Whether the server is the one to close: the request asked for it, or is HTTP/1.0.
+    /// Whether the server closes first: the request asks for it, or is HTTP/1.0.
     pub fn server_closes(self) -> bool {
         !matches!(self, Self::Curl | Self::CurlHead | Self::Envoy | Self::Tcp | Self::TcpReset)
     }
 
-    /// Whether a reply is expected at all.
+    /// Whether a reply is expected.
     pub fn expects_reply(self) -> bool {
         !matches!(self, Self::Tcp | Self::TcpReset)
     }
 
-    /// One probe from connect to close.
+    /// Runs one probe from connect to close.
     ///
     /// # Errors
     /// When the connection cannot be made.
@@ -144,7 +144,7 @@ impl Shape {
         if self.close() == Close::Reset {
             socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO))?;
         } else if !self.server_closes() && self.expects_reply() {
-            // We are the one to close: the server must follow with FIN, not with a reset.
+            // This side closes: the server must follow with FIN, not with a reset.
             stream.shutdown(std::net::Shutdown::Write)?;
             exchange.end = finish(&mut stream, super::PATIENCE).end;
         }

@@ -1,4 +1,4 @@
-//! What the kernel says about a process: resident memory, descriptors, processor time, resets sent.
+//! The kernel's statistics of a process: resident memory, descriptors, processor time, resets sent.
 //!
 //! Does not know about: the server; it reads `/proc`.
 
@@ -9,15 +9,16 @@ use std::time::Duration;
 /// Resident bytes of a process: `VmRSS` of `/proc/PID/status`. Use `"self"` for our own.
 ///
 /// # Errors
-/// When the process is gone.
+/// When the process has ended.
 pub fn rss_bytes(pid: &str) -> io::Result<u64> {
     status_kib(pid, "VmRSS:").map(|kib| kib * 1024)
 }
 
-/// Resident bytes without file-backed and shared pages: `RssAnon`, what the program allocated and touched.
+/// Resident bytes without file-backed and shared pages: `RssAnon`, memory the program allocated and
+/// touched.
 ///
 /// # Errors
-/// When the process is gone.
+/// When the process has ended.
 pub fn rss_anon_bytes(pid: &str) -> io::Result<u64> {
     status_kib(pid, "RssAnon:").map(|kib| kib * 1024)
 }
@@ -29,10 +30,10 @@ fn status_kib(pid: &str, name: &str) -> io::Result<u64> {
         .ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// Open descriptors of a process.
+/// Number of open descriptors of a process.
 ///
 /// # Errors
-/// When the process is gone.
+/// When the process has ended.
 pub fn fds(pid: &str) -> io::Result<usize> {
     Ok(fs::read_dir(format!("/proc/{pid}/fd"))?.count())
 }
@@ -40,12 +41,12 @@ pub fn fds(pid: &str) -> io::Result<usize> {
 /// Processor time of the threads of a process whose name starts with `prefix`, from `schedstat` (nanoseconds).
 ///
 /// # Errors
-/// When the process is gone.
+/// When the process has ended.
 pub fn thread_cpu(pid: &str, prefix: &str) -> io::Result<Duration> {
     let mut total = Duration::ZERO;
     for task in fs::read_dir(format!("/proc/{pid}/task"))? {
         let task = task?.path();
-        // A thread may end while we look; then it has no time left to add.
+        // A thread may end meanwhile; it then adds no time.
         let (Ok(name), Ok(stat)) =
             (fs::read_to_string(task.join("comm")), fs::read_to_string(task.join("schedstat")))
         else {
@@ -63,7 +64,7 @@ pub fn thread_cpu(pid: &str, prefix: &str) -> io::Result<Duration> {
 /// Names of the threads of a process.
 ///
 /// # Errors
-/// When the process is gone.
+/// When the process has ended.
 pub fn threads(pid: &str) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for task in fs::read_dir(format!("/proc/{pid}/task"))? {

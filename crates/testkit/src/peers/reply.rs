@@ -1,22 +1,23 @@
-//! A reply as a client takes it apart: status, fields, body. Deliberately not the parser under test.
+//! A reply as parsed by a client: status, fields, body. Deliberately not the parser under test.
 //!
 //! Does not know about: chunked replies, which doorbell never sends.
 
 /// One complete HTTP/1 reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// Three digits.
+    /// The status code.
     pub status: u16,
     /// Status line and fields, without the empty line.
     pub head: String,
-    /// The body by Content-Length, or all that follows when there is no such field.
+    /// The body by Content-Length, or all bytes that follow if there is no such field.
     pub body: Vec<u8>,
-    /// Bytes of the input that belong to this reply.
+    /// Number of input bytes that belong to this reply.
     pub len: usize,
 }
 
 impl Reply {
-    /// Takes the first reply from `bytes`; nothing when it is incomplete or not HTTP. `to_head` says that it answers HEAD.
+    /// Parses the first reply in `bytes`; `None` if it is incomplete or not HTTP. `to_head`: the
+    /// request was HEAD.
     pub fn parse(bytes: &[u8], to_head: bool) -> Option<Self> {
         let head_len = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
         let head = std::str::from_utf8(&bytes[..head_len]).ok()?.to_owned();
@@ -32,7 +33,7 @@ impl Reply {
         Some(Self { status, head, body, len: head_len + 4 + body_len })
     }
 
-    /// Every reply in `bytes`, and how many bytes are left over.
+    /// Every reply in `bytes`, and the number of bytes left over.
     pub fn parse_all(mut bytes: &[u8]) -> (Vec<Self>, usize) {
         let mut replies = Vec::new();
         while let Some(reply) = Self::parse(bytes, false) {

@@ -1,6 +1,6 @@
-//! Slow clients: senders of one byte a second, readers of so many bytes a second.
+//! Slow clients: senders of one byte a second, readers at a limited rate.
 //!
-//! Does not know about: why the server lets go; it reports when and how.
+//! Does not know about: why the server closes; it reports when and how.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
@@ -8,20 +8,21 @@ use std::time::{Duration, Instant};
 
 use super::end::End;
 
-/// What a paced reader received.
+/// Result of a paced reader.
 #[derive(Clone, Debug)]
 pub struct Paced {
-    /// Bytes for which the caller's check failed.
+    /// Bytes that failed the caller's check.
     pub wrong: u64,
     /// Bytes received.
     pub len: u64,
-    /// How it ended.
+    /// How the connection ended.
     pub end: End,
-    /// From the first read to the end.
+    /// Time from the first read to the end.
     pub took: Duration,
 }
 
-/// Reads to the end at no more than `bytes_per_sec`. `wrong` gets each piece with its offset and counts bad bytes in it.
+/// Reads to the end at no more than `bytes_per_sec`. `wrong` gets each piece with its offset and
+/// returns the number of bad bytes.
 ///
 /// # Errors
 /// When the read timeout cannot be set.
@@ -59,7 +60,7 @@ pub fn read_paced(
     Ok(paced)
 }
 
-/// Many connections that each send one byte every `every`, all driven from the calling thread.
+/// Many connections that each send one byte per `every`, all driven from the calling thread.
 #[derive(Debug)]
 pub struct Trickle {
     conns: Vec<Trickler>,
@@ -68,7 +69,7 @@ pub struct Trickle {
 
 #[derive(Debug)]
 struct Trickler {
-    /// Closed as soon as the server has ended it.
+    /// Closed as soon as the server has closed it.
     stream: Option<TcpStream>,
     opened: Instant,
     first_byte: Option<Instant>,
@@ -76,19 +77,20 @@ struct Trickler {
     ended: Option<(End, Duration)>,
 }
 
-/// How the slow senders ended.
+/// How the slow senders' connections ended.
 #[derive(Clone, Debug, Default)]
 pub struct TrickleReport {
-    /// Life of each connection that the server ended, from its first byte: a listener with deferred accept starts then.
+    /// Lifetime of each connection closed by the server, from its first byte: a listener with
+    /// deferred accept starts then.
     pub cut_after: Vec<Duration>,
-    /// Of these, by reset.
+    /// Number of those closed by reset.
     pub resets: usize,
-    /// Still open.
+    /// Number still open.
     pub alive: usize,
 }
 
 impl Trickle {
-    /// Takes connected streams, and the instants they connected at.
+    /// Takes connected streams with their connect times.
     ///
     /// # Errors
     /// When a stream cannot be made non-blocking.
@@ -102,7 +104,8 @@ impl Trickle {
         Ok(Self { conns, every })
     }
 
-    /// Sends `request` byte by byte (its last byte never) until all are cut or `patience` is over.
+    /// Sends `request` byte by byte (never its last byte) until all connections are closed or
+    /// `patience` is over.
     pub fn run(mut self, request: &[u8], patience: Duration) -> TrickleReport {
         let start = Instant::now();
         while start.elapsed() < patience && self.conns.iter().any(|conn| conn.ended.is_none()) {
@@ -130,7 +133,7 @@ impl Trickler {
         let Some(stream) = &mut self.stream else { return };
         let due = every.saturating_mul(u32::try_from(self.sent).unwrap_or(u32::MAX));
         if self.opened.elapsed() >= due && self.sent + 1 < request.len() {
-            // A failing write shows up in the read below, with its kind.
+            // A failed write shows up in the read below, with its error kind.
             let _ = stream.write(&request[self.sent..=self.sent]);
             self.sent += 1;
             self.first_byte.get_or_insert_with(Instant::now);

@@ -1,18 +1,20 @@
-//! Requests and replies that belong to exactly one id, so that a byte of somebody else's reply can be told apart.
+//! Requests and replies that belong to exactly one id, so that bytes of another reply can be
+//! detected.
 //!
 //! Does not know about: connections. The server side calls [`Unique::parse`] and [`Unique::body`]; the client compares.
 
-/// One request: an id nobody else uses, and the body length it asks for.
+/// One request: a unique id, and the requested body length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unique {
     /// The id.
     pub id: u64,
-    /// Body bytes in the reply.
+    /// Length of the reply's body in bytes.
     pub len: usize,
 }
 
 impl Unique {
-    /// A request whose length follows from its id: mostly small, one in 64 of 64 KiB, never below 40 B.
+    /// A request with a length derived from its id: mostly small, one in 64 of 64 KiB, never below
+    /// 40 B.
     pub fn from_id(id: u64) -> Self {
         let len = match id % 64 {
             0 => 65_536,
@@ -25,7 +27,7 @@ impl Unique {
         Self { id, len }
     }
 
-    /// The target to ask for.
+    /// The request target.
     pub fn path(self) -> String {
         format!("/unique/{:016x}/{}", self.id, self.len)
     }
@@ -37,7 +39,7 @@ impl Unique {
         (unique.len <= 64 << 20).then_some(unique)
     }
 
-    /// The body: the id in 16 hexadecimal digits, again and again.
+    /// The body: the id in 16 hexadecimal digits, repeated.
     pub fn body(self) -> Vec<u8> {
         let unit = format!("{:016x}", self.id).into_bytes();
         let mut body = unit.repeat(self.len.div_ceil(unit.len()).max(1));
@@ -45,7 +47,7 @@ impl Unique {
         body
     }
 
-    /// How many bytes of `got` differ from what this id's body has there, from `offset` on. Excess bytes count.
+    /// Number of bytes in `got` that differ from this id's body at `offset`. Excess bytes count.
     pub fn foreign(self, got: &[u8], offset: usize) -> u64 {
         let unit = format!("{:016x}", self.id).into_bytes();
         let mut foreign = got.len().saturating_sub(self.len.saturating_sub(offset)) as u64;

@@ -1,6 +1,6 @@
-//! The simulated listeners: backlog, arming, every way an accept can end or stall.
+//! The simulated listeners: backlog, arming, and every way an accept can end or stall.
 //!
-//! Does not know about: what happens on a connection once it has a slot.
+//! Does not know about: connections after they have a slot.
 
 use core::time::Duration;
 
@@ -74,7 +74,7 @@ impl World {
         self.close_listening(listener);
     }
 
-    /// Sees to it that a client in the backlog is taken soon, if it may be.
+    /// Schedules the accept of a client in the backlog, if allowed.
     pub(super) fn pump_accept(&mut self, listener: ListenerIndex) {
         let state = &mut self.listeners[listener.index()];
         let wanted = state.accept == AcceptState::Armed && !state.backlog.is_empty() && state.open;
@@ -120,8 +120,8 @@ impl World {
         self.end_accept(listener, Some(errno));
     }
 
-    /// Lets the end of an accept that is being disarmed be an error. Arms and disarms are the worker's; this waits for the
-    /// next disarm.
+    /// Makes the next disarmed accept end with an error. Arming and disarming remain with the
+    /// worker.
     pub fn fail_next_disarm(&mut self, kind: FaultKind) {
         self.disarm_fails_with =
             FaultKind::ACCEPT_ERRNOS.iter().find(|(known, _)| *known == kind).map(|(_, errno)| *errno);
@@ -136,7 +136,7 @@ impl World {
     fn give_slot(&mut self, listener: ListenerIndex) {
         let Some(&peer) = self.listeners[listener.index()].backlog.front() else { return };
         let Some(slot) = self.free.pop() else {
-            // A kernel with a full table accepts the client and destroys it.
+            // With a full table a kernel accepts the client and destroys it.
             self.violations
                 .push(format!("I-6: accept was armed with no slot free; {peer:?} would be destroyed"));
             return;
@@ -152,7 +152,7 @@ impl World {
         self.complete_accept(listener, Completion::Accepted { listener, slot });
     }
 
-    /// Accept completions keep their order, also when one is delayed.
+    /// Accept completions keep their order, even if one is delayed.
     fn complete_accept(&mut self, listener: ListenerIndex, completion: Completion) {
         let delay =
             if self.strikes(FaultKind::CompletionDelayed) { self.micros(1..20_000) } else { Duration::ZERO };
@@ -160,11 +160,11 @@ impl World {
         let state = &mut self.listeners[listener.index()];
         let at = state.deliver_at.max(now + u64::try_from(delay.as_nanos()).unwrap_or(0));
         state.deliver_at = at;
-        // Also an undelayed one goes through the queue of events, behind delayed ones with the same time.
+        // Undelayed completions use the event queue too, after delayed ones with the same time.
         self.schedule_at(at, Event::Deliver(Ready::Plain(completion)));
     }
 
-    /// The worker was told of a connection.
+    /// The worker has seen a connection.
     pub(super) fn accept_seen(&mut self, listener: ListenerIndex, slot: SlotIndex) {
         self.listeners[listener.index()].batch -= 1;
         let now = self.now();

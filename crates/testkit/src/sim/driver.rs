@@ -1,6 +1,7 @@
-//! The third driver: the contract of [`Driver`] over a [`World`].
+//! The third driver: implements the contract of [`Driver`] over a [`World`].
 //!
-//! Does not know about: how the world works; it translates calls and checks that the caller keeps its side of the contract.
+//! Does not know about: the world's internals; it translates calls and checks that the caller keeps
+//! its side of the contract.
 
 use core::cell::{Ref, RefCell, RefMut};
 use core::net::IpAddr;
@@ -21,7 +22,7 @@ use super::socket::Found;
 use super::world::{SimConfig, World};
 use crate::clock::VirtualClock;
 
-/// A simulation as the test holds it: the world, its clock, and the driver to give to a worker.
+/// A simulation from the test's side: the world, its clock, and the driver for a worker.
 #[derive(Clone, Debug)]
 pub struct Sim {
     world: Rc<RefCell<World>>,
@@ -29,13 +30,13 @@ pub struct Sim {
 }
 
 impl Sim {
-    /// A world without peers.
+    /// Creates a world without peers.
     pub fn new(config: SimConfig) -> Self {
         let clock = VirtualClock::new();
         Self { world: Rc::new(RefCell::new(World::new(config, clock.clone()))), clock }
     }
 
-    /// The driver. One a simulation: a second would see the same slots.
+    /// The driver. Only one per simulation: a second would use the same slots.
     pub fn driver(&self) -> SimDriver {
         SimDriver { world: Rc::clone(&self.world), chunk: None, chunk_number: 0, wake: None, enters: 0 }
     }
@@ -45,22 +46,23 @@ impl Sim {
         self.clock.clone()
     }
 
-    /// The world, to look at.
+    /// Borrows the world.
     pub fn world(&self) -> Ref<'_, World> {
         self.world.borrow()
     }
 
-    /// The world, to change.
+    /// Borrows the world mutably.
     pub fn world_mut(&self) -> RefMut<'_, World> {
         self.world.borrow_mut()
     }
 }
 
-/// A [`Driver`] over the world of its [`Sim`]. Dropping it is the end of the server's process: the kernel resets what is open.
+/// A [`Driver`] over the world of its [`Sim`]. Dropping it ends the server's process: the kernel
+/// resets open connections.
 #[derive(Debug)]
 pub struct SimDriver {
     world: Rc<RefCell<World>>,
-    /// The one chunk that may be out, with its number.
+    /// The only chunk that may be lent, with its number.
     chunk: Option<(u32, Vec<u8>)>,
     chunk_number: u32,
     wake: Option<WakeSource>,
@@ -68,8 +70,8 @@ pub struct SimDriver {
 }
 
 impl SimDriver {
-    /// Lets a wait end when the source's waker was used. Virtual time does not wait for other threads: the waker is looked
-    /// at once a wait.
+    /// Ends a wait when the source's waker was used. Virtual time does not wait for other threads:
+    /// the waker is polled once per wait.
     #[must_use]
     pub fn with_wake(mut self, wake: WakeSource) -> Self {
         self.wake = Some(wake);
@@ -230,7 +232,7 @@ impl Driver for SimDriver {
 impl World {
     fn wait(&mut self, timeout: Option<Duration>) -> Result<(), Fault> {
         assert!(self.ready.is_empty(), "a turn takes every completion before it waits again");
-        // A turn costs time.
+        // A turn takes virtual time.
         let cost = self.micros(1..20);
         self.clock.advance(cost);
         if self.strikes(FaultKind::WaitFault) {
@@ -269,7 +271,7 @@ impl World {
         }
     }
 
-    /// A completion in the name of an earlier use of a slot.
+    /// Adds a completion for an earlier use of a slot.
     fn invent_stale(&mut self) {
         if self.used.is_empty() || !self.strikes(FaultKind::CompletionStale) {
             return;
@@ -291,7 +293,7 @@ impl World {
         self.ready.insert(place, stale);
     }
 
-    /// Another order; the completions of accept keep theirs (D-2).
+    /// Changes the order of completions; those of accept keep theirs (D-2).
     fn shuffle_ready(&mut self) {
         let mut all: Vec<Ready> = self.ready.drain(..).collect();
         let (accept, mut rest): (Vec<Ready>, Vec<Ready>) = all.drain(..).partition(Ready::is_of_accept);
@@ -304,7 +306,7 @@ impl World {
         }
     }
 
-    /// The worker takes a completion: what it frees is free from now on.
+    /// The worker takes a completion: resources it frees are free from now on.
     fn seen(&mut self, completion: &Completion) {
         match *completion {
             Completion::AcceptEnded { .. } => {}

@@ -1,4 +1,4 @@
-//! What waits in a simulated world: events in the order of their time.
+//! Pending events of a simulated world, ordered by time.
 //!
 //! Does not know about: what an event does; [`World`](super::World) plays it.
 
@@ -10,7 +10,7 @@ use doorbell::id::{ConnId, ListenerIndex, SlotIndex};
 
 use super::peer::PeerIndex;
 
-/// A completion, with the bytes of a receive beside it until the worker takes it.
+/// A completion, together with the bytes of a receive until the worker takes it.
 #[derive(Debug)]
 pub(super) enum Ready {
     Plain(Completion),
@@ -19,7 +19,7 @@ pub(super) enum Ready {
         bytes: Vec<u8>,
         drained: bool,
     },
-    /// Of an earlier use of the slot: nothing of the slot's state changes.
+    /// Of an earlier use of the slot: the slot's state does not change.
     Stale(Completion),
     StaleData {
         conn: ConnId,
@@ -57,7 +57,7 @@ pub(super) enum WireEnd {
     Reset,
 }
 
-/// Events by time; those of the same moment in the order in which they were put.
+/// Events by time; simultaneous ones in the order of insertion.
 #[derive(Debug, Default)]
 pub(super) struct EventQueue {
     events: BinaryHeap<Reverse<Timed>>,
@@ -70,12 +70,12 @@ impl EventQueue {
         self.events.push(Reverse(Timed { at, serial, event }));
     }
 
-    /// When the next event is due.
+    /// Time of the next event.
     pub(super) fn next_at(&self) -> Option<u64> {
         self.events.peek().map(|Reverse(timed)| timed.at)
     }
 
-    /// The next event and its time.
+    /// Removes the next event and returns its time.
     pub(super) fn take(&mut self) -> Option<(u64, Event)> {
         self.events.pop().map(|Reverse(timed)| (timed.at, timed.event))
     }
@@ -84,7 +84,7 @@ impl EventQueue {
         self.events.is_empty()
     }
 
-    /// A number that no event and no operation had before.
+    /// Returns a number not used by any event or operation before.
     pub(super) const fn next_serial(&mut self) -> u64 {
         self.serial += 1;
         self.serial

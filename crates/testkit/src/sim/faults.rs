@@ -1,10 +1,13 @@
-//! What can go wrong in a simulation: the kinds of fault, how likely each is for one seed, how often each happened.
+//! Faults of a simulation: the kinds, the probability of each for a seed, and how often each
+//! happened.
 //!
-//! Does not know about: where a fault strikes; the [`World`](super::World) asks at every opportunity.
+//! Does not know about: where a fault occurs; the [`World`](super::World) asks at every
+//! opportunity.
 //!
-//! Not here, because the contract of a driver hides them: faults of the ring itself (a full or short submission, an overflowing
-//! completion queue, a wrong or doubled index, a failed registration), which `doorbell-ring` tests, and io_uring denied, which
-//! the target `denied` tests on real kernels.
+//! Some faults are missing because the contract of a driver hides them: faults of the ring itself
+//! (a full or short submission, an overflowing completion queue, a wrong or duplicate index, a
+//! failed registration), which `doorbell-ring` tests, and a denied io_uring, which the target
+//! `denied` tests on real kernels.
 
 use core::fmt;
 
@@ -19,15 +22,16 @@ macro_rules! faults {
         pub enum FaultKind { $($(#[$doc])* $kind,)* }
 
         impl FaultKind {
-            /// All of them.
+            /// All faults.
             pub const ALL: &[Self] = &[$(Self::$kind,)*];
 
-            /// The name used in summaries.
+            /// The name in summaries.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$kind => $name,)* }
             }
 
-            /// The largest probability at an opportunity, in millionths, that [`FaultPlan::random`] gives.
+            /// Maximum probability per opportunity, in millionths, in a plan of
+            /// [`FaultPlan::random`].
             const fn millionths_max(self) -> u32 {
                 match self { $(Self::$kind => $millionths,)* }
             }
@@ -40,7 +44,7 @@ faults! {
     AcceptAgain: "accept EAGAIN", 60_000;
     /// `ECONNABORTED` ends accept; that client is gone.
     AcceptConnAborted: "accept ECONNABORTED", 60_000;
-    /// Accept ends without an error and without being asked.
+    /// Accept ends without an error and without a request to end.
     AcceptEndedSilently: "accept ended without error", 60_000;
     /// `EHOSTUNREACH` ends accept.
     AcceptHostUnreach: "accept EHOSTUNREACH", 60_000;
@@ -68,29 +72,29 @@ faults! {
     AcceptedAfterDisarm: "accepted after disarm", 400_000;
     /// 4,096 clients connect at the same moment.
     BurstOfClients: "burst of 4,096 clients", 12_000;
-    /// A pending operation finishes its work although it was cancelled.
+    /// A pending operation completes although it was cancelled.
     CancelLost: "cancel lost the race", 300_000;
-    /// A `close` takes a minute to five.
+    /// A `close` takes one to five minutes.
     CloseDelayed: "close delayed for minutes", 20_000;
     /// A completion is seen up to 20 ms after it happened.
     CompletionDelayed: "completion delayed", 100_000;
-    /// A completion of an earlier use of a slot arrives.
+    /// A completion for an earlier use of a slot arrives.
     CompletionStale: "completion across slot reuse", 50_000;
-    /// The completions of one wait come in another order.
+    /// The completions of one wait arrive in another order.
     CompletionsShuffled: "completions shuffled", 300_000;
-    /// Bytes arrive after `close` was queued and before it took effect.
+    /// Bytes arrive after `close` was queued and before it takes effect.
     DataAfterClose: "data after close queued", 30_000;
     /// Data and FIN arrive in one segment.
     DataWithFin: "data and FIN together", 300_000;
-    /// A connection cannot be taken out of the driver.
+    /// A connection cannot be detached from the driver.
     DetachRefused: "detach EMFILE", 60_000;
-    /// The peer's FIN comes before anything else it had to say.
+    /// The peer's FIN arrives before its other data.
     RecvEof: "recv 0 bytes", 8_000;
     /// `EINTR` from recv.
     RecvInterrupted: "recv EINTR", 8_000;
     /// `ENOBUFS` from recv.
     RecvNoBufs: "recv ENOBUFS", 8_000;
-    /// One byte although more is there.
+    /// One byte although more is available.
     RecvOneByte: "recv 1 byte", 200_000;
     /// `ECONNRESET` from recv.
     RecvReset: "recv ECONNRESET", 8_000;
@@ -100,15 +104,15 @@ faults! {
     SendBrokenPipe: "send EPIPE", 10_000;
     /// A send makes no progress for 60 s.
     SendDelayed: "send delayed 60 s", 6_000;
-    /// A send has to wait although there is room (what `EAGAIN` is to readiness).
+    /// A send waits although there is room (the counterpart of `EAGAIN`).
     SendPending: "send EAGAIN", 200_000;
     /// `ECONNRESET` from send.
     SendReset: "send ECONNRESET", 10_000;
-    /// A send takes 1 to n-1 bytes.
+    /// A send accepts 1 to n-1 bytes.
     SendShort: "send short", 300_000;
-    /// A wait returns early with nothing.
+    /// A wait returns early without completions.
     WaitEarly: "wait returned early", 100_000;
-    /// The driver cannot go on.
+    /// The driver fails for good.
     WaitFault: "wait fault", 500;
     /// A wait returns 1 s late.
     WaitOverrun: "wait overrun 1 s", 4_000;
@@ -119,7 +123,7 @@ faults! {
 }
 
 impl FaultKind {
-    /// The errors that can end an accept, with what they are called here.
+    /// The errors that can end an accept, with their fault kinds.
     pub const ACCEPT_ERRNOS: [(Self, Errno); 12] = [
         (Self::AcceptAgain, Errno::AGAIN),
         (Self::AcceptConnAborted, Errno::CONNABORTED),
@@ -142,20 +146,20 @@ impl fmt::Display for FaultKind {
     }
 }
 
-/// The probability of each fault at each of its opportunities, in millionths.
+/// The probability of each fault per opportunity, in millionths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultPlan {
     millionths: Vec<u32>,
 }
 
 impl FaultPlan {
-    /// Nothing goes wrong.
+    /// A plan without faults.
     pub fn none() -> Self {
         Self { millionths: vec![0; FaultKind::ALL.len()] }
     }
 
-    /// Each kind is off in half of the plans, else anything up to its largest probability: a plan that has everything at
-    /// once hides what a few faults do together.
+    /// Each kind is off in half of the plans, otherwise it has a random probability up to its
+    /// maximum: a plan with all faults at once hides the combined effect of a few.
     pub fn random(rng: &mut Rng) -> Self {
         let mut plan = Self::none();
         for kind in FaultKind::ALL {
@@ -180,7 +184,7 @@ impl FaultPlan {
     }
 }
 
-/// How often each fault happened.
+/// Number of occurrences of each fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultCounts {
     counts: Vec<u64>,
@@ -193,12 +197,12 @@ impl Default for FaultCounts {
 }
 
 impl FaultCounts {
-    /// Counts one.
+    /// Counts an occurrence.
     pub fn count(&mut self, kind: FaultKind) {
         self.counts[kind as usize] += 1;
     }
 
-    /// How often this kind happened.
+    /// Number of occurrences of this kind.
     pub fn of(&self, kind: FaultKind) -> u64 {
         self.counts[kind as usize]
     }
@@ -208,12 +212,12 @@ impl FaultCounts {
         self.counts.iter_mut().zip(&other.counts).for_each(|(sum, count)| *sum += count);
     }
 
-    /// Kinds that never happened.
+    /// Kinds that never occurred.
     pub fn missing(&self) -> Vec<FaultKind> {
         FaultKind::ALL.iter().copied().filter(|kind| self.of(*kind) == 0).collect()
     }
 
-    /// All of them together.
+    /// Number of all occurrences.
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }

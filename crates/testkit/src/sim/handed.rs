@@ -1,7 +1,8 @@
-//! Connections that the worker gave away: how they leave it, and what their next owner can do with them.
+//! Connections that the worker handed over: how they leave it, and what their next owner can do
+//! with them.
 //!
-//! Does not know about: who that is. The descriptor of a simulated connection is one end of a socket pair, from which the number of its
-//! peer can be read.
+//! Does not know about: the next owner. The descriptor of a simulated connection is one end of a
+//! socket pair, from which its peer's number can be read.
 
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
@@ -57,21 +58,21 @@ impl World {
         Ok(ours.into())
     }
 
-    /// Whose connection a descriptor is. It can be asked once.
+    /// The peer of a handed-over descriptor. Can be called once per descriptor.
     pub fn handed_peer(fd: OwnedFd) -> PeerIndex {
         let mut number = [0; 8];
         UnixStream::from(fd).read_exact(&mut number).expect("the number was written");
         PeerIndex(usize::try_from(u64::from_ne_bytes(number)).expect("an index of this process"))
     }
 
-    /// The owner of a handed connection reads what is there, and hears whether the peer has ended its side.
+    /// The new owner reads available bytes, and whether the peer has ended its side.
     pub fn handed_recv(&mut self, index: PeerIndex) -> (Vec<u8>, bool) {
         let peer = &mut self.peers[index.0];
         assert_eq!(peer.place, Place::Handed, "{index:?} was handed over and is open");
         (peer.rx.drain(..).collect(), peer.rx_fin || peer.broken.is_some())
     }
 
-    /// The owner of a handed connection sends; its peer's window is large enough for everything.
+    /// The new owner sends; the peer's window has room for everything.
     pub fn handed_send(&mut self, index: PeerIndex, bytes: &[u8]) {
         assert_eq!(self.peers[index.0].place, Place::Handed, "{index:?} was handed over and is open");
         if self.peers[index.0].broken.is_none() {
@@ -79,7 +80,7 @@ impl World {
         }
     }
 
-    /// The owner of a handed connection closes it.
+    /// The new owner closes the connection.
     pub fn handed_close(&mut self, index: PeerIndex) {
         assert_eq!(self.peers[index.0].place, Place::Handed, "{index:?} was handed over and is open");
         self.close_on_wire(index);

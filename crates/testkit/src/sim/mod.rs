@@ -1,10 +1,11 @@
 //! The simulated driver: a seeded world of peers, virtual time and faults behind the contract of [`doorbell::driver::Driver`].
 //!
-//! Does not know about: protocols, the worker, what a test expects.
+//! Does not know about: protocols, the worker, expectations of a test.
 //!
-//! A test makes a [`Sim`] from a [`SimConfig`], adds peers with scripts to its [`World`], gives [`Sim::driver`] and
-//! [`Sim::clock`] to a worker, turns the worker, and reads each [`PeerLog`]. The same seed and plan give the same run, event by
-//! event. Misuse of the contract by the worker panics with the number of the broken rule (D-n, I-n).
+//! A test creates a [`Sim`] from a [`SimConfig`], adds peers with scripts to its [`World`], passes
+//! [`Sim::driver`] and [`Sim::clock`] to a worker, turns the worker, and reads each [`PeerLog`].
+//! The same seed and plan give the same run, event by event. Misuse of the contract by the worker
+//! panics with the number of the broken rule (D-n, I-n).
 
 mod accept;
 mod driver;

@@ -1,6 +1,6 @@
-//! What peers and the network do: play scripts, carry segments, fill and empty windows, answer with RST.
+//! Peers and the network: run scripts, transfer segments, fill and drain windows, respond with RST.
 //!
-//! Does not know about: the driver's operations, only that it kicks the ones that wait.
+//! Does not know about: the driver's operations, except that it wakes pending ones.
 
 use core::time::Duration;
 
@@ -19,7 +19,7 @@ const CORK_TIMEOUT: Duration = Duration::from_millis(200);
 const SEGMENT_LEN: usize = 1448;
 
 impl World {
-    /// Connects the peer if it is away, then goes on with its script.
+    /// Connects the peer if it is not connected, then continues its script.
     pub(super) fn peer_next(&mut self, index: PeerIndex) {
         if self.peers[index.0].place == Place::Away {
             self.connect(index);
@@ -67,7 +67,7 @@ impl World {
         }
     }
 
-    /// Gives a peer more to do; for tests that drive a peer by hand.
+    /// Appends a step to a peer's script; for tests that drive a peer by hand.
     pub fn push_step(&mut self, index: PeerIndex, step: PeerStep) {
         self.peers[index.0].script.push_back(step);
         self.schedule(Duration::ZERO, Event::PeerNext(index));
@@ -98,7 +98,7 @@ impl World {
         let now = self.now();
         self.note(|| format!("{index:?} {how:?}"));
         let log = &mut self.peers[index.0].log;
-        // A half-close does not take back that the peer has left.
+        // A half-close does not override an earlier close or reset by the peer.
         if !matches!(log.own_end, Some((_, OwnEnd::Left | OwnEnd::Reset))) {
             log.own_end = Some((now, how));
         }
@@ -131,12 +131,12 @@ impl World {
             peer.rx.extend(bytes);
             peer.rx_fin |= end == Some(WireEnd::Fin);
         }
-        // Somebody has to look at it.
+        // Wakes the wait, so that the test notices.
         self.alarmed |= self.peers[index.0].place == Place::Handed;
         self.kick(index);
     }
 
-    /// Lets waiting operations of a peer's connection look again.
+    /// Lets pending operations of a peer's connection retry.
     pub(super) fn kick(&mut self, index: PeerIndex) {
         if let Place::Slot(slot) = self.peers[index.0].place {
             self.recv_try(slot);
@@ -144,7 +144,7 @@ impl World {
         }
     }
 
-    /// Sends what the server's kernel holds, with FIN if asked.
+    /// Sends the bytes in the server's kernel, with FIN if requested.
     pub(super) fn transmit(&mut self, index: PeerIndex, fin: bool) {
         let latency = self.micros(5..500);
         let now = self.now();
@@ -158,14 +158,15 @@ impl World {
         self.schedule_at(at, Event::ToPeer { peer: index, bytes, fin });
     }
 
-    /// Bytes taken from a `send`: held back with `more`, else on their way.
+    /// Handles bytes accepted by a `send`: held back with `more`, otherwise on their way.
     pub(super) fn take_sent(&mut self, index: PeerIndex, bytes: &[u8], more: bool) {
         let now = self.now();
         let peer = &mut self.peers[index.0];
         peer.log.last_taken_at = Some(now);
         peer.corked.extend_from_slice(bytes);
         peer.unread_len += bytes.len();
-        // Only a partial segment is held back, and only while there is room for more (tcp(7), `TCP_CORK`).
+        // Only a partial segment is held back, and only while the window has room (tcp(7),
+        // `TCP_CORK`).
         if more && peer.corked.len() < SEGMENT_LEN && peer.window_free() > 0 {
             peer.cork_serial += 1;
             let serial = peer.cork_serial;
@@ -240,14 +241,16 @@ impl World {
         }
     }
 
-    /// Lets a peer read everything that has arrived, whatever its way of reading; for tests that move a peer by hand.
+    /// Lets a peer read all arrived bytes, whatever its reading mode; for tests that drive a peer
+    /// by hand.
     pub fn read_now(&mut self, index: PeerIndex) {
         let reading = core::mem::replace(&mut self.peers[index.0].reading, Reading::Eager);
         self.peer_read(index);
         self.peers[index.0].reading = reading;
     }
 
-    /// RST from the server's side. What the peer had not read is lost, as on the strictest systems.
+    /// RST from the server's side. Bytes the peer has not read are lost, as on the strictest
+    /// systems.
     pub(super) fn reset_peer(&mut self, index: PeerIndex, cause: ResetCause) {
         let now = self.now();
         let peer = &mut self.peers[index.0];
@@ -267,7 +270,8 @@ impl World {
         peer.place = Place::Closed;
         peer.log.closed_at = Some(now);
         if peer.broken.is_some() {
-            // The connection is gone already; the peer learns it from the network, if it is still there.
+            // The connection is already broken; the peer learns it from the network, if it still
+            // listens.
             if !peer.is_deaf() && !peer.log.ended_by_server() {
                 peer.log.reset = Some((now, ResetCause::ServerGone));
                 peer.script.clear();

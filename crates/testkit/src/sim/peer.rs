@@ -1,6 +1,6 @@
-//! Simulated clients: a script of what one does, and a log of what it saw.
+//! Simulated clients: a script of steps, and a log of observations.
 //!
-//! Does not know about: drivers, protocols. The [`World`](super::World) plays the scripts.
+//! Does not know about: drivers, protocols. The [`World`](super::World) runs the scripts.
 
 use core::fmt;
 use core::net::IpAddr;
@@ -12,20 +12,20 @@ use doorbell::id::{ListenerIndex, SlotIndex};
 
 use super::faults::FaultKind;
 
-/// The name of a peer in its world.
+/// Index of a peer in its world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PeerIndex(pub usize);
 
-/// What a peer waits for: true when everything received so far is enough.
+/// Condition on the received bytes: true when they suffice.
 pub type AwaitTest = Box<dyn Fn(&[u8]) -> bool>;
 
-/// One thing a peer does. The next starts when it is done.
+/// One step of a peer's script. The next starts when it is done.
 pub enum PeerStep {
-    /// Waits until the test is true of everything received so far, or the connection is over.
+    /// Waits until the condition holds for the bytes received so far, or the connection is over.
     Await(AwaitTest),
-    /// Sends FIN and goes on reading.
+    /// Sends FIN and keeps reading.
     HalfClose,
-    /// Closes both directions; what arrives later is answered with RST.
+    /// Closes both directions; later segments are answered with RST.
     Leave,
     /// Sends RST.
     Reset,
@@ -33,7 +33,7 @@ pub enum PeerStep {
     Send(Vec<u8>),
     /// Sends these bytes and FIN as one segment.
     SendAndFin(Vec<u8>),
-    /// Does nothing for this long.
+    /// Pauses for this long.
     Wait(Duration),
 }
 
@@ -54,85 +54,86 @@ impl fmt::Debug for PeerStep {
 /// How fast a peer reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// Everything when it arrives.
+    /// Everything on arrival.
     Eager,
-    /// Nothing, ever.
+    /// Never.
     Never,
-    /// So many bytes, then a pause.
+    /// This many bytes, then a pause.
     Slow {
-        /// Bytes a read.
+        /// Bytes per read.
         len: usize,
         /// Time between reads.
         every: Duration,
     },
 }
 
-/// What a peer is and does.
+/// Configuration of a peer.
 #[derive(Debug)]
 pub struct PeerPlan {
-    /// Where it connects.
+    /// The listener to connect to.
     pub listener: ListenerIndex,
-    /// Its address; `None` as of a Unix socket.
+    /// Its address; `None` for a Unix socket.
     pub addr: Option<IpAddr>,
-    /// When it connects, from now.
+    /// Delay before it connects.
     pub connect_after: Duration,
-    /// What it does then.
+    /// The steps after connecting.
     pub script: Vec<PeerStep>,
-    /// How it reads.
+    /// Reading speed.
     pub reading: Reading,
-    /// Bytes that fit between the server's `send` and the peer's read: both socket buffers together.
+    /// Bytes that fit between the server's `send` and the peer's read: both socket buffers
+    /// together.
     pub window_len: usize,
-    /// True when the script goes on although the server's FIN was read.
+    /// Whether the script continues after the server's FIN.
     pub ignores_fin: bool,
 }
 
-/// Why a peer saw a reset that was not its own or the network's.
+/// Why a peer saw a reset that neither it nor the network caused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResetCause {
     /// Bytes arrived after the server had closed.
     ArrivedAfterClose,
-    /// The server asked for it: its reply could not be finished.
+    /// The server requested it: its reply could not be finished.
     Asked,
     /// The listener was closed with this client in its backlog, or the driver was dropped.
     ServerGone,
-    /// The server closed with bytes unread in its socket.
+    /// The server closed while its socket held unread bytes.
     UnreadAtClose,
 }
 
-/// What a peer saw and did. Times are virtual nanoseconds.
+/// Observations and actions of a peer. Times are virtual nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct PeerLog {
     /// When it connected.
     pub connected_at: Option<u64>,
-    /// True when it found the listener closed.
+    /// Whether it found the listener closed.
     pub refused: bool,
     /// When the server's driver reported it.
     pub accepted_at: Option<u64>,
-    /// Every byte that it read.
+    /// Bytes it has read.
     pub received: Vec<u8>,
-    /// When its first byte left.
+    /// When its first byte was sent.
     pub first_sent_at: Option<u64>,
-    /// When it last sent something.
+    /// When it last sent a segment.
     pub last_sent_at: Option<u64>,
     /// When the first byte of a reply was read.
     pub first_received_at: Option<u64>,
     /// When the last byte was read.
     pub last_received_at: Option<u64>,
-    /// When the server's kernel last took bytes of a reply.
+    /// When the server's kernel last accepted bytes of a reply.
     pub last_taken_at: Option<u64>,
     /// When the server's FIN arrived.
     pub fin_at: Option<u64>,
-    /// True when that FIN came in one segment with data.
+    /// Whether that FIN arrived in one segment with data.
     pub fin_with_data: bool,
     /// When and why the server reset it.
     pub reset: Option<(u64, ResetCause)>,
     /// Bytes lost by that reset: sent by the server, not read by the peer.
     pub bytes_lost: usize,
-    /// When it ended its own direction, and how.
+    /// When and how it ended its own direction.
     pub own_end: Option<(u64, OwnEnd)>,
-    /// Faults that broke or delayed this connection.
+    /// Faults that affected this connection.
     pub faults: Vec<FaultKind>,
-    /// When the server gave it to somebody else.
+    /// When the server handed it over.
     pub handed_at: Option<u64>,
     /// When the slot was freed.
     pub closed_at: Option<u64>,
@@ -141,7 +142,7 @@ pub struct PeerLog {
 /// How a peer ended its own direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnEnd {
-    /// FIN, still reading.
+    /// FIN; still reading.
     HalfClosed,
     /// Closed both ways.
     Left,
@@ -150,18 +151,18 @@ pub enum OwnEnd {
 }
 
 impl PeerLog {
-    /// True when nothing more can happen to this peer: it left, or the server ended the connection.
+    /// Whether nothing more can happen to this peer: it left, or the server ended the connection.
     pub fn is_over(&self) -> bool {
         self.ended_by_server() || matches!(self.own_end, Some((_, OwnEnd::Left | OwnEnd::Reset)))
     }
 
-    /// True when the peer saw the server end the connection.
+    /// Whether the peer saw the server end the connection.
     pub const fn ended_by_server(&self) -> bool {
         self.fin_at.is_some() || self.reset.is_some() || self.refused
     }
 }
 
-/// Where a peer's connection is.
+/// State of a peer's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// Not connected yet.
@@ -170,7 +171,7 @@ pub(super) enum Place {
     Backlog,
     /// Accepted.
     Slot(SlotIndex),
-    /// Handed over: what arrives waits for whoever has it.
+    /// Handed over: arriving bytes wait for the new owner.
     Handed,
     /// Closed by the server, or refused.
     Closed,
@@ -182,35 +183,35 @@ pub(super) struct Peer {
     pub(super) listener: ListenerIndex,
     pub(super) addr: Option<IpAddr>,
     pub(super) script: VecDeque<PeerStep>,
-    /// True while a [`PeerStep::Await`] is the current step.
+    /// Whether a [`PeerStep::Await`] is the current step.
     pub(super) awaiting: bool,
     pub(super) reading: Reading,
     pub(super) window_len: usize,
     pub(super) ignores_fin: bool,
     pub(super) place: Place,
     pub(super) log: PeerLog,
-    /// Arrived at the server and not read by it.
+    /// Bytes that have arrived at the server, unread.
     pub(super) rx: VecDeque<u8>,
     pub(super) rx_fin: bool,
-    /// Set once the connection is dead: every later operation of the server says so.
+    /// Set once the connection is dead: every later operation of the server returns this error.
     pub(super) broken: Option<Errno>,
-    /// Taken by the server's kernel under `MSG_MORE` and held back.
+    /// Bytes held back by the server's kernel under `MSG_MORE`.
     pub(super) corked: Vec<u8>,
-    /// Which cork a cork timer belongs to.
+    /// Number of the current cork, to match cork timers.
     pub(super) cork_serial: u64,
-    /// Taken by the server's kernel and not read by the peer: what fills the window.
+    /// Bytes accepted by the server's kernel and not yet read by the peer; they fill the window.
     pub(super) unread_len: usize,
-    /// True when the server sent FIN.
+    /// Whether the server has sent FIN.
     pub(super) tx_fin: bool,
-    /// True when the server's close is to be a reset.
+    /// Whether the server's close becomes a reset.
     pub(super) reset_on_close: bool,
-    /// Arrived at the peer and not read by it yet.
+    /// Bytes that have arrived at the peer, unread.
     pub(super) inbox: VecDeque<u8>,
     pub(super) inbox_fin: bool,
     pub(super) read_scheduled: bool,
-    /// When the last segment to the server arrives: the next is never earlier.
+    /// Arrival of the last segment to the server: the next one is never earlier.
     pub(super) to_server_at: u64,
-    /// When the last segment to the peer arrives.
+    /// Arrival of the last segment to the peer.
     pub(super) to_peer_at: u64,
 }
 
@@ -242,7 +243,7 @@ impl Peer {
         }
     }
 
-    /// True when a recv has something to report.
+    /// Whether a recv would complete.
     pub(super) fn readable(&self) -> bool {
         !self.rx.is_empty() || self.rx_fin || self.broken.is_some()
     }
@@ -251,12 +252,12 @@ impl Peer {
         self.window_len.saturating_sub(self.unread_len)
     }
 
-    /// True when whoever waits to send is woken.
+    /// Whether a pending send is woken.
     pub(super) fn is_writable(&self) -> bool {
         self.broken.is_some() || self.window_free() > 0 && self.window_free() >= self.window_len / 3
     }
 
-    /// True when the peer no longer takes part: what reaches it is answered with RST.
+    /// Whether the peer no longer takes part: segments to it are answered with RST.
     pub(super) const fn is_deaf(&self) -> bool {
         matches!(self.log.own_end, Some((_, OwnEnd::Left | OwnEnd::Reset))) || self.log.reset.is_some()
     }

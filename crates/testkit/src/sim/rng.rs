@@ -1,29 +1,30 @@
-//! The simulation's random numbers: small, seeded, the same on every machine and forever.
+//! The simulation's random numbers: small, seeded, identical on every machine.
 //!
-//! Does not know about: what is drawn.
+//! Does not know about: the use of the numbers.
 
 use core::ops::Range;
 
-/// xorshift64*, its state spread from the seed by splitmix64, so that neighbouring seeds share nothing.
+/// xorshift64*, with its state derived from the seed by splitmix64, so that neighbouring seeds are
+/// unrelated.
 #[derive(Clone, Debug)]
 pub struct Rng {
     state: u64,
 }
 
 impl Rng {
-    /// The generator of `seed`; every seed, also 0, is good.
+    /// Creates the generator of `seed`; every seed is valid, even 0.
     pub const fn new(seed: u64) -> Self {
         let mixed = splitmix(seed);
         Self { state: if mixed == 0 { 1 } else { mixed } }
     }
 
-    /// A generator of its own, for a part that must not shift the draws of the rest.
+    /// Creates an independent generator for a part that must not affect the numbers of the rest.
     #[must_use]
     pub const fn fork(&mut self) -> Self {
         Self::new(self.next())
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub const fn next(&mut self) -> u64 {
         self.state ^= self.state >> 12;
         self.state ^= self.state << 25;
@@ -31,28 +32,28 @@ impl Rng {
         self.state.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// A number of `range`, which is not empty.
+    /// Returns a number in `range`, which is not empty.
     pub fn range(&mut self, range: Range<u64>) -> u64 {
         assert!(range.start < range.end, "an empty range has no number");
         range.start + self.next() % (range.end - range.start)
     }
 
-    /// An index below `len`, which is not 0.
+    /// Returns an index below `len`, which is not 0.
     pub fn index(&mut self, len: usize) -> usize {
         usize::try_from(self.range(0..len as u64)).expect("below a usize")
     }
 
-    /// True in `millionths` of 1,000,000 cases. Nothing is drawn for 0.
+    /// Returns true in `millionths` of 1,000,000 cases. Draws no number for 0.
     pub fn hits(&mut self, millionths: u32) -> bool {
         millionths > 0 && self.range(0..1_000_000) < u64::from(millionths)
     }
 
-    /// One of `choices`, which is not empty.
+    /// Returns one of `choices`, which is not empty.
     pub fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.index(choices.len())]
     }
 
-    /// The index of one of `weights`, in proportion to them; their sum is not 0.
+    /// Returns an index of `weights`, in proportion to them; their sum is not 0.
     pub fn weighted(&mut self, weights: &[u32]) -> usize {
         let mut left = self.range(0..weights.iter().copied().map(u64::from).sum());
         for (index, weight) in weights.iter().copied().map(u64::from).enumerate() {
@@ -64,14 +65,14 @@ impl Rng {
         unreachable!("the draw is below the sum of the weights")
     }
 
-    /// Changes the order.
+    /// Shuffles `items`.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.index(last + 1));
         }
     }
 
-    /// Cuts `bytes` at up to `cuts_max` random places; no piece is empty.
+    /// Splits `bytes` at up to `cuts_max` random positions; no piece is empty.
     pub fn split(&mut self, bytes: &[u8], cuts_max: usize) -> Vec<Vec<u8>> {
         let cuts = if bytes.len() > 1 { self.index(cuts_max + 1) } else { 0 };
         let mut places = vec![0, bytes.len()];
@@ -82,7 +83,7 @@ impl Rng {
     }
 }
 
-/// One step of splitmix64: a bijection of `u64` without visible order.
+/// One step of splitmix64: a bijection of `u64` that looks random.
 pub const fn splitmix(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -1,6 +1,6 @@
-//! The operations of a simulated connection: what the kernel does between a call and its completion.
+//! Operations of a simulated connection: the kernel between a call and its completion.
 //!
-//! Does not know about: listeners, scripts; what goes on the wire is carried by `network`.
+//! Does not know about: listeners, scripts; `network` carries the data.
 
 use core::time::Duration;
 
@@ -12,7 +12,7 @@ use super::faults::FaultKind;
 use super::peer::{PeerIndex, Place};
 use super::world::{PendingRecv, PendingSend, Unsent, World};
 
-/// What a receive found.
+/// Result of a receive.
 #[derive(Debug)]
 pub(super) enum Found {
     Bytes { bytes: Vec<u8>, drained: bool },
@@ -94,19 +94,19 @@ impl World {
         }
         let rx = &mut self.peers[index.0].rx;
         let bytes: Vec<u8> = rx.drain(..len).collect();
-        // Like a readiness driver: a full buffer says nothing about what is behind it.
+        // Like a readiness driver: a full buffer does not show whether more is available.
         let drained = rx.is_empty() && len < self.config.recv_buf_len;
         Found::Bytes { bytes, drained }
     }
 
-    /// The network kills a connection: neither side hears more of the other.
+    /// The network breaks a connection: neither side receives anything further.
     fn break_conn(&mut self, index: PeerIndex, errno: Errno) {
         let peer = &mut self.peers[index.0];
         peer.broken = Some(errno);
         peer.rx.clear();
     }
 
-    /// As `send`, of bytes that stay the caller's: at once or not at all.
+    /// Like `send`, for borrowed bytes: at once or not at all.
     pub(super) fn send_now(
         &mut self,
         conn: ConnId,
@@ -121,7 +121,7 @@ impl World {
         }
     }
 
-    /// The contract's conditions for sending.
+    /// Checks the contract's conditions for sending.
     fn may_send(&mut self, conn: ConnId, bytes: &[u8]) {
         self.claim(conn);
         let slot = &self.slots[conn.slot.index()];
@@ -160,7 +160,7 @@ impl World {
 
     pub(super) fn send_try(&mut self, slot: SlotIndex) {
         let now = self.now();
-        // As TCP does: who waits to send is woken when a third of the buffer is free.
+        // As in TCP: a pending send is woken when a third of the buffer is free.
         let has_room = self.slots[slot.index()].peer.is_some_and(|peer| self.peers[peer.0].is_writable());
         let op = self.slots[slot.index()].send.take_if(|op| has_room && op.not_before <= now);
         let Some(op) = op else { return };
@@ -175,7 +175,7 @@ impl World {
         self.complete(Ready::Plain(Completion::Sent { conn, sent }));
     }
 
-    /// What `send(2)` would say; `None` when the socket is full.
+    /// The result of `send(2)`; `None` when the socket is full.
     fn try_send(&mut self, slot: SlotIndex, bytes: &[u8], more: bool) -> Option<Result<usize, Errno>> {
         let index = self.peer_of(slot);
         if self.peers[index.0].broken.is_some() {
@@ -286,7 +286,7 @@ impl World {
         self.complete(Ready::Plain(Completion::Closed { conn }));
     }
 
-    /// Frees the slot: the worker knows that its close is done.
+    /// Frees the slot: the worker has seen the completion of its close.
     pub(super) fn release(&mut self, conn: ConnId) {
         let slot = &mut self.slots[conn.slot.index()];
         slot.peer = None;
@@ -331,7 +331,7 @@ impl World {
         (self.peers[peer.0].place == Place::Slot(conn.slot)).then_some(self.peers[peer.0].addr)?
     }
 
-    /// The first operation of a connection names it; every later one must use the same name.
+    /// The first operation of a connection sets its id; later ones must use the same id.
     pub(super) fn claim(&mut self, conn: ConnId) {
         let slot = &mut self.slots[conn.slot.index()];
         assert!(slot.peer.is_some(), "I-3: an operation names a live slot: {conn:?}");

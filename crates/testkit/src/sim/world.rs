@@ -1,8 +1,9 @@
-//! The simulated world: virtual time, the events waiting in it, listeners, slots and peers.
+//! The simulated world: virtual time, pending events, listeners, slots and peers.
 //!
-//! Does not know about: the worker and its protocols. One seed and one plan give one run, always the same.
+//! Does not know about: the worker and its protocols. A seed and a plan determine the run.
 //!
-//! The driver lets time pass here (`step_until`) from its `wait`; tests add peers and look at what they saw.
+//! The driver's `wait` advances the time here (`step_until`); tests add peers and examine their
+//! logs.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -16,31 +17,33 @@ use super::peer::{Peer, PeerIndex, PeerLog, PeerPlan, Place, ResetCause};
 use super::rng::Rng;
 use crate::clock::VirtualClock;
 
-/// What a simulation is made of.
+/// Configuration of a simulation.
 #[derive(Clone, Debug)]
 pub struct SimConfig {
-    /// Decides everything that is random.
+    /// Seed of all random decisions.
     pub seed: u64,
-    /// What goes wrong, and how often.
+    /// Probabilities of faults.
     pub plan: FaultPlan,
-    /// Listeners.
+    /// Number of listeners.
     pub listeners: u16,
-    /// Slots: the worker's `conns_max` and the margin for connections accepted while a disarm is under way.
+    /// Number of slots: the worker's `conns_max` plus the margin for connections accepted during a
+    /// disarm.
     pub slots: u32,
-    /// How likely an operation that could complete at once does, in millionths: 1,000,000 is epoll's way, 0 io_uring's.
+    /// Probability in millionths that an operation completes at once if it can: 1,000,000 is like
+    /// epoll, 0 like io_uring.
     pub at_once_millionths: u32,
-    /// Bytes one receive can bring.
+    /// Maximum bytes per receive.
     pub recv_buf_len: usize,
-    /// Connections reported between two looks of the worker.
+    /// Maximum connections reported between two polls of the worker.
     pub accept_batch_max: u32,
-    /// What the driver can tell of bytes that a peer has not taken.
+    /// What the driver can report about bytes that a peer has not acknowledged.
     pub unsent: Unsent,
-    /// True to record [`World::trace`].
+    /// Whether [`World::trace`] is recorded.
     pub traced: bool,
 }
 
 impl SimConfig {
-    /// A quiet world: one listener, no faults, operations complete later.
+    /// A world with one listener and no faults; operations complete later.
     pub fn quiet(seed: u64, slots: u32) -> Self {
         Self {
             seed,
@@ -56,14 +59,15 @@ impl SimConfig {
     }
 }
 
-/// Whether [`Driver::unsent`](doorbell::driver::Driver::unsent) is known.
+/// When [`Driver::unsent`](doorbell::driver::Driver::unsent) is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsent {
-    /// As on a kernel that makes no ordinary descriptor of a direct one.
+    /// Never, as on a kernel that cannot turn a direct descriptor into an ordinary one.
     Hidden,
-    /// As with ordinary descriptors.
+    /// Always, as with ordinary descriptors.
     Known,
-    /// As with direct descriptors: once [`find_unsent`](doorbell::driver::Driver::find_unsent) was asked and a wait is over.
+    /// After a call of [`find_unsent`](doorbell::driver::Driver::find_unsent) and a wait, as with
+    /// direct descriptors.
     OnDemand,
 }
 
@@ -75,7 +79,7 @@ pub(super) struct Listener {
     pub(super) mode: AcceptMode,
     pub(super) backlog: VecDeque<PeerIndex>,
     pub(super) scheduled: bool,
-    /// Reported since the worker last looked.
+    /// Connections reported since the worker's last poll.
     pub(super) batch: u32,
     /// Its completions keep their order: the next is delivered no earlier than this.
     pub(super) deliver_at: u64,
@@ -94,17 +98,17 @@ pub(super) enum AcceptState {
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     pub(super) peer: Option<PeerIndex>,
-    /// The worker's name for it, from its first operation.
+    /// The worker's id for it, from its first operation.
     pub(super) conn: Option<ConnId>,
-    /// Asked and not yet reported to the worker (I-2).
+    /// Requested and not yet reported to the worker (I-2).
     pub(super) recv_busy: bool,
     pub(super) send_busy: bool,
     pub(super) close_busy: bool,
     pub(super) recv: Option<PendingRecv>,
     pub(super) send: Option<PendingSend>,
-    /// From when on [`Unsent::OnDemand`] is known.
+    /// From when [`Unsent::OnDemand`] is known.
     pub(super) unsent_from: Option<u64>,
-    /// Names of earlier uses, for completions that come too late.
+    /// Ids of earlier uses, for late completions.
     pub(super) past: VecDeque<ConnId>,
 }
 
@@ -123,7 +127,7 @@ pub(super) struct PendingSend {
     pub(super) not_before: u64,
 }
 
-/// Everything a simulation consists of, seen from outside the driver.
+/// The whole state of a simulation outside the driver.
 #[derive(Debug)]
 pub struct World {
     pub(super) clock: VirtualClock,
@@ -134,15 +138,15 @@ pub struct World {
     pub(super) listeners: Vec<Listener>,
     pub(super) slots: Vec<Slot>,
     pub(super) free: Vec<SlotIndex>,
-    /// Slots that were used before, at least once.
+    /// Slots that have been used before.
     pub(super) used: Vec<SlotIndex>,
     pub(super) peers: Vec<Peer>,
     pub(super) ready: VecDeque<Ready>,
     pub(super) violations: Vec<String>,
     pub(super) overruns: Vec<(u64, u64)>,
-    /// True from an alarm until a wait has returned for it.
+    /// Whether an alarm has not yet ended a wait.
     pub(super) alarmed: bool,
-    /// What the next confirmation of a disarm says instead of nothing.
+    /// Error of the next disarm's confirmation.
     pub(super) disarm_fails_with: Option<Errno>,
     events: EventQueue,
     trace: Vec<String>,
@@ -181,7 +185,7 @@ impl World {
         }
     }
 
-    /// Adds a peer that will connect and play its script.
+    /// Adds a peer that will connect and run its script.
     pub fn add_peer(&mut self, plan: PeerPlan) -> PeerIndex {
         let index = PeerIndex(self.peers.len());
         let connect_after = plan.connect_after;
@@ -191,82 +195,83 @@ impl World {
         index
     }
 
-    /// Lets the wait of that moment return, so that a test can act then.
+    /// Ends the wait at that moment, so that a test can act then.
     pub fn alarm_after(&mut self, time: Duration) {
         self.schedule(time, Event::Alarm);
     }
 
-    /// What a peer saw.
+    /// The log of a peer.
     pub fn log(&self, peer: PeerIndex) -> &PeerLog {
         &self.peers[peer.0].log
     }
 
-    /// Peers added.
+    /// Number of peers.
     pub fn peers_len(&self) -> usize {
         self.peers.len()
     }
 
-    /// True when no peer has anything left to do.
+    /// Whether all peers have finished.
     pub fn peers_are_done(&self) -> bool {
         self.peers.iter().all(|peer| peer.script.is_empty() && peer.log.connected_at.is_some())
     }
 
-    /// Slots not in use.
+    /// Number of free slots.
     pub fn slots_free(&self) -> usize {
         self.free.len()
     }
 
-    /// Clients waiting in a listener's backlog.
+    /// Number of clients in a listener's backlog.
     pub fn backlog_len(&self, listener: ListenerIndex) -> usize {
         self.listeners[listener.index()].backlog.len()
     }
 
-    /// How often accept was armed on a listener.
+    /// Number of times accept was armed on a listener.
     pub fn accept_arms(&self, listener: ListenerIndex) -> u64 {
         self.listeners[listener.index()].arms
     }
 
-    /// True when nothing will ever happen by itself.
+    /// Whether no event is pending.
     pub fn is_quiet(&self) -> bool {
         self.events.is_empty() && self.ready.is_empty()
     }
 
-    /// Broken promises that only the driver can see.
+    /// Violations that only the driver can detect.
     pub fn violations(&self) -> &[String] {
         &self.violations
     }
 
-    /// The faults so far.
+    /// Fault counts so far.
     pub const fn faults(&self) -> &FaultCounts {
         &self.faults
     }
 
-    /// Counts a fault that the test itself made.
+    /// Counts a fault injected by the test itself.
     pub fn count_fault(&mut self, kind: FaultKind) {
         self.faults.count(kind);
     }
 
-    /// Changes what goes wrong from now on.
+    /// Replaces the fault plan.
     pub fn set_plan(&mut self, plan: FaultPlan) {
         self.plan = plan;
     }
 
-    /// True when a wait overran in this span: a deadline there may be noticed late.
+    /// Whether a wait overran in this span: a deadline there may be noticed late.
     pub fn overran_within(&self, from_nanos: u64, to_nanos: u64) -> bool {
         self.overruns.iter().any(|(start, end)| *start <= to_nanos && *end >= from_nanos)
     }
 
-    /// What happened, when it was recorded.
+    /// The recorded trace.
     pub fn trace(&self) -> &[String] {
         &self.trace
     }
 
-    /// Virtual nanoseconds.
+    /// Current virtual time in nanoseconds.
     pub fn now(&self) -> u64 {
         self.clock.now_nanos()
     }
 
-    /// Plays events until one makes a completion or `limit` is reached; `None`: until nothing is left.
+    /// Processes events until one yields a completion or `limit` is reached; `None` means until
+    /// none is left.
     pub(super) fn step_until(&mut self, limit: Option<u64>) {
         loop {
             self.step_to_now();
@@ -285,7 +290,7 @@ impl World {
         }
     }
 
-    /// Plays every event that is due.
+    /// Processes every event that is due.
     pub(super) fn step_to_now(&mut self) {
         while self.events.next_at().is_some_and(|at| at <= self.now()) {
             let Some((_, event)) = self.events.take() else { return };
@@ -325,14 +330,14 @@ impl World {
         self.events.next_serial()
     }
 
-    /// Makes a completion visible at this moment of a wait, or later when the plan says so.
+    /// Delivers a completion now, or later if the plan delays it.
     pub(super) fn complete(&mut self, ready: Ready) {
         let delayed = self.strikes(FaultKind::CompletionDelayed);
         let after = if delayed { self.micros(1..20_000) } else { Duration::ZERO };
         self.schedule(after, Event::Deliver(ready));
     }
 
-    /// True when the plan lets this fault happen here; counts it.
+    /// Whether the plan injects this fault here; counts it.
     pub(super) fn strikes(&mut self, kind: FaultKind) -> bool {
         let strikes = self.rng.hits(self.plan.millionths(kind));
         if strikes {
@@ -342,7 +347,7 @@ impl World {
         strikes
     }
 
-    /// The same, and remembers it in the peer's log: this connection need not go well any more.
+    /// The same, and records it in the peer's log: this connection may fail.
     pub(super) fn strikes_peer(&mut self, kind: FaultKind, peer: PeerIndex) -> bool {
         let strikes = self.strikes(kind);
         if strikes {
@@ -364,11 +369,12 @@ impl World {
         }
     }
 
-    /// What the kernel does when the process is gone: every connection and every waiting client is reset.
+    /// The kernel's actions when the process ends: every connection and every waiting client is
+    /// reset.
     pub(super) fn server_gone(&mut self) {
         let now = self.now();
         for peer in &mut self.peers {
-            // Whoever has a connection that was handed over lives on.
+            // A handed-over connection survives its worker.
             if peer.place != Place::Handed
                 && peer.log.connected_at.is_some()
                 && !peer.log.is_over()
@@ -383,7 +389,7 @@ impl World {
         }
         self.listeners.iter_mut().for_each(|listener| listener.open = false);
         self.ready.clear();
-        // What left the server before still arrives.
+        // Segments that left the server before still arrive.
         while let Some((at, event)) = self.events.take() {
             self.clock.advance_to(at);
             if matches!(event, Event::ToPeer { .. } | Event::ToServer { .. } | Event::PeerRead(_)) {

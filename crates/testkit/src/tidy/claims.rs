@@ -1,21 +1,22 @@
 //! Numbered statements: soundness claims `R-n` of the ring crate and invariants `I-n` of the engine.
 //!
-//! Does not know about: what a claim says; only that a cited one is stated, and that each `SAFETY` comment cites one.
+//! Does not know about: the content of a claim; only that a cited one is stated, and that each
+//! `SAFETY` comment cites one.
 
 use std::collections::BTreeSet;
 
 use super::complaint::Complaint;
 use super::source::Source;
 
-/// The numbers that are stated.
+/// The stated numbers.
 struct Claims {
-    /// By the documentation of the ring crate.
+    /// In the documentation of the ring crate.
     soundness: BTreeSet<u32>,
-    /// By the documentation of the engine.
+    /// In the documentation of the engine.
     invariants: BTreeSet<u32>,
 }
 
-/// Complains about `SAFETY` comments without a claim and about cited numbers that nobody states.
+/// Complains about `SAFETY` comments without a claim and about cited numbers that are not stated.
 pub fn claims(sources: &[Source]) -> Vec<Complaint> {
     let stated = Claims {
         soundness: stated(sources, "crates/ring/src/", "R-"),
@@ -33,7 +34,7 @@ pub fn claims(sources: &[Source]) -> Vec<Complaint> {
     complaints
 }
 
-/// Statements are searched in the documentation of modules and in the markdown of the package.
+/// Finds statements in the documentation of modules and in the markdown of the package.
 fn stated(sources: &[Source], below: &str, prefix: &str) -> BTreeSet<u32> {
     let pages = sources.iter().filter(|source| source.path.starts_with(below));
     pages
@@ -44,7 +45,7 @@ fn stated(sources: &[Source], below: &str, prefix: &str) -> BTreeSet<u32> {
         .collect()
 }
 
-/// The number that an item of a list, a row of a table or a heading begins with.
+/// The number at the start of a list item, a table row or a heading.
 fn statement(line: &str, prefix: &str) -> Option<u32> {
     let line = line.trim_start();
     let item =
@@ -80,7 +81,7 @@ fn unknown(source: &Source, prefix: &str, stated: &BTreeSet<u32>) -> Vec<Complai
         .collect()
 }
 
-/// The numbers after `prefix` where it starts a word: `I-3` but not `ABI-3`.
+/// The numbers after `prefix` at the start of a word: `I-3` but not `ABI-3`.
 fn cited(line: &str, prefix: &str) -> Vec<u32> {
     let hits = line.match_indices(prefix).filter(|(at, _)| {
         !line[..*at].chars().next_back().is_some_and(|c| c == '_' || c == '-' || c.is_alphanumeric())

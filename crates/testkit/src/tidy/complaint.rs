@@ -1,17 +1,17 @@
-//! What a rule reports.
+//! The report of a rule.
 //!
 //! Does not know about: rules.
 
 use std::fmt;
 
-/// One broken rule: where, and what to do about it.
+/// One broken rule: the place, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
-    /// Path from the workspace root.
+    /// Path relative to the workspace root.
     pub path: String,
     /// One-based line, or 0 when the complaint is about the whole file.
     pub line: usize,
-    /// One sentence.
+    /// The complaint, one sentence.
     pub text: String,
 }
 

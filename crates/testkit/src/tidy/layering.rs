@@ -1,9 +1,11 @@
-//! Which room of a package may see which, as an allow-list, and how large a circle of files may be.
+//! Permitted dependencies between the rooms of a package, as an allow-list, and the maximum size of
+//! a circle of files.
 //!
-//! A room is a top-level module; the root of a crate may see all of them. The list (`rooms.txt`) is exact: an arrow that is not in it is refused, and one that nothing
-//! needs any more has to go. So is the list of circles: they may only shrink.
+//! A room is a top-level module; the root of a crate may depend on all of them. The list
+//! (`rooms.txt`) is exact: an arrow that is not listed is refused, and one that is no longer needed
+//! must be removed. The same holds for the list of circles, which may only shrink.
 //!
-//! Does not know about: packages, whose arrows the manifests hold.
+//! Does not know about: packages, whose arrows follow from the manifests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,17 +13,17 @@ use super::complaint::Complaint;
 use super::graph::{File, Graph, circles};
 use super::source::Source;
 
-/// The arrows between the rooms of every package.
+/// The permitted arrows between the rooms of every package.
 pub const ROOMS: &str = include_str!("rooms.txt");
 const ROOMS_PATH: &str = "crates/testkit/src/tidy/rooms.txt";
 
-/// A circle of at most so many files is no complaint: a type and its parts.
+/// Maximum number of files of a tolerated circle: a type and its parts.
 pub const CIRCLE_FILES_MAX: usize = 5;
 
-/// Package, room, and the rooms it sees; an arrow with the place and name that needs it.
+/// Package, room, and the rooms it depends on; each arrow with a place and a name that need it.
 type Arrows<'a> = BTreeMap<(&'a str, &'a str), BTreeMap<&'a str, (&'a str, &'a str)>>;
 
-/// Complains about arrows that `list` does not allow, and about those it allows in vain.
+/// Complains about arrows missing from `list`, and about unneeded ones in it.
 pub fn rooms(sources: &[Source], list: &str) -> Vec<Complaint> {
     let graph = Graph::of(sources);
     let drawn = drawn(&graph);
@@ -44,7 +46,8 @@ pub fn rooms(sources: &[Source], list: &str) -> Vec<Complaint> {
     complaints
 }
 
-/// Complains about circles of more than [`CIRCLE_FILES_MAX`] files: `ratchet` holds the packages that have some, with their sizes.
+/// Complains about circles of more than [`CIRCLE_FILES_MAX`] files: `ratchet` contains the known
+/// sizes by package.
 pub fn circle_sizes(sources: &[Source], ratchet: &[(&str, &[usize])]) -> Vec<Complaint> {
     let graph = Graph::of(sources);
     let mut sizes: BTreeMap<&str, Vec<usize>> =
@@ -79,7 +82,7 @@ fn drawn(graph: &Graph) -> Arrows<'_> {
     drawn
 }
 
-/// `[package]` lines, and below each `room: room room`.
+/// Parses `[package]` lines, each followed by lines `room: room room`.
 fn parse(list: &str) -> BTreeMap<(&str, &str), BTreeSet<&str>> {
     let mut package = "";
     let mut rooms = BTreeMap::new();

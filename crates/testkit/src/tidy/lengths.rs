@@ -1,18 +1,19 @@
-//! File and function length, each with a ratchet: a list of the old offenders that may only shrink.
+//! File and function length, each with a ratchet: a list of known offenders that may only shrink.
 //!
-//! Does not know about: what is in the files. Test code has no limit.
+//! Does not know about: file contents. Test code has no limit.
 
 use super::complaint::Complaint;
 use super::source::Source;
 use super::source::closing_brace;
 
-/// A file outside tests may have this many lines.
+/// Maximum number of lines of a file outside tests.
 pub const FILE_LINES_MAX: usize = 600;
-/// The body of a function outside tests may have this many lines of code; clippy's `too_many_lines` counts the same way.
+/// Maximum number of code lines of a function body outside tests; clippy's `too_many_lines` counts
+/// the same way.
 pub const FUNCTION_LINES_MAX: usize = 70;
 
-/// An offender and the length it has. Growing is an error, and so is a stale entry: the list may only shrink.
-/// The name is a path, or for functions `path::name`.
+/// Known offenders with their lengths. An entry must neither grow nor be stale: the list may only
+/// shrink. The name is a path, or for functions `path::name`.
 pub type Ratchet<'a> = &'a [(&'a str, usize)];
 
 /// Complains about files over the limit and about ratchet entries that no longer hold.
@@ -34,7 +35,8 @@ pub fn function_lengths(sources: &[Source], ratchet: Ratchet<'_>) -> Vec<Complai
     compare(lengths, FUNCTION_LINES_MAX, ratchet)
 }
 
-/// The functions with a body in `code` (comments and literals already blanked): name, one-based first line, lines of code inside.
+/// The functions with a body in `code` (comments and literals already blanked): name, one-based
+/// first line, number of code lines.
 pub fn functions(code: &str) -> Vec<(String, usize, usize)> {
     let bytes = code.as_bytes();
     let mut found = Vec::new();
@@ -56,7 +58,8 @@ pub fn functions(code: &str) -> Vec<(String, usize, usize)> {
     found
 }
 
-/// The brace that opens the body, or nothing for a declaration. A `;` inside an array type is not the end.
+/// The opening brace of the body; `None` for a declaration. A `;` inside an array type is not the
+/// end.
 fn body_open(code: &str, from: usize) -> Option<usize> {
     let mut depth = 0_i32;
     for (at, byte) in code.bytes().enumerate().skip(from) {

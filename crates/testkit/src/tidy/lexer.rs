@@ -1,14 +1,16 @@
-//! Splits Rust text into code and comments, so that a rule about code is not fooled by a string and the reverse.
+//! Splits Rust text into code, comments and literals, so that a rule about one of them ignores the others.
 //!
-//! Does not know about: tokens, syntax trees, or which rule asks. Both halves keep every newline, so line numbers agree.
+//! Does not know about: tokens, syntax trees, or rules. Every part keeps every newline, so line numbers agree.
 
-/// The same text twice: once with everything but code blanked, once with everything but comments blanked.
+/// The same text three times: only its code, only its comments, only its literals; the rest is spaces.
 #[derive(Clone, Debug)]
 pub struct Masked {
-    /// Code only; comments and the insides of literals are spaces.
+    /// Code only; comments and literals are spaces.
     pub code: String,
     /// Comments only, with their markers; the rest is spaces.
     pub comments: String,
+    /// Literals only, with their quotes; the rest is spaces.
+    pub literals: String,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -18,7 +20,7 @@ enum Kind {
     Literal,
 }
 
-/// Splits `text`. An unterminated comment or literal runs to the end.
+/// Splits `text`. An unterminated comment or literal extends to the end.
 pub fn mask(text: &str) -> Masked {
     let bytes = text.as_bytes();
     let mut kinds = vec![Kind::Code; bytes.len()];
@@ -38,7 +40,8 @@ pub fn mask(text: &str) -> Masked {
         kinds[at..end].fill(kind);
         at = end;
     }
-    Masked { code: keep(bytes, &kinds, Kind::Code), comments: keep(bytes, &kinds, Kind::Comment) }
+    let only = |wanted| keep(bytes, &kinds, wanted);
+    Masked { code: only(Kind::Code), comments: only(Kind::Comment), literals: only(Kind::Literal) }
 }
 
 fn keep(bytes: &[u8], kinds: &[Kind], wanted: Kind) -> String {
@@ -125,7 +128,7 @@ fn raw_string_end(bytes: &[u8], at: usize, hashes: usize) -> usize {
         .map_or(bytes.len(), |n| at + 1 + n + closing.len())
 }
 
-/// The end of a char literal that opens at `at`, or nothing when it is a lifetime.
+/// The end of a char literal that starts at `at`; `None` for a lifetime.
 fn char_end(bytes: &[u8], at: usize) -> Option<usize> {
     if bytes.get(at + 1) == Some(&b'\\') {
         let closing = bytes.get(at + 3..)?.iter().position(|&byte| byte == b'\'')?;

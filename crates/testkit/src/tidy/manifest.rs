@@ -1,29 +1,31 @@
 //! The arrows between packages, read from the `Cargo.toml` of each member.
 //!
-//! Does not know about: modules, or dependencies from outside the workspace, with one exception: async runtimes stay out of the core.
+//! Does not know about: modules, or external dependencies, with one exception: async runtimes stay
+//! out of the core.
 
 use super::complaint::Complaint;
 use super::source::Source;
 
-/// What one package may depend on inside the workspace.
+/// Permitted dependencies of one package within the workspace.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrow {
-    /// Package folder from the workspace root.
+    /// Folder of the package, relative to the workspace root.
     pub folder: &'static str,
     /// Allowed in every dependency section.
     pub may: &'static [&'static str],
-    /// Allowed in `[dev-dependencies]` as well.
+    /// Also allowed in `[dev-dependencies]`.
     pub may_in_tests: &'static [&'static str],
 }
 
-/// Bins to `doorbell` to {`http`, `ring`}; `http` and `ring` never see each other; `testkit` is for tests only.
+/// Bins depend on `doorbell`, which depends on `http` and `ring`; those two are independent;
+/// `testkit` is for tests only.
 pub const ARROWS: &[Arrow] = &[
     Arrow {
         folder: "benches",
         may: &["doorbell-http"],
         may_in_tests: &["doorbell", "doorbell-health", "doorbell-proxy", "doorbell-testkit"],
     },
-    // The parser and the servers it is compared with, nothing of the engine.
+    // The parser and the servers it is compared with, without the engine.
     Arrow { folder: "benches/differential", may: &["doorbell-http"], may_in_tests: &["doorbell-testkit"] },
     Arrow {
         folder: "bins/doorbell",
@@ -37,7 +39,8 @@ pub const ARROWS: &[Arrow] = &[
         ],
         may_in_tests: &["doorbell-testkit"],
     },
-    // The floor, for a socket option that no safe crate has; and axum behind us, beside axum by itself.
+    // The ring for a baseline that needs an unsafe socket option; the embedding for axum behind
+    // doorbell, compared with axum alone.
     Arrow {
         folder: "benches/peers",
         may: &["doorbell", "doorbell-ring", "doorbell-tokio"],
@@ -45,19 +48,20 @@ pub const ARROWS: &[Arrow] = &[
     },
     // The ring's self-test and its seccomp filter run inside the guest.
     Arrow { folder: "benches/rig", may: &["doorbell-ring"], may_in_tests: &[] },
-    // The load tool stands on the ring, and knows the engine in tests alone: it must not share a fault with what it measures.
+    // The load tool uses the ring, and the engine only in tests: it must not share a fault with the
+    // measured server.
     Arrow {
         folder: "bins/load",
         may: &["doorbell-egress", "doorbell-ring"],
         may_in_tests: &["doorbell", "doorbell-testkit"],
     },
-    // Active checks, for the binary and for programs of their own: no engine, no configuration file.
+    // Active checks, for the binary and other applications: no engine, no configuration file.
     Arrow {
         folder: "crates/checks",
         may: &["doorbell-config", "doorbell-egress", "doorbell-health"],
         may_in_tests: &["doorbell-testkit"],
     },
-    // Configuration files in general: it knows no key of ours.
+    // Generic configuration files: no key of doorbell.
     Arrow { folder: "crates/config", may: &["doorbell-config-derive"], may_in_tests: &[] },
     Arrow { folder: "crates/config-derive", may: &[], may_in_tests: &[] },
     Arrow {
@@ -65,15 +69,16 @@ pub const ARROWS: &[Arrow] = &[
         may: &["doorbell-http", "doorbell-ring"],
         may_in_tests: &["doorbell-testkit"],
     },
-    // Sockets for connections of our own, of any runtime.
+    // Sockets for outgoing connections, for any runtime.
     Arrow { folder: "crates/egress", may: &["doorbell-ring"], may_in_tests: &["doorbell-testkit"] },
-    // Health is logic alone; only the binary knows both it and the engine.
+    // Health is pure logic; only the binary uses both it and the engine.
     Arrow { folder: "crates/health", may: &[], may_in_tests: &[] },
     Arrow { folder: "crates/http", may: &[], may_in_tests: &[] },
-    // It has the sources it models by their paths; of the engine it needs nothing.
+    // It includes the modelled sources by path and needs nothing of the engine.
     Arrow { folder: "crates/models", may: &["doorbell-http"], may_in_tests: &[] },
     Arrow { folder: "crates/ring", may: &[], may_in_tests: &["doorbell-testkit"] },
-    // The only crate with an async runtime beside the binary: glue, so it knows the engine and nothing else of ours.
+    // Besides the binary the only crate with an async runtime: it connects the engine to one and
+    // depends on no other layer.
     Arrow {
         folder: "crates/tokio",
         may: &["doorbell"],
@@ -86,7 +91,7 @@ pub const ARROWS: &[Arrow] = &[
     },
 ];
 
-/// Runtimes and configuration that the core must not carry.
+/// Runtimes and configuration libraries that the core must not depend on.
 const FOREIGN_TO_CORE: &[&str] =
     &["async-std", "mio", "prometheus", "serde", "smol", "tokio", "toml", "tracing"];
 const CORE: &[&str] = &["crates/doorbell", "crates/egress", "crates/health", "crates/http", "crates/ring"];
@@ -137,7 +142,8 @@ fn check_member(source: &Source, arrow: &Arrow) -> Vec<Complaint> {
     complaints
 }
 
-/// The package a manifest line depends on: `name = ..`, `name.workspace = ..`, or the header `[dependencies.name]`.
+/// The dependency in a manifest line: `name = ..`, `name.workspace = ..`, or the header
+/// `[dependencies.name]`.
 fn dependency<'a>(section: &'a str, line: &'a str) -> Option<&'a str> {
     let table = section.rsplit_once("dependencies").map(|(_, name)| name)?;
     if line.starts_with('[') {

@@ -1,10 +1,13 @@
-//! The rules of this workspace that the compiler does not know: layering, file and function length, headers, claims, words.
+//! The rules of this workspace that the compiler does not check: layering, file and function
+//! length, headers, claims, words.
 //!
-//! Does not know about: cargo, git, or anything that needs more than the text of the sources. Every rule is a function from
-//! sources to complaints, so that `tests/tidy.rs` can run it on the workspace and, against rot, on small bad samples.
+//! Does not know about: cargo, git, or anything beyond the text of the sources. Every rule is a
+//! function from sources to complaints, so that `tests/tidy.rs` can run it on the workspace and on
+//! small bad samples.
 
 mod claims;
 mod complaint;
+mod dialect;
 mod graph;
 mod layering;
 mod lengths;
@@ -18,6 +21,7 @@ mod words;
 
 pub use claims::claims;
 pub use complaint::Complaint;
+pub use dialect::{MARKS_MAX, Quoted, dialect};
 pub use layering::{CIRCLE_FILES_MAX, ROOMS, circle_sizes, rooms};
 pub use lengths::{FILE_LINES_MAX, FUNCTION_LINES_MAX, Ratchet, file_lengths, function_lengths, functions};
 pub use lexer::{Masked, mask};

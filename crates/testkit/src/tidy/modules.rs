@@ -1,4 +1,4 @@
-//! Source files that no target reaches: dead text that the compiler never reads.
+//! Source files that no target includes: the compiler never reads them.
 //!
 //! Does not know about: `include!`, which this workspace does not use.
 
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use super::complaint::Complaint;
 use super::source::Source;
 
-/// Complains about Rust files that are neither a target nor reached by a `mod` line from one.
+/// Complains about Rust files that are neither a target nor reachable by `mod` lines from one.
 pub fn unreferenced(sources: &[Source]) -> Vec<Complaint> {
     let rust: Vec<&Source> = sources.iter().filter(|source| source.is_rust()).collect();
     let mut reached: BTreeSet<&str> = BTreeSet::new();
@@ -31,7 +31,7 @@ pub fn unreferenced(sources: &[Source]) -> Vec<Complaint> {
         .collect()
 }
 
-/// Roots that cargo finds by itself, and those a manifest names with `path = ".."`.
+/// Roots that cargo finds automatically, and those named in a manifest with `path = ".."`.
 fn is_target(sources: &[Source], path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     let file = parts[parts.len() - 1];
@@ -63,7 +63,7 @@ fn named_by_manifest(sources: &[Source], path: &str) -> bool {
     })
 }
 
-/// `mod name;` lines; a module with a body is in its own file already.
+/// `mod name;` lines; a module with a body is part of its file.
 fn declared(code: &str) -> Vec<String> {
     let mut names = Vec::new();
     for (at, _) in code.match_indices("mod ") {
@@ -79,7 +79,7 @@ fn declared(code: &str) -> Vec<String> {
     names
 }
 
-/// What `#[path = ".."]` lines name, from the workspace root.
+/// Paths in `#[path = ".."]` lines, relative to the workspace root.
 fn path_attributes(source: &Source) -> Vec<String> {
     let named =
         source.text.lines().filter_map(|line| line.trim().strip_prefix("#[path = \"")?.strip_suffix("\"]"));
@@ -99,7 +99,8 @@ fn path_attributes(source: &Source) -> Vec<String> {
         .collect()
 }
 
-/// Where the children of a file live: beside a root or `mod.rs`, else in a folder of its name.
+/// Folder of a file's child modules: its own folder for a root or `mod.rs`, otherwise a subfolder
+/// with its name.
 fn child_folder(sources: &[Source], path: &str) -> String {
     let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
     if file == "mod.rs" || is_target(sources, path) {

@@ -1,22 +1,26 @@
-//! Words that names no longer use, because another word says it better or because one word had stood for several things.
+//! Words that names no longer use, because there is a better word or because the word had several
+//! meanings.
 //!
-//! Does not know about: prose. A word counts as a whole segment of an identifier: `door_code` and `OpenDoor` have one, `doorbell` has none.
+//! Does not know about: prose. A word counts as a whole segment of an identifier: `door_code` and
+//! `OpenDoor` contain `door`, `doorbell` does not.
 
 use super::complaint::Complaint;
 use super::source::Source;
 
-/// A retired word.
+/// A word that names must not use.
 #[derive(Clone, Copy, Debug)]
 pub struct Retired {
-    /// In lower case.
+    /// The word in lower case.
     pub word: &'static str,
-    /// What to call it.
+    /// The replacement.
     pub instead: &'static str,
-    /// Folders and files that may use it: as a term of a protocol, or until they are renamed. This list may only shrink.
+    /// Folders and files that may use it: as a term of a protocol, or until they are renamed. This
+    /// list may only shrink.
     pub allowed: &'static [&'static str],
 }
 
-/// Retired words in identifiers outside tests, and allowances that nothing needs any more.
+/// Complains about retired words in identifiers outside tests, and about exceptions that are no
+/// longer needed.
 pub fn retired_words(sources: &[Source], words: &[Retired]) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     let mut needed = vec![false; words.iter().map(|retired| retired.allowed.len()).sum()];

@@ -1,6 +1,7 @@
 //! The text files of the workspace, read once.
 //!
-//! Does not know about: rules. Build output, hidden folders other than `.ci`, `.github`, `.config` and `.cargo`, and fuzz corpora are left out.
+//! Does not know about: rules. Skips build output, hidden folders other than `.ci`, `.github`,
+//! `.config` and `.cargo`, and fuzz corpora.
 
 use std::fs;
 use std::io;
@@ -11,16 +12,16 @@ use super::lexer::{Masked, mask};
 /// One text file.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Path from the workspace root, with `/`.
+    /// Path relative to the workspace root, with `/`.
     pub path: String,
-    /// All of it.
+    /// The whole text.
     pub text: String,
-    /// Code and comments apart; only meaningful for Rust files.
+    /// Code, comments and literals separately; only meaningful for Rust files.
     pub masked: Masked,
 }
 
 impl Source {
-    /// A source from its parts; what the bad samples of the tests use.
+    /// Creates a source from its parts, for the bad samples of the tests.
     pub fn new(path: &str, text: &str) -> Self {
         Self { path: path.to_owned(), text: text.to_owned(), masked: mask(text) }
     }
@@ -105,7 +106,7 @@ fn walk(folder: &Path, prefix: &str, sources: &mut Vec<Source>) -> io::Result<()
                 walk(&entry.path(), &path, sources)?;
             }
         } else if kind.is_file() && name != "Cargo.lock" {
-            // Corpora and other binary files are not text and have no rules.
+            // Binary files such as corpora have no rules.
             if let Ok(text) = fs::read_to_string(entry.path()) {
                 sources.push(Source::new(&path, &text));
             }

@@ -5,18 +5,18 @@
 use super::words::has_word;
 use super::{Complaint, Ratchet, Source};
 
-/// Names under which tests keep a time that they measured.
+/// Names of variables in which tests store measured times.
 const MEASURED: [&str; 8] = ["took", "elapsed", "longest", "slowest", "fastest", "waited", "lasted", "late"];
 
-/// Limits of waiting for a condition: to reach one is a failure on any machine.
+/// Time limits for waiting for a condition: reaching one is a failure on any machine.
 const WAITS: [&str; 6] = ["limit", "LIMIT", "WAIT", "LONG", "PATIENCE", "patience"];
 
-/// Assertions in tests that a measured time is below a bound, by file and number: a slow machine would fail them. The list may only
-/// shrink.
+/// Complains about assertions in tests that a measured time is below a bound, by file and number: a
+/// slow machine would fail them. The list may only shrink.
 pub fn time_bounds(sources: &[Source], ratchet: Ratchet<'_>) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     let mut known: Vec<_> = ratchet.to_vec();
-    // The simulator's time is its own.
+    // The simulator has virtual time.
     let in_real_time =
         |source: &&Source| source.is_rust() && source.is_test() && !source.path.contains("/simulator/");
     for source in sources.iter().filter(in_real_time) {

@@ -1,4 +1,4 @@
-//! Rules that look for a word where it must not be, or miss one where it must be.
+//! Rules about required and forbidden words.
 //!
 //! Does not know about: layering, lengths or claims.
 
@@ -31,7 +31,7 @@ pub fn unsafe_outside(sources: &[Source]) -> Vec<Complaint> {
         .collect()
 }
 
-/// Every crate root outside `crates/ring` says `#![forbid(unsafe_code)]`.
+/// Every crate root outside `crates/ring` contains `#![forbid(unsafe_code)]`.
 pub fn forbids_unsafe(sources: &[Source]) -> Vec<Complaint> {
     let roots = sources.iter().filter(|source| {
         (source.path.ends_with("src/lib.rs") || source.path.ends_with("src/main.rs"))
@@ -43,7 +43,7 @@ pub fn forbids_unsafe(sources: &[Source]) -> Vec<Complaint> {
         .collect()
 }
 
-/// Work left open: placeholder macros in code, reminder words in comments.
+/// Unfinished work: placeholder macros in code, reminder words in comments.
 pub fn left_open(sources: &[Source]) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     for source in sources.iter().filter(|source| source.is_rust()) {
@@ -74,7 +74,7 @@ pub fn ignores(sources: &[Source]) -> Vec<Complaint> {
     .collect()
 }
 
-/// A line number of another file cited in prose; it is wrong after the next edit.
+/// A cited line number of another file; it is wrong after the next edit.
 pub fn line_citations(sources: &[Source]) -> Vec<Complaint> {
     let prose = sources.iter().filter(|source| source.path.ends_with(".md"));
     prose
@@ -91,9 +91,9 @@ fn cites_line(line: &str) -> bool {
     })
 }
 
-/// An absolute path of the machine somebody worked on.
+/// An absolute path of one developer's machine.
 pub fn machine_paths(sources: &[Source]) -> Vec<Complaint> {
-    // In pieces, so that this file does not break its own rule.
+    // Split, so that this file does not break its own rule.
     let banned =
         [concat!("/wo", "rk/"), concat!("/tmp/", "target"), concat!("/tmp/", "notes"), concat!("/ro", "ot/")];
     sources

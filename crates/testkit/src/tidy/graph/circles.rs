@@ -1,6 +1,6 @@
-//! Circles: sets of files each of which depends on all others, directly or through them.
+//! Circles: sets of files that all depend on each other, directly or indirectly.
 //!
-//! Does not know about: which of them are tolerated.
+//! Does not know about: tolerated circles.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use super::Graph;
 
 type Neighbours<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
-/// Every circle of two files or more, the largest first, each sorted by path.
+/// Every circle of two or more files, the largest first, each sorted by path.
 pub(in crate::tidy) fn circles(graph: &Graph) -> Vec<Vec<&str>> {
     let (mut forth, mut back) = (Neighbours::new(), Neighbours::new());
     for (from, to, _) in graph.edges() {
@@ -31,7 +31,7 @@ pub(in crate::tidy) fn circles(graph: &Graph) -> Vec<Vec<&str>> {
     found
 }
 
-/// What can be reached from `start`, itself included.
+/// The files reachable from `start`, including itself.
 fn reached<'a>(neighbours: &Neighbours<'a>, start: &'a str) -> BTreeSet<&'a str> {
     let mut seen = BTreeSet::new();
     let mut queue = vec![start];

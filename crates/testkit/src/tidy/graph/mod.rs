@@ -1,8 +1,10 @@
-//! Which file depends on which: A depends on B if A names an item that is defined in B.
+//! Dependencies between files: A depends on B if A names an item that is defined in B.
 //!
-//! A re-export stands for the file that defines the item and is no edge itself, nor is a `mod` line; test code is left out.
+//! A re-export resolves to the file that defines the item and is no edge itself, nor is a `mod`
+//! line; test code is left out.
 //!
-//! Does not know about: what is allowed. Method calls name no item; names that only a macro's expansion contains are not seen.
+//! Does not know about: permitted edges. Method calls name no item; names that only appear in a
+//! macro's expansion are not seen.
 
 mod circles;
 mod names;
@@ -26,19 +28,19 @@ pub(super) struct Graph {
 /// One file of a package's `src`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct File {
-    /// Path from the workspace root.
+    /// Path relative to the workspace root.
     pub(super) path: String,
     /// Folder of the package.
     pub(super) package: String,
-    /// Top-level module below `src`; `lib` and `main` are those of the roots.
+    /// Top-level module below `src`; `lib` or `main` for the roots.
     pub(super) room: String,
 }
 
-/// File, file it depends on, and one of the names.
+/// A file, a file it depends on, and one of the names.
 pub(super) type Edge<'a> = (&'a File, &'a File, &'a str);
 
 impl Graph {
-    /// Reads every package that has a `src/lib.rs` or a `src/main.rs`.
+    /// Reads every package with a `src/lib.rs` or a `src/main.rs`.
     pub(super) fn of(sources: &[Source]) -> Self {
         let tree = Tree::of(sources);
         let mut edges = BTreeMap::new();
@@ -52,7 +54,7 @@ impl Graph {
         Self { files, edges }
     }
 
-    /// All edges inside one package, by path.
+    /// All edges within packages, by path.
     pub(super) fn edges(&self) -> impl Iterator<Item = Edge<'_>> {
         let all =
             self.edges.iter().map(|(&(from, to), name)| (&self.files[from], &self.files[to], name.as_str()));

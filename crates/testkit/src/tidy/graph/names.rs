@@ -1,13 +1,16 @@
-//! One file as a syntax tree: what its modules define and import, and the paths written in it.
+//! One file as a syntax tree: the definitions and imports of its modules, and the paths it
+//! mentions.
 //!
-//! Does not know about: other files. Generic parameters and local variables count as names, too; they resolve to nothing.
+//! Does not know about: other files. Generic parameters and local variables are collected too; they
+//! resolve to nothing.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 
 use super::tree::Tree;
 
-/// Adds what `parsed` contains to `module`, and returns its `mod name;` lines, each with the module it stands in.
+/// Adds the contents of `parsed` to `module`, and returns its `mod name;` lines, each with the
+/// enclosing module.
 pub(super) fn collect(tree: &mut Tree, module: usize, parsed: &syn::File) -> Vec<(usize, String)> {
     let mut collector = Collector { tree, module, blocks: 0, declared: Vec::new() };
     collector.visit_file(parsed);
@@ -17,7 +20,7 @@ pub(super) fn collect(tree: &mut Tree, module: usize, parsed: &syn::File) -> Vec
 struct Collector<'a> {
     tree: &'a mut Tree,
     module: usize,
-    /// Items inside a function are no names of the module.
+    /// Depth of function bodies; their items are not names of the module.
     blocks: usize,
     declared: Vec<(usize, String)>,
 }
@@ -74,7 +77,7 @@ impl Collector<'_> {
         self.name_import(used, path.clone());
         if let (Some(name), 0) = (name, self.blocks) {
             let imports = self.tree.modules[self.module].imports.entry(name.clone()).or_default();
-            // `use name;` and `use self::name;` would only lead back here.
+            // `use name;` and `use self::name;` would refer to themselves.
             if path.as_slice() != [name.as_str()] {
                 imports.push(path);
             }
@@ -87,7 +90,7 @@ impl Collector<'_> {
         }
     }
 
-    /// Paths among the tokens of a macro call: identifiers with `::` between them.
+    /// Collects paths in the tokens of a macro call: identifiers joined by `::`.
     fn visit_tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let mut colons = 0;
@@ -117,7 +120,8 @@ impl Collector<'_> {
         }
     }
 
-    /// What a macro that is called between items defines: the identifiers behind `struct`, `enum` and the like.
+    /// Collects definitions by a macro call between items: the identifiers after `struct`, `enum`
+    /// and the like.
     fn define_from_tokens(&mut self, tokens: TokenStream) {
         let mut after_keyword = false;
         for token in tokens {
@@ -187,7 +191,8 @@ impl<'ast> Visit<'ast> for Collector<'_> {
     }
 }
 
-/// What a `use` is for. Where a file needs what it also hands on, the name stands in its code once more.
+/// The purpose of a `use`. If the file also uses a re-exported name, the name appears in its code
+/// as well.
 enum Used {
     Here,
     Elsewhere,
@@ -199,7 +204,7 @@ impl Used {
     }
 }
 
-/// `#[cfg(test)]`, also together with something else.
+/// `#[cfg(test)]`, also combined with other conditions.
 fn is_test(attribute: &syn::Attribute) -> bool {
     let syn::Meta::List(list) = &attribute.meta else { return false };
     let text = list.tokens.to_string().replace(' ', "");

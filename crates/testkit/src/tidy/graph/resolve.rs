@@ -1,23 +1,24 @@
-//! From a path as it is written to the file that defines what it names.
+//! Resolves a path to the file that defines the named item.
 //!
-//! Does not know about: visibility and name spaces, which the compiler has checked, and the standard library.
+//! Does not know about: visibility and namespaces, which the compiler has checked, and the standard
+//! library.
 
 use std::collections::BTreeSet;
 
 use super::tree::Tree;
 
-/// Where a name leads.
+/// The result of resolving a name.
 #[derive(Clone, Copy)]
 enum Found {
     Module(usize),
-    /// Defined in this file; what follows in the path is an associated item or a variant.
+    /// Defined in this file; the rest of the path is an associated item or a variant.
     Item(usize),
 }
 
-/// Names that are being looked up: re-exports may go round in circles.
+/// Names that are being resolved: re-exports may be circular.
 type Pending = BTreeSet<(usize, String)>;
 
-/// The file that defines the item which `path` names inside `module`. A module is no item.
+/// The file that defines the item named by `path` inside `module`. A module is no item.
 pub(super) fn defining_file(tree: &Tree, module: usize, path: &[String]) -> Option<usize> {
     match resolve(tree, module, path, &mut Pending::new())? {
         Found::Item(file) => Some(file),
@@ -45,7 +46,8 @@ fn resolve(tree: &Tree, module: usize, path: &[String], pending: &mut Pending) -
     Some(found)
 }
 
-/// What `name` is inside `module`: its own, imported, or through a glob. A function may have the name of a module, and only the module has something `beneath` it.
+/// Resolves `name` inside `module`: its own, imported, or through a glob. A function may share its
+/// name with a module; only the module has items `beneath` it.
 fn lookup(tree: &Tree, module: usize, name: &str, beneath: bool, pending: &mut Pending) -> Option<Found> {
     let scope = &tree.modules[module];
     let child = scope.children.get(name).map(|&child| Found::Module(child));

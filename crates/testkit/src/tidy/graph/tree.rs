@@ -1,6 +1,7 @@
-//! The modules of every package: what each defines and imports, and every path that is written in it.
+//! The modules of every package: definitions and imports of each, and every path that the source
+//! mentions.
 //!
-//! Does not know about: what a path leads to.
+//! Does not know about: the targets of paths.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,7 @@ pub(super) struct Module {
     pub(super) parent: Option<usize>,
     pub(super) children: BTreeMap<String, usize>,
     pub(super) items: BTreeSet<String>,
-    /// Several for one name: a type and a function, or one for each feature.
+    /// Several per name: a type and a function, or one per feature.
     pub(super) imports: BTreeMap<String, Vec<Vec<String>>>,
     pub(super) globs: Vec<Vec<String>>,
 }
@@ -53,7 +54,7 @@ impl Tree {
         let file = self.files.len();
         self.files.push(path.to_owned());
         let module = self.add_module(file, parent);
-        // The compiler complains about a file that does not parse.
+        // A file that does not parse is left to the compiler.
         if let Ok(parsed) = syn::parse_file(texts[path]) {
             for (inside, name) in names::collect(self, module, &parsed) {
                 let folder = format!("{}{}", child_folder(path), self.inner_path(module, inside));
@@ -67,7 +68,7 @@ impl Tree {
         module
     }
 
-    /// Folders for the modules with a body that stand between a file's own module and `inside`.
+    /// Folders for the inline modules between a file's own module and `inside`.
     fn inner_path(&self, own: usize, mut inside: usize) -> String {
         let mut path = String::new();
         while inside != own {
@@ -96,7 +97,7 @@ impl Tree {
         self.named.push((module, path));
     }
 
-    /// Every path that is written anywhere, with the module it stands in.
+    /// Every path in the source, with its enclosing module.
     pub(super) fn named(&self) -> &[(usize, Vec<String>)] {
         &self.named
     }
@@ -121,7 +122,7 @@ impl Tree {
     }
 }
 
-/// The name in paths: that of `[lib]`, else that of the package.
+/// The crate's name in paths: that of `[lib]`, otherwise that of the package.
 fn crate_name(manifest: &str) -> String {
     let (mut package, mut section) = (String::new(), "");
     for line in manifest.lines().map(str::trim) {
@@ -139,7 +140,8 @@ fn crate_name(manifest: &str) -> String {
     package
 }
 
-/// Where the children of a file are: beside a root or `mod.rs`, else in a folder of its name.
+/// Folder of a file's child modules: its own folder for a root or `mod.rs`, otherwise a subfolder
+/// with its name.
 fn child_folder(path: &str) -> String {
     let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
     match file {
