@@ -4,6 +4,15 @@
 //! Does not know about: specific servers. Start at [`cli::run`]; a program that needs the figures
 //! instead of the text builds a [`plan::Plan`] and calls [`engine::run`]; for a study of
 //! `connect()`, a [`connect::Study`].
+//!
+//! | module | what it owns |
+//! |---|---|
+//! | [`cli`] | command lines, progress, output |
+//! | [`plan`] | a validated description of a run |
+//! | [`engine`] | threads, rings and connections of a run |
+//! | [`reply`] | parsing and checking of replies |
+//! | [`stats`], [`report`] | counters, latencies and their presentation |
+//! | [`connect`] | the study of `connect()` |
 #![forbid(unsafe_code)]
 
 pub mod cli;

@@ -20,7 +20,9 @@ pub struct Durations {
     pub sum_us: u64,
 }
 
-/// Counters of one check. A run takes the lock once.
+/// Counters of one check.
+///
+/// A run takes the lock once.
 #[derive(Debug, Default)]
 pub struct CheckStats(Mutex<CheckCounts>);
 

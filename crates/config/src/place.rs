@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::ops::{Deref, Range};
 use toml::de::{DeTable, DeValue};
 
-/// A value and its byte range in the file. Comparisons ignore the place.
+/// A value and its byte range in the file.
+///
+/// Comparisons ignore the place.
 #[derive(Clone, Debug, Default)]
 pub struct At<T> {
     /// The value.

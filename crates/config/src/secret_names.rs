@@ -110,7 +110,9 @@ fn has_secret_key(line: &str, is_like: fn(&str) -> bool) -> bool {
     before.iter().any(key)
 }
 
-/// Values under unknown names that may refer to a secret. Expensive: for files that cannot be used.
+/// Values under unknown names that may refer to a secret.
+///
+/// Expensive: for files that cannot be used.
 pub fn unknown_secrets<'t>(
     program: &Program,
     root: &'t DeTable<'_>,

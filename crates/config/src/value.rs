@@ -66,7 +66,9 @@ impl<T: Text> Value for T {
     }
 }
 
-/// A type with a few named values. `#[derive(Words)]` implements it, and thereby [`Value`].
+/// A type with a few named values.
+///
+/// `#[derive(Words)]` implements it, and thereby [`Value`].
 pub trait Words: Copy + PartialEq + 'static {
     /// Every value with its word.
     const WORDS: &'static [(&'static str, Self)];

@@ -28,6 +28,16 @@
 //! assert_eq!(reply.body, b"[-]db failed: connection refused\nreadyz check failed\n");
 //! # Ok::<(), doorbell_health::ConfigError>(())
 //! ```
+//!
+//! | where | what |
+//! |---|---|
+//! | [`Board`] | all checks and endpoints of a process; the entry point |
+//! | [`CheckConfig`], [`Check`] | how results become the state of a check |
+//! | [`EndpointConfig`], [`Endpoint`] | how checks and operators decide about an endpoint |
+//! | [`Command`] | drains, forced states and maintenance |
+//! | [`Format`], [`Reply`] | rendered replies |
+//! | [`Snapshot`] | an endpoint at one moment, for replies with excluded checks |
+//! | [`limits`] | caps on sizes and numbers |
 #![forbid(unsafe_code)]
 
 mod board;

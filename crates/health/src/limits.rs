@@ -18,7 +18,9 @@ pub const HISTORY_LEN_MAX: usize = 4_096;
 pub const FLAP_TRANSITIONS_MAX: u32 = 64;
 /// Minimum limit for a body: state, longest name and the remark about missing checks fit.
 pub const BODY_LEN_MIN: usize = 256;
-/// Maximum limit for a body. The kubelet reads 10 KiB of a reply; operators may want more.
+/// Maximum limit for a body.
+///
+/// The kubelet reads 10 KiB of a reply; operators may want more.
 pub const BODY_LEN_MAX: usize = 64 * 1024;
 
 // A quarter of the smallest body remains for the text around a name.

@@ -4,8 +4,9 @@
 
 use crate::limits::REASON_LEN_MAX;
 
-/// At most [`REASON_LEN_MAX`] bytes of text without control characters. Replacing the text reuses
-/// its memory.
+/// At most [`REASON_LEN_MAX`] bytes of text without control characters.
+///
+/// Replacing the text reuses its memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Note {
     text: String,

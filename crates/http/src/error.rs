@@ -120,7 +120,9 @@ impl RequestError {
 
 impl std::error::Error for RequestError {}
 
-/// A reply that handlers must not give. While serving, it is replaced by a 500.
+/// A reply that handlers must not give.
+///
+/// While serving, it is replaced by a 500.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ApiMisuse {

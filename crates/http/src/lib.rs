@@ -18,6 +18,18 @@
 //! assert!(out.head.starts_with(b"HTTP/1.1 200 OK\r\n"));
 //! assert!(out.head.ends_with(b"\r\n\r\nok\n"));
 //! ```
+//!
+//! | where | what |
+//! |---|---|
+//! | [`Conn`], [`Io`], [`Next`] | one connection as a state machine |
+//! | [`Service`], [`Request`], [`Responder`] | the interface of handlers: requests and replies |
+//! | [`parse`], [`chunked`] | heads and chunked bodies |
+//! | [`router`] | selection of a route by host, path and method |
+//! | [`redirect`], [`linkmap`] | locations of redirects |
+//! | [`layer`] | guards and layers around a service |
+//! | [`auth`], [`limit`], [`log`] | tokens, rate limits and the access log, used by layers |
+//! | [`forwarded`], [`proxy`] | the client behind proxies: `X-Forwarded-For`, PROXY protocol |
+//! | [`prober`] | identification of known probers |
 #![forbid(unsafe_code)]
 #![warn(clippy::indexing_slicing)]
 #![cfg_attr(test, expect(clippy::indexing_slicing, reason = "a test may panic"))]

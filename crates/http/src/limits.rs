@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
-/// Limits of one connection. Every default is finite.
+/// Limits of one connection.
+///
+/// Every default is finite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum bytes of a head, from the first byte of the request up to and including the empty

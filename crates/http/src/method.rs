@@ -4,7 +4,9 @@
 
 use std::fmt;
 
-/// A known method. Any other valid token gets a 501 before the service is called.
+/// A known method.
+///
+/// Any other valid token gets a 501 before the service is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the variants are the method names")]
 pub enum Method {

@@ -25,7 +25,9 @@ pub enum Begun<'a> {
     Unknown(RequestError),
 }
 
-/// Replies to requests. Called once for each complete request, in the order of the connection.
+/// Replies to requests.
+///
+/// Called once for each complete request, in the order of the connection.
 ///
 /// A service around another one must forward what that wants: each method below has a default, and
 /// a service that omits [`Self::wants_body`] or [`Self::wants_client`] withholds bodies and
@@ -69,7 +71,9 @@ pub trait Service {
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a>;
 }
 
-/// Turns a function into a service. The closure's arguments need no types.
+/// Turns a function into a service.
+///
+/// The closure's arguments need no types.
 ///
 /// Not for functions that pass requests on: an inner service may want bodies or the address of the
 /// client, and the function does not forward that. Use
@@ -89,7 +93,9 @@ where
     ServiceFn { f }
 }
 
-/// See [`service_fn`]. The properties are part of the type, so that a call need not look them up.
+/// A function as a service, built by [`service_fn`].
+///
+/// The properties are part of the type, so that a call need not look them up.
 #[derive(Clone, Copy)]
 pub struct ServiceFn<F, const BODY: bool = false, const CLIENT: bool = false> {
     f: F,

@@ -9,8 +9,10 @@ use crate::Errno;
 use crate::bitmap::Bitmap;
 use crate::memory::Region;
 
-/// A received chunk of bytes. Return it with `Ring::recycle`; a dropped one is missing from the
-/// pool until the ring is torn down.
+/// A received chunk of bytes.
+///
+/// Return it with `Ring::recycle`; a dropped one is missing from the pool until the ring is torn
+/// down.
 #[derive(Debug)]
 pub struct RecvBuf {
     ring: u32,

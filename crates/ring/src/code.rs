@@ -7,9 +7,10 @@ use std::ops::Range;
 use rustix::param::page_size;
 
 /// Releases the resident pages of executable code of the program and its libraries: most of the
-/// code that runs at the start (options, files, self-tests) never runs again. Pages that are needed
-/// again are read from the page cache, sixteen per fault. Returns the number of bytes of the
-/// mappings; 0 without `/proc`.
+/// code that runs at the start (options, files, self-tests) never runs again.
+///
+/// Pages that are needed again are read from the page cache, sixteen per fault. Returns the number
+/// of bytes of the mappings; 0 without `/proc`.
 ///
 /// Modified mappings, as debuggers leave them, are skipped. So are mappings unknown to the loader:
 /// another thread may unmap such a range and reuse it right after `/proc` listed it as a file's.

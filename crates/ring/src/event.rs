@@ -129,7 +129,9 @@ pub struct Ready {
     pub hung_up: bool,
 }
 
-/// An event of `next_quick`. The operation stays armed.
+/// An event of `next_quick`.
+///
+/// The operation stays armed.
 #[derive(Debug)]
 pub enum Quick {
     /// Of a multishot `accept`: an ordinary descriptor.

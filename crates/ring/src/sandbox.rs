@@ -31,6 +31,7 @@ impl Denial {
 }
 
 /// Installs the filter for the calling thread and every thread and process it starts from now on.
+///
 /// Sets `NO_NEW_PRIVS`.
 ///
 /// # Errors

@@ -7,7 +7,9 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use crate::Errno;
 
 /// Sets `TCP_DEFER_ACCEPT`: a connection is accepted when its first bytes have arrived, or after
-/// about `seconds`. 0 switches it off.
+/// about `seconds`.
+///
+/// 0 switches it off.
 ///
 /// # Errors
 /// As `setsockopt(2)`; `EOPNOTSUPP` on a Unix socket.
@@ -25,8 +27,10 @@ pub fn tcp_defer_accept(fd: BorrowedFd<'_>) -> Result<u32, Errno> {
     Ok(u32::from_ne_bytes(value))
 }
 
-/// Sets `TCP_QUICKACK`. Switched off on a listener after `listen`, accepted sockets inherit it and
-/// save the separate ACK of the first request.
+/// Sets `TCP_QUICKACK`.
+///
+/// Switched off on a listener after `listen`, accepted sockets inherit it and save the separate ACK
+/// of the first request.
 ///
 /// # Errors
 /// As `setsockopt(2)`.
@@ -44,7 +48,9 @@ pub fn set_ip_bind_address_no_port(fd: BorrowedFd<'_>, on: bool) -> Result<(), E
 }
 
 /// Sets `IP_LOCAL_PORT_RANGE` (Linux 6.3), also for IPv6: the first and the last port that
-/// `connect` may choose. A bound outside of `net.ipv4.ip_local_port_range` is ignored.
+/// `connect` may choose.
+///
+/// A bound outside of `net.ipv4.ip_local_port_range` is ignored.
 ///
 /// # Errors
 /// As `setsockopt(2)`; `ENOPROTOOPT` before Linux 6.3, `EINVAL` if the first is larger than the last.
@@ -54,7 +60,9 @@ pub fn set_ip_local_port_range(fd: BorrowedFd<'_>, first: u16, last: u16) -> Res
 }
 
 /// Lets the kernel tune both buffer sizes again (`SO_BUF_LOCK` 0, Linux 5.14), which `SO_SNDBUF`
-/// and `SO_RCVBUF` disable. The current sizes remain until then.
+/// and `SO_RCVBUF` disable.
+///
+/// The current sizes remain until then.
 ///
 /// # Errors
 /// As `setsockopt(2)`; `ENOPROTOOPT` before Linux 5.14.

@@ -61,7 +61,9 @@ pub(crate) fn enter(
 }
 
 /// `close(2)` without the C library's cancellation point: a third of the instructions, once per
-/// connection. An error is ignored, as when dropping an `OwnedFd`.
+/// connection.
+///
+/// An error is ignored, as when dropping an `OwnedFd`.
 #[inline]
 pub fn close(fd: OwnedFd) {
     // SAFETY: R-11, the descriptor was owned and is given up here.

@@ -1,8 +1,10 @@
 //! Owns the packing of `user_data`: operation tag (8 bits), generation (24 bits), slot (32 bits).
 //! Does not know about: the meaning of a slot.
 
-/// Identifies an operation. The ring returns it with the event without interpreting it, except that
-/// a send is stored under its slot.
+/// Identifies an operation.
+///
+/// The ring returns it with the event without interpreting it, except that a send is stored under
+/// its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Token {
     /// Index into the caller's table.

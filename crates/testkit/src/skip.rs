@@ -12,7 +12,9 @@ use std::thread;
 
 use doorbell_ring::{Errno, Ring, Setup};
 
-/// A feature that a machine may lack. Each has a variable that makes its absence a failure.
+/// A feature that a machine may lack.
+///
+/// Each has a variable that makes its absence a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// External programs, and the right to create namespaces and mounts.
@@ -77,7 +79,9 @@ pub fn skipped(need: Need, what: impl Display) {
     let _unheard = writeln!(std::io::stderr(), "({count} skipped in this program) {test}: SKIPPED {what}");
 }
 
-/// Whether io_uring works here, tested once. If not, the calling test is reported as skipped.
+/// Whether io_uring works here, tested once.
+///
+/// If not, the calling test is reported as skipped.
 ///
 /// # Panics
 /// If a ring does not open although io_uring is available; if it is required; if it was

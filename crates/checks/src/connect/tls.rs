@@ -111,7 +111,9 @@ impl Tls {
     }
 }
 
-/// Builds a client for use outside of checks. `protocol` is offered by ALPN unless empty.
+/// Builds a client for use outside of checks.
+///
+/// `protocol` is offered by ALPN unless empty.
 ///
 /// # Errors
 /// A file cannot be used, or this system has no roots.

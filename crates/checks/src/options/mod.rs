@@ -67,7 +67,9 @@ pub struct Pace {
     pub is_scheduled: bool,
 }
 
-/// Source addresses and ports of the connections of all checks. The default leaves both to the kernel.
+/// Source addresses and ports of the connections of all checks.
+///
+/// The default leaves both to the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EgressOptions {
     /// Addresses of this machine, each of the target's family in turn.

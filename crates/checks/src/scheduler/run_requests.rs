@@ -28,7 +28,9 @@ pub(crate) struct RequestQueue {
     counters: Arc<SchedulerCounters>,
 }
 
-/// Requests runs of one check. Can be shared between threads.
+/// Requests runs of one check.
+///
+/// Can be shared between threads.
 #[derive(Clone, Debug)]
 pub struct RunRequest {
     run: usize,

@@ -18,7 +18,9 @@ pub enum Target {
     One(EndpointIndex),
 }
 
-/// One command. Repeating it changes nothing.
+/// One command.
+///
+/// Repeating it changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Begins a drain or, with `None`, ends it. A drain of all endpoints and a drain of one are

@@ -32,7 +32,9 @@ pub enum Event {
     },
 }
 
-/// The changes of one call. Borrows the board's own memory until the next call.
+/// The changes of one call.
+///
+/// Borrows the board's own memory until the next call.
 #[derive(Clone, Copy, Debug)]
 pub struct Changes<'a> {
     /// The transitions, in order.

@@ -8,7 +8,9 @@ use std::time::Duration;
 use crate::error::ConfigError;
 use crate::limits::{FLAP_TRANSITIONS_MAX, HISTORY_LEN_MAX};
 
-/// State before the first result. The names are those of HAProxy's `init-state`, plus `unknown`.
+/// State before the first result.
+///
+/// The names are those of HAProxy's `init-state`, plus `unknown`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Initial {
     /// Down; a single result decides.

@@ -32,7 +32,9 @@ use crate::reply::{Persist, put_failure};
 use crate::{Client, Date, Limits, Out, RequestError, Service, Time};
 use whole::Whole;
 
-/// Resources of a call. `carry` and `out` belong to the connection and must be kept between calls.
+/// Resources of a call.
+///
+/// `carry` and `out` belong to the connection and must be kept between calls.
 #[derive(Debug)]
 pub struct Io<'a> {
     /// The current time.
@@ -52,7 +54,9 @@ pub struct Io<'a> {
     pub client: &'a Client<'a>,
 }
 
-/// The next action for the connection. In all cases `out` may contain bytes to send first.
+/// The next action for the connection.
+///
+/// In all cases `out` may contain bytes to send first.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
@@ -92,7 +96,9 @@ pub enum Phase {
     Waiting,
 }
 
-/// The state of one connection. Small, and without heap memory of its own.
+/// The state of one connection.
+///
+/// Small, and without heap memory of its own.
 #[derive(Debug)]
 pub struct Conn {
     head: Head,

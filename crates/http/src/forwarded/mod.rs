@@ -24,7 +24,9 @@ use std::net::IpAddr;
 /// Maximum number of elements to examine.
 pub const HOPS_MAX: u8 = 16;
 
-/// The field that the proxies write. Never both: the other field comes from the client unchanged.
+/// The field that the proxies write.
+///
+/// Never both: the other field comes from the client unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ForwardedFrom {
     /// `Forwarded`, including its `proto=`.

@@ -6,8 +6,9 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// A network: `10.0.0.0/8`, `2001:db8::/32`, or a single address. A part of `::ffff:0:0/96` means
-/// the IPv4 network inside.
+/// A network: `10.0.0.0/8`, `2001:db8::/32`, or a single address.
+///
+/// A part of `::ffff:0:0/96` means the IPv4 network inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Network {
     addr: IpAddr,

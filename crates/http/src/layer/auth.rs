@@ -6,8 +6,9 @@ use super::Guard;
 use crate::auth::{Authorization, Decision, Policy};
 use crate::{Answered, Request, Responder, Status};
 
-/// Passes requests that a [`Policy`] allows. Others get its status, 401 (RFC 9110 15.5.2), 403 or
-/// 400, and its challenge.
+/// Passes requests that a [`Policy`] allows.
+///
+/// Others get its status, 401 (RFC 9110 15.5.2), 403 or 400, and its challenge.
 ///
 /// Tokens are verified on the thread of the request. If that takes tens of microseconds for the
 /// configured keys, use the engine's `Offload::require_auth`: the same guard with verification by a

@@ -5,8 +5,9 @@
 use super::Guard;
 use crate::{Answered, Request, Responder, StaticReply, Status};
 
-/// Passes requests with a verified certificate, of any name or of a listed one. Others get 403: a
-/// certificate cannot be requested again on this connection.
+/// Passes requests with a verified certificate, of any name or of a listed one.
+///
+/// Others get 403: a certificate cannot be requested again on this connection.
 #[derive(Clone, Debug)]
 pub struct RequireClientCert {
     /// The allowed names; empty means any.

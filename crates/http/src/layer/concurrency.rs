@@ -7,8 +7,9 @@ use crate::{Answered, Begun, Client, Request, RequestError, Responder, Service, 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Limits concurrent requests on all threads together; others get 503 with `Retry-After`. Clones
-/// share the count.
+/// Limits concurrent requests on all threads together; others get 503 with `Retry-After`.
+///
+/// Clones share the count.
 #[derive(Clone, Debug)]
 pub struct AtMost(Arc<Inner>);
 

@@ -82,10 +82,12 @@ pub trait Guard {
     }
 }
 
-/// A service behind a guard. No request bypasses the guard: if the guard cannot be asked
-/// ([`Service::hands_over`]) the answer is no. So the service hands over requests, those with
-/// bodies only if [`Limits::answer_before_body`](crate::Limits::answer_before_body) is set; other
-/// protocols and unknown methods are refused.
+/// A service behind a guard.
+///
+/// No request bypasses the guard: if the guard cannot be asked ([`Service::hands_over`]) the answer
+/// is no. So the service hands over requests, those with bodies only if
+/// [`Limits::answer_before_body`](crate::Limits::answer_before_body) is set; other protocols and
+/// unknown methods are refused.
 #[derive(Clone, Debug)]
 pub struct Guarded<G, S> {
     guard: G,
@@ -114,9 +116,10 @@ impl<G: Guard, S: Service> Service for Guarded<G, S> {
     }
 }
 
-/// A service behind a function that may reply, change the reply, or pass the request on. As behind
-/// a [`Guarded`], the properties wanted by the service are forwarded, and it hands requests over
-/// only after the function was called.
+/// A service behind a function that may reply, change the reply, or pass the request on.
+///
+/// As behind a [`Guarded`], the properties wanted by the service are forwarded, and it hands
+/// requests over only after the function was called.
 #[derive(Clone)]
 pub struct Behind<F, S> {
     f: F,

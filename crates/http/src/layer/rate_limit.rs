@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Passes requests that a [`Limiter`] allows; others get 429 (RFC 6585 4) with `Retry-After`.
+///
 /// Several guards may share a limiter.
 #[derive(Clone, Debug)]
 pub struct RateLimit {
@@ -20,8 +21,9 @@ pub struct RateLimit {
     sends_fields: bool,
 }
 
-/// The key is the client's address, which is unknown. Counting such requests together would make
-/// all of these clients share one limit.
+/// The key is the client's address, which is unknown.
+///
+/// Counting such requests together would make all of these clients share one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientUnknown;
 

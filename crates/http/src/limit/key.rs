@@ -8,7 +8,9 @@ use super::prefix::first_bits;
 use crate::Request;
 
 /// Default number of bits of an IPv6 address that identify a client: the smallest network that a
-/// provider gives to a customer (RFC 6177). Used by every limit per address.
+/// provider gives to a customer (RFC 6177).
+///
+/// Used by every limit per address.
 pub const CLIENT_V6_LEN: u8 = 64;
 
 /// The property that identifies a client.

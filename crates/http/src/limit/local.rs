@@ -8,8 +8,9 @@ use super::set::{self, EMPTY, Found, Places, WAYS};
 use super::sweep::{Duty, Sweep};
 use crate::Time;
 
-/// A limiter for one worker. See [the module](super) for the method, and for when to use the shared
-/// one.
+/// A limiter for one worker.
+///
+/// See [the module](super) for the method, and for when to use the shared one.
 #[derive(Clone, Debug)]
 pub struct LocalLimiter {
     quota: Quota,

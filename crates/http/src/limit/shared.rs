@@ -22,7 +22,9 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::spin_loop;
 use std::net::IpAddr;
 
-/// A limiter for all workers of a process. See [the module](super) for the method.
+/// A limiter for all workers of a process.
+///
+/// See [the module](super) for the method.
 #[derive(Debug)]
 pub struct Limiter {
     quota: Quota,

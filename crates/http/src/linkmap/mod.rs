@@ -46,8 +46,9 @@ pub const MAP_BYTES_MAX: usize = 256 << 20;
 /// Maximum number of errors reported for a file.
 pub const ERRORS_MAX: usize = 100;
 
-/// A map of moved paths. It takes the bytes of its lines, six bytes per link, and 16 to 32 bytes
-/// per link for the table.
+/// A map of moved paths.
+///
+/// It takes the bytes of its lines, six bytes per link, and 16 to 32 bytes per link for the table.
 #[derive(Clone)]
 pub struct LinkMap {
     /// At most half full. The highest bits of a hash are the index, so `shift` is 64 minus their

@@ -4,8 +4,10 @@
 
 use std::num::NonZeroU32;
 
-/// The requests to log. Errors are requests with a status of 400 or above, refused ones, and ones
-/// without a reply; sampling never drops them.
+/// The requests to log.
+///
+/// Errors are requests with a status of 400 or above, refused ones, and ones without a reply;
+/// sampling never drops them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Filter {
     level: Level,

@@ -9,8 +9,10 @@ use crate::prober::prober_with;
 use crate::{Answered, Begun, Client, Ending, Request, RequestError, Responder, Service, Status, Time};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Logs requests to a sink. As a layer it should be added last, so that it sees requests first and
-/// includes the replies of guards. A logger around a single route adds the route's index.
+/// Logs requests to a sink.
+///
+/// As a layer it should be added last, so that it sees requests first and includes the replies of
+/// guards. A logger around a single route adds the route's index.
 #[derive(Debug)]
 pub struct Logger<K> {
     filter: Filter,

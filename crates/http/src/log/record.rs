@@ -20,9 +20,10 @@ pub struct Record {
 
 const _: () = assert!(size_of::<Record>() == 256);
 
-/// The first part of a record: for most requests, above all for probes, the whole of it. Half as
-/// long as a [`Record`], because the cost of a queue between two threads depends on the bytes
-/// transferred between the processors' caches.
+/// The first part of a record: for most requests, above all for probes, the whole of it.
+///
+/// Half as long as a [`Record`], because the cost of a queue between two threads depends on the
+/// bytes transferred between the processors' caches.
 #[derive(Clone, Copy)]
 pub struct RecordHead {
     fields: Fields,

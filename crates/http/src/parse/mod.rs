@@ -73,8 +73,9 @@ pub enum Framing {
     None,
 }
 
-/// State of one head: progress, and the facts found so far. Offsets count from the first byte
-/// passed in.
+/// State of one head: progress, and the facts found so far.
+///
+/// Offsets count from the first byte passed in.
 #[derive(Clone)]
 pub struct Head {
     content_length: u64,

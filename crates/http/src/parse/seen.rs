@@ -24,7 +24,9 @@ use super::{Head, KEEP_ALIVE};
 use crate::prober::Asker;
 use crate::{Limits, Method, Request};
 
-/// A cache of parsed heads. Use one for all connections of a thread.
+/// A cache of parsed heads.
+///
+/// Use one for all connections of a thread.
 #[derive(Clone)]
 pub struct Seen {
     places: [Place; PLACES],

@@ -17,8 +17,9 @@ use std::fmt;
 use std::net::SocketAddr;
 
 /// Default limit for a header of version 2 in bytes: both formats fit into the smallest segment
-/// that every host accepts, 576 - 40 (PROXY protocol, section 2). Only a sender of long TLVs, such
-/// as whole certificates, needs more.
+/// that every host accepts, 576 - 40 (PROXY protocol, section 2).
+///
+/// Only a sender of long TLVs, such as whole certificates, needs more.
 pub const LEN_MAX: usize = 536;
 
 /// Maximum length of a version 1 line including CRLF (PROXY protocol, section 2.1).
@@ -63,7 +64,9 @@ pub enum Version {
     V2,
 }
 
-/// Why a header is invalid. The connection must be closed (PROXY protocol, section 2).
+/// Why a header is invalid.
+///
+/// The connection must be closed (PROXY protocol, section 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProxyError {
     /// Version 2: too short for the two addresses of the family.

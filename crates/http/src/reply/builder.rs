@@ -8,8 +8,9 @@ use super::{Answered, Responder};
 use crate::{ApiMisuse, Status};
 use bytes::Bytes;
 
-/// Builds a reply: first header fields, then the content. A forbidden field turns the whole reply
-/// into a 500.
+/// Builds a reply: first header fields, then the content.
+///
+/// A forbidden field turns the whole reply into a 500.
 #[must_use = "a reply is sent by its last call: `body`, `body_bytes` or `empty`"]
 #[derive(Debug)]
 pub struct ReplyBuilder<'a> {

@@ -4,7 +4,9 @@
 
 use std::sync::Arc;
 
-/// A field line for replies without a field of this name. See [`super::Out::set_default_field`].
+/// A field line for replies without a field of this name.
+///
+/// See [`super::Out::set_default_field`].
 #[derive(Clone, Debug)]
 pub struct DefaultField(Arc<Line>);
 

@@ -6,8 +6,10 @@ use crate::Status;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Called once with the status and content length of the deferred reply; the status is `None` if
-/// the client got no reply. Runs on the thread of the connection. A panic in it is contained: the
-/// other callbacks are still called, and the connection continues.
+/// the client got no reply.
+///
+/// Runs on the thread of the connection. A panic in it is contained: the other callbacks are still
+/// called, and the connection continues.
 pub type Ending = Box<dyn FnOnce(Option<Status>, usize) + Send>;
 
 /// The callbacks for one request. Dropping them calls them as well.

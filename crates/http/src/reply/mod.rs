@@ -196,8 +196,10 @@ impl<'a> Responder<'a> {
     }
 }
 
-/// Proof that this request has a reply. Only its [`Responder`] creates one, with its own lifetime:
-/// a proof for one request cannot be kept and returned for another.
+/// Proof that this request has a reply.
+///
+/// Only its [`Responder`] creates one, with its own lifetime: a proof for one request cannot be
+/// kept and returned for another.
 ///
 /// ```compile_fail,E0521
 /// use doorbell_http::{Answered, Request, Responder, Service, Status};

@@ -8,7 +8,9 @@ use super::{Answered, Responder};
 use crate::{ApiMisuse, Status};
 use bytes::Bytes;
 
-/// An owned reply to one request. A forbidden field turns the whole reply into a 500.
+/// An owned reply to one request.
+///
+/// A forbidden field turns the whole reply into a 500.
 #[must_use = "a reply does nothing until it is sent"]
 #[derive(Clone, Debug)]
 pub struct Reply {

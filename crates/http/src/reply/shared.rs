@@ -10,7 +10,9 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A rendered reply without `Date` and `Connection`. Cloning only counts a reference.
+/// A rendered reply without `Date` and `Connection`.
+///
+/// Cloning only counts a reference.
 #[derive(Clone, Debug)]
 pub struct StaticReply(Arc<Inner>);
 

@@ -10,8 +10,9 @@ use super::ByteMap;
 use std::io::Write as _;
 use std::net::Ipv6Addr;
 
-/// The host in a `Host` field or an authority, without its port and without a final dot. Case is
-/// unchanged.
+/// The host in a `Host` field or an authority, without its port and without a final dot.
+///
+/// Case is unchanged.
 #[must_use]
 #[inline]
 pub fn without_port(host: &[u8]) -> &[u8] {
@@ -49,8 +50,9 @@ fn literal_addr(literal: &str) -> Option<Ipv6Addr> {
     literal.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
 }
 
-/// A configured host in canonical form: lower case, no final dot, an address as in RFC 5952. `None`
-/// if it is neither a name nor an address literal, or has a port.
+/// A configured host in canonical form: lower case, no final dot, an address as in RFC 5952.
+///
+/// `None` if it is neither a name nor an address literal, or has a port.
 #[must_use]
 pub fn canonical(host: &str) -> Option<String> {
     let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
@@ -68,7 +70,9 @@ pub fn canonical(host: &str) -> Option<String> {
     good.then_some(name)
 }
 
-/// A configured host, or `*.` and a name, in canonical form. `None` if it is neither.
+/// A configured host, or `*.` and a name, in canonical form.
+///
+/// `None` if it is neither.
 #[must_use]
 pub fn canonical_pattern(host: &str) -> Option<String> {
     match host.strip_prefix(WILDCARD) {

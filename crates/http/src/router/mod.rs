@@ -126,13 +126,15 @@ pub struct Match<'r, 'p, T> {
     pub params: Params<'r, 'p>,
 }
 
-/// A route found by [`Router::find_plain`]. Only its place; the parts needed for a reply are looked
-/// up on demand.
+/// A route found by [`Router::find_plain`].
+///
+/// Only its place; the parts needed for a reply are looked up on demand.
 #[derive(Debug)]
 pub struct Plain<'r, T>(&'r Built<T>);
 
-/// The parameters of a path. They are extracted again on demand: storing their positions would cost
-/// more in every look-up.
+/// The parameters of a path.
+///
+/// They are extracted again on demand: storing their positions would cost more in every look-up.
 #[derive(Clone, Copy)]
 pub struct Params<'r, 'p> {
     /// `None` without a route.

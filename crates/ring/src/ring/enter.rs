@@ -15,7 +15,9 @@ use super::reap::Cqe;
 use crate::token::Tag;
 use crate::{Errno, Step, Token, sys};
 
-/// The ring is unusable: tear it down. Operations without a final event will not get one.
+/// The ring is unusable: tear it down.
+///
+/// Operations without a final event will not get one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EnterError {
     /// The error of `io_uring_enter(2)`.

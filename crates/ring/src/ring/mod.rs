@@ -72,7 +72,9 @@ pub struct RingCounters {
     pub submits_short: u64,
 }
 
-/// An io_uring of one thread. See the crate page for its contract.
+/// An io_uring of one thread.
+///
+/// See the crate page for its contract.
 pub struct Ring {
     parts: Parts,
     sends: Sends,

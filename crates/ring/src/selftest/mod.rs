@@ -36,8 +36,9 @@ pub struct Capabilities {
     pub reply_and_fin: Verdict,
 }
 
-/// Maximum duration of the whole test on a machine with a free processor. On a busy one it takes
-/// longer, with the same number of attempts.
+/// Maximum duration of the whole test on a machine with a free processor.
+///
+/// On a busy one it takes longer, with the same number of attempts.
 pub const TIME_MAX: Duration = Duration::from_millis(40);
 
 /// Reserve within `TIME_MAX` for tear-down.
@@ -64,8 +65,10 @@ const LISTENER: Token = Token::new(0, 0);
 const IDLE: Token = Token::new(1, 0);
 const BUSY: Token = Token::new(2, 0);
 
-/// Tests the kernel with the set-up flags of `setup`. Each test has its own small ring and
-/// listener, so that the effects of a fault do not affect the next one; nothing stays open.
+/// Tests the kernel with the set-up flags of `setup`.
+///
+/// Each test has its own small ring and listener, so that the effects of a fault do not affect the
+/// next one; nothing stays open.
 #[must_use]
 pub fn capabilities(setup: &Setup) -> Capabilities {
     let ends_at = now() + TIME_MAX - RESERVE;

@@ -9,7 +9,9 @@ use rustix::process::{Resource, getrlimit};
 use super::Step;
 use crate::Errno;
 
-/// Why a ring could not be opened. `Display` is one sentence with a fix.
+/// Why a ring could not be opened.
+///
+/// `Display` is one sentence with a fix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetupError {
     /// The failed step.

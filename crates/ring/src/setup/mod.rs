@@ -13,7 +13,9 @@ pub(crate) use open::open;
 
 use crate::Errno;
 
-/// Requested settings of a ring. Sizes may be reduced: [`SetupReport`] contains those in force.
+/// Requested settings of a ring.
+///
+/// Sizes may be reduced: [`SetupReport`] contains those in force.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Entries of the submission queue, rounded up to a power of two, 32,768 at most. Default 1,024.
@@ -65,7 +67,9 @@ impl Setup {
     }
 }
 
-/// Set-up flags; true if requested or in force. See `io_uring_setup(2)`.
+/// Set-up flags; true if requested or in force.
+///
+/// See `io_uring_setup(2)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches of the kernel")]
 pub struct Levers {

@@ -32,8 +32,9 @@ use std::time::{Duration, Instant};
 /// Time after which a peer considers the server dead.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Waits until `done` holds, polling every millisecond, for at most `limit`. Returns the time it
-/// took, or `None`.
+/// Waits until `done` holds, polling every millisecond, for at most `limit`.
+///
+/// Returns the time it took, or `None`.
 pub fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) -> Option<Duration> {
     let start = Instant::now();
     while !done() {
@@ -45,7 +46,9 @@ pub fn wait_until(limit: Duration, mut done: impl FnMut() -> bool) -> Option<Dur
     Some(start.elapsed())
 }
 
-/// The given percentile of `samples`; zero when there are none. Sorts in place.
+/// The given percentile of `samples`; zero when there are none.
+///
+/// Sorts in place.
 pub fn percentile(samples: &mut [Duration], percent: f64) -> Duration {
     samples.sort_unstable();
     #[expect(

@@ -6,7 +6,9 @@ use std::fs;
 use std::io;
 use std::time::Duration;
 
-/// Resident bytes of a process: `VmRSS` of `/proc/PID/status`. Use `"self"` for our own.
+/// Resident bytes of a process: `VmRSS` of `/proc/PID/status`.
+///
+/// Use `"self"` for our own.
 ///
 /// # Errors
 /// When the process has ended.

@@ -21,8 +21,9 @@ pub struct Paced {
     pub took: Duration,
 }
 
-/// Reads to the end at no more than `bytes_per_sec`. `wrong` gets each piece with its offset and
-/// returns the number of bad bytes.
+/// Reads to the end at no more than `bytes_per_sec`.
+///
+/// `wrong` gets each piece with its offset and returns the number of bad bytes.
 ///
 /// # Errors
 /// When the read timeout cannot be set.

@@ -57,8 +57,9 @@ impl Sim {
     }
 }
 
-/// A [`Driver`] over the world of its [`Sim`]. Dropping it ends the server's process: the kernel
-/// resets open connections.
+/// A [`Driver`] over the world of its [`Sim`].
+///
+/// Dropping it ends the server's process: the kernel resets open connections.
 #[derive(Debug)]
 pub struct SimDriver {
     world: Rc<RefCell<World>>,

@@ -19,7 +19,9 @@ pub struct PeerIndex(pub usize);
 /// Condition on the received bytes: true when they suffice.
 pub type AwaitTest = Box<dyn Fn(&[u8]) -> bool>;
 
-/// One step of a peer's script. The next starts when it is done.
+/// One step of a peer's script.
+///
+/// The next starts when it is done.
 pub enum PeerStep {
     /// Waits until the condition holds for the bytes received so far, or the connection is over.
     Await(AwaitTest),
@@ -100,7 +102,9 @@ pub enum ResetCause {
     UnreadAtClose,
 }
 
-/// Observations and actions of a peer. Times are virtual nanoseconds.
+/// Observations and actions of a peer.
+///
+/// Times are virtual nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct PeerLog {
     /// When it connected.

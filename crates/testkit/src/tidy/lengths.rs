@@ -12,8 +12,10 @@ pub const FILE_LINES_MAX: usize = 600;
 /// the same way.
 pub const FUNCTION_LINES_MAX: usize = 70;
 
-/// Known offenders with their lengths. An entry must neither grow nor be stale: the list may only
-/// shrink. The name is a path, or for functions `path::name`.
+/// Known offenders with their lengths.
+///
+/// An entry must neither grow nor be stale: the list may only shrink. The name is a path, or for
+/// functions `path::name`.
 pub type Ratchet<'a> = &'a [(&'a str, usize)];
 
 /// Complains about files over the limit and about ratchet entries that no longer hold.

@@ -20,7 +20,9 @@ enum Kind {
     Literal,
 }
 
-/// Splits `text`. An unterminated comment or literal extends to the end.
+/// Splits `text`.
+///
+/// An unterminated comment or literal extends to the end.
 pub fn mask(text: &str) -> Masked {
     let bytes = text.as_bytes();
     let mut kinds = vec![Kind::Code; bytes.len()];

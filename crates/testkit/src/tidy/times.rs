@@ -12,7 +12,9 @@ const MEASURED: [&str; 8] = ["took", "elapsed", "longest", "slowest", "fastest",
 const WAITS: [&str; 6] = ["limit", "LIMIT", "WAIT", "LONG", "PATIENCE", "patience"];
 
 /// Complains about assertions in tests that a measured time is below a bound, by file and number: a
-/// slow machine would fail them. The list may only shrink.
+/// slow machine would fail them.
+///
+/// The list may only shrink.
 pub fn time_bounds(sources: &[Source], ratchet: Ratchet<'_>) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     let mut known: Vec<_> = ratchet.to_vec();

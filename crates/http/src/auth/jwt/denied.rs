@@ -4,7 +4,9 @@
 
 use std::fmt;
 
-/// Why a signed token was refused. The client only gets the status; logs contain the word.
+/// Why a signed token was refused.
+///
+/// The client only gets the status; logs contain the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Denied {

@@ -23,7 +23,9 @@ pub struct Jwks {
 /// Maximum length of a key set in bytes.
 pub const JWKS_LEN_MAX: usize = 1024 * 1024;
 
-/// Why a key set or one of its keys is rejected. Keys are counted from 1.
+/// Why a key set or one of its keys is rejected.
+///
+/// Keys are counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JwksError {
     /// One of the keys cannot be used.

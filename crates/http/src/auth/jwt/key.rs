@@ -8,8 +8,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::fmt;
 
-/// A signature algorithm (RFC 7518 3.1, RFC 8037 3.1). There are no others: `none` cannot be
-/// configured.
+/// A signature algorithm (RFC 7518 3.1, RFC 8037 3.1).
+///
+/// There are no others: `none` cannot be configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
     /// Ed25519.
