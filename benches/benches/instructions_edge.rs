@@ -3,7 +3,8 @@
 //!
 //! Does not know about: time; see `limit.rs` and `proxy.rs`.
 //!
-//! Run and limits as in `instructions.rs`: `cargo bench -p doorbell-benches --bench instructions_edge`.
+//! Run and limits as in `instructions.rs`: `cargo bench -p doorbell-benches --bench
+//! instructions_edge`.
 #![expect(missing_docs, reason = "the macros of the harness generate undocumented public items")]
 
 mod harness;

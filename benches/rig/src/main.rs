@@ -1,5 +1,5 @@
-//! The `doorbell-rig` program: builds an image, boots it, counts instructions, prints them. The same program is the agent
-//! inside the guest.
+//! The `doorbell-rig` program: builds an image, boots it, counts instructions, prints them. The
+//! same program is the agent inside the guest.
 //!
 //! Does not know about: internals of doorbell or its peers; they are programs with a port.
 #![forbid(unsafe_code)]

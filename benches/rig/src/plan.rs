@@ -92,7 +92,8 @@ pub(crate) struct Load {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Mode {
-    /// A connection for each request, `Connection: close`; both sides SCHED_BATCH, so the server always has work queued.
+    /// A connection for each request, `Connection: close`; both sides SCHED_BATCH, so the server
+    /// always has work queued.
     Close,
     /// As `close`, with 1,000 idle connections that sent one request before.
     #[serde(rename = "close-idle1k")]

@@ -1,4 +1,5 @@
-//! `levers.md` has an entry for each technique of the rig, and each figure in it agrees with its percentage.
+//! `levers.md` has an entry for each technique of the rig, and each figure in it agrees with its
+//! percentage.
 //!
 //! Does not know about: measurement, correctness of verdicts.
 

@@ -1,7 +1,8 @@
 //! `doorbell-load connect` from a user's view: few connections, every strategy, both formats, the
 //! plot, a separate network; and the promise for many connections to one address.
 //!
-//! Does not know about: load (`modes`). `DOORBELL_FULL=1` makes the 56,000 connections of the promise.
+//! Does not know about: load (`modes`). `DOORBELL_FULL=1` makes the 56,000 connections of the
+//! promise.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
 mod common;

@@ -1,4 +1,5 @@
-//! Runs a few checks against a local server, which fails after a while, and prints each result: `cargo run -p doorbell-checks --example watch`.
+//! Runs a few checks against a local server, which fails after a while, and prints each result:
+//! `cargo run -p doorbell-checks --example watch`.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 #![expect(clippy::disallowed_methods, reason = "an example reads the clock and sleeps")]
 

@@ -1,6 +1,8 @@
-//! Active health checks on Tokio: HTTP, gRPC, TCP, TLS, Redis, DNS, programs, files and gauges, on one thread for ten thousand of them.
+//! Active health checks on Tokio: HTTP, gRPC, TCP, TLS, Redis, DNS, programs, files and gauges, on
+//! one thread for ten thousand of them.
 //!
-//! One run of a [`Runner`] checks once and gives one [`Finding`], within its timeout and with bounded memory, whatever the peer does:
+//! One run of a [`Runner`] checks once and gives one [`Finding`], within its timeout and with
+//! bounded memory, whatever the peer does:
 //!
 //! ```
 //! use doorbell_checks::options::{Check, CheckKind, EgressOptions};

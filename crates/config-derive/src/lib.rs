@@ -12,7 +12,8 @@ mod words;
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
 
-/// Makes a struct a table of a configuration file: each field is a key, and its comment the documentation.
+/// Makes a struct a table of a configuration file: each field is a key, and its comment the
+/// documentation.
 ///
 /// On the struct, `#[table(check = path)]` names a `fn(&Self, &Section)` for rules between keys of
 /// this table, or a `fn(&mut Self, &Section)`. `useless = path` names a `fn(&Self) -> &[&str]`:
@@ -34,8 +35,8 @@ use syn::{DeriveInput, parse_macro_input};
 /// - `other_names = ["NAME", ..]`: names that users look for; the help then suggests the right one.
 /// - `read = FUNCTION`: a `fn(&Entry) -> Option<T>` instead of the type's own.
 /// - `words = LIST`: one of a list of words with their values, for types of other crates.
-/// - `with = module`: `read(&Entry) -> Option<T>`, `dump(&T) -> Option<Json>` and `form(&Key) -> Json` of this module, for types of
-///   other crates.
+/// - `with = module`: `read(&Entry) -> Option<T>`, `dump(&T) -> Option<Json>` and `form(&Key) ->
+///   Json` of this module, for types of other crates.
 /// - `table_name`: not a key but the name of the table, as in `[listener.NAME]`.
 /// - `skip`: not a key; the field has its `Default`.
 #[proc_macro_derive(Table, attributes(table, key))]

@@ -1,4 +1,5 @@
-//! A program with a configuration file: `cargo run -p doorbell-config --example greet -- FILE`, `-- schema` or `-- defaults`.
+//! A program with a configuration file: `cargo run -p doorbell-config --example greet -- FILE`, `--
+//! schema` or `-- defaults`.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use doorbell_config::{Outside, Overrides, Program, Section, Source, Table, Words, format_duration, secret};

@@ -1,4 +1,5 @@
-//! Facts of the program whose configuration is read: variable prefix, tables with secrets, help texts.
+//! Facts of the program whose configuration is read: variable prefix, tables with secrets, help
+//! texts.
 //!
 //! Does not know about: reading.
 

@@ -1,7 +1,8 @@
-//! Health as pure logic: check results and a time go in; states, events and rendered replies come out.
+//! Health as pure logic: check results and a time go in; states, events and rendered replies come
+//! out.
 //!
-//! Does not know about: sockets, threads, clocks, HTTP. No result, name or reason makes it panic, and a result that changes no state
-//! costs no allocation and no formatting.
+//! Does not know about: sockets, threads, clocks, HTTP. No result, name or reason makes it panic,
+//! and a result that changes no state costs no allocation and no formatting.
 //!
 //! ```
 //! use std::time::Duration;

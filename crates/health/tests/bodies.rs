@@ -1,4 +1,5 @@
-//! Every body, for any bytes in names and reasons: within its limit, one document, one line for each check.
+//! Every body, for any bytes in names and reasons: within its limit, one document, one line for
+//! each check.
 //!
 //! Does not know about: how bodies are written.
 

@@ -1,6 +1,7 @@
 //! HTTP/1.1 as a machine: bytes and a time go in; bytes, events and one deadline come out.
 //!
-//! Does not know about: sockets, threads, clocks. No input makes it panic, and no request makes it allocate.
+//! Does not know about: sockets, threads, clocks. No input makes it panic, and no request makes it
+//! allocate.
 //!
 //! ```
 //! use doorbell_http::{Client, Conn, Date, Io, Limits, Next, Out, StaticReply, Status, Time, service_fn};

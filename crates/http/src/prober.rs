@@ -39,7 +39,8 @@ probers! {
     Cloudflare "cloudflare";
     /// `Consul Health Check`.
     Consul "consul";
-    /// doorbell itself: checks are `doorbell/`, the commands `doorbell-probe/` and `doorbell-healthcheck/`.
+    /// doorbell itself: checks are `doorbell/`, the commands `doorbell-probe/` and
+    /// `doorbell-healthcheck/`.
     Doorbell "doorbell";
     /// Load balancers of AWS: `ELB-HealthChecker/`.
     Elb "elb";

@@ -34,7 +34,8 @@ impl RecvBuf {
     }
 }
 
-/// One entry of the buffer ring, as `struct io_uring_buf`. The tail of the ring lies in `resv` of the first one.
+/// One entry of the buffer ring, as `struct io_uring_buf`. The tail of the ring lies in `resv` of
+/// the first one.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Entry {
@@ -125,7 +126,8 @@ impl RecvBufs {
     pub(crate) fn received(&self, buf: &RecvBuf) -> &[u8] {
         self.check(buf);
         let offset = self.offset(buf.id);
-        // SAFETY: R-6, the buffer is lent, so the kernel does not write it before it is recycled, which needs `&mut self`.
+        // SAFETY: R-6, the buffer is lent, so the kernel does not write it before it is recycled,
+        // which needs `&mut self`.
         unsafe { self.region.bytes(offset, buf.len as usize) }
     }
 
@@ -166,7 +168,8 @@ impl RecvBufs {
     fn put_entry(&mut self, id: u16) {
         let addr = self.region.at(self.offset(id), self.buf_len as usize).expose_provenance() as u64;
         let at = usize::from(self.tail & (self.count - 1)) * ENTRY_LEN;
-        // SAFETY: R-6, the kernel reads entries up to the tail only. The last two bytes of an entry are not written.
+        // SAFETY: R-6, the kernel reads entries up to the tail only. The last two bytes of an entry
+        // are not written.
         unsafe { self.region.write(at + offset_of!(Entry, addr), addr) };
         // SAFETY: R-6, as above.
         unsafe { self.region.write(at + offset_of!(Entry, len), self.buf_len) };

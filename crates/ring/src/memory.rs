@@ -25,7 +25,8 @@ impl Region {
         let len = len.max(1).checked_next_multiple_of(GUARD_LEN).ok_or(Errno(libc::EINVAL))?;
         let map_len = len.checked_add(2 * GUARD_LEN).ok_or(Errno(libc::EINVAL))?;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: R-9, a new anonymous mapping at an address the kernel picks touches no memory in use.
+        // SAFETY: R-9, a new anonymous mapping at an address the kernel picks touches no memory in
+        // use.
         let map = unsafe { libc::mmap(ptr::null_mut(), map_len, libc::PROT_NONE, flags, -1, 0) };
         if map == libc::MAP_FAILED {
             return Err(Errno::last());
@@ -78,7 +79,8 @@ impl Region {
     /// The bytes must not be written while the slice lives.
     pub(crate) unsafe fn bytes(&self, offset: usize, len: usize) -> &[u8] {
         let at = self.at(offset, len);
-        // SAFETY: R-9, inside the mapping and zeroed or written since; the caller keeps writers away.
+        // SAFETY: R-9, inside the mapping and zeroed or written since; the caller keeps writers
+        // away.
         unsafe { std::slice::from_raw_parts(at, len) }
     }
 

@@ -1,4 +1,5 @@
-//! Owns a seccomp filter that refuses io_uring to the calling thread, for tests of fallbacks and for `doorbell doctor`.
+//! Owns a seccomp filter that refuses io_uring to the calling thread, for tests of fallbacks and
+//! for `doorbell doctor`.
 //! Does not know about: rings; what happens when one is refused.
 //! Start at [`deny`]. It cannot be undone: a filter stays until the thread ends, and over `exec`.
 #![expect(unsafe_code, reason = "prctl and seccomp")]

@@ -45,7 +45,8 @@ impl Sends {
         if !self.busy.remove(slot) {
             return None;
         }
-        // SAFETY: R-4, the bit said the cell holds a payload; it is clear now, so the payload is moved out once.
+        // SAFETY: R-4, the bit said the cell holds a payload; it is clear now, so the payload is
+        // moved out once.
         Some(unsafe { self.bufs[slot as usize].assume_init_read() })
     }
 }

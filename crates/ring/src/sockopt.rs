@@ -53,7 +53,8 @@ pub fn set_ip_bind_address_no_port(fd: BorrowedFd<'_>, on: bool) -> Result<(), E
 /// A bound outside of `net.ipv4.ip_local_port_range` is ignored.
 ///
 /// # Errors
-/// As `setsockopt(2)`; `ENOPROTOOPT` before Linux 6.3, `EINVAL` if the first is larger than the last.
+/// As `setsockopt(2)`; `ENOPROTOOPT` before Linux 6.3, `EINVAL` if the first is larger than the
+/// last.
 pub fn set_ip_local_port_range(fd: BorrowedFd<'_>, first: u16, last: u16) -> Result<(), Errno> {
     let value = u32::from(last) << 16 | u32::from(first);
     set(fd, libc::IPPROTO_IP, IP_LOCAL_PORT_RANGE, value.cast_signed())
@@ -197,7 +198,8 @@ fn get<const LEN: usize>(fd: RawFd, level: i32, name: i32, value: &mut [u8; LEN]
     let mut len = libc::socklen_t::try_from(LEN).expect("an option is short");
     let value_ptr = value.as_mut_ptr().cast();
     let len_ptr = &raw mut len;
-    // SAFETY: R-7, the kernel writes at most `len` bytes to `value` and a number to `len` during the call.
+    // SAFETY: R-7, the kernel writes at most `len` bytes to `value` and a number to `len` during
+    // the call.
     let failed = unsafe { libc::getsockopt(fd, level, name, value_ptr, len_ptr) };
     if failed == 0 { Ok(()) } else { Err(Errno::last()) }
 }

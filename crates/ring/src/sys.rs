@@ -54,7 +54,8 @@ pub(crate) fn enter(
         RingFd::Plain(fd) => (fd, flags),
         RingFd::Registered(index) => (index.cast_signed(), flags | ENTER_REGISTERED_RING),
     };
-    // SAFETY: R-7, the structures live on this stack until the call returns. Entries carry what R-3 allows.
+    // SAFETY: R-7, the structures live on this stack until the call returns. Entries carry what R-3
+    // allows.
     let result =
         unsafe { libc::syscall(libc::SYS_io_uring_enter, fd, submit, wait_for, flags, args_ptr, args_len) };
     if result < 0 { Err(Errno::last()) } else { Ok(u32::try_from(result).unwrap_or(0)) }

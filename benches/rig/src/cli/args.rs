@@ -29,7 +29,8 @@ is skipped and named.
 
 Exit codes: 0 every row was measured without a failed request, 1 not, 2 wrong command line";
 
-/// Counts the instructions of doorbell and its peers, kernel included, in a virtual machine where an instruction is a nanosecond.
+/// Counts the instructions of doorbell and its peers, kernel included, in a virtual machine where
+/// an instruction is a nanosecond.
 #[derive(Debug, Parser)]
 #[command(name = "doorbell-rig", version, after_help = EXAMPLES, disable_help_subcommand = true)]
 pub(super) struct Cli {
@@ -204,7 +205,8 @@ pub(super) struct TlsArgs {
 #[derive(Debug, Args)]
 #[command(mut_args(natively))]
 pub(super) struct AblateArgs {
-    /// CPU time on this machine instead of instructions in a guest, in alternating pairs, in the full set
+    /// CPU time on this machine instead of instructions in a guest, in alternating pairs, in the
+    /// full set
     #[arg(long, conflicts_with_all = ["kernel", "repeat", "cpu"])]
     pub(super) native: bool,
 

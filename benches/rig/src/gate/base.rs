@@ -1,6 +1,7 @@
 //! The rows of the gate for this build and for another one, in alternating boots of the same guest.
 //!
-//! One boot differs from the next by a few tenths of a per cent. The median of several is exact enough to see half a per cent.
+//! One boot differs from the next by a few tenths of a per cent. The median of several is exact
+//! enough to see half a per cent.
 //!
 //! Does not know about: committed figures.
 
@@ -31,7 +32,8 @@ pub(crate) struct Base {
 /// Instructions of each row of [`ROWS`], one a boot.
 type Samples = [Vec<f64>; ROWS.len()];
 
-/// Measures both programs. The text for the user, and whether no row of ours is above the tolerance.
+/// Measures both programs. The text for the user, and whether no row of ours is above the
+/// tolerance.
 pub(crate) fn run(ours: &mut OurPrograms, base: &Path, boots: u32) -> Result<(String, bool), RigError> {
     let (plan, missing) = image::plan(ROWS.into_iter().map(row_of).collect(), REPEAT, ours);
     if let Some((_, error)) = missing.into_iter().next() {
@@ -51,7 +53,8 @@ pub(crate) fn run(ours: &mut OurPrograms, base: &Path, boots: u32) -> Result<(St
     Ok((show(Form::Table, &(), || page), passed))
 }
 
-/// One boot. A row that could not be measured, or with a failed request, is an error: there is nothing to compare.
+/// One boot. A row that could not be measured, or with a failed request, is an error: there is
+/// nothing to compare.
 fn sample(plan: &Plan, programs: &OurPrograms, samples: &mut Samples) -> Result<(), RigError> {
     let session = Session { kernel: KERNEL, cpu: CPU.to_owned() };
     let run = session.run(plan, &Contents::of_catalogue(plan, programs)?)?;

@@ -20,8 +20,8 @@ use crate::report::{Form, Page, Run, show};
 use crate::session::Session;
 use crate::tool;
 
-/// The rows with committed figures: new connections, few and many at once, closed by either side; kept ones, also pipelined; and the
-/// other driver.
+/// The rows with committed figures: new connections, few and many at once, closed by either side;
+/// kept ones, also pipelined; and the other driver.
 const ROWS: [&str; 6] = [
     "doorbell-uring/close/64",
     "doorbell-uring/close/512",

@@ -21,7 +21,8 @@ use crate::plan::parse_sources;
 pub(crate) const NAME: &str = "connect-helper";
 /// `HOLD CONNS`: accept from the listener that is standard input.
 pub(super) const HOLD: &str = "hold";
-/// `DIAL TRANSPORT STRATEGY TARGET CONNS SOURCES`: connect, and write a sample of each to standard output.
+/// `DIAL TRANSPORT STRATEGY TARGET CONNS SOURCES`: connect, and write a sample of each to standard
+/// output.
 pub(super) const DIAL: &str = "dial";
 /// `NETWORK FIRST LAST ARGS...`: set up the current network namespace, and run the study there.
 pub(super) const NETWORK: &str = "network";

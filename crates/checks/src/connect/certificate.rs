@@ -76,8 +76,8 @@ pub(crate) fn ends_at(chain: &[CertificateDer<'_>]) -> Result<Duration, Issue> {
     ends.map(Duration::from_secs).ok_or_else(|| Issue::failure("the server sent no certificate"))
 }
 
-/// The last moment at which a chain of these certificates verifies; `None` if none does now. The expiry of a root does not count, as in the
-/// handshake.
+/// The last moment at which a chain of these certificates verifies; `None` if none does now. The
+/// expiry of a root does not count, as in the handshake.
 pub(crate) fn chain_ends_at(
     chain: &[CertificateDer<'_>],
     roots: &RootCertStore,

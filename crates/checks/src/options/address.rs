@@ -1,4 +1,5 @@
-//! Addresses of targets: hosts and ports, Unix sockets, URLs; which addresses of a name are used, and TLS options.
+//! Addresses of targets: hosts and ports, Unix sockets, URLs; which addresses of a name are used,
+//! and TLS options.
 //!
 //! Does not know about: connections.
 
@@ -33,7 +34,8 @@ pub enum Prefer {
 pub struct Resolve {
     /// Preferred family.
     pub prefer: Prefer,
-    /// Whether addresses of the other family are used when the preferred family has none, or none that accepts.
+    /// Whether addresses of the other family are used when the preferred family has none, or none
+    /// that accepts.
     pub fallback: bool,
     /// Checks every address, and all must succeed; otherwise the first that accepts is enough.
     pub all: bool,

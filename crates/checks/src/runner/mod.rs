@@ -118,7 +118,8 @@ impl Runner {
         Ok(Some(Self { kind, timeout: check.pace.timeout }))
     }
 
-    /// Whether it has state between runs that does not depend on the runtime, so that it may move to another scheduler.
+    /// Whether it has state between runs that does not depend on the runtime, so that it may move
+    /// to another scheduler.
     #[must_use]
     pub const fn goes_on(&self) -> bool {
         matches!(self.kind, Kind::File(_) | Kind::Gauge(_))

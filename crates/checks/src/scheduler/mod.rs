@@ -214,7 +214,8 @@ impl Plan {
     }
 
     async fn run(self, sink: &impl ResultSink, mut stopped: watch::Receiver<bool>) {
-        // Both ends of each channel live as long as the task, so a request is never refused for lack of a receiver.
+        // Both ends of each channel live as long as the task, so a request is never refused for
+        // lack of a receiver.
         let Self {
             runs,
             stats,

@@ -40,7 +40,8 @@ impl Push {
         is_taken
     }
 
-    /// Sends further results to `successor`, whose checks had the numbers `places` here, if they existed.
+    /// Sends further results to `successor`, whose checks had the numbers `places` here, if they
+    /// existed.
     pub fn redirect(&self, successor: &Self, places: &[Option<usize>]) {
         let mut numbers = vec![None; places.iter().flatten().max().map_or(0, |last| last + 1)];
         for (now, before) in places.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! All checks and endpoints: results, commands and a time go in; transitions and rendered replies come out.
+//! All checks and endpoints: results, commands and a time go in; transitions and rendered replies
+//! come out.
 //!
 //! Does not know about: how a check is run, threads, sockets, clocks. Entry: [`Board::builder`].
 //!

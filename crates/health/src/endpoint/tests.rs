@@ -31,7 +31,8 @@ impl Bench {
         Self { board: builder.build(), endpoint, checks }
     }
 
-    /// One result for each check: `+` success, `~` degraded, `-` failure, `m` maintenance, `?` none.
+    /// One result for each check: `+` success, `~` degraded, `-` failure, `m` maintenance, `?`
+    /// none.
     fn feed(&mut self, marks: &str, secs: u64) {
         for (&check, mark) in self.checks.iter().zip(marks.chars()) {
             let outcome = match mark {

@@ -2,8 +2,9 @@
 //!
 //! Does not know about: other formats.
 //!
-//! The draft ties `pass` and `warn` to codes of 2xx and 3xx and `fail` to 4xx and 5xx, so the status follows the code as much as the state.
-//! A key is `NAME:responseTime`; a colon in a name would be read as the separator, so it is written `%3A`, and a percent sign `%25`.
+//! The draft ties `pass` and `warn` to codes of 2xx and 3xx and `fail` to 4xx and 5xx, so the
+//! status follows the code as much as the state. A key is `NAME:responseTime`; a colon in a name
+//! would be read as the separator, so it is written `%3A`, and a percent sign `%25`.
 
 use super::body::{Body, REMARK_LEN_MAX, remark};
 use super::{Line, Page, json, stamp};

@@ -7,7 +7,8 @@ use std::time::Duration;
 /// The last second of the year 9999, the latest that the format can show.
 const SECS_MAX: u64 = 253_402_300_799;
 
-/// Appends `2026-11-21T10:07:38Z` (RFC 3339) for a time since 1970, at most the end of the year 9999.
+/// Appends `2026-11-21T10:07:38Z` (RFC 3339) for a time since 1970, at most the end of the year
+/// 9999.
 pub fn stamp(out: &mut Vec<u8>, unix: Duration) {
     let secs = unix.as_secs().min(SECS_MAX);
     let (year, month, day) = civil(secs / 86_400);
@@ -31,7 +32,8 @@ fn number(out: &mut Vec<u8>, value: u64, width: u32) {
 
 /// Year, month and day of a day counted from 1970-01-01 in the Gregorian calendar.
 fn civil(days: u64) -> (u64, u64, u64) {
-    // Counted from 0000-03-01, so that the leap day is the last of its year; 400 years have 146,097 days.
+    // Counted from 0000-03-01, so that the leap day is the last of its year; 400 years have 146,097
+    // days.
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;

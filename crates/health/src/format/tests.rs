@@ -9,7 +9,8 @@ use crate::{Board, Command, EndpointIndex, Maintenance, Note, Target, Time};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// `app` is required and up, `db` degrades and is down, `disk` only informs and has not answered, `queue` is in the quorum and slow.
+/// `app` is required and up, `db` degrades and is down, `disk` only informs and has not answered,
+/// `queue` is in the quorum and slow.
 fn board(details: Details) -> (Board, EndpointIndex) {
     let mut builder = Board::builder(Time::ZERO).unix_at_zero(Duration::from_secs(1_795_255_658));
     let mut check =

@@ -1,6 +1,7 @@
 //! Byte classes of the grammar, and scanners for them.
 //!
-//! Does not know about: messages. Each scanner returns the index of the first byte outside its class.
+//! Does not know about: messages. Each scanner returns the index of the first byte outside its
+//! class.
 //!
 //! The scanners process sixteen bytes at a time; shorter buffers use the table.
 
@@ -93,7 +94,8 @@ pub(crate) fn value_stops(bytes: &[u8; BLOCK_LEN]) -> u32 {
     Block::load(bytes).outside(0x20, 0x7e).bits()
 }
 
-/// End of the run of bytes of a registered name other than the rare ones: letters, digits, `-` and `.`.
+/// End of the run of bytes of a registered name other than the rare ones: letters, digits, `-` and
+/// `.`.
 #[inline(always)]
 pub(crate) fn plain_host_end(buf: &[u8], from: usize) -> usize {
     stop(buf, from, no_plain_host)

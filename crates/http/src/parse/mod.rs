@@ -43,8 +43,8 @@
 //! | POST, 173 bytes | 69 ns | 249 ns |
 //!
 //! *Choice.* This parser is used in production; httparse with the strict pass is the oracle of the
-//! fuzz target `differential`.
-//! *What would change it:* httparse resuming where it stopped, and being faster with the strict pass included.
+//! fuzz target `differential`. *What would change it:* httparse resuming where it stopped, and
+//! being faster with the strict pass included.
 
 mod authority;
 mod field;

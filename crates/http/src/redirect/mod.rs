@@ -97,7 +97,8 @@ impl Redirect {
         })
     }
 
-    /// Writes the location of a request to the front of `buf` and returns it: an absolute URL of visible ASCII.
+    /// Writes the location of a request to the front of `buf` and returns it: an absolute URL of
+    /// visible ASCII.
     ///
     /// # Errors
     /// The status to use instead; the contents of `buf` are then unspecified.

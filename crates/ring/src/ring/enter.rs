@@ -151,7 +151,8 @@ impl Ring {
     #[inline]
     fn try_push(&mut self, entry: &Entry) -> bool {
         let mut queue = self.parts.io.submission();
-        // SAFETY, the entry has no address, or that of a payload the send table keeps until its completion.
+        // SAFETY, the entry has no address, or that of a payload the send table keeps
+        // until its completion.
         unsafe { queue.push(entry) }.is_ok()
     }
 

@@ -161,7 +161,8 @@ impl Ring {
         if last_of_many && (is_mask || !sockopt::is_connected_socket(cqe.result)) {
             return Err(self.bad(Errno::BADF));
         }
-        // SAFETY: R-8, a successful accept made this descriptor for this ring, and its completion is read once.
+        // SAFETY: R-8, a successful accept made this descriptor for this ring, and its completion
+        // is read once.
         let fd = unsafe { OwnedFd::from_raw_fd(cqe.result) };
         Ok(Accepted::Fd(fd))
     }
@@ -174,7 +175,8 @@ impl Ring {
 
     fn decode_install(cqe: Cqe) -> Result<OwnedFd, Errno> {
         number(cqe)?;
-        // SAFETY: R-8, the operation made this descriptor for this ring, and its completion is read once.
+        // SAFETY: R-8, the operation made this descriptor for this ring, and its completion is read
+        // once.
         Ok(unsafe { OwnedFd::from_raw_fd(cqe.result) })
     }
 

@@ -18,7 +18,8 @@ use crate::Errno;
 /// Sizes may be reduced: [`SetupReport`] contains those in force.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Entries of the submission queue, rounded up to a power of two, 32,768 at most. Default 1,024.
+    /// Entries of the submission queue, rounded up to a power of two, 32,768 at most. Default
+    /// 1,024.
     pub sq_entries: u32,
     /// Entries of the completion queue. Default 0: twice `slots` plus 1,024, so that it does not
     /// overflow. The kernel limits it to 65,536.
@@ -26,7 +27,8 @@ pub struct Setup {
     /// Number of slots that may send, counted from 0; also the size of the caller's table. Costs no
     /// memory before a slot sends. Default 1,024.
     pub slots: u32,
-    /// Entries of the table of direct descriptors. Default 0: no table. The limit is `RLIMIT_NOFILE`.
+    /// Entries of the table of direct descriptors. Default 0: no table. The limit is
+    /// `RLIMIT_NOFILE`.
     pub fixed_files: u32,
     /// Receive buffers, rounded up to a power of two, 32,768 at most. Default 256.
     pub recv_bufs: u16,

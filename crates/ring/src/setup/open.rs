@@ -160,7 +160,8 @@ fn register_bufs(setup: &Setup, io: &IoUring) -> Result<RecvBufs, SetupError> {
     let bufs = RecvBufs::map(setup.recv_bufs.next_power_of_two(), setup.recv_buf_len, next_ring_id())
         .map_err(failed)?;
     let submitter = io.submitter();
-    // SAFETY: R-5, the memory outlives the registration: it is unmapped after the ring is closed with nothing in flight.
+    // SAFETY: R-5, the memory outlives the registration: it is unmapped after the ring is closed
+    // with nothing in flight.
     let registered =
         unsafe { submitter.register_buf_ring_with_flags(bufs.ring_addr(), bufs.count(), BUFFER_GROUP, 0) };
     if let Err(error) = registered {

@@ -40,7 +40,8 @@ pub fn fds(pid: &str) -> io::Result<usize> {
     Ok(fs::read_dir(format!("/proc/{pid}/fd"))?.count())
 }
 
-/// Processor time of the threads of a process whose name starts with `prefix`, from `schedstat` (nanoseconds).
+/// Processor time of the threads of a process whose name starts with `prefix`, from `schedstat`
+/// (nanoseconds).
 ///
 /// # Errors
 /// When the process has ended.

@@ -1,4 +1,5 @@
-//! The simulated driver: a seeded world of peers, virtual time and faults behind the contract of [`doorbell::driver::Driver`].
+//! The simulated driver: a seeded world of peers, virtual time and faults behind the contract of
+//! [`doorbell::driver::Driver`].
 //!
 //! Does not know about: protocols, the worker, expectations of a test.
 //!

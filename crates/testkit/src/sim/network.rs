@@ -294,7 +294,8 @@ impl World {
         self.slots[slot.index()].peer.expect("I-3: an operation names a live slot")
     }
 
-    /// Closes a listening socket: waiting clients are reset, as without `tcp_migrate_req` (ip-sysctl).
+    /// Closes a listening socket: waiting clients are reset, as without `tcp_migrate_req`
+    /// (ip-sysctl).
     pub(super) fn close_listening(&mut self, listener: ListenerIndex) {
         self.listeners[listener.index()].open = false;
         while let Some(peer) = self.listeners[listener.index()].backlog.pop_front() {

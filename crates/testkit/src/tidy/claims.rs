@@ -1,4 +1,5 @@
-//! Numbered statements: soundness claims `R-n` of the ring crate and invariants `I-n` of the engine.
+//! Numbered statements: soundness claims `R-n` of the ring crate and invariants `I-n` of the
+//! engine.
 //!
 //! Does not know about: the content of a claim; only that a cited one is stated, and that each
 //! `SAFETY` comment cites one.

@@ -1,6 +1,8 @@
-//! The rule that comments and strings of a package are plain technical English: few words of conversation and no persons.
+//! The rule that comments and strings of a package are plain technical English: few words of
+//! conversation and no persons.
 //!
-//! Does not know about: grammar, or prose outside Rust files. It counts lines that contain a word of the list.
+//! Does not know about: grammar, or prose outside Rust files. It counts lines that contain a word
+//! of the list.
 
 use super::complaint::Complaint;
 use super::lengths::Ratchet;
@@ -10,7 +12,8 @@ use super::words::has_word;
 /// Of 1,000 lines of comments and strings of a package, at most this many may contain a mark.
 pub const MARKS_MAX: usize = 5;
 
-/// Persons instead of components, verbs of conversation, and turns of phrase that are not in use. In lower case, whole words.
+/// Persons instead of components, verbs of conversation, and turns of phrase that are not in use.
+/// In lower case, whole words.
 const MARKS: [&str; 33] = [
     "anew",
     "anybody",

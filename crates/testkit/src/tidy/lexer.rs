@@ -1,8 +1,11 @@
-//! Splits Rust text into code, comments and literals, so that a rule about one of them ignores the others.
+//! Splits Rust text into code, comments and literals, so that a rule about one of them ignores the
+//! others.
 //!
-//! Does not know about: tokens, syntax trees, or rules. Every part keeps every newline, so line numbers agree.
+//! Does not know about: tokens, syntax trees, or rules. Every part keeps every newline, so line
+//! numbers agree.
 
-/// The same text three times: only its code, only its comments, only its literals; the rest is spaces.
+/// The same text three times: only its code, only its comments, only its literals; the rest is
+/// spaces.
 #[derive(Clone, Debug)]
 pub struct Masked {
     /// Code only; comments and literals are spaces.

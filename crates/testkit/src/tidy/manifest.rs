@@ -96,7 +96,8 @@ const FOREIGN_TO_CORE: &[&str] =
     &["async-std", "mio", "prometheus", "serde", "smol", "tokio", "toml", "tracing"];
 const CORE: &[&str] = &["crates/doorbell", "crates/egress", "crates/health", "crates/http", "crates/ring"];
 
-/// Complains about a forbidden arrow, an unknown member, and a member that does not inherit the workspace lints.
+/// Complains about a forbidden arrow, an unknown member, and a member that does not inherit the
+/// workspace lints.
 pub fn package_arrows(sources: &[Source]) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     let members =
