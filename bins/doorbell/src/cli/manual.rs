@@ -33,7 +33,8 @@ pub(super) fn file_page() -> String {
     page
 }
 
-fn properties(form: &Value) -> impl Iterator<Item = (&String, &Value)> {
+/// The keys of a table.
+pub(super) fn properties(form: &Value) -> impl Iterator<Item = (&String, &Value)> {
     form["properties"].as_object().into_iter().flatten()
 }
 
@@ -78,14 +79,18 @@ fn range(form: &Value) -> Option<String> {
 }
 
 fn default(form: &Value) -> Option<String> {
-    let shown = match form.get("default")? {
+    default_shown(form).map(|shown| format!("By default {shown}."))
+}
+
+/// The default as it is written in a file.
+pub(super) fn default_shown(form: &Value) -> Option<String> {
+    Some(match form.get("default")? {
         Value::Array(list) => {
             format!("[{}]", list.iter().map(Value::to_string).collect::<Vec<_>>().join(", "))
         }
         Value::String(text) if !text.is_empty() => text.clone(),
         other => other.to_string(),
-    };
-    Some(format!("By default {shown}."))
+    })
 }
 
 /// Nothing of it is a request of roff.

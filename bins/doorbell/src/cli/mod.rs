@@ -4,6 +4,7 @@
 
 mod about;
 pub mod args;
+pub mod book;
 mod check;
 mod command;
 mod diff;

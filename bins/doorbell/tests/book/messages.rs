@@ -1,0 +1,115 @@
+//! Messages: those that the sources log, and those that a page quotes.
+//!
+//! Does not know about: what they mean.
+
+use crate::page::files_below;
+use crate::source::unbroken;
+use std::path::Path;
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Message {
+    pub(crate) level: &'static str,
+    pub(crate) text: String,
+    pub(crate) fields: Vec<String>,
+}
+
+/// Where log lines are written.
+const FOLDERS: [&str; 2] = ["bins/doorbell/src", "crates/checks/src"];
+
+/// Every message with words of its own, sorted.
+pub(crate) fn logged() -> Vec<Message> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut files = Vec::new();
+    FOLDERS.iter().for_each(|folder| files_below(&root.join(folder), "rs", &mut files));
+    let mut found = Vec::new();
+    for file in files.iter().filter(|file| !file.ends_with("tests.rs")) {
+        let text = unbroken(&std::fs::read_to_string(file).unwrap());
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        for level in ["error", "warn", "info"] {
+            let head = format!("{level}!(");
+            let calls = code.match_indices(&head);
+            found.extend(calls.filter_map(|(at, _)| message(level, &code[at + head.len()..])));
+        }
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// The arguments of one call: fields, the message, what is filled in.
+fn message(level: &'static str, rest: &str) -> Option<Message> {
+    let arguments = arguments(rest);
+    let at = arguments.iter().position(|argument| argument.starts_with('"'))?;
+    let text = arguments[at].strip_prefix('"')?.strip_suffix('"')?.replace("\\\"", "\"");
+    let is_field = |argument: &&String| !argument.starts_with("target:");
+    let field = |argument: &String| {
+        let name = argument.split(" =").next().unwrap_or_default();
+        name.trim_start_matches(['%', '?']).to_owned()
+    };
+    let fields = arguments[..at].iter().filter(is_field).map(field).collect();
+    let own: String = text.split('{').map(|part| part.split_once('}').map_or(part, |(_, own)| own)).collect();
+    let has_words = own.split(' ').filter(|word| word.chars().any(char::is_alphabetic)).count() >= 2;
+    has_words.then_some(Message { level, text, fields })
+}
+
+/// Up to the parenthesis that closes the call.
+fn arguments(rest: &str) -> Vec<String> {
+    let (mut arguments, mut argument) = (Vec::new(), String::new());
+    let (mut depth, mut in_text, mut is_escaped) = (0, false, false);
+    for letter in rest.chars() {
+        match letter {
+            _ if is_escaped => is_escaped = false,
+            '\\' if in_text => is_escaped = true,
+            '"' => in_text = !in_text,
+            _ if in_text => {}
+            '(' | '[' | '{' => depth += 1,
+            ')' if depth == 0 => break,
+            ')' | ']' | '}' => depth -= 1,
+            ',' if depth == 0 => {
+                arguments.push(std::mem::take(&mut argument).trim().to_owned());
+                continue;
+            }
+            _ => {}
+        }
+        argument.push(letter);
+    }
+    arguments.push(argument.trim().to_owned());
+    arguments
+}
+
+/// What a page calls a message: code behind `**Message:**`, up to the end of the paragraph.
+pub(crate) fn quoted(page: &str) -> Vec<String> {
+    let paragraphs = page.split("\n\n").filter_map(|paragraph| paragraph.trim().strip_prefix("**Message:**"));
+    let codes = paragraphs.flat_map(|paragraph| paragraph.split('`').skip(1).step_by(2));
+    codes.map(|code| code.replace('\n', " ")).collect()
+}
+
+/// All of its pieces between dots (`..`) stand in the sources, one after the other within a line's length or two.
+pub(crate) fn is_in(message: &str, sources: &str) -> bool {
+    let pieces: Vec<&str> = message.split("..").map(str::trim).filter(|piece| !piece.is_empty()).collect();
+    let Some((first, rest)) = pieces.split_first() else { return false };
+    sources.match_indices(first).any(|(at, _)| {
+        let mut at = at + first.len();
+        rest.iter().all(|piece| {
+            let end = sources.floor_char_boundary(at + 400);
+            let found = sources[at..end.max(at)].find(piece);
+            at += found.map_or(0, |found| found + piece.len());
+            found.is_some()
+        })
+    })
+}
+
+#[test]
+fn messages_are_taken_apart() {
+    let call = r#"worker = worker.0, %error, "it \"{name}\" is (gone), {}: no more", why(1, 2)); other("x")"#;
+    let found = message("warn", call).unwrap();
+    assert_eq!(found.fields, ["worker", "error"]);
+    assert_eq!(found.text, r#"it "{name}" is (gone), {}: no more"#);
+    assert_eq!(message("warn", r#""{place}: {why}", a)"#), None);
+    let page = "## A\n\n**Message:** `cannot ..: it is`\nor `x`\n\nNot `this`.\n";
+    assert_eq!(quoted(page), ["cannot ..: it is", "x"]);
+    assert!(
+        is_in("cannot ..: it is", "a cannot {}: it is b")
+            && !is_in("cannot ..: it was", "a cannot {}: it is b")
+    );
+}
