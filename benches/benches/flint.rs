@@ -15,7 +15,7 @@
 //! | static route | 3.9 | 40 | 980 |
 //! | dynamic route | 26 | 60 | 1,400 |
 //! | not found | 17 | 40 | 1,108 |
-//! | logger, on the thread that answers | 53 | 60 | 497 |
+//! | logger, on the thread that serves | 53 | 60 | 497 |
 //! | rate limiter, alone | 10.5 | 50 | 1,058 |
 //! | rate limiter, two threads on one key | 34 | 150 | |
 //! | whole chain | 76 | 300 | 1,470 |

@@ -35,7 +35,7 @@
 //! | `connect` | from a host and a port to a connection: resolver, dialer, TLS, certificates |
 //! | `runner` | one check as something that runs once: timeout, all addresses of a name, descriptors it needs |
 //! | `scheduler` | when runs start, at most how many at once, requests for runs, pushed results |
-//! | `progress` | stages of a run and what was seen in them |
+//! | `progress` | stages of a run and its observations |
 //! | `finding` | outcome, latency and reason of a run |
 //! | `stats` | counters by check, which survive another plan |
 //!

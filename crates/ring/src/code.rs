@@ -17,8 +17,8 @@ use rustix::param::page_size;
 pub fn forget_code_pages() -> usize {
     let mut forgetting = Forgetting { clean: None, bytes: 0 };
     let data = (&raw mut forgetting).cast();
-    // SAFETY: R-7, `forgetting` lives until the call returns, and `forget_object` gets it back as
-    // what it is.
+    // SAFETY: R-7, `forgetting` lives until the call returns, and `forget_object` casts the pointer
+    // back to its type.
     unsafe { libc::dl_iterate_phdr(Some(forget_object), data) };
     forgetting.bytes
 }

@@ -7,8 +7,8 @@
 //!         first byte            head complete, body follows
 //!  Idle ─────────────► Head ─────────────────────────────► Body
 //!   ▲                   │ head complete, no body             │ body complete
-//!   ├──── answered ◄────┼────────────────────────────────────┤
-//!   └── handle_answer ──┤ Waiting ◄── the answer comes later ┘
+//!   ├──── replied ◄─────┼────────────────────────────────────┤
+//!   └── handle_answer ──┤ Waiting ◄── deferred reply ────────┘
 //!                       any error, last reply, EOF, deadline ──► Closing
 //! ```
 //!

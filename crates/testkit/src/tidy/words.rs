@@ -110,7 +110,7 @@ fn lines_where(source: &Source, text: &str, hit: impl Fn(&str) -> bool, what: &s
     lines.map(|(index, _)| Complaint::new(&source.path, index + 1, what)).collect()
 }
 
-/// Whether `word` stands in `line` with no word character on either side.
+/// Whether `line` contains `word` without a word character on either side.
 pub(super) fn has_word(line: &str, word: &str) -> bool {
     let is_word = |c: char| c == '_' || c.is_alphanumeric();
     line.match_indices(word).any(|(at, _)| {
