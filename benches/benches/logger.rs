@@ -5,7 +5,7 @@
 //! `cargo bench -p doorbell-benches --bench logger`. Records are logged in bursts; the time to
 //! empty the queues in between is not included in any row. Criterion medians of three runs on a
 //! two-core virtual machine with a dozen other busy threads, so they are upper bounds;
-//! `instructions_log.rs` has exact counts.
+//! `instructions/log.rs` has exact counts.
 //!
 //! | row | time | what |
 //! |---|---|---|

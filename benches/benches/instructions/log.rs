@@ -1,16 +1,9 @@
-//! Exact instruction counts of the access log on the thread that serves requests.
+//! Instruction counts of the access log on the thread that serves requests.
 //!
-//! Does not know about: time; see `logger.rs`.
+//! The rows are a whole request, bytes in to bytes out, as the rows `whole` of `machine`; the difference to `without` is the cost of the log.
 //!
-//! Run and limits as in `instructions.rs`: `cargo bench -p doorbell-benches --bench
-//! instructions_log`. The rows are a whole request, bytes in to bytes out, as in the rows `whole`
-//! there; the cost of the log is the difference to `without`.
-#![expect(missing_docs, reason = "the macros of the harness generate undocumented public items")]
-
-mod harness;
-
+//! Does not know about: time; `logger.rs` measures that.
 use std::num::NonZeroU32;
-use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 
 use doorbell_benches::machine::Machine;
@@ -18,7 +11,8 @@ use doorbell_benches::probes::{ELB, KUBELET, REDIRECT};
 use doorbell_http::Next;
 use doorbell_http::log::{Filter, Record, Sink};
 use gungraun::{library_benchmark, library_benchmark_group};
-use harness::at_most;
+
+use crate::harness::at_most;
 
 /// Copies records into alternating slots, like a queue. The real writer would run on its own
 /// thread, and callgrind does not support the kernel's clocks that it reads.
@@ -69,14 +63,8 @@ fn request(mut logging: Box<Logging>) -> (Next, Box<Logging>) {
 
 library_benchmark_group!(name = log, benchmarks = [request]);
 
-harness::counted!(log);
-
-fn main() -> ExitCode {
-    harness::start("instructions_log", check_answers, counted::run)
-}
-
 /// Checks that the counted work is correct.
-fn check_answers() {
+pub(crate) fn check_replies() {
     for (filter, records) in [(Filter::OFF, 0), (Filter::ERRORS, 0), (sampled(), 0), (Filter::ALL, 1)] {
         for input in [ELB, REDIRECT] {
             let mut logging = Logging::new(input, filter);

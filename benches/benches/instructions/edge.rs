@@ -1,14 +1,6 @@
-//! Exact instruction counts of the steps before a service: PROXY header, origin behind proxies,
-//! rate limiter.
+//! Instruction counts of what runs before a service: PROXY header, origin behind proxies, rate limiter.
 //!
-//! Does not know about: time; see `limit.rs` and `proxy.rs`.
-//!
-//! Run and limits as in `instructions.rs`: `cargo bench -p doorbell-benches --bench
-//! instructions_edge`.
-#![expect(missing_docs, reason = "the macros of the harness generate undocumented public items")]
-
-mod harness;
-
+//! Does not know about: time; `limit.rs` and `proxy.rs` measure that.
 use doorbell_benches::guard::{AUTHORIZED, Scrape};
 use doorbell_http::auth::Authorization;
 use doorbell_http::forwarded::{ForwardedFrom, Networks, Origin, TrustedProxies};
@@ -17,10 +9,10 @@ use doorbell_http::parse::Head;
 use doorbell_http::proxy::{Parsed, ProxyError, parse};
 use doorbell_http::{Limits, Next, Request, RequestError, Time};
 use gungraun::{library_benchmark, library_benchmark_group};
-use harness::at_most;
 use std::net::IpAddr;
-use std::process::ExitCode;
 use std::time::Duration;
+
+use crate::harness::at_most;
 
 const V1: &[u8] = b"PROXY TCP4 192.0.2.1 198.51.100.2 56324 443\r\n";
 const V1_TCP6: &[u8] = b"PROXY TCP6 2001:db8::17 2001:db8:0:1::2 56324 443\r\n";
@@ -188,14 +180,8 @@ library_benchmark_group!(
     benchmarks = [shared, local, fields, header, origin, head, authorization, absent, scrape]
 );
 
-harness::counted!(edge);
-
-fn main() -> ExitCode {
-    harness::start("instructions_edge", check_answers, counted::run)
-}
-
 /// Checks that the counted work is correct.
-fn check_answers() {
+pub(crate) fn check_replies() {
     for (burst, allowed) in [(9, true), (1, false)] {
         let mut asked = Asked::known(burst);
         assert_eq!(asked.shared().is_allowed(), allowed);

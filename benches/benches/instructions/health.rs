@@ -1,30 +1,21 @@
-//! Exact instruction counts of a health probe next to those of a fixed reply, as served by the
-//! binary, and of a result that changes a check's state.
+//! Instruction counts of a health probe and of a fixed reply in the proxy, and of a check that changes its state.
+//!
+//! Each row of a probe is a whole request of a worker that has served the same request before: bytes in, route, state, counters, bytes out.
+//! Its time is one second after the previous request, because a request within the same step of the clock costs ten instructions less.
+//! **A row of `health` may cost 60 instructions more than the same row of `fixed`**, and its limit is that. One row is an exception: the state
+//! that HAProxy sends with `send-state` differs each time and is parsed. A row of `change` is one result that changes the state of a check and
+//! of its endpoint, with the replies: ten thousand checks may cost hardly more than a hundred.
 //!
 //! Does not know about: time; sockets and the kernel are in the rig.
-//!
-//! Run and limits as in `instructions.rs`: `cargo bench -p doorbell-benches --bench
-//! instructions_health`. Each row of a probe is a whole request to a worker that has served the
-//! same one before: bytes in, route, state, counters, bytes out. Requests are a second apart, like
-//! probes; within one step of the clock the time is noted only once, which would save ten
-//! instructions more. **A row of `health` may have 60 instructions more than its counterpart of
-//! `fixed`**, and its limit follows from that. One row differs: the field that HAProxy sends with
-//! `send-state` changes each time and is parsed. A row of `change` is one result that changes a
-//! check of an endpoint, with its replies: it may cost hardly more with ten thousand checks than
-//! with a hundred.
-#![expect(missing_docs, reason = "the macros of the harness generate undocumented public items")]
-
-mod harness;
-
 use doorbell_benches::machine::Machine;
 use doorbell_benches::probes::{ELB, ENVOY, HAPROXY, HAPROXY_STATE, KEEP_ALIVE, KUBELET};
 use doorbell_health::{Board, CheckConfig, CheckIndex, CheckResult, EndpointConfig, Outcome, Severity, Time};
 use doorbell_http::Next;
 use doorbell_proxy::config::{Source, parse};
 use gungraun::{library_benchmark, library_benchmark_group};
-use harness::at_most;
-use std::process::ExitCode;
 use std::time::Duration;
+
+use crate::harness::at_most;
 
 const FIXED: &str = "reply = { status = 200, content_type = \"text/plain\", body = \"up\\n\" }\nmethods = [\"GET\", \"OPTIONS\"]";
 const HEALTH: &str = "health = \"readyz\"";
@@ -128,17 +119,11 @@ fn fall(mut board: Box<(Board, CheckIndex)>) -> Box<(Board, CheckIndex)> {
     board
 }
 
-library_benchmark_group!(name = probe, benchmarks = [fixed, health]);
+library_benchmark_group!(name = probes, benchmarks = [fixed, health]);
 library_benchmark_group!(name = change, benchmarks = [first, fall]);
 
-harness::counted!(probe, change);
-
-fn main() -> ExitCode {
-    harness::start("instructions_health", check_answers, counted::run)
-}
-
 /// Checks that the counted work is correct.
-fn check_answers() {
+pub(crate) fn check_replies() {
     for input in [KUBELET, HAPROXY, HAPROXY_STATE, ELB, ENVOY, KEEP_ALIVE] {
         for route in [FIXED, HEALTH, CHOSEN] {
             let mut machine = probed(route, input);
