@@ -6,7 +6,7 @@
 //!
 //! *Context.* An incremental hasher stores partial words between pieces; a key is one piece, mostly
 //! of 5 or 17 bytes. *Measured* with callgrind, `shared.known` in
-//! `benches/benches/instructions_edge.rs`: the hash was half of a decision. *Choice.* This
+//! `benches/benches/instructions/edge.rs`: the hash was half of a decision. *Choice.* This
 //! implementation; the crate is the oracle of its tests. *What would change it:* the crate hashing
 //! a slice at once at the same cost.
 

@@ -8,7 +8,7 @@
 //! (except for `Authorization`). *Choice.* In valid lines LF only occurs before a name, so a name
 //! of n bytes can only be where LF precedes it and a colon follows after n bytes: two comparisons
 //! of sixteen bytes each decide that for sixteen positions, without searching for line ends.
-//! *Measured* with callgrind: `absent` in `benches/benches/instructions_edge.rs`. *What would
+//! *Measured* with callgrind: `absent` in `benches/benches/instructions/edge.rs`. *What would
 //! change it:* a service that asks for many names of one head; then their positions are worth
 //! storing.
 
