@@ -21,7 +21,8 @@ pub struct Out {
     /// Field lines of layers for the current reply.
     lines: Vec<u8>,
     lines_misuse: Option<ApiMisuse>,
-    /// Whether there are such lines, or a default field, which may become one.
+    /// Whether there may be such lines, a default field, which may become one, or a deferred request:
+    /// everything that the next reply has to look at is behind this one flag.
     has_lines: bool,
     default_field: Option<DefaultField>,
     /// Identifies the contents of `head`, if they are an image of a shared reply.
@@ -129,7 +130,7 @@ impl Out {
     /// a deferred request that was never taken.
     #[inline(always)]
     pub(super) fn forget_left_over(&mut self) {
-        if self.has_lines || self.later.is_some() {
+        if self.has_lines {
             self.forget_left_over_now();
         }
     }
@@ -194,6 +195,7 @@ impl Out {
     pub fn put_later(&mut self, later: Box<Later>) {
         debug_assert!(self.later.is_none(), "one request waits at a time");
         self.later = Some(later);
+        self.has_lines = true;
     }
 
     /// Records that the deferred request has a body that was not read.
