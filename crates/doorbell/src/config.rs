@@ -6,8 +6,9 @@ use core::time::Duration;
 
 use doorbell_http::limit::CLIENT_V6_LEN;
 
-/// Caps and timeouts of the engine that do not belong to a protocol. Invariant I-7: nothing grows
-/// beyond these after the start.
+/// Caps and timeouts of the engine that do not belong to a protocol.
+///
+/// Invariant I-7: nothing grows beyond these after the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum number of open connections in the process; further clients wait in the backlog.
@@ -86,8 +87,9 @@ pub enum LimitsError {
     },
 }
 
-/// Largest value of `conns_max`: it fits next to the generation in the token of a completion, with
-/// room for the accept margin.
+/// Largest value of `conns_max`.
+///
+/// It fits next to the generation in the token of a completion, with room for the accept margin.
 pub const CONNS_MAX_LARGEST: u32 = 1 << 24;
 
 impl Limits {

@@ -63,7 +63,7 @@ impl Inbox {
 
 /// The successors of the workers of a retiring server.
 #[derive(Debug)]
-pub(crate) struct Heirs {
+pub(crate) struct Successors {
     /// All workers of the successor, because listeners may be shared.
     pub(crate) workers: Vec<Arc<WorkerShared>>,
     /// By listener of the retiring server: true if the successors accept from it too.
@@ -78,7 +78,7 @@ pub struct WorkerShared {
     pub(crate) inbox: Inbox,
     pub(crate) counters: Counters,
     /// Set before [`Command::Retire`] is sent.
-    pub(crate) heirs: OnceLock<Arc<Heirs>>,
+    pub(crate) successors: OnceLock<Arc<Successors>>,
     /// Set before [`Command::Drain`] is sent. By listener: true if others have its socket, so that
     /// clients in the backlog are left to them.
     pub(crate) lent: OnceLock<Arc<[bool]>>,
@@ -87,14 +87,17 @@ pub struct WorkerShared {
     waker: Waker,
 }
 
-impl Heirs {
+impl Successors {
     /// Makes the successors arm accept again; those that have retired meanwhile pass it on to their
     /// own successors.
     pub(crate) fn wake(&self) {
-        let mut heirs = Some(self);
-        while let Some(Self { workers, .. }) = heirs {
-            workers.iter().for_each(|heir| heir.send(Command::Relisten));
-            heirs = workers.first().and_then(|heir| heir.heirs.get()).map(|heirs| &**heirs);
+        let mut successors = Some(self);
+        while let Some(Self { workers, .. }) = successors {
+            workers.iter().for_each(|successor| successor.send(Command::Relisten));
+            successors = workers
+                .first()
+                .and_then(|successor| successor.successors.get())
+                .map(|successors| &**successors);
         }
     }
 }
@@ -105,7 +108,7 @@ impl WorkerShared {
         Self {
             inbox: Inbox::default(),
             counters: Counters::default(),
-            heirs: OnceLock::new(),
+            successors: OnceLock::new(),
             lent: OnceLock::new(),
             has_left: AtomicBool::new(false),
             waker,
@@ -117,9 +120,9 @@ impl WorkerShared {
         self.has_left.store(true, Ordering::Relaxed);
         // Either this thread sees the successors, or they see the stored value.
         fence(Ordering::SeqCst);
-        if let Some(heirs) = self.heirs.get() {
+        if let Some(successors) = self.successors.get() {
             // A full channel wakes the receiver as well.
-            let _heard = heirs.left.try_send(());
+            let _heard = successors.left.try_send(());
         }
     }
 

@@ -16,8 +16,9 @@ impl SlotIndex {
     }
 }
 
-/// Number of times a slot was reused, modulo 2^24. It distinguishes late completions from current
-/// ones (invariant I-5).
+/// Number of times a slot was reused, modulo 2^24.
+///
+/// It distinguishes late completions from current ones (invariant I-5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Generation(u32);
 
@@ -52,8 +53,9 @@ pub struct ConnId {
     pub generation: Generation,
 }
 
-/// Index of a listener within a worker, in the order of
-/// [`ServerBuilder::listen`](crate::ServerBuilder::listen).
+/// Index of a listener within a worker.
+///
+/// The order is that of [`ServerBuilder::listen`](crate::ServerBuilder::listen).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ListenerIndex(pub u16);
 

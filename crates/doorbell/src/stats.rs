@@ -206,8 +206,9 @@ impl ProxyResult {
     pub const ALL: [Self; 5] = [Self::Local, Self::None, Self::Refused, Self::V1, Self::V2];
 }
 
-/// Counters of one listener over all workers, at one moment. All count up from the start, except
-/// `conns_live`.
+/// Counters of one listener over all workers, at one moment.
+///
+/// All count up from the start, except `conns_live`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListenerSnapshot {

@@ -1,5 +1,6 @@
-//! Switches for the techniques of the drivers, so that each can be measured alone and disabled on a
-//! kernel with a bug.
+//! Switches for the techniques of the drivers.
+//!
+//! Each technique can be measured alone, and disabled on a kernel with a bug.
 //!
 //! Does not know about: their benefit (`benches/rig/levers.md` has figures for each kernel), their
 //! implementation.
@@ -8,8 +9,9 @@ use core::time::Duration;
 
 use doorbell_ring::Levers;
 
-/// Techniques that the drivers use. The defaults measured best. No switch changes what a client
-/// sees.
+/// Techniques that the drivers use.
+///
+/// The defaults measured best. No switch changes what a client sees.
 ///
 /// Techniques that the kernel does not support are skipped without an error.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -39,7 +39,7 @@ impl Handler for WhoAmI {
     }
 
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
-        let addr = request.client().addr().map_or_else(|| "nobody".to_owned(), |addr| addr.to_string());
+        let addr = request.client().addr().map_or_else(|| "unknown".to_owned(), |addr| addr.to_string());
         reply.status(Status::OK).body(addr)
     }
 }

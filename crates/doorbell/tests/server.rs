@@ -609,9 +609,9 @@ fn connections_that_end_early_are_counted_by_how_they_do() {
         }
         for (reason, by_reset) in [(CloseReason::ClientGone, false), (CloseReason::ClientReset, true)] {
             let mut stream = TcpStream::connect(addr).unwrap();
-            let heard = server.stats().bytes_in;
+            let bytes_before = server.stats().bytes_in;
             stream.write_all(IN_HEAD.as_bytes()).unwrap();
-            eventually(|| server.stats().bytes_in > heard);
+            eventually(|| server.stats().bytes_in > bytes_before);
             if by_reset {
                 doorbell_testkit::peers::misbehave::reset(&stream).unwrap();
             }

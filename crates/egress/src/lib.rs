@@ -141,9 +141,10 @@ impl EgressConfig {
         self
     }
 
-    /// `TCP_QUICKACK` if this side sends first. If off, the last segment of the handshake travels
-    /// with the first bytes: one segment less per connection, but a peer sees a connection without
-    /// data up to 200 ms late. Default off.
+    /// `TCP_QUICKACK` if this side sends first.
+    ///
+    /// If off, the last segment of the handshake travels with the first bytes: one segment less per
+    /// connection, but a peer sees a connection without data up to 200 ms late. Default off.
     #[must_use]
     pub const fn quickack(mut self, on: bool) -> Self {
         self.quickack = on;

@@ -23,7 +23,7 @@ const RETIRED: &[Retired] = &[
     retired("door", "routes, a service", &["bins/doorbell/src/cli/"]),
     retired("doors", "services", &[]),
     retired("fleet", "generations", &[]),
-    retired("heir", "a successor", &["crates/doorbell/src/", "crates/models/"]),
+    retired("heir", "a successor", &[]),
     retired("inquiry", "a token job", &[]),
     retired("journal", "the event log", &[]),
     retired("keeper", "the health registry", &[]),

@@ -14,8 +14,9 @@ use tokio::net::TcpStream;
 use crate::handed::{Connection, Handed};
 use crate::preread::Preread;
 
-/// The peer of a handed-over connection: `ConnectInfo<Peer>` in a handler, with
-/// `into_make_service_with_connect_info::<Peer>()`.
+/// The peer of a handed-over connection, as an extractor.
+///
+/// Use `ConnectInfo<Peer>` in a handler, with `into_make_service_with_connect_info::<Peer>()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// The peer's address, looked up only if `ConnectInfo` is used. `None` for a Unix socket, and

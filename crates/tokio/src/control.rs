@@ -15,8 +15,9 @@ use tokio::sync::watch;
 use crate::health::Health;
 use crate::queue::HandedQueue;
 
-/// Controls and observes an embedded server. Cheap to clone. The server stops when all controls and
-/// [`crate::Handed`] are dropped.
+/// Controls and observes an embedded server.
+///
+/// Cheap to clone. The server stops when all controls and [`crate::Handed`] are dropped.
 #[derive(Clone, Debug)]
 pub struct Control {
     inside: Arc<Inside>,

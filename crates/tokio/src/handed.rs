@@ -34,9 +34,10 @@ pub struct Connection {
     pub time_left: Duration,
 }
 
-/// Receives the connections that the ring threads hand over. There is one per server. After it is
-/// dropped, further connections are refused, and the server's [`Health`](crate::Health) fails
-/// unless it drains.
+/// Receives the connections that the ring threads hand over.
+///
+/// There is one per server. After it is dropped, further connections are refused, and the server's
+/// [`Health`](crate::Health) fails unless it drains.
 ///
 /// Use it inside the runtime that drives the connections.
 ///

@@ -17,9 +17,11 @@ use crate::workers::{SILENCE_MIN, Workers};
 /// Ticks per limit; a runtime without a tick within the limit counts as stuck.
 const TICKS_A_LIMIT: u32 = 8;
 
-/// The health of the program. Cheap to clone; clones share one state. Several servers may share it,
-/// also in several runtimes: then the program is alive while none of these runtimes is stuck, and
-/// while the connections that each server hands over are accepted.
+/// The health of the program.
+///
+/// Cheap to clone; clones share one state. Several servers may share it, also in several runtimes:
+/// then the program is alive while none of these runtimes is stuck, and while the connections that
+/// each server hands over are accepted.
 ///
 /// Pass it to each server whose [`Probes`](crate::Probes) use it, by
 /// [`Embed::health`](crate::Embed::health). Until the first such call, probes get a 503
@@ -106,9 +108,10 @@ impl Health {
         self
     }
 
-    /// Maximum time that a connection waits to be accepted from [`Handed`](crate::Handed). If one
-    /// waits longer, the program is not ready; if none was accepted in that time, it is not alive
-    /// either. Default 10 s.
+    /// Maximum time that a connection waits to be accepted from [`Handed`](crate::Handed).
+    ///
+    /// If one waits longer, the program is not ready; if none was accepted in that time, it is not
+    /// alive either. Default 10 s.
     #[must_use]
     pub fn accept_within(self, time: Duration) -> Self {
         self.inside.accept_within_nanos.store(nanos(time), Ordering::Relaxed);

@@ -14,8 +14,9 @@ use tower_service::Service;
 
 use crate::health::Health;
 
-/// Serves the probes of a [`Health`] in front of a service of the program, as [`crate::Probes`]
-/// does in front of the hand-over. Created by [`Health::layer`].
+/// A layer that serves the probes of a [`Health`] in front of a service of the program.
+///
+/// [`crate::Probes`] does the same in front of the hand-over. Created by [`Health::layer`].
 #[derive(Clone, Debug)]
 pub struct ProbeLayer {
     health: Health,
@@ -29,9 +30,10 @@ pub struct ProbeService<S> {
 }
 
 impl Health {
-    /// The probes as a layer, for `Router::layer`. It gives the same replies to requests that the
-    /// ring threads do not see: those that follow a request for the program on a kept connection,
-    /// and those over HTTP/2.
+    /// The probes as a layer, for `Router::layer`.
+    ///
+    /// It gives the same replies to requests that the ring threads do not see: those that follow a
+    /// request for the program on a kept connection, and those over HTTP/2.
     pub fn layer(&self) -> ProbeLayer {
         ProbeLayer { health: self.clone() }
     }

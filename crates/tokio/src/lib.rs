@@ -1,5 +1,6 @@
-//! Embeds a doorbell server in a Tokio program: ring threads serve probes and redirects, all other
-//! connections are handed over to the program.
+//! Embeds a doorbell server in a Tokio program.
+//!
+//! Ring threads serve probes and redirects; all other connections are handed over to the program.
 //!
 //! ```text
 //! cargo add doorbell

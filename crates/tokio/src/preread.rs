@@ -9,6 +9,8 @@ use std::task::{Context, Poll};
 use doorbell::Permit;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+/// A stream with bytes that were already read from it.
+///
 /// Reads first return the bytes that were already read, then those of the stream; writes go to the
 /// stream. It holds its place in the hand-over limit until it is dropped.
 #[derive(Debug)]

@@ -10,8 +10,9 @@ use doorbell::{Answered, Begun, Handler, Method, Request, Responder, StaticReply
 use crate::health::Health;
 use crate::verdict::{Probe, Verdict};
 
-/// Serves `/livez`, `/readyz`, `/startupz` and `/healthz` (same as `/livez`) from a [`Health`] and
-/// passes all other requests to the inner service.
+/// Serves probes from a [`Health`] and passes all other requests to the inner service.
+///
+/// The paths are `/livez`, `/readyz`, `/startupz` and `/healthz` (same as `/livez`).
 ///
 /// GET, HEAD and OPTIONS get 200 with `ok`, or 503 with the reason ([`Verdict`]).
 ///
@@ -29,8 +30,9 @@ pub struct Probes<S = Rest> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rest;
 
-/// Serves selected requests with one service and hands over all others, including requests with
-/// bodies and other protocols.
+/// Serves selected requests with one service and hands over all others.
+///
+/// Requests with bodies and other protocols are handed over too.
 #[derive(Clone, Debug)]
 pub struct Front<F, S> {
     is_ours: F,

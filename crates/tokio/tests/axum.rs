@@ -32,7 +32,7 @@ fn app() -> Router {
         .route("/echo", post(|body: Bytes| async move { body }))
         .route("/host", any(|headers: HeaderMap| async move { headers["host"].to_str().unwrap().to_owned() }))
         .route("/slow", get(slow))
-        .route("/who", get(who))
+        .route("/client", get(who))
 }
 
 async fn serve(way: usize) -> (Control, SocketAddr, tokio::task::JoinHandle<std::io::Result<()>>) {
@@ -60,7 +60,7 @@ async fn requests_of_every_shape_arrive_whole() {
         let (control, addr, serving) = serve(way).await;
         let long = "x".repeat(500_000);
         let table = [
-            ("GET /who HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".to_owned(), 200, "127.0.0.1 0"),
+            ("GET /client HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".to_owned(), 200, "127.0.0.1 0"),
             ("GET /host HTTP/1.0\r\nHost: a.example\r\n\r\n".to_owned(), 200, "a.example"),
             ("PROPFIND /host HTTP/1.1\r\nHost: b\r\nConnection: close\r\n\r\n".to_owned(), 200, "b"),
             (
@@ -92,8 +92,7 @@ async fn requests_of_every_shape_arrive_whole() {
         // A probe on a separate connection, and one before a request for the program on the same
         // connection.
         assert_eq!(ask(addr, "GET /readyz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.0, 200);
-        let both =
-            "GET /livez HTTP/1.1\r\nHost: a\r\n\r\nGET /who HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        let both = "GET /livez HTTP/1.1\r\nHost: a\r\n\r\nGET /client HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
         let got =
             tokio::task::spawn_blocking(move || exchange(addr, both.as_bytes())).await.unwrap().unwrap();
         let text = String::from_utf8(got.bytes).unwrap();
@@ -114,7 +113,7 @@ async fn a_drain_fails_readiness_and_loses_no_client() {
         let late = tokio::task::spawn_blocking(move || {
             use std::io::{Read as _, Write as _};
             let mut stream = std::net::TcpStream::connect(addr).unwrap();
-            stream.write_all(b"GET /who HTTP").unwrap();
+            stream.write_all(b"GET /client HTTP").unwrap();
             std::thread::park_timeout(Duration::from_millis(200));
             stream.write_all(b"/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
             let mut reply = String::new();
@@ -152,8 +151,9 @@ async fn requests_served_by_a_front_do_not_reach_the_program() {
     for way in ENGINES {
         let health = Health::new().without_heartbeat();
         let ours = |request: &doorbell::Request<'_>| request.path().starts_with("/old");
-        let moved =
-            service_fn(|_, reply| reply.status(doorbell::Status::FOUND).header("Location", "/who").empty());
+        let moved = service_fn(|_, reply| {
+            reply.status(doorbell::Status::FOUND).header("Location", "/client").empty()
+        });
         let service = Probes::new(&health).before(Front::new(ours, moved));
         let server = Server::builder().engine(way.0).descriptors(way.1).conns_max(4_000).conns_per_ip_max(0);
         let (control, handed) = Embed::new(server.listen(anywhere(), Http1::new(service))).start();

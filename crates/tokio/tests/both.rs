@@ -119,9 +119,9 @@ async fn serve(mut handed: Handed, answer: Arc<Notify>) -> usize {
 }
 
 /// Status, body, whether the reply announces a close, and how the connection ended.
-type Heard = (u16, Vec<u8>, bool, End);
+type TestReply = (u16, Vec<u8>, bool, End);
 
-fn ask(addr: SocketAddr, path: &'static str) -> JoinHandle<Heard> {
+fn ask(addr: SocketAddr, path: &'static str) -> JoinHandle<TestReply> {
     std::thread::spawn(move || {
         // A client that would keep its connection: only the server closes it.
         let last = if path == "/app" { "Connection: close\r\n" } else { "" };
@@ -132,7 +132,7 @@ fn ask(addr: SocketAddr, path: &'static str) -> JoinHandle<Heard> {
     })
 }
 
-fn ask_all(addr: SocketAddr, path: &'static str) -> Vec<JoinHandle<Heard>> {
+fn ask_all(addr: SocketAddr, path: &'static str) -> Vec<JoinHandle<TestReply>> {
     (0..CLIENTS).map(|_| ask(addr, path)).collect()
 }
 

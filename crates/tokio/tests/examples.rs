@@ -67,14 +67,14 @@ fn axum_probes() {
         (Ok(200), Ok(200), Ok(200))
     );
     let blocked = std::thread::spawn(move || status(addr, "/block"));
-    let mut heard = Vec::new();
+    let mut statuses = Vec::new();
     while !blocked.is_finished() {
-        heard.push(status(addr, "/livez").unwrap());
+        statuses.push(status(addr, "/livez").unwrap());
         std::thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(blocked.join().unwrap(), Ok(200), "the program continues after it");
-    heard.dedup();
-    assert!(heard.starts_with(&[200, 503]), "alive at first, and not when it stays blocked: {heard:?}");
+    statuses.dedup();
+    assert!(statuses.starts_with(&[200, 503]), "alive at first, and not when it stays blocked: {statuses:?}");
 }
 
 #[test]

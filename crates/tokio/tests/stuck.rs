@@ -31,22 +31,22 @@ const P99_MAX: Duration = Duration::from_millis(5);
 
 /// The reply to a probe, when it was sent, and how long it took.
 #[derive(Debug)]
-struct Heard {
+struct ProbeResult {
     at: Duration,
     status: u16,
     took: Duration,
 }
 
-fn probe_for(addr: SocketAddr, time: Duration) -> Vec<Heard> {
+fn probe_for(addr: SocketAddr, time: Duration) -> Vec<ProbeResult> {
     let start = Instant::now();
-    let mut heard = Vec::new();
+    let mut results = Vec::new();
     while start.elapsed() < time {
         let at = start.elapsed();
         let status = status(addr, "/livez").unwrap();
-        heard.push(Heard { at, status, took: start.elapsed() - at });
+        results.push(ProbeResult { at, status, took: start.elapsed() - at });
         std::thread::sleep(Duration::from_millis(2));
     }
-    heard
+    results
 }
 
 /// A runtime, and a function that blocks all its threads for a time.
@@ -81,16 +81,20 @@ fn two_workers() -> Blocked {
 }
 
 /// Verdicts of probes while a runtime is blocked; checks that it recovers.
-fn probe_beside((runtime, block): &Blocked, way: (Engine, Descriptors), blocked: Duration) -> Vec<Heard> {
+fn probe_beside(
+    (runtime, block): &Blocked,
+    way: (Engine, Descriptors),
+    blocked: Duration,
+) -> Vec<ProbeResult> {
     let health = Health::new().stalled_after(LIMIT);
     let (control, _handed) =
         runtime.block_on(async { Embed::new(builder(way, &health)).health(&health).start() });
     let addr = runtime.block_on(ready(&control, way));
     let prober = std::thread::spawn(move || probe_for(addr, blocked));
     block(runtime, blocked + Duration::from_millis(100));
-    let heard = prober.join().unwrap();
+    let results = prober.join().unwrap();
     // When the runtime stops, its last tick may be as old as the tick interval.
-    for Heard { at, status, took } in &heard {
+    for ProbeResult { at, status, took } in &results {
         if *at + *took < LIMIT / 2 {
             assert_eq!(*status, 200, "{way:?}: at {at:?} it is too early to detect");
         } else if *at > LIMIT + Duration::from_millis(200) {
@@ -98,17 +102,17 @@ fn probe_beside((runtime, block): &Blocked, way: (Engine, Descriptors), blocked:
         }
     }
     assert!(
-        heard.iter().any(|heard| heard.at > LIMIT * 2),
+        results.iter().any(|result| result.at > LIMIT * 2),
         "{way:?}: it was blocked long enough to be detected"
     );
     // It runs again, so it must be alive again.
     runtime.block_on(common::until("it is alive again", || status(addr, "/livez") == Ok(200)));
     runtime.block_on(control.stop()).unwrap();
-    heard
+    results
 }
 
-fn p99(heard: &[Heard]) -> Duration {
-    let mut took: Vec<_> = heard.iter().map(|heard| heard.took).collect();
+fn p99(results: &[ProbeResult]) -> Duration {
+    let mut took: Vec<_> = results.iter().map(|result| result.took).collect();
     took.sort_unstable();
     took[took.len() * 99 / 100]
 }

@@ -123,13 +123,13 @@ impl std::io::Write for CutFirst {
 }
 
 /// The reply, and the selected protocol.
-struct Heard {
+struct TlsReply {
     reply: String,
     alpn: Option<Vec<u8>>,
 }
 
 impl Port {
-    async fn ask(&self, name: &'static str, alpn: &[&[u8]], path: &'static str, cut_at: usize) -> Heard {
+    async fn ask(&self, name: &'static str, alpn: &[&[u8]], path: &'static str, cut_at: usize) -> TlsReply {
         let mut config =
             ClientConfig::builder().with_root_certificates(self.roots.clone()).with_no_client_auth();
         config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
@@ -143,7 +143,7 @@ impl Port {
             write!(stream, "GET {path} HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n").unwrap();
             let mut reply = String::new();
             stream.read_to_string(&mut reply).unwrap();
-            Heard { reply, alpn: stream.conn.alpn_protocol().map(<[u8]>::to_vec) }
+            TlsReply { reply, alpn: stream.conn.alpn_protocol().map(<[u8]>::to_vec) }
         })
         .await
         .unwrap()
@@ -170,10 +170,14 @@ async fn the_name_and_the_protocol_select_the_side_of_the_handshake() {
         ];
         for (name, alpn, agreed) in table {
             for cut_at in [1, 5, 100, 200, usize::MAX] {
-                let heard = port.ask(name, alpn, "/", cut_at).await;
-                assert!(heard.reply.starts_with("HTTP/1.1 200 OK\r\n"), "{way:?} {name}: {}", heard.reply);
-                assert!(heard.reply.ends_with("axum"), "{way:?} {name}: {}", heard.reply);
-                assert_eq!(heard.alpn.as_deref(), agreed, "{way:?} {name} by the program's list");
+                let tls_reply = port.ask(name, alpn, "/", cut_at).await;
+                assert!(
+                    tls_reply.reply.starts_with("HTTP/1.1 200 OK\r\n"),
+                    "{way:?} {name}: {}",
+                    tls_reply.reply
+                );
+                assert!(tls_reply.reply.ends_with("axum"), "{way:?} {name}: {}", tls_reply.reply);
+                assert_eq!(tls_reply.alpn.as_deref(), agreed, "{way:?} {name} by the program's list");
             }
         }
         common::until("all were handed over", || port.handed_over() == 15).await;
@@ -181,8 +185,12 @@ async fn the_name_and_the_protocol_select_the_side_of_the_handshake() {
         // Other requests are served by the ring lane, including readiness of the program.
         for (ready, status) in [(false, "503"), (true, "200")] {
             port.health.set_ready(ready);
-            let heard = port.ask(OURS, &[], "/readyz", 100).await;
-            assert!(heard.reply.starts_with(&format!("HTTP/1.1 {status} ")), "{way:?}: {}", heard.reply);
+            let tls_reply = port.ask(OURS, &[], "/readyz", 100).await;
+            assert!(
+                tls_reply.reply.starts_with(&format!("HTTP/1.1 {status} ")),
+                "{way:?}: {}",
+                tls_reply.reply
+            );
         }
         assert_eq!(port.handed_over(), 15);
         port.end().await;
@@ -194,16 +202,16 @@ async fn the_name_and_the_protocol_select_the_side_of_the_handshake() {
 async fn inside_a_session_of_the_ring_lane_a_request_of_the_program_is_a_503_and_a_close() {
     for way in ENGINES {
         let port = port(way).await;
-        let heard = port.ask(OURS, &[], "/", usize::MAX).await.reply;
-        assert!(heard.starts_with("HTTP/1.1 503 Service Unavailable\r\n"), "{heard}");
+        let tls_reply = port.ask(OURS, &[], "/", usize::MAX).await.reply;
+        assert!(tls_reply.starts_with("HTTP/1.1 503 Service Unavailable\r\n"), "{tls_reply}");
         for field in ["Retry-After: 1\r\n", "Connection: close\r\n"] {
-            assert!(heard.contains(field), "{heard}");
+            assert!(tls_reply.contains(field), "{tls_reply}");
         }
         let not_taken = || port.control.stats().ring.closed_because(CloseReason::NotTaken);
         common::until("it is counted", || not_taken() == 1).await;
         assert_eq!((port.handed_over(), port.control.stats().handed_out), (0, 0));
-        let heard = port.ask(OURS, &[], "/livez", usize::MAX).await.reply;
-        assert!(heard.starts_with("HTTP/1.1 200 OK\r\n"), "{heard}");
+        let tls_reply = port.ask(OURS, &[], "/livez", usize::MAX).await.reply;
+        assert!(tls_reply.starts_with("HTTP/1.1 200 OK\r\n"), "{tls_reply}");
         port.end().await;
     }
 }

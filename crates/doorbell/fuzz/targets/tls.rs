@@ -133,24 +133,24 @@ pub(crate) fn run(data: &[u8]) {
     let name = ServerName::try_from("localhost").expect("a name");
     let config = Arc::clone(&material.clients[usize::from(kind & 1)]);
     let mut client = ClientConnection::new(config, name).expect("a client");
-    let mut heard = Vec::new();
-    talk(&mut client, &mut served, piece_len, &mut heard);
+    let mut plaintext = Vec::new();
+    talk(&mut client, &mut served, piece_len, &mut plaintext);
     assert!(!client.is_handshaking());
     let mut plain = Served::new(http());
     for record in rest.chunks(usize::from(record_len) + 1) {
         client.writer().write_all(record).expect("room for a record");
-        talk(&mut client, &mut served, piece_len, &mut heard);
+        talk(&mut client, &mut served, piece_len, &mut plaintext);
         plain.feed(record, usize::MAX);
     }
     if kind & 4 != 0 {
         client.send_close_notify();
-        talk(&mut client, &mut served, piece_len, &mut heard);
+        talk(&mut client, &mut served, piece_len, &mut plaintext);
     } else {
         served.eof();
-        talk(&mut client, &mut served, piece_len, &mut heard);
+        talk(&mut client, &mut served, piece_len, &mut plaintext);
     }
     plain.eof();
-    assert!(heard == plain.sent, "TLS changes nothing: {heard:?} {:?}", plain.sent);
+    assert!(plaintext == plain.sent, "TLS changes nothing: {plaintext:?} {:?}", plain.sent);
     assert_eq!(served.protocol.requests(&served.conn), plain.protocol.requests(&plain.conn));
     assert!(served.ended && plain.ended);
 }
@@ -160,7 +160,7 @@ fn talk<P: Protocol>(
     client: &mut ClientConnection,
     served: &mut Served<P>,
     piece_len: usize,
-    heard: &mut Vec<u8>,
+    plaintext: &mut Vec<u8>,
 ) {
     loop {
         let mut wire = Vec::new();
@@ -175,9 +175,9 @@ fn talk<P: Protocol>(
         let mut sent = sent.as_slice();
         while !sent.is_empty() && client.read_tls(&mut sent).expect("a slice") > 0 {
             let state = client.process_new_packets().expect("the server speaks TLS");
-            let start = heard.len();
-            heard.resize(start + state.plaintext_bytes_to_read(), 0);
-            client.reader().read_exact(&mut heard[start..]).expect("as many bytes as reported");
+            let start = plaintext.len();
+            plaintext.resize(start + state.plaintext_bytes_to_read(), 0);
+            client.reader().read_exact(&mut plaintext[start..]).expect("as many bytes as reported");
         }
     }
 }

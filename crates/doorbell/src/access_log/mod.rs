@@ -72,8 +72,9 @@ const RECORDS_MAX: usize = 4096;
 /// How long dropping an [`AccessLog`] waits for the writer.
 const DROP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A running access log. Stop it after the server; dropping it waits up to a second for queued
-/// records.
+/// A running access log.
+///
+/// Stop it after the server; dropping it waits up to a second for queued records.
 #[derive(Debug)]
 pub struct AccessLog {
     shared: Arc<Shared>,

@@ -50,7 +50,7 @@ impl<P> Conn<P> {
         self.drained = false;
         self.peer_finished = false;
         self.replied = false;
-        self.heard = false;
+        self.has_received = false;
         self.postponed = false;
         self.arriving = Arriving::Done;
         self.after_send = AfterSend::Read;

@@ -29,7 +29,7 @@ pub(crate) struct Conn<P> {
     /// True once a reply was sent completely.
     pub(crate) replied: bool,
     /// True once any byte was received.
-    pub(crate) heard: bool,
+    pub(crate) has_received: bool,
     /// True exactly while it waits for the next turn with nothing in flight.
     pub(crate) postponed: bool,
     /// [`Driver::unsent`](crate::driver::Driver::unsent) at the last check, while a send is in
@@ -100,7 +100,7 @@ impl<P> Conn<P> {
             drained: false,
             peer_finished: false,
             replied: false,
-            heard: false,
+            has_received: false,
             postponed: false,
             unsent: None,
             after_send: AfterSend::Read,

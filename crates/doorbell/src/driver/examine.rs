@@ -1,5 +1,6 @@
-//! Report about io_uring on this system: what works, and the cause of what does not. Diagnostic
-//! only.
+//! Report about io_uring on this system: what works, and the cause of what does not.
+//!
+//! It is a diagnostic, without effect on the choice of a driver.
 //!
 //! Does not know about: workers, listeners. [`select`](super::select) chooses the driver.
 

@@ -1,5 +1,4 @@
-//! Hand-over of connections that the ring lane does not serve: receiver, limit, and behaviour at
-//! the limit.
+//! Hand-over of connections that the ring lane does not serve: receiver and limit.
 //!
 //! Does not know about: drivers, protocols, how a worker removes a connection from its table; what
 //! the receiver does with it.
@@ -76,8 +75,9 @@ impl HandedConn {
     }
 }
 
-/// Receives connections from worker threads. Called at most once per turn, so a call is a good
-/// occasion to wake a task.
+/// Receives connections from worker threads.
+///
+/// Called at most once per turn, so a call is a good occasion to wake a task.
 pub trait Taker: Send + Sync {
     /// Takes the connections. Those left in `conns` are closed, also after a panic, which counts as
     /// a panic of a handler. Must not block.
@@ -101,8 +101,9 @@ pub enum WhenFull {
     },
 }
 
-/// Receiver of connections that the ring lane does not serve. Passed to
-/// [`ServerBuilder::hand_over`](crate::ServerBuilder::hand_over).
+/// Receiver of connections that the ring lane does not serve.
+///
+/// Passed to [`ServerBuilder::hand_over`](crate::ServerBuilder::hand_over).
 #[derive(Clone)]
 pub struct HandOver {
     pub(crate) taker: Arc<dyn Taker>,

@@ -1,5 +1,4 @@
-//! Work that is too expensive for a ring thread: what a job costs, and from which amount of work on
-//! it pays off.
+//! Work that is too expensive for a ring thread: what a job costs, and when it pays off.
 //!
 //! ```text
 //!   ring thread                                  pool (rayon)

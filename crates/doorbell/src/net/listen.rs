@@ -159,9 +159,11 @@ impl Listen {
         self
     }
 
-    /// `TCP_QUICKACK` of the listener. If disabled, the acknowledgement of a request travels with
-    /// its reply: one segment less per connection, unless the reply takes more than 40 ms, after
-    /// which the kernel acknowledges anyway. Default true, as in the kernel.
+    /// `TCP_QUICKACK` of the listener.
+    ///
+    /// If disabled, the acknowledgement of a request travels with its reply: one segment less per
+    /// connection, unless the reply takes more than 40 ms, after which the kernel acknowledges
+    /// anyway. Default true, as in the kernel.
     #[must_use]
     pub const fn quickack(mut self, on: bool) -> Self {
         self.quickack = on;
@@ -185,10 +187,11 @@ impl Listen {
         self
     }
 
-    /// Binds even if another server of the same user holds the port with `SO_REUSEPORT`. The kernel
-    /// then distributes clients to both, and when one closes, the clients in its backlog are reset.
-    /// Passing the same socket to both servers ([`Listen::inherited`]) loses no client and is
-    /// preferable. Default false: a port in use is an error.
+    /// Binds even if another server of the same user holds the port with `SO_REUSEPORT`.
+    ///
+    /// The kernel then distributes clients to both, and when one closes, the clients in its backlog
+    /// are reset. Passing the same socket to both servers ([`Listen::inherited`]) loses no client
+    /// and is preferable. Default false: a port in use is an error.
     #[must_use]
     pub const fn overlap(mut self, on: bool) -> Self {
         self.overlap = on;

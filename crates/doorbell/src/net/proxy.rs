@@ -6,8 +6,9 @@
 use doorbell_http::forwarded::Networks;
 use doorbell_http::{Peer, proxy};
 
-/// PROXY protocol settings of a listener. Both versions are read; version 2 `LOCAL` and version 1
-/// `UNKNOWN` keep the peer's own address.
+/// PROXY protocol settings of a listener.
+///
+/// Both versions are read; version 2 `LOCAL` and version 1 `UNKNOWN` keep the peer's own address.
 #[derive(Clone, Debug)]
 pub struct ProxyProtocol {
     required: bool,

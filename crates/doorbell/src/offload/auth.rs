@@ -19,8 +19,9 @@ pub struct OffloadAuth {
     jobs: Offload,
 }
 
-/// A service behind an [`OffloadAuth`]. As with any guard, a request that cannot be checked for a
-/// token is not handed over.
+/// A service behind an [`OffloadAuth`].
+///
+/// As with any guard, a request that cannot be checked for a token is not handed over.
 #[derive(Clone, Debug)]
 pub struct OffloadAuthService<S>(Arc<Guarded<S>>);
 

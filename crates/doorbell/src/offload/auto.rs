@@ -43,8 +43,9 @@ const LEVEL_MAX: u32 = 10;
 /// together (`manual::compute_lane`).
 const LIMIT: Duration = Duration::from_micros(10);
 
-/// Runs one kind of work on the ring thread or in jobs. Cheap to clone; clones share their
-/// measurements.
+/// Runs one kind of work on the ring thread or in jobs.
+///
+/// Cheap to clone; clones share their measurements.
 #[derive(Clone, Debug)]
 pub struct Auto {
     offload: Offload,

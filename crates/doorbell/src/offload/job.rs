@@ -203,8 +203,9 @@ impl Entry {
     }
 }
 
-/// A job that was taken from its queue and can no longer be cancelled. Dropping it without running
-/// counts as a panic.
+/// A job that was taken from its queue and can no longer be cancelled.
+///
+/// Dropping it without running counts as a panic.
 #[must_use = "a started job must be run: a request waits for it"]
 pub struct StartedJob {
     entry: Option<Entry>,

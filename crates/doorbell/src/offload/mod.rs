@@ -1,5 +1,4 @@
-//! The compute lane: a handler defers a job, the ring thread continues, and the reply is sent when
-//! the job is done.
+//! The compute lane: jobs of handlers on other threads, whose results become replies.
 //!
 //! Does not know about: connections except their identity, protocols, the threads that run jobs (an
 //! [`Executor`] provides them).
@@ -82,14 +81,17 @@ pub const TIMEOUT: Duration = Duration::from_secs(10);
 /// Default prefix of thread names; a number follows.
 pub const THREAD_NAME: &str = "doorbell-job";
 
-/// Default increment of the nice value. With a thread that never sleeps on each processor, the p99
-/// of probes on a ring thread was 3.7 ms with 0, 1.7 ms with 7 and 0.7 ms with 10, and 1.1 ms on an
-/// idle machine (Linux 6.18, two processors, medians of three runs of 500 probes): from about 10
-/// on, the scheduler runs a waking thread at once.
+/// Default increment of the nice value.
+///
+/// With a thread that never sleeps on each processor, the p99 of probes on a ring thread was 3.7 ms
+/// with 0, 1.7 ms with 7 and 0.7 ms with 10, and 1.1 ms on an idle machine (Linux 6.18, two
+/// processors, medians of three runs of 500 probes): from about 10 on, the scheduler runs a waking
+/// thread at once.
 pub const NICE: u8 = 10;
 
-/// Access to the threads that run jobs. Cheap to clone; each clone may have its own class and
-/// timeout.
+/// Access to the threads that run jobs.
+///
+/// Cheap to clone; each clone may have its own class and timeout.
 #[derive(Clone)]
 pub struct Offload {
     core: Arc<Core>,
@@ -203,6 +205,7 @@ impl OffloadBuilder {
     }
 
     /// Pins thread i to the i-th of these processors, starting over at the end of the list.
+    ///
     /// Processors that this process may not use, or that do not exist, are skipped. Default, and if
     /// none is left: no pinning.
     pub fn cpus(mut self, cpus: &[usize]) -> Self {

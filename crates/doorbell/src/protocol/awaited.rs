@@ -15,6 +15,7 @@ use crate::time::Time;
 pub struct Told(Outcome);
 
 /// A request after [`Next::Wait`](doorbell_http::Next::Wait) whose job is queued or running.
+///
 /// Dropping it cancels a job that has not started; the request then gets no reply.
 #[must_use = "dropping it cancels the job"]
 pub struct Awaited {

@@ -69,7 +69,7 @@ impl From<Tls<Raw>> for ListenerProtocol {
 }
 
 /// Result of an input.
-pub(crate) struct Heard {
+pub(crate) struct InputResult {
     pub(crate) next: Next,
     /// Requests served by it.
     pub(crate) requests: u32,
@@ -110,39 +110,51 @@ impl ListenerProtocol {
     /// A previous reply may still be in [`Io::out`]. The HTTP state machine handles that when it
     /// begins its reply; for the other protocols it is discarded before the call.
     #[inline(always)]
-    pub(crate) fn hear<'a>(
+    pub(crate) fn on_input<'a>(
         &self,
         conn: &mut ProtocolConn,
         fresh: &[u8],
         io: impl FnOnce() -> Io<'a>,
         before: &mut u32,
-    ) -> Heard {
+    ) -> InputResult {
         match (self, conn) {
             // `io` is called in each arm: passed to another function the value would have to be in
             // memory, which is not necessary here.
             (Self::Http1(protocol), ProtocolConn::Http1(state)) => {
-                heard(protocol, state, fresh, io(), before)
+                input_result(protocol, state, fresh, io(), before)
             }
             (_, conn) => {
                 let io = io();
                 io.out.forget_sent();
-                self.hear_other(conn, fresh, io, before)
+                self.on_input_other(conn, fresh, io, before)
             }
         }
     }
 
     #[inline(never)]
-    fn hear_other(&self, conn: &mut ProtocolConn, fresh: &[u8], io: Io<'_>, before: &mut u32) -> Heard {
-        each!(self, conn, protocol, state => heard(protocol, state, fresh, io, before))
+    fn on_input_other(
+        &self,
+        conn: &mut ProtocolConn,
+        fresh: &[u8],
+        io: Io<'_>,
+        before: &mut u32,
+    ) -> InputResult {
+        each!(self, conn, protocol, state => input_result(protocol, state, fresh, io, before))
     }
 }
 
 #[inline(always)]
-fn heard<P: Protocol>(protocol: &P, conn: &mut P::Conn, fresh: &[u8], io: Io<'_>, before: &mut u32) -> Heard {
+fn input_result<P: Protocol>(
+    protocol: &P,
+    conn: &mut P::Conn,
+    fresh: &[u8],
+    io: Io<'_>,
+    before: &mut u32,
+) -> InputResult {
     let requests = protocol.requests(conn);
     *before = requests;
     let next = protocol.handle_input(conn, fresh, io);
-    Heard { next, requests: protocol.requests(conn) - requests, deadline: protocol.deadline(conn) }
+    InputResult { next, requests: protocol.requests(conn) - requests, deadline: protocol.deadline(conn) }
 }
 
 impl Protocol for ListenerProtocol {

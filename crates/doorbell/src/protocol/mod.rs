@@ -1,5 +1,4 @@
-//! Protocols of listeners: a state machine per connection that gets bytes and a time and returns
-//! the next step.
+//! Protocols of listeners: state machines that get bytes and a time and return the next step.
 //!
 //! Does not know about: sockets, drivers, the connection table. It never does I/O.
 
@@ -29,8 +28,7 @@ use crate::error::CloseReason;
 use crate::offload::Outcome;
 use crate::time::Time;
 
-/// What a protocol may use while it handles an input: the connection's buffers and the worker's
-/// clock.
+/// What a protocol may use during a call: the connection's buffers and the worker's clock.
 #[derive(Debug)]
 pub struct Io<'a> {
     /// The time of this turn.
@@ -64,8 +62,9 @@ pub struct Answer {
     pub(crate) outcome: Outcome,
 }
 
-/// A protocol of a listener. One value serves all its connections; `Conn` is the state of one of
-/// them.
+/// A protocol of a listener.
+///
+/// One value serves all its connections; `Conn` is the state of one of them.
 pub trait Protocol {
     /// The state of one connection.
     type Conn;

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use doorbell_http::RequestError;
 
-/// Counters of refused requests of one protocol, shared by all its connections and workers. A
-/// refusal ends its connection, so counting is rare.
+/// Counters of refused requests of one protocol, shared by all its connections and workers.
+///
+/// A refusal ends its connection, so counting is rare.
 #[derive(Clone, Debug)]
 pub struct Refusals(Arc<[AtomicU64]>);
 

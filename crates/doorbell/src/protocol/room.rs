@@ -10,8 +10,9 @@ use crate::tls::Shares;
 #[cfg(feature = "tls")]
 const CONNS_A_HANDSHAKE: u32 = 4;
 
-/// The size of a server, shared by all its listeners. A successor shares it: both count the same
-/// handshakes.
+/// The size of a server, shared by all its listeners.
+///
+/// A successor shares it: both count the same handshakes.
 #[derive(Debug)]
 pub struct Room {
     conns_max: u32,
@@ -31,7 +32,7 @@ impl Room {
 
     /// The size for a successor. Until it [settles](Self::settle), the caps of the predecessor
     /// apply to both.
-    pub(crate) fn for_heir(&self, conns_max: u32) -> Self {
+    pub(crate) fn for_successor(&self, conns_max: u32) -> Self {
         Self {
             conns_max,
             #[cfg(feature = "tls")]

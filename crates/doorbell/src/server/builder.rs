@@ -171,9 +171,11 @@ impl ServerBuilder {
         self
     }
 
-    /// Maximum number of open connections in the process. The default, 65,536 or the value in
-    /// [`Self::limits`], is lowered to what `RLIMIT_NOFILE` allows, with a [note](Server::notes). A
-    /// number set here is not lowered: if the limit does not allow it, the start fails.
+    /// Maximum number of open connections in the process.
+    ///
+    /// The default, 65,536 or the value in [`Self::limits`], is lowered to what `RLIMIT_NOFILE`
+    /// allows, with a [note](Server::notes). A number set here is not lowered: if the limit does
+    /// not allow it, the start fails.
     pub const fn conns_max(mut self, conns: u32) -> Self {
         self.single.conns_max = Some(conns);
         self
@@ -243,11 +245,13 @@ impl ServerBuilder {
         self
     }
 
-    /// Replaces a running server. A listener at the same address as a listener of that server takes
-    /// its sockets, with their backlogs and the port chosen for port 0; other listeners are opened.
-    /// The number of workers is that of the running server, and both share one table of connections
-    /// per address if the cap is the same. Both accept until [`Handle::take_over`]. If this server
-    /// fails to start, the other one continues unchanged.
+    /// Replaces a running server.
+    ///
+    /// A listener at the same address as a listener of that server takes its sockets, with their
+    /// backlogs and the port chosen for port 0; other listeners are opened. The number of workers
+    /// is that of the running server, and both share one table of connections per address if the
+    /// cap is the same. Both accept until [`Handle::take_over`]. If this server fails to start, the
+    /// other one continues unchanged.
     ///
     /// While both servers run, each may hold up to its `conns_max` connections. If `RLIMIT_NOFILE`
     /// is too low for that, clients wait in the backlog until connections of the old server end.
@@ -394,7 +398,7 @@ impl ServerBuilder {
         let sockets = Sockets::of(bound)?;
         let before = self.before.take().map(|before| before.core);
         let conns_max = self.limits.conns_max;
-        let room = before.as_ref().map(|before| before.room.for_heir(conns_max));
+        let room = before.as_ref().map(|before| before.room.for_successor(conns_max));
         let table = before.as_ref().map(|before| &before.ip_table);
         let ip_table = match table.filter(|table| table.is_for(&self.limits)) {
             Some(table) => Arc::clone(table),

@@ -28,7 +28,7 @@ struct Kept {
     /// Another process, the successor, has copies and may continue to listen.
     is_passed: bool,
     /// Number of running successors in this process that share the socket.
-    heirs: u32,
+    successors: u32,
     /// The time in seconds by which they defer accept, while that is disabled.
     deferred_s: Option<u32>,
     /// `None` if there is no file, and after this server gave it up.
@@ -65,7 +65,7 @@ impl Sockets {
                 local: local.clone(),
                 is_shared: *is_shared,
                 is_passed,
-                heirs: 0,
+                successors: 0,
                 deferred_s: None,
                 file: file.clone(),
                 fds,
@@ -167,12 +167,12 @@ impl Sockets {
 
     /// Records that a successor shares the sockets it took.
     pub(super) fn lend(&mut self, taken: &Taken) {
-        self.taken_by(taken).for_each(|kept| kept.heirs += 1);
+        self.taken_by(taken).for_each(|kept| kept.successors += 1);
     }
 
     /// Records that this successor ended and this server continues alone.
     pub(super) fn take_back(&mut self, taken: &Taken) {
-        self.taken_by(taken).for_each(|kept| kept.heirs -= 1);
+        self.taken_by(taken).for_each(|kept| kept.successors -= 1);
     }
 
     fn taken_by(&mut self, taken: &Taken) -> impl Iterator<Item = &mut Kept> {
@@ -206,7 +206,7 @@ impl Sockets {
 
 impl Kept {
     const fn is_lent(&self) -> bool {
-        self.is_passed || self.heirs > 0
+        self.is_passed || self.successors > 0
     }
 
     fn is_gone(&self) -> bool {

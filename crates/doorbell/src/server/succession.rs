@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError};
 
 use super::sockets::Taken;
 use super::{Core, Handle};
-use crate::control::{Command, Heirs};
+use crate::control::{Command, Successors};
 use crate::time::{Clock as _, OsClock};
 
 /// How long [`Handle::take_over`] waits for the predecessor's workers. They are woken at once, and
@@ -72,13 +72,13 @@ impl Before {
         }
     }
 
-    fn retire(self, heir: &Core, patience: Duration) -> bool {
+    fn retire(self, successor: &Core, patience: Duration) -> bool {
         let Self { core, taken, .. } = self;
-        heir.room.settle();
+        successor.room.settle();
         let (left, leaves) = sync_channel(core.workers.len());
-        let (workers, inherited, theirs) = (heir.workers.clone(), taken.0.clone(), taken);
-        let heirs = Arc::new(Heirs { workers, inherited, left });
-        if core.workers.iter().any(|worker| worker.heirs.set(Arc::clone(&heirs)).is_err()) {
+        let (workers, inherited, theirs) = (successor.workers.clone(), taken.0.clone(), taken);
+        let successors = Arc::new(Successors { workers, inherited, left });
+        if core.workers.iter().any(|worker| worker.successors.set(Arc::clone(&successors)).is_err()) {
             // It has already retired for another successor.
             return false;
         }

@@ -15,6 +15,8 @@ pub trait Clock {
     fn unix_secs(&mut self) -> i64;
 }
 
+/// The coarse clocks of the system.
+///
 /// `CLOCK_MONOTONIC_COARSE` and `CLOCK_REALTIME_COARSE`: a resolution of 1 to 4 ms, enough for
 /// deadlines of 100 ms and more, at a fraction of the cost of the precise clocks
 /// (clock_gettime(2)).

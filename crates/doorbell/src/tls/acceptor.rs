@@ -77,9 +77,10 @@ impl Acceptor {
         })))
     }
 
-    /// Replaces the configuration for new handshakes; existing connections keep theirs. False if it
-    /// is unchanged: then nothing is done. Sessions can be resumed across a replacement unless
-    /// client authentication changes.
+    /// Replaces the configuration for new handshakes; existing connections keep theirs.
+    ///
+    /// False if it is unchanged: then nothing is done. Sessions can be resumed across a replacement
+    /// unless client authentication changes.
     ///
     /// # Errors
     /// The configuration is invalid; the old one stays in use.
@@ -129,9 +130,10 @@ impl Acceptor {
         verifier.is_none_or(|verifier| verifier.verify_client_cert(certificate, issuers, now).is_ok())
     }
 
-    /// Begins the handshake of a connection that was handed over with its ClientHello. `None`: the
-    /// gate refuses the client, too many handshakes are in progress, or [`TlsConfig::alpn_handed`]
-    /// is empty; close the connection then.
+    /// Begins the handshake of a connection that was handed over with its ClientHello.
+    ///
+    /// `None`: the gate refuses the client, too many handshakes are in progress, or
+    /// [`TlsConfig::alpn_handed`] is empty; close the connection then.
     pub fn begin_handed(&self, client: Peer, now: Time) -> Option<HandedHandshake> {
         let config = self.0.current.read().unwrap_or_else(PoisonError::into_inner).handed.clone()?;
         let Admission::Admitted(permit) = self.admit() else { return None };

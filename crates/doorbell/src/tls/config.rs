@@ -23,8 +23,9 @@ const SESSIONS_MAX: usize = 1024;
 /// enough.
 const TICKETS: usize = 1;
 
-/// What happens if no certificate has the requested name. A client that requests no name always
-/// gets the first pair.
+/// What happens if no certificate has the requested name.
+///
+/// A client that requests no name always gets the first pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum UnknownName {
     /// Presents the first pair.

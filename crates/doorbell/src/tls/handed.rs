@@ -10,8 +10,9 @@ use rustls::{ServerConfig, ServerConnection};
 use super::info::info_of;
 use super::{Outcome, Permit, TlsInfo};
 
-/// A handshake in progress, from [`Acceptor::begin_handed`](super::Acceptor::begin_handed) to its
-/// end. Dropping it counts as abandoned by the peer.
+/// A handshake in progress, after [`Acceptor::begin_handed`](super::Acceptor::begin_handed).
+///
+/// Dropping it counts as abandoned by the peer.
 #[derive(Debug)]
 pub struct HandedHandshake {
     permit: Permit,
@@ -30,9 +31,10 @@ impl HandedHandshake {
         Arc::clone(&self.config)
     }
 
-    /// Records a completed handshake. `unix_secs` is the current time. `None`: the session was
-    /// resumed, but its client certificate is no longer accepted, because it or a revocation list
-    /// expired; close the connection then.
+    /// Records a completed handshake.
+    ///
+    /// `unix_secs` is the current time. `None`: the session was resumed, but its client certificate
+    /// is no longer accepted, because it or a revocation list expired; close the connection then.
     pub fn done(self, session: &ServerConnection, unix_secs: i64) -> Option<TlsInfo> {
         let info = info_of(
             self.permit.acceptor(),

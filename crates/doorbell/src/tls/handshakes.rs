@@ -42,8 +42,9 @@ impl Default for TlsLimits {
     }
 }
 
-/// Decides by address whether a client may begin a handshake. Called once per complete ClientHello,
-/// before any cryptography.
+/// Decides by address whether a client may begin a handshake.
+///
+/// Called once per complete ClientHello, before any cryptography.
 pub trait HandshakeGate: Send + Sync {
     /// False if the client must be refused with an alert.
     fn admits(&self, client: IpAddr, now: Time) -> bool;

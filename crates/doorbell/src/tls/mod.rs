@@ -1,5 +1,4 @@
-//! TLS settings of listeners: certificates by name, client certificates, versions, resumption;
-//! replaceable at run time.
+//! TLS settings of listeners, replaceable at run time: certificates, clients, versions, resumption.
 //!
 //! Does not know about: connections, records, sockets (`protocol::tls` implements the protocol;
 //! this configures it).

@@ -1,7 +1,8 @@
 //! Applies completions to connections. This is the only file that knows both a driver and a
 //! connection.
 //!
-//! Does not know about: how bytes move (the driver), what they mean (the protocol), when listeners accept ([`super::tend`]).
+//! Does not know about: how bytes move (the driver), what they mean (the protocol), when listeners
+//! accept ([`super::tend`]).
 //!
 //! Each connection is driven by a loop over [`Todo`]: an operation that completes at once leads
 //! directly to the next one, so that a whole probe (receive, reply, close) takes one pass. The loop
@@ -9,8 +10,8 @@
 
 use doorbell_http::{Next, Peer};
 
+use super::handler_call::{HandlerCall, Input};
 use super::ip_cap::Counting;
-use super::say::{Input, Speaker};
 use super::{Todo, Worker};
 use crate::conn::{AfterSend, Arriving, Conn, Phase};
 use crate::driver::{Chunk, Completion, Driver, Expect, Payload, Received, SendBuf, Sent, Step};
@@ -81,15 +82,15 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     pub(super) fn on_accepted(&mut self, listener: ListenerIndex, slot: SlotIndex) {
         self.gates[listener.index()].on_accepted();
         if self.server.arrivals[listener.index()].is_plain() {
-            self.meet(listener, slot);
+            self.accept_first(listener, slot);
         } else {
-            self.welcome(listener, slot);
+            self.admit(listener, slot);
         }
     }
 
     /// Sets up a connection that was not served in the fast path.
     #[inline(never)]
-    fn welcome(&mut self, listener: ListenerIndex, slot: SlotIndex) {
+    fn admit(&mut self, listener: ListenerIndex, slot: SlotIndex) {
         let arrival = &self.server.arrivals[listener.index()];
         let (arriving, speaks_first, asks_at_once) =
             (arrival.arriving, arrival.speaks_first, arrival.asks_at_once());
@@ -103,7 +104,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             return self.refuse(id, step);
         }
         if speaks_first && self.table.live_mut(id).arriving != Arriving::Header {
-            let next = self.tell(id, Input::Greet);
+            let next = self.pass_input(id, Input::Greet);
             return self.drive(id, Todo::Next(next));
         }
         self.begin(id);
@@ -146,7 +147,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             Peer::Addr(addr) => addr,
             Peer::Unix => return true,
             Peer::Unknown => {
-                if matches!(conn.arriving, Arriving::Addr | Arriving::Done) && !conn.heard {
+                if matches!(conn.arriving, Arriving::Addr | Arriving::Done) && !conn.has_received {
                     conn.arriving = Arriving::Header;
                 }
                 return true;
@@ -171,7 +172,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 }
                 conn.drained = drained;
                 // The protocol's next step is ignored: a client over the cap gets no linger.
-                let _wish = self.tell(id, Input::Overload(CloseReason::PerIpCap));
+                let _wish = self.pass_input(id, Input::Overload(CloseReason::PerIpCap));
                 self.drive(id, Todo::Next(Next::CloseClean));
             }
             Step::Done(Received::Eof | Received::Failed(_)) => {
@@ -184,7 +185,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                     return self.drive(id, Todo::Close(CloseReason::PerIpCap));
                 }
                 // Its request may be on the way: send the refusal now instead of closing silently.
-                let _wish = self.tell(id, Input::Overload(CloseReason::PerIpCap));
+                let _wish = self.pass_input(id, Input::Overload(CloseReason::PerIpCap));
                 let conn = self.table.live_mut(id);
                 conn.after_send = AfterSend::Close;
                 conn.linger_bytes_left = self.server.limits.linger_bytes_max;
@@ -261,7 +262,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 self.set_aside(id, chunk)
             }
             Received::Data { chunk, drained } => {
-                conn.heard = true;
+                conn.has_received = true;
                 conn.drained = drained;
                 self.shared.counters.bytes_in.add(u64::from(chunk.len));
                 if conn.send_in_flight {
@@ -273,7 +274,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                     self.driver.recycle(chunk);
                     return if spent { Todo::Park } else { Todo::Recv(Expect::Later) };
                 }
-                Todo::Next(self.tell_bytes(id, chunk))
+                Todo::Next(self.pass_bytes(id, chunk))
             }
             Received::Eof => {
                 conn.peer_finished = true;
@@ -281,17 +282,17 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 if conn.send_in_flight {
                     return Todo::Park;
                 }
-                if !conn.heard {
+                if !conn.has_received {
                     return Todo::Close(CloseReason::Empty);
                 }
-                Todo::Next(self.tell(id, Input::Eof))
+                Todo::Next(self.pass_input(id, Input::Eof))
             }
             Received::Failed(_) => {
                 if conn.send_in_flight {
                     self.driver.reset_on_close(id);
                 }
                 let conn = self.table.live_mut(id);
-                let reason = match (conn.heard, conn.replied && conn.input.is_empty()) {
+                let reason = match (conn.has_received, conn.replied && conn.input.is_empty()) {
                     (false, _) => CloseReason::Empty,
                     (true, true) => CloseReason::ResetAfterReply,
                     (true, false) => CloseReason::ClientReset,
@@ -424,7 +425,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 Todo::Recv(Expect::Now)
             }
             AfterSend::Read => Todo::Recv(if conn.drained { Expect::Later } else { Expect::Now }),
-            AfterSend::Resume => Todo::Next(self.tell(id, Input::Resume)),
+            AfterSend::Resume => Todo::Next(self.pass_input(id, Input::Resume)),
             AfterSend::Wait => self.begin_job(id),
         }
     }
@@ -495,23 +496,23 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.park(id);
     }
 
-    fn tell_bytes(&mut self, id: ConnId, chunk: Chunk) -> Next {
-        let (speaker, conn, driver) = self.speaker(id);
-        let next = speaker.say(conn, Input::Bytes(driver.received(&chunk)));
+    fn pass_bytes(&mut self, id: ConnId, chunk: Chunk) -> Next {
+        let (call, conn, driver) = self.handler_call(id);
+        let next = call.run(conn, Input::Bytes(driver.received(&chunk)));
         self.driver.recycle(chunk);
         self.buffers.move_reply(&mut self.table.live_mut(id).out);
         next
     }
 
-    pub(super) fn tell(&mut self, id: ConnId, input: Input<'_>) -> Next {
-        let (speaker, conn, _) = self.speaker(id);
-        let next = speaker.say(conn, input);
+    pub(super) fn pass_input(&mut self, id: ConnId, input: Input<'_>) -> Next {
+        let (call, conn, _) = self.handler_call(id);
+        let next = call.run(conn, input);
         self.buffers.move_reply(&mut self.table.live_mut(id).out);
         next
     }
 
     #[inline(always)]
-    pub(super) fn speaker(&mut self, id: ConnId) -> (Speaker<'_>, &mut Conn<ProtocolConn>, &D) {
+    pub(super) fn handler_call(&mut self, id: ConnId) -> (HandlerCall<'_>, &mut Conn<ProtocolConn>, &D) {
         if self.table.live_mut(id).arriving == Arriving::Addr {
             self.learn_client(id);
         }
@@ -519,8 +520,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     }
 
     #[inline(always)]
-    fn parts(&mut self, id: ConnId) -> (Speaker<'_>, &mut Conn<ProtocolConn>, &D) {
-        let speaker = Speaker {
+    fn parts(&mut self, id: ConnId) -> (HandlerCall<'_>, &mut Conn<ProtocolConn>, &D) {
+        let call = HandlerCall {
             server: &self.server,
             counters: &self.shared.counters,
             by_listener: &self.by_listener,
@@ -530,7 +531,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             now: self.now,
             draining: self.drain.is_on(),
         };
-        (speaker, self.table.live_mut(id), &self.driver)
+        (call, self.table.live_mut(id), &self.driver)
     }
 
     #[cold]
@@ -538,8 +539,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let conn = self.table.live_mut(id);
         let arrival = &self.server.arrivals[conn.listener.index()];
         conn.client.peer = arrival.peer(|| self.driver.peer_addr(id));
-        let (speaker, conn, _) = self.parts(id);
-        speaker.expect_header(conn);
+        let (call, conn, _) = self.parts(id);
+        call.expect_header(conn);
     }
 
     #[inline(always)]

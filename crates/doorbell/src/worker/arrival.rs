@@ -8,7 +8,7 @@ use core::net::IpAddr;
 use doorbell_http::proxy::{self, Header, Parsed, Version};
 use doorbell_http::{Next, Peer};
 
-use super::say::{Input, Speaker};
+use super::handler_call::{HandlerCall, Input};
 use crate::conn::{Arriving, Conn};
 use crate::error::CloseReason;
 use crate::net::{Expected, ProxyProtocol};
@@ -66,7 +66,7 @@ impl Arrival {
     }
 }
 
-impl Speaker<'_> {
+impl HandlerCall<'_> {
     /// Called once the peer is known: sets the state that follows.
     #[cold]
     pub(super) fn expect_header(&self, conn: &mut Conn<ProtocolConn>) {
@@ -79,7 +79,7 @@ impl Speaker<'_> {
     /// Handles bytes that may belong to a header. While the header is incomplete they are kept as
     /// input.
     #[cold]
-    pub(super) fn hear_header(&mut self, conn: &mut Conn<ProtocolConn>, fresh: &[u8]) -> Next {
+    pub(super) fn on_header(&mut self, conn: &mut Conn<ProtocolConn>, fresh: &[u8]) -> Next {
         if conn.input.is_empty() {
             return self.read_header(conn, fresh);
         }

@@ -4,7 +4,7 @@
 
 use core::time::Duration;
 
-use super::say::Input;
+use super::handler_call::Input;
 use super::{Todo, Worker};
 use crate::config::Limits;
 use crate::conn::{Arriving, Phase};
@@ -87,9 +87,10 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.last_call = self.now.after(LAST_CALL);
         self.drain = Drain::Retiring { until: self.now.after(patience), timeout };
         self.gates_changed = true;
-        if let Some(heirs) = self.shared.heirs.get() {
+        if let Some(successors) = self.shared.successors.get() {
             // The successors serve the clients in the backlog.
-            for (gate, _) in self.gates.iter_mut().zip(&heirs.inherited).filter(|(_, inherited)| **inherited)
+            for (gate, _) in
+                self.gates.iter_mut().zip(&successors.inherited).filter(|(_, inherited)| **inherited)
             {
                 gate.exclusive = false;
             }
@@ -162,19 +163,19 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         if conn.protocol.is_none() || conn.phase() != Phase::Open || conn.send_in_flight {
             return;
         }
-        if !conn.heard || self.may_ask_first(id) {
+        if !conn.has_received || self.may_ask_first(id) {
             // A client that only holds the connection open gets little time.
             let conn = self.table.live_mut(id);
             conn.deadline = conn.deadline.min(soon);
             let deadline = conn.deadline;
             self.wheel.arm(id.slot, deadline);
         } else if self.is_idle(id) {
-            self.say_goodbye(id);
+            self.announce_close(id);
         }
     }
 
-    pub(super) fn say_goodbye(&mut self, id: ConnId) {
-        let next = self.tell(id, Input::Drain);
+    pub(super) fn announce_close(&mut self, id: ConnId) {
+        let next = self.pass_input(id, Input::Drain);
         self.drive(id, Todo::Next(next));
     }
 

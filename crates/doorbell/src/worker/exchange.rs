@@ -7,19 +7,19 @@
 use doorbell_http::{Client, Next};
 
 use super::buffers::Buffers;
-use super::say::Input;
+use super::handler_call::Input;
 use super::{Todo, Worker};
 use crate::conn::{Arriving, Phase};
 use crate::driver::{Chunk, ChunkSource, Driver, Errno, Expect, Received, Sent, Step};
 use crate::error::CloseReason;
 use crate::id::{ConnId, ListenerIndex, SlotIndex};
 use crate::panics::Panic;
-use crate::protocol::{Heard, Io, Protocol};
+use crate::protocol::{InputResult, Io, Protocol};
 use crate::time::Clock;
 
 /// A call into a protocol that has not returned, about bytes in the driver's scratch buffer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Spoken {
+pub(super) struct InHandler {
     id: ConnId,
     /// The chunk's number and length.
     number: u32,
@@ -34,7 +34,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     /// arrived. Usually they are one request whose reply ends the connection; such a connection
     /// never takes a slot of the table.
     #[inline(always)]
-    pub(super) fn meet(&mut self, listener: ListenerIndex, slot: SlotIndex) {
+    pub(super) fn accept_first(&mut self, listener: ListenerIndex, slot: SlotIndex) {
         let id = self.table.name(slot);
         match self.driver.recv(id, Expect::Now) {
             Step::Done(Received::Data {
@@ -51,9 +51,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let Buffers { reply: out, rest: input, seen, .. } = &mut self.buffers;
         let (now, date, draining, client) = (self.now, &self.date, self.drain.is_on(), &Client::UNKNOWN);
         let io = Io { now, date, input, out, draining, seen, client };
-        self.speaking = Some(Spoken { id, number, len, fresh: Some(listener), requests_before: 0 });
+        self.in_handler = Some(InHandler { id, number, len, fresh: Some(listener), requests_before: 0 });
         let next = self.server.protocols[listener.index()].answer_once(self.driver.received(&chunk), io);
-        self.speaking = None;
+        self.in_handler = None;
         let Some(next) = next else {
             return self.exchange_first(listener, id, chunk);
         };
@@ -87,9 +87,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     #[inline(never)]
     fn receive_first(&mut self, listener: ListenerIndex, slot: SlotIndex, step: Step<Received>) {
-        let (id, welcome) = self.place(listener, slot);
+        let (id, admitted) = self.place(listener, slot);
         match step {
-            step if !welcome => self.refuse(id, step),
+            step if !admitted => self.refuse(id, step),
             Step::Done(Received::Data { chunk, drained }) => self.exchange(id, chunk, drained),
             Step::Done(received) => self.drive(id, Todo::Received(received)),
             Step::Pending => {
@@ -101,8 +101,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     #[inline(never)]
     fn exchange_first(&mut self, listener: ListenerIndex, id: ConnId, chunk: Chunk) {
-        let (id, welcome) = self.place(listener, id.slot);
-        if welcome {
+        let (id, admitted) = self.place(listener, id.slot);
+        if admitted {
             self.exchange(id, chunk, true);
         } else {
             self.refuse(id, Step::Done(Received::Data { chunk, drained: true }));
@@ -114,7 +114,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     fn place_answered(&mut self, listener: ListenerIndex, slot: SlotIndex) -> ConnId {
         let (id, _stays) = self.place(listener, slot);
         let conn = self.table.live_mut(id);
-        (conn.heard, conn.drained) = (true, true);
+        (conn.has_received, conn.drained) = (true, true);
         id
     }
 
@@ -138,23 +138,23 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     /// address was not looked up yet.
     #[cold]
     fn stay_first(&mut self, listener: ListenerIndex, id: ConnId, next: Next) {
-        let (id, welcome) = self.place(listener, id.slot);
+        let (id, admitted) = self.place(listener, id.slot);
         let conn = self.table.live_mut(id);
-        (conn.heard, conn.drained) = (true, true);
-        if welcome && next == Next::Wait {
-            let (mut speaker, conn, _) = self.speaker(id);
-            speaker.wait_once(conn);
+        (conn.has_received, conn.drained) = (true, true);
+        if admitted && next == Next::Wait {
+            let (mut call, conn, _) = self.handler_call(id);
+            call.wait_once(conn);
             return self.go_on(id, next, None);
         }
         self.shared.counters.requests.take_back(1);
-        if welcome {
+        if admitted {
             let next = self.keep(id, next);
             return self.go_on(id, next, None);
         }
         // A client over the cap gets no job.
         let _unbegun = self.buffers.reply.take_later();
         self.buffers.rest.clear();
-        let _wish = self.tell(id, Input::Overload(CloseReason::PerIpCap));
+        let _wish = self.pass_input(id, Input::Overload(CloseReason::PerIpCap));
         self.drive(id, Todo::Next(Next::CloseClean));
     }
 
@@ -205,7 +205,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         if conn.input.capacity() != 0 || conn.arriving != Arriving::Done {
             return self.drive(id, Todo::Received(Received::Data { chunk, drained }));
         }
-        conn.heard = true;
+        conn.has_received = true;
         conn.drained = drained;
         self.shared.counters.bytes_in.add(u64::from(len));
         let protocol = &self.server.protocols[conn.listener.index()];
@@ -213,12 +213,16 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let state = conn.protocol.get_or_insert_with(|| protocol.open(opened));
         let Buffers { reply: out, rest: input, seen, .. } = &mut self.buffers;
         let (now, date, draining, client) = (self.now, &self.date, self.drain.is_on(), &conn.client);
-        let spoken = Spoken { id, number, len, fresh: None, requests_before: 0 };
-        let before = &mut self.speaking.insert(spoken).requests_before;
+        let in_handler = InHandler { id, number, len, fresh: None, requests_before: 0 };
+        let before = &mut self.in_handler.insert(in_handler).requests_before;
         let fresh = self.driver.received(&chunk);
-        let Heard { next, requests, deadline } =
-            protocol.hear(state, fresh, move || Io { now, date, input, out, draining, seen, client }, before);
-        self.speaking = None;
+        let InputResult { next, requests, deadline } = protocol.on_input(
+            state,
+            fresh,
+            move || Io { now, date, input, out, draining, seen, client },
+            before,
+        );
+        self.in_handler = None;
         self.shared.counters.requests.add(u64::from(requests));
         self.driver.recycle(chunk);
         if !self.buffers.rest.is_empty() {
@@ -270,7 +274,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     /// The only guard is around a whole turn, so that single calls need none.
     #[cold]
     pub(super) fn on_panic(&mut self, panic: Panic) {
-        let Some(Spoken { id, number, len, fresh, requests_before }) = self.speaking.take() else {
+        let Some(InHandler { id, number, len, fresh, requests_before }) = self.in_handler.take() else {
             panic.resume()
         };
         self.driver.recycle(Chunk::scratch(number, len));
@@ -283,8 +287,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             }
             None => id,
         };
-        let (mut speaker, conn, _) = self.speaker(id);
-        let next = speaker.panicked(conn, fresh.is_none().then_some(requests_before));
+        let (mut call, conn, _) = self.handler_call(id);
+        let next = call.panicked(conn, fresh.is_none().then_some(requests_before));
         let next = self.keep(id, next);
         self.go_on(id, next, None);
     }
@@ -292,8 +296,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     /// Stores the input that the protocol did not consume with the connection.
     #[cold]
     fn keep(&mut self, id: ConnId, next: Next) -> Next {
-        let (speaker, conn, _) = self.speaker(id);
-        speaker.keep_rest(conn, next)
+        let (call, conn, _) = self.handler_call(id);
+        call.keep_rest(conn, next)
     }
 
     /// Closes a connection that has its reply and nothing in flight.

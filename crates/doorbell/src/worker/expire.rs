@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use doorbell_http::Next;
 
-use super::say::Input;
+use super::handler_call::Input;
 use super::{CLOCK_RESOLUTION, Todo, Worker};
 use crate::conn::{Arriving, Phase};
 use crate::driver::Driver;
@@ -32,7 +32,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 continue;
             }
             match conn.phase() {
-                Phase::Open if !conn.heard && self.drain.hurries() => {
+                Phase::Open if !conn.has_received && self.drain.hurries() => {
                     self.drive(id, Todo::Close(CloseReason::Drain))
                 }
                 Phase::Open if conn.send_in_flight => self.expire_send(id),
@@ -84,10 +84,10 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     /// Handles the end of the time that the protocol or a drain allows.
     fn time_out(&mut self, id: ConnId) {
         if self.drain.hurries() && self.may_ask_first(id) {
-            return self.say_goodbye(id);
+            return self.announce_close(id);
         }
         let waited = self.table.live_mut(id).arriving == Arriving::Answer;
-        let next = self.tell(id, Input::Timeout);
+        let next = self.pass_input(id, Input::Timeout);
         if waited && next != Next::Wait {
             self.shared.counters.jobs_timed_out.add(1);
             self.jobs.timed_out(id.slot);

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use super::say::Input;
+use super::handler_call::Input;
 use super::{Todo, Worker};
 use crate::conn::Phase;
 use crate::driver::{Driver, Errno, Received, Step};
@@ -149,7 +149,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         if conn.phase() != Phase::Open {
             conn.come_back();
         }
-        Todo::Next(self.tell(id, Input::Overload(CloseReason::NotTaken)))
+        Todo::Next(self.pass_input(id, Input::Overload(CloseReason::NotTaken)))
     }
 
     /// Time left until the protocol's current deadline.

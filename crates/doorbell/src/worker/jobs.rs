@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use doorbell_http::{Later, Next};
 
-use super::say::Input;
+use super::handler_call::Input;
 use super::{Todo, Worker};
 use crate::conn::Arriving;
 use crate::control::WorkerShared;
@@ -189,7 +189,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     fn answer_later(&mut self, id: ConnId, later: Box<Later>, outcome: Outcome) -> Next {
         self.table.live_mut(id).arriving = Arriving::Done;
-        self.tell(id, Input::Answer(Answer { later, outcome }))
+        self.pass_input(id, Input::Answer(Answer { later, outcome }))
     }
 
     /// Takes the results that arrived since the last turn.
@@ -224,9 +224,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     /// Delivers a result. Usually the reply is sent at once, and the connection then waits for its
     /// next request.
     fn deliver(&mut self, id: ConnId, later: Box<Later>, outcome: Outcome) {
-        let (speaker, conn, _) = self.speaker(id);
+        let (call, conn, _) = self.handler_call(id);
         conn.arriving = Arriving::Done;
-        let next = speaker.say(conn, Input::Answer(Answer { later, outcome }));
+        let next = call.run(conn, Input::Answer(Answer { later, outcome }));
         let reply = &mut self.buffers.reply;
         if next != Next::Flush || reply.unsent().is_empty() || !reply.body.is_empty() {
             return self.go_on(id, next, None);
@@ -237,9 +237,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
         self.shared.counters.bytes_out.add(reply.head.len() as u64);
         reply.head_is_sent();
-        let (speaker, conn, _) = self.speaker(id);
+        let (call, conn, _) = self.handler_call(id);
         conn.replied = true;
-        let next = speaker.say(conn, Input::Resume);
+        let next = call.run(conn, Input::Resume);
         let has_more = !self.buffers.reply.unsent().is_empty() || !self.buffers.reply.body.is_empty();
         let conn = self.table.live_mut(id);
         if next == Next::Read && conn.recv_in_flight && !has_more {

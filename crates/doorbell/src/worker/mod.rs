@@ -39,9 +39,9 @@ mod drain;
 mod exchange;
 mod expire;
 mod hand_over;
+mod handler_call;
 mod ip_cap;
 mod jobs;
-mod say;
 mod server;
 mod tend;
 #[cfg(test)]
@@ -61,7 +61,7 @@ pub(crate) use server::accept_margin;
 use self::accept::{Admission, Gate, WatchTimer};
 use self::buffers::{Buffers, InputMemory};
 use self::drain::Drain;
-use self::exchange::Spoken;
+use self::exchange::InHandler;
 use self::hand_over::Departures;
 use self::ip_cap::IpCap;
 use self::jobs::Jobs;
@@ -139,8 +139,9 @@ pub struct Worker<D, C> {
     /// True once the successors know that only they accept.
     has_left: bool,
     departures: Departures,
-    /// The connection whose protocol is being called directly, not through [`say`](self::say).
-    speaking: Option<Spoken>,
+    /// The connection whose protocol is being called directly, not through
+    /// [`handler_call`](self::handler_call).
+    in_handler: Option<InHandler>,
     /// Connections opened, as last added to the counters.
     opened_published: u64,
     /// By [`ListenerIndex`].
@@ -184,7 +185,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             last_call: now,
             has_left: false,
             departures: Departures::new(server.hand_over.as_ref()),
-            speaking: None,
+            in_handler: None,
             opened_published: 0,
             by_listener: shared.counters.listeners(server.listener_is_shared.len()),
             misuses: Misuses::default(),

@@ -30,7 +30,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             self.gates.iter().filter_map(super::Gate::paused_until).any(|until| until <= self.now);
         if self.drain.is_on() {
             self.close_empty_gates();
-            self.leave_to_heirs();
+            self.leave_to_successors();
         }
         if self.gates_changed || paused_over {
             self.tend_gates();
@@ -97,13 +97,13 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     }
 
     /// Notifies the successors once this worker accepts nothing that they could accept.
-    fn leave_to_heirs(&mut self) {
+    fn leave_to_successors(&mut self) {
         if self.has_left || !self.gates.iter().all(|gate| gate.exclusive || gate.is_closed()) {
             return;
         }
         self.has_left = true;
-        if let Some(heirs) = self.shared.heirs.get() {
-            heirs.wake();
+        if let Some(successors) = self.shared.successors.get() {
+            successors.wake();
         }
         self.shared.leave();
     }

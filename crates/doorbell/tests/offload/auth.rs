@@ -25,7 +25,7 @@ on_both_engines! {
     the_body_that_a_service_wants_comes_through
 }
 
-const STATIC: &str = "a-static-token-of-somebody-0123456";
+const STATIC: &str = "a-static-token-of-operator-0123456";
 
 /// The key pair of an issuer.
 struct Issuer(KeyPair);
@@ -48,7 +48,7 @@ impl Issuer {
         let key = Key::pem(Algorithm::Es256, self.0.public_key_pem().as_bytes()).unwrap();
         let tokens = JwtPolicy::builder().key(key).issuer("i").audience("a").build().unwrap();
         let mut list = Tokens::new();
-        let _advice = list.add("somebody", STATIC.as_bytes()).unwrap();
+        let _advice = list.add("operator", STATIC.as_bytes()).unwrap();
         let policy = Policy::either("api", list, tokens).unwrap();
         let jobs = Offload::builder().queue_max(Class::Normal, queue_max).build_on(hand.clone());
         let secret =
@@ -83,7 +83,7 @@ impl Service for Asks {
 fn a_guarded_service_gets_the_information_it_requests() {
     for asks in [false, true] {
         let mut list = Tokens::new();
-        let _advice = list.add("somebody", STATIC.as_bytes()).unwrap();
+        let _advice = list.add("operator", STATIC.as_bytes()).unwrap();
         let jobs = Offload::builder().build_on(Hand::default());
         let guarded = Asks(asks).with(jobs.require_auth(Policy::bearer("api", list).unwrap()));
         assert_eq!((guarded.wants_client(), guarded.takes_trace()), (asks, asks));
@@ -92,7 +92,7 @@ fn a_guarded_service_gets_the_information_it_requests() {
 
 fn the_body_that_a_service_wants_comes_through(engine: Engine) {
     let mut list = Tokens::new();
-    let _advice = list.add("somebody", STATIC.as_bytes()).unwrap();
+    let _advice = list.add("operator", STATIC.as_bytes()).unwrap();
     let jobs = Offload::builder().build_on(Hand::default());
     let echo = service_fn(|request, reply| reply.status(Status::OK).body(request.body())).with_body();
     let service = echo.with(jobs.require_auth(Policy::bearer("api", list).unwrap()));

@@ -91,9 +91,12 @@ fn cheap_work_moves_home_and_leaves_with_the_first_expensive_run(engine: Engine)
         // A run that was interrupted for longer than the limit counts as expensive; the next round
         // is as good.
         let at_home = (0..100).take_while(|_| bench.auto.is_at_home()).fold(0, |count, _| {
-            let (status, who, _) = bench.ask(&mut stream, "/then");
+            let (status, thread_name, _) = bench.ask(&mut stream, "/then");
             assert_eq!(status, 202);
-            assert!(who != here && who.starts_with("doorbell"), "a ring thread did it: {who}");
+            assert!(
+                thread_name != here && thread_name.starts_with("doorbell"),
+                "a ring thread did it: {thread_name}"
+            );
             count + 1
         });
         assert!(at_home > 0);

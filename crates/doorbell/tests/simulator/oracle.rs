@@ -28,7 +28,7 @@ const ANY_ERROR: &[u16] = &[400, 408, 413, 431, 500, 503];
 
 /// Result of comparing a peer's bytes with its expectation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Heard {
+pub(super) struct Comparison {
     /// Number of expected replies that arrived completely.
     pub(super) replies: usize,
     /// True if another one arrived incompletely.
@@ -38,51 +38,52 @@ pub(super) struct Heard {
 }
 
 /// Compares received bytes with the expected replies.
-pub(super) fn compare(received: &[u8], expected: &[Reply]) -> Result<Heard, String> {
+pub(super) fn compare(received: &[u8], expected: &[Reply]) -> Result<Comparison, String> {
     let mut rest = received;
-    let mut heard = Heard { replies: 0, partial: false, error: None };
+    let mut comparison = Comparison { replies: 0, partial: false, error: None };
     while !rest.is_empty() {
-        let right = match expected.get(heard.replies) {
+        let right = match expected.get(comparison.replies) {
             Some(reply) => strip(rest, reply),
             None => Err("nothing more is expected".to_owned()),
         };
         match right {
             Ok(Some(after)) => {
-                heard.replies += 1;
+                comparison.replies += 1;
                 rest = after;
             }
             Ok(None) => {
-                heard.partial = true;
-                return Ok(heard);
+                comparison.partial = true;
+                return Ok(comparison);
             }
             Err(why) => {
                 let place =
-                    format!("reply {} of {}: {why}; {}", heard.replies, expected.len(), excerpt(rest));
-                return unexpected_error(rest, heard).map_err(|no_error| format!("{place}; {no_error}"));
+                    format!("reply {} of {}: {why}; {}", comparison.replies, expected.len(), excerpt(rest));
+                return unexpected_error(rest, comparison).map_err(|no_error| format!("{place}; {no_error}"));
             }
         }
     }
-    Ok(heard)
+    Ok(comparison)
 }
 
 /// A fault that the server reports: a complete error reply with nothing after it, or the beginning
 /// of one.
-fn unexpected_error(bytes: &[u8], mut heard: Heard) -> Result<Heard, String> {
+fn unexpected_error(bytes: &[u8], mut comparison: Comparison) -> Result<Comparison, String> {
     if head_of(bytes, ANY_ERROR)?.is_none() {
-        heard.partial = true;
-        return Ok(heard);
+        comparison.partial = true;
+        return Ok(comparison);
     }
     let (status, after) = strip_error(bytes, ANY_ERROR)?;
     if !after.is_empty() {
         return Err(format!("after an error reply: {}", excerpt(after)));
     }
-    heard.error = Some(status);
-    Ok(heard)
+    comparison.error = Some(status);
+    Ok(comparison)
 }
 
 /// Number of complete replies in `received`, for peers that wait for one; does not judge.
 pub(super) fn count_whole(received: &[u8], expected: &[Reply]) -> usize {
-    compare(received, expected).map_or(usize::MAX, |heard| heard.replies + usize::from(heard.error.is_some()))
+    compare(received, expected)
+        .map_or(usize::MAX, |comparison| comparison.replies + usize::from(comparison.error.is_some()))
 }
 
 /// The bytes after one expected reply; `None` if it is incomplete but correct so far.
@@ -210,10 +211,10 @@ mod tests {
         let expected = [Reply::Pattern { id: 7, len: 40, is_head: false }];
         let whole = reply();
         for len in 1..whole.len() {
-            let heard = compare(&whole[..len], &expected).expect("a prefix");
-            assert_eq!(heard, Heard { replies: 0, partial: true, error: None }, "at {len}");
+            let comparison = compare(&whole[..len], &expected).expect("a prefix");
+            assert_eq!(comparison, Comparison { replies: 0, partial: true, error: None }, "at {len}");
         }
-        assert_eq!(compare(&whole, &expected), Ok(Heard { replies: 1, partial: false, error: None }));
+        assert_eq!(compare(&whole, &expected), Ok(Comparison { replies: 1, partial: false, error: None }));
     }
 
     #[test]
@@ -233,10 +234,10 @@ mod tests {
     #[test]
     fn an_error_reply_may_end_a_connection_and_nothing_follows_it() {
         let error = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-        assert_eq!(compare(error, &[]), Ok(Heard { replies: 0, partial: false, error: Some(408) }));
+        assert_eq!(compare(error, &[]), Ok(Comparison { replies: 0, partial: false, error: Some(408) }));
         assert_eq!(
             compare(error, &[Reply::Error(&[408])]),
-            Ok(Heard { replies: 1, partial: false, error: None })
+            Ok(Comparison { replies: 1, partial: false, error: None })
         );
         assert!(compare(&[error.as_slice(), b"x"].concat(), &[]).is_err());
     }

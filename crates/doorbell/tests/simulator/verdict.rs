@@ -8,7 +8,7 @@ use doorbell::CloseReason;
 use doorbell_testkit::sim::{FaultKind, OwnEnd, PeerIndex, PeerLog, ResetCause, World};
 
 use super::cast::{End, Expectation, Kind};
-use super::oracle::{Heard, compare};
+use super::oracle::{Comparison, compare};
 use super::run::{Ending, Report, Stage};
 
 /// Maximum delay of a deadline (a promise of the project).
@@ -30,12 +30,12 @@ pub(super) fn judge(stage: &Stage, ending: Ending) -> Report {
         || stage.limits.input_bytes_max < 1_000_000;
     for (index, expectation) in &stage.expectations {
         let log = world.log(*index);
-        let heard = compare(&log.received, &expectation.replies)
+        let comparison = compare(&log.received, &expectation.replies)
             .unwrap_or_else(|why| panic!("I-9: {index:?} {:?}: {why}\n{log:?}", expectation.kind));
-        report.replies_whole += heard.replies as u64;
+        report.replies_whole += comparison.replies as u64;
         report.requests += expectation.replies.len() as u64;
         report.conns += u64::from(log.accepted_at.is_some());
-        let case = Case { index: *index, expectation, log, heard };
+        let case = Case { index: *index, expectation, log, comparison };
         if log.refused || log.connected_at.is_none() {
             assert!(stage.finished_at.is_some() || stage.failed, "a listener closes only at the end");
             continue;
@@ -81,17 +81,17 @@ struct Case<'a> {
     index: PeerIndex,
     expectation: &'a Expectation,
     log: &'a PeerLog,
-    heard: Heard,
+    comparison: Comparison,
 }
 
 impl Case<'_> {
     fn fail(&self, why: &str) -> ! {
         let short = PeerLog { received: Vec::new(), ..self.log.clone() };
         panic!(
-            "{:?} {:?}: {why}\n  heard {:?}, {} bytes\n  {:?}\n  {short:?}",
+            "{:?} {:?}: {why}\n  comparison {:?}, {} bytes\n  {:?}\n  {short:?}",
             self.index,
             self.expectation.kind,
-            self.heard,
+            self.comparison,
             self.log.received.len(),
             self.expectation.end,
         );
@@ -127,7 +127,7 @@ impl Case<'_> {
 
     /// A partial reply must be followed by a visible error.
     fn whole_or_visible(&self) {
-        if self.heard.partial && self.log.reset.is_none() && self.log.faults.is_empty() && !self.left() {
+        if self.comparison.partial && self.log.reset.is_none() && self.log.faults.is_empty() && !self.left() {
             self.fail("a cut reply ends like a whole one");
         }
     }
@@ -153,10 +153,10 @@ impl Case<'_> {
             }
             return;
         }
-        if self.heard.replies < self.expectation.replies.len() || self.heard.partial {
+        if self.comparison.replies < self.expectation.replies.len() || self.comparison.partial {
             self.fail("not every reply arrived");
         }
-        if self.heard.error.is_some() {
+        if self.comparison.error.is_some() {
             self.fail("an unexpected error");
         }
         if self.log.fin_at.is_none() {

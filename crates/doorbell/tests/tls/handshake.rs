@@ -16,7 +16,7 @@ fn both_versions_shake_hands_and_answer() {
     for (version, text) in VERSIONS.into_iter().zip(["1.2", "1.3"]) {
         let acceptor = acceptor();
         let mut pair = Pair::new(client(&Arc::new(client_config(version, None))), http(&acceptor));
-        let reply = pair.ask("/who");
+        let reply = pair.ask("/client");
         assert!(
             reply.ends_with(&format!("name=localhost alpn=- client=- version={text} resumed=false")),
             "{reply}"
@@ -37,7 +37,7 @@ fn every_split_of_the_input_gives_the_same() {
         for piece_len in (1..40).chain([64, 100, 128, 255, 256, 257, 500, 517, 518, 1000]) {
             let mut pair = Pair::new(client(&config), http(&acceptor));
             pair.piece_len = piece_len;
-            let reply = pair.ask("/who");
+            let reply = pair.ask("/client");
             assert!(reply.contains("name=localhost"), "{version:?} in pieces of {piece_len}: {reply}");
             assert!(pair.stand.input.is_empty(), "nothing is left over");
             assert!(pair.ask("/").ends_with("ok\n"));
@@ -71,13 +71,13 @@ fn a_split_at_each_single_byte_of_the_first_flight_and_of_a_request() {
             if at >= wire.len() {
                 break;
             }
-            pair.heard.clear();
+            pair.plaintext.clear();
             let (one, two) = wire.split_at(at);
             pair.stand.feed(one, usize::MAX);
             pair.stand.feed(two, usize::MAX);
             let sent = pair.stand.take_sent();
             pair.hear(&sent);
-            assert!(pair.heard.ends_with(b"ok\n"), "{version:?} request split at {at}");
+            assert!(pair.plaintext.ends_with(b"ok\n"), "{version:?} request split at {at}");
         }
     }
 }
@@ -88,14 +88,14 @@ fn a_session_is_resumed_once_and_across_a_swap_of_certificates() {
         let config = Arc::new(client_config(version, None));
         let acceptor = acceptor();
         let mut first = Pair::new(client(&config), http(&acceptor));
-        assert!(first.ask("/who").contains("resumed=false"));
+        assert!(first.ask("/client").contains("resumed=false"));
         let mut second = Pair::new(client(&config), http(&acceptor));
-        assert!(second.ask("/who").ends_with("resumed=true"), "{version:?}");
+        assert!(second.ask("/client").ends_with("resumed=true"), "{version:?}");
         assert_eq!(second.client.handshake_kind(), Some(HandshakeKind::Resumed));
         let other = ca().sign(Wish { names: &["localhost"], serial: 9, ..Wish::default() });
         assert!(acceptor.replace(&doorbell::tls::TlsConfig::new(other.pair())).unwrap());
         let mut third = Pair::new(client(&config), http(&acceptor));
-        assert!(third.ask("/who").ends_with("resumed=true"), "{version:?} after a swap");
+        assert!(third.ask("/client").ends_with("resumed=true"), "{version:?} after a swap");
         assert_eq!(acceptor.stats().handshakes_resumed, 2);
     }
 }
@@ -107,7 +107,7 @@ fn nothing_is_resumed_if_that_is_disabled() {
         let acceptor = Acceptor::new(&crate::memory::config().resumption(false)).unwrap();
         for _ in 0..2 {
             let mut pair = Pair::new(client(&config), http(&acceptor));
-            assert!(pair.ask("/who").ends_with("resumed=false"), "{version:?}");
+            assert!(pair.ask("/client").ends_with("resumed=false"), "{version:?}");
         }
     }
 }
@@ -165,9 +165,9 @@ fn a_common_protocol_is_selected_or_the_handshake_fails() {
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         Pair::new(client(&Arc::new(config)), http(&acceptor()))
     };
-    assert!(offer(&[b"h2", b"http/1.1"]).ask("/who").contains("alpn=http/1.1"));
-    assert!(offer(&[b"http/1.0", b"http/1.1"]).ask("/who").contains("alpn=http/1.1"), "the best of both");
-    assert!(offer(&[b"http/1.0"]).ask("/who").contains("alpn=http/1.0"));
+    assert!(offer(&[b"h2", b"http/1.1"]).ask("/client").contains("alpn=http/1.1"));
+    assert!(offer(&[b"http/1.0", b"http/1.1"]).ask("/client").contains("alpn=http/1.1"), "the best of both");
+    assert!(offer(&[b"http/1.0"]).ask("/client").contains("alpn=http/1.0"));
     let mut refused = offer(&[b"h2"]);
     refused.talk();
     let alert = Some(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol));
@@ -175,7 +175,7 @@ fn a_common_protocol_is_selected_or_the_handshake_fails() {
     let acceptor = Acceptor::new(&config().alpn(Vec::<String>::new())).unwrap();
     let mut config = client_config(&TLS13, None);
     config.alpn_protocols = vec![b"h2".to_vec()];
-    assert!(Pair::new(client(&Arc::new(config)), http(&acceptor)).ask("/who").contains("alpn=-"));
+    assert!(Pair::new(client(&Arc::new(config)), http(&acceptor)).ask("/client").contains("alpn=-"));
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn a_flipped_byte_anywhere_in_a_request_is_never_answered() {
             pair.stand.feed(&wire, usize::MAX);
             let sent = pair.stand.take_sent();
             pair.hear(&sent);
-            assert!(pair.heard.is_empty() && pair.stand.end.is_some(), "{version:?}: byte {at}");
+            assert!(pair.plaintext.is_empty() && pair.stand.end.is_some(), "{version:?}: byte {at}");
             at += 1;
         }
         assert!(at > 40);

@@ -34,7 +34,7 @@ pub(crate) fn answer<'a>(request: &Request<'_>, reply: Responder<'a>) -> doorbel
             reply.status(Status::OK).body_bytes(Bytes::from(body))
         }
         "/panic" => panic!("a handler of a test panics"),
-        "/who" => {
+        "/client" => {
             let Some(tls) = request.client().tls else { return reply.status(Status::OK).body("no TLS") };
             let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
             let (name, alpn, client) = (text(&tls.server_name), text(&tls.alpn), text(&tls.client_name));
@@ -210,7 +210,7 @@ pub(crate) struct Pair<P: Protocol> {
     pub(crate) stand: Stand<P>,
     pub(crate) piece_len: usize,
     /// Plaintext that the client received.
-    pub(crate) heard: Vec<u8>,
+    pub(crate) plaintext: Vec<u8>,
     /// The client received a close_notify.
     pub(crate) closed: bool,
     /// Error of the client.
@@ -220,7 +220,7 @@ pub(crate) struct Pair<P: Protocol> {
 impl<P: Protocol> Pair<P> {
     pub(crate) fn new(client: ClientConnection, tls: Tls<P>) -> Self {
         let stand = Stand::new(tls);
-        Self { client, stand, piece_len: usize::MAX, heard: Vec::new(), closed: false, error: None }
+        Self { client, stand, piece_len: usize::MAX, plaintext: Vec::new(), closed: false, error: None }
     }
 
     /// Bytes that the client wants to send.
@@ -242,7 +242,7 @@ impl<P: Protocol> Pair<P> {
                 Ok(state) => {
                     let mut plain = vec![0; state.plaintext_bytes_to_read()];
                     self.client.reader().read_exact(&mut plain).unwrap();
-                    self.heard.extend_from_slice(&plain);
+                    self.plaintext.extend_from_slice(&plain);
                     self.closed |= state.peer_has_closed();
                 }
                 Err(error) => self.error = Some(error),
@@ -274,9 +274,9 @@ impl<P: Protocol> Pair<P> {
 
     /// Sends one request and returns its reply as text.
     pub(crate) fn ask(&mut self, path: &str) -> String {
-        self.heard.clear();
+        self.plaintext.clear();
         self.say(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes());
-        String::from_utf8(self.heard.clone()).unwrap()
+        String::from_utf8(self.plaintext.clone()).unwrap()
     }
 }
 

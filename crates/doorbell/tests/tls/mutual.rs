@@ -23,7 +23,7 @@ fn who(
     own: Option<&Signed>,
 ) -> Result<String, String> {
     let mut pair = Pair::new(client(&Arc::new(client_config(version, own))), http(acceptor));
-    let reply = pair.ask("/who");
+    let reply = pair.ask("/client");
     match reply.split(' ').find_map(|field| field.strip_prefix("client=")) {
         Some(name) => Ok(name.to_owned()),
         None => Err(format!("{:?}", pair.error)),
@@ -102,7 +102,7 @@ fn every_alternative_name_admits_and_the_common_name_only_without_one() {
     for (row, (wish, gets_in)) in table.into_iter().enumerate() {
         let config = Arc::new(client_config(VERSIONS[1], Some(&ca().sign(wish))));
         let http = Http1::new(doorbell::service_fn(answer).guarded(allowed.clone())).tls(acceptor.clone());
-        let reply = Pair::new(client(&config), http).ask("/who");
+        let reply = Pair::new(client(&config), http).ask("/client");
         let expected = if gets_in { " 200 " } else { "none of the names that are allowed here" };
         assert!(reply.contains(expected), "row {row}: {reply}");
     }
@@ -118,7 +118,7 @@ fn a_verified_client_without_a_name_passes_where_any_certificate_does() {
         let ask = |own: Option<&Signed>| {
             let config = Arc::new(client_config(version, own));
             // Once more, with the session of the first connection.
-            [(); 2].map(|()| Pair::new(client(&config), any().tls(acceptor.clone())).ask("/who"))
+            [(); 2].map(|()| Pair::new(client(&config), any().tls(acceptor.clone())).ask("/client"))
         };
         for own in &own {
             let replies = ask(Some(own));
@@ -158,7 +158,7 @@ fn a_resumed_session_keeps_its_client_until_the_demand_changes() {
     for version in VERSIONS {
         let client_config = Arc::new(client_config(version, Some(&alice)));
         let acceptor = acceptor(ClientAuth::Require(ca().as_client_ca()));
-        let ask = || Pair::new(client(&client_config), http(&acceptor)).ask("/who");
+        let ask = || Pair::new(client(&client_config), http(&acceptor)).ask("/client");
         assert!(ask().contains("client=alice") && ask().ends_with("resumed=true"), "{version:?}");
         assert!(ask().contains("client=alice"));
         let revoking = ca().as_client_ca().crl(ca().crl(&[31], 2099).as_bytes()).unwrap();
@@ -175,13 +175,13 @@ fn resumed_in_2096(
 ) -> (bool, u64) {
     let config = Arc::new(client_config(version, Some(own)));
     let acceptor = acceptor(ClientAuth::Require(client_ca));
-    assert!(Pair::new(client(&config), http(&acceptor)).ask("/who").contains("client=old"));
+    assert!(Pair::new(client(&config), http(&acceptor)).ask("/client").contains("client=old"));
     let mut pair = Pair::new(client(&config), http(&acceptor));
     pair.stand.set_date(4_000_000_000);
-    pair.say(b"GET /who HTTP/1.1\r\nHost: a\r\n\r\n");
-    let heard = String::from_utf8_lossy(&pair.heard);
-    assert!(heard.is_empty() || heard.ends_with("resumed=true"), "{version:?}: {heard}");
-    (!heard.is_empty(), acceptor.stats().handshakes_client_refused)
+    pair.say(b"GET /client HTTP/1.1\r\nHost: a\r\n\r\n");
+    let plaintext = String::from_utf8_lossy(&pair.plaintext);
+    assert!(plaintext.is_empty() || plaintext.ends_with("resumed=true"), "{version:?}: {plaintext}");
+    (!plaintext.is_empty(), acceptor.stats().handshakes_client_refused)
 }
 
 #[test]

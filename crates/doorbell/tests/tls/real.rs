@@ -103,7 +103,7 @@ fn curl_gets_a_reply(engine: Engine) {
         (String::from_utf8(output.stdout).unwrap(), complaint, output.status.code())
     };
     for (options, version) in [(&["--tls-max", "1.2"], "1.2"), (&["--tls-max", "1.3"], "1.3")] {
-        let (body, complaint, code) = curl(options, &[format!("{base}/who"), format!("{base}/")]);
+        let (body, complaint, code) = curl(options, &[format!("{base}/client"), format!("{base}/")]);
         assert_eq!(code, Some(0), "{complaint}");
         let alpn = if body.contains("alpn=http/1.1") { "http/1.1" } else { "-" };
         let expected = format!("name=localhost alpn={alpn} client=- version={version} resumed=falseok\n");

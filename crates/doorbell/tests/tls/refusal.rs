@@ -116,19 +116,19 @@ fn a_hello_in_fragments_within_the_limit_is_accepted() {
 fn a_truncated_handshake_is_abandoned_and_a_slow_one_times_out() {
     let config = Arc::new(client_config(VERSIONS[1], None));
     let hello = Pair::new(client(&config), http(&acceptor())).wire_of_client();
-    for heard in [0, 1, 5, 100, hello.len()] {
+    for len in [0, 1, 5, 100, hello.len()] {
         let acceptor = acceptor();
         let mut stand = Stand::new(http(&acceptor));
-        stand.feed(&hello[..heard], usize::MAX);
+        stand.feed(&hello[..len], usize::MAX);
         assert_eq!(acceptor.stats().handshakes_live, 1);
         assert_eq!(stand.eof(), Next::Close);
         assert_eq!(stand.reason(), CloseReason::ClientGone);
         drop(stand);
         let stats = acceptor.stats();
-        assert_eq!((stats.handshakes_abandoned, stats.handshakes_live), (u64::from(heard > 0), 0), "{heard}");
+        assert_eq!((stats.handshakes_abandoned, stats.handshakes_live), (u64::from(len > 0), 0), "{len}");
 
         let mut stand = Stand::new(http(&acceptor));
-        stand.feed(&hello[..heard], usize::MAX);
+        stand.feed(&hello[..len], usize::MAX);
         assert_eq!(stand.tls.deadline(&stand.conn), stand.now.after(Duration::from_secs(5)));
         assert_eq!(stand.timeout_after(Duration::from_millis(4_900)), Next::Read, "an occasional byte");
         assert_eq!(stand.timeout_after(Duration::from_millis(100)), Next::Close);

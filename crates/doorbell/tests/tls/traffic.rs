@@ -47,7 +47,7 @@ fn a_small_reply_and_the_close_notify_are_sent_together() {
         let sent = pair.stand.take_sent();
         assert_eq!(records(&sent).len(), 2, "{version:?}: a reply and a close_notify: {:?}", records(&sent));
         pair.hear(&sent);
-        assert!(pair.heard.ends_with(b"ok\n") && pair.closed, "{version:?}");
+        assert!(pair.plaintext.ends_with(b"ok\n") && pair.closed, "{version:?}");
         assert_eq!(pair.stand.end, Some(Next::CloseLinger), "the peer's close_notify must not cause a reset");
         assert_eq!(pair.stand.reason(), CloseReason::Done);
     }
@@ -72,7 +72,7 @@ fn pipelined_requests_are_answered_in_order_and_together() {
             let sent = pair.stand.take_sent();
             assert_eq!(records(&sent).len(), 1);
             pair.hear(&sent);
-            let replies = String::from_utf8(pair.heard.clone()).unwrap();
+            let replies = String::from_utf8(pair.plaintext.clone()).unwrap();
             assert_eq!(replies.matches("ok\n").count(), 20);
         }
     }
@@ -90,7 +90,7 @@ fn a_large_body_arrives_whole_and_never_far_ahead_of_the_client() {
             pair.say(&requests);
             let largest = pair.stand.sends.iter().max().unwrap();
             assert!(*largest <= 34 * 1024, "{largest} bytes at once");
-            let text = String::from_utf8(pair.heard.clone()).unwrap();
+            let text = String::from_utf8(pair.plaintext.clone()).unwrap();
             assert_eq!(text.matches("HTTP/1.1 200").count(), 4);
             assert!(text.len() > 3 * LARGE_LEN && text.ends_with("ok\n") && pair.closed);
             let bodies: Vec<&str> = text.split("\r\n\r\n").collect();
@@ -112,7 +112,7 @@ fn a_body_in_parts_is_collected() {
             assert!(!pair.stand.tls.is_idle(&pair.stand.conn), "in the middle of a request");
             pair.say(b"ngth: 6\r\n\r\nabc");
             pair.say(b"def");
-            assert!(pair.heard.ends_with(b"ok\n"), "{version:?} in pieces of {piece_len}");
+            assert!(pair.plaintext.ends_with(b"ok\n"), "{version:?} in pieces of {piece_len}");
             assert!(pair.stand.tls.is_idle(&pair.stand.conn));
             assert_eq!(pair.stand.tls.requests(&pair.stand.conn), 1);
         }
@@ -133,7 +133,7 @@ fn a_close_notify_is_answered_and_a_missing_one_never_completes_a_body() {
         last.client.writer().write_all(GET).unwrap();
         last.client.send_close_notify();
         last.talk();
-        assert!(last.heard.ends_with(b"ok\n") && last.closed, "{version:?}");
+        assert!(last.plaintext.ends_with(b"ok\n") && last.closed, "{version:?}");
         assert_eq!(last.stand.end, Some(Next::CloseClean));
         // In the middle of a body: by close_notify, and by a FIN alone.
         for notified in [true, false] {
@@ -146,7 +146,7 @@ fn a_close_notify_is_answered_and_a_missing_one_never_completes_a_body() {
                 let _next = cut.stand.eof();
                 cut.talk();
             }
-            let text = String::from_utf8(cut.heard.clone()).unwrap();
+            let text = String::from_utf8(cut.plaintext.clone()).unwrap();
             assert!(!text.contains("200") && cut.closed, "{version:?}: {text}");
             assert_eq!(cut.stand.tls.requests(&cut.stand.conn), 0);
             assert_eq!(cut.stand.reason(), CloseReason::ClientGone);
@@ -158,7 +158,7 @@ fn a_close_notify_is_answered_and_a_missing_one_never_completes_a_body() {
         torn.stand.feed(&wire[..wire.len() - 1], usize::MAX);
         let _next = torn.stand.eof();
         torn.talk();
-        assert!(torn.heard.is_empty() && torn.closed, "{version:?}");
+        assert!(torn.plaintext.is_empty() && torn.closed, "{version:?}");
     }
 }
 
@@ -174,7 +174,7 @@ fn a_broken_record_ends_the_session_with_an_alert() {
         let sent = pair.stand.take_sent();
         pair.hear(&sent);
         assert_eq!(pair.error, Some(rustls::Error::AlertReceived(rustls::AlertDescription::BadRecordMac)));
-        assert!(pair.heard.is_empty());
+        assert!(pair.plaintext.is_empty());
         assert_eq!((pair.stand.end, pair.stand.reason()), (Some(Next::CloseLinger), CloseReason::Tls));
     }
 }
@@ -217,7 +217,7 @@ fn a_panic_of_a_handler_is_a_500_after_earlier_replies() {
         assert_eq!(stand.reason(), CloseReason::HandlerPanic);
         let sent = stand.take_sent();
         pair.hear(&sent);
-        let text = String::from_utf8(pair.heard.clone()).unwrap();
+        let text = String::from_utf8(pair.plaintext.clone()).unwrap();
         assert!(text.starts_with("HTTP/1.1 200") && text.contains("HTTP/1.1 500"), "{version:?}: {text}");
         assert!(pair.closed);
         assert!(!pair.stand.end.unwrap().eq(&Next::Read));
@@ -239,7 +239,7 @@ fn timeouts_and_drains_send_close_notify() {
         slow.say(b"GET / HTTP/1.1\r\n");
         let _next = slow.stand.timeout_after(Duration::from_secs(11));
         slow.talk();
-        assert!(slow.heard.starts_with(b"HTTP/1.1 408") && slow.closed, "{version:?}: 408");
+        assert!(slow.plaintext.starts_with(b"HTTP/1.1 408") && slow.closed, "{version:?}: 408");
         assert_eq!(slow.stand.reason(), CloseReason::HeaderTimeout);
 
         let mut drained = pair(version);
@@ -268,7 +268,11 @@ fn memory_for_requests_in_parts_is_capped_over_all_connections() {
     let held = begin(7_000);
     assert_eq!(held.stand.end, None);
     let refused = begin(7_000);
-    assert!(refused.heard.starts_with(b"HTTP/1.1 503"), "{}", String::from_utf8_lossy(&refused.heard));
+    assert!(
+        refused.plaintext.starts_with(b"HTTP/1.1 503"),
+        "{}",
+        String::from_utf8_lossy(&refused.plaintext)
+    );
     assert!(refused.closed);
     drop(held);
     assert_eq!(begin(7_000).stand.end, None, "there is memory again");
@@ -293,10 +297,10 @@ fn a_raw_protocol_works_behind_tls_and_may_greet() {
         assert!(!tls.speaks_first(), "the client does, in TLS");
         let mut pair = Pair::new(client(&Arc::new(client_config(version, None))), tls);
         pair.talk();
-        assert_eq!(pair.heard, b"220 hello\r\n", "{version:?}");
+        assert_eq!(pair.plaintext, b"220 hello\r\n", "{version:?}");
         pair.say(b"PING");
         pair.say(b"QUIT");
-        assert_eq!(pair.heard, b"220 hello\r\nPINGQUIT");
+        assert_eq!(pair.plaintext, b"220 hello\r\nPINGQUIT");
         assert!(pair.closed);
     }
 }
@@ -331,10 +335,10 @@ fn every_reply_has_the_field_of_hsts() {
             let _next = pair.stand.timeout_after(Duration::from_secs(1000));
         }
         pair.talk();
-        let heard = String::from_utf8_lossy(&pair.heard).into_owned();
+        let plaintext = String::from_utf8_lossy(&pair.plaintext).into_owned();
         let start: String = bytes.chars().take(30).collect();
-        assert_eq!(heard.matches(field).count(), count, "{start:?}: {heard:.500}");
-        assert_eq!(heard.matches("HTTP/1.1 ").count(), count, "{start:?}: {heard:.500}");
-        assert!(heard.contains(&format!("HTTP/1.1 {status} ")), "{start:?}: {heard:.500}");
+        assert_eq!(plaintext.matches(field).count(), count, "{start:?}: {plaintext:.500}");
+        assert_eq!(plaintext.matches("HTTP/1.1 ").count(), count, "{start:?}: {plaintext:.500}");
+        assert!(plaintext.contains(&format!("HTTP/1.1 {status} ")), "{start:?}: {plaintext:.500}");
     }
 }

@@ -67,7 +67,7 @@ pub fn one_house() -> usize {
     explore(Some(2), || {
         let (gate, source) = full_gate();
         let held = gate.permit();
-        let heir = {
+        let successor = {
             let gate = Arc::new(gate.beside(1));
             let source = wake_on_room(&gate);
             thread::spawn(move || {
@@ -78,7 +78,7 @@ pub fn one_house() -> usize {
         let owner = thread::spawn(move || drop(held));
         assert!(enter(&gate, &source));
         drop(gate.permit());
-        heir.join().expect("it got its place");
+        successor.join().expect("it got its place");
         owner.join().expect("it gave its place back");
         assert_eq!(gate.out(), 0);
     })

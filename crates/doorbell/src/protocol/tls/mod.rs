@@ -84,6 +84,7 @@ impl<P> Tls<P> {
     }
 
     /// Hands a connection over if `decide` returns true, with its ClientHello as the first bytes.
+    ///
     /// This happens before any reply, because a session that has begun here cannot be moved.
     /// `decide` is called once the whole ClientHello has arrived, in however many records.
     #[must_use]
@@ -100,7 +101,7 @@ impl<P> Tls<P> {
 
 impl<P: Protocol> Tls<P> {
     /// Handles bytes before there is a session.
-    fn hear_hello(&self, conn: &mut TlsConn<P::Conn>, fresh: &[u8], io: Io<'_>) -> Next {
+    fn on_hello(&self, conn: &mut TlsConn<P::Conn>, fresh: &[u8], io: Io<'_>) -> Next {
         if let Some(permit) = &mut conn.inside.permit {
             permit.begin();
         }
@@ -155,7 +156,7 @@ impl<P: Protocol> Tls<P> {
 
     /// Calls the inner protocol with an event that is not input, and writes its output. If that
     /// cannot be encrypted, nothing is written.
-    fn tell(
+    fn notify_inner(
         &self,
         conn: &mut TlsConn<P::Conn>,
         mut io: Io<'_>,
@@ -168,7 +169,7 @@ impl<P: Protocol> Tls<P> {
             return Next::Close;
         };
         let Io { now, date, draining, client, .. } = io;
-        upper.say(&self.inner, &mut Around { now, date, draining, seen: io.seen, client }, call);
+        upper.run(&self.inner, &mut Around { now, date, draining, seen: io.seen, client }, call);
         self.pump(conn, io.reborrow())
     }
 }
@@ -212,7 +213,7 @@ impl<P: Protocol> Protocol for Tls<P> {
     fn handle_input(&self, conn: &mut Self::Conn, fresh: &[u8], io: Io<'_>) -> Next {
         let conn = &mut **conn;
         match &mut conn.stage {
-            Stage::Hello => self.hear_hello(conn, fresh, io),
+            Stage::Hello => self.on_hello(conn, fresh, io),
             Stage::Over => Next::Close,
             Stage::Refused => {
                 conn.reason = Some(CloseReason::HandshakeCap);
@@ -227,7 +228,7 @@ impl<P: Protocol> Protocol for Tls<P> {
                         if upper.after == Next::Flush {
                             let Io { now, date, draining, client, .. } = io;
                             let mut around = Around { now, date, draining, seen: io.seen, client };
-                            upper.say(&self.inner, &mut around, |protocol, conn, io| {
+                            upper.run(&self.inner, &mut around, |protocol, conn, io| {
                                 protocol.handle_input(conn, &[], io)
                             });
                         }
@@ -241,7 +242,7 @@ impl<P: Protocol> Protocol for Tls<P> {
     }
 
     fn handle_answer(&self, conn: &mut Self::Conn, answer: Answer, io: Io<'_>) -> Next {
-        self.tell(conn, io, |protocol, conn, io| protocol.handle_answer(conn, answer, io))
+        self.notify_inner(conn, io, |protocol, conn, io| protocol.handle_answer(conn, answer, io))
     }
 
     fn handle_eof(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
@@ -253,12 +254,12 @@ impl<P: Protocol> Protocol for Tls<P> {
         }
         // Without a close_notify before it, the FIN may be forged: the inner protocol must not
         // treat incomplete input as complete.
-        self.tell(conn, io, Protocol::handle_eof)
+        self.notify_inner(conn, io, Protocol::handle_eof)
     }
 
     fn handle_timeout(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
         if conn.inside.upper.is_some() {
-            return self.tell(conn, io, Protocol::handle_timeout);
+            return self.notify_inner(conn, io, Protocol::handle_timeout);
         }
         if io.now < conn.handshake_deadline {
             return Next::Read;
@@ -281,7 +282,7 @@ impl<P: Protocol> Protocol for Tls<P> {
         if matches!(&conn.stage, Stage::Session(session) if session.is_busy) {
             conn.stage = Stage::Over;
         }
-        self.tell(conn, io, Protocol::handle_panic)
+        self.notify_inner(conn, io, Protocol::handle_panic)
     }
 
     fn handle_overload(&self, conn: &mut Self::Conn, reason: CloseReason, io: Io<'_>) -> Next {
@@ -296,11 +297,11 @@ impl<P: Protocol> Protocol for Tls<P> {
             // A partial reply leaves no room for another one.
             conn.stage = Stage::Over;
         }
-        self.tell(conn, io, |protocol, conn, io| protocol.handle_overload(conn, reason, io))
+        self.notify_inner(conn, io, |protocol, conn, io| protocol.handle_overload(conn, reason, io))
     }
 
     fn handle_drain(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next {
-        self.tell(conn, io, Protocol::handle_drain)
+        self.notify_inner(conn, io, Protocol::handle_drain)
     }
 
     /// A client that is late with its handshake has sent no request. One that got no place for a

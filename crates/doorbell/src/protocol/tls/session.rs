@@ -18,7 +18,7 @@ use rustls::unbuffered::{
 
 use super::super::{Io, Protocol};
 use super::hello::HEADER_LEN;
-use super::upper::{Around, Upper, say_goodbye};
+use super::upper::{Around, Upper, write_close_notify};
 use super::{Inside, Tls};
 use crate::tls::{Outcome, info_of, take_asked_name};
 
@@ -134,7 +134,7 @@ impl Session {
                 ConnectionState::TransmitTlsData(data) => data.done(),
                 ConnectionState::PeerClosed => {
                     self.is_busy = false;
-                    self.hear_goodbye(tls, upper, &mut around);
+                    self.on_close_notify(tls, upper, &mut around);
                 }
                 // The inner protocol is created from the result of the handshake first; the record
                 // stays in place until then.
@@ -205,13 +205,13 @@ impl Session {
         let upper = inside.upper.insert(upper);
         if tls.inner.speaks_first() {
             self.holds = true;
-            upper.say(&tls.inner, around, Protocol::greet);
+            upper.run(&tls.inner, around, Protocol::greet);
             self.holds = upper.stops_reading();
         }
         Ok(())
     }
 
-    fn hear_goodbye<P: Protocol>(
+    fn on_close_notify<P: Protocol>(
         &mut self,
         tls: &Tls<P>,
         upper: Option<&mut Upper<P::Conn>>,
@@ -220,7 +220,7 @@ impl Session {
         self.peer_closed = true;
         if let Some(upper) = upper.filter(|upper| !upper.closes()) {
             self.holds = true;
-            upper.say(&tls.inner, around, Protocol::handle_eof);
+            upper.run(&tls.inner, around, Protocol::handle_eof);
         }
     }
 
@@ -267,7 +267,7 @@ fn hand_up<P: Protocol>(
         let record = record.map_err(Failure::Rustls)?;
         discard += record.discard;
         if !record.payload.is_empty() && !upper.closes() {
-            upper.say(&tls.inner, around, |protocol, conn, io| {
+            upper.run(&tls.inner, around, |protocol, conn, io| {
                 protocol.handle_input(conn, record.payload, io)
             });
         }
@@ -283,7 +283,7 @@ fn write<C>(
     let Some(upper) = upper else { return Ok(()) };
     upper.write(&mut writer, out).map_err(|_exhausted| Failure::Exhausted)?;
     if upper.is_written() && upper.closes() {
-        say_goodbye(&mut writer, out).map_err(|_exhausted| Failure::Exhausted)?;
+        write_close_notify(&mut writer, out).map_err(|_exhausted| Failure::Exhausted)?;
     }
     Ok(())
 }

@@ -82,7 +82,7 @@ impl<C> Upper<C> {
     }
 
     /// Calls the protocol.
-    pub(super) fn say<P: Protocol<Conn = C>>(
+    pub(super) fn run<P: Protocol<Conn = C>>(
         &mut self,
         protocol: &P,
         around: &mut Around<'_>,
@@ -218,7 +218,7 @@ fn encrypt(
 }
 
 /// Appends the close_notify.
-pub(super) fn say_goodbye(
+pub(super) fn write_close_notify(
     writer: &mut WriteTraffic<'_, ServerConnectionData>,
     out: &mut Vec<u8>,
 ) -> Result<(), EncryptError> {

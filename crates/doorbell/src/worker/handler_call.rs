@@ -27,7 +27,7 @@ pub(super) enum Input<'a> {
 }
 
 /// The parts of a worker that a protocol call needs.
-pub(super) struct Speaker<'a> {
+pub(super) struct HandlerCall<'a> {
     pub(super) server: &'a ServerShared,
     pub(super) counters: &'a Counters,
     pub(super) by_listener: &'a [ListenerCounters],
@@ -38,14 +38,14 @@ pub(super) struct Speaker<'a> {
     pub(super) draining: bool,
 }
 
-impl Speaker<'_> {
+impl HandlerCall<'_> {
     /// Makes the call. Its reply is in [`Buffers::reply`].
     #[inline(always)]
-    pub(super) fn say(mut self, conn: &mut Conn<ProtocolConn>, input: Input<'_>) -> Next {
+    pub(super) fn run(mut self, conn: &mut Conn<ProtocolConn>, input: Input<'_>) -> Next {
         debug_assert!(self.buffers.rest.is_empty() && self.buffers.reply.is_empty(), "one call at a time");
         let held_before = conn.input.capacity();
         let next = match input {
-            Input::Bytes(bytes) if conn.arriving == Arriving::Header => self.hear_header(conn, bytes),
+            Input::Bytes(bytes) if conn.arriving == Arriving::Header => self.on_header(conn, bytes),
             input => self.ask(conn, input),
         };
         if held_before == 0 && self.buffers.rest.is_empty() {
