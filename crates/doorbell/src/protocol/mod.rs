@@ -16,7 +16,7 @@ use doorbell_http::{Client, Date, Later, Next, Out};
 
 pub use awaited::{Awaited, Told};
 pub use http1::Http1;
-pub(crate) use listener::Heard;
+pub(crate) use listener::InputResult;
 pub use listener::{ListenerProtocol, ProtocolConn};
 pub use raw::{Raw, RawHandler, RawNext};
 pub use refusals::Refusals;
