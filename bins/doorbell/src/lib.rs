@@ -19,7 +19,6 @@ mod log;
 mod operator;
 mod parent;
 mod probe;
-mod prober_stats;
 mod reaper;
 mod registry;
 mod reload;

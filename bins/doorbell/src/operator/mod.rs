@@ -16,6 +16,7 @@ mod files;
 mod lifecycle;
 mod maintenance;
 mod persistence;
+mod probers;
 mod running;
 mod state_file;
 pub(crate) mod state_log;

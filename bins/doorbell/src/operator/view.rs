@@ -3,7 +3,7 @@
 //! Does not know about: who asks.
 
 use super::clock::{millis, unix_ms};
-use super::{Follower, Operator, Running, Subject};
+use super::{Follower, Operator, Running, Subject, probers};
 use crate::wire::{CheckView, Event, ProberView, Refusal, RefusalKind, RefusedReloadView, Status};
 use doorbell_checks::{Finding, ResultSink as _};
 use doorbell_health::{CheckIndex, Outcome};
@@ -130,7 +130,7 @@ impl Operator {
 
     /// Who probes.
     pub(crate) fn probers(&self) -> Vec<ProberView> {
-        self.running().map(|running| running.registry.prober_stats().probers()).unwrap_or_default()
+        self.running().map(|running| probers::views(running.registry.prober_stats())).unwrap_or_default()
     }
 
     /// The events after this number that are kept, oldest first, and how many of them are not.

@@ -19,13 +19,13 @@ mod warning;
 
 use crate::config::model::{Config, DegradedVia, Health, HealthRoute, StateFields};
 use crate::operator::{EventLog, Window, time_of_day};
-use crate::prober_stats::ProberStats;
 use crate::workers;
 use doorbell_checks::{CheckStats, Finding, LastRun, ResultSink, RunRequest};
 use doorbell_health::{
     Audience, Board, CheckIndex, CheckResult, Command, Endpoint, EndpointIndex, EndpointState, Event, Forced,
     ForcedState, Note, Target, Time,
 };
+use doorbell_probes::ProberStats;
 use events::happening;
 use log_lines::Line;
 pub(crate) use operate::Subject;

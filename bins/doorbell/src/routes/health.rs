@@ -10,10 +10,10 @@ use crate::guards::token_jobs::TokenJob;
 use crate::http::forwarded::Networks;
 use crate::http::prober::Asker;
 use crate::http::{Answered, Method, Request, Responder, StaticReply, Status};
-use crate::prober_stats::audience::audience_of;
 use crate::registry::{CachedReply, ReplyCache, ThreadReplies};
 use crate::stats::requests::RequestCounters;
 use doorbell_health::Format;
+use doorbell_probes::audience_of;
 use std::sync::Arc;
 
 /// The name of the path parameter that asks for one check.

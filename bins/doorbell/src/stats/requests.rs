@@ -7,7 +7,7 @@
 //! from the start on; all else gets one when it comes for the first time. There is room for [`SLOTS`] of them, and one more for the rest.
 
 use crate::http::{Answered, Method, Status};
-use crate::prober_stats::{SHARDS_MAX, shard};
+use doorbell_probes::{SHARDS_MAX, current_shard};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
@@ -79,7 +79,7 @@ pub(crate) struct RequestCounters {
 #[cold]
 #[inline(never)]
 fn own() -> &'static Slots {
-    let shard = SHARDS.get(shard::current());
+    let shard = SHARDS.get(current_shard());
     let own: &'static Slots = shard.map_or_else(|| &**SHARED, |shard| shard.get_or_init(empty));
     OWN.set(Some(own));
     own

@@ -35,6 +35,7 @@ pub const ARROWS: &[Arrow] = &[
             "doorbell-config",
             "doorbell-egress",
             "doorbell-health",
+            "doorbell-probes",
             "doorbell-tokio",
         ],
         may_in_tests: &["doorbell-testkit"],
@@ -71,11 +72,13 @@ pub const ARROWS: &[Arrow] = &[
     },
     // Sockets for outgoing connections, for any runtime.
     Arrow { folder: "crates/egress", may: &["doorbell-ring"], may_in_tests: &["doorbell-testkit"] },
-    // Health is pure logic; only the binary uses both it and the engine.
+    // Health is pure logic; only `crates/probes` and the binary use both it and HTTP.
     Arrow { folder: "crates/health", may: &[], may_in_tests: &[] },
     Arrow { folder: "crates/http", may: &[], may_in_tests: &[] },
     // It includes the modelled sources by path and needs nothing of the engine.
     Arrow { folder: "crates/models", may: &["doorbell-http"], may_in_tests: &[] },
+    // Health as replies, for the binary and for programs that embed the engine: no socket, no runtime.
+    Arrow { folder: "crates/probes", may: &["doorbell-health", "doorbell-http"], may_in_tests: &[] },
     Arrow { folder: "crates/ring", may: &[], may_in_tests: &["doorbell-testkit"] },
     // Besides the binary the only crate with an async runtime: it connects the engine to one and
     // depends on no other layer.
@@ -94,7 +97,8 @@ pub const ARROWS: &[Arrow] = &[
 /// Runtimes and configuration libraries that the core must not depend on.
 const FOREIGN_TO_CORE: &[&str] =
     &["async-std", "mio", "prometheus", "serde", "smol", "tokio", "toml", "tracing"];
-const CORE: &[&str] = &["crates/doorbell", "crates/egress", "crates/health", "crates/http", "crates/ring"];
+const CORE: &[&str] =
+    &["crates/doorbell", "crates/egress", "crates/health", "crates/http", "crates/probes", "crates/ring"];
 
 /// Complains about a forbidden arrow, an unknown member, and a member that does not inherit the
 /// workspace lints.

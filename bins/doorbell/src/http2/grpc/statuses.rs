@@ -8,12 +8,11 @@
 
 use crate::config::model::Config;
 use crate::http::prober::Prober;
-use crate::prober_stats::ProbeCounters;
-use crate::prober_stats::audience::audience_of;
 use crate::registry::{HealthRegistry, Published};
 use doorbell::time::{Clock as _, OsClock};
 use doorbell_checks::RunRequest;
 use doorbell_health::{Audience, EndpointState};
+use doorbell_probes::{ProbeCounters, audience_of};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::watch;

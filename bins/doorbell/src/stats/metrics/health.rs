@@ -4,10 +4,10 @@
 
 use super::family::{Families, Filling, as_f64};
 use super::{Scrape, since_zero};
-use crate::prober_stats::LbState;
 use crate::wire::{CauseWord, CheckWord, EndpointWord};
 use doorbell_checks::{CheckCounts, DURATION_BOUNDS_US, LAG_BOUNDS_US};
 use doorbell_health::EndpointState;
+use doorbell_probes::LbState;
 
 pub(super) fn gather(scrape: &Scrape, families: &mut Families) {
     endpoints(scrape, families);

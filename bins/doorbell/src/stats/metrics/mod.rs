@@ -18,13 +18,13 @@ mod text;
 
 use super::server::{Item, is_of_handshakes};
 use crate::operator::{Operator, Running, millis, time_of_day};
-use crate::prober_stats::{LbView, Row};
 use crate::stats::process::Reloads;
 use crate::stats::requests::{Counted, counted};
 use crate::wire::{CheckView, Status};
 use doorbell::Snapshot;
 use doorbell::time::{Clock as _, OsClock, Time};
 use doorbell_checks::{CheckCounts, LagCounts};
+use doorbell_probes::{LbView, Row};
 use family::{Families, as_f64};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};

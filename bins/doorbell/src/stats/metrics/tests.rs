@@ -6,7 +6,6 @@ use super::process::Process;
 use super::*;
 use crate::http::Time;
 use crate::http::prober::Prober as Kind;
-use crate::prober_stats::LbState;
 use crate::supervisor::Supervisor;
 use crate::wire::{
     CauseWord, CheckWord, EndpointView, EndpointWord, HoldSource, HoldView, Lifecycle, OutcomeWord,
@@ -14,6 +13,7 @@ use crate::wire::{
 };
 use doorbell_checks::{CheckStats, Phase, Spent};
 use doorbell_health::{CheckState, EndpointState, Outcome};
+use doorbell_probes::LbState;
 use std::time::Duration;
 
 fn endpoint(name: &str, state: EndpointWord, cause: CauseWord) -> EndpointView {

@@ -1,11 +1,13 @@
-//! Whom a prober asks for: what a drain tells each may differ.
+//! The audience that a prober belongs to: the effect of a drain may differ for each.
 //!
-//! Does not know about: how a prober is told from others.
+//! Does not know about: how a prober is recognised.
 
-use crate::http::prober::Prober;
 use doorbell_health::Audience;
+use doorbell_http::prober::Prober;
 
-pub(crate) const fn audience_of(prober: Option<Prober>) -> Audience {
+/// The audience of a prober; [`Audience::Other`] for an unknown client.
+#[must_use]
+pub const fn audience_of(prober: Option<Prober>) -> Audience {
     match prober {
         Some(Prober::Kubelet) => Audience::Kubelet,
         Some(

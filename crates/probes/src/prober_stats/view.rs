@@ -1,29 +1,32 @@
-//! How load balancers say they see us: `X-Haproxy-Server-State`, by the name of the server and the node that asks.
+//! States of our server that load balancers report: `X-Haproxy-Server-State`, by the name of the server and
+//! the node that asks.
 //!
-//! Does not know about: probes, endpoints. The names come from clients, so there are few and short ones. One that is new takes the place of one that
-//! said nothing for long, else of the one that was heard last longest ago among those that were heard once only, else of that among all. So invented
-//! names do not keep a load balancer out, which says the same name every few seconds.
+//! Does not know about: probes, endpoints. The names come from clients, so they are few and short. A new one
+//! takes the place of one that was silent for long, else of the one heard longest ago among those heard once,
+//! else of the one heard longest ago. So invented names do not displace a load balancer, which repeats its
+//! name every few seconds.
 
-use crate::http::Time;
 use arc_swap::ArcSwapOption;
+use doorbell_http::Time;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Load balancers that are kept for an endpoint; those that have to go for others are counted.
+/// Maximum number of load balancers of an endpoint; those displaced by others are counted.
 pub(super) const VIEWS_MAX: usize = 32;
 
-/// Of a name of a server with its backend, and of a node.
+/// Maximum length of a server name with its backend, and of a node name.
 pub(super) const NAME_LEN_MAX: usize = 64;
 
-/// How long a load balancer is known by what it said last. It asks every few seconds: its node has gone, or has another name.
+/// How long a reported state holds. A load balancer asks every few seconds: after an hour its node is gone or
+/// renamed.
 pub(super) const HEARD_FOR: Duration = Duration::from_secs(3_600);
 
-/// What one endpoint is told.
+/// States reported to one endpoint.
 #[derive(Debug, Default)]
 pub(super) struct Views {
-    /// None is taken behind one that is free.
+    /// No place is taken behind a free one.
     places: [ArcSwapOption<Place>; VIEWS_MAX],
     refused: AtomicU64,
 }
@@ -31,14 +34,14 @@ pub(super) struct Views {
 #[derive(Debug)]
 struct Place {
     name: Box<str>,
-    /// The state in the lowest byte, then the steps done and the steps there are, two bytes each.
+    /// The state in the lowest byte, then the steps done and the steps needed, two bytes each.
     packed: AtomicU64,
     at: AtomicU64,
-    /// Whether it said more than its first words.
+    /// True from the second report on.
     is_steady: AtomicBool,
 }
 
-/// What it is worth to keep a load balancer, most important first.
+/// The value of keeping a load balancer, most important field first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Worth {
     is_heard: bool,
@@ -46,37 +49,43 @@ struct Worth {
     at: Time,
 }
 
-/// How one load balancer sees us.
+/// The state of our server as one load balancer reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LbView {
+pub struct LbView {
     /// `BACKEND/SERVER@NODE`
-    pub(crate) lb: Box<str>,
-    pub(crate) state: LbState,
-    /// Checks that passed of those that are needed for the other state; without any it stays as it is.
-    pub(crate) steps: Option<(u16, u16)>,
-    /// When it said so, on the clock of requests.
-    pub(crate) at: Time,
+    pub lb: Box<str>,
+    /// The reported state.
+    pub state: LbState,
+    /// Checks that passed, of those needed for the other state; `None` while no change is under way.
+    pub steps: Option<(u16, u16)>,
+    /// Time of the report, on the clock of requests.
+    pub at: Time,
 }
 
-/// States of a server as HAProxy words them.
+/// State of a server in the words of HAProxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LbState {
+pub enum LbState {
+    /// Down.
     Down,
+    /// Draining.
     Drain,
+    /// In maintenance.
     Maint,
-    /// Up, and gets no new traffic: it is being stopped.
+    /// Up without new traffic: it is being stopped.
     Nolb,
-    /// Something else: checks are off, for instance.
+    /// Something else, for instance without checks.
     Other,
+    /// Up.
     Up,
 }
 
 impl LbState {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Down, Self::Drain, Self::Maint, Self::Nolb, Self::Other, Self::Up];
+    /// All of them, in the order of their discriminants.
+    pub const ALL: [Self; 6] = [Self::Down, Self::Drain, Self::Maint, Self::Nolb, Self::Other, Self::Up];
 
     /// The word for a label.
-    pub(crate) const fn as_str(self) -> &'static str {
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Down => "down",
             Self::Drain => "drain",
@@ -99,7 +108,7 @@ impl fmt::Display for LbView {
 }
 
 impl Views {
-    /// Keeps what this field says. Waits for nobody, and allocates for a name that is new.
+    /// Keeps the state in this field. Never waits; allocates for a new name.
     #[inline(never)]
     pub(super) fn note(&self, field: &[u8], now: Time) {
         match parse(field) {
@@ -108,7 +117,7 @@ impl Views {
         }
     }
 
-    /// Counts what is not kept.
+    /// Counts a report that is not kept.
     #[cold]
     pub(super) fn refuse(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
@@ -116,7 +125,7 @@ impl Views {
 
     fn keep(&self, said: &Said<'_>, now: Time) {
         loop {
-            // By how much it is worth to keep what is there.
+            // The place that is least worth keeping.
             let mut least = None;
             for place in &self.places {
                 let known = place.load_full();
@@ -129,7 +138,7 @@ impl Views {
                 if least.as_ref().is_none_or(|(least, _, _)| worth < *least) {
                     least = Some((worth, place, known));
                 }
-                // Those behind it are free, too.
+                // All places behind it are free, too.
                 if is_free {
                     break;
                 }
@@ -147,11 +156,11 @@ impl Views {
         }
     }
 
-    /// Those that were heard of lately.
+    /// Load balancers that reported lately.
     pub(super) fn all(&self, now: Time) -> Vec<LbView> {
         let mut all: Vec<LbView> = Vec::new();
         for place in self.places.iter().map_while(ArcSwapOption::load_full) {
-            // Two threads may have found different places for a name at once.
+            // Two threads may have found different places for one name.
             if place.is_heard(now) && !all.iter().any(|view| view.lb == place.name) {
                 all.push(place.view());
             }
@@ -205,7 +214,7 @@ impl Place {
     }
 }
 
-/// What a field says.
+/// A parsed field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Said<'a> {
     state: LbState,
@@ -231,10 +240,10 @@ impl Said<'_> {
     }
 }
 
-/// Reads `UP 1/3; address=..; port=..; name=b/s1; node=vm; ..`. The order of what follows the state does not matter; a field without
-/// the name of a server says nothing of whom it speaks.
+/// Reads `UP 1/3; address=..; port=..; name=b/s1; node=vm; ..`. The order behind the state does not matter; a
+/// field without the name of a server is refused.
 pub(super) fn parse(field: &[u8]) -> Option<Said<'_>> {
-    // By bytes: as text it takes 1,700 instructions more.
+    // Bytes, because text takes 1,700 instructions more.
     let mut parts = field.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
     let (word, steps) = state_of(parts.next()?);
     let (mut server, mut node) = (None, "");

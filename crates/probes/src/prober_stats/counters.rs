@@ -2,37 +2,39 @@
 //!
 //! Does not know about: which prober, which endpoint.
 
-use crate::http::Time;
-use crate::http::prober::Prober;
 use doorbell_health::EndpointState;
+use doorbell_http::Time;
+use doorbell_http::prober::Prober;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Duration;
 
-/// One for each prober, and the last for all others.
+/// One for each prober, and the last for unknown clients.
 pub(super) const PLACES: usize = Prober::ALL.len() + 1;
 
 const STATES: usize = EndpointState::ALL.len();
 
-/// Of how many notes the times are kept. A mean distance is of the last ones, and one is being written.
+/// Notes of which the times are kept: the mean distance is of the last ones, while one is being written.
 const NOTES: usize = 8;
 
-/// A time and a state in one word: whether both are the same as before is one comparison. The clock of requests goes in steps of 1 to 4 ms
-/// ([`doorbell::time::OsClock`]), so of a flood few are noted, and the distance of the others is found from their number.
+/// A time and a state in one word: whether both are the same as before is one comparison. The clock of
+/// requests may go in steps of 1 to 4 ms (`CLOCK_MONOTONIC_COARSE`), so that few probes of a flood are noted;
+/// the distance of the others follows from their number.
 const STATE_BITS: u32 = 3;
 
-/// Before anybody came: no state has this number.
+/// Before the first probe: no state has this number.
 const NEVER: u64 = (1 << STATE_BITS) - 1;
 
-const _: () = assert!(STATES < 1 << STATE_BITS, "and one is left for nobody");
+const _: () = assert!(STATES < 1 << STATE_BITS, "one value is left for `NEVER`");
 
-/// One thread writes to it, and nothing that others write to is in its cache lines. A probe that is not noted needs the first of them alone.
+/// Written by one thread, in cache lines that no other thread writes to. A probe that is not noted needs only
+/// the first of them.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct ProberCounters {
     told: [AtomicU64; STATES],
-    /// When the last one came, in nanoseconds, and below it what it was told.
+    /// Time of the last probe in nanoseconds, and in the lowest bits the state in its reply.
     last: AtomicU64,
-    /// How many notes were taken.
+    /// Number of notes taken.
     notes: AtomicU64,
     noted: [Note; NOTES],
 }
@@ -42,7 +44,7 @@ pub(super) struct ProberCounters {
 struct Note {
     /// As [`ProberCounters::last`].
     word: AtomicU64,
-    /// How many had been told the same by then.
+    /// Number of replies with the same state by then.
     told: AtomicU64,
 }
 
@@ -55,7 +57,7 @@ pub(super) struct Sum {
     pub(super) interval: Option<Duration>,
 }
 
-/// Where a prober is counted.
+/// Index of a prober's counters.
 #[inline(always)]
 pub(super) const fn place_of(prober: Option<Prober>) -> usize {
     match prober {
@@ -64,15 +66,15 @@ pub(super) const fn place_of(prober: Option<Prober>) -> usize {
     }
 }
 
-/// Where the note of this number is.
+/// Index of the note with this number.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "only its lowest bits count")]
+#[expect(clippy::cast_possible_truncation, reason = "only the lowest bits matter")]
 const fn place_of_note(number: u64) -> usize {
     number as usize % NOTES
 }
 
 impl ProberCounters {
-    /// Plain loads and stores: only by the thread whose shard it is.
+    /// Plain loads and stores: called only by the thread that owns the shard.
     #[inline(always)]
     pub(super) fn count(&self, told: EndpointState, now: Time) {
         let count = &self.told[told as usize];
@@ -82,16 +84,16 @@ impl ProberCounters {
             self.last.store(word, Ordering::Relaxed);
             let notes = self.notes.load(Ordering::Relaxed);
             let note = &self.noted[place_of_note(notes)];
-            // Whoever sees one of these has seen the number before it.
+            // A reader that sees one of these has seen the number before it.
             note.word.store(word, Ordering::Release);
             note.told.store(count.load(Ordering::Relaxed), Ordering::Release);
             self.notes.store(notes.wrapping_add(1), Ordering::Release);
         }
     }
 
-    /// The last notes, the oldest first: what came when, and which of its kind it was.
+    /// The last notes, oldest first: time and state, and the number of replies with that state.
     fn recent(&self) -> Vec<(u64, u64)> {
-        // The one before those is being written.
+        // The note before those is being written.
         let first_of = |notes: u64| notes.saturating_sub(NOTES as u64 - 1);
         let notes = self.notes.load(Ordering::Acquire);
         let first = first_of(notes);
@@ -101,26 +103,26 @@ impl ProberCounters {
         };
         let recent: Vec<_> = (first..notes).map(read).collect();
         fence(Ordering::Acquire);
-        // Nobody knows what was read where others have been written meanwhile.
+        // A note that was overwritten meanwhile may be torn.
         let lost = first_of(self.notes.load(Ordering::Relaxed)) - first;
         recent.into_iter().skip(usize::try_from(lost).unwrap_or(usize::MAX)).collect()
     }
 
-    /// When the last one came, and what it was told; nothing before there was one.
+    /// Time and state of the last probe, if there was one.
     fn last(&self) -> Option<(u64, EndpointState)> {
         let word = self.last.load(Ordering::Relaxed);
         let state = usize::try_from(word & NEVER).ok().and_then(|at| EndpointState::ALL.get(at)).copied();
         state.map(|state| (word >> STATE_BITS, state))
     }
 
-    /// The mean distance in nanoseconds, not less than the time from the last probe here to the `last` one anywhere: a shard that probes
-    /// left for others says ever less.
+    /// Mean distance in nanoseconds, at least the time from the last probe here to the `last` one anywhere:
+    /// the share of a shard that probes left for another one shrinks.
     fn gap_ns(&self, last: u64) -> Option<f64> {
         let (mut apart, mut come) = (0, 0);
         for pair in self.recent().windows(2) {
             let [(from, before), (to, after)] = [pair[0], pair[1]];
             apart += (to >> STATE_BITS).saturating_sub(from >> STATE_BITS);
-            // Of others that were told the former state meanwhile nobody knows when they came.
+            // The times of probes with the former state in between are not known.
             come += if from & NEVER == to & NEVER { after.saturating_sub(before) } else { 1 };
         }
         let since = last.saturating_sub(self.last()?.0);
@@ -144,8 +146,8 @@ const fn as_f64(nanos: u64) -> f64 {
     nanos as f64
 }
 
-/// Probes per shard come as they may: what adds up is how often they come. How often they came stays as it was when nobody comes any
-/// more: that is what the time since the last one is compared with.
+/// Probes reach shards in any order: rates add up, distances do not. The mean stays as it was when no probe
+/// comes any more, to be compared with the time since the last one.
 pub(super) fn sum<'t>(all: impl Iterator<Item = &'t ProberCounters> + Clone) -> Option<Sum> {
     let mut told = [0; STATES];
     let (mut last, mut told_last) = (0, EndpointState::Down);

@@ -4,11 +4,14 @@
 
 use std::sync::{Mutex, PoisonError};
 
+/// Maximum number of shards with memory of their own.
+pub const SHARDS_MAX: usize = 512;
+
 thread_local! {
     static TAKEN: Taken = Taken::first();
 }
 
-/// Shards that are free below the first that never was taken.
+/// Shards that are free below the first that was never taken.
 static FREE: Mutex<Shards> = Mutex::new(Shards { free: Vec::new(), next: 0 });
 
 struct Shards {
@@ -16,12 +19,13 @@ struct Shards {
     next: usize,
 }
 
-/// The shard of this thread, given back with it.
+/// The shard of this thread, given back when the thread ends.
 struct Taken(usize);
 
-/// The shard of this thread. No two threads that live have the same; one that is about to end may have none any more, which is a number
-/// that no shard has.
-pub(crate) fn current() -> usize {
+/// The shard of this thread. No two living threads have the same one. A thread that is ending may have
+/// none: the result is then a number that no shard has.
+#[must_use]
+pub fn current() -> usize {
     TAKEN.try_with(|taken| taken.0).unwrap_or(usize::MAX)
 }
 

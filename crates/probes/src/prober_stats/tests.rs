@@ -1,12 +1,12 @@
-//! Requests as probers send them, and what is counted then.
+//! Requests as probers send them, and the counters afterwards.
 //!
 //! Does not know about: replies.
 
 use super::view::{HEARD_FOR, NAME_LEN_MAX, VIEWS_MAX, Views};
 use super::*;
-use crate::http::parse::Head;
-use crate::http::prober::prober_of;
-use crate::http::{Limits, Peer};
+use doorbell_http::parse::Head;
+use doorbell_http::prober::prober_of;
+use doorbell_http::{Limits, Peer};
 use std::collections::BTreeMap;
 
 fn prober_stats() -> ProberStats {
@@ -16,7 +16,7 @@ fn prober_stats() -> ProberStats {
 fn probe(probe_counters: &ProbeCounters, bytes: &[u8], told: EndpointState, now: Time) {
     let mut head = Head::new();
     assert_eq!(head.parse(bytes, &Limits::default()), Ok(Some(bytes.len())), "{}", bytes.escape_ascii());
-    let client = crate::http::Client::UNKNOWN;
+    let client = doorbell_http::Client::UNKNOWN;
     let request = Request::new(bytes, &head, b"").from_client(&client, now, 0);
     probe_counters.own().count(prober_of(&request), told, now);
     probe_counters.listen(&request, &Networks::default());
@@ -378,7 +378,7 @@ fn only_trusted_load_balancers_are_believed_where_there_are_some() {
     ] {
         let prober_stats = prober_stats();
         let trusted = Networks::parse(trusted.iter().copied()).unwrap();
-        let client = crate::http::Client { peer, tls: None, scheme: None };
+        let client = doorbell_http::Client { peer, tls: None, scheme: None };
         let request = Request::new(bytes, &head, b"").from_client(&client, secs(1), 0);
         prober_stats.probe_counters(0).unwrap().listen(&request, &trusted);
         let (_, views) = prober_stats.views(secs(1)).next().unwrap();
