@@ -22,8 +22,8 @@ struct Shards {
 /// The shard of this thread, given back when the thread ends.
 struct Taken(usize);
 
-/// The shard of this thread. No two living threads have the same one. A thread that is ending may have
-/// none: the result is then a number that no shard has.
+/// The shard of this thread. No two living threads have the same one. A thread that is ending may
+/// have none: the result is then a number that no shard has.
 #[must_use]
 pub fn current() -> usize {
     TAKEN.try_with(|taken| taken.0).unwrap_or(usize::MAX)

@@ -5,9 +5,9 @@
 use super::maintenance::{self, Hold};
 use super::{Operator, end_of, one_line, with_note};
 use crate::config::format_duration;
-use crate::registry::Subject;
 use crate::supervisor::queue::Message;
 use crate::wire::{Happening, HoldSource, Refusal, RefusalKind};
+use doorbell_probes::Subject;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

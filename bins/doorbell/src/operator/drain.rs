@@ -10,8 +10,8 @@ use super::{Inside, Operator, end_of, one_line, unix_ms, with_note};
 use crate::config::format_duration;
 use crate::operator::millis;
 use crate::parent;
-use crate::registry::Subject;
 use crate::wire::{Happening, Refusal, RefusalKind};
+use doorbell_probes::Subject;
 use std::time::Duration;
 
 /// What is to drain.

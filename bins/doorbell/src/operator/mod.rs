@@ -36,12 +36,13 @@ pub(crate) use running::Running;
 pub(crate) use windows::Window;
 
 use crate::config::format_duration;
-use crate::registry::{HealthRegistry, Subject};
+use crate::registry::HealthRegistry;
 use crate::supervisor::queue::Queue;
 use crate::wire::{Happening, HoldSource, Refusal, RefusalKind};
 use arc_swap::ArcSwapOption;
 use clock::{Clock, unix_ms};
 use doorbell::driver::examine::Cause;
+use doorbell_probes::Subject;
 use drains::Drains;
 use lifecycle::{Life, Moved};
 use maintenance::{Hold, Maintenance};

@@ -7,25 +7,25 @@ use crate::http::prober::Prober;
 use crate::operator::clock::millis;
 use crate::wire::ProberView;
 use doorbell::time::{Clock as _, OsClock};
-use doorbell_probes::{ProberStats, Row};
+use doorbell_probes::{ProberRow, ProberStats};
 
 /// All probers by endpoint, known ones first.
 pub(super) fn views(stats: &ProberStats) -> Vec<ProberView> {
     let now = OsClock.now();
-    let view = |row: Row| ProberView {
+    let view = |row: ProberRow| ProberView {
         endpoint: row.endpoint.to_string(),
         prober: row.prober_name().to_owned(),
         count: row.count(),
         age_ms: millis(now.since(row.last)),
         interval_ms: row.interval.map(millis),
-        verdict: row.told_last.into(),
+        verdict: row.state_last.into(),
         their_view: their_view(stats, &row, now),
     };
     stats.rows().into_iter().map(view).collect()
 }
 
 /// The states that all load balancers of this kind report at the endpoint.
-fn their_view(stats: &ProberStats, row: &Row, now: Time) -> Option<String> {
+fn their_view(stats: &ProberStats, row: &ProberRow, now: Time) -> Option<String> {
     // Only HAProxy reports one.
     let (_, views) = stats.views(now).find(|(name, _)| *name == &*row.endpoint)?;
     let said: Vec<String> = views.iter().map(ToString::to_string).collect();

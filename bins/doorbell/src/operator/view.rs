@@ -91,7 +91,7 @@ impl Operator {
     pub(crate) fn run_check(&self, name: &str) -> Result<CheckView, Refusal> {
         let refused = |kind, text: String| Err(Refusal::new(kind, text));
         let Some((running, check)) = self.check_named(name) else { return no_check(name) };
-        let (Some(position), Some(hurry)) = (running.registry.runs(check), &running.hurry) else {
+        let (Some(position), Some(hurry)) = (running.registry.position_of_run(check), &running.hurry) else {
             let text = format!("check {name} is not run here: its results are told");
             return refused(RefusalKind::NotSupported, text);
         };
@@ -109,7 +109,7 @@ impl Operator {
     /// Takes the word of the application for how a check is that is told its results.
     pub(crate) fn push(&self, name: &str, outcome: Outcome, note: String) -> Result<String, Refusal> {
         let Some((running, check)) = self.check_named(name) else { return no_check(name) };
-        let (Some(position), Some(push)) = (running.registry.is_told(check), &running.push) else {
+        let (Some(position), Some(push)) = (running.registry.position_of_pushed(check), &running.push) else {
             let text = format!("check {name} is run here: only one of `type = \"ttl\"` is told its results");
             return Err(Refusal::new(RefusalKind::NotSupported, text));
         };

@@ -1,39 +1,33 @@
-//! From a configuration to a board.
+//! From a configuration to a registry, and to the options of its replies.
 //!
-//! Does not know about: what happens on it.
+//! Does not know about: results.
 
-use super::Places;
-use crate::config::model::{Config, Health, HealthState, Role};
-use doorbell_checks::options::{Check, CheckKind};
-use doorbell_health::{
-    Board, BoardBuilder, CheckConfig, CheckIndex, Command, ConfigError, Details, EndpointConfig, FailOpen,
-    Forced, ForcedState, Grace, Note, Target, Time, Use,
+use crate::config::model::{
+    Config, DegradedVia, Details, Health, HealthFormat, HealthRoute, HealthState, Role,
 };
-use std::time::Duration;
+use crate::workers;
+use doorbell_checks::options::{Check, CheckKind};
+use doorbell_health::{CheckConfig, CheckIndex, ConfigError, EndpointConfig, FailOpen, Format, Grace, Use};
+use doorbell_probes::{EndpointOptions, Registry, RegistryBuilder, ReplyOptions};
+use std::sync::Arc;
 
-/// A board with all checks and endpoints, and where they are. `unix` is the time of day at the origin of all times.
-pub(super) fn build(config: &Config, now: Time, unix: Duration) -> Result<(Board, Places), String> {
-    let mut builder = Board::builder(now).unix_at_zero(unix);
-    let mut places = Places::default();
+/// A registry with all checks and endpoints of a configuration, at the same positions.
+pub(super) fn build(config: &Config, builder: RegistryBuilder) -> Result<Arc<Registry>, String> {
+    let mut builder = builder.threads(workers::count(config));
+    let mut checks = Vec::new();
     for check in &config.checks {
         let index = builder.check(&check.name, check_config(check));
-        places.checks.push(index.map_err(|error| format!("check {}: {error}", check.name))?);
+        checks.push(index.map_err(|error| format!("check {}: {error}", check.name))?);
     }
     let grace = config.lifecycle.grace().map(|duration| Grace { duration });
     for health in &config.health {
-        // To have started is earned by results: a latch has no grace by itself.
+        // A startup endpoint is up by results only: its latch has no grace.
         let grace = grace.filter(|_| Role::of(&health.name) != Role::Startup);
-        let index = endpoint(&mut builder, health, &places.checks, grace);
-        places.endpoints.push(index.map_err(|error| format!("health {}: {error}", health.name))?);
+        let added = endpoint_config(health, &checks, grace)
+            .and_then(|endpoint| builder.endpoint(endpoint, endpoint_options(health)));
+        added.map_err(|error| format!("health {}: {error}", health.name))?;
     }
-    let mut board = builder.build();
-    for (health, &index) in config.health.iter().zip(&places.endpoints) {
-        if health.initial == HealthState::Down && health.uses.is_empty() {
-            let forced = Forced { state: ForcedState::Down, reason: Note::default(), until: None };
-            board.command(Command::Force { target: Target::One(index), forced: Some(forced) }, now);
-        }
-    }
-    Ok((board, places))
+    Ok(builder.build())
 }
 
 fn check_config(check: &Check) -> CheckConfig {
@@ -53,12 +47,11 @@ fn check_config(check: &Check) -> CheckConfig {
     }
 }
 
-fn endpoint(
-    builder: &mut BoardBuilder,
+fn endpoint_config(
     health: &Health,
     checks: &[CheckIndex],
     grace: Option<Grace>,
-) -> Result<doorbell_health::EndpointIndex, ConfigError> {
+) -> Result<EndpointConfig, ConfigError> {
     let uses = health.uses.iter().map(|one| {
         let check = checks.get(one.check).copied().ok_or(ConfigError::UnknownCheck)?;
         Ok(Use {
@@ -69,7 +62,7 @@ fn endpoint(
             code: one.code,
         })
     });
-    builder.endpoint(EndpointConfig {
+    Ok(EndpointConfig {
         uses: uses.collect::<Result<_, _>>()?,
         quorum: health.quorum(),
         fail_open: health.fail_open.as_ref().map(|open| FailOpen { max_age: open.max_age }),
@@ -78,9 +71,45 @@ fn endpoint(
         grace,
         codes: health.codes(),
         on_drain: health.on_drain(),
-        // Each route says who sees them; both are rendered.
-        details: Details::Authenticated,
+        // Each route chooses; both forms are rendered.
+        details: doorbell_health::Details::Authenticated,
         body_len_max: health.max_body as usize,
         ..EndpointConfig::new(health.name.as_str())
     })
+}
+
+fn endpoint_options(health: &Health) -> EndpointOptions {
+    EndpointOptions {
+        is_readiness: Health::is_readiness(&health.name),
+        warns_kubelets: health.degraded_via == DegradedVia::KubeWarning,
+        is_down: health.initial == HealthState::Down && health.uses.is_empty(),
+        fields: health.fields(),
+    }
+}
+
+/// The replies of a health route with these header fields and methods.
+pub(super) fn reply_options(
+    route: &HealthRoute,
+    headers: &[(String, String)],
+    allow: &str,
+    has_singles: bool,
+) -> ReplyOptions {
+    ReplyOptions {
+        endpoint: route.endpoint,
+        format: match route.format {
+            HealthFormat::Auto => None,
+            HealthFormat::HealthJson => Some(Format::HealthJson),
+            HealthFormat::KubeVerbose => Some(Format::Kube),
+            HealthFormat::Spring => Some(Format::Spring),
+            HealthFormat::Text => Some(Format::Text),
+        },
+        details: match route.details {
+            Details::Always => doorbell_health::Details::Always,
+            Details::Authenticated => doorbell_health::Details::Authenticated,
+            Details::Never => doorbell_health::Details::Never,
+        },
+        headers: headers.to_vec(),
+        allow: allow.to_owned(),
+        has_singles,
+    }
 }

@@ -1,6 +1,6 @@
-//! What an operator sees of a board.
+//! Views of the registry for operators.
 //!
-//! Does not know about: who looks.
+//! Does not know about: the page or command that shows them.
 
 use super::HealthRegistry;
 use crate::operator::millis;
@@ -19,46 +19,52 @@ const HISTORY_OF_ALL_MAX: usize = 10;
 impl HealthRegistry {
     /// All endpoints, in the order of the configuration.
     pub(crate) fn endpoints(&self) -> Vec<EndpointView> {
-        let inside = self.lock();
         let now = self.now();
-        inside.board.endpoints().iter().map(|endpoint| endpoint_view(&inside.board, endpoint, now)).collect()
+        self.with_board(|board| {
+            board.endpoints().iter().map(|endpoint| endpoint_view(board, endpoint, now)).collect()
+        })
     }
 
-    /// Checks in the order of the configuration: all, or the one with this name. Their kinds are for the caller to fill in, by position.
+    /// Checks in the order of the configuration: all, or the one with this name. The caller fills
+    /// in their kinds, by position.
     pub(crate) fn checks(&self, name: Option<&str>, history: bool) -> Vec<(usize, CheckView)> {
-        let inside = self.lock();
         let now = self.now();
         let history = match (history, name) {
             (false, _) => 0,
             (true, None) => HISTORY_OF_ALL_MAX,
             (true, Some(_)) => HISTORY_MAX,
         };
-        let checks = inside.board.checks().enumerate();
-        let wanted = checks.filter(|(_, (_, known, _))| name.is_none_or(|name| name == *known));
-        wanted.map(|(at, (_, name, check))| (at, check_view(name, check, history, now))).collect()
+        self.with_board(|board| {
+            let checks = board.checks().enumerate();
+            let wanted = checks.filter(|(_, (_, known, _))| name.is_none_or(|name| name == *known));
+            wanted.map(|(at, (_, name, check))| (at, check_view(name, check, history, now))).collect()
+        })
     }
 
-    /// When each check last succeeded, from the origin of times on.
+    /// Time of the last success of each check, from the origin of times.
     pub(crate) fn last_successes(&self) -> BTreeMap<String, Duration> {
-        let inside = self.lock();
-        let checks = inside.board.checks();
-        let times = checks.filter_map(|(_, name, check)| Some((name.to_owned(), check.last_success_at()?)));
-        times.map(|(name, at)| (name, at.since(Time::ZERO))).collect()
+        self.with_board(|board| {
+            let checks = board.checks();
+            let times =
+                checks.filter_map(|(_, name, check)| Some((name.to_owned(), check.last_success_at()?)));
+            times.map(|(name, at)| (name, at.since(Time::ZERO))).collect()
+        })
     }
 
-    /// How far the clock of the checks is from the origin of times.
+    /// The time now, from the origin of times.
     pub(crate) fn since_zero(&self) -> Duration {
         self.now().since(Time::ZERO)
     }
 
-    /// How many checks are in each state.
+    /// Number of checks in each state.
     pub(crate) fn check_counts(&self) -> BTreeMap<String, u32> {
-        let inside = self.lock();
-        let mut counts = BTreeMap::new();
-        for (_, _, check) in inside.board.checks() {
-            *counts.entry(check.state().as_str().to_owned()).or_default() += 1;
-        }
-        counts
+        self.with_board(|board| {
+            let mut counts = BTreeMap::new();
+            for (_, _, check) in board.checks() {
+                *counts.entry(check.state().as_str().to_owned()).or_default() += 1;
+            }
+            counts
+        })
     }
 }
 

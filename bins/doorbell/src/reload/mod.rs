@@ -30,7 +30,7 @@ use crate::guards::client_limits::Tables;
 use crate::http2::{self, Http2, Plan};
 use crate::operator::admin::Guard;
 use crate::operator::{MaintenanceFiles, Operator, Running};
-use crate::registry::{HealthRegistry, Same};
+use crate::registry::HealthRegistry;
 use crate::reload::watch::{Stamps, Watch, Watched};
 use crate::routes::RouteServices;
 use crate::stats::process::ProcessStats;
@@ -42,6 +42,7 @@ use doorbell_checks::options::{CheckKind, ClientTls};
 use doorbell_checks::{
     Heartbeat, Plan as ChecksPlan, Push, ReadyScheduler, RunNow, Scheduler as Checks, SchedulerCounters,
 };
+use doorbell_probes::SameChecks;
 use ports::{Ports, Unopened};
 use std::hash::{Hash as _, Hasher as _};
 use std::path::Path;
@@ -105,7 +106,7 @@ pub(crate) struct Started {
     generation: Generation,
     server: Server,
     /// Which of its checks are as before.
-    same: Same,
+    same: SameChecks,
     checks: Option<ReadyScheduler>,
     ports: Unopened,
     waiter: Waiter,
@@ -319,7 +320,7 @@ impl Started {
 impl Generation {
     /// Follows `before`, whose checks do not run any more from here on: what they found last is known, and so is what clients of connections
     /// that are still its leave there.
-    fn follow(&self, before: &mut Self, same: &Same) {
+    fn follow(&self, before: &mut Self, same: &SameChecks) {
         drop(before.checks.take());
         self.registry.inherit(&before.registry, same);
         if let (Some(before), Some(now)) = (&before.push, &self.push) {
@@ -331,10 +332,10 @@ impl Generation {
 }
 
 /// Checks that ask the same, however it is judged; the others are awaited as long as their first runs take, or the first push may.
-fn same_checks(before: &Config, now: &Config) -> Same {
+fn same_checks(before: &Config, now: &Config) -> SameChecks {
     let known: std::collections::HashMap<&str, usize> =
         before.checks.iter().enumerate().map(|(at, check)| (check.name.as_str(), at)).collect();
-    let mut same = Same::default();
+    let mut same = SameChecks::default();
     for check in &now.checks {
         let place = known.get(check.name.as_str()).copied();
         let place =

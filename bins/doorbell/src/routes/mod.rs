@@ -3,7 +3,6 @@
 //! Does not know about: sockets. Nothing here allocates for a request that is answered from what exists.
 
 mod deferred;
-mod exclude;
 pub(crate) mod files;
 mod fixed;
 mod grpc;

@@ -140,7 +140,7 @@ fn build_health(
     let cache = materials.registry.cache(health, &route.headers, &allow, has_singles)?;
     let viewers = Viewers::build(&health.details_auth, materials.config, materials.common);
     let singles = counters.filter(|_| has_singles).cloned();
-    Some(Health::new(cache, health, viewers, allow, trusted.clone(), singles))
+    Some(Health::new(cache, viewers, trusted.clone(), singles))
 }
 
 impl RouteService {

@@ -8,13 +8,12 @@ use super::port::{Listening, Port, cannot_listen};
 use crate::config::model::{Config, TcpGate, WhenDown};
 use crate::exit::{Exit, Failure};
 use crate::http::prober::Prober;
-use crate::registry::{HealthRegistry, Published};
+use crate::registry::HealthRegistry;
 use crate::stats::process::{OpenGate, ProcessStats};
 use crate::stats::server::Item;
 use doorbell::time::{Clock as _, OsClock};
-use doorbell_checks::RunRequest;
 use doorbell_health::Audience;
-use doorbell_probes::ProbeCounters;
+use doorbell_probes::{ProbeCounters, Published, RunTrigger};
 use rustix::net::sockopt::set_socket_linger;
 use std::collections::VecDeque;
 use std::io;
@@ -51,7 +50,7 @@ pub(crate) struct Gates {
     up: Vec<Up>,
     /// As they are written down.
     addrs: Vec<SocketAddr>,
-    demands: watch::Sender<Vec<RunRequest>>,
+    demands: watch::Sender<Vec<RunTrigger>>,
     stop: watch::Sender<bool>,
     /// Gives back what still listens.
     thread: Option<JoinHandle<Vec<Listening>>>,
@@ -62,7 +61,7 @@ pub(crate) struct Gates {
 pub(crate) struct Unopened {
     gates: Vec<Gate>,
     up: Vec<Up>,
-    demands: watch::Sender<Vec<RunRequest>>,
+    demands: watch::Sender<Vec<RunTrigger>>,
     /// Without the word the thread ends.
     go: SyncSender<Vec<Gate>>,
     stop: watch::Sender<bool>,
@@ -202,16 +201,16 @@ impl Drop for Gates {
 }
 
 /// What runs only when somebody asks for an endpoint that has a gate.
-fn demands_of(config: &Config, registry: &HealthRegistry) -> Vec<RunRequest> {
-    config.tcp_gates.iter().flat_map(|gate| registry.demands_of(gate.health.position)).collect()
+fn demands_of(config: &Config, registry: &HealthRegistry) -> Vec<RunTrigger> {
+    config.tcp_gates.iter().flat_map(|gate| registry.triggers_of(gate.health.position)).collect()
 }
 
 /// Asks, until the thread ends.
-async fn ask(mut demands: watch::Receiver<Vec<RunRequest>>) {
+async fn ask(mut demands: watch::Receiver<Vec<RunTrigger>>) {
     loop {
         let is_idle = {
             let demands = demands.borrow_and_update();
-            demands.iter().for_each(RunRequest::ask);
+            demands.iter().for_each(RunTrigger::request);
             demands.is_empty()
         };
         let changed = demands.changed();
@@ -262,7 +261,7 @@ impl Up {
         *self.following.lock().unwrap_or_else(PoisonError::into_inner) =
             Some(Followed { published, endpoint, probe_counters });
         registry.follow(move |serving| {
-            let (_, now) = serving.told(endpoint, Audience::LoadBalancer);
+            let (_, now) = serving.state(endpoint, Audience::LoadBalancer);
             // Held until it is told, so that nobody before is later.
             let term = up.term.lock().unwrap_or_else(PoisonError::into_inner);
             if *term == mine {
@@ -346,7 +345,7 @@ impl Gate {
     fn count(&self) -> bool {
         let following = self.following.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Followed { published, endpoint, probe_counters }) = &*following else { return false };
-        let (state, serves) = published.load().told(*endpoint)[Audience::LoadBalancer as usize];
+        let (state, serves) = published.load().states(*endpoint)[Audience::LoadBalancer as usize];
         if let Some(probe_counters) = probe_counters {
             probe_counters.own().count(Some(Prober::Tcp), state, OsClock.now());
         }

@@ -13,12 +13,13 @@ pub(super) const PLACES: usize = Prober::ALL.len() + 1;
 
 const STATES: usize = EndpointState::ALL.len();
 
-/// Notes of which the times are kept: the mean distance is of the last ones, while one is being written.
+/// Notes of which the times are kept: the mean distance is of the last ones, while one is being
+/// written.
 const NOTES: usize = 8;
 
-/// A time and a state in one word: whether both are the same as before is one comparison. The clock of
-/// requests may go in steps of 1 to 4 ms (`CLOCK_MONOTONIC_COARSE`), so that few probes of a flood are noted;
-/// the distance of the others follows from their number.
+/// A time and a state in one word: whether both are the same as before is one comparison. The clock
+/// of requests may go in steps of 1 to 4 ms (`CLOCK_MONOTONIC_COARSE`), so that few probes of a
+/// flood are noted; the distance of the others follows from their number.
 const STATE_BITS: u32 = 3;
 
 /// Before the first probe: no state has this number.
@@ -26,12 +27,12 @@ const NEVER: u64 = (1 << STATE_BITS) - 1;
 
 const _: () = assert!(STATES < 1 << STATE_BITS, "one value is left for `NEVER`");
 
-/// Written by one thread, in cache lines that no other thread writes to. A probe that is not noted needs only
-/// the first of them.
+/// Written by one thread, in cache lines that no other thread writes to. A probe that is not noted
+/// needs only the first of them.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct ProberCounters {
-    told: [AtomicU64; STATES],
+    states: [AtomicU64; STATES],
     /// Time of the last probe in nanoseconds, and in the lowest bits the state in its reply.
     last: AtomicU64,
     /// Number of notes taken.
@@ -45,14 +46,14 @@ struct Note {
     /// As [`ProberCounters::last`].
     word: AtomicU64,
     /// Number of replies with the same state by then.
-    told: AtomicU64,
+    replies: AtomicU64,
 }
 
 /// All shards together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sum {
-    pub(super) told: [u64; STATES],
-    pub(super) told_last: EndpointState,
+    pub(super) states: [u64; STATES],
+    pub(super) state_last: EndpointState,
     pub(super) last: Time,
     pub(super) interval: Option<Duration>,
 }
@@ -76,17 +77,17 @@ const fn place_of_note(number: u64) -> usize {
 impl ProberCounters {
     /// Plain loads and stores: called only by the thread that owns the shard.
     #[inline(always)]
-    pub(super) fn count(&self, told: EndpointState, now: Time) {
-        let count = &self.told[told as usize];
+    pub(super) fn count(&self, state: EndpointState, now: Time) {
+        let count = &self.states[state as usize];
         count.store(count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-        let word = now.as_nanos() << STATE_BITS | told as u64;
+        let word = now.as_nanos() << STATE_BITS | state as u64;
         if word != self.last.load(Ordering::Relaxed) {
             self.last.store(word, Ordering::Relaxed);
             let notes = self.notes.load(Ordering::Relaxed);
             let note = &self.noted[place_of_note(notes)];
             // A reader that sees one of these has seen the number before it.
             note.word.store(word, Ordering::Release);
-            note.told.store(count.load(Ordering::Relaxed), Ordering::Release);
+            note.replies.store(count.load(Ordering::Relaxed), Ordering::Release);
             self.notes.store(notes.wrapping_add(1), Ordering::Release);
         }
     }
@@ -99,7 +100,7 @@ impl ProberCounters {
         let first = first_of(notes);
         let read = |number| {
             let note = &self.noted[place_of_note(number)];
-            (note.word.load(Ordering::Relaxed), note.told.load(Ordering::Relaxed))
+            (note.word.load(Ordering::Relaxed), note.replies.load(Ordering::Relaxed))
         };
         let recent: Vec<_> = (first..notes).map(read).collect();
         fence(Ordering::Acquire);
@@ -115,8 +116,8 @@ impl ProberCounters {
         state.map(|state| (word >> STATE_BITS, state))
     }
 
-    /// Mean distance in nanoseconds, at least the time from the last probe here to the `last` one anywhere:
-    /// the share of a shard that probes left for another one shrinks.
+    /// Mean distance in nanoseconds, at least the time from the last probe here to the `last` one
+    /// anywhere: the share of a shard that probes left for another one shrinks.
     fn gap_ns(&self, last: u64) -> Option<f64> {
         let (mut apart, mut come) = (0, 0);
         for pair in self.recent().windows(2) {
@@ -133,7 +134,7 @@ impl ProberCounters {
 impl Default for ProberCounters {
     fn default() -> Self {
         Self {
-            told: <[AtomicU64; STATES]>::default(),
+            states: <[AtomicU64; STATES]>::default(),
             last: AtomicU64::new(NEVER),
             notes: AtomicU64::new(0),
             noted: <[Note; NOTES]>::default(),
@@ -146,26 +147,26 @@ const fn as_f64(nanos: u64) -> f64 {
     nanos as f64
 }
 
-/// Probes reach shards in any order: rates add up, distances do not. The mean stays as it was when no probe
-/// comes any more, to be compared with the time since the last one.
+/// Probes reach shards in any order: rates add up, distances do not. The mean stays as it was when
+/// no probe comes any more, to be compared with the time since the last one.
 pub(super) fn sum<'t>(all: impl Iterator<Item = &'t ProberCounters> + Clone) -> Option<Sum> {
-    let mut told = [0; STATES];
-    let (mut last, mut told_last) = (0, EndpointState::Down);
+    let mut states = [0; STATES];
+    let (mut last, mut state_last) = (0, EndpointState::Down);
     for counters in all.clone() {
-        for (sum, count) in told.iter_mut().zip(&counters.told) {
+        for (sum, count) in states.iter_mut().zip(&counters.states) {
             *sum += count.load(Ordering::Relaxed);
         }
-        if let Some((here, told_here)) = counters.last().filter(|(here, _)| *here >= last) {
-            (last, told_last) = (here, told_here);
+        if let Some((here, state_here)) = counters.last().filter(|(here, _)| *here >= last) {
+            (last, state_last) = (here, state_here);
         }
     }
     let per_second: f64 = all.filter_map(|counters| counters.gap_ns(last)).map(|gap| 1e9 / gap).sum();
-    if told == [0; STATES] {
+    if states == [0; STATES] {
         return None;
     }
     Some(Sum {
-        told,
-        told_last,
+        states,
+        state_last,
         last: Time::from_nanos(last),
         interval: (per_second > 0.0).then(|| Duration::from_secs_f64(1.0 / per_second)),
     })

@@ -1,18 +1,19 @@
-//! Statistics of probers: how often each kind probes an endpoint, the states it got, when it was last seen,
-//! and the state of our server that load balancers report.
+//! Statistics of probers: how often each kind probes an endpoint, the states it got, when it was
+//! last seen, and the state of our server that load balancers report.
 //!
-//! Does not know about: replies. A client can send what a prober sends: the figures are for people and
-//! graphs, and decide nothing.
+//! Does not know about: replies. A client can send what a prober sends: the figures are for people
+//! and graphs, and decide nothing.
 //!
 //! # Decision: every thread counts for itself
 //!
-//! *Context.* A probe is served in a few hundred instructions, and one cache line that two threads write to
-//! would cost as much again. *Choice.* Each thread that replies has a shard, a number of its own, and each
-//! endpoint has counters by shard and prober, those of one prober in cache lines of their own. A reader adds
-//! the shards up. A thread that ends gives its shard back; if there are more threads than shards, the last
-//! threads share one and may lose counts. The prober is remembered with the head of a request, so that a
-//! prober that sends the same head again costs no look at its fields. *Measured:* the row `health` beside
-//! `fixed` in `benches/benches/instructions_health.rs`. *What would change it:* handlers that own a place for
+//! *Context.* A probe is served in a few hundred instructions, and one cache line that two threads
+//! write to would cost as much again. *Choice.* Each thread that replies has a shard, a number of
+//! its own, and each endpoint has counters by shard and prober, those of one prober in cache lines
+//! of their own. A reader adds the shards up. A thread that ends gives its shard back; if there are
+//! more threads than shards, the last threads share one and may lose counts. The prober is
+//! remembered with the head of a request, so that a prober that sends the same head again costs no
+//! look at its fields. *Measured:* the rows `health` and `fixed` in
+//! `benches/benches/instructions/health.rs`. *What would change it:* handlers that own a place for
 //! each worker.
 
 mod counters;
@@ -31,18 +32,19 @@ use std::time::Duration;
 use view::Views;
 pub use view::{LbState, LbView};
 
-/// Servers with all their workers at one time: after a reload the threads of those before may still be
-/// ending.
+/// Servers with all their workers at one time: after a reload the threads of those before may still
+/// be ending.
 const GENERATIONS: usize = 4;
 
-/// For threads beside the workers that serve probes: those of HTTP/2 and of TCP gates.
+/// For other threads that serve probes: those of HTTP/2 and of TCP gates.
 const SHARDS_BESIDE: usize = 10;
 
-/// The field in which HAProxy reports the state of a server (`option httpchk` with `http-check send-state`).
+/// The field in which HAProxy reports the state of a server (`option httpchk` with `http-check
+/// send-state`).
 const STATE_FIELD: &str = "x-haproxy-server-state";
 
 /// Statistics of all endpoints, by position.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ProberStats(Vec<Arc<ProbeCounters>>);
 
 /// Counters of the probes of one endpoint.
@@ -63,30 +65,31 @@ type ShardCounters = [ProberCounters; PLACES];
 
 /// Probers of one kind at one endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct ProberRow {
     /// Name of the endpoint.
     pub endpoint: Box<str>,
     /// `None`: unknown clients.
     pub prober: Option<Prober>,
     /// Replies by [`EndpointState`], in its order.
-    pub told: [u64; EndpointState::ALL.len()],
+    pub states: [u64; EndpointState::ALL.len()],
     /// State in the last reply.
-    pub told_last: EndpointState,
+    pub state_last: EndpointState,
     /// Time of the last probe, on the clock of [`Request::now`].
     pub last: Time,
-    /// Mean distance of the last probes, once there were two. It does not grow while no probe comes.
+    /// Mean distance of the last probes, once there were two. It does not grow while no probe
+    /// comes.
     pub interval: Option<Duration>,
 }
 
 impl ThreadCounters {
     /// Counts a probe.
     #[inline(always)]
-    pub fn count(&self, prober: Option<Prober>, told: EndpointState, now: Time) {
-        self.0[place_of(prober)].count(told, now);
+    pub fn count(&self, prober: Option<Prober>, state: EndpointState, now: Time) {
+        self.0[place_of(prober)].count(state, now);
     }
 }
 
-impl Row {
+impl ProberRow {
     /// The word for a label.
     #[must_use]
     pub fn prober_name(&self) -> &'static str {
@@ -96,19 +99,19 @@ impl Row {
     /// Number of probes.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.told.iter().sum()
+        self.states.iter().sum()
     }
 }
 
 impl ProberStats {
     /// Statistics of endpoints with these names for `workers` threads; no prober was seen yet.
-    pub fn new<'a>(names: impl Iterator<Item = &'a str>, workers: usize) -> Self {
+    pub(crate) fn new<'a>(names: impl Iterator<Item = &'a str>, workers: usize) -> Self {
         let shards = workers.saturating_mul(GENERATIONS).saturating_add(SHARDS_BESIDE).min(SHARDS_MAX);
         Self(names.map(|name| Arc::new(ProbeCounters::new(name, shards))).collect())
     }
 
     /// Continues the counters of endpoints with the same name, so that figures survive a reload.
-    pub fn go_on_with(&mut self, before: &Self) {
+    pub(crate) fn continue_from(&mut self, before: &Self) {
         for probe_counters in &mut self.0 {
             if let Some(known) = before.0.iter().find(|known| known.endpoint == probe_counters.endpoint) {
                 *probe_counters = Arc::clone(known);
@@ -124,7 +127,7 @@ impl ProberStats {
 
     /// Probers that were seen, by endpoint and kind.
     #[must_use]
-    pub fn rows(&self) -> Vec<Row> {
+    pub fn rows(&self) -> Vec<ProberRow> {
         self.0.iter().flat_map(|probe_counters| probe_counters.rows()).collect()
     }
 
@@ -133,8 +136,8 @@ impl ProberStats {
         self.0.iter().map(move |probe_counters| (&*probe_counters.endpoint, probe_counters.views.all(now)))
     }
 
-    /// Reported states that were dropped: for want of room, without a name, or from an address that is not
-    /// trusted.
+    /// Reported states that were dropped: for want of room, without a name, or from an address that
+    /// is not trusted.
     #[must_use]
     pub fn views_refused(&self) -> u64 {
         self.0.iter().map(|probe_counters| probe_counters.views.refused()).sum()
@@ -158,9 +161,10 @@ impl ProbeCounters {
         ThreadCounters(Arc::clone(shard.get_or_init(Arc::default)))
     }
 
-    /// Keeps the state that a load balancer reports in a request whose head is not remembered. With any
-    /// address in `trusted` only those are believed: other clients may send the field through a load balancer.
-    pub fn listen(&self, request: &Request<'_>, trusted: &Networks) {
+    /// Keeps the state that a load balancer reports in a request whose head is not remembered. With
+    /// any address in `trusted` only those are believed: other clients may send the field through a
+    /// load balancer.
+    pub(crate) fn note_reported(&self, request: &Request<'_>, trusted: &Networks) {
         let Some(state) = request.header(STATE_FIELD) else { return };
         let is_trusted = || match request.client().peer {
             Peer::Addr(addr) => trusted.contains(addr),
@@ -173,7 +177,7 @@ impl ProbeCounters {
         }
     }
 
-    fn rows(&self) -> impl Iterator<Item = Row> {
+    fn rows(&self) -> impl Iterator<Item = ProberRow> {
         let shards: Vec<&ShardCounters> = self
             .shards
             .iter()
@@ -184,11 +188,11 @@ impl ProbeCounters {
         probers.filter_map(move |prober| {
             let place = place_of(prober);
             let counters = shards.iter().map(|shard| &shard[place]);
-            counters::sum(counters).map(|sum| Row {
+            counters::sum(counters).map(|sum| ProberRow {
                 endpoint: self.endpoint.clone(),
                 prober,
-                told: sum.told,
-                told_last: sum.told_last,
+                states: sum.states,
+                state_last: sum.state_last,
                 last: sum.last,
                 interval: sum.interval,
             })

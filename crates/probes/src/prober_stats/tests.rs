@@ -13,13 +13,13 @@ fn prober_stats() -> ProberStats {
     ProberStats::new(["readyz", "livez"].into_iter(), 2)
 }
 
-fn probe(probe_counters: &ProbeCounters, bytes: &[u8], told: EndpointState, now: Time) {
+fn probe(probe_counters: &ProbeCounters, bytes: &[u8], state: EndpointState, now: Time) {
     let mut head = Head::new();
     assert_eq!(head.parse(bytes, &Limits::default()), Ok(Some(bytes.len())), "{}", bytes.escape_ascii());
     let client = doorbell_http::Client::UNKNOWN;
     let request = Request::new(bytes, &head, b"").from_client(&client, now, 0);
-    probe_counters.own().count(prober_of(&request), told, now);
-    probe_counters.listen(&request, &Networks::default());
+    probe_counters.own().count(prober_of(&request), state, now);
+    probe_counters.note_reported(&request, &Networks::default());
 }
 
 fn secs(secs: u64) -> Time {
@@ -76,29 +76,29 @@ fn probers_by_what_they_send() {
 }
 
 #[test]
-fn what_they_were_told_and_when() {
+fn states_and_times_of_replies() {
     use EndpointState::{Degraded, Down, Drain, Maintenance, Up};
     let prober_stats = prober_stats();
     let probe_counters = prober_stats.probe_counters(1).unwrap();
     assert_eq!(prober_stats.rows(), []);
-    for (at, told) in [Up, Up, Degraded, Down, Maintenance, Up, Drain].into_iter().enumerate() {
-        probe_counters.own().count(Some(Prober::Kubelet), told, secs(10 + 5 * at as u64));
+    for (at, state) in [Up, Up, Degraded, Down, Maintenance, Up, Drain].into_iter().enumerate() {
+        probe_counters.own().count(Some(Prober::Kubelet), state, secs(10 + 5 * at as u64));
     }
     let [row] = &*prober_stats.rows() else { panic!("one prober at one endpoint") };
     assert_eq!((&*row.endpoint, row.prober_name(), row.count()), ("livez", "kubelet", 7));
     assert_eq!(EndpointState::ALL, [Degraded, Down, Drain, Maintenance, Up]);
-    assert_eq!((row.told, row.told_last, row.last), ([1, 1, 1, 1, 3], Drain, secs(40)));
+    assert_eq!((row.states, row.state_last, row.last), ([1, 1, 1, 1, 3], Drain, secs(40)));
     assert_eq!(row.interval.map(|interval| interval.as_millis()), Some(5_000));
 }
 
 #[test]
-fn those_that_a_thread_without_a_shard_counts_are_told_of_too() {
+fn a_thread_without_a_shard_counts_too() {
     let prober_stats = ProberStats(vec![Arc::new(ProbeCounters::new("readyz", 0))]);
     let probe_counters = prober_stats.probe_counters(0).unwrap();
     probe_counters.own().count(Some(Prober::Kubelet), EndpointState::Up, secs(1));
     probe_counters.own().count(Some(Prober::Kubelet), EndpointState::Down, secs(2));
     let [row] = &*prober_stats.rows() else { panic!("one prober at one endpoint") };
-    assert_eq!((row.prober_name(), row.count(), row.told_last), ("kubelet", 2, EndpointState::Down));
+    assert_eq!((row.prober_name(), row.count(), row.state_last), ("kubelet", 2, EndpointState::Down));
 }
 
 /// A mean follows within a few probes, and probes at irregular times have their mean distance.
@@ -122,7 +122,7 @@ fn intervals_follow() {
     assert!((850..1_150).contains(&irregular), "{irregular}");
 }
 
-/// Those that come within a step of the clock are told apart by their number.
+/// Probes within one step of the clock are distinguished by their number.
 #[test]
 fn floods_and_bursts_have_intervals_too() {
     use EndpointState::{Down, Up};
@@ -143,7 +143,7 @@ fn floods_and_bursts_have_intervals_too() {
     assert!((8..12).contains(&turned), "{turned}");
 }
 
-/// Who reads while somebody comes sees distances as they are.
+/// A reader sees correct distances while probes come.
 #[test]
 fn intervals_are_whole_while_probes_come() {
     const PROBES: u64 = 200_000;
@@ -168,9 +168,10 @@ fn intervals_are_whole_while_probes_come() {
     assert_eq!(prober_stats.rows()[0].interval, Some(Duration::from_millis(2)));
 }
 
-/// Probes that went on in another thread, as after a reload that exchanged the workers, are not thought to come twice as often.
+/// Probes that continue on another thread, as after a reload with other workers, do not seem to
+/// come twice as often.
 #[test]
-fn a_lane_that_probes_left_is_forgotten() {
+fn a_shard_that_probes_left_does_not_count() {
     let prober_stats = prober_stats();
     let probe_counters = prober_stats.probe_counters(0).unwrap();
     let come = |from: u64, count: u64| {
@@ -211,7 +212,7 @@ fn threads_count_for_themselves() {
     });
     let [row] = &*prober_stats.rows() else { panic!("one prober") };
     let half = threads as u64 * PROBES / 2;
-    assert_eq!(row.told, [0, half, 0, 0, half]);
+    assert_eq!(row.states, [0, half, 0, 0, half]);
     assert_eq!(row.last, Time::from_nanos(PROBES * 1_000_000));
 }
 
@@ -298,13 +299,13 @@ fn load_balancers_are_few() {
     }
 }
 
-/// Anybody may send the field where there are no trusted proxies.
+/// Without trusted proxies any client may send the field.
 #[test]
 fn invented_names_do_not_hide_a_load_balancer() {
     let views = Views::default();
     let say = |name: &str, at: u64| views.note(format!("UP; name=b/{name}; node=n").as_bytes(), secs(at));
     let is_seen = |at: u64| views.all(secs(at)).iter().any(|view| &*view.lb == "b/real@n");
-    // All places are taken before it comes for the first time, by names that were heard often.
+    // All places are taken before it comes for the first time, by names that were reported often.
     for at in 1..=3 {
         (0..VIEWS_MAX).for_each(|invented| say(&format!("x{invented}"), at));
     }
@@ -333,10 +334,10 @@ fn load_balancers_that_are_gone_make_room() {
     say("s3", 3_000);
     let over = 1 + HEARD_FOR.as_secs();
     assert_eq!(known(over - 1).len(), VIEWS_MAX);
-    assert_eq!(known(over), ["b/s3"], "of the others nothing was heard for an hour");
+    assert_eq!(known(over), ["b/s3"], "the others were silent for an hour");
     say("new", over);
     assert_eq!(known(over), ["b/new", "b/s3"]);
-    // Who was only away for long has his place until somebody else takes it.
+    // A silent load balancer keeps its place until another one takes it.
     say("s5", over);
     assert_eq!(known(over), ["b/new", "b/s3", "b/s5"]);
     assert_eq!(views.refused(), 0);
@@ -380,7 +381,7 @@ fn only_trusted_load_balancers_are_believed_where_there_are_some() {
         let trusted = Networks::parse(trusted.iter().copied()).unwrap();
         let client = doorbell_http::Client { peer, tls: None, scheme: None };
         let request = Request::new(bytes, &head, b"").from_client(&client, secs(1), 0);
-        prober_stats.probe_counters(0).unwrap().listen(&request, &trusted);
+        prober_stats.probe_counters(0).unwrap().note_reported(&request, &trusted);
         let (_, views) = prober_stats.views(secs(1)).next().unwrap();
         assert_eq!(
             (views.len(), prober_stats.views_refused()),

@@ -1,10 +1,10 @@
-//! States of our server that load balancers report: `X-Haproxy-Server-State`, by the name of the server and
-//! the node that asks.
+//! States of our server that load balancers report: `X-Haproxy-Server-State`, by the name of the
+//! server and the node that asks.
 //!
-//! Does not know about: probes, endpoints. The names come from clients, so they are few and short. A new one
-//! takes the place of one that was silent for long, else of the one heard longest ago among those heard once,
-//! else of the one heard longest ago. So invented names do not displace a load balancer, which repeats its
-//! name every few seconds.
+//! Does not know about: probes, endpoints. The names come from clients, so they are few and short.
+//! A new one takes the place of one that was silent for long, else of the oldest with a single
+//! report, else of the oldest. So invented names do not displace a
+//! load balancer, which repeats its name every few seconds.
 
 use arc_swap::ArcSwapOption;
 use doorbell_http::Time;
@@ -19,8 +19,8 @@ pub(super) const VIEWS_MAX: usize = 32;
 /// Maximum length of a server name with its backend, and of a node name.
 pub(super) const NAME_LEN_MAX: usize = 64;
 
-/// How long a reported state holds. A load balancer asks every few seconds: after an hour its node is gone or
-/// renamed.
+/// How long a reported state holds. A load balancer asks every few seconds: after an hour its node
+/// is gone or renamed.
 pub(super) const HEARD_FOR: Duration = Duration::from_secs(3_600);
 
 /// States reported to one endpoint.
@@ -56,7 +56,8 @@ pub struct LbView {
     pub lb: Box<str>,
     /// The reported state.
     pub state: LbState,
-    /// Checks that passed, of those needed for the other state; `None` while no change is under way.
+    /// Checks that passed, of those needed for the other state; `None` while no change is under
+    /// way.
     pub steps: Option<(u16, u16)>,
     /// Time of the report, on the clock of requests.
     pub at: Time,
@@ -240,8 +241,8 @@ impl Said<'_> {
     }
 }
 
-/// Reads `UP 1/3; address=..; port=..; name=b/s1; node=vm; ..`. The order behind the state does not matter; a
-/// field without the name of a server is refused.
+/// Reads `UP 1/3; address=..; port=..; name=b/s1; node=vm; ..`. The order behind the state does not
+/// matter; a field without the name of a server is refused.
 pub(super) fn parse(field: &[u8]) -> Option<Said<'_>> {
     // Bytes, because text takes 1,700 instructions more.
     let mut parts = field.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);

@@ -6,6 +6,7 @@ use doorbell_config::{At, Entry, Json, Key, Link, Map, Table, Words};
 use doorbell_health::Severity;
 use doorbell_health::limits::{BODY_LEN_MAX, BODY_LEN_MIN};
 pub use doorbell_health::{Codes, OnDrain, OnStale, Quorum};
+use doorbell_probes::StateFields;
 use serde_json::json;
 use std::time::Duration;
 use toml::de::DeValue;
@@ -146,17 +147,6 @@ pub struct CheckUse {
     pub weight: u32,
     /// The code of the endpoint when it is down because of this check.
     pub code: Option<u16>,
-}
-
-/// Header fields of an answer that depend on its state; by default none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StateFields {
-    /// `Retry-After` of every 503, in seconds.
-    pub retry_after_secs: Option<u32>,
-    /// `x-envoy-degraded: true` while it is degraded and serves.
-    pub envoy_degraded: bool,
-    /// `X-Load-Balancing-Endpoint-Weight`: the weight of the checks that serve, all of it in a state that is not theirs, 0 while it does not serve.
-    pub endpoint_weight: bool,
 }
 
 /// How a kubelet is told that an endpoint is degraded. All others are told by the status.

@@ -30,7 +30,6 @@ use doorbell_checks::options::{Check, EgressOptions};
 pub use doorbell_config::{Rate, Secret};
 pub use health::{
     CheckUse, Codes, DegradedVia, FailOpen, Health, HealthState, OnDrain, OnStale, Quorum, QuorumOf, Role,
-    StateFields,
 };
 pub use http2::{AlbAnswer, Grpc, Http2};
 pub use lifecycle::{Lifecycle, ReloadOn};

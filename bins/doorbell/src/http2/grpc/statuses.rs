@@ -8,11 +8,10 @@
 
 use crate::config::model::Config;
 use crate::http::prober::Prober;
-use crate::registry::{HealthRegistry, Published};
+use crate::registry::HealthRegistry;
 use doorbell::time::{Clock as _, OsClock};
-use doorbell_checks::RunRequest;
 use doorbell_health::{Audience, EndpointState};
-use doorbell_probes::{ProbeCounters, audience_of};
+use doorbell_probes::{ProbeCounters, Published, RunTrigger, audience_of};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -35,7 +34,7 @@ struct Service {
     /// Wakes calls that watch, each time one of these differs.
     news: [watch::Sender<ServingStatus>; Audience::ALL.len()],
     /// What runs when somebody asks.
-    demands: Box<[RunRequest]>,
+    demands: Box<[RunTrigger]>,
     /// Where who asks is counted; services may share an endpoint.
     probe_counters: Option<Arc<ProbeCounters>>,
     /// Whether it is the first service of its endpoint.
@@ -64,7 +63,7 @@ impl Statuses {
             let news = Audience::ALL.map(|_| watch::Sender::new(ServingStatus::NotServing));
             let is_first = !known.contains(&endpoint);
             known.push(endpoint);
-            let demands = registry.demands_of(endpoint);
+            let demands = registry.triggers_of(endpoint);
             let probe_counters = registry.prober_stats().probe_counters(endpoint).cloned();
             (service, Service { endpoint, news, demands, probe_counters, is_first })
         };
@@ -74,7 +73,7 @@ impl Statuses {
         registry.follow(move |serving| {
             for service in follower.services.values().filter(|service| serving.is_news(service.endpoint)) {
                 for (news, audience) in service.news.iter().zip(Audience::ALL) {
-                    let (_, serves) = serving.told(service.endpoint, audience);
+                    let (_, serves) = serving.state(service.endpoint, audience);
                     news.send_if_modified(|now| std::mem::replace(now, status(serves)) != status(serves));
                 }
             }
@@ -118,7 +117,7 @@ impl Statuses {
         let set = self.published.load();
         self.services.iter().map(move |(name, service)| {
             service.ask();
-            let (state, serves) = set.told(service.endpoint)[audience_of(prober) as usize];
+            let (state, serves) = set.states(service.endpoint)[audience_of(prober) as usize];
             if service.is_first {
                 service.count_as(prober, state);
             }
@@ -129,12 +128,12 @@ impl Statuses {
 
 impl Service {
     fn ask(&self) {
-        self.demands.iter().for_each(RunRequest::ask);
+        self.demands.iter().for_each(RunTrigger::request);
     }
 
     /// What a prober is told, who is counted.
     fn count(&self, published: &Published, prober: Option<Prober>) -> ServingStatus {
-        let (state, serves) = published.load().told(self.endpoint)[audience_of(prober) as usize];
+        let (state, serves) = published.load().states(self.endpoint)[audience_of(prober) as usize];
         self.count_as(prober, state);
         status(serves)
     }
@@ -150,7 +149,7 @@ impl Watched {
     /// The status now; [`Self::changed`] waits for another one.
     pub(super) fn status(&mut self) -> ServingStatus {
         self.news.mark_unchanged();
-        status(self.published.load().told(self.endpoint)[self.audience as usize].1)
+        status(self.published.load().states(self.endpoint)[self.audience as usize].1)
     }
 
     /// Waits until the status may be another one. `None` when that cannot happen any more.
@@ -210,7 +209,7 @@ mod tests {
         assert_eq!((statuses.get("shop.Other", None), statuses.get("alive", KUBELET)), (None, Some(yes)));
         let rows = registry.prober_stats().rows();
         let rows: Vec<_> =
-            rows.iter().map(|row| (&*row.endpoint, row.prober_name(), row.count(), row.told_last)).collect();
+            rows.iter().map(|row| (&*row.endpoint, row.prober_name(), row.count(), row.state_last)).collect();
         let (up, drain) = (EndpointState::Up, EndpointState::Drain);
         let expected = [
             ("cart", "kubelet", 1, drain),

@@ -177,7 +177,7 @@ fn probers(scrape: &Scrape, families: &mut Families) {
     let all = &scrape.probers;
     let mut probes = families.counter("doorbell_probes", "Probes, by who asked and what they were told.");
     for one in all {
-        for (verdict, &count) in EndpointState::ALL.iter().zip(&one.told).filter(|(_, count)| **count > 0) {
+        for (verdict, &count) in EndpointState::ALL.iter().zip(&one.states).filter(|(_, count)| **count > 0) {
             let labels =
                 [("endpoint", &*one.endpoint), ("prober", one.prober_name()), ("verdict", verdict.as_str())];
             probes.count(labels, count);

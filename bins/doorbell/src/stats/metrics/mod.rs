@@ -24,7 +24,7 @@ use crate::wire::{CheckView, Status};
 use doorbell::Snapshot;
 use doorbell::time::{Clock as _, OsClock, Time};
 use doorbell_checks::{CheckCounts, LagCounts};
-use doorbell_probes::{LbView, Row};
+use doorbell_probes::{LbView, ProberRow};
 use family::{Families, as_f64};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -42,7 +42,7 @@ struct Scrape {
     checks: Vec<CheckView>,
     /// When checks last succeeded, on the clock of the checks.
     last_successes: BTreeMap<String, Duration>,
-    probers: Vec<Row>,
+    probers: Vec<ProberRow>,
     views: Vec<(String, LbView)>,
     views_refused: u64,
     /// By worker.

@@ -161,11 +161,11 @@ fn scrape() -> Scrape {
     let last = ResultView { age_ms: 1_500, outcome: OutcomeWord::Failure, latency_us: 2_500 };
     let mut snapshot = snapshot();
     snapshot.turned = Time::from_nanos(3_500_000_000);
-    let row = |prober, told, interval, last_ms: u64| Row {
+    let row = |prober, states, interval, last_ms: u64| ProberRow {
         endpoint: "readyz".into(),
         prober,
-        told,
-        told_last: EndpointState::Up,
+        states,
+        state_last: EndpointState::Up,
         last: Time::from_nanos(last_ms * 1_000_000),
         interval,
     };

@@ -1,11 +1,12 @@
-//! The checks that a query wants to be left out: `?exclude=NAME`, once for each, as of the Kubernetes API server.
+//! The checks that a query leaves out: `?exclude=NAME`, once for each, as at the Kubernetes API
+//! server.
 //!
 //! Does not know about: checks.
 
-/// Names at most; those after them are not looked at, so that an answer is a bounded piece of work.
+/// Maximum number of names; further ones are ignored, so that the work for a request is bounded.
 const NAMES_MAX: usize = 32;
 
-/// The names in their order, each once; `None` when there is none.
+/// The names in their order, each once; `None` without any.
 pub(super) fn excluded(query: &[u8]) -> Option<Vec<String>> {
     let mut names = Vec::new();
     let parts = query.split(|&byte| byte == b'&').filter_map(|part| part.strip_prefix(b"exclude="));
@@ -18,7 +19,7 @@ pub(super) fn excluded(query: &[u8]) -> Option<Vec<String>> {
     (!names.is_empty()).then_some(names)
 }
 
-/// A value of a query as it was meant: `%XX` and `+` for a space. What is no text is made one.
+/// Decodes a value of a query: `%XX`, and `+` for a space. Invalid UTF-8 is replaced.
 fn decode(part: &[u8]) -> String {
     let mut bytes = Vec::with_capacity(part.len());
     let mut rest = part;

@@ -1,21 +1,32 @@
-//! Header fields that depend on the state: what a load balancer is told beside the status.
+//! Header fields that depend on the state: for load balancers that look at more than the status.
 //!
 //! Does not know about: when replies are rendered.
 
-use crate::config::model::StateFields;
 use doorbell_health::EndpointState;
 
-/// When to come again (RFC 9110 10.2.3).
+/// Header fields of a reply that depend on the state; by default none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StateFields {
+    /// `Retry-After` of every 503, in seconds.
+    pub retry_after_secs: Option<u32>,
+    /// `x-envoy-degraded: true` while the endpoint is degraded and serves.
+    pub envoy_degraded: bool,
+    /// `X-Load-Balancing-Endpoint-Weight`: the weight of the checks that serve, all of it in a
+    /// state that does not come from checks, 0 while the endpoint does not serve.
+    pub endpoint_weight: bool,
+}
+
+/// Time until the next request should come (RFC 9110 10.2.3).
 const RETRY_AFTER: &str = "Retry-After";
 
-/// Envoy sends to such a host only when there are too few others.
+/// Envoy uses such a host only if too few others are left.
 const DEGRADED: &str = "x-envoy-degraded";
 
-/// Load balancers of Google Cloud and kube-proxy: this much traffic.
+/// Share of traffic, for load balancers of Google Cloud and for kube-proxy.
 const WEIGHT: &str = "X-Load-Balancing-Endpoint-Weight";
 
-/// The fields of a reply with this status in this state, but for those that are the route's `own`. Whoever is not to get traffic has no
-/// weight.
+/// The fields of a reply with this status in this state, except those that are among the route's
+/// `own`. An endpoint that should get no traffic has no weight.
 pub(super) fn fields_of(
     wanted: StateFields,
     (state, code): (EndpointState, u16),

@@ -1,51 +1,73 @@
-//! The replies of one health route, rendered when something changes and read by the ring threads without a lock.
+//! The replies of one health route, rendered when a state changes and read by request threads
+//! without a lock.
 //!
 //! Does not know about: requests.
 //!
-//! Every thread keeps what it read last. A probe compares the number of the board's newest set to see that it still holds, which costs
-//! less than counting a reference; a thread that finds another number reads anew.
+//! Every thread keeps the replies that it read last. A probe compares their number with that of the
+//! newest set, which costs less than counting a reference; with another number the thread reads
+//! again.
 
-use super::fields::fields_of;
+use super::fields::{StateFields, fields_of};
 use super::published::{CacheReplies, Published, Singles};
 use super::warning::warning;
-use crate::config::model::{Details, HealthFormat, HealthRoute, StateFields};
-use crate::http::{StaticReply, Status};
-use doorbell_checks::RunRequest;
-use doorbell_health::{Audience, Board, Class, EndpointIndex, EndpointState, Format, Left, Reply, Snapshot};
-use doorbell_probes::{ProbeCounters, ThreadCounters};
+use crate::prober_stats::{ProbeCounters, ThreadCounters};
+use crate::trigger::RunTrigger;
+use doorbell_health::{
+    Audience, Board, Class, Details, EndpointIndex, EndpointState, Format, Left, Reply, Snapshot,
+};
+use doorbell_http::{StaticReply, Status};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-/// A health route, whose replies are in the set of its board.
+/// How the replies of a health route look, whatever the state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReplyOptions {
+    /// Position of the endpoint.
+    pub endpoint: usize,
+    /// Format unless a request asks for another one; `None`: by `Accept`.
+    pub format: Option<Format>,
+    /// The clients that see the checks of the endpoint.
+    pub details: Details,
+    /// Header fields of every reply. `Cache-Control: no-store` is added if there is no such field.
+    pub headers: Vec<(String, String)>,
+    /// Methods of the route: the field `Allow` of replies to `OPTIONS`.
+    pub allow: String,
+    /// Whether the route also serves each check alone.
+    pub has_singles: bool,
+}
+
+/// Replies of one health route. They are read from the set that its registry published last.
 #[derive(Debug)]
-pub(crate) struct ReplyCache {
+pub struct ReplyCache {
     template: ReplyTemplate,
     published: Arc<Published>,
     probe_counters: Arc<ProbeCounters>,
-    /// Its place in the set and among what threads keep.
+    /// Its place in the set and in the memory of threads.
     place: usize,
-    /// Where a probe looks first: no thread keeps anything there for a cache with checks that run on demand, so each probe of it takes the
-    /// way on which they are asked, and all other caches need no look at whether there are any.
+    /// The place where a probe looks first. With checks that run on demand no thread has anything
+    /// there, so that every probe takes the slow path, which requests runs; other caches need no
+    /// test for them.
     cached_at: usize,
     /// Checks that run on demand.
-    demands: Box<[RunRequest]>,
-    /// The places of the checks.
+    triggers: Box<[RunTrigger]>,
+    /// Places of the checks by name.
     names: HashMap<Box<[u8]>, usize>,
 }
 
-/// What a thread read last of one cache.
+/// The replies of one cache that a thread read last.
 #[derive(Debug)]
 pub(crate) struct CachedReply {
     /// Of the set.
     number: u64,
     pub(crate) replies: Arc<Replies>,
-    /// Where this thread counts probes of the endpoint.
+    /// Counters of this thread for probes of the endpoint.
     pub(crate) own: ThreadCounters,
 }
 
-/// What a thread read last, by the place of the cache. To be put back where it was taken.
+/// The replies that a thread read last, by the place of the cache. To be put back where they were
+/// taken.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct ThreadReplies(ManuallyDrop<Box<CachedReplies>>);
@@ -53,13 +75,15 @@ pub(crate) struct ThreadReplies(ManuallyDrop<Box<CachedReplies>>);
 type CachedReplies = Vec<CachedReply>;
 
 thread_local! {
-    /// Never dropped by itself, so that no look asks whether the thread is about to end: [`END`] does that.
+    /// Has no destructor, so that an access needs no test whether the thread is ending: [`END`]
+    /// drops it.
     static THREAD_REPLIES: Cell<Option<ManuallyDrop<Box<CachedReplies>>>> = const { Cell::new(None) };
-    /// Touched once a thread, where the first look finds nothing.
+    /// Touched once by each thread, when it has no replies yet.
     static END: End = const { End };
 }
 
-/// Gives back what a thread read last when the thread ends: a reload has other threads, and replies would stay behind each time.
+/// Drops the replies of a thread that ends: a reload has new threads, and replies would leak each
+/// time.
 struct End;
 
 impl Drop for End {
@@ -69,7 +93,7 @@ impl Drop for End {
 }
 
 impl ThreadReplies {
-    /// Of this thread. Whoever takes it a second time meanwhile has nothing, and reads anew.
+    /// Takes the replies of this thread. A second taker has none meanwhile, and reads again.
     #[inline(always)]
     pub(crate) fn take() -> Self {
         match THREAD_REPLIES.take() {
@@ -81,7 +105,7 @@ impl ThreadReplies {
     #[cold]
     #[inline(never)]
     fn new() -> Self {
-        // A thread that is about to end may look once more, and then leaves something behind.
+        // Fails in a thread that is ending: its replies then leak.
         let _registered = END.try_with(|_end| ());
         Self(ManuallyDrop::new(Box::default()))
     }
@@ -94,19 +118,13 @@ impl ThreadReplies {
 
 /// How replies look, whatever the state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ReplyTemplate {
-    pub(super) endpoint: EndpointIndex,
-    /// Nothing where `Accept` decides.
-    pub(super) format: Option<Format>,
-    pub(super) details: Details,
-    pub(super) headers: Vec<(String, String)>,
-    /// What `OPTIONS` is told beside: the methods of the route.
-    pub(super) allow: String,
-    pub(super) has_singles: bool,
-    /// Whether a kubelet is told of "degraded" by a warning.
-    pub(super) warns: bool,
-    /// What is said in header fields beside.
-    pub(super) fields: StateFields,
+pub(crate) struct ReplyTemplate {
+    pub(crate) endpoint: EndpointIndex,
+    options: ReplyOptions,
+    /// Whether a kubelet gets a warning while the endpoint is degraded.
+    warns: bool,
+    /// Header fields that depend on the state.
+    fields: StateFields,
 }
 
 /// The replies of this moment.
@@ -117,55 +135,55 @@ pub(crate) struct Replies {
     views: Vec<[Views; Format::ALL.len()]>,
     by_audience: [usize; Audience::ALL.len()],
     states: [EndpointState; Audience::ALL.len()],
-    /// For answers that leave checks out.
+    /// For replies that leave checks out.
     snapshot: Snapshot,
 }
 
-/// What an endpoint answers without some of its checks.
+/// The reply of an endpoint without some of its checks.
 #[derive(Debug)]
 pub(crate) struct Without {
     pub(crate) state: EndpointState,
     pub(crate) status: Status,
-    /// Beside those of the route.
+    /// Header fields in addition to those of the route.
     pub(crate) fields: Vec<(&'static str, String)>,
     pub(crate) body: Vec<u8>,
 }
 
-/// What nearly every probe is answered with.
+/// The reply to nearly every probe.
 #[derive(Debug)]
 pub(crate) struct Plain {
     pub(crate) views: Views,
-    /// The same for `OPTIONS`, which HAProxy sends.
+    /// The same for `OPTIONS`, the method of HAProxy.
     pub(crate) options: Views,
     pub(crate) state: EndpointState,
     to: To,
 }
 
-/// Who gets a plain reply, of those who ask without a query and without a token.
+/// The clients that get a plain reply, of those that send neither a query nor a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum To {
-    Nobody,
-    /// Those who take anything.
-    Undemanding,
-    Everybody,
+    None,
+    /// Clients that accept any format.
+    AnyFormat,
+    All,
 }
 
 impl Plain {
-    /// Whether it is for those who take anything, or not.
+    /// Whether it is for a client that accepts any format, or for one that does not.
     #[inline(always)]
-    pub(crate) const fn is_for(&self, takes_anything: bool) -> bool {
-        self.to as u8 + takes_anything as u8 >= To::Everybody as u8
+    pub(crate) const fn is_for(&self, accepts_any: bool) -> bool {
+        self.to as u8 + accepts_any as u8 >= To::All as u8
     }
 }
 
-/// One reply for everybody, and one for those who see details.
+/// The reply for all clients, and the one for clients that see details.
 pub(crate) type Views = [StaticReply; 2];
 
 /// The reply about one check, by format; only clients that see details get it.
-pub(super) type Single = [StaticReply; Format::ALL.len()];
+pub(crate) type Single = [StaticReply; Format::ALL.len()];
 
 impl Replies {
-    /// The state that is reported to these.
+    /// The state that is reported to an audience.
     pub(crate) const fn state(&self, audience: Audience) -> EndpointState {
         self.states[audience as usize]
     }
@@ -182,40 +200,33 @@ impl Replies {
 }
 
 impl ReplyTemplate {
-    pub(super) fn of(
-        route: &HealthRoute,
+    pub(crate) fn new(
         endpoint: EndpointIndex,
-        headers: &[(String, String)],
-        allow: &str,
-        has_singles: bool,
+        mut options: ReplyOptions,
         warns: bool,
         fields: StateFields,
     ) -> Self {
-        let mut headers = headers.to_vec();
+        let headers = &mut options.headers;
         if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("cache-control")) {
             headers.push(("Cache-Control".to_owned(), "no-store".to_owned()));
         }
-        let format = match route.format {
-            HealthFormat::Auto => None,
-            HealthFormat::HealthJson => Some(Format::HealthJson),
-            HealthFormat::KubeVerbose => Some(Format::Kube),
-            HealthFormat::Spring => Some(Format::Spring),
-            HealthFormat::Text => Some(Format::Text),
-        };
-        let allow = allow.to_owned();
-        Self { endpoint, format, details: route.details, headers, allow, has_singles, warns, fields }
+        Self { endpoint, options, warns, fields }
     }
 
-    /// Whether everybody sees details, and whether those do who may.
+    fn headers(&self) -> &[(String, String)] {
+        &self.options.headers
+    }
+
+    /// Whether all clients see details, and whether authenticated clients do.
     const fn shown(&self) -> [bool; 2] {
-        match self.details {
+        match self.options.details {
             Details::Always => [true, true],
             Details::Authenticated => [false, true],
             Details::Never => [false, false],
         }
     }
 
-    /// The reply for everybody and the one for those who see details, of which a route needs one or both.
+    /// The reply for all clients and the one for clients that see details; they may be the same.
     fn views<'b>(
         &self,
         state: EndpointState,
@@ -224,7 +235,7 @@ impl ReplyTemplate {
     ) -> Option<Views> {
         let [all, some] = self.shown();
         let render = |reply: Reply<'_>| {
-            let fields = fields_of(self.fields, (state, reply.code), weight, &self.headers);
+            let fields = fields_of(self.fields, (state, reply.code), weight, self.headers());
             self.render(&reply, &fields)
         };
         let first = render(reply(all)?)?;
@@ -233,7 +244,7 @@ impl ReplyTemplate {
     }
 
     fn render(&self, reply: &Reply<'_>, fields: &[(&'static str, String)]) -> Option<StaticReply> {
-        let own = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let own = self.headers().iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let all = std::iter::once(("Content-Type", reply.content_type)).chain(own);
         let all = all.chain(fields.iter().map(|(name, value)| (*name, value.as_str())));
         StaticReply::whole(Status::new(reply.code)?, all, reply.body.to_vec()).ok()
@@ -247,7 +258,7 @@ impl ReplyTemplate {
         for audience in Audience::ALL {
             let of = |format, shown| board.reply(self.endpoint, audience, format, shown);
             let text = of(Format::Text, true)?;
-            // Audiences that are told the same share what was rendered for them.
+            // Audiences with the same reply share what was rendered.
             let key = (text.code, text.body.as_ptr());
             let at = match seen.iter().position(|known| *known == key) {
                 Some(at) => at,
@@ -265,20 +276,20 @@ impl ReplyTemplate {
         let states = Audience::ALL.map(|audience| endpoint.answer(audience).0.state);
         let kubelet = Audience::Kubelet as usize;
         if self.warns && states[kubelet] == EndpointState::Degraded {
-            let [all, some] = self.shown().map(|shown| warning(board, self.endpoint, shown, &self.headers));
-            let told = [all?, some?];
+            let [all, some] = self.shown().map(|shown| warning(board, self.endpoint, shown, self.headers()));
+            let warning = [all?, some?];
             by_audience[kubelet] = views.len();
-            views.push(Format::ALL.map(|_| told.clone()));
+            views.push(Format::ALL.map(|_| warning.clone()));
         }
-        let to = match (views.len(), self.format) {
-            (1, Some(_)) => To::Everybody,
-            (1, None) => To::Undemanding,
-            // It matters who asks.
-            _ => To::Nobody,
+        let to = match (views.len(), self.options.format) {
+            (1, Some(_)) => To::All,
+            (1, None) => To::AnyFormat,
+            // The audience matters.
+            _ => To::None,
         };
-        let plain = views.first()?[self.format.unwrap_or(Format::Text) as usize].clone();
-        let allowing = |view: &StaticReply| view.clone().header("Allow", &self.allow).ok();
-        let options = match self.details {
+        let plain = views.first()?[self.options.format.unwrap_or(Format::Text) as usize].clone();
+        let allowing = |view: &StaticReply| view.clone().header("Allow", &self.options.allow).ok();
+        let options = match self.options.details {
             Details::Authenticated => [allowing(&plain[0])?, allowing(&plain[1])?],
             // One for both.
             Details::Always | Details::Never => {
@@ -302,64 +313,76 @@ impl ReplyTemplate {
         let [a, b, c, d] = Format::ALL.map(|format| {
             let reply = board.check_reply(self.endpoint, place, format, &mut body)?;
             // A check has no weight of its own.
-            self.render(&reply, &fields_of(self.fields, (state, reply.code), None, &self.headers))
+            self.render(&reply, &fields_of(self.fields, (state, reply.code), None, self.headers()))
         });
         Some([a?, b?, c?, d?])
     }
 }
 
 impl ReplyCache {
-    /// `None` when the fields of the route cannot be sent. No other cache of the board has this place; its replies are to be published.
-    pub(super) fn build(
+    /// `None` if a header field cannot be sent. No other cache of the registry has this place; the
+    /// caller publishes the replies.
+    pub(crate) fn build(
         template: ReplyTemplate,
         place: usize,
-        demands: Box<[RunRequest]>,
+        triggers: Box<[RunTrigger]>,
         board: &Board,
         probe_counters: &Arc<ProbeCounters>,
         published: &Arc<Published>,
     ) -> Option<(Self, CacheReplies)> {
         let all = Arc::new(template.replies(board)?);
         let uses = &board.endpoint(template.endpoint)?.config().uses;
-        let singles = if template.has_singles { 0..uses.len() } else { 0..0 };
+        let singles = if template.options.has_singles { 0..uses.len() } else { 0..0 };
         let singles: Singles = singles.map(|place| template.single(board, place)).collect::<Option<_>>()?;
         let names = uses.iter().enumerate();
         let names = names.map(|(place, one)| Some((board.check_name(one.check)?.as_bytes().into(), place)));
         let names = names.collect::<Option<_>>()?;
-        let cached_at = if demands.is_empty() { place } else { usize::MAX };
+        let cached_at = if triggers.is_empty() { place } else { usize::MAX };
         let (probe_counters, published) = (Arc::clone(probe_counters), Arc::clone(published));
-        let cache = Self { template, published, probe_counters, place, cached_at, demands, names };
+        let cache = Self { template, published, probe_counters, place, cached_at, triggers, names };
         Some((cache, CacheReplies { all, singles }))
     }
 
-    /// The format of the route; nothing where `Accept` decides.
+    /// The format of the route; `None`: by `Accept`.
     pub(crate) const fn format(&self) -> Option<Format> {
-        self.template.format
+        self.template.options.format
     }
 
-    pub(super) const fn template(&self) -> &ReplyTemplate {
+    /// The methods of the route.
+    pub(crate) fn allow(&self) -> &str {
+        &self.template.options.allow
+    }
+
+    /// The clients that see details.
+    pub(crate) const fn details(&self) -> Details {
+        self.template.options.details
+    }
+
+    pub(crate) const fn template(&self) -> &ReplyTemplate {
         &self.template
     }
 
-    pub(super) const fn place(&self) -> usize {
+    pub(crate) const fn place(&self) -> usize {
         self.place
     }
 
-    /// The replies of this moment, if the thread has them; otherwise they are to be read anew.
+    /// The current replies, if the thread has them; otherwise the caller reads them.
     #[inline(always)]
     pub(crate) fn known<'k>(&self, thread_replies: &'k ThreadReplies) -> Option<&'k CachedReply> {
         let number = self.published.number();
         thread_replies.0.get(self.cached_at).filter(|cached| cached.number == number)
     }
 
-    fn ask(&self) {
-        self.demands.iter().for_each(RunRequest::ask);
+    fn request_runs(&self) {
+        self.triggers.iter().for_each(RunTrigger::request);
     }
 
-    /// The replies of this moment, from now on known to the thread; checks that run on demand are asked.
+    /// The current replies, kept by the thread from now on. Requests runs of checks that run on
+    /// demand.
     #[cold]
     #[inline(never)]
     pub(crate) fn read<'k>(&self, thread_replies: &'k mut ThreadReplies) -> &'k CachedReply {
-        self.ask();
+        self.request_runs();
         let set = self.published.load();
         let replies = &set.caches[self.place].all;
         let cached =
@@ -374,17 +397,18 @@ impl ReplyCache {
         &thread_replies.0[self.place]
     }
 
-    /// Where probes of the endpoint are counted.
+    /// Counters of probes of the endpoint.
     pub(crate) fn probe_counters(&self) -> &ProbeCounters {
         &self.probe_counters
     }
 
-    /// Fields of every reply.
+    /// Header fields of every reply.
     pub(crate) fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.template.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+        self.template.headers().iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// What it answers without the checks of these names, to somebody who sees details. `None` when that has no status.
+    /// The reply without the checks of these names, for a client that sees details. `None` if its
+    /// code is no status.
     pub(crate) fn without(
         &self,
         replies: &Replies,
@@ -396,13 +420,13 @@ impl ReplyCache {
         let out: Vec<usize> = names.iter().filter_map(place_of).collect();
         let mut unknown: Vec<&str> =
             names.iter().filter(|name| place_of(name).is_none()).map(String::as_str).collect();
-        // As the API server lists them.
+        // The order of the Kubernetes API server.
         unknown.sort_unstable();
         let mut body = Vec::new();
         let left = Left { out: &out, unknown: &unknown };
         let (state, code) = replies.snapshot.reply_without(&left, audience, format, &mut body);
         let weight = replies.snapshot.weight();
-        let fields = fields_of(self.template.fields, (state, code), weight, &self.template.headers);
+        let fields = fields_of(self.template.fields, (state, code), weight, self.template.headers());
         Some(Without { state, status: Status::new(code)?, fields, body })
     }
 
@@ -413,19 +437,20 @@ impl ReplyCache {
         format: Format,
         found: impl FnOnce(Option<&StaticReply>) -> T,
     ) -> T {
-        self.ask();
+        self.request_runs();
         let set = self.published.load();
         let single = self.names.get(name).and_then(|&place| set.caches.get(self.place)?.singles.get(place));
         found(single.map(|single| &single[format as usize]))
     }
 
-    /// The endpoint rendered anew, to be published. Nothing where the fields cannot be sent, which were good when the cache was made.
-    pub(super) fn rendered(&self, board: &Board) -> Option<Arc<Replies>> {
+    /// The current replies of the endpoint, to be published. `None` only if a header field cannot
+    /// be sent, which [`Self::build`] has excluded.
+    pub(crate) fn rendered(&self, board: &Board) -> Option<Arc<Replies>> {
         self.template.replies(board).map(Arc::new)
     }
 
-    /// The reply about one check rendered anew.
-    pub(super) fn rendered_single(&self, board: &Board, place: usize) -> Option<Single> {
+    /// The current reply about one check.
+    pub(crate) fn rendered_single(&self, board: &Board, place: usize) -> Option<Single> {
         self.template.single(board, place)
     }
 }

@@ -1,38 +1,43 @@
-//! What operators and the life cycle want of a board: drain, maintenance.
+//! Commands of operators and of the life cycle: drains and maintenance.
 //!
-//! Does not know about: who may want it, how long they want it.
+//! Does not know about: permissions, and how long commands should last.
 
-use super::{Changed, HealthRegistry, Inside};
-use doorbell_checks::ResultSink as _;
+use super::{Changed, Inside, Registry};
 use doorbell_health::{CheckIndex, Command, EndpointIndex, Maintenance, Note, Target, Time};
 use std::sync::PoisonError;
 use std::time::Duration;
 
-/// What can be in maintenance.
+/// A target of maintenance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Subject {
-    /// The endpoints that are about taking traffic. One that says whether the process lives would have it killed.
+pub enum Subject {
+    /// All readiness endpoints. Liveness endpoints are left out: their probers would restart the
+    /// process.
     All,
+    /// One check.
     Check(CheckIndex),
+    /// One endpoint.
     Endpoint(EndpointIndex),
 }
 
-impl HealthRegistry {
-    /// Every endpoint drains or does not, and answers so before this returns.
-    pub(crate) fn drain(&self, draining: bool) {
-        // Why is said by the program as a whole.
-        self.command(Command::Drain { target: Target::All, reason: draining.then(Note::default) });
+impl Registry {
+    /// Begins or ends a drain of all endpoints.
+    pub fn drain(&self, draining: bool, now: Time) {
+        // The reason is shown for the process as a whole.
+        let reason = draining.then(Note::default);
+        self.command(Command::Drain { target: Target::All, reason }, now);
     }
 
-    /// The same for one alone, with its reason. Nothing happens where there is no such endpoint.
-    pub(crate) fn drain_one(&self, endpoint: &str, reason: Option<&str>) {
+    /// Begins a drain of one endpoint, for this reason, or ends it. An unknown name has no effect.
+    pub fn drain_one(&self, endpoint: &str, reason: Option<&str>, now: Time) {
         let Some(Subject::Endpoint(endpoint)) = self.subject(endpoint) else { return };
         let reason = reason.map(|reason| Note::new(reason.as_bytes()));
-        self.command(Command::Drain { target: Target::One(endpoint), reason });
+        self.command(Command::Drain { target: Target::One(endpoint), reason }, now);
     }
 
-    /// What a name means: `all`, an endpoint, a check, or one of these with `endpoint:` or `check:` before it where two have one name.
-    pub(crate) fn subject(&self, name: &str) -> Option<Subject> {
+    /// Resolves a name: `all`, an endpoint, a check, or `endpoint:NAME` and `check:NAME` where both
+    /// exist.
+    #[must_use]
+    pub fn subject(&self, name: &str) -> Option<Subject> {
         let inside = self.lock();
         let board = &inside.board;
         if let Some(check) = name.strip_prefix("check:") {
@@ -48,8 +53,9 @@ impl HealthRegistry {
         endpoint.or_else(|| board.check_named(name).map(Subject::Check))
     }
 
-    /// The name by which a subject is always found: `all`, `readyz`, `check:db`.
-    pub(crate) fn name_of(&self, subject: Subject) -> Option<String> {
+    /// The name that always resolves to a subject: `all`, `readyz`, `check:db`.
+    #[must_use]
+    pub fn name_of(&self, subject: Subject) -> Option<String> {
         let inside = self.lock();
         Some(match subject {
             Subject::All => "all".to_owned(),
@@ -61,18 +67,20 @@ impl HealthRegistry {
         })
     }
 
-    /// Every endpoint that `all` means.
-    pub(crate) fn readiness(&self) -> impl Iterator<Item = Subject> {
-        self.readiness.iter().map(|&endpoint| Subject::Endpoint(endpoint))
+    /// The endpoints of [`Subject::All`].
+    pub fn readiness(&self) -> impl Iterator<Item = Subject> {
+        self.readiness_endpoints().map(Subject::Endpoint)
     }
 
-    /// The position of a check in the configuration, if it is run here; `None` for one that is told.
-    pub(crate) fn runs(&self, check: CheckIndex) -> Option<usize> {
+    /// The position of a check that runs here; `None` if its results are pushed.
+    #[must_use]
+    pub fn position_of_run(&self, check: CheckIndex) -> Option<usize> {
         self.position(check, false)
     }
 
-    /// The position of a check in the configuration, if it is told its results.
-    pub(crate) fn is_told(&self, check: CheckIndex) -> Option<usize> {
+    /// The position of a check whose results are pushed; `None` if it runs here.
+    #[must_use]
+    pub fn position_of_pushed(&self, check: CheckIndex) -> Option<usize> {
         self.position(check, true)
     }
 
@@ -80,11 +88,11 @@ impl HealthRegistry {
         let inside = self.lock();
         let passive = inside.board.check(check)?.config().passive;
         drop(inside);
-        self.places.checks.iter().position(|place| *place == check).filter(|_| passive == is_passive)
+        self.checks.iter().position(|index| *index == check).filter(|_| passive == is_passive)
     }
 
-    /// Waits for a result of a check that is newer than `since`; false when none comes in time.
-    pub(crate) fn wait_for_result(&self, check: CheckIndex, since: Time, timeout: Duration) -> bool {
+    /// Blocks until a check has a result newer than `since`; false after `timeout`.
+    pub fn wait_for_result(&self, check: CheckIndex, since: Time, timeout: Duration) -> bool {
         let is_old = |inside: &mut Inside| {
             let last = inside.board.check(check).and_then(|check| check.last());
             last.is_none_or(|(at, _)| at <= since)
@@ -93,13 +101,13 @@ impl HealthRegistry {
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
-    /// Begins maintenance of subjects, with its reason and for how long, or ends it: all of it at once, and answered so before this returns.
-    /// Nothing happens for [`Subject::All`].
-    pub(crate) fn maintain<'a>(
+    /// Begins maintenance of subjects, with its reason and duration, or ends it. All changes are
+    /// published at once. [`Subject::All`] has no effect: see [`Self::readiness`].
+    pub fn maintain<'a>(
         &self,
         wanted: impl IntoIterator<Item = (Subject, Option<(&'a str, Option<Duration>)>)>,
+        now: Time,
     ) {
-        let now = self.now();
         let command = |(subject, wanted): (Subject, Option<(&str, Option<Duration>)>)| {
             let maintenance =
                 wanted.map(|(reason, left)| Maintenance::new(reason, now, left.map(|left| now.after(left))));

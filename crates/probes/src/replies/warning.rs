@@ -1,20 +1,22 @@
-//! What a kubelet is told of an endpoint that is degraded: a redirect that it does not follow, with the reason as body.
+//! The reply to a kubelet while an endpoint is degraded: a redirect that it does not follow, with
+//! the reason as body.
 //!
-//! Does not know about: who asks.
+//! Does not know about: requests.
 //!
-//! The prober of the kubelet goes to no other host: it takes such a redirect as a success, and the body becomes the text of an event of type
-//! `Warning` (`ProbeWarning`: "Probe terminated redirects, Response body: ..").
+//! The prober of the kubelet goes to no other host: it takes such a redirect as a success, and the
+//! body becomes the text of an event of type `Warning` (`ProbeWarning`: "Probe terminated
+//! redirects, Response body: ..").
 
-use crate::http::{StaticReply, Status};
 use doorbell_health::{Audience, Board, Check, CheckIndex, EndpointIndex};
+use doorbell_http::{StaticReply, Status};
 
-/// No host has this name (RFC 2606 2), so it is never the one that was probed.
+/// No host has this name (RFC 2606 2), so it is never the probed one.
 const ELSEWHERE: &str = "http://degraded.invalid/";
 
 /// Room for the remark that more checks are degraded.
 const REMARK_LEN_MAX: usize = "; 65535 more".len();
 
-/// The reply, with the reasons if they are `shown`. `None` when the fields cannot be sent.
+/// The reply, with the reasons if they are `shown`. `None` if a header field cannot be sent.
 pub(super) fn warning(
     board: &Board,
     endpoint: EndpointIndex,
@@ -22,14 +24,14 @@ pub(super) fn warning(
     headers: &[(String, String)],
 ) -> Option<StaticReply> {
     let text = text(board, endpoint, shown)?;
-    // There is one place to go to.
+    // A reply has one `Location`.
     let others = headers.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("location"));
     let others = others.map(|(name, value)| (name.as_str(), value.as_str()));
     let fields = [("Content-Type", "text/plain; charset=utf-8"), ("Location", ELSEWHERE)];
     StaticReply::whole(Status::FOUND, fields.into_iter().chain(others), text).ok()
 }
 
-/// One line, which is how events are shown: what is degraded, and what made it so.
+/// One line, as events are shown: the endpoint, its state and the checks that decided it.
 fn text(board: &Board, index: EndpointIndex, shown: bool) -> Option<String> {
     let endpoint = board.endpoint(index)?;
     let (verdict, _) = endpoint.answer(Audience::Kubelet);
@@ -45,7 +47,7 @@ fn text(board: &Board, index: EndpointIndex, shown: bool) -> Option<String> {
     let mut separator = ": ";
     while let Some(piece) = next {
         if text.len() + separator.len() + piece.len() > len_max {
-            // Thousands may be degraded: those that do not fit are counted, not written.
+            // Thousands may be degraded: those that do not fit are counted.
             text.push_str(&format!("; {} more", 1 + deciding.count()));
             break;
         }
@@ -57,7 +59,7 @@ fn text(board: &Board, index: EndpointIndex, shown: bool) -> Option<String> {
     Some(text.replace(char::is_control, "?"))
 }
 
-/// One check and what is wrong with it.
+/// One check, its state and reason.
 fn part(board: &Board, check: CheckIndex) -> String {
     let state = board.check(check).map_or("", |check| check.state().as_str());
     let name = board.check_name(check).unwrap_or_default();

@@ -1,0 +1,141 @@
+//! How a registry is built: checks, endpoints, and the number of threads that serve them.
+//!
+//! Does not know about: results and commands.
+
+use super::{EndpointPlace, Inside, Registry, Serving};
+use crate::prober_stats::ProberStats;
+use crate::replies::{Published, ReplySet, StateFields};
+use doorbell_health::{
+    Audience, Board, BoardBuilder, CheckConfig, CheckIndex, Command, ConfigError, EndpointConfig,
+    EndpointIndex, Forced, ForcedState, Note, Target, Time,
+};
+use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::time::Duration;
+
+/// A registry in the making. Positions count from 0 in the order in which checks and endpoints are
+/// added.
+#[derive(Debug)]
+pub struct RegistryBuilder {
+    board: BoardBuilder,
+    now: Time,
+    unix: Duration,
+    checks: Vec<CheckIndex>,
+    endpoints: Vec<EndpointPlace>,
+    names: Vec<String>,
+    threads: usize,
+    before: Option<ProberStats>,
+}
+
+/// How an endpoint is served, in addition to its [`EndpointConfig`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndpointOptions {
+    /// Whether it is about taking traffic. [`Registry::fail`] and maintenance of [`Subject::All`]
+    /// pass over the others: their probers restart what is down. Default true.
+    ///
+    /// [`Subject::All`]: super::Subject::All
+    pub is_readiness: bool,
+    /// Whether a kubelet gets a redirect with the reason, which it reports as an event, while the
+    /// endpoint is degraded. Default false.
+    pub warns_kubelets: bool,
+    /// Whether it is down from the start; for endpoints without checks. Default false.
+    pub is_down: bool,
+    /// Header fields that depend on the state. Default none.
+    pub fields: StateFields,
+}
+
+impl Default for EndpointOptions {
+    fn default() -> Self {
+        Self { is_readiness: true, warns_kubelets: false, is_down: false, fields: StateFields::default() }
+    }
+}
+
+impl RegistryBuilder {
+    pub(super) fn new(now: Time, unix: Duration) -> Self {
+        Self {
+            board: Board::builder(now).unix_at_zero(unix),
+            now,
+            unix,
+            checks: Vec::new(),
+            endpoints: Vec::new(),
+            names: Vec::new(),
+            threads: 1,
+            before: None,
+        }
+    }
+
+    pub(super) fn after(self, before: ProberStats) -> Self {
+        Self { before: Some(before), ..self }
+    }
+
+    /// Number of threads that serve probes. Default 1. With more threads prober statistics may lose
+    /// counts.
+    #[must_use]
+    pub fn threads(self, threads: usize) -> Self {
+        Self { threads, ..self }
+    }
+
+    /// Adds a check.
+    ///
+    /// # Errors
+    /// If the configuration is invalid, the name taken, or the registry full.
+    pub fn check(&mut self, name: &str, config: CheckConfig) -> Result<CheckIndex, ConfigError> {
+        let index = self.board.check(name, config)?;
+        self.checks.push(index);
+        Ok(index)
+    }
+
+    /// Adds an endpoint.
+    ///
+    /// # Errors
+    /// If the configuration is invalid, the name taken, the registry full, or a check not part of
+    /// it.
+    pub fn endpoint(
+        &mut self,
+        config: EndpointConfig,
+        options: EndpointOptions,
+    ) -> Result<EndpointIndex, ConfigError> {
+        let name = config.name.clone();
+        let index = self.board.endpoint(config)?;
+        self.endpoints.push(EndpointPlace { index, options });
+        self.names.push(name);
+        Ok(index)
+    }
+
+    /// The registry, with every reply rendered.
+    #[must_use]
+    pub fn build(self) -> Arc<Registry> {
+        let Self { board, now, unix, checks, endpoints, names, threads, before } = self;
+        let mut board = board.build();
+        for place in endpoints.iter().filter(|place| place.options.is_down) {
+            let forced = Forced { state: ForcedState::Down, reason: Note::default(), until: None };
+            board.command(Command::Force { target: Target::One(place.index), forced: Some(forced) }, now);
+        }
+        let serving = Serving { board: &board, endpoints: &endpoints, rendered: None };
+        let states = (0..endpoints.len()).map(|at| Audience::ALL.map(|to| serving.state(at, to)));
+        let published = Published::new(ReplySet::of(states));
+        let mut prober_stats = ProberStats::new(names.iter().map(String::as_str), threads);
+        before.iter().for_each(|before| prober_stats.continue_from(before));
+        let singles = vec![Vec::new(); checks.len()];
+        Arc::new(Registry {
+            checks,
+            endpoints,
+            prober_stats,
+            published,
+            inside: Mutex::new(Inside {
+                board,
+                unix,
+                caches: Vec::new(),
+                singles,
+                renderers: Vec::new(),
+                followers: Vec::new(),
+                triggers: HashMap::new(),
+                sinks: Vec::new(),
+            }),
+            found: Condvar::new(),
+            speaks: AtomicBool::new(before.is_none()),
+            elders: OnceLock::new(),
+        })
+    }
+}

@@ -1,0 +1,169 @@
+//! All replies of a registry at one moment, replaced as a whole: a probe of any protocol reads from
+//! one set.
+//!
+//! Does not know about: how replies are rendered, and their content.
+//!
+//! A set becomes visible with its number. A reader that finds a newer set than the number says
+//! raises the number first, so that no later reader still takes the older set for the newest: once
+//! any probe got a reply from the new set, all later probes do.
+
+use super::cache::{Replies, Single};
+use arc_swap::ArcSwap;
+use doorbell_health::{Audience, EndpointState};
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Replies about single checks in one piece: a change copies one piece and the list of pieces.
+const SINGLES_A_PIECE: usize = 128;
+
+/// No two sets of any registries have the same number, so that a thread cannot confuse replies of
+/// two registries. 0 is no number.
+static NUMBER_NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// For each audience the state, and whether the endpoint serves: for protocols with words of their
+/// own.
+pub(crate) type States = [(EndpointState, bool); Audience::ALL.len()];
+
+/// One text for each endpoint, by its position.
+pub(crate) type Texts = Vec<Arc<[u8]>>;
+
+/// The newest set of replies of a registry. Readers never wait.
+#[derive(Debug)]
+pub struct Published {
+    set: ArcSwap<ReplySet>,
+    number: AtomicU64,
+    #[cfg(test)]
+    pub(crate) pause: Pause,
+}
+
+/// All replies of a registry at one moment. Immutable.
+#[derive(Clone, Debug, Default)]
+pub struct ReplySet {
+    number: u64,
+    /// By the place of the cache.
+    pub(crate) caches: Vec<CacheReplies>,
+    /// By the position of the endpoint.
+    pub(crate) states: Vec<States>,
+    /// By the place of the renderer.
+    pub(crate) texts: Vec<Texts>,
+}
+
+/// The replies of one cache.
+#[derive(Clone, Debug)]
+pub(crate) struct CacheReplies {
+    pub(crate) all: Arc<Replies>,
+    pub(crate) singles: Singles,
+}
+
+/// The reply for each check of an endpoint, in its order; empty if the route serves no single
+/// checks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Singles(Vec<Arc<Vec<Arc<Single>>>>);
+
+/// Called by tests between two steps of a publication.
+#[cfg(test)]
+#[derive(Default)]
+pub(crate) struct Pause(pub(crate) std::sync::Mutex<Option<Box<dyn Fn() + Send>>>);
+
+impl Published {
+    pub(crate) fn new(set: ReplySet) -> Arc<Self> {
+        let published = Self {
+            set: ArcSwap::from_pointee(ReplySet::default()),
+            number: AtomicU64::new(0),
+            #[cfg(test)]
+            pause: Pause::default(),
+        };
+        published.publish(set);
+        Arc::new(published)
+    }
+
+    /// The number of the newest set.
+    #[inline(always)]
+    pub(crate) fn number(&self) -> u64 {
+        self.number.load(Ordering::Acquire)
+    }
+
+    /// The newest set.
+    #[must_use]
+    pub fn load(&self) -> impl Deref<Target = Arc<ReplySet>> + use<> {
+        let set = self.set.load();
+        if self.number() < set.number {
+            self.number.fetch_max(set.number, Ordering::AcqRel);
+        }
+        set
+    }
+
+    /// Replaces the set. Called by one thread at a time.
+    pub(crate) fn publish(&self, mut set: ReplySet) {
+        set.number = NUMBER_NEXT.fetch_add(1, Ordering::Relaxed);
+        let number = set.number;
+        self.set.store(Arc::new(set));
+        self.step();
+        self.number.fetch_max(number, Ordering::AcqRel);
+        self.step();
+    }
+
+    #[cfg(not(test))]
+    #[expect(clippy::unused_self, reason = "tests use it")]
+    const fn step(&self) {}
+
+    #[cfg(test)]
+    fn step(&self) {
+        if let Some(look) = &*self.pause.0.lock().unwrap() {
+            look();
+        }
+    }
+}
+
+impl ReplySet {
+    /// A set without replies and texts.
+    pub(crate) fn of(states: impl Iterator<Item = States>) -> Self {
+        Self { states: states.collect(), ..Self::default() }
+    }
+
+    pub(crate) const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// For each audience, in the order of [`Audience::ALL`], the state of the endpoint at this
+    /// position and whether it serves.
+    #[must_use]
+    pub fn states(&self, endpoint: usize) -> [(EndpointState, bool); Audience::ALL.len()] {
+        self.states.get(endpoint).copied().unwrap_or([(EndpointState::Down, false); Audience::ALL.len()])
+    }
+
+    /// The text of an endpoint by the renderer at this place, see
+    /// [`Registry::render`](crate::Registry::render).
+    #[must_use]
+    pub fn text(&self, place: usize, endpoint: usize) -> &[u8] {
+        self.texts.get(place).and_then(|texts| texts.get(endpoint)).map_or(&[], |text| text)
+    }
+}
+
+impl Singles {
+    pub(crate) fn get(&self, place: usize) -> Option<&Single> {
+        self.0.get(place / SINGLES_A_PIECE)?.get(place % SINGLES_A_PIECE).map(|single| &**single)
+    }
+
+    pub(crate) fn set(&mut self, place: usize, single: Single) {
+        let piece = self.0.get_mut(place / SINGLES_A_PIECE).map(Arc::make_mut);
+        if let Some(one) = piece.and_then(|piece| piece.get_mut(place % SINGLES_A_PIECE)) {
+            *one = Arc::new(single);
+        }
+    }
+}
+
+impl FromIterator<Single> for Singles {
+    fn from_iter<T: IntoIterator<Item = Single>>(singles: T) -> Self {
+        let all: Vec<Arc<Single>> = singles.into_iter().map(Arc::new).collect();
+        Self(all.chunks(SINGLES_A_PIECE).map(|piece| Arc::new(piece.to_vec())).collect())
+    }
+}
+
+#[cfg(test)]
+impl std::fmt::Debug for Pause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Pause")
+    }
+}

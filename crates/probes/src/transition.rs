@@ -1,0 +1,77 @@
+//! Transitions of checks and endpoints, for logs, event streams and counters.
+//!
+//! Does not know about: formats of these.
+
+use doorbell_health::{Board, Cause, CheckState, EndpointState, Event};
+
+/// A change of the state of one check or one endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Transition {
+    /// A check has another state.
+    Check {
+        /// Position of the check.
+        check: usize,
+        /// Its name.
+        name: String,
+        /// Former state.
+        from: CheckState,
+        /// New state.
+        to: CheckState,
+        /// Reason of the last result; may be empty.
+        reason: String,
+    },
+    /// An endpoint has another state, or the same state for another cause.
+    Endpoint {
+        /// Position of the endpoint.
+        endpoint: usize,
+        /// Its name.
+        name: String,
+        /// Former state.
+        from: EndpointState,
+        /// New state.
+        to: EndpointState,
+        /// Cause of the new state.
+        cause: Cause,
+        /// Reason that an operator gave; may be empty.
+        note: String,
+    },
+}
+
+/// Receives the transitions of a registry in their order.
+pub trait TransitionSink: Send + Sync {
+    /// Called under the lock of the registry: must neither wait nor call the registry.
+    fn record(&self, transition: &Transition) {
+        let _ = transition;
+    }
+
+    /// Called after the lock is released, for receivers that may be slow.
+    fn write(&self, transition: &Transition) {
+        let _ = transition;
+    }
+}
+
+impl Transition {
+    /// `None` for an event of another board.
+    pub(crate) fn of(event: &Event, board: &Board) -> Option<Self> {
+        Some(match *event {
+            Event::Check { check, moved, .. } => Self::Check {
+                check: check.as_usize(),
+                name: board.check_name(check)?.to_owned(),
+                from: moved.from,
+                to: moved.to,
+                reason: board.check(check)?.reason().to_owned(),
+            },
+            Event::Endpoint { endpoint: index, from, to, .. } => {
+                let endpoint = board.endpoint(index)?;
+                Self::Endpoint {
+                    endpoint: index.as_usize(),
+                    name: endpoint.config().name.clone(),
+                    from: from.state,
+                    to: to.state,
+                    cause: to.cause,
+                    note: endpoint.note(to).to_owned(),
+                }
+            }
+        })
+    }
+}
