@@ -7,8 +7,8 @@ use core::time::Duration;
 
 use crate::time::Time;
 
-/// Accepting stops at the cap and resumes when the table is filled to this percentage, so that
-/// accept is not toggled for every connection.
+/// Accepting stops at the cap and resumes when the number of connections has fallen to this
+/// percentage of it, so that accept is not toggled for every connection.
 const REOPEN_AT_PERCENT: u64 = 90;
 
 /// Interval between checks of a listener that accepts nothing.
