@@ -297,7 +297,7 @@ impl Progress {
             Stage::Resolve => "no address",
             Stage::Connect => "no connection",
             Stage::Handshake => "no TLS handshake",
-            Stage::Response => "no answer",
+            Stage::Response => "no response",
             Stage::Content => "no end of the response",
             Stage::Start => "no start",
             Stage::End => "no end",
