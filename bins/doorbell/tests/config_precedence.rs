@@ -22,8 +22,8 @@ fn router(config: &Config) -> Router<String> {
         for path in &route.paths {
             builder.add(Route {
                 name: route.name.clone(),
-                hosts: route.hosts.clone(),
-                path: path.clone(),
+                hosts: route.host_names(),
+                path: path.value.clone(),
                 methods: MethodSet::of(&route.methods),
                 value: route.name.clone(),
             });

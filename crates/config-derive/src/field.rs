@@ -3,7 +3,9 @@
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::meta::ParseNestedMeta;
-use syn::{Attribute, Error, Expr, ExprArray, ExprLit, ExprRange, Field, Ident, Lit, LitStr, Path, Type};
+use syn::{
+    Attribute, Error, Expr, ExprArray, ExprLit, ExprRange, Field, Ident, Lit, LitStr, Path, Token, Type,
+};
 
 /// A field of a table.
 pub(crate) struct Declared {
@@ -13,11 +15,11 @@ pub(crate) struct Declared {
     pub(crate) key: Key,
 }
 
-/// The source of a field's value.
-#[derive(PartialEq, Eq)]
+/// What a field is filled from.
 pub(crate) enum Role {
+    Flatten,
     Key,
-    Skip,
+    Skip(Option<TokenStream>),
     TableName,
 }
 
@@ -25,6 +27,7 @@ pub(crate) enum Role {
 #[derive(Default)]
 pub(crate) struct Key {
     pub(crate) name: String,
+    pub(crate) table: Option<LitStr>,
     pub(crate) doc: String,
     pub(crate) default: Option<TokenStream>,
     pub(crate) default_with: Option<Path>,
@@ -55,7 +58,7 @@ impl Declared {
         for attribute in field.attrs.iter().filter(|attribute| attribute.path().is_ident("key")) {
             attribute.parse_nested_meta(|meta| key.take(&meta, &mut role))?;
         }
-        if role == Role::Key && key.doc.is_empty() {
+        if matches!(role, Role::Key) && key.doc.is_empty() {
             return Err(Error::new_spanned(field, "the comment of a key is its documentation"));
         }
         Ok(Self { ident, r#type: field.ty.clone(), role, key })
@@ -80,14 +83,25 @@ impl Key {
             "nonzero" => self.flags.push("is_nonzero"),
             "size" => self.flags.push("is_size"),
             "shown" => self.flags.push("is_shown"),
-            "skip" => *role = Role::Skip,
+            "flatten" => *role = Role::Flatten,
+            "skip" if meta.input.peek(Token![=]) => {
+                *role = Role::Skip(Some(meta.value()?.parse::<Expr>()?.to_token_stream()));
+            }
+            "skip" => *role = Role::Skip(None),
+            "table" => self.table = Some(meta.value()?.parse()?),
             "table_name" => *role = Role::TableName,
             _ => return Err(meta.error("no such property of a key")),
         }
         Ok(())
     }
 
-    /// The custom function that reads a value, if any.
+    /// Its name, behind that of the table below that it is in.
+    pub(crate) fn path(&self) -> String {
+        let table = self.table.as_ref().map(|table| table.value() + ".");
+        format!("{}{}", table.unwrap_or_default(), self.name)
+    }
+
+    /// The function that reads a value, where its type does not.
     pub(crate) fn read(&self) -> Option<TokenStream> {
         Some(match self.reader.as_ref()? {
             Reader::Function(read) => quote! { #read },
@@ -96,14 +110,12 @@ impl Key {
         })
     }
 
-    /// The custom form of a value in a dump, if any.
-    pub(crate) fn dump(&self, ident: &Ident) -> Option<TokenStream> {
+    /// The form of a value in a dump, where its type does not give it.
+    pub(crate) fn dump(&self, value: &TokenStream) -> Option<TokenStream> {
         match self.reader.as_ref()? {
             Reader::Function(_) => None,
-            Reader::Module(with) => Some(quote! { #with::dump(&self.#ident) }),
-            Reader::Words(words) => {
-                Some(quote! { Some(::doorbell_config::word_of(&#words, self.#ident).into()) })
-            }
+            Reader::Module(with) => Some(quote! { #with::dump(&#value) }),
+            Reader::Words(words) => Some(quote! { Some(::doorbell_config::word_of(&#words, #value).into()) }),
         }
     }
 
@@ -120,6 +132,9 @@ impl Key {
             }
         };
         let mut fields = Vec::new();
+        if let Some(table) = &self.table {
+            fields.push(quote! { table: Some(#table) });
+        }
         if let Some(default) = &self.default {
             fields.push(quote! { default: Some(#default) });
         }

@@ -3,7 +3,7 @@
 use crate::field::{Declared, Role, doc_of};
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{Data, DeriveInput, Error, Fields, Path};
+use syn::{Data, DeriveInput, Error, Fields, Ident, LitStr, Path};
 
 pub(crate) fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
     let Data::Struct(data) = &input.data else {
@@ -14,14 +14,23 @@ pub(crate) fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
     };
     let fields: Vec<Declared> = fields.named.iter().map(Declared::of).collect::<syn::Result<_>>()?;
     let (name, doc, rules) = (&input.ident, doc_of(&input.attrs)?, Rules::of(input)?);
-    let keys: Vec<&Declared> = fields.iter().filter(|field| field.role == Role::Key).collect();
+    let keys: Vec<&Declared> = fields.iter().filter(|field| matches!(field.role, Role::Key)).collect();
     let declarations = keys.iter().map(|field| field.key.declaration(&field.r#type));
     let guards = keys.iter().filter_map(|field| guard(field));
     let (defaults, reads, shows) = (defaults(&fields), reads(&fields), shows(&keys));
     let follow = follows(&keys, false);
     let follow_absent = follows(&keys, true);
     let check = rules.check.map(|check| quote! { #check(&mut table, at); });
-    let hide = rules.useless.map(|useless| quote! { to.hide(#useless(self)); });
+    let named = table_name(&fields);
+    let inherit = rules.inherits.map(|table| quote! { at.inherit(#table); });
+    let flat: Vec<&Declared> = fields.iter().filter(|field| matches!(field.role, Role::Flatten)).collect();
+    let properties = properties(&flat);
+    let show_flat = flat.iter().map(|field| {
+        let ident = &field.ident;
+        quote! { ::doorbell_config::Table::show(&self.#ident, to); }
+    });
+    let hide = rules.useless.map(|useless| quote! { to.hide(#useless(self).as_ref()); });
+    let value = as_value(name);
     Ok(quote! {
         #[allow(unused_mut, unused_variables, reason = "some are unused, depending on the table")]
         impl ::doorbell_config::Table for #name {
@@ -43,7 +52,12 @@ pub(crate) fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
                 })
             }
 
+            #named
+
+            #properties
+
             fn take(at: &mut ::doorbell_config::Section<'_>) -> Self {
+                #inherit
                 let (keys, defaults) = (Self::keys(), Self::defaults());
                 let mut table = Self { #(#reads),* };
                 #(#follow_absent)*
@@ -54,10 +68,24 @@ pub(crate) fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
             fn show(&self, to: &mut ::doorbell_config::Dump) {
                 let keys = Self::keys();
                 #(#shows)*
+                #(#show_flat)*
                 #hide
             }
         }
 
+        #value
+
+        impl Default for #name {
+            fn default() -> Self {
+                <Self as ::doorbell_config::Table>::defaults().clone()
+            }
+        }
+    })
+}
+
+/// A table as the value of a key.
+fn as_value(name: &Ident) -> TokenStream {
+    quote! {
         impl ::doorbell_config::Value for #name {
             const IS_OPTIONAL: bool = true;
             const EXPECTED: &str = ::doorbell_config::TABLES;
@@ -78,19 +106,38 @@ pub(crate) fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
                 <Self as ::doorbell_config::Table>::schema()
             }
         }
+    }
+}
 
-        impl Default for #name {
-            fn default() -> Self {
-                <Self as ::doorbell_config::Table>::defaults().clone()
-            }
+/// The name that the user chose, for tables that have one.
+fn table_name(fields: &[Declared]) -> Option<TokenStream> {
+    let field = fields.iter().find(|field| matches!(field.role, Role::TableName))?;
+    let ident = &field.ident;
+    Some(quote! {
+        fn name(&self) -> &str {
+            &self.#ident
         }
     })
+}
+
+/// The schema of a table with flattened fields.
+fn properties(flat: &[&Declared]) -> Option<TokenStream> {
+    let types = flat.iter().map(|field| &field.r#type);
+    let properties = quote! {
+        fn properties() -> ::doorbell_config::JsonMap {
+            let mut all = ::doorbell_config::properties_of(Self::keys());
+            #(::doorbell_config::form::merge(&mut all, <#types as ::doorbell_config::Table>::properties());)*
+            all
+        }
+    };
+    (!flat.is_empty()).then_some(properties)
 }
 
 /// The properties in `#[table(..)]`.
 #[derive(Default)]
 struct Rules {
     check: Option<Path>,
+    inherits: Option<LitStr>,
     useless: Option<Path>,
 }
 
@@ -101,6 +148,10 @@ impl Rules {
             attribute.parse_nested_meta(|meta| {
                 let rule = match meta.path.require_ident()?.to_string().as_str() {
                     "check" => &mut rules.check,
+                    "inherits" => {
+                        rules.inherits = Some(meta.value()?.parse()?);
+                        return Ok(());
+                    }
                     "useless" => &mut rules.useless,
                     _ => return Err(meta.error("no such property of a table")),
                 };
@@ -128,8 +179,12 @@ fn defaults(fields: &[Declared]) -> Vec<TokenStream> {
     let mut at = 0_usize..;
     let of = |field: &Declared| {
         let ident = &field.ident;
-        if field.role != Role::Key {
-            return quote! { #ident: Default::default() };
+        match &field.role {
+            Role::Skip(Some(value)) => return quote! { #ident: #value },
+            Role::Skip(None) | Role::TableName | Role::Flatten => {
+                return quote! { #ident: Default::default() };
+            }
+            Role::Key => {}
         }
         let index = at.next();
         match (field.key.read(), &field.key.default) {
@@ -146,8 +201,10 @@ fn reads(fields: &[Declared]) -> Vec<TokenStream> {
     let mut at = 0_usize..;
     let of = |field: &Declared| {
         let ident = &field.ident;
-        match field.role {
-            Role::Skip => return quote! { #ident: Default::default() },
+        match &field.role {
+            Role::Skip(Some(value)) => return quote! { #ident: #value },
+            Role::Skip(None) => return quote! { #ident: Default::default() },
+            Role::Flatten => return quote! { #ident: ::doorbell_config::Table::take(at) },
             Role::TableName => return quote! { #ident: at.name.to_owned() },
             Role::Key => {}
         }
@@ -163,7 +220,7 @@ fn reads(fields: &[Declared]) -> Vec<TokenStream> {
 /// Defaults that depend on other keys, in the order of the fields.
 fn follows(keys: &[&Declared], if_absent: bool) -> Vec<TokenStream> {
     let of = |field: &&Declared| {
-        let (ident, name, default) = (&field.ident, &field.key.name, field.key.default_with.as_ref()?);
+        let (ident, name, default) = (&field.ident, field.key.path(), field.key.default_with.as_ref()?);
         let follow = quote! { table.#ident = #default(&table); };
         Some(if if_absent {
             quote! { if !at.is_right(#name) { #follow } }
@@ -178,8 +235,12 @@ fn follows(keys: &[&Declared], if_absent: bool) -> Vec<TokenStream> {
 fn shows(keys: &[&Declared]) -> Vec<TokenStream> {
     let of = |(index, field): (usize, &&Declared)| {
         let ident = &field.ident;
-        match (field.key.dump(ident), &field.key.default_with) {
-            (Some(dump), _) => quote! { to.shown(&keys[#index], #dump, keys[#index].default.as_ref()); },
+        match (field.key.dump(&quote! { self.#ident }), &field.key.default_with) {
+            (Some(dump), Some(default)) => {
+                let default = field.key.dump(&quote! { #default(self) });
+                quote! { to.shown(&keys[#index], #dump, #default.as_ref()); }
+            }
+            (Some(dump), None) => quote! { to.shown(&keys[#index], #dump, keys[#index].default.as_ref()); },
             (None, Some(default)) => quote! { to.key_with(&keys[#index], &self.#ident, &#default(self)); },
             (None, None) => quote! { to.key(&keys[#index], &self.#ident); },
         }

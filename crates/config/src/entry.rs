@@ -280,6 +280,11 @@ impl<'r> Entry<'r> {
         }
     }
 
+    /// The value of a header field that is a secret; words such as `Bearer` before a reference are none.
+    pub fn credential(&self) -> Option<Secret> {
+        self.secret(|expanded| expanded.has_literal && !expanded.has_reference)
+    }
+
     fn cannot_expand<T>(&self, error: ExpandError) -> Option<T> {
         let (code, message, help) = match error {
             ExpandError::BadName(name) if name.starts_with("file:") => (

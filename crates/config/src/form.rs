@@ -2,7 +2,7 @@
 //!
 //! Does not know about: which value has which form.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// A value with a reference has its form only after expansion.
 const REFERENCE: &str = "\\$\\{";
@@ -29,4 +29,32 @@ pub fn one_or_list(form: &Value) -> Value {
 #[must_use]
 pub fn either(forms: &[Value]) -> Value {
     json!({ "anyOf": forms })
+}
+
+/// A table with these keys.
+#[must_use]
+pub fn table(properties: Map<String, Value>) -> Value {
+    json!({ "type": "object", "properties": properties, "additionalProperties": false })
+}
+
+/// Adds keys of a table to others: of tables below the keys of both are kept, and of other values
+/// either form will do.
+pub fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
+    for (key, mut form) in from {
+        let Some(known) = into.get_mut(&key) else {
+            into.insert(key, form);
+            continue;
+        };
+        if *known == form {
+            continue;
+        }
+        let is_table = |form: &Value| form.get("properties").is_some_and(Value::is_object);
+        if !is_table(known) || !is_table(&form) {
+            *known = either(&[known.take(), form]);
+        } else if let (Value::Object(both), Value::Object(more)) =
+            (&mut known["properties"], form["properties"].take())
+        {
+            merge(both, more);
+        }
+    }
 }

@@ -12,6 +12,8 @@ use std::time::Duration;
 pub struct Key {
     /// The name in the file.
     pub name: &'static str,
+    /// The table below that it is in, such as `expect`.
+    pub table: Option<&'static str>,
     /// Documentation: the comment of the field.
     pub doc: &'static str,
     /// The default, as written in a file.
@@ -52,6 +54,7 @@ impl Key {
     /// A key without any properties.
     pub(crate) const PLAIN: Self = Self {
         name: "",
+        table: None,
         doc: "",
         default: None,
         range: None,

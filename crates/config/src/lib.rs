@@ -50,12 +50,12 @@
 //! from the environment, a [`Secret`] also `${file:/path}`; environment variables may replace keys
 //! ([`Overrides`]). Secrets are never shown.
 //!
-//! [`macro@Table`] documents the properties in `#[key(..)]`; the generated code calls
-//! [`Section::read`] for each key. Types of values implement [`Value`], string types [`Text`];
-//! [`At`] keeps the place of a value, [`Map`] has names chosen by the user, and [`Link`] is the
-//! name of another table. A rule between keys of one table is a function of that table
-//! (`#[table(check = ..)]`). A rule between tables runs after all of them were read, and finds the
-//! place of a key by its path ([`Places`]).
+//! What each word of `#[key(..)]` means stands at [`macro@Table`]; the code it writes calls
+//! [`Section::read`] for each key, and nothing hidden. Types of values implement [`Value`], those
+//! that are strings [`Text`]; [`At`] keeps the place of one, [`Map`] has values and [`Named`] tables
+//! by names of the user's choice, and [`Link`] is the name of another table. A rule between keys of
+//! one table is a function of that table (`#[table(check = ..)]`), one between tables runs when all
+//! of them were read, and finds where a key is written by its path ([`Places`]).
 //!
 //! The crate does not know any key, any table or any other part of doorbell.
 #![forbid(unsafe_code)]
@@ -68,6 +68,7 @@ pub mod form;
 mod key;
 mod link;
 mod map;
+mod named;
 mod overrides;
 mod place;
 mod problem;
@@ -87,6 +88,7 @@ pub use expand::{Env, ReadSecret};
 pub use key::{Key, Literal};
 pub use link::{Link, Names};
 pub use map::Map;
+pub use named::Named;
 pub use overrides::Overrides;
 pub use place::{At, Places};
 pub use problem::{Problem, Problems, Severity, Source};
@@ -94,9 +96,12 @@ pub use program::Program;
 pub use read::{Document, Outcome, Outside, load, read};
 pub use secret::Secret;
 pub use secret_names::{is_credential, is_like_secret, unknown_secrets};
-pub use section::{Reading, Recorder, Section};
+pub use section::Section;
 pub use serde_json::Value as Json;
-pub use table::{Dump, Table, default_by, default_of};
+pub use table::{Dump, Table, default_by, default_of, properties_of};
 pub use units::{Rate, format_duration, format_size, parse_duration, parse_rate, parse_size};
 pub use value::{Text, Value, Words, literal, word_of, words_form};
 pub use words::{did_you_mean, quoted};
+
+/// Keys of a table as JSON.
+pub type JsonMap = serde_json::Map<String, Json>;

@@ -47,10 +47,17 @@ impl<T: PartialEq> PartialEq for At<T> {
 
 impl<T: Eq> Eq for At<T> {}
 
-/// The place of each key of a file, for rules that only know the value: by path, as in
+/// Where each key of a file is written, for rules that know only the value: by its path, as in
 /// `listener.web.tcp.backlog`.
 #[derive(Clone, Debug, Default)]
-pub struct Places(BTreeMap<String, Range<usize>>);
+pub struct Places(BTreeMap<String, Place>);
+
+/// Where a key and its value are written.
+#[derive(Clone, Debug)]
+struct Place {
+    key: Range<usize>,
+    value: Range<usize>,
+}
 
 impl Places {
     pub(crate) fn of(root: &DeTable<'_>) -> Self {
@@ -59,10 +66,24 @@ impl Places {
         places
     }
 
-    /// The place of a key's value, or of a table's header; `None` if it is not in the file.
+    /// Where the value of a key is written, or the header of a table; `None` for one that is left
+    /// out.
     #[must_use]
     pub fn get(&self, path: &str) -> Option<Range<usize>> {
-        self.0.get(path).cloned()
+        self.0.get(path).map(|place| place.value.clone())
+    }
+
+    /// Where a key of a table with a name is written, as in `[listener.NAME]`.
+    #[must_use]
+    pub fn key(&self, [kind, name, key]: [&str; 3]) -> Option<Range<usize>> {
+        self.get(&format!("{kind}.{name}.{key}"))
+    }
+
+    /// Where the name of a table is written, as in `[listener.NAME]`; the start of the file without
+    /// one.
+    #[must_use]
+    pub fn name(&self, [kind, name]: [&str; 2]) -> Range<usize> {
+        self.0.get(&format!("{kind}.{name}")).map(|place| place.key.clone()).unwrap_or_default()
     }
 
     fn add(&mut self, before: &str, table: &DeTable<'_>) {
@@ -71,7 +92,7 @@ impl Places {
             if let DeValue::Table(below) = value.get_ref() {
                 self.add(&format!("{path}."), below);
             }
-            self.0.insert(path, value.span());
+            self.0.insert(path, Place { key: key.span(), value: value.span() });
         }
     }
 }

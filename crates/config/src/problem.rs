@@ -118,6 +118,12 @@ impl Problems {
         self.0.borrow().iter().any(|problem| problem.severity == Severity::Error && problem.span == *span)
     }
 
+    /// Whether a problem of this kind is known at this place.
+    #[must_use]
+    pub fn has(&self, code: &str, span: &Range<usize>) -> bool {
+        self.0.borrow().iter().any(|problem| problem.code == code && problem.span == *span)
+    }
+
     /// All problems in the order of the file.
     #[must_use]
     pub fn into_sorted(self) -> Vec<Problem> {

@@ -69,18 +69,19 @@ pub fn read<T, U>(
 ) -> Outcome<U> {
     let environment = Arc::new(Environment::of(program, outside.overrides, source.text.len() + 1));
     let (mut table, syntax) = DeTable::parse_recoverable(&source.text);
-    let problems = Problems::default();
+    let (problems, muted) = (Problems::default(), Problems::default());
     environment.apply(table.get_mut(), &problems);
     let secret_files = RefCell::default();
+    let root = table.get_ref();
     let reading = Reading {
         problems: &problems,
+        muted: &muted,
+        root: Some(root),
         env: outside.env,
         read_secret: outside.read_secret,
         secret_files: &secret_files,
         program: &program,
-        recorder: None,
     };
-    let root = table.get_ref();
     let read = tables(Section::root(root, reading));
     let mut outcome = if syntax.is_empty() {
         let document = Document { places: Places::of(root), secret_files: secret_files.take() };

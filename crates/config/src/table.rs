@@ -4,6 +4,7 @@
 
 use crate::entry::Entry;
 use crate::expand::Env;
+use crate::form;
 use crate::key::Key;
 use crate::problem::Problems;
 use crate::program::Program;
@@ -31,15 +32,24 @@ pub trait Table: Clone + Sized + 'static {
     /// Adds every key to a dump.
     fn show(&self, to: &mut Dump);
 
+    /// The name that the user chose for the table.
+    fn name(&self) -> &str {
+        ""
+    }
+
+    /// The JSON Schema of its keys.
+    #[must_use]
+    fn properties() -> Map<String, Json> {
+        properties_of(Self::keys())
+    }
+
     /// The JSON Schema of the table.
     #[must_use]
     fn schema() -> Json {
-        let properties: Map<String, Json> =
-            Self::keys().iter().map(|key| (key.name.to_owned(), key.schema())).collect();
         json!({
             "type": "object",
             "description": Self::DOC,
-            "properties": properties,
+            "properties": Self::properties(),
             "additionalProperties": false,
         })
     }
@@ -53,7 +63,22 @@ pub trait Table: Clone + Sized + 'static {
     }
 }
 
-/// Reads a table completely: unknown keys are reported.
+/// The JSON Schema of keys, those of tables below among their like.
+#[must_use]
+pub fn properties_of(keys: &[Key]) -> Map<String, Json> {
+    let mut properties = Map::new();
+    for key in keys {
+        let form = Map::from_iter([(key.name.to_owned(), key.schema())]);
+        let form = match key.table {
+            None => form,
+            Some(table) => Map::from_iter([(table.to_owned(), form::table(form))]),
+        };
+        form::merge(&mut properties, form);
+    }
+    properties
+}
+
+/// Reads a table to its end: what is left over is reported.
 pub(crate) fn read<T: Table>(mut at: Section<'_>) -> T {
     let table = T::take(&mut at);
     at.finish();
@@ -90,14 +115,23 @@ impl Dump {
         }
     }
 
-    /// Adds a value that is already in dumped form.
+    /// Shows a value, also of a table below.
+    pub fn put(&mut self, table: Option<&str>, name: &str, value: Json) {
+        let table = match table {
+            None => Some(&mut self.table),
+            Some(name) => self.table.entry(name).or_insert_with(|| json!({})).as_object_mut(),
+        };
+        table.map(|table| table.insert(name.to_owned(), value));
+    }
+
+    /// The same for a value that was shown by itself.
     pub fn shown(&mut self, key: &Key, value: Option<Json>, default: Option<&Json>) {
         let Some(value) = value else { return };
         let is_default = default == Some(&value);
         let is_empty = value.as_object().is_some_and(Map::is_empty);
         let is_empty_list = key.default.is_none() && value.as_array().is_some_and(Vec::is_empty);
         if key.is_shown || !is_empty_list && (self.with_defaults || !is_default && !is_empty) {
-            self.table.insert(key.name.to_owned(), value);
+            self.put(key.table, key.name, value);
         }
     }
 }
@@ -117,16 +151,17 @@ pub fn default_of<T: Value>(key: &'static Key) -> T {
 /// The default in the declaration of the key is not a valid value.
 pub fn default_by<T>(key: &'static Key, read: impl FnOnce(&Entry<'_>) -> Option<T>) -> T {
     let text = key.default.as_ref().map(Json::to_string).unwrap_or_default();
-    let (problems, secret_files) = (Problems::default(), RefCell::default());
+    let (problems, muted, secret_files) = (Problems::default(), Problems::default(), RefCell::default());
     let env: Env<'_> = &|_| None;
     let read_secret = |_: &Path| Err("a default has no secret".to_owned());
     let reading = Reading {
         problems: &problems,
+        muted: &muted,
+        root: None,
         env,
         read_secret: &read_secret,
         secret_files: &secret_files,
         program: &Program::NONE,
-        recorder: None,
     };
     let raw = DeValue::parse(&text).ok();
     let entry = raw.as_ref().map(|raw| Entry { reading, kind: "".into(), name: key.name, key, raw });

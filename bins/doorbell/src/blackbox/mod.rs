@@ -95,7 +95,8 @@ impl Probes {
         let no_thread = |error: io::Error| {
             Failure::new(Exit::Failure, format!("no thread could be started for probes: {error}"))
         };
-        let connector = Connector::open(&config.egress).map_err(|why| Failure::new(Exit::BadConfig, why))?;
+        let connector = Connector::open(&config.check_defaults.egress)
+            .map_err(|why| Failure::new(Exit::BadConfig, why))?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()

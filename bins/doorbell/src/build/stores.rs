@@ -26,15 +26,16 @@ impl Stores {
     ) -> Result<Self, Refusal> {
         let mut stores = Self::default();
         for route in &config.routes {
-            match &route.action {
+            match route.action() {
                 Action::Files(files) => {
                     let (directory, reader) =
-                        Directory::open(files.clone(), route.headers.clone(), reading.another());
+                        Directory::open(files.clone(), route.fields(), reading.another());
                     stores.directories.insert(route.name.clone(), directory);
                     watched.push(Box::new(reader));
                 }
-                Action::Links(map) => {
-                    let (links, reader) = Links::open(map.map.clone(), reading.another())
+                Action::Links(redirect) => {
+                    let map = redirect.map.as_ref().map(|map| map.value.clone()).unwrap_or_default();
+                    let (links, reader) = Links::open(map, reading.another())
                         .map_err(|why| format!("route {}: {why}", route.name))?;
                     stores.links.insert(route.name.clone(), links);
                     watched.push(Box::new(reader));

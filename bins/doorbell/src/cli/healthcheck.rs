@@ -185,9 +185,9 @@ fn listening(status: &Status, path: &str) -> Option<Door> {
 fn find(config: &Config, path: &str) -> Option<Door> {
     let asked = |position: usize| {
         let is_open = |route: &&Route| {
-            route.listeners.contains(&position)
-                && route.paths.iter().any(|known| known == path)
-                && route.guard.auth.is_empty()
+            route.is_on(position)
+                && route.paths.iter().any(|known| known.value == path)
+                && route.auth.is_empty()
                 && !config.needs_client_cert(position, route)
         };
         config.routes.iter().find(is_open)
@@ -200,7 +200,7 @@ fn find(config: &Config, path: &str) -> Option<Door> {
         let address = listener.addresses().find_map(|bind| address_of(bind, listener))?;
         Some(Door {
             address,
-            host: route.hosts.first().cloned(),
+            host: route.hosts.first().map(|host| host.value.clone()),
             is_tls: listener.tls.is_some(),
             needs_proxy_header: listener.proxy_protocol == ProxyProtocol::Require,
         })

@@ -4,12 +4,10 @@
 
 use super::load;
 use super::options::{Global, ServeArgs};
-use crate::config::model::{Action, Files, Guard, RedirectTo, Route};
-use crate::config::{Bind, Config, default_methods};
+use crate::config::model::{Files, Redirect, Route, links_to};
+use crate::config::{Bind, Config};
 use crate::exit::{Exit, Failure};
-use crate::http::Method;
 use crate::http::redirect::{RedirectStatus, Scheme};
-use crate::http::router::MethodSet;
 use clap::{Args, ValueEnum};
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -65,14 +63,14 @@ pub(super) fn config(args: &RedirectArgs, global: &Global) -> Result<Config, Fai
         let message = format!("--status {} is not one of 301, 302, 303, 307, 308", args.status);
         Failure::new(Exit::Usage, message)
     })?;
-    let to = RedirectTo {
+    let to = Redirect {
         scheme: match args.to {
             SchemeArg::Http => Scheme::Http,
             SchemeArg::Https => Scheme::Https,
         },
         port: args.port,
         status,
-        ..RedirectTo::default()
+        ..Redirect::default()
     };
     if let Err(error) = crate::config::build_redirect(&to, &args.host) {
         return Err(Failure::new(Exit::Usage, format!("--host: {error}; write a name such as example.com")));
@@ -83,29 +81,22 @@ pub(super) fn config(args: &RedirectArgs, global: &Global) -> Result<Config, Fai
     for route in &mut config.routes {
         route.paths.truncate(1);
     }
-    let any = MethodSet::ANY.iter().collect();
-    config.routes.push(route("redirect", args.host.clone(), "/{*rest}", any, Action::Redirect(to)));
+    let route = |name: &str, path: &str, route: Route| {
+        let listeners = links_to(&config.listeners, [0]);
+        let paths = vec![path.to_owned().into()];
+        Route { name: name.into(), listeners, paths, ..route }.completed()
+    };
+    let hosts = args.host.iter().map(|host| host.clone().into()).collect();
+    let mut routes =
+        vec![route("redirect", "/{*rest}", Route { hosts, redirect: Some(to), ..Route::default() })];
     if let Some(dir) = &args.acme {
-        let files =
-            Action::Files(Files { dir: dir.clone(), content_type: "text/plain".into(), ..Files::default() });
-        let methods = default_methods(&files);
+        let files = Files { dir: dir.clone(), content_type: "text/plain".into(), ..Files::default() };
+        let files = Route { files: Some(files), ..Route::default() };
         // The longer path goes first, also on hosts that are redirected (RFC 8555 8.3: the name that is to be proved may be any).
-        config.routes.push(route("acme", Vec::new(), "/.well-known/acme-challenge/{token}", methods, files));
+        routes.push(route("acme", "/.well-known/acme-challenge/{token}", files));
     }
+    config.routes.extend(routes);
     load::with_args(config, args.serve.clone())
-}
-
-fn route(name: &str, hosts: Vec<String>, path: &str, methods: Vec<Method>, action: Action) -> Route {
-    Route {
-        name: name.into(),
-        listeners: vec![0],
-        hosts,
-        paths: vec![path.into()],
-        methods,
-        headers: Vec::new(),
-        guard: Guard::default(),
-        action,
-    }
 }
 
 /// Also one that is not there yet.

@@ -42,7 +42,8 @@ impl TrustArgs {
             verify: (verifies || self.tls_ca_cert.is_some()) && !self.tls_no_verify,
             ca: self.tls_ca_cert.clone(),
             server_name: self.tls_server_name.clone(),
-            identity: self.tls_client_cert.clone().zip(self.tls_client_key.clone()),
+            cert: self.tls_client_cert.clone(),
+            key: self.tls_client_key.clone(),
         }
     }
 

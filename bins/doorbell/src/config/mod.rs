@@ -2,14 +2,13 @@
 //!
 //! Does not know about: sockets, command lines. Entry: [`parse`].
 //!
-//! Two layers: `written` is the file as it stands, each value with its place; [`model`] is what can be used. Between
-//! them `resolve` fills in defaults and checks names against each other. Nothing runs before all of it is done.
+//! [`model`] has the tables, each key a field; `resolve` finds what tables name, and checks them against each other. Nothing runs before all of
+//! it is done.
 
 mod bind;
 mod defaults;
 mod dump;
 mod files;
-mod keys;
 pub mod model;
 mod networks;
 mod program;
@@ -17,7 +16,6 @@ mod resolve;
 mod schedule;
 mod schema;
 pub(crate) mod template;
-mod written;
 
 pub use bind::{Bind, BindError};
 pub use defaults::default_config;
@@ -33,8 +31,8 @@ pub use schema::schema;
 
 pub(crate) use bind::BIND_FORM;
 pub(crate) use doorbell_config::is_credential;
+pub(crate) use model::build_redirect;
 pub(crate) use program::VARIABLES;
-pub(crate) use resolve::{build_redirect, default_methods};
 pub(crate) use schedule::Slot;
 
 use doorbell_config::{Document, Problems, secret};
@@ -91,9 +89,8 @@ pub(crate) fn parse_and_list(source: &Source, env: Env<'_>, overrides: &Override
     let (parsed, gleaned) = parse_all(source, outside, overrides);
     let mut files = secrets.into_inner();
     for route in gleaned.iter().flat_map(|config| &config.routes) {
-        if let model::Action::Reply(model::Reply { file: Some(file), .. }) = &route.action {
-            files.push(file.path.clone());
-        }
+        let file = route.reply.as_ref().and_then(|reply| reply.file.as_ref());
+        files.extend(file.map(|file| file.value.clone()));
     }
     (parsed, files)
 }
@@ -115,18 +112,17 @@ pub fn parse_with(source: &Source, outside: Outside<'_>) -> Parsed {
 fn parse_all(source: &Source, outside: Outside<'_>, overrides: &Overrides) -> (Parsed, Option<Config>) {
     let Outside { env, read_secret, files_at } = outside;
     let grace = env(GRACE_VARIABLE);
-    let build = |mut file: written::File, document: Document, problems: &Problems| {
-        file.places = document.places;
-        let mut config = resolve::resolve(&file, grace.as_deref(), problems);
+    let build = |mut config: Config, document: Document, problems: &Problems| {
+        resolve::resolve(&mut config, &document.places, grace.as_deref(), problems);
         if let Some(unix_secs) = files_at {
-            files::fill_replies(&file, &mut config, problems);
-            files::check(&file, unix_secs, problems);
+            files::fill_replies(&mut config, problems);
+            files::check(&config, &document.places, unix_secs, problems);
             files::check_secrets(&document.secret_files, problems);
         }
         config
     };
     let outside = doorbell_config::Outside { env, read_secret, overrides };
-    let outcome = doorbell_config::read(PROGRAM, source, outside, written::File::read, build);
+    let outcome = doorbell_config::read(PROGRAM, source, outside, |at| at.into_table(), build);
     let is_valid = outcome.is_valid();
     let config = outcome.gleaned;
     (Parsed { config: config.clone().filter(|_| is_valid), problems: outcome.problems }, config)

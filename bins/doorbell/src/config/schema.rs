@@ -1,15 +1,10 @@
-//! The JSON Schema of configuration files, for editors: made by the readers themselves.
+//! The JSON Schema of configuration files, for editors.
 //!
-//! Does not know about: keys, but for the few whose value a reader takes apart by hand. Rules between keys are `doorbell check`'s.
+//! Does not know about: keys; rules between them.
 
-use super::keys;
-use super::program::PROGRAM;
-use super::written;
-use doorbell_config::{Problems, Reading, Recorder, Section};
+use super::model::Config;
+use doorbell_config::Table as _;
 use serde_json::{Value, json};
-use std::cell::RefCell;
-use std::fmt::Write as _;
-use toml::de::DeTable;
 
 /// Draft 7, which editors know best.
 const DIALECT: &str = "http://json-schema.org/draft-07/schema#";
@@ -17,70 +12,17 @@ const DIALECT: &str = "http://json-schema.org/draft-07/schema#";
 /// What a file looks like.
 #[must_use]
 pub fn schema() -> Value {
-    let recorder = Recorder::default();
-    let text = seed();
-    let (table, _syntax) = DeTable::parse_recoverable(&text);
-    // Nothing is reported: the file is one of examples, half of them empty.
-    let problems = Problems::default();
-    let secret_files = RefCell::default();
-    let read_secret = |_: &std::path::Path| Err("there is none".to_owned());
-    let reading = Reading {
-        problems: &problems,
-        env: &|_| None,
-        read_secret: &read_secret,
-        secret_files: &secret_files,
-        program: &PROGRAM,
-        recorder: Some(&recorder),
-    };
-    drop(written::File::read(Section::root(table.get_ref(), reading)));
-    let mut schema = recorder.into_schema();
+    let mut schema = Config::schema();
     schema["$schema"] = DIALECT.into();
     schema["title"] = "doorbell.toml".into();
     schema["required"] = json!(["version"]);
-    for (pointer, form) in by_hand() {
-        if let Some(place) = schema.pointer_mut(&pointer) {
-            *place = form;
-        }
-    }
-    for pointer in [
-        "/properties/check/additionalProperties/properties/flap",
-        "/properties/check_defaults/properties/flap",
-    ] {
-        if let Some(place) = schema.pointer_mut(pointer) {
-            *place = json!({ "anyOf": [place.take(), { "enum": ["off"] }] });
-        }
-    }
-    keys::annotate(&mut schema);
     schema
-}
-
-/// Which keys there are may depend on a word: a check of each type.
-fn seed() -> String {
-    let mut text = "version = 1\n[check_defaults]\nflap = {}\n".to_owned();
-    for word in written::TYPES {
-        let _infallible = writeln!(text, "[check.{word}]\ntype = \"{word}\"\nflap = {{}}");
-    }
-    text
-}
-
-/// Values that take several types, by their place. A place that is no more is left out.
-fn by_hand() -> Vec<(String, Value)> {
-    let at = |path: &str| {
-        let mut pointer = String::new();
-        for part in path.split('.') {
-            pointer.push_str(if part == "NAME" { "/additionalProperties" } else { "/properties/" });
-            if part != "NAME" {
-                pointer.push_str(part);
-            }
-        }
-        pointer
-    };
-    vec![(at("version"), json!({ "const": 1 })), (at("check.NAME.type"), json!({ "enum": written::TYPES }))]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     #[test]
     fn readers_tell_their_keys() {
@@ -114,14 +56,74 @@ mod tests {
         }
     }
 
-    #[test]
-    fn values_taken_apart_by_hand_are_where_they_were() {
-        let schema = schema();
-        for (pointer, form) in by_hand() {
-            let found = schema.pointer(&pointer).and_then(Value::as_object);
-            let mut found = found.cloned().unwrap_or_default();
-            found.retain(|key, _| !["description", "default"].contains(&&**key));
-            assert_eq!(Value::Object(found), form, "{pointer}");
+    /// Every place of the schema, with its form.
+    fn places<'s>(form: &'s Value, at: &str, found: &mut BTreeMap<String, &'s Value>) {
+        let below = |key: &str| if at.is_empty() { key.to_owned() } else { format!("{at}.{key}") };
+        let lists = form["anyOf"].as_array().into_iter().flatten();
+        for inner in lists.chain([&form["items"]]).filter(|inner| inner.is_object()) {
+            places(inner, at, found);
         }
+        for (key, form) in form["properties"].as_object().into_iter().flatten() {
+            found.insert(below(key), form);
+            places(form, &below(key), found);
+        }
+        let others = &form["additionalProperties"];
+        if others["properties"].is_object() {
+            found.insert(below("NAME"), others);
+            places(others, &below("NAME"), found);
+        }
+    }
+
+    #[test]
+    fn every_key_has_its_documentation() {
+        let schema = schema();
+        let mut found = BTreeMap::from([(String::new(), &schema)]);
+        places(&schema, "", &mut found);
+        assert!(found.len() > 330, "{}", found.len());
+        for (at, form) in &found {
+            let doc = form["description"].as_str().unwrap_or_else(|| panic!("`{at}` has no documentation"));
+            assert!(doc.ends_with('.') && !doc.contains("  "), "{at}: {doc}");
+        }
+    }
+
+    /// Some that matter, by what the documents of others and the code say; and none of those that
+    /// follow from other keys.
+    #[test]
+    fn defaults_are_those_of_a_file_without_them() {
+        let schema = schema();
+        let mut found = BTreeMap::new();
+        places(&schema, "", &mut found);
+        for (at, expected) in [
+            ("runtime.engine", Some(Value::from("auto"))),
+            ("lifecycle.drain_delay", Some("5s".into())),
+            ("listener.NAME.tcp.backlog", Some(4096.into())),
+            ("check_defaults.interval", Some("5s".into())),
+            ("check_defaults.flap", Some("off".into())),
+            ("check_defaults.flap.window", Some("5m".into())),
+            ("health.NAME.status.down", Some(503.into())),
+            ("check.NAME.expect.reply", Some("PONG".into())),
+            ("route.NAME.redirect", None),
+            ("check_defaults.timeout", None),
+            ("check_defaults.down_interval", None),
+            ("check.NAME.up_above", None),
+            ("limit.NAME.burst", None),
+            ("health.NAME.on_drain.default", None),
+            ("listener.NAME.bind", None),
+            ("route.NAME.listener", None),
+            ("route.NAME.methods", None),
+            ("route.NAME.redirect.status", None),
+            ("health.NAME.require", None),
+        ] {
+            assert_eq!(found.get(at).and_then(|form| form.get("default")), expected.as_ref(), "{at}");
+        }
+    }
+
+    #[test]
+    fn a_key_of_several_kinds_of_checks_says_of_which() {
+        let schema = schema();
+        let doc =
+            &schema["properties"]["check"]["additionalProperties"]["properties"]["address"]["description"];
+        let doc = doc.as_str().unwrap();
+        assert!(doc.contains("grpc, redis, tcp, tls: ") && doc.contains("http: "), "{doc}");
     }
 }

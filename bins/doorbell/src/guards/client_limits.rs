@@ -58,7 +58,7 @@ impl Tables {
             tables.gates.push((tls.name.clone(), rate, gate));
         }
         for route in &config.routes {
-            let max = route.guard.concurrent;
+            let max = route.concurrent;
             tables.routes.extend(max.map(|max| caps(&before.routes, &route.name, max)));
         }
         for listener in &config.listeners {

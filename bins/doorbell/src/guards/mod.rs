@@ -84,22 +84,24 @@ impl Guards {
     /// The guards of a route, by its position, on a listener. A route of probes may be free of limits.
     pub(crate) fn build(position: usize, listener: usize, config: &Config, common: &Common) -> Self {
         let Some(route) = config.routes.get(position) else { return Self::default() };
-        let guard = &route.guard;
-        let is_probe = route.action.is_probe();
+        let is_probe = route.is_probe();
         let needs_cert = config.needs_client_cert(listener, route);
-        let client_cert = needs_cert.then(|| RequireClientCert::named(guard.client_names.clone()));
-        let limit = guard.limit.and_then(|position| {
-            let limit = config.limits.get(position)?;
-            let limiter = Arc::clone(common.tables.limiter(position)?);
+        let client_cert = needs_cert.then(|| {
+            RequireClientCert::named(route.client_names.iter().map(|name| name.value.clone()).collect())
+        });
+        let limit = route.limit.as_ref().and_then(|link| {
+            let limit = config.limits.get(link.position)?;
+            let limiter = Arc::clone(common.tables.limiter(link.position)?);
             let v6_len = config.runtime.client_ipv6_prefix;
             let by = RateLimit::new(limiter, limit_key(&limit.key, v6_len)).client_v6_len(v6_len);
             let by = by.exempt_probes(limit.exempt_probes).send_fields(limit.headers);
             (!(limit.exempt_probes && is_probe)).then_some(by)
         });
-        let auth = guard.auth.iter().filter_map(|position| common.auths.get(*position).cloned()).collect();
+        let positions: Vec<usize> = route.auth.iter().map(|link| link.position).collect();
+        let auth = positions.iter().filter_map(|position| common.auths.get(*position).cloned()).collect();
         // Probes that need a token go before everybody else's.
         let class = if is_probe { Class::High } else { Class::Normal };
-        let lane = common.lane_for(&guard.auth, config, class);
+        let lane = common.lane_for(&positions, config, class);
         let at_most = common.tables.of_route(&route.name).cloned();
         Self { limit, client_cert, auth, lane, at_most }
     }

@@ -101,7 +101,7 @@ impl Ask {
     /// The same for another origin, which is not told who asks.
     fn elsewhere(&self) -> Self {
         let headers = self.headers.iter().filter(|(name, _)| !is_credential(name)).cloned().collect();
-        let tls = ClientTls { identity: None, ..self.tls.clone() };
+        let tls = ClientTls { cert: None, key: None, ..self.tls.clone() };
         Self { headers, host: None, tls, ..self.clone() }
     }
 }

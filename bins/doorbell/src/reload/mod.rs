@@ -38,14 +38,13 @@ use crate::stats::server::ServerStats;
 use build::Built;
 use doorbell::access_log::AccessLog;
 use doorbell::{Handle, Offload, Server};
-use doorbell_checks::options::{CheckKind, ClientTls};
+use doorbell_checks::options::CheckKind;
 use doorbell_checks::{
     Heartbeat, Plan as ChecksPlan, Push, ReadyScheduler, RunNow, Scheduler as Checks, SchedulerCounters,
 };
 use doorbell_probes::SameChecks;
 use ports::{Ports, Unopened};
 use std::hash::{Hash as _, Hasher as _};
-use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use waiter::Waiter;
@@ -354,21 +353,10 @@ fn same_checks(before: &Config, now: &Config) -> SameChecks {
 
 /// What checks read once: certificates of authorities, and our own.
 fn stamps(config: &Config) -> Stamps {
-    let tls = config.checks.iter().filter_map(|check| match &check.kind {
-        CheckKind::Grpc(grpc) => grpc.tls.as_ref(),
-        CheckKind::Http(http) => Some(&http.tls),
-        CheckKind::Redis(redis) => redis.tls.as_ref(),
-        CheckKind::Tls(check) => Some(&check.tls),
-        CheckKind::Dns(_)
-        | CheckKind::Exec(_)
-        | CheckKind::File(_)
-        | CheckKind::Gauge(_)
-        | CheckKind::Tcp(_)
-        | CheckKind::Ttl(_) => None,
-    });
-    Stamps::of(tls.flat_map(|ClientTls { ca, identity, .. }| {
-        let own = identity.iter().flat_map(|(cert, key)| [cert.as_path(), key.as_path()]);
-        ca.iter().map(|ca| ca.as_path() as &Path).chain(own)
+    let tls = config.checks.iter().filter_map(|check| check.kind.tls());
+    Stamps::of(tls.flat_map(|tls| {
+        let own = tls.identity().into_iter().flat_map(|(cert, key)| [cert, key]);
+        tls.ca.as_deref().into_iter().chain(own)
     }))
 }
 

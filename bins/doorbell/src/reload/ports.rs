@@ -58,7 +58,9 @@ impl Ports {
             }
             _ => Gates::prepare(config, &[], process_stats)?.into(),
         };
-        let has_same_probes = |old: &Config| old.blackbox == config.blackbox && old.egress == config.egress;
+        let has_same_probes = |old: &Config| {
+            old.blackbox == config.blackbox && old.check_defaults.egress == config.check_defaults.egress
+        };
         let probes = match before {
             Some((Self { probes: Some(_), .. }, old)) if has_same_probes(old) => Next::Same,
             Some((Self { probes, .. }, _)) => Probes::prepare(config, probes.as_ref(), process_stats)?.into(),

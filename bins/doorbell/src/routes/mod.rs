@@ -18,7 +18,7 @@ mod templated;
 
 use crate::build::access_log::By;
 use crate::build::stores::Stores;
-use crate::config::model::{Action, Config, Route};
+use crate::config::model::{Config, Route};
 use crate::guards::subject::Subject;
 use crate::guards::{Common, Guards};
 use crate::http::forwarded::Networks;
@@ -105,9 +105,7 @@ impl RouteService {
         let mut builder = Router::builder();
         let mut wants_client = false;
         let speaks_grpc = by == By::Http2 && config.grpc.enabled;
-        let here = |(_, route): &(usize, &Route)| {
-            route.listeners.contains(&listener) && (speaks_grpc || route.action != Action::Grpc)
-        };
+        let here = |(_, route): &(usize, &Route)| route.is_on(listener) && (speaks_grpc || !route.is_grpc());
         for (position, route) in config.routes.iter().enumerate().filter(here) {
             let counters = counters(&route.name).map(Arc::new);
             let answer = Answer::build(route, &trusted, counters.as_ref(), materials);
@@ -118,7 +116,7 @@ impl RouteService {
                 wants_client |= guards.wants_client();
                 answer = Answer::Guarded(Arc::new(Guarded { guards, answer }));
             }
-            let is_probe = route.action.is_probe();
+            let is_probe = route.is_probe();
             // A probe of a whole endpoint is counted by prober, one of a single check by its answer.
             let mut counters = counters.filter(|_| !is_probe);
             if let (Answer::Reply(reply), Some(counted)) = (&answer, &counters)
@@ -131,8 +129,8 @@ impl RouteService {
             for path in &route.paths {
                 builder.add(router::Route {
                     name: route.name.clone(),
-                    hosts: route.hosts.clone(),
-                    path: path.clone(),
+                    hosts: route.host_names(),
+                    path: path.value.clone(),
                     methods: MethodSet::of(&route.methods),
                     value: Placed { answer: answer.clone(), note, counters: counters.clone() },
                 });

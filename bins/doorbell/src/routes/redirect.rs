@@ -3,7 +3,7 @@
 //! Does not know about: how a location is made (`doorbell-http` does).
 
 use super::fixed::Fixed;
-use crate::config::model::RedirectTo;
+use crate::config::model;
 use crate::http::parse::is_same_authority;
 use crate::http::redirect::{Redirect, RedirectError, RedirectTarget, Scheme};
 use crate::http::router::Params;
@@ -23,7 +23,11 @@ pub(super) struct RedirectAnswer {
 }
 
 impl RedirectAnswer {
-    pub(super) fn build(to: &RedirectTo, hosts: &[String], headers: Vec<(String, String)>) -> Option<Self> {
+    pub(super) fn build(
+        to: &model::Redirect,
+        hosts: &[String],
+        headers: Vec<(String, String)>,
+    ) -> Option<Self> {
         let redirect = crate::config::build_redirect(to, hosts).ok()?;
         let status = Status::new(redirect.status().code())?;
         Some(Self { redirect, status, headers })

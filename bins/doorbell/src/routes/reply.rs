@@ -18,6 +18,7 @@ use crate::http::forwarded::Networks;
 use crate::http::router::{Match, MethodSet, param_names};
 use crate::http::{Answered, Request, Responder, StaticReply, Status};
 use crate::stats::requests::{Fixed as Count, RequestCounters};
+use doorbell_config::At;
 use std::sync::Arc;
 
 /// What a route answers.
@@ -58,15 +59,15 @@ impl Answer {
         materials: &Materials<'_>,
     ) -> Option<Self> {
         let Materials { stores, push, common, .. } = *materials;
-        let headers = &route.headers;
-        match &route.action {
+        let headers = &route.fields();
+        match route.action() {
             Action::Files(_) => {
                 let directory = stores.directory(&route.name)?.clone();
                 Some(Self::Files(Arc::new(FilesAnswer::new(directory, common.lane().cloned()))))
             }
             Action::Grpc => GrpcAnswer::build(headers, counters).map(Arc::new).map(Self::Grpc),
             Action::Health(health) => {
-                let health = Arc::new(build_health(route, health, trusted, counters, materials)?);
+                let health = Arc::new(build_health(route, &health, trusted, counters, materials)?);
                 Some(if health.has_jobs() { Self::Viewed(health) } else { Self::Health(health) })
             }
             Action::Links(map) => {
@@ -81,14 +82,14 @@ impl Answer {
                 }
                 None => Some(Self::Nothing),
             },
-            Action::Redirect(to) => {
-                RedirectAnswer::build(to, &route.hosts, headers.clone()).map(Arc::new).map(Self::Redirect)
-            }
+            Action::Redirect(to) => RedirectAnswer::build(to, &route.host_names(), headers.clone())
+                .map(Arc::new)
+                .map(Self::Redirect),
             Action::Reply(reply) => {
-                let Reply { status, body, file, content_type } = reply;
+                let Reply { status, body, file, content_type, content, .. } = reply;
                 let status = Status::new(*status)?;
-                if let Some(file) = file {
-                    let content = file.content.clone();
+                if file.is_some() {
+                    let content = content.0.clone();
                     return fixed_reply(status, content_type, content, headers).map(Self::Reply);
                 }
                 match MadeReply::build(status, content_type, body, headers) {
@@ -134,10 +135,10 @@ fn build_health(
     materials: &Materials<'_>,
 ) -> Option<Health> {
     let asks_for_check =
-        |path: &String| param_names(path).is_ok_and(|names| names.iter().any(|name| name == CHECK_PARAM));
+        |path: &At<String>| param_names(path).is_ok_and(|names| names.iter().any(|name| name == CHECK_PARAM));
     let has_singles = route.paths.iter().any(asks_for_check);
     let allow = MethodSet::of(&route.methods).to_string();
-    let cache = materials.registry.cache(health, &route.headers, &allow, has_singles)?;
+    let cache = materials.registry.cache(health, &route.fields(), &allow, has_singles)?;
     let viewers = Viewers::build(&health.details_auth, materials.config, materials.common);
     let singles = counters.filter(|_| has_singles).cloned();
     Some(Health::new(cache, viewers, trusted.clone(), singles))

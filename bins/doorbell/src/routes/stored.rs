@@ -3,7 +3,7 @@
 //! Does not know about: how files are read.
 
 use super::fixed::Fixed;
-use crate::config::model::LinkMap;
+use crate::config::model;
 use crate::http::router::Params;
 use crate::http::{Answered, Request, Responder, Status};
 use crate::routes::files::Directory;
@@ -78,9 +78,9 @@ impl FilesAnswer {
 }
 
 impl LinksAnswer {
-    pub(super) fn build(map: &LinkMap, links: Links, headers: Vec<(String, String)>) -> Option<Self> {
+    pub(super) fn build(map: &model::Redirect, links: Links, headers: Vec<(String, String)>) -> Option<Self> {
         let default = match &map.default {
-            Some(location) => Some((location.clone(), Status::new(map.status.code())?)),
+            Some(location) => Some((location.value.clone(), Status::new(map.status.code())?)),
             None => None,
         };
         Some(Self { links, default, headers })

@@ -88,7 +88,7 @@ impl Tls {
         } else {
             (builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate(provider))), None)
         };
-        let mut config = match &tls.identity {
+        let mut config = match tls.identity() {
             None => builder.with_no_client_auth(),
             Some((cert, key)) => {
                 let chain = certificates(cert)?;

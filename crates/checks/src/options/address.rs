@@ -3,9 +3,10 @@
 //!
 //! Does not know about: connections.
 
+use doorbell_config::{Entry, Problem, Section, Table, Text, Words};
 use std::fmt;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Address to connect to.
@@ -18,10 +19,9 @@ pub enum Address {
 }
 
 /// Preferred address family.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum Prefer {
     /// In the order of the system.
-    #[default]
     Any,
     /// IPv4.
     Ipv4,
@@ -30,16 +30,20 @@ pub enum Prefer {
 }
 
 /// Use of the addresses of a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Table)]
+#[table(check = Self::check)]
 pub struct Resolve {
-    /// Preferred family.
+    /// Preferred address family.
+    #[key(default = "any")]
     pub prefer: Prefer,
-    /// Whether addresses of the other family are used when the preferred family has none, or none
-    /// that accepts.
+    /// Uses the other family when the preferred one has no address, or none that accepts.
+    #[key(default = true)]
     pub fallback: bool,
     /// Checks every address, and all must succeed; otherwise the first that accepts is enough.
+    #[key(default = false)]
     pub all: bool,
     /// Time for which addresses are reused.
+    #[key(default = "30s", range = "0s..=1d")]
     pub ttl: Duration,
 }
 
@@ -64,15 +68,20 @@ pub struct Url {
 }
 
 /// TLS of a client.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(check = Self::check)]
 pub struct ClientTls {
-    /// File with certificate authorities; `None` for those of the system.
+    /// PEM file with the certificate authorities that may have signed the certificate. Default:
+    /// those of the system.
     pub ca: Option<PathBuf>,
-    /// Files of a client certificate and its key.
-    pub identity: Option<(PathBuf, PathBuf)>,
-    /// Name in the handshake; `None` for the host.
+    /// PEM file with a client certificate, for servers that ask for one.
+    pub cert: Option<PathBuf>,
+    /// PEM file with the key of `cert`.
+    pub key: Option<PathBuf>,
+    /// Name in the handshake, which the certificate must have. Default: the host.
     pub server_name: Option<String>,
-    /// Verifies the certificate. The kubelet does not.
+    /// Verifies the certificate; false accepts any, as the kubelet does.
+    #[key(default = true)]
     pub verify: bool,
 }
 
@@ -118,21 +127,61 @@ impl fmt::Display for Address {
     }
 }
 
-impl Default for ClientTls {
-    fn default() -> Self {
-        Self { ca: None, identity: None, server_name: None, verify: true }
+impl Text for Address {
+    fn parse(text: String, entry: &Entry<'_>) -> Option<Self> {
+        Self::parse(&text).or_else(|| {
+            let message = format!("{text:?} is not a host and a port");
+            let help = "write \"db.internal:5432\", \"192.0.2.1:80\", \"[2001:db8::1]:80\" or \"unix:/run/app.sock\"";
+            entry.refuse("bad-value", message, help)
+        })
+    }
+
+    fn blank() -> Self {
+        Self::Tcp(HostPort::default())
     }
 }
 
-impl Default for Resolve {
+impl ClientTls {
+    /// Files of a client certificate and its key.
+    #[must_use]
+    pub fn identity(&self) -> Option<(&Path, &Path)> {
+        Some((self.cert.as_deref()?, self.key.as_deref()?))
+    }
+
+    fn check(&self, at: &Section<'_>) {
+        if let (Some(one), None) | (None, Some(one)) = (at.place("cert"), at.place("key")) {
+            let problem = Problem::error("missing-key", one, "a certificate and its key are two files");
+            at.problem(problem.help("write both `cert` and `key`"));
+        }
+        if let Some(ca) = at.right_place("ca").filter(|_| !self.verify) {
+            let message = "with `verify = false` nobody looks who signed the certificate";
+            let problem = Problem::error("contradiction", ca, message);
+            at.problem(problem.help("remove `ca`, or `verify = false`"));
+        }
+    }
+}
+
+impl Resolve {
+    fn check(&self, at: &Section<'_>) {
+        let fallback = at.right_place("fallback").filter(|_| !self.fallback && self.prefer == Prefer::Any);
+        if let Some(fallback) = fallback {
+            let message = "`fallback = false` forbids the other family of none";
+            let problem = Problem::error("contradiction", fallback, message);
+            at.problem(problem.help("add `prefer = \"ipv4\"` or `prefer = \"ipv6\"`"));
+        }
+    }
+}
+
+/// Stands in for one that is missing or wrong.
+impl Default for HostPort {
     fn default() -> Self {
-        Self { prefer: Prefer::Any, fallback: true, all: false, ttl: Duration::from_secs(30) }
+        Self { host: String::new(), port: 1 }
     }
 }
 
 impl HostPort {
-    /// Parses `host:port`, `192.0.2.1:80` or `[2001:db8::1]:80`; the port is optional if
-    /// `default_port` is given.
+    /// `host:port`, `192.0.2.1:80` or `[2001:db8::1]:80`; where `default_port` is given the port
+    /// may be left out. `None` when it is none of these.
     #[must_use]
     pub fn parse(text: &str, default_port: Option<u16>) -> Option<Self> {
         let (host, port) = match text.strip_prefix('[') {
@@ -161,7 +210,8 @@ impl HostPort {
     pub fn is_this_machine(&self) -> bool {
         match self.host.parse::<IpAddr>() {
             Ok(ip) => ip.to_canonical().is_loopback(),
-            Err(_) => self.host == "localhost" || self.host.ends_with(".localhost"),
+            // Without a name only after an error.
+            Err(_) => self.host.is_empty() || self.host == "localhost" || self.host.ends_with(".localhost"),
         }
     }
 
@@ -204,6 +254,30 @@ impl Url {
     pub fn authority(&self) -> String {
         let default_port = if self.is_https { 443 } else { 80 };
         if self.at.port == default_port { self.at.bracketed() } else { self.at.to_string() }
+    }
+}
+
+impl Text for Url {
+    fn parse(text: String, entry: &Entry<'_>) -> Option<Self> {
+        Self::parse(&text).or_else(|| {
+            let help = if !text.contains("://") {
+                format!("write \"http://{text}\"")
+            } else if text.contains('@') {
+                "write who asks into `headers`, not into the URL".to_owned()
+            } else {
+                "write \"http://host:port/path\" or \"https://host/path\", without `#`".to_owned()
+            };
+            // One with a password is shown below, without it.
+            let message = match text.contains('@') {
+                true => "this is not a URL that can be asked".to_owned(),
+                false => format!("{text:?} is not a URL that can be asked"),
+            };
+            entry.refuse("bad-value", message, help)
+        })
+    }
+
+    fn blank() -> Self {
+        Self { is_https: false, at: HostPort::default(), target: "/".to_owned() }
     }
 }
 

@@ -4,45 +4,71 @@
 
 use super::address::{Address, ClientTls, Resolve, Url};
 use super::remote::CertificateRule;
-use super::status::StatusSet;
-use doorbell_config::Secret;
+use super::status::{self, StatusSet};
+use super::{fields, http_method, latency};
+use doorbell_config::{Entry, Problem, Secret, Section, Table, Text, Words};
 use hyper::Method;
 use std::fmt;
 use std::time::Duration;
 
-/// Options of a check with `type = "http"`.
-#[derive(Clone, Debug, PartialEq)]
+/// An HTTP request.
+#[derive(Clone, Debug, PartialEq, Table)]
+#[table(check = Self::check)]
 pub struct HttpCheck {
-    /// Scheme, host, path and query.
+    /// URL to request, http or https. Required.
+    #[key(required = "\"http://127.0.0.1:3000/healthz\"")]
     pub url: Url,
     /// Address to connect to instead of the host of the URL.
     pub address: Option<Address>,
     /// Request method.
+    #[key(default = "GET", with = http_method)]
     pub method: Method,
     /// Request content.
+    #[key(default = "")]
     pub body: String,
     /// Sends a `traceparent` that is not sampled.
+    #[key(default = true)]
     pub traceparent: bool,
-    /// Further header fields; `Host` replaces that of the URL.
+    /// Further header fields; Host replaces that of the URL. Credentials such as Cookie or
+    /// X-Api-Key are secrets, which no redirect takes to another scheme, host or port.
+    #[key(with = fields)]
     pub headers: Vec<(String, FieldValue)>,
-    /// Sent as `Authorization: Basic`, to the host of the URL only: a name and a password.
+    /// Sent as `Authorization: Basic`, to the scheme, host and port of `url` only.
+    #[key(with = basic)]
     pub basic: Option<(String, Secret)>,
-    /// Sent as `Authorization: Bearer`, to the host of the URL only.
+    /// Sent as `Authorization: Bearer`, to the scheme, host and port of `url` only; best as
+    /// ${file:PATH}.
     pub bearer: Option<Secret>,
-    /// Which redirects are followed.
+    /// Redirects to follow; same-host is what the kubelet does.
+    #[key(default = "same-host")]
     pub follow_redirects: FollowRedirects,
-    /// Bytes of content to read.
+    /// Maximum size of the content that is read.
+    #[key(name = "max_body", default = "64KiB", range = "0B..=4MiB", size)]
     pub body_bytes: u32,
-    /// TLS of `https` URLs.
+    /// TLS of an https URL.
     pub tls: ClientTls,
-    /// Which addresses of a name are used.
+    /// Use of the addresses of the host.
     pub resolve: Resolve,
     /// Requirements; otherwise the check fails.
+    #[key(flatten)]
     pub expect: HttpExpect,
     /// Conditions under which the result is degraded.
+    #[key(flatten)]
     pub degraded: HttpDegraded,
-    /// Required lifetime of the certificate of an `https` URL.
+    /// Required lifetime of the certificate of an https URL.
+    #[key(flatten)]
     pub certificate: CertificateRule,
+}
+
+/// A name and a password.
+#[derive(Clone, Debug, Table)]
+struct Basic {
+    /// Name.
+    #[key(required = "\"NAME\"", read = basic_name)]
+    username: String,
+    /// Password, best as ${file:PATH}.
+    #[key(required = "\"${file:/run/secrets/NAME}\"")]
+    password: Secret,
 }
 
 /// Value of a header field.
@@ -55,63 +81,79 @@ pub enum FieldValue {
 }
 
 /// Requirements of an `http` check.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct HttpExpect {
-    /// Accepted status codes.
+    /// Accepted status codes, such as "200", "200-399", "2xx", "200,204" or a list.
+    #[key(table = "expect", default = "200-299", with = status)]
     pub status: StatusSet,
-    /// Version of the response.
+    /// Version of the response. Default: any.
+    #[key(table = "expect")]
     pub http_version: Option<HttpVersion>,
     /// Text that is part of the content.
+    #[key(table = "expect")]
     pub body_contains: Option<String>,
-    /// Expression that matches the content.
+    /// Regular expression that matches the content.
+    #[key(table = "expect")]
     pub body_matches: Option<Pattern>,
-    /// Text that is not part of the content.
+    /// Text that is not part of the content, as far as it is read.
+    #[key(table = "expect")]
     pub body_not_contains: Option<String>,
-    /// Expression that does not match the content.
+    /// Regular expression that does not match the content, as far as it is read.
+    #[key(table = "expect")]
     pub body_not_matches: Option<Pattern>,
-    /// Header fields of the response, each with an expression for its value.
+    /// Header fields of the response, each with a regular expression for its value.
+    #[key(table = "expect", with = fields::patterns)]
     pub headers: Vec<(String, Pattern)>,
     /// Values in JSON content by their pointer (RFC 6901).
+    #[key(table = "expect", with = fields::pointers)]
     pub json: Vec<(String, String)>,
-    /// Latency above which the check fails.
+    /// Latency above which the check fails. Default: `timeout`.
+    #[key(table = "expect", range = "1ms..=10m")]
     pub max_latency: Option<Duration>,
 }
 
 /// Conditions under which the result of an `http` check is degraded.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct HttpDegraded {
-    /// Status codes, whatever the content is.
+    /// Status codes, whatever the content is, such as "429" or ["4xx"].
+    #[key(table = "degraded", with = status)]
     pub status: StatusSet,
     /// Text that is part of the content.
+    #[key(table = "degraded")]
     pub body_contains: Option<String>,
-    /// Expression that matches the content.
+    /// Regular expression that matches the content.
+    #[key(table = "degraded")]
     pub body_matches: Option<Pattern>,
-    /// Header fields of the response, each with an expression for its value.
+    /// Header fields of the response, each with a regular expression for its value.
+    #[key(table = "degraded", with = fields::patterns)]
     pub headers: Vec<(String, Pattern)>,
-    /// Values in JSON content by their pointer.
+    /// Values in JSON content by their pointer (RFC 6901).
+    #[key(table = "degraded", with = fields::pointers)]
     pub json: Vec<(String, String)>,
     /// Latency above which the result is degraded.
+    #[key(table = "degraded", range = "1ms..=10m")]
     pub max_latency: Option<Duration>,
 }
 
 /// Which redirects are followed; at most ten, one after the other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum FollowRedirects {
     /// All redirects.
     All,
     /// No redirects.
     No,
-    /// Redirects to the same host, as in the kubelet.
-    #[default]
+    /// To the same host, as the kubelet does.
     SameHost,
 }
 
 /// Version of a response; requests use HTTP/1.1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum HttpVersion {
     /// `HTTP/1.0`
+    #[word("HTTP/1.0")]
     Http10,
     /// `HTTP/1.1`
+    #[word("HTTP/1.1")]
     Http11,
 }
 
@@ -167,19 +209,26 @@ impl fmt::Debug for Pattern {
     }
 }
 
-impl Default for HttpExpect {
-    fn default() -> Self {
-        Self {
-            status: StatusSet::successful(),
-            http_version: None,
-            body_contains: None,
-            body_matches: None,
-            body_not_contains: None,
-            body_not_matches: None,
-            headers: Vec::new(),
-            json: Vec::new(),
-            max_latency: None,
-        }
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Text for Pattern {
+    fn parse(text: String, entry: &Entry<'_>) -> Option<Self> {
+        Self::new(&text).map_or_else(
+            |error| {
+                let message = format!("this is not a regular expression: {error}");
+                let help = "write it as the regex crate has it, without look-around and back-references, in 'single quotes'";
+                entry.refuse("bad-pattern", message, help)
+            },
+            Some,
+        )
+    }
+
+    fn blank() -> Self {
+        Self::new("").expect("the empty expression is one")
     }
 }
 
@@ -195,28 +244,95 @@ impl FieldValue {
 }
 
 impl HttpCheck {
-    /// Default of [`Self::body_bytes`]. The kubelet reads 10 KiB.
-    pub const BODY_BYTES: u32 = 64 << 10;
-
-    /// A `GET` request; any status from 200 to 299 is a success.
+    /// `GET`, and any status from 200 to 299.
     #[must_use]
     pub fn new(url: Url) -> Self {
-        Self {
-            url,
-            address: None,
-            method: Method::GET,
-            body: String::new(),
-            traceparent: true,
-            headers: Vec::new(),
-            basic: None,
-            bearer: None,
-            follow_redirects: FollowRedirects::default(),
-            body_bytes: Self::BODY_BYTES,
-            tls: ClientTls::default(),
-            resolve: Resolve::default(),
-            expect: HttpExpect::default(),
-            degraded: HttpDegraded::default(),
-            certificate: CertificateRule::default(),
+        Self { url, ..Self::default() }
+    }
+
+    fn check(&self, at: &Section<'_>) {
+        self.check_authorization(at);
+        let url = at.right_place("url");
+        if let (Some(tls), Some(url), false) = (at.place("tls"), &url, self.url.is_https) {
+            let problem = Problem::warning("no-effect", tls, "`tls` has no effect on an `http` URL");
+            at.problem(problem.also(url.clone(), "not https").help("write \"https://\", or remove `tls`"));
         }
+        // RFC 9110 9.3: content in the request means nothing to these methods, and some servers
+        // refuse it.
+        let has_no_content = [Method::GET, Method::HEAD, Method::TRACE].contains(&self.method);
+        if let Some(body) = at.right_place("body").filter(|_| has_no_content && !self.body.is_empty()) {
+            let mut problem =
+                Problem::error("contradiction", body, format!("{} has no content", self.method));
+            if let Some(method) = at.right_place("method") {
+                problem = problem.also(method, "the method");
+            }
+            at.problem(problem.help("add `method = \"POST\"`, or remove `body`"));
+        }
+        latency::check([self.expect.max_latency, self.degraded.max_latency], at);
+        let keys = ["expect.certificate_expires_after", "degraded.certificate_expires_within"];
+        let certificate = keys.into_iter().find_map(|key| at.right_place(key));
+        if let (Some(certificate), Some(url), false) = (certificate, url, self.url.is_https) {
+            let problem = Problem::error("contradiction", certificate, "an `http` URL has no certificate");
+            at.problem(problem.also(url, "not https").help("write \"https://\", or remove it"));
+        }
+    }
+
+    /// One field, written in one way. What is wrong with a token is said without showing it.
+    fn check_authorization(&self, at: &Section<'_>) {
+        let (basic, bearer) = (at.right_place("basic"), at.right_place("bearer"));
+        if let (Some(token), Some(place)) = (&self.bearer, &bearer) {
+            let text = token.reveal();
+            if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+                let problem = Problem::error("bad-token", place.clone(), "this cannot be sent as a token");
+                let help = "a token has letters, digits and signs, no spaces and no line breaks";
+                at.problem(problem.help(help));
+            }
+        }
+        let twice = |place, other, label: &str| {
+            let problem = Problem::error("contradiction", place, "`Authorization` is written twice");
+            at.problem(problem.also(other, label).help("remove one of them"));
+        };
+        if let (Some(basic), Some(bearer)) = (&basic, &bearer) {
+            twice(bearer.clone(), basic.clone(), "as `basic`");
+        }
+        let is_it = |name: &str| name.eq_ignore_ascii_case("authorization");
+        let field = self.headers.iter().find(|(name, _)| is_it(name));
+        let Some(field) = field.and_then(|(name, _)| at.place(&format!("headers.{name}"))) else { return };
+        for (other, label) in [(basic, "as `basic`"), (bearer, "as `bearer`")] {
+            if let Some(other) = other {
+                twice(field.clone(), other, label);
+            }
+        }
+    }
+}
+
+fn basic_name(entry: &Entry<'_>) -> Option<String> {
+    let name = entry.string()?;
+    // RFC 7617 2
+    if name.contains(':') || name.bytes().any(|byte| byte.is_ascii_control()) {
+        let help = "write it without `:`, which stands between name and password";
+        return entry.refuse("bad-value", "a name with `:` cannot be sent", help);
+    }
+    Some(name)
+}
+
+/// A table of a name and a password.
+mod basic {
+    use super::{Basic, Secret};
+    use doorbell_config::{Entry, Json, Key, Table};
+
+    pub(super) fn read(entry: &Entry<'_>) -> Option<Option<(String, Secret)>> {
+        let Basic { username, password } = entry.read_table()?;
+        Some(Some((username, password)))
+    }
+
+    #[expect(clippy::ref_option, reason = "as every such function")]
+    pub(super) fn dump(basic: &Option<(String, Secret)>) -> Option<Json> {
+        let (username, password) = basic.clone()?;
+        Some(Basic { username, password }.to_json(true))
+    }
+
+    pub(super) fn form(_: &Key) -> Json {
+        Basic::schema()
     }
 }

@@ -2,34 +2,42 @@
 //!
 //! Does not know about: how they are read.
 
-use doorbell_config::format_size;
+use doorbell_config::{Entry, Problem, Section, Table, Value as _, Words, format_size};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Options of a check with `type = "file"`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A file.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(check = Self::check)]
 pub struct FileCheck {
-    /// Path of the file.
+    /// Path of the file. Required.
+    #[key(required = "\"/run/app/ready\"")]
     pub path: PathBuf,
-    /// Whether the file must exist or must not exist.
+    /// Whether it must exist, or must not.
+    #[key(table = "expect", default = true)]
     pub exists: bool,
-    /// Text that is part of its content.
+    /// Text that is part of its content. Default: any content.
+    #[key(table = "expect")]
     pub contains: Option<String>,
-    /// Maximum time since its last change.
+    /// Maximum time since its last change. Default: no limit.
+    #[key(table = "expect", range = "100ms..=30d")]
     pub max_age: Option<Duration>,
 }
 
-/// Options of a check with `type = "exec"`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A program.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct ExecCheck {
-    /// Program and arguments.
+    /// Path of a program, and its arguments; no shell. Exit code 0 is up, any other down, unless it
+    /// is `degraded.exit_code`. Only with `doorbell serve --allow-exec`.
+    #[key(required = "\"/usr/lib/nagios/plugins/check_ntp\"", read = command)]
     pub command: Vec<String>,
-    /// Exit code of a degraded result.
+    /// Exit code of a degraded result, such as 1 of plugins for Nagios. From 1 to 255.
+    #[key(name = "exit_code", table = "degraded", range = 1..=255)]
     pub degraded_exit_code: Option<u32>,
 }
 
-/// Options of a check with `type = "gauge"`: one threshold for down and one for recovery, so that a
-/// value near one does not flap.
+/// A metric of this machine: one threshold down and one up again, so that a value near one does not
+/// flap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GaugeCheck {
     /// Metric to read.
@@ -47,19 +55,24 @@ pub struct GaugeCheck {
 }
 
 /// Metrics of a gauge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum Metric {
     /// Free bytes of a file system for unprivileged users.
+    #[word("disk_free")]
     DiskFree,
     /// Free inodes of a file system.
+    #[word("inodes_free")]
     InodesFree,
     /// Load average of the last minute; in percent: of the cores.
     Load,
     /// Memory available without swapping, of the machine or a control group.
+    #[word("memory_available")]
     MemoryAvailable,
     /// Share of the last ten seconds in which a task waited for memory.
+    #[word("memory_pressure")]
     MemoryPressure,
     /// Open descriptors of the machine; in percent: of the limit.
+    #[word("open_files")]
     OpenFiles,
 }
 
@@ -174,6 +187,28 @@ impl FileCheck {
     /// The file must exist.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
-        Self { path, exists: true, contains: None, max_age: None }
+        Self { path, ..Self::default() }
     }
+
+    fn check(&self, at: &Section<'_>) {
+        for key in ["contains", "max_age"].into_iter().filter(|_| !self.exists) {
+            let Some(place) = at.right_place(&format!("expect.{key}")) else { continue };
+            let message = format!("`{key}` of a file that must not be there");
+            let problem = Problem::error("contradiction", place, message);
+            at.problem(problem.help("remove it, or `exists = false`"));
+        }
+    }
+}
+
+/// Words of a command.
+const WORDS_MAX: usize = 64;
+
+fn command(entry: &Entry<'_>) -> Option<Vec<String>> {
+    let words = Vec::<String>::read(entry)?;
+    let is_program = words.first().is_some_and(|word| word.starts_with('/'));
+    if is_program && words.len() <= WORDS_MAX && !words.iter().any(|word| word.contains('\0')) {
+        return Some(words);
+    }
+    let help = "write the path of a program and what it is given, as in [\"/usr/lib/nagios/plugins/check_ntp\", \"-H\", \"a\"]; no shell reads it";
+    entry.refuse("bad-value", "this is not a command", help)
 }

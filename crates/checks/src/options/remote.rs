@@ -4,48 +4,61 @@
 
 use super::address::{Address, ClientTls, HostPort, Resolve};
 use super::http::Pattern;
-use doorbell_config::Secret;
+use super::latency;
+use doorbell_config::{Entry, Problem, Secret, Section, Table, Words};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Options of a check with `type = "grpc"`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A call of `grpc.health.v1`.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(check = Self::check)]
 pub struct GrpcCheck {
-    /// Where to connect.
+    /// Address to connect to, "host:port" or "unix:/path". Required.
+    #[key(required = "\"127.0.0.1:50051\"")]
     pub address: Address,
     /// Name of the service; empty for the server as a whole.
+    #[key(default = "")]
     pub service: String,
-    /// One call for each run, or a stream of changes.
+    /// check makes a call for each run; watch is one call that stays open and reports every change,
+    /// repeated no sooner than `fast_interval` after it began. Beside it each run makes a call of
+    /// Check, which must complete in time.
+    #[key(default = "check")]
     pub mode: GrpcMode,
     /// Sends a `traceparent` that is not sampled.
+    #[key(default = true)]
     pub traceparent: bool,
-    /// TLS; `None` for a plain connection.
+    /// TLS of the connection. Default: none.
+    #[key(shown)]
     pub tls: Option<ClientTls>,
-    /// Latency above which the check fails.
+    /// Latency above which the check fails. Default: `timeout`.
+    #[key(table = "expect", range = "1ms..=10m")]
     pub max_latency: Option<Duration>,
     /// Latency above which the result is degraded.
+    #[key(name = "max_latency", table = "degraded", range = "1ms..=10m")]
     pub degraded_latency: Option<Duration>,
-    /// Which addresses of a name are used.
+    /// Use of the addresses of the host.
     pub resolve: Resolve,
-    /// `User-Agent` of an imitated prober; `None` for our own.
+    /// `User-Agent`; another one where a prober is imitated.
+    #[key(skip = Some(concat!("doorbell/", env!("CARGO_PKG_VERSION"))))]
     pub user_agent: Option<&'static str>,
-    /// `:authority`; `None` for the address.
+    /// `:authority`, where it is not the address.
+    #[key(skip)]
     pub authority: Option<String>,
     /// Further metadata of each call.
+    #[key(skip)]
     pub headers: Vec<(String, String)>,
 }
 
 /// Method of `grpc.health.v1`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum GrpcMode {
     /// `Check`, on a new connection for each run.
-    #[default]
     Check,
     /// `Watch`: one call that stays open and reports each change.
     Watch,
 }
 
-/// Options of a check with `type = "tcp"`.
+/// A connection, and optionally bytes on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TcpCheck {
     /// Where to connect.
@@ -64,104 +77,139 @@ pub struct TcpCheck {
     pub resolve: Resolve,
 }
 
-/// Options of a check with `type = "tls"`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A TLS handshake and the certificates.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(check = Self::check)]
 pub struct TlsCheck {
-    /// Where to connect.
+    /// Address to connect to, "host:port" or "unix:/path". Required.
+    #[key(required = "\"queue.internal:8883\"")]
     pub address: Address,
     /// Verification of the certificates.
     pub tls: ClientTls,
     /// Required lifetime of the certificates.
+    #[key(flatten)]
     pub certificate: CertificateRule,
-    /// Latency above which the check fails.
+    /// Latency above which the check fails. Default: `timeout`.
+    #[key(table = "expect", range = "1ms..=10m")]
     pub max_latency: Option<Duration>,
     /// Latency above which the result is degraded.
+    #[key(name = "max_latency", table = "degraded", range = "1ms..=10m")]
     pub degraded_latency: Option<Duration>,
-    /// Which addresses of a name are used.
+    /// Use of the addresses of the host.
     pub resolve: Resolve,
 }
 
-/// Required remaining lifetime of certificates; the earliest expiry of the chain counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Required remaining lifetime of certificates; the first of a chain to expire counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Table)]
+#[table(check = Self::check)]
 pub struct CertificateRule {
-    /// Remaining lifetime below which the check fails.
+    /// Remaining lifetime of a certificate of the chain below which the check fails.
+    #[key(name = "certificate_expires_after", table = "expect", range = "1s..=3650d")]
     pub expires_after: Option<Duration>,
-    /// Remaining lifetime below which the result is degraded.
+    /// Remaining lifetime of a certificate of the chain below which the result is degraded.
+    #[key(name = "certificate_expires_within", table = "degraded", range = "1s..=3650d")]
     pub expires_within: Option<Duration>,
 }
 
-/// Options of a check with `type = "redis"`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// `PING` of a Redis server.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(check = Self::check)]
 pub struct RedisCheck {
-    /// Where to connect.
+    /// Address to connect to, "host:port" or "unix:/path". Required.
+    #[key(required = "\"127.0.0.1:6379\"")]
     pub address: Address,
-    /// User; `None` for the default user of the server.
+    /// User of AUTH. Default: the default user of the server.
     pub username: Option<String>,
-    /// Password; `None` skips `AUTH`.
+    /// Password of AUTH, best as ${file:PATH}. Default: no AUTH.
     pub password: Option<Secret>,
-    /// TLS; `None` for a plain connection.
+    /// TLS of the connection. Default: none.
+    #[key(shown)]
     pub tls: Option<ClientTls>,
-    /// Expected reply to `PING`.
+    /// Expected reply to PING.
+    #[key(table = "expect", default = "PONG")]
     pub reply: String,
     /// Key whose existence means maintenance.
+    #[key(table = "expect")]
     pub maintenance_key: Option<String>,
-    /// Latency above which the check fails.
+    /// Latency above which the check fails. Default: `timeout`.
+    #[key(table = "expect", range = "1ms..=10m")]
     pub max_latency: Option<Duration>,
     /// Latency above which the result is degraded.
+    #[key(name = "max_latency", table = "degraded", range = "1ms..=10m")]
     pub degraded_latency: Option<Duration>,
-    /// Which addresses of a name are used.
+    /// Use of the addresses of the host.
     pub resolve: Resolve,
 }
 
-/// Options of a check with `type = "dns"`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A question to a name server.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(check = Self::check)]
 pub struct DnsCheck {
-    /// Name server.
+    /// Name server, such as "10.0.0.10" or "10.0.0.10:5353". Required.
+    #[key(required = "\"10.0.0.10\"", with = server)]
     pub server: HostPort,
-    /// Name to look up.
+    /// Name to look up. Required.
+    #[key(required = "\"example.com\"", read = name)]
     pub name: String,
     /// Record type.
+    #[key(default = "A")]
     pub record: DnsRecord,
     /// Expected response code.
+    #[key(table = "expect", default = "NOERROR")]
     pub code: DnsCode,
     /// Records that the answer must contain.
+    #[key(table = "expect")]
     pub contains: Vec<String>,
-    /// Minimum number of records.
+    /// Minimum number of records. Default: 1, and 0 where another `code` than NOERROR is expected.
+    #[key(table = "expect", range = 0..=64, default_with = Self::usual_answers)]
     pub min_answers: u32,
-    /// Latency above which the check fails.
+    /// Latency above which the check fails. Default: `timeout`.
+    #[key(table = "expect", range = "1ms..=10m")]
     pub max_latency: Option<Duration>,
     /// Latency above which the result is degraded.
+    #[key(name = "max_latency", table = "degraded", range = "1ms..=10m")]
     pub degraded_latency: Option<Duration>,
-    /// Which addresses of a name are used.
+    /// Use of the addresses of the host.
     pub resolve: Resolve,
 }
 
 /// Record types.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 #[expect(missing_docs, reason = "the names are those of the protocol")]
 pub enum DnsRecord {
-    #[default]
+    #[word("A")]
     A,
+    #[word("AAAA")]
     Aaaa,
+    #[word("CAA")]
     Caa,
+    #[word("CNAME")]
     Cname,
+    #[word("MX")]
     Mx,
+    #[word("NS")]
     Ns,
+    #[word("PTR")]
     Ptr,
+    #[word("SOA")]
     Soa,
+    #[word("SRV")]
     Srv,
+    #[word("TXT")]
     Txt,
 }
 
 /// Response codes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum DnsCode {
     /// `NOERROR`
-    #[default]
+    #[word("NOERROR")]
     NoError,
     /// `NXDOMAIN`
+    #[word("NXDOMAIN")]
     NxDomain,
     /// `REFUSED`
+    #[word("REFUSED")]
     Refused,
 }
 
@@ -171,40 +219,38 @@ impl CertificateRule {
     pub const fn is_empty(&self) -> bool {
         self.expires_after.is_none() && self.expires_within.is_none()
     }
+
+    /// A certificate with less left than what is down is down, and never degraded.
+    fn check(&self, at: &Section<'_>) {
+        let keys = ["expect.certificate_expires_after", "degraded.certificate_expires_within"];
+        let [after_place, within_place] = keys.map(|key| at.right_place(key));
+        if let (Some(after), Some(within)) = (self.expires_after, self.expires_within)
+            && let (Some(after_place), Some(within_place)) = (after_place, within_place)
+            && within <= after
+        {
+            let message = "a certificate that ends so soon is down already, and never degraded";
+            at.problem(
+                Problem::error("contradiction", within_place, message)
+                    .also(after_place, "down from here on")
+                    .help("make `certificate_expires_within` the longer one"),
+            );
+        }
+    }
 }
 
 impl GrpcCheck {
     /// Checks the server as a whole, without TLS.
     #[must_use]
     pub fn new(address: Address) -> Self {
-        Self {
-            address,
-            service: String::new(),
-            mode: GrpcMode::Check,
-            traceparent: true,
-            tls: None,
-            max_latency: None,
-            degraded_latency: None,
-            resolve: Resolve::default(),
-            user_agent: Some(concat!("doorbell/", env!("CARGO_PKG_VERSION"))),
-            authority: None,
-            headers: Vec::new(),
-        }
+        Self { address, ..Self::default() }
     }
-}
 
-impl TcpCheck {
-    /// Succeeds if a connection is accepted.
-    #[must_use]
-    pub fn new(address: Address) -> Self {
-        Self {
-            address,
-            send: Vec::new(),
-            contains: Vec::new(),
-            matches: None,
-            max_latency: None,
-            degraded_latency: None,
-            resolve: Resolve::default(),
+    fn check(&self, at: &Section<'_>) {
+        latency::check([self.max_latency, self.degraded_latency], at);
+        let (mode, all) = (at.right_place("mode"), at.right_place("resolve.all"));
+        if let (Some(mode), Some(all), GrpcMode::Watch, true) = (mode, all, self.mode, self.resolve.all) {
+            let problem = Problem::error("contradiction", all, "a watch is one call to one address");
+            at.problem(problem.also(mode, "the watch").help("remove one of them"));
         }
     }
 }
@@ -213,14 +259,11 @@ impl TlsCheck {
     /// A handshake, verified by the roots of this system.
     #[must_use]
     pub fn new(address: Address) -> Self {
-        Self {
-            address,
-            tls: ClientTls::default(),
-            certificate: CertificateRule::default(),
-            max_latency: None,
-            degraded_latency: None,
-            resolve: Resolve::default(),
-        }
+        Self { address, ..Self::default() }
+    }
+
+    fn check(&self, at: &Section<'_>) {
+        latency::check([self.max_latency, self.degraded_latency], at);
     }
 }
 
@@ -228,16 +271,14 @@ impl RedisCheck {
     /// `PING` without TLS and authentication.
     #[must_use]
     pub fn new(address: Address) -> Self {
-        Self {
-            address,
-            username: None,
-            password: None,
-            tls: None,
-            reply: "PONG".to_owned(),
-            maintenance_key: None,
-            max_latency: None,
-            degraded_latency: None,
-            resolve: Resolve::default(),
+        Self { address, ..Self::default() }
+    }
+
+    fn check(&self, at: &Section<'_>) {
+        latency::check([self.max_latency, self.degraded_latency], at);
+        if let (Some(username), None) = (at.right_place("username"), at.place("password")) {
+            let problem = Problem::error("missing-key", username, "a name without a password");
+            at.problem(problem.help("add `password = \"${file:/run/secrets/redis}\"`"));
         }
     }
 }
@@ -246,17 +287,7 @@ impl DnsCheck {
     /// Succeeds if the name has an IPv4 address.
     #[must_use]
     pub fn new(server: HostPort, name: String) -> Self {
-        Self {
-            server,
-            name,
-            record: DnsRecord::default(),
-            code: DnsCode::default(),
-            contains: Vec::new(),
-            min_answers: 1,
-            max_latency: None,
-            degraded_latency: None,
-            resolve: Resolve::default(),
-        }
+        Self { server, name, ..Self::default() }
     }
 
     /// Whether `text` is a valid record of this type.
@@ -267,5 +298,62 @@ impl DnsCheck {
             DnsRecord::Aaaa => text.parse::<IpAddr>().is_ok_and(|ip| ip.is_ipv6()),
             _ => !text.is_empty(),
         }
+    }
+
+    fn usual_answers(&self) -> u32 {
+        u32::from(self.code == DnsCode::NoError)
+    }
+
+    fn check(&self, at: &Section<'_>) {
+        latency::check([self.max_latency, self.degraded_latency], at);
+        let contains = at.right_place("expect.contains");
+        for text in self.contains.iter().filter(|text| !self.can_contain(text)) {
+            let message = format!("{text:?} can be no such record");
+            let problem = Problem::error("bad-value", contains.clone().unwrap_or_default(), message);
+            at.problem(problem.help("an A record is an IPv4 address, an AAAA record an IPv6 address"));
+        }
+        let least = at.right_place("expect.min_answers").filter(|_| self.min_answers > 0);
+        let wants_answers = contains.or(least);
+        if let (Some(place), true) = (wants_answers, self.code != DnsCode::NoError) {
+            let problem = Problem::error("contradiction", place, "an error comes without answers");
+            at.problem(problem.help("remove it, or `code`"));
+        }
+    }
+}
+
+/// RFC 1035 2.3.4, and the underscores of RFC 2782.
+fn name(entry: &Entry<'_>) -> Option<String> {
+    let text = entry.string()?;
+    let plain = text.strip_suffix('.').unwrap_or(&text);
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_*".contains(&byte))
+    };
+    if plain.is_empty() || (plain.len() <= 253 && plain.split('.').all(is_label)) {
+        return Some(text);
+    }
+    let help = "write it in ASCII, as in \"example.com\" or \"10.2.0.192.in-addr.arpa\"";
+    entry.refuse("bad-value", format!("{text:?} is not a name that can be asked for"), help)
+}
+
+/// A server and its port, which may be left out.
+mod server {
+    use super::HostPort;
+    use doorbell_config::{Entry, Json, Key, Value as _};
+
+    pub(super) fn read(entry: &Entry<'_>) -> Option<HostPort> {
+        let text = entry.string()?;
+        HostPort::parse(&text, Some(53)).or_else(|| {
+            let help = "write \"10.0.0.10\", \"10.0.0.10:53\" or \"[2001:db8::53]:53\"";
+            entry.refuse("bad-value", format!("{text:?} is not a server"), help)
+        })
+    }
+
+    pub(super) fn dump(server: &HostPort) -> Option<Json> {
+        Some(server.to_string().into())
+    }
+
+    pub(super) fn form(key: &Key) -> Json {
+        String::form(key)
     }
 }

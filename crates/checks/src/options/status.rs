@@ -2,6 +2,7 @@
 //!
 //! Does not know about: replies.
 
+use doorbell_config::{Entry, Json, Key, TEXTS, Value as _};
 use std::fmt;
 use std::ops::RangeInclusive;
 
@@ -63,11 +64,6 @@ impl StatusSet {
     pub fn texts(&self) -> Vec<String> {
         self.0.iter().map(ToString::to_string).collect()
     }
-
-    /// 200 to 299.
-    pub(crate) fn successful() -> Self {
-        Self(vec![StatusRange { first: 200, last: 299 }])
-    }
 }
 
 impl FromIterator<StatusRange> for StatusSet {
@@ -90,6 +86,47 @@ impl fmt::Display for StatusSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.texts().join(", "))
     }
+}
+
+/// Forms of a set, for help texts.
+const FORM: &str = "a code, a range, a class or several, as in \"200\", \"200-399\", \"2xx\" or \"200,204\"";
+
+pub(super) fn read(entry: &Entry<'_>) -> Option<StatusSet> {
+    if entry.raw().as_array().is_some_and(|list| list.is_empty()) {
+        return entry.refuse(
+            "empty-list",
+            "a list of codes without a code",
+            format!("write {FORM}, or remove it"),
+        );
+    }
+    let sets = entry.list(TEXTS, |entry| {
+        let text = entry.string()?;
+        let mut ranges = Vec::new();
+        // As load balancers write lists: "200,204".
+        for part in text.split(',').map(str::trim) {
+            match StatusRange::parse(part) {
+                Some(range) => ranges.push(range),
+                None => {
+                    let message = format!("{part:?} is not a status");
+                    entry.refuse::<()>("bad-value", message, format!("write {FORM}, from 200 to 599"));
+                }
+            }
+        }
+        Some(ranges)
+    });
+    sets.map(|sets| sets.into_iter().flatten().collect())
+}
+
+pub(super) fn dump(set: &StatusSet) -> Option<Json> {
+    match set.texts().as_slice() {
+        [] => None,
+        [one] => Some(one.as_str().into()),
+        several => Some(several.into()),
+    }
+}
+
+pub(super) fn form(key: &Key) -> Json {
+    Vec::<String>::form(key)
 }
 
 #[cfg(test)]

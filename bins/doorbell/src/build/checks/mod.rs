@@ -25,7 +25,11 @@ impl Left {
         let remember = plan.runners().filter(|(_, runner)| runner.goes_on());
         let named = remember
             .filter_map(|(at, runner)| Some((config.checks.get(at)?.name.clone(), Arc::clone(runner))));
-        Self { egress: config.egress.clone(), connector: plan.connector(), runners: named.collect() }
+        Self {
+            egress: config.check_defaults.egress.clone(),
+            connector: plan.connector(),
+            runners: named.collect(),
+        }
     }
 
     /// The one that already runs for this check, if it stays the same and remembers.
@@ -55,8 +59,8 @@ pub(crate) fn plan(
     }
     let instance = instance(config);
     let connector = match left {
-        Some(left) if left.egress == config.egress => Arc::clone(&left.connector),
-        _ => Arc::new(Connector::open(&config.egress)?),
+        Some(left) if left.egress == config.check_defaults.egress => Arc::clone(&left.connector),
+        _ => Arc::new(Connector::open(&config.check_defaults.egress)?),
     };
     let (mut runs, mut shared) = (Vec::new(), Shared::new(Arc::clone(&connector)));
     let stats = counters.by_check.of(config.checks.iter().map(|check| check.name.as_str()));

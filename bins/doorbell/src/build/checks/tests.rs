@@ -153,8 +153,8 @@ fn ten_thousand_checks_a_second_are_on_time() {
     let config = config(upstream.addr);
     let registry = HealthRegistry::build(&config).unwrap();
     for route in &config.routes {
-        if let Action::Health(health) = &route.action {
-            registry.cache(health, &route.headers, "GET", true).unwrap();
+        if let Action::Health(health) = route.action() {
+            registry.cache(&health, &route.fields(), "GET", true).unwrap();
         }
     }
     let counters = Arc::new(SchedulerCounters::default());

@@ -6,10 +6,10 @@ mod jwt;
 mod tls;
 
 use super::bind::Bind;
-use super::model::{AccessFile, Action, Config, Reply};
-use super::written;
+use super::model::{AccessFile, Config};
 use crate::http::linkmap::{LinkMap, MAP_BYTES_MAX};
-use doorbell_config::{At, Problem, Problems};
+use doorbell_checks::options::{CheckKind, ExecCheck};
+use doorbell_config::{At, Places, Problem, Problems};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use std::fs::File;
@@ -32,55 +32,49 @@ pub(super) fn now() -> i64 {
 }
 
 /// Looks at every file that is named, at this time in seconds since 1970.
-pub(super) fn check(file: &written::File, unix_secs: i64, problems: &Problems) {
-    for tls in &file.tls {
+pub(super) fn check(config: &Config, places: &Places, unix_secs: i64, problems: &Problems) {
+    for tls in &config.tls {
         tls::check(tls, unix_secs, problems);
     }
-    for check in &file.checks {
-        let tls = match &check.kind {
-            Some(written::Kind::Grpc(grpc)) => grpc.tls.as_ref(),
-            Some(written::Kind::Http(http)) => http.tls.as_ref(),
-            Some(written::Kind::Redis(redis)) => redis.tls.as_ref(),
-            Some(written::Kind::Tls(tls)) => tls.tls.as_ref(),
-            Some(written::Kind::Exec(exec)) => {
-                check_program(exec, problems);
-                None
-            }
-            _ => None,
-        };
-        if let Some(tls) = tls {
-            tls::check_client(tls, unix_secs, problems);
+    for check in &config.checks {
+        let place = |key: &str| places.key(["check", &check.name, key]);
+        if let CheckKind::Exec(exec) = &check.kind {
+            check_program(exec, place("command"), problems);
+        }
+        if let Some(tls) = check.kind.tls() {
+            tls::check_client(tls, place, unix_secs, problems);
         }
     }
-    for auth in &file.auth {
+    for auth in &config.auth {
         if let Some(jwt) = &auth.jwt {
             jwt::check(jwt, problems);
         }
     }
-    let agents = file.agents.iter().flat_map(|agent| &agent.binds);
-    file.listeners
+    let agents = config.agents.iter().flat_map(|agent| &agent.binds);
+    config
+        .listeners
         .iter()
         .flat_map(|listener| &listener.binds)
         .chain(agents)
         .for_each(|bind| check_path(bind, problems));
-    if let (AccessFile::Path(path), Some(place)) = (&file.log.access_file, file.places.get("log.access_file"))
-    {
+    if let (AccessFile::Path(path), Some(place)) = (&config.log.access_file, places.get("log.access_file")) {
         check_access_file(path, place, problems);
     }
-    let state_file = file.lifecycle.state_file.clone();
-    if let (Some(value), Some(span)) = (state_file, file.places.get("lifecycle.state_file")) {
+    let state_file = config.lifecycle.state_file.clone();
+    if let (Some(value), Some(span)) = (state_file, places.get("lifecycle.state_file")) {
         check_state_file(&At { value, span }, problems);
     }
-    for route in &file.routes {
+    for route in &config.routes {
         if let Some(map) = route.redirect.as_ref().and_then(|redirect| redirect.map.as_ref()) {
             check_links(map, problems);
         }
-        if let Some(dir) = route.files.as_ref().and_then(|files| files.dir.as_ref())
-            && !dir.value.is_dir()
+        let place = places.key(["route", &route.name, "files.dir"]);
+        if let Some(files) = &route.files
+            && let Some(place) = place.filter(|place| !problems.has_error_at(place) && !files.dir.is_dir())
         {
-            let message = format!("there is no directory {:?}", dir.value);
+            let message = format!("there is no directory {:?}", files.dir);
             problems.add(
-                Problem::warning("missing-directory", dir.span.clone(), message)
+                Problem::warning("missing-directory", place, message)
                     .help("make it; until then every file of it is answered with 404"),
             );
         }
@@ -88,16 +82,10 @@ pub(super) fn check(file: &written::File, unix_secs: i64, problems: &Problems) {
 }
 
 /// Takes the contents of replies from their files.
-pub(super) fn fill_replies(file: &written::File, config: &mut Config, problems: &Problems) {
-    for route in &file.routes {
-        let Some(path) = route.reply.as_ref().and_then(|reply| reply.file.as_ref()) else { continue };
-        let Some(content) = read(path, REPLY_BYTES_MAX, problems) else { continue };
-        let same = config.routes.iter_mut().filter(|resolved| resolved.name == route.name.value);
-        for resolved in same {
-            if let Action::Reply(Reply { file: Some(file), .. }) = &mut resolved.action {
-                file.content.clone_from(&content);
-            }
-        }
+pub(super) fn fill_replies(config: &mut Config, problems: &Problems) {
+    for reply in config.routes.iter_mut().filter_map(|route| route.reply.as_mut()) {
+        let content = reply.file.as_ref().and_then(|file| read(file, REPLY_BYTES_MAX, problems));
+        reply.content.0 = content.unwrap_or_default();
     }
 }
 
@@ -129,12 +117,11 @@ fn check_path(bind: &At<Bind>, problems: &Problems) {
     }
 }
 
-fn check_program(exec: &written::ExecAsked, problems: &Problems) {
-    let Some(program) = exec.command.as_ref().and_then(|command| command.value.first()) else { return };
-    let meta = std::fs::metadata(&program.value);
+fn check_program(exec: &ExecCheck, place: Option<Range<usize>>, problems: &Problems) {
+    let (Some(program), Some(place)) = (exec.command.first(), place) else { return };
+    let meta = std::fs::metadata(program);
     if !meta.is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0) {
-        let message = format!("there is no program {:?}", program.value);
-        let problem = Problem::warning("missing-program", program.span.clone(), message);
+        let problem = Problem::warning("missing-program", place, format!("there is no program {program:?}"));
         problems.add(problem.help("install it, or make it executable; until then the check is down"));
     }
 }

@@ -3,10 +3,11 @@
 //! Does not know about: what a certificate looks like (the engine's TLS does).
 
 use super::super::model::{ClientAuthMode, Tls};
-use super::super::written;
 use super::{cannot_read, read_whole};
 use doorbell::tls::{CertFiles, TlsError, TlsWarning, read_client_ca};
+use doorbell_checks::options::ClientTls;
 use doorbell_config::{At, Problem, Problems, Severity, format_duration};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -54,14 +55,20 @@ fn check_crls(crls: &[At<PathBuf>], warnings: &[TlsWarning], problems: &Problems
 }
 
 /// What a check believes, and what it shows of itself.
-pub(super) fn check_client(tls: &written::CheckTls, unix_secs: i64, problems: &Problems) {
-    if let (Some(cert), Some(key)) = (&tls.cert, &tls.key) {
-        check_pair(cert, key, unix_secs, problems);
+pub(super) fn check_client(
+    tls: &ClientTls,
+    place: impl Fn(&str) -> Option<Range<usize>>,
+    unix_secs: i64,
+    problems: &Problems,
+) {
+    let file = |key, path: &Option<PathBuf>| Some(At { value: path.clone()?, span: place(key)? });
+    if let (Some(cert), Some(key)) = (file("tls.cert", &tls.cert), file("tls.key", &tls.key)) {
+        check_pair(&cert, &key, unix_secs, problems);
     }
-    if let Some(ca) = tls.ca.as_ref().filter(|ca| all_there(&[ca], problems))
+    if let Some(ca) = file("tls.ca", &tls.ca).filter(|ca| all_there(&[ca], problems))
         && let Err(error) = read_client_ca(&ca.value, &[])
     {
-        problems.add(problem_of(&error, &[ca], ca));
+        problems.add(problem_of(&error, &[&ca], &ca));
     }
 }
 

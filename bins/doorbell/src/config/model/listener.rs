@@ -157,6 +157,12 @@ pub struct Tcp {
     pub quickack: bool,
 }
 
+/// The names of the listeners at these positions.
+pub(crate) fn links_to(listeners: &[Listener], positions: impl IntoIterator<Item = usize>) -> Vec<At<Link>> {
+    let link = |position: usize| Link { name: listeners[position].name.clone(), position }.into();
+    positions.into_iter().map(link).collect()
+}
+
 /// The address when nothing else is said: reachable from this machine only.
 pub const DEFAULT_ADDR: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 

@@ -1,4 +1,5 @@
-//! A configuration that can be used: every value checked, every name resolved, every default filled in.
+//! A configuration that can be used: every value checked, every name resolved, every default filled
+//! in.
 //!
 //! Does not know about: TOML, where a value was written.
 
@@ -26,7 +27,8 @@ pub use balancer::{Agent, TcpGate, WhenDown};
 pub use blackbox::{Blackbox, Module};
 pub use compute::Compute;
 pub use control::{Control, ControlSocket, Maintenance, Window};
-use doorbell_checks::options::{Check, EgressOptions};
+use doorbell_checks::options::{Check, CheckDefaults};
+use doorbell_config::{Named, Problem, Section, Table};
 pub use doorbell_config::{Rate, Secret};
 pub use health::{
     CheckUse, Codes, DegradedVia, FailOpen, Health, HealthState, OnDrain, OnStale, Quorum, QuorumOf, Role,
@@ -35,13 +37,14 @@ pub use http2::{AlbAnswer, Grpc, Http2};
 pub use lifecycle::{Lifecycle, ReloadOn};
 pub(crate) use limit::uncountable;
 pub use limit::{Limit, LimitKey};
+pub(crate) use listener::links_to;
 pub use listener::{
     DEFAULT_ADDR, Forwarded, KeepAlive, Limits, Listener, Protocol, ProxyProtocol, Tcp, Timeouts,
 };
 pub use log::{Access, AccessFile, AccessFormat, Log, LogFormat, LogLevel};
+pub(crate) use route::build_redirect;
 pub use route::{
-    Action, ClientCert, Details, Files, Guard, HealthFormat, HealthRoute, LinkMap, RedirectTo, Reply,
-    ReplyFile, Route,
+    Action, ClientCert, Content, Details, Files, HealthFormat, HealthRoute, Redirect, Reply, Route,
 };
 pub use runtime::{Engine, OnWorkerFailure, Runtime};
 pub use systemd::{FdStore, ReadyOn, Systemd};
@@ -52,77 +55,98 @@ pub use tuning::{Descriptors, Tuning};
 /// Checks of one configuration.
 pub const CHECKS_MAX: usize = 10_000;
 
-/// Everything a file says.
-#[derive(Clone, Debug, PartialEq)]
+/// Configuration of doorbell. Durations are written "250ms", "5s" or "1m30s", sizes "512B", "16KiB"
+/// or "1MiB". Strings may hold ${NAME} or ${NAME:-default} from the environment, secrets also
+/// ${file:/path}.
+#[derive(Clone, Debug, PartialEq, Table)]
+#[table(check = Self::check_version)]
 pub struct Config {
-    /// `[runtime]`
+    /// Version of this format; only 1 exists.
+    #[key(default = 1, with = version, shown)]
+    pub version: u8,
+    /// Process: driver, workers, connections.
     pub runtime: Runtime,
-    /// `[log]`
+    /// Log and access log.
     pub log: Log,
-    /// `[lifecycle]`
+    /// Start, reload and drain.
     pub lifecycle: Lifecycle,
-    /// `[systemd]`
+    /// Notifications and descriptors of systemd.
     pub systemd: Systemd,
-    /// `[control]`
+    /// Control socket.
     pub control: Control,
-    /// `[maintenance]`
+    /// Planned and declared maintenance.
     pub maintenance: Maintenance,
-    /// `[admin]`; without the section nobody listens.
+    /// Metrics and pages for operators and scripts, below /-/. Default: no such address, except
+    /// without a configuration file.
+    #[key(shown)]
     pub admin: Option<Admin>,
-    /// `[tuning]`
+    /// Buffers and other details of workers.
     pub tuning: Tuning,
-    /// `[compute]`
+    /// Threads for files and signatures.
     pub compute: Compute,
-    /// `[tls.NAME]`, in the order of the file.
-    pub tls: Vec<Tls>,
-    /// `[auth.NAME]`, in the order of the file.
-    pub auth: Vec<Auth>,
-    /// `[limit.NAME]`, in the order of the file.
-    pub limits: Vec<Limit>,
-    /// `[listener.NAME]`, in the order of the file.
-    pub listeners: Vec<Listener>,
-    /// `[http2]`
+    /// Certificates and client authentication of TLS listeners, by name; listeners refer to it.
+    pub tls: Named<Tls>,
+    /// Credentials, by name; routes refer to it.
+    pub auth: Named<Auth>,
+    /// Rate limits, by name; routes refer to it.
+    #[key(name = "limit")]
+    pub limits: Named<Limit>,
+    /// Listening sockets, by name.
+    #[key(name = "listener")]
+    pub listeners: Named<Listener>,
+    /// Limits of HTTP/2.
     pub http2: Http2,
-    /// `[grpc]`
+    /// Health by gRPC.
     pub grpc: Grpc,
-    /// Whether checks may run programs: said on the command line, and never in the file.
-    pub allow_exec: bool,
-    /// `[check_defaults] egress`
-    pub egress: EgressOptions,
-    /// `[check.NAME]`, in the order of the file.
-    pub checks: Vec<Check>,
-    /// `[health.NAME]`; `livez` and `readyz` are always there.
-    pub health: Vec<Health>,
-    /// `[agent.NAME]`, in the order of the file.
-    pub agents: Vec<Agent>,
-    /// `[tcp_gate.NAME]`, in the order of the file.
-    pub tcp_gates: Vec<TcpGate>,
-    /// `[blackbox]`
+    /// Defaults of every check.
+    pub check_defaults: CheckDefaults,
+    /// Checks, by name; the name is the label in metrics.
+    #[key(name = "check")]
+    pub checks: Named<Check>,
+    /// Endpoints, by name: what their checks mean together. livez and readyz always exist.
+    pub health: Named<Health>,
+    /// HAProxy agent-checks, by name: one line with state, weight and reason for each connection.
+    #[key(name = "agent")]
+    pub agents: Named<Agent>,
+    /// Ports that are open only while an endpoint is up, by name.
+    #[key(name = "tcp_gate")]
+    pub tcp_gates: Named<TcpGate>,
+    /// Probes on request, as of the Blackbox exporter. Default: none.
+    #[key(shown)]
     pub blackbox: Option<Blackbox>,
-    /// `[route.NAME]`, in the order of the file.
-    pub routes: Vec<Route>,
+    /// Routes, by name: which requests get which reply.
+    #[key(name = "route")]
+    pub routes: Named<Route>,
+    /// Whether checks may run programs: set on the command line, never in the file.
+    #[key(skip)]
+    pub allow_exec: bool,
 }
 
 impl Config {
+    fn check_version(&self, at: &Section<'_>) {
+        if at.place("version").is_none() {
+            let message = "the file does not say which version it is written for";
+            at.problem(Problem::error("missing-version", 0..0, message).help("begin it with `version = 1`"));
+        }
+    }
+
     /// The TLS table of a listener, by its position.
     #[must_use]
     pub fn tls_of(&self, listener: usize) -> Option<&Tls> {
         self.tls.get(self.listeners.get(listener)?.tls.as_ref()?.position)
     }
 
-    /// Whether a route has work for the threads of `[compute]`: files to read, or tokens whose signature takes a while to verify.
+    /// Whether a route has work for the threads of `[compute]`: files to read, or tokens whose
+    /// signature takes a while to verify.
     #[must_use]
     pub fn needs_compute(&self) -> bool {
-        let is_heavy = |position: &usize| self.auth.get(*position).is_some_and(Auth::is_heavy);
+        let is_heavy = |position: usize| self.auth.get(position).is_some_and(Auth::is_heavy);
         self.routes.iter().any(|route| {
-            if matches!(route.action, Action::Files(_) | Action::Links(_)) {
+            if matches!(route.action(), Action::Files(_) | Action::Links(_)) {
                 return true;
             }
-            let viewers: &[usize] = match &route.action {
-                Action::Health(health) if health.details == Details::Authenticated => &health.details_auth,
-                _ => &[],
-            };
-            route.guard.auth.iter().chain(viewers).any(is_heavy)
+            let viewers = Some(&route.details_auth).filter(|_| route.details == Details::Authenticated);
+            route.auth.iter().chain(viewers.into_iter().flatten()).any(|link| is_heavy(link.position))
         })
     }
 
@@ -133,13 +157,13 @@ impl Config {
         listener.is_some_and(|listener| listener.is_http() && listener.http2)
     }
 
-    /// What the handshakes of a listener ask for. Where a route is exempt, a certificate that is required can only be asked for:
-    /// the routes that are not exempt then answer 403 without one.
+    /// What the handshakes of a listener ask for. Where a route is exempt, a certificate that is
+    /// required can only be asked for: the routes that are not exempt then answer 403 without one.
     #[must_use]
     pub fn handshake_asks(&self, listener: usize) -> ClientAuthMode {
         let mode = self.tls_of(listener).map_or(ClientAuthMode::None, |tls| tls.client_auth.mode);
-        let mut routes = self.routes.iter().filter(|route| route.listeners.contains(&listener));
-        let exempts = routes.any(|route| route.guard.client_cert == Some(ClientCert::Exempt));
+        let mut routes = self.routes.iter().filter(|route| route.is_on(listener));
+        let exempts = routes.any(|route| route.client_cert == Some(ClientCert::Exempt));
         if mode == ClientAuthMode::Require && exempts { ClientAuthMode::Request } else { mode }
     }
 
@@ -147,10 +171,35 @@ impl Config {
     #[must_use]
     pub fn needs_client_cert(&self, listener: usize, route: &Route) -> bool {
         let mode = self.tls_of(listener).map_or(ClientAuthMode::None, |tls| tls.client_auth.mode);
-        match &route.guard {
-            Guard { client_cert: Some(wanted), .. } => *wanted == ClientCert::Require,
-            Guard { client_names, .. } if !client_names.is_empty() => true,
-            _ => mode == ClientAuthMode::Require,
+        match route.client_cert {
+            Some(wanted) => wanted == ClientCert::Require,
+            None => !route.client_names.is_empty() || mode == ClientAuthMode::Require,
         }
+    }
+}
+
+/// The only version there is.
+mod version {
+    use doorbell_config::{Entry, Json, Key};
+    use serde_json::json;
+
+    pub(super) fn read(entry: &Entry<'_>) -> Option<u8> {
+        match entry.raw().as_integer() {
+            Some(number) if number.as_str() == "1" => Some(1),
+            Some(_) => {
+                let message = "this version of the format is not known";
+                entry.refuse("bad-version", message, "only `version = 1` exists")
+            }
+            None => entry.wrong_type("the number 1"),
+        }
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as every such function")]
+    pub(super) fn dump(version: &u8) -> Option<Json> {
+        Some((*version).into())
+    }
+
+    pub(super) fn form(_: &Key) -> Json {
+        json!({ "const": 1 })
     }
 }

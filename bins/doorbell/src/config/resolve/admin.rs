@@ -3,17 +3,17 @@
 //! Does not know about: what can be asked there.
 
 use super::super::bind::Bind;
-use super::super::written;
-use doorbell_config::{Problem, Problems};
+use super::super::model::Config;
+use doorbell_config::{Places, Problem, Problems};
 
 /// The same address as that of a listener.
-pub(super) fn lint(file: &written::File, problems: &Problems) {
-    let Some(admin) = &file.admin else { return };
-    let place = file.places.get("admin.bind").or_else(|| file.places.get("admin"));
+pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
+    let Some(admin) = &config.admin else { return };
+    let place = places.get("admin.bind").or_else(|| places.get("admin"));
     // An address that cannot be read is reported already.
     let Some(place) = place.filter(|place| !problems.has_error_at(place)) else { return };
     let same = |bound: &Bind| matches!(bound, Bind::Tcp(addr) if *addr == admin.bind && addr.port() != 0);
-    let mut binds = file.listeners.iter().flat_map(|listener| &listener.binds);
+    let mut binds = config.listeners.iter().flat_map(|listener| &listener.binds);
     if let Some(first) = binds.find(|at| same(&at.value)) {
         problems.add(
             Problem::error("bound-twice", place, format!("{} is bound twice", admin.bind))

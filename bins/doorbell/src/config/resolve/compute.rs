@@ -3,12 +3,11 @@
 //! Does not know about: threads.
 
 use super::super::model::{Compute, Config};
-use super::super::written;
-use doorbell_config::{Problem, Problems};
+use doorbell_config::{Places, Problem, Problems};
 
 /// What only says the default has the effect that it would have anyway.
-pub(super) fn lint(file: &written::File, config: &Config, problems: &Problems) {
-    let Some(place) = file.places.get("compute").filter(|_| config.compute != Compute::default()) else {
+pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
+    let Some(place) = places.get("compute").filter(|_| config.compute != Compute::default()) else {
         return;
     };
     if !config.needs_compute() {

@@ -3,36 +3,48 @@
 //! Does not know about: what else a route says.
 
 use super::super::model::{Action, Route};
-use super::route::Resolver;
 use crate::http::Method;
 use crate::http::router::{self, Lookup, MethodSet, RouteError, Router};
-use doorbell_config::Problem;
+use doorbell_config::{At, Places, Problem, Problems};
 use std::ops::Range;
 
 /// Where a certificate authority looks for the answer to its challenge (RFC 8555 8.3).
 const CHALLENGES: &str = "/.well-known/acme-challenge/";
 
-impl Resolver<'_> {
+/// The routes of a file, and where they are written.
+struct Conflicts<'a> {
+    routes: &'a [Route],
+    places: &'a Places,
+    problems: &'a Problems,
+}
+
+/// Reports routes that take requests of others, on as many listeners as there are.
+pub(super) fn find(routes: &[Route], listeners: usize, places: &Places, problems: &Problems) {
+    Conflicts { routes, places, problems }.find(listeners);
+}
+
+impl Conflicts<'_> {
     /// Builds the router of each listener only to see whether it can be built.
-    pub(super) fn find_conflicts(&self, routes: &[Route]) {
+    fn find(&self, listeners: usize) {
         let mut reported: Vec<(String, String)> = Vec::new();
-        for position in 0..self.listeners.len() {
+        for position in 0..listeners {
             let mut builder = Router::builder();
-            let here = routes.iter().enumerate().filter(|(_, route)| route.listeners.contains(&position));
+            let here = self.routes.iter().enumerate();
+            let here = here.filter(|(_, route)| route.acts() && route.is_on(position));
             for (index, route, path) in
                 here.flat_map(|(index, route)| route.paths.iter().map(move |path| (index, route, path)))
             {
                 builder.add(router::Route {
                     name: route.name.clone(),
-                    hosts: route.hosts.clone(),
-                    path: path.clone(),
+                    hosts: route.host_names(),
+                    path: path.value.clone(),
                     methods: MethodSet::of(&route.methods),
                     value: index,
                 });
             }
             let errors = match builder.build() {
                 Ok(router) => {
-                    self.find_swallowed(position, &router, routes);
+                    self.find_swallowed(position, &router);
                     continue;
                 }
                 Err(errors) => errors,
@@ -72,16 +84,19 @@ impl Resolver<'_> {
 
     /// Where a route's path is written; the last place of several equal ones if asked.
     fn place_of_path(&self, name: &str, path: &str, last: bool) -> Range<usize> {
-        let route = self.file.routes.iter().find(|route| route.name.value == name);
-        let paths = route.iter().filter_map(|route| route.paths.as_ref()).flat_map(|paths| &paths.value);
-        let mut places = paths.filter(|known| known.value == path).map(|known| known.span.clone());
+        let route = self.routes.iter().find(|route| route.name == name);
+        let paths = route.into_iter().flat_map(|route| &route.paths);
+        let mut places = paths
+            .filter(|known| known.value == path && !known.span.is_empty())
+            .map(|known| known.span.clone());
         let place = if last { places.next_back() } else { places.next() };
-        place.or_else(|| route.map(|route| route.header.clone())).unwrap_or(0..0)
+        place.or_else(|| self.places.get(&format!("route.{name}"))).unwrap_or_default()
     }
 
     /// A redirect that takes what a route of files has for a certificate authority: the next renewal would fail.
-    fn find_swallowed(&self, listener: usize, router: &Router<usize>, routes: &[Route]) {
-        let here = |route: &&Route| route.listeners.contains(&listener);
+    fn find_swallowed(&self, listener: usize, router: &Router<usize>) {
+        let routes = self.routes;
+        let here = |route: &&Route| route.acts() && route.is_on(listener);
         let all_hosts = routes.iter().filter(here).flat_map(|route| &route.hosts);
         let all_hosts: Vec<Option<String>> =
             all_hosts.map(|host| Some(name_of(host))).chain([None]).collect();
@@ -91,7 +106,7 @@ impl Resolver<'_> {
                 true => all_hosts.clone(),
                 false => route.hosts.iter().map(|host| Some(name_of(host))).collect(),
             };
-            let is_answer = matches!(route.action, Action::Files(_));
+            let is_answer = matches!(route.action(), Action::Files(_));
             let paths = route.paths.iter().filter(|path| is_answer && path.starts_with(CHALLENGES));
             for path in paths {
                 let sample = sample_of(path);
@@ -124,7 +139,7 @@ impl Resolver<'_> {
     fn find_narrower(&self, redirect: &Route, route: &Route, path: &str) {
         // `{*rest}` only takes what nobody else does.
         let is_narrower =
-            |path: &&String| path.strip_prefix(CHALLENGES).is_some_and(|rest| !rest.starts_with("{*"));
+            |path: &&At<String>| path.strip_prefix(CHALLENGES).is_some_and(|rest| !rest.starts_with("{*"));
         let Some(inside) = redirect.paths.iter().find(is_narrower).filter(|_| is_redirect(redirect)) else {
             return;
         };
@@ -145,7 +160,7 @@ impl Resolver<'_> {
             .iter()
             .find(|path| path.starts_with(CHALLENGES))
             .or_else(|| redirect.paths.first());
-        let place = self.place_of_path(&redirect.name, inside.map_or("", |path| path), false);
+        let place = self.place_of_path(&redirect.name, inside.map_or("", |path| path.as_str()), false);
         self.problems.add(
             Problem::error("challenge-redirected", place, message)
                 .also(self.place_of_path(&route.name, path, false), "answered here")
@@ -157,7 +172,7 @@ impl Resolver<'_> {
 }
 
 fn is_redirect(route: &Route) -> bool {
-    matches!(route.action, Action::Redirect(_) | Action::Links(_))
+    matches!(route.action(), Action::Redirect(_) | Action::Links(_))
 }
 
 /// A host that the pattern takes.

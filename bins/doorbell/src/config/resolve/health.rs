@@ -3,29 +3,25 @@
 //! Does not know about: routes.
 
 use super::super::model::{CheckUse, DegradedVia, Health, QuorumOf};
-use super::super::written;
-use super::values;
 use doorbell_checks::options::Check;
-use doorbell_config::{At, Link, Names, Places, Problem, Problems, format_size};
+use doorbell_config::{At, Link, Named, Names, Places, Problem, Problems, format_size};
 use doorbell_health::Severity;
 
 /// What every prober reads of a body (health checks of Google Cloud: 1024 bytes).
 pub(super) const PROBE_BODY_LEN_MAX: u32 = 1024;
 
 /// All endpoints; `livez` and `readyz` are always there.
-pub(super) fn resolve(file: &written::File, checks: &[Check], problems: &Problems) -> Vec<Health> {
+pub(super) fn resolve(health: &mut Named<Health>, checks: &[Check], places: &Places, problems: &Problems) {
     let names = Names::new(["check", "unknown-check"], checks.iter().map(|check| &check.name), problems);
-    let mut health = values(&file.health);
-    for one in &mut health {
+    for one in health.iter_mut() {
         find_checks(one, checks, &names);
-        lint(one, &file.places, problems);
+        lint(one, places, problems);
     }
     for name in ["livez", "readyz"] {
         if !health.iter().any(|known| known.name == name) {
             health.push(Health { uses: default_uses(name, checks), ..Health::named(name) });
         }
     }
-    health
 }
 
 /// Where nothing is written `readyz` has every check, by its severity.

@@ -3,11 +3,11 @@
 //! Does not know about: errors; what is in the files that are named.
 
 use super::super::bind::Bind;
-use super::super::model::{Action, Config, Details, Lifecycle};
-use super::super::written;
+use super::super::model::{Action, Config, Details, Lifecycle, Route};
 use super::health::PROBE_BODY_LEN_MAX;
 use crate::http::router;
-use doorbell_config::{At, Problem, Problems, format_duration, format_size, parse_duration};
+use doorbell_checks::options::CheckKind;
+use doorbell_config::{At, Link, Places, Problem, Problems, format_duration, format_size, parse_duration};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -15,43 +15,26 @@ use std::time::Duration;
 const GRACE: Duration = Duration::from_secs(30);
 
 /// What is allowed and probably not meant.
-pub(super) fn lint(file: &written::File, config: &Config, grace: Option<&str>, problems: &Problems) {
-    drain(file, config, grace, problems);
-    listeners(file, config, problems);
-    unused(file, config, problems);
-    unused_checks(file, config, problems);
-    for written in &file.routes {
-        probes(written, config, problems);
-        single_checks(written, config, problems);
-        hsts(written, config, problems);
-        push(written, config, problems);
-        long_body(written, config, problems);
-    }
-}
-
-/// A path for single checks where they are for nobody to see.
-fn single_checks(written: &written::Route, config: &Config, problems: &Problems) {
-    let Some(route) = config.routes.iter().find(|route| route.name == written.name.value) else { return };
-    if !matches!(&route.action, Action::Health(health) if health.details == Details::Never) {
-        return;
-    }
-    let asks = |path: &&At<String>| {
-        router::param_names(&path.value).is_ok_and(|names| names.iter().any(|name| name == "check"))
-    };
-    if let Some(path) = written.paths.iter().flat_map(|paths| &paths.value).find(asks) {
-        let message =
-            format!("{:?} always gets 404: single checks are details, and nobody sees those", path.value);
-        let help =
-            "add `details = \"always\"`, or `details_auth = \"NAME\"` for whoever has one of its tokens";
-        problems.add(Problem::warning("no-effect", path.span.clone(), message).help(help));
+pub(super) fn lint(config: &Config, places: &Places, grace: Option<&str>, problems: &Problems) {
+    drain(config, places, grace, problems);
+    listeners(config, places, problems);
+    unused(config, places, problems);
+    unused_checks(config, places, problems);
+    for route in &config.routes {
+        let at = OfRoute { route, config, places, problems };
+        at.probes();
+        at.single_checks();
+        at.hsts();
+        at.push();
+        at.long_body();
     }
 }
 
 /// Whoever ends us should not kill before the drain is over: known where a variable says so, and otherwise as Kubernetes does unless told
 /// otherwise.
-fn drain(file: &written::File, config: &Config, grace: Option<&str>, problems: &Problems) {
+fn drain(config: &Config, places: &Places, grace: Option<&str>, problems: &Problems) {
     let Lifecycle { drain_delay, drain_timeout, .. } = config.lifecycle;
-    let places = ["lifecycle.drain_timeout", "lifecycle.drain_delay"].map(|key| file.places.get(key));
+    let places = ["lifecycle.drain_timeout", "lifecycle.drain_delay"].map(|key| places.get(key));
     // The defaults have no place in the file.
     let span = places.into_iter().flatten().next().unwrap_or(0..0);
     let told = grace.map(str::trim).filter(|grace| !grace.is_empty());
@@ -76,24 +59,23 @@ fn drain(file: &written::File, config: &Config, grace: Option<&str>, problems: &
     }
 }
 
-fn listeners(file: &written::File, config: &Config, problems: &Problems) {
-    for (position, written) in file.listeners.iter().enumerate() {
-        let listener = &config.listeners[position];
-        // After another error a route may be missing here though it is written.
-        let named = file.routes.iter().any(|route| match &route.listeners {
-            Some(names) => names.value.iter().any(|name| name.value == written.name),
-            None => true,
+fn listeners(config: &Config, places: &Places, problems: &Problems) {
+    for (position, listener) in config.listeners.iter().enumerate() {
+        let named = config.routes.iter().any(|route| {
+            // After an error it may be missing though it is written.
+            route.listeners.is_empty() || route.is_on(position)
         });
-        let place = |key: &str| file.places.get(&format!("listener.{}{key}", written.name));
-        if listener.is_http() && !file.routes.is_empty() && !named {
-            let message = format!("listener `{}` has no route and answers everything with 404", written.name);
+        let name = &listener.name;
+        let place = |key: &str| places.get(&format!("listener.{name}{key}"));
+        if listener.is_http() && places.get("route").is_some() && !named {
+            let message = format!("listener `{name}` has no route and answers everything with 404");
             problems.add(
                 Problem::warning("no-route", place("").unwrap_or_default(), message)
-                    .help(format!("add a [route.NAME] with `listener = \"{}\"`", written.name)),
+                    .help(format!("add a [route.NAME] with `listener = \"{name}\"`")),
             );
         }
         if let (Some(cap), Some(place), Some(all)) = (
-            written.limits.connections_per_ip,
+            listener.limits.connections_per_ip,
             place(".limits.connections_per_ip"),
             config.runtime.max_connections,
         ) && cap > all
@@ -107,122 +89,83 @@ fn listeners(file: &written::File, config: &Config, problems: &Problems) {
     }
 }
 
-fn unused(file: &written::File, config: &Config, problems: &Problems) {
-    for written in &file.health {
-        let used = file
-            .routes
-            .iter()
-            .any(|route| route.health.as_ref().is_some_and(|health| health.value == written.name));
-        let grpc = file.grpc.iter();
-        let endpoints =
-            grpc.flat_map(|grpc| grpc.services.iter().map(|(_, link)| link).chain([&grpc.overall]));
-        let agents = file.agents.iter().map(|agent| &agent.health);
-        let gates = file.tcp_gates.iter().map(|gate| &gate.health);
+fn unused(config: &Config, places: &Places, problems: &Problems) {
+    for written in &config.health {
+        let names = |link: &At<Link>| link.name == written.name;
+        let used = config.routes.iter().any(|route| route.health.as_ref().is_some_and(names));
+        let endpoints = config.grpc.services.iter().map(|(_, link)| link).chain([&config.grpc.overall]);
+        let agents = config.agents.iter().map(|agent| &agent.health);
+        let gates = config.tcp_gates.iter().map(|gate| &gate.health);
         let used = used
-            || endpoints.chain(agents).chain(gates).any(|link| link.name == written.name)
+            || endpoints.chain(agents).chain(gates).any(names)
             // HAProxy may ask one such agent for any endpoint.
             || config.agents.iter().any(|agent| agent.select_by_send);
         let built_in = ["livez", "readyz"].contains(&&*written.name);
         if !used && !built_in {
             let message = format!("no route answers with health endpoint `{}`", written.name);
             problems.add(
-                Problem::warning("unused-health", written.span.clone(), message)
+                Problem::warning("unused-health", places.name(["health", &written.name]), message)
                     .help(format!("add a [route.NAME] with `health = \"{}\"`", written.name)),
             );
         }
     }
-    let report = |code, kind: &str, name: &str, span: &Range<usize>, help: String| {
+    let report = |code, kind: &str, name: &str, help: String| {
         let message = format!("nothing uses [{kind}.{name}]");
-        problems.add(Problem::warning(code, span.clone(), message).help(help));
+        problems.add(Problem::warning(code, places.name([kind, name]), message).help(help));
     };
-    for (position, written) in file.tls.iter().enumerate() {
+    for (position, written) in config.tls.iter().enumerate() {
         if !config
             .listeners
             .iter()
             .any(|listener| listener.tls.as_ref().is_some_and(|link| link.position == position))
         {
             let help = format!("add `tls = \"{}\"` to a [listener.NAME]", written.name);
-            report("unused-tls", "tls", &written.name, &written.span, help);
+            report("unused-tls", "tls", &written.name, help);
         }
     }
-    // After another error a route may be missing though it is written.
-    for written in &file.auth {
+    for written in &config.auth {
         let name = &written.name;
-        let names = |route: &written::Route| {
-            let lists = route.auth.iter().chain(&route.details_auth);
-            lists.flat_map(|names| &names.value).any(|given| given.value == *name)
-        };
-        if !file.routes.iter().any(names) {
-            report(
-                "unused-auth",
-                "auth",
-                name,
-                &written.span,
-                format!("add `auth = \"{name}\"` to a [route.NAME]"),
-            );
+        let names =
+            |route: &Route| route.auth.iter().chain(&route.details_auth).any(|link| link.name == *name);
+        if !config.routes.iter().any(names) {
+            report("unused-auth", "auth", name, format!("add `auth = \"{name}\"` to a [route.NAME]"));
         }
     }
-    for written in &file.limits {
-        let name = &written.value.name;
-        let names = |route: &written::Route| route.limit.as_ref().is_some_and(|given| given.value == *name);
-        if !file.routes.iter().any(names) {
-            report(
-                "unused-limit",
-                "limit",
-                name,
-                &written.span,
-                format!("add `limit = \"{name}\"` to a [route.NAME]"),
-            );
+    for written in &config.limits {
+        let name = &written.name;
+        let names = |route: &Route| route.limit.as_ref().is_some_and(|link| link.name == *name);
+        if !config.routes.iter().any(names) {
+            report("unused-limit", "limit", name, format!("add `limit = \"{name}\"` to a [route.NAME]"));
         }
     }
 }
 
 /// Checks that say nothing to any endpoint, and those that nobody can tell anything.
-fn unused_checks(file: &written::File, config: &Config, problems: &Problems) {
+fn unused_checks(config: &Config, places: &Places, problems: &Problems) {
     let mut used = vec![false; config.checks.len()];
     for one in config.health.iter().flat_map(|health| &health.uses) {
         used[one.check] = true;
     }
-    let takes_pushes = config.admin.is_some() || file.routes.iter().any(|route| route.push.is_some());
-    for ((written, check), used) in file.checks.iter().zip(&config.checks).zip(used) {
+    let takes_pushes = config.admin.is_some() || config.routes.iter().any(|route| route.push.is_some());
+    for (check, used) in config.checks.iter().zip(used) {
+        let place = || places.name(["check", &check.name]);
         if !used {
             let message = format!("no health endpoint uses check `{}`", check.name);
             problems.add(
-                Problem::warning("unused-check", written.name.span.clone(), message)
+                Problem::warning("unused-check", place(), message)
                     .help("list it in a [health.NAME], in `require`, `degrading` or `info`"),
             );
         }
-        if matches!(written.kind, Some(written::Kind::Ttl { .. })) && !takes_pushes {
+        let is_pushed =
+            matches!(check.kind, CheckKind::Ttl(_)) && places.key(["check", &check.name, "ttl"]).is_some();
+        if is_pushed && !takes_pushes {
             let message = format!("nobody can tell how check `{}` is", check.name);
             problems.add(
-                Problem::warning("no-push", written.name.span.clone(), message).help(
+                Problem::warning("no-push", place(), message).help(
                     "add [admin], which takes POST /-/checks/NAME/pass, or a [route.NAME] with `path = \"/-/checks/{check}/{result}\"` and `push = true`",
                 ),
             );
         }
-    }
-}
-
-/// A route on which anybody in the network can say how a check is.
-fn push(written: &written::Route, config: &Config, problems: &Problems) {
-    let Some(route) = config.routes.iter().find(|route| route.name == written.name.value) else { return };
-    let (Some(at), Action::Push, true) = (&written.push, &route.action, route.guard.auth.is_empty()) else {
-        return;
-    };
-    let is_open = |listener: &usize| {
-        let binds = config.listeners.get(*listener).map(|listener| &listener.binds);
-        binds
-            .into_iter()
-            .flatten()
-            .any(|bind| matches!(&bind.value, Bind::Tcp(addr) if !addr.ip().is_loopback()))
-            && !config.needs_client_cert(*listener, route)
-    };
-    if route.listeners.iter().any(is_open) {
-        let message = format!("route `{}` believes everybody who can connect", route.name);
-        problems.add(
-            Problem::warning("open-push", at.span.clone(), message)
-                .help("add `auth = \"NAME\"`, or put it on a listener of 127.0.0.1"),
-        );
     }
 }
 
@@ -246,60 +189,109 @@ const HEALTH_PATHS: [&str; 16] = [
     "status",
 ];
 
-/// A fixed reply to probers of which they read only the start.
-fn long_body(written: &written::Route, config: &Config, problems: &Problems) {
-    let Some(body) = written.reply.as_ref().and_then(|reply| reply.body.as_ref()) else { return };
-    let len_max = u64::from(PROBE_BODY_LEN_MAX);
-    let Some(route) = config.routes.iter().find(|route| route.name == written.name.value) else { return };
-    let is_probed = |path: &String| {
-        let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-        HEALTH_PATHS.iter().any(|known| last.eq_ignore_ascii_case(known))
-    };
-    let Some(path) = route.paths.iter().find(|path| is_probed(path)) else { return };
-    if body.value.len() as u64 > len_max {
-        let message = format!("`{path}` is answered with more than {}", format_size(len_max));
-        problems.add(
-            Problem::warning("long-body", body.span.clone(), message)
-                .help("probers read no more: make it shorter, or answer with `health = \"livez\"`"),
-        );
-    }
+/// One route.
+struct OfRoute<'a> {
+    route: &'a Route,
+    config: &'a Config,
+    places: &'a Places,
+    problems: &'a Problems,
 }
 
-/// The kubelet sends no credentials by itself, and can present no certificate at all.
-fn probes(written: &written::Route, config: &Config, problems: &Problems) {
-    let (Some(health), name) = (&written.health, &written.name.value) else { return };
-    if let Some(auth) = written.auth.as_ref().filter(|auth| !auth.value.is_empty()) {
-        let message = format!("health route `{name}` wants a token, which the kubelet does not send");
-        problems.add(
-            Problem::warning("auth-on-probe", auth.span.clone(), message)
-                .also(health.span.clone(), "a probe")
-                .help("set `httpHeaders` with `Authorization` in the probe, or make another route for whoever has a token"),
-        );
+impl OfRoute<'_> {
+    fn place(&self, key: &str) -> Option<Range<usize>> {
+        self.places.key(["route", &self.route.name, key])
     }
-    let Some(route) = config.routes.iter().find(|route| route.name == *name) else { return };
-    if route.listeners.iter().any(|&listener| config.needs_client_cert(listener, route)) {
-        let wanted = written.client_cert.as_ref().map(|at| &at.span);
-        let wanted = wanted.or_else(|| written.client_names.as_ref().map(|at| &at.span));
-        let message = format!("health route `{name}` wants a certificate, which the kubelet cannot present");
-        problems.add(
-            Problem::warning("client-cert-on-probe", wanted.unwrap_or(&health.span).clone(), message)
-                .help("set `client_cert = \"exempt\"` on this route"),
-        );
-    }
-}
 
-/// RFC 6797 7.2: the field must not be sent over plain HTTP, and clients ignore it there.
-fn hsts(written: &written::Route, config: &Config, problems: &Problems) {
-    let fields = written.headers.iter().chain(written.reply.iter().flat_map(|reply| &reply.headers));
-    let mut fields = fields.filter(|(name, _)| name.value.eq_ignore_ascii_case("strict-transport-security"));
-    let Some((field, _)) = fields.next() else { return };
-    let Some(route) = config.routes.iter().find(|route| route.name == written.name.value) else { return };
-    let plain = route.listeners.iter().filter(|&&position| config.tls_of(position).is_none()).min();
-    if let Some(listener) = plain.and_then(|&position| config.listeners.get(position)) {
-        let message = format!("listener `{}` is plain HTTP, where clients ignore this field", listener.name);
-        problems.add(
-            Problem::warning("hsts-on-plain", field.span.clone(), message)
-                .help("set `hsts = \"max-age=63072000\"` in the [tls.NAME] of your TLS listeners instead"),
-        );
+    fn warn(&self, code: &'static str, place: Range<usize>, message: String, help: &str) {
+        self.problems.add(Problem::warning(code, place, message).help(help));
+    }
+
+    /// A path for single checks that no client may see.
+    fn single_checks(&self) {
+        if !matches!(self.route.action(), Action::Health(health) if health.details == Details::Never) {
+            return;
+        }
+        let asks = |path: &&At<String>| {
+            router::param_names(path).is_ok_and(|names| names.iter().any(|name| name == "check"))
+        };
+        if let Some(path) = self.route.paths.iter().find(asks).filter(|path| !path.span.is_empty()) {
+            let message =
+                format!("{:?} always gets 404: single checks are details, and nobody sees those", path.value);
+            let help =
+                "add `details = \"always\"`, or `details_auth = \"NAME\"` for whoever has one of its tokens";
+            self.warn("no-effect", path.span.clone(), message, help);
+        }
+    }
+
+    /// A route on which anybody in the network can say how a check is.
+    fn push(&self) {
+        let Self { route, config, .. } = self;
+        let Some(place) = self.place("push").filter(|_| matches!(route.action(), Action::Push)) else {
+            return;
+        };
+        let is_open = |listener: usize| {
+            let binds = config.listeners.get(listener).map(|listener| &listener.binds);
+            let mut binds = binds.into_iter().flatten();
+            binds.any(|bind| matches!(&bind.value, Bind::Tcp(addr) if !addr.ip().is_loopback()))
+                && !config.needs_client_cert(listener, route)
+        };
+        if route.auth.is_empty() && route.positions().any(is_open) {
+            let message = format!("route `{}` believes everybody who can connect", route.name);
+            let help = "add `auth = \"NAME\"`, or put it on a listener of 127.0.0.1";
+            self.warn("open-push", place, message, help);
+        }
+    }
+
+    /// A fixed reply to probers of which they read only the start.
+    fn long_body(&self) {
+        let Some(place) = self.place("reply.body") else { return };
+        let len_max = u64::from(PROBE_BODY_LEN_MAX);
+        let is_probed = |path: &&At<String>| {
+            let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+            HEALTH_PATHS.iter().any(|known| last.eq_ignore_ascii_case(known))
+        };
+        let Some(path) = self.route.paths.iter().find(is_probed) else { return };
+        if self.route.reply.as_ref().is_some_and(|reply| reply.body.len() as u64 > len_max) {
+            let message = format!("`{}` is answered with more than {}", path.value, format_size(len_max));
+            let help = "probers read no more: make it shorter, or answer with `health = \"livez\"`";
+            self.warn("long-body", place, message, help);
+        }
+    }
+
+    /// The kubelet sends no credentials by itself, and can present no certificate at all.
+    fn probes(&self) {
+        let Self { route, config, .. } = self;
+        let (Some(health), name) = (&route.health, &route.name) else { return };
+        let Some(health_place) = self.place("health") else { return };
+        if let Some(place) = self.place("auth").filter(|_| !route.auth.is_empty()) {
+            let message = format!("health route `{name}` wants a token, which the kubelet does not send");
+            self.problems.add(
+                Problem::warning("auth-on-probe", place, message)
+                    .also(health.span.clone(), "a probe")
+                    .help("set `httpHeaders` with `Authorization` in the probe, or make another route for whoever has a token"),
+            );
+        }
+        if route.positions().any(|listener| config.needs_client_cert(listener, route)) {
+            let wanted = self.place("client_cert").or_else(|| self.place("client_names"));
+            let message =
+                format!("health route `{name}` wants a certificate, which the kubelet cannot present");
+            let help = "set `client_cert = \"exempt\"` on this route";
+            self.warn("client-cert-on-probe", wanted.unwrap_or(health_place), message, help);
+        }
+    }
+
+    /// RFC 6797 7.2: the field must not be sent over plain HTTP, and clients ignore it there.
+    fn hsts(&self) {
+        let Self { route, config, .. } = self;
+        let mut fields = route.written_fields();
+        let field = fields.find(|(name, _)| name.eq_ignore_ascii_case("strict-transport-security"));
+        let Some((field, _)) = field else { return };
+        let plain = route.positions().filter(|&position| config.tls_of(position).is_none()).min();
+        if let Some(listener) = plain.and_then(|position| config.listeners.get(position)) {
+            let message =
+                format!("listener `{}` is plain HTTP, where clients ignore this field", listener.name);
+            let help = "set `hsts = \"max-age=63072000\"` in the [tls.NAME] of your TLS listeners instead";
+            self.warn("hsts-on-plain", field.span.clone(), message, help);
+        }
     }
 }

@@ -2,14 +2,13 @@
 //!
 //! Does not know about: errors; what else a probe is told.
 
-use super::super::model::{Action, Config, Health, OnDrain, Role};
-use super::super::written;
+use super::super::model::{Config, Health, OnDrain, Role, Route};
 use doorbell_config::{At, Link, Problem, Problems};
 use doorbell_health::Audience;
 
-pub(super) fn lint(file: &written::File, config: &Config, problems: &Problems) {
-    for written in &file.routes {
-        drains(written, config, problems);
+pub(super) fn lint(config: &Config, problems: &Problems) {
+    for route in &config.routes {
+        drains(route, config, problems);
     }
     for name in config.maintenance.windows.iter().flat_map(|window| &window.endpoints) {
         window(name, config, problems);
@@ -24,8 +23,8 @@ fn role_of(path: &str) -> Role {
 }
 
 /// The path by which a route is probed for something that is restarted when it fails.
-fn restarting_path(paths: &[String]) -> Option<&String> {
-    paths.iter().find(|path| role_of(path) != Role::Readiness)
+fn restarting_path(paths: &[At<String>]) -> Option<&String> {
+    paths.iter().map(|path| &path.value).find(|path| role_of(path) != Role::Readiness)
 }
 
 /// Whether a kubelet is told of a drain by a status that is a failure.
@@ -38,12 +37,10 @@ fn fails_in_drain(health: &Health) -> bool {
     code >= 400
 }
 
-fn drains(written: &written::Route, config: &Config, problems: &Problems) {
-    let Some(at) = &written.health else { return };
-    let Some(route) = config.routes.iter().find(|route| route.name == written.name.value) else { return };
-    let Action::Health(answer) = &route.action else { return };
-    let (Some(health), Some(path)) = (config.health.get(answer.endpoint), restarting_path(&route.paths))
-    else {
+fn drains(route: &Route, config: &Config, problems: &Problems) {
+    // One that is there without a word of the file has no place in it.
+    let Some(at) = route.health.as_ref().filter(|link| !link.span.is_empty()) else { return };
+    let (Some(health), Some(path)) = (config.health.get(at.position), restarting_path(&route.paths)) else {
         return;
     };
     if fails_in_drain(health) {
@@ -58,8 +55,8 @@ fn drains(written: &written::Route, config: &Config, problems: &Problems) {
 fn window(link: &At<Link>, config: &Config, problems: &Problems) {
     let Some(position) = config.health.iter().position(|health| health.name == link.name) else { return };
     let health = &config.health[position];
-    let is_asked = |action: &Action| matches!(action, Action::Health(answer) if answer.endpoint == position);
-    let mut routes = config.routes.iter().filter(|route| is_asked(&route.action));
+    let is_asked = |route: &&Route| route.health.as_ref().is_some_and(|link| link.position == position);
+    let mut routes = config.routes.iter().filter(is_asked);
     let path = routes.find_map(|route| restarting_path(&route.paths));
     if (path.is_none() && Health::is_readiness(&health.name)) || health.status.maintenance < 400 {
         return;

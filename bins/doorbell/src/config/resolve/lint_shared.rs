@@ -2,23 +2,22 @@
 //!
 //! Does not know about: errors; how an endpoint is answered.
 
-use super::super::model::{Action, Config, Health};
-use super::super::written;
+use super::super::model::{Config, Health};
 use doorbell_checks::options::HostPort;
-use doorbell_config::{Problem, Problems};
+use doorbell_config::{Places, Problem, Problems};
 use doorbell_health::Severity;
 use std::ops::Range;
 
-pub(super) fn lint(file: &written::File, config: &Config, problems: &Problems) {
+pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
     for (position, health) in config.health.iter().enumerate() {
-        let is_written = file.health.iter().any(|written| written.name == health.name);
+        let is_written = places.get(&format!("health.{}", health.name)).is_some();
         let is_liveness = !Health::is_readiness(&health.name);
         let is_meant = health.latch || (!is_liveness && health.fail_open.is_some());
         // `readyz` is there also where nobody asks it.
         if is_meant || (!is_written && !is_asked(config, position)) {
             continue;
         }
-        let shared = Shared { file, config, health, is_liveness, problems };
+        let shared = Shared { places, config, health, is_liveness, problems };
         shared.required();
         shared.quorum();
     }
@@ -29,10 +28,9 @@ fn is_asked(config: &Config, position: usize) -> bool {
     let grpc = &config.grpc;
     let has_service = grpc.overall.position == position
         || grpc.services.iter().any(|(_, service)| service.position == position);
-    let routes = config.routes.iter().any(|route| match &route.action {
-        Action::Grpc => has_service,
-        Action::Health(health) => health.endpoint == position,
-        _ => false,
+    let routes = config.routes.iter().any(|route| match &route.health {
+        Some(link) => link.position == position,
+        None => has_service && route.is_grpc(),
     });
     routes
         || config.agents.iter().any(|agent| agent.select_by_send || agent.health.position == position)
@@ -40,7 +38,7 @@ fn is_asked(config: &Config, position: usize) -> bool {
 }
 
 struct Shared<'a> {
-    file: &'a written::File,
+    places: &'a Places,
     config: &'a Config,
     health: &'a Health,
     is_liveness: bool,
@@ -61,7 +59,7 @@ impl Shared<'_> {
                     let help = "list it as `degrading`, or add `fail_open = { max_age = \"2m\" }`";
                     self.warn(&name.span, &[remote], help);
                 }
-                None => unlisted.push((&self.file.checks[one.check].name.span, remote)),
+                None => unlisted.push((self.places.name(["check", &check.name]), remote)),
             }
         }
         let (spans, remotes): (Vec<_>, Vec<_>) = unlisted.into_iter().unzip();
@@ -76,7 +74,7 @@ impl Shared<'_> {
 
     /// A quorum that the members on this machine do not make up.
     fn quorum(&self) {
-        let place = self.file.places.get(&format!("health.{}.quorum", self.health.name));
+        let place = self.places.get(&format!("health.{}.quorum", self.health.name));
         let (Some(quorum), Some(place)) = (self.health.quorum(), place) else { return };
         let members = || self.health.uses.iter().filter(|one| one.in_quorum);
         let remotes: Vec<_> =

@@ -3,35 +3,34 @@
 //! Does not know about: what becomes of them on listeners with trusted proxies.
 
 use super::super::bind::Bind;
-use super::super::model::{Action, Config, Forwarded, Listener, RedirectTo, Route};
-use super::super::written;
+use super::super::model::{Action, Config, Forwarded, Listener, Redirect, Route};
 use crate::http::Method;
 use crate::http::redirect::Scheme;
-use doorbell_config::{Problem, Problems};
+use doorbell_config::{At, Places, Problem, Problems};
 
 /// Refuses redirects that lead to themselves. Where proxies are trusted, each request tells its scheme, and what would lead to itself
 /// gets 404.
-pub(super) fn refuse(file: &written::File, config: &Config, problems: &Problems) {
-    for written in &file.routes {
-        let Some(route) = config.routes.iter().find(|route| route.name == written.name.value) else {
+pub(super) fn refuse(config: &Config, places: &Places, problems: &Problems) {
+    for route in &config.routes {
+        let (Action::Redirect(to), Some(place)) =
+            (route.action(), places.key(["route", &route.name, "redirect"]))
+        else {
             continue;
         };
-        let (Action::Redirect(to), Some(redirect)) = (&route.action, &written.redirect) else { continue };
         // A client follows 301, 302 and 303 with a GET, which may be for another route.
         let keeps_method = matches!(to.status.code(), 307 | 308);
         if !keeps_method && !route.methods.contains(&Method::Get) {
             continue;
         }
-        let reached = |position: &&usize| {
-            let listener = config.listeners.get(**position);
-            listener.is_some_and(|listener| is_reached(listener, config.tls_of(**position).is_some(), to))
+        let reached = |position: &usize| {
+            let listener = config.listeners.get(*position);
+            listener.is_some_and(|listener| is_reached(listener, config.tls_of(*position).is_some(), to))
         };
-        let listener =
-            route.listeners.iter().find(reached).and_then(|&position| config.listeners.get(position));
+        let listener = route.positions().find(reached).and_then(|position| config.listeners.get(position));
         let Some(listener) = listener.filter(|_| leads_back(route, to, config)) else { continue };
         let message = format!("redirect `{}` leads to itself on listener `{}`", route.name, listener.name);
         problems.add(
-            Problem::error("redirect-loop", redirect.span.clone(), message)
+            Problem::error("redirect-loop", place, message)
                 .label("the location has the scheme, host, port and path of the request")
                 .help(
                     "set another `path` or `host`, or list the plain listeners only, `listener = \"NAME\"`",
@@ -41,7 +40,7 @@ pub(super) fn refuse(file: &written::File, config: &Config, problems: &Problems)
 }
 
 /// Whether scheme and port of the location are those of the listener.
-fn is_reached(listener: &Listener, is_tls: bool, to: &RedirectTo) -> bool {
+fn is_reached(listener: &Listener, is_tls: bool, to: &Redirect) -> bool {
     if !listener.is_http() {
         return false;
     }
@@ -54,7 +53,7 @@ fn is_reached(listener: &Listener, is_tls: bool, to: &RedirectTo) -> bool {
 }
 
 /// Whether host and path of the location are those of a request for this route.
-fn leads_back(route: &Route, to: &RedirectTo, config: &Config) -> bool {
+fn leads_back(route: &Route, to: &Redirect, config: &Config) -> bool {
     let is = |host: &str, other: &str| host.eq_ignore_ascii_case(other);
     let is_host = match &to.host {
         None => true,
@@ -66,6 +65,6 @@ fn leads_back(route: &Route, to: &RedirectTo, config: &Config) -> bool {
         Some(host) => route.hosts.iter().any(|own| is(host, own)),
     };
     let is_path =
-        |path: &String| to.path == "{path}" || *path.replace("{*", "{") == to.path.replace("{*", "{");
+        |path: &At<String>| to.path == "{path}" || *path.replace("{*", "{") == to.path.replace("{*", "{");
     is_host && route.paths.iter().any(is_path)
 }

@@ -1,13 +1,10 @@
-//! `[route.NAME]` resolved: on which listeners, which requests, and the parts that other files see to.
+//! `[route.NAME]` beside the other tables: its listeners, limits, tokens, client certificates and
+//! endpoint.
 //!
-//! Does not know about: TOML, how a route is served.
+//! Does not know about: how a route is served; other routes.
 
-use super::super::model::{Action, Grpc, Health, Listener, Route, Tls};
-use super::super::written;
-use super::action::default_methods;
-use crate::http::router;
-use doorbell_config::{At, Names, Problem, Problems, did_you_mean, quoted};
-use std::ops::Range;
+use super::super::model::{ClientAuthMode, ClientCert, Listener, Route, Tls};
+use doorbell_config::{At, Link, Names, Places, Problem, Problems, did_you_mean, quoted};
 
 /// Bytes of a request line, whatever a listener says (`doorbell-http`'s default).
 const LINE_BYTES_MAX: u32 = 8 << 10;
@@ -22,164 +19,120 @@ pub(super) struct Resolver<'a> {
     pub(super) auth: Names<'a>,
     pub(super) limits: Names<'a>,
     pub(super) endpoints: &'a Names<'a>,
-    pub(super) health: &'a [Health],
-    pub(super) file: &'a written::File,
+    pub(super) places: &'a Places,
     pub(super) problems: &'a Problems,
 }
 
 impl Resolver<'_> {
-    pub(super) fn routes(&self) -> Vec<Route> {
-        let routes: Vec<Route> = self.file.routes.iter().filter_map(|route| self.route(route)).collect();
-        self.find_conflicts(&routes);
-        routes
-    }
-
-    /// Nothing when the route has no action, or none that is right.
-    fn route(&self, written: &written::Route) -> Option<Route> {
-        let listeners = self.listeners_of(written);
-        let hosts = self.hosts_of(written);
-        let paths = self.paths_of(written);
-        self.check_lengths(written, &listeners);
-        self.check_headers(&written.headers);
-        let action = self.action_of(written)?;
-        let methods = written.methods.clone().unwrap_or_else(|| default_methods(&action));
-        if let (Action::Redirect(to), Some(redirect)) = (&action, &written.redirect) {
-            self.check_redirect(written, redirect, to);
-        }
-        let reply_headers = written.reply.iter().flat_map(|reply| &reply.headers);
-        let headers = written.headers.iter().chain(reply_headers);
-        let headers = headers.map(|(name, value)| (name.value.clone(), value.value.clone()));
-        Some(Route {
-            name: written.name.value.clone(),
-            guard: self.guard(written, &listeners),
-            listeners,
-            hosts,
-            paths,
-            methods,
-            headers: headers.collect(),
-            action,
-        })
-    }
-
-    fn listeners_of(&self, written: &written::Route) -> Vec<usize> {
-        let names: Vec<&str> = self.listeners.iter().map(|listener| &*listener.name).collect();
-        let Some(given) = &written.listeners else {
-            if names.len() > 1 {
-                let message = format!("route `{}` does not say on which listener it is", written.name.value);
-                let problem = Problem::error("missing-key", written.header.clone(), message);
-                self.problems
-                    .add(problem.help(format!("add `listener = ` with one or a list of {}", quoted(&names))));
+    pub(super) fn route(&self, route: &mut Route) {
+        self.find_listeners(route);
+        self.check_lengths(route);
+        route.auth.retain_mut(|link| self.auth.find(link));
+        let mut seen = Vec::new();
+        route.auth.retain(|link| {
+            !seen.contains(&link.position) && {
+                seen.push(link.position);
+                true
             }
-            return if names.len() == 1 { vec![0] } else { Vec::new() };
-        };
-        if given.value.is_empty() {
-            let problem = Problem::error("empty-list", given.span.clone(), "a list of listeners without one");
-            self.problems.add(problem.help(format!("name one or several of {}", quoted(&names))));
+        });
+        route.details_auth.retain_mut(|link| self.auth.find(link));
+        route.limit.take_if(|link| !self.limits.find(link));
+        route.health.take_if(|link| !self.endpoints.find(link));
+        self.check_client_cert(route);
+    }
+
+    fn find_listeners(&self, route: &mut Route) {
+        let names: Vec<&str> = self.listeners.iter().map(|listener| &*listener.name).collect();
+        let table = format!("route.{}", route.name);
+        if self.places.get(&format!("{table}.listener")).is_none() {
+            if let [only] = names.as_slice() {
+                let only = Link { name: (*only).to_owned(), position: 0 };
+                route.listeners.push(only.into());
+                return;
+            }
+            let message = format!("route `{}` does not say on which listener it is", route.name);
+            let place = self.places.get(&table).unwrap_or_default();
+            let help = format!("add `listener = ` with one or a list of {}", quoted(&names));
+            self.problems.add(Problem::error("missing-key", place, message).help(help));
         }
-        let mut positions = Vec::new();
-        for At { value: name, span } in &given.value {
-            let Some(position) = names.iter().position(|known| known == name) else {
-                let problem = Problem::error(
-                    "unknown-listener",
-                    span.clone(),
-                    format!("there is no listener `{name}`"),
-                );
+        let mut found: Vec<At<Link>> = Vec::new();
+        for mut link in route.listeners.drain(..) {
+            let name = link.name.clone();
+            let Some(position) = names.iter().position(|known| *known == name) else {
+                let message = format!("there is no listener `{name}`");
                 let help =
-                    did_you_mean(name, &names).unwrap_or_else(|| format!("listeners: {}", quoted(&names)));
-                self.problems.add(problem.help(help));
+                    did_you_mean(&name, &names).unwrap_or_else(|| format!("listeners: {}", quoted(&names)));
+                self.problems.add(Problem::error("unknown-listener", link.span, message).help(help));
                 continue;
             };
+            link.value.position = position;
             if !self.listeners[position].is_http() {
                 let message = format!("listener `{name}` is raw and cannot have routes");
-                self.problems.add(
-                    Problem::error("route-on-raw", span.clone(), message).help("name an http1 listener"),
-                );
-            } else if !positions.contains(&position) {
-                positions.push(position);
+                let problem = Problem::error("route-on-raw", link.span, message);
+                self.problems.add(problem.help("name an http1 listener"));
+            } else if found.iter().all(|known| known.position != position) {
+                found.push(link);
             }
         }
-        positions
-    }
-
-    fn hosts_of(&self, written: &written::Route) -> Vec<String> {
-        let Some(given) = &written.hosts else { return Vec::new() };
-        if given.value.is_empty() {
-            let problem = Problem::error("empty-list", given.span.clone(), "a list of hosts without a host");
-            self.problems.add(problem.help("leave `hosts` out for any host"));
-        }
-        let mut hosts = Vec::new();
-        for At { value: text, span } in &given.value {
-            match router::host::canonical_pattern(text) {
-                Some(host) => hosts.push(host),
-                None => self.bad_host(text, span.clone()),
-            }
-        }
-        hosts
-    }
-
-    pub(super) fn bad_host(&self, text: &str, span: Range<usize>) {
-        let help = if text.contains('*') {
-            "write \"*.example.com\" for every name below it, or list the hosts"
-        } else if text.contains("://") || text.contains('/') {
-            "write only the name, without scheme and path"
-        } else if text.contains(':') && !text.starts_with('[') {
-            "write the name without a port; a route takes the host on any port"
-        } else {
-            "write a name such as \"example.com\" or an address such as \"192.0.2.1\" or \"[2001:db8::1]\""
-        };
-        self.problems.add(Problem::error("bad-host", span, format!("{text:?} is not a host")).help(help));
-    }
-
-    fn paths_of(&self, written: &written::Route) -> Vec<String> {
-        if !written.has_path {
-            // A redirect of everything is what most redirects are.
-            if written.redirect.is_some() {
-                return vec!["/{*rest}".into()];
-            }
-            if written.grpc.is_some() {
-                return Grpc::PATHS.map(String::from).into();
-            }
-            let message = format!("route `{}` has no path", written.name.value);
-            let problem = Problem::error("missing-key", written.header.clone(), message);
-            self.problems.add(problem.help("add `path = \"/...\"`, or `path = \"/{*rest}\"` for everything"));
-        }
-        let Some(given) = &written.paths else { return Vec::new() };
-        if given.value.is_empty() {
-            let problem = Problem::error("empty-list", given.span.clone(), "a list of paths without a path");
-            self.problems.add(problem.help("write `path = \"/{*rest}\"` for everything"));
-        }
-        let mut paths = Vec::new();
-        for At { value: text, span } in &given.value {
-            match router::param_names(text) {
-                Ok(_) => paths.push(text.clone()),
-                Err(cause) => self.problems.add(
-                    Problem::error("bad-path", span.clone(), format!("{text:?} is not a path: {cause}"))
-                        .help("write \"/static\", \"/a/{name}/b\" or \"/a/{*rest}\""),
-                ),
-            }
-        }
-        paths
+        route.listeners = found;
     }
 
     /// A path that no request can hold is one that nothing can reach.
-    fn check_lengths(&self, written: &written::Route, listeners: &[usize]) {
-        let line_max = |position: &usize| {
-            let listener = self.listeners.get(*position).filter(|listener| listener.is_http())?;
+    fn check_lengths(&self, route: &Route) {
+        let line_max = |position: usize| {
+            let listener = self.listeners.get(position).filter(|listener| listener.is_http())?;
             // In HTTP/2 there is no request line, only fields.
             let cap = if listener.http2 { u32::MAX } else { LINE_BYTES_MAX };
             Some(listener.limits.header_bytes.min(cap))
         };
-        let Some(line_max) = listeners.iter().filter_map(line_max).max() else { return };
+        let Some(line_max) = route.positions().filter_map(line_max).max() else { return };
         let room = (line_max as usize).saturating_sub(LINE_REST_LEN);
-        for path in written.paths.iter().flat_map(|paths| &paths.value) {
-            if shortest(&path.value) > room {
-                let message =
-                    format!("no request can hold this path: a request line has at most {line_max} bytes");
-                self.problems.add(
-                    Problem::error("unreachable-path", path.span.clone(), message)
-                        .help("shorten it, or raise `limits.header_bytes` if that is below 8KiB"),
-                );
-            }
+        for path in route.paths.iter().filter(|path| shortest(path) > room) {
+            let message =
+                format!("no request can hold this path: a request line has at most {line_max} bytes");
+            self.problems.add(
+                Problem::error("unreachable-path", path.span.clone(), message)
+                    .help("shorten it, or raise `limits.header_bytes` if that is below 8KiB"),
+            );
+        }
+    }
+
+    /// A client can only be asked for a certificate where its listener speaks TLS and asks.
+    fn check_client_cert(&self, route: &Route) {
+        let asks = |position: &usize| {
+            let listener = self.listeners.get(*position);
+            let tls = listener.and_then(|listener| self.tls.get(listener.tls.as_ref()?.position));
+            tls.is_some_and(|tls| tls.client_auth.mode != ClientAuthMode::None)
+        };
+        let place = |key: &str| self.places.get(&format!("route.{}.{key}", route.name));
+        let exempt = route.client_cert == Some(ClientCert::Exempt);
+        let has_names = !route.client_names.is_empty();
+        // After another error there is nothing to compare with.
+        if (exempt && has_names) || route.listeners.is_empty() {
+            return;
+        }
+        let key = match route.client_cert {
+            Some(_) => "client_cert",
+            None if has_names => "client_names",
+            None => return,
+        };
+        // A listener that never asks needs no exemption.
+        if exempt && route.positions().any(|position| asks(&position)) {
+            return;
+        }
+        let silent = route.positions().find(|position| !asks(position));
+        if let Some(listener) = silent.and_then(|position| self.listeners.get(position)) {
+            let message =
+                format!("`{key}`, but listener `{}` asks no client for a certificate", listener.name);
+            let help = match listener.tls.as_ref().and_then(|link| self.tls.get(link.position)) {
+                Some(tls) => format!(
+                    "add `client_auth = {{ mode = \"require\", ca = \"CA.crt\" }}` to [tls.{}]",
+                    tls.name
+                ),
+                None => format!("name a TLS table with `client_auth` in [listener.{}]", listener.name),
+            };
+            let problem = Problem::error("no-client-auth", place(key).unwrap_or_default(), message);
+            self.problems.add(problem.help(help));
         }
     }
 }

@@ -4,13 +4,12 @@
 
 use super::super::bind::Bind;
 use super::super::model::Config;
-use super::super::written;
-use doorbell_config::{Problem, Problems};
+use doorbell_config::{Places, Problem, Problems};
 
 /// A listener can wait for its certificate where closed means closed, and where another one answers meanwhile.
-pub(super) fn check_waits(file: &written::File, config: &Config, problems: &Problems) {
+pub(super) fn check_waits(config: &Config, places: &Places, problems: &Problems) {
     let waits = |listener: usize| config.tls_of(listener).is_some_and(|tls| tls.wait_for_certificate);
-    for (position, listener) in file.listeners.iter().enumerate().filter(|(position, _)| waits(*position)) {
+    for (position, listener) in config.listeners.iter().enumerate().filter(|(position, _)| waits(*position)) {
         let open = listener.binds.iter().find(|bind| matches!(bind.value, Bind::Fd(_) | Bind::Systemd(_)));
         if let Some(bind) = open {
             let name = config.tls_of(position).map_or("", |tls| &tls.name);
@@ -25,7 +24,7 @@ pub(super) fn check_waits(file: &written::File, config: &Config, problems: &Prob
         }
     }
     let mut waiting = config.tls.iter().filter(|tls| tls.wait_for_certificate);
-    let key = |name: &str| file.places.get(&format!("tls.{name}.wait_for_certificate"));
+    let key = |name: &str| places.get(&format!("tls.{name}.wait_for_certificate"));
     if let Some(place) = waiting.find_map(|tls| key(&tls.name))
         && (0..config.listeners.len()).all(waits)
     {

@@ -3,11 +3,6 @@
 //!
 //! Does not know about: the set of keys.
 
-mod keyed;
-mod record;
-
-pub use record::Recorder;
-
 use crate::entry::Entry;
 use crate::expand::{Env, ReadSecret};
 use crate::key::Key;
@@ -17,7 +12,6 @@ use crate::program::Program;
 use crate::table::Table;
 use crate::value::Value;
 use crate::words::did_you_mean;
-use serde_json::{Value as Json, json};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -27,20 +21,21 @@ use toml::de::{DeTable, DeValue};
 
 /// State shared by all sections of one file.
 #[derive(Clone, Copy)]
-#[expect(missing_debug_implementations, reason = "functions have nothing to show")]
-pub struct Reading<'r> {
-    /// Collects problems.
-    pub problems: &'r Problems,
-    /// Looks up `${NAME}`.
-    pub env: Env<'r>,
-    /// Reads `${file:PATH}`.
-    pub read_secret: ReadSecret<'r>,
-    /// Files that contain secrets.
-    pub secret_files: &'r RefCell<Vec<At<PathBuf>>>,
-    /// Properties of the program.
-    pub program: &'r Program,
-    /// Records the requested keys for the schema.
-    pub recorder: Option<&'r Recorder>,
+pub(crate) struct Reading<'r> {
+    /// Where problems are reported.
+    pub(crate) problems: &'r Problems,
+    /// `${NAME}`
+    pub(crate) env: Env<'r>,
+    /// `${file:PATH}`
+    pub(crate) read_secret: ReadSecret<'r>,
+    /// Files that secrets came from.
+    pub(crate) secret_files: &'r RefCell<Vec<At<PathBuf>>>,
+    /// Facts of the program.
+    pub(crate) program: &'r Program,
+    /// The whole file.
+    pub(crate) root: Option<&'r DeTable<'r>>,
+    /// Takes problems of inherited values, which are reported where they are written.
+    pub(crate) muted: &'r Problems,
 }
 
 /// A table that is being read.
@@ -60,12 +55,17 @@ pub struct Section<'r> {
     other_names: Vec<(&'static str, &'static str)>,
     /// Keys with valid values.
     right: Vec<&'static str>,
+    /// Another table, whose keys stand in for those that this one lacks.
+    inherited: Option<&'r DeTable<'r>>,
+    /// Tables below of which single keys are read.
+    below: Vec<(&'static str, Self)>,
+    /// Whether keys that were not asked for are fine.
+    is_open: bool,
 }
 
 impl<'r> Section<'r> {
-    /// The root table.
-    #[must_use]
-    pub fn root(table: &'r DeTable<'r>, reading: Reading<'r>) -> Self {
+    /// The table around all others.
+    pub(crate) fn root(table: &'r DeTable<'r>, reading: Reading<'r>) -> Self {
         Self::new(reading, table, 0..0, String::new())
     }
 
@@ -75,8 +75,19 @@ impl<'r> Section<'r> {
         span: Range<usize>,
         kind: String,
     ) -> Self {
-        let (known, other_names, right) = (Vec::new(), Vec::new(), Vec::new());
-        Self { reading, table, span, name: "", kind: kind.into(), known, other_names, right }
+        Self {
+            reading,
+            table,
+            span,
+            name: "",
+            kind: kind.into(),
+            known: Vec::new(),
+            other_names: Vec::new(),
+            right: Vec::new(),
+            inherited: None,
+            below: Vec::new(),
+            is_open: false,
+        }
     }
 
     /// Reads a key; returns the default of the table if it is missing or invalid.
@@ -91,7 +102,21 @@ impl<'r> Section<'r> {
         default: &T,
         read: impl FnOnce(&Entry<'_>) -> Option<T>,
     ) -> T {
-        self.note(key.name, || Some(key.schema()));
+        if let Some(table) = key.table {
+            return match self.below(table) {
+                Some(below) => below.read_here(key, default, read),
+                None => default.clone(),
+            };
+        }
+        self.read_here(key, default, read)
+    }
+
+    fn read_here<T: Clone>(
+        &mut self,
+        key: &'static Key,
+        default: &T,
+        read: impl FnOnce(&Entry<'_>) -> Option<T>,
+    ) -> T {
         self.other_names.extend(key.other_names.iter().map(|other| (*other, key.name)));
         let Some(entry) = self.entry(key.name, key) else {
             if let Some(example) = key.required {
@@ -104,17 +129,48 @@ impl<'r> Section<'r> {
         value
     }
 
-    /// Whether a key is present with a valid value.
+    /// A table below of which single keys are read.
+    fn below(&mut self, name: &'static str) -> Option<&mut Self> {
+        if !self.known.contains(&name) {
+            let section = self.entry(name, &Key::PLAIN)?.table()?;
+            self.below.push((name, section));
+        }
+        self.below.iter_mut().find(|(known, _)| *known == name).map(|(_, section)| section)
+    }
+
+    /// Has the keys of a top-level table stand in for those that this one lacks.
+    pub fn inherit(&mut self, table: &str) {
+        self.inherited = self.reading.root.and_then(|root| root.get(table)?.get_ref().as_table());
+    }
+
+    /// Accepts keys that are not asked for.
+    pub fn accept_others(&mut self) {
+        self.is_open = true;
+    }
+
+    /// Whether a key is written with a usable value; also of one in a table below, as `expect.status`.
     #[must_use]
-    pub fn is_right(&self, key: &str) -> bool {
-        self.right.contains(&key)
+    pub fn is_right(&self, path: &str) -> bool {
+        match path.split_once('.') {
+            None => self.right.contains(&path),
+            Some((table, key)) => {
+                self.below.iter().any(|(known, section)| *known == table && section.is_right(key))
+            }
+        }
+    }
+
+    /// Whether a key is written here with a usable value, and not inherited.
+    #[must_use]
+    pub fn is_own(&self, key: &str) -> bool {
+        self.table.contains_key(key) && self.is_right(key)
     }
 
     /// The place of a key's value, valid or not; also of keys in a table below, as `tcp.backlog`.
     #[must_use]
     pub fn place(&self, path: &str) -> Option<Range<usize>> {
         let mut parts = path.split('.');
-        let first = self.table.get(parts.next()?)?;
+        let name = parts.next()?;
+        let first = self.table.get(name).or_else(|| self.inherited?.get(name))?;
         let value = parts.try_fold(first, |value, part| value.get_ref().as_table()?.get(part))?;
         Some(value.span())
     }
@@ -134,6 +190,13 @@ impl<'r> Section<'r> {
         self.reading.problems.add(problem);
     }
 
+    /// Reports a problem unless one of its kind was reported at its place.
+    pub fn problem_once(&self, problem: Problem) {
+        if !self.reading.problems.has(problem.code, &problem.span) {
+            self.problem(problem);
+        }
+    }
+
     fn missing(&self, key: &Key, example: &str) {
         let table = match (self.name, self.kind.rsplit_once(".NAME")) {
             ("", _) => format!("[{}]", self.kind),
@@ -147,21 +210,18 @@ impl<'r> Section<'r> {
         );
     }
 
-    /// Reads a table below this one whose keys are declared by its type.
-    pub fn table<T: Table>(&mut self, key: &'static str) -> Option<T> {
-        self.note(key, || Some(T::schema()));
-        self.entry(key, &Key::PLAIN)?.table().map(crate::table::read)
-    }
-
-    /// Reads the whole table, for types that declare its keys.
+    /// The whole table, for types that declare its keys.
     #[must_use]
     pub fn into_table<T: Table>(self) -> T {
         crate::table::read(self)
     }
 
-    /// Reports the keys that were not requested.
-    pub fn finish(self) {
-        let mut entries: Vec<_> = self.table.iter().collect();
+    /// Reports the keys that were not asked for.
+    pub fn finish(mut self) {
+        for (_, below) in std::mem::take(&mut self.below) {
+            below.finish();
+        }
+        let mut entries: Vec<_> = self.table.iter().filter(|_| !self.is_open).collect();
         entries.sort_by_key(|(name, _)| name.span().start);
         for (name, _) in entries {
             let text: &str = name.get_ref();
@@ -190,62 +250,17 @@ impl<'r> Section<'r> {
             .unwrap_or_else(|| format!("known keys: {}", sorted.join(", ")))
     }
 
-    /// Records a key; without a form any value is allowed.
-    fn note(&self, key: &'static str, form: impl FnOnce() -> Option<Json>) {
-        if let Some(recorder) = self.reading.recorder {
-            recorder.add(&self.kind, key, form());
-        }
-    }
-
-    /// The raw value of a key.
+    /// The value of a key, not read yet.
     fn entry(&mut self, name: &'static str, key: &'r Key) -> Option<Entry<'r>> {
         self.known.push(name);
-        let raw = self.table.get(name)?;
-        Some(Entry { reading: self.reading, kind: Rc::clone(&self.kind), name, key, raw })
+        let muted = Reading { problems: self.reading.muted, ..self.reading };
+        let own = self.table.get(name).map(|raw| (raw, self.reading));
+        let (raw, reading) = own.or_else(|| Some((self.inherited?.get(name)?, muted)))?;
+        Some(Entry { reading, kind: Rc::clone(&self.kind), name, key, raw })
     }
 
-    /// Tables named by the user: `[key.NAME]`, in the order of the file.
-    pub fn named(&mut self, key: &'static str) -> Vec<(At<String>, Self)> {
-        let kind = format!("{key}.NAME");
-        self.note(key, || Some(json!({ "type": "object", "additionalProperties": record::link(&kind) })));
-        let mut sections = Vec::new();
-        if let Some(recorder) = self.reading.recorder {
-            sections
-                .push((At { value: "NAME".into(), span: 0..0 }, self.below_absent(kind.clone(), recorder)));
-        }
-        let Some(entry) = self.entry(key, &Key::PLAIN) else { return sections };
-        let Some(group) = entry.table() else { return sections };
-        let entries = group.sorted();
-        if let Some((first, _)) = entries.iter().find(|(_, value)| !value.get_ref().is_table()) {
-            let message = format!("`[{key}]` has no name");
-            let help = format!("write `[{key}.NAME]` above it, as in [{key}.main]");
-            self.problem(
-                Problem::error("missing-name", first.span.clone(), message)
-                    .label("a key of which one?")
-                    .help(help),
-            );
-        }
-        for (name, raw) in entries.into_iter().filter(|(_, value)| value.get_ref().is_table()) {
-            let text = name.value;
-            if text.is_empty()
-                || !text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
-            {
-                self.problem(
-                    Problem::error("bad-name", name.span, format!("{text:?} is not a name"))
-                        .help("a name is made of letters, digits, `_` and `-`"),
-                );
-                continue;
-            }
-            if let Some(mut section) = entry.item(raw).table_of(kind.clone()) {
-                section.name = text;
-                sections.push((At { value: text.to_owned(), span: name.span }, section));
-            }
-        }
-        sections
-    }
-
-    /// All keys with their values, in the order of the file.
-    fn sorted(&self) -> Vec<(At<&'r str>, &'r Spanned<DeValue<'r>>)> {
+    /// Every key with its value, in the order of the file.
+    pub(crate) fn sorted(&self) -> Vec<(At<&'r str>, &'r Spanned<DeValue<'r>>)> {
         let mut entries: Vec<_> = self.table.iter().collect();
         entries.sort_by_key(|(name, _)| name.span().start);
         let entries = entries.into_iter().map(|(name, value)| {
@@ -263,10 +278,6 @@ impl<'r> Section<'r> {
             (name.map(str::to_owned), entry)
         });
         entries.collect()
-    }
-
-    fn below_absent(&self, kind: String, recorder: &'r Recorder) -> Self {
-        Self::new(self.reading, &recorder.empty, 0..0, kind)
     }
 }
 

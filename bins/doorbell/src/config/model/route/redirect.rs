@@ -1,0 +1,210 @@
+//! `redirect = { .. }` of a route: a location made from a template, or a map of links.
+//!
+//! Does not know about: what is in the map, how a location is written.
+
+use super::Route;
+use super::sources::host_help;
+use crate::http::redirect::{Redirect as Location, RedirectBuildError, RedirectStatus, Scheme};
+use crate::http::router;
+use doorbell_config::{At, Problem, Section, Table};
+use std::path::PathBuf;
+
+/// Schemes of a location.
+const SCHEMES: [(&str, Scheme); 2] = [("http", Scheme::Http), ("https", Scheme::Https)];
+
+/// A redirect.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(check = Self::check, useless = Self::useless)]
+pub struct Redirect {
+    /// Scheme of the location.
+    #[key(default = "https", words = SCHEMES)]
+    pub scheme: Scheme,
+    /// Host of the location. Default: the host of the request.
+    pub host: Option<At<String>>,
+    /// Port of the location. Default: the port of the scheme.
+    #[key(range = 1..=65_535)]
+    pub port: Option<u16>,
+    /// Path of the location, with the parameters of `path`. Default: the path of the request.
+    #[key(default = "{path}")]
+    pub path: String,
+    // What is not among the links today may be tomorrow, and browsers keep a 308.
+    /// Status code: 301, 302, 303, 307 or 308. Default: 308, and 302 with `map`.
+    #[key(with = status, default_with = Self::usual_status)]
+    pub status: RedirectStatus,
+    /// Keeps the query of the request.
+    #[key(default = true)]
+    pub keep_query: bool,
+    /// File with one link in each line, for the last parameter of `path`; read again when it
+    /// changes.
+    pub map: Option<At<PathBuf>>,
+    /// With `map`: location for links that are not in it. Default: 404.
+    pub default: Option<At<String>>,
+}
+
+impl Redirect {
+    fn usual_status(&self) -> RedirectStatus {
+        if self.map.is_some() { RedirectStatus::Found } else { RedirectStatus::default() }
+    }
+
+    /// Keys of the other kind.
+    fn useless(&self) -> &'static [&'static str] {
+        match self.map {
+            Some(_) => &["scheme", "host", "port", "path", "keep_query"],
+            None => &["default"],
+        }
+    }
+
+    fn check(&self, at: &Section<'_>) {
+        let useless = |key: &str, message: String, help: &str| {
+            if let Some(place) = at.place(key) {
+                at.problem(Problem::error("useless-key", place, message).help(help));
+            }
+        };
+        if at.place("map").is_none() {
+            let help = "set `host` and `path` to where all requests go, or add `map`";
+            useless("default", "`default` has no meaning without `map`".to_owned(), help);
+            return;
+        }
+        for key in ["scheme", "host", "port", "path", "keep_query"] {
+            let message = format!("`{key}` has no meaning beside `map`");
+            useless(key, message, "remove it; the map has whole locations");
+        }
+        if let Some(default) = self.default.as_ref().filter(|default| !is_location(default)) {
+            let message = format!("{:?} is not where a client could go", default.value);
+            at.problem(
+                Problem::error("bad-value", default.span.clone(), message)
+                    .help("write \"https://example.com/\" or a path on the same host, percent-encoded"),
+            );
+        }
+    }
+
+    /// The rules for a location from a template, beside the hosts and paths of its route.
+    pub(super) fn check_route(&self, route: &Route, at: &Section<'_>) {
+        if at.place("hosts").is_none() && at.place("redirect.host").is_none() {
+            let message = format!("redirect `{}` would trust any Host a client sends", route.name);
+            at.problem(
+                Problem::error("redirect-without-hosts", at.place("redirect").unwrap_or_default(), message)
+                    .label("no `hosts` on the route and no `host` here")
+                    .help("list the hosts that are yours, `hosts = [\"example.com\"]`, or send all to one, `redirect = { host = \"example.com\" }`"),
+            );
+            return;
+        }
+        if let Some(host) = self.host.as_ref().filter(|host| router::host::canonical(host).is_none()) {
+            let (message, help) = match host.starts_with("*.") {
+                true => ("a location names one host".to_owned(), "write the name that all are sent to"),
+                false => (format!("{:?} is not a host", host.value), host_help(host)),
+            };
+            at.problem(Problem::error("bad-host", host.span.clone(), message).help(help));
+        }
+        // A location is made from a list, never from what a client sends.
+        let wildcards = route.hosts.iter().filter(|host| host.starts_with("*."));
+        for host in wildcards.filter(|_| at.place("redirect.host").is_none()) {
+            let message = format!("redirect `{}` would trust any Host below {:?}", route.name, host.value);
+            at.problem(
+                Problem::error("redirect-without-hosts", host.span.clone(), message)
+                    .help("list the names, or send all to one, `redirect = { host = \"example.com\" }`"),
+            );
+        }
+        self.check_path(route, at);
+    }
+
+    fn check_path(&self, route: &Route, at: &Section<'_>) {
+        let place = at.place("redirect.path").or_else(|| at.place("redirect")).unwrap_or_default();
+        // Hosts were checked one by one; with a good one in their place the rest is checked too.
+        let to = Self { host: Some("localhost".to_owned().into()), ..self.clone() };
+        match build_redirect(&to, &[]) {
+            Ok(redirect) => {
+                for path in &route.paths {
+                    let known = router::param_names(path).unwrap_or_default();
+                    for name in redirect.param_names().filter(|name| !known.iter().any(|known| known == name)) {
+                        let message = format!("path {:?} has no parameter `{name}`", path.value);
+                        at.problem(
+                            Problem::error("unknown-parameter", place.clone(), message)
+                                .also(path.span.clone(), "of this path")
+                                .help("a template takes `{path}`, the whole path, and the parameters of the route"),
+                        );
+                    }
+                }
+            }
+            Err(RedirectBuildError::BadPath(path)) => at.problem(
+                Problem::error("bad-path", place, format!("{path:?} is not a path template"))
+                    .help("write \"{path}\", \"/new{path}\" or \"/new/{name}\"; it begins with `/` and holds no `?` or `#`"),
+            ),
+            // The host is ours, and port 0 does not pass the range.
+            Err(RedirectBuildError::BadHost(_) | RedirectBuildError::NoHost | RedirectBuildError::ZeroPort) => {}
+        }
+    }
+}
+
+/// The redirect of a route with these hosts.
+pub(crate) fn build_redirect(to: &Redirect, hosts: &[String]) -> Result<Location, RedirectBuildError> {
+    let mut builder = Location::to(to.scheme).path(&*to.path).status(to.status).keep_query(to.keep_query);
+    if let Some(port) = to.port {
+        builder = builder.port(port);
+    }
+    match &to.host {
+        // The router accepts only hosts of the route, and they all go to this one.
+        Some(host) => builder.canonical_host(&host.value).build(),
+        None => hosts.iter().fold(builder, |builder, host| builder.host(host)).build(),
+    }
+}
+
+/// An absolute HTTP location, or a path on the same host, that a header field can carry as it is
+/// (RFC 3986 2).
+fn is_location(text: &str) -> bool {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let names_host = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['/', '?', '#', ':']));
+    let is_path = text.starts_with('/') && !text.starts_with("//");
+    (names_host || is_path)
+        && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte))
+}
+
+/// A status code of redirects.
+mod status {
+    use super::RedirectStatus;
+    use doorbell_config::{Entry, Json, Key};
+    use serde_json::json;
+
+    pub(super) fn read(entry: &Entry<'_>) -> Option<RedirectStatus> {
+        let code = entry.integer(&(0..=999))?;
+        u16::try_from(code).ok().and_then(RedirectStatus::from_code).or_else(|| {
+            let help = "one of 301, 302, 303, 307, 308; the default is 308, which keeps the method";
+            entry.refuse("bad-value", format!("{code} is not a status of a redirect"), help)
+        })
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as every such function")]
+    pub(super) fn dump(status: &RedirectStatus) -> Option<Json> {
+        Some(status.code().into())
+    }
+
+    pub(super) fn form(_: &Key) -> Json {
+        json!({ "type": "integer", "enum": [301, 302, 303, 307, 308] })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locations() {
+        for good in ["https://example.com/", "http://e.com:8080/a?b=c#d", "/", "/a%20b"] {
+            assert!(is_location(good), "{good}");
+        }
+        for bad in [
+            "",
+            "example.com",
+            "//example.com",
+            "ftp://e.com",
+            "https://",
+            "https:///x",
+            "/a b",
+            "/\r\n",
+            "/é",
+            "javascript:x",
+        ] {
+            assert!(!is_location(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Kinds of checks: which keys a `type` brings.
+//!
+//! Does not know about: what the keys of a kind mean, running a check.
+
+use super::address::{Address, ClientTls, HostPort, Url};
+use super::http::HttpCheck;
+use super::local::{ExecCheck, FileCheck, GaugeCheck};
+use super::remote::{DnsCheck, GrpcCheck, RedisCheck, TcpCheck, TlsCheck};
+use doorbell_config::{Dump, Entry, Json, JsonMap, Key, Problem, Section, Table, form, quoted};
+use std::collections::BTreeMap;
+use std::convert::identity;
+use std::time::Duration;
+
+/// What a check does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum CheckKind {
+    /// A question to a name server.
+    Dns(Box<DnsCheck>),
+    /// A program.
+    Exec(ExecCheck),
+    /// A file.
+    File(FileCheck),
+    /// A metric of this machine.
+    Gauge(GaugeCheck),
+    /// A call of `grpc.health.v1`.
+    Grpc(Box<GrpcCheck>),
+    /// An HTTP request.
+    Http(Box<HttpCheck>),
+    /// `PING` of a Redis server.
+    Redis(Box<RedisCheck>),
+    /// A connection, and optionally bytes on it.
+    Tcp(TcpCheck),
+    /// A TLS handshake and the certificates.
+    Tls(Box<TlsCheck>),
+    /// Nothing: results are pushed, and hold for this long.
+    Ttl(Duration),
+}
+
+/// Results that are pushed.
+#[derive(Clone, Debug, Table)]
+struct Ttl {
+    /// Time for which a pushed result holds, also maintenance; the application must push another
+    /// one by POST to a route with `push` before it is over. Required.
+    #[key(required = "\"30s\"", range = "100ms..=30d")]
+    ttl: Duration,
+}
+
+/// The word of a kind, its keys, and what reads them.
+type Kind = (&'static str, fn() -> JsonMap, fn(&mut Section<'_>) -> CheckKind);
+
+macro_rules! kinds {
+    ($($word:literal $variant:ident $wrap:expr, $table:ty;)*) => {
+        const KINDS: [Kind; 10] = [
+            $(($word, <$table as Table>::properties, |at| <$table as Table>::take(at).into()),)*
+            ("ttl", <Ttl as Table>::properties, |at| CheckKind::Ttl(Ttl::take(at).ttl)),
+        ];
+
+        $(impl From<$table> for CheckKind {
+            fn from(check: $table) -> Self {
+                Self::$variant($wrap(check))
+            }
+        })*
+
+        impl CheckKind {
+            /// The name of the kind.
+            #[must_use]
+            pub const fn word(&self) -> &'static str {
+                match self {
+                    $(Self::$variant(_) => $word,)*
+                    Self::Ttl(_) => "ttl",
+                }
+            }
+
+            fn show_keys(&self, to: &mut Dump) {
+                match self {
+                    $(Self::$variant(table) => table.show(to),)*
+                    Self::Ttl(ttl) => Ttl { ttl: *ttl }.show(to),
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    "dns" Dns Box::new, DnsCheck;
+    "exec" Exec identity, ExecCheck;
+    "file" File identity, FileCheck;
+    "gauge" Gauge identity, GaugeCheck;
+    "grpc" Grpc Box::new, GrpcCheck;
+    "http" Http Box::new, HttpCheck;
+    "redis" Redis Box::new, RedisCheck;
+    "tcp" Tcp identity, TcpCheck;
+    "tls" Tls Box::new, TlsCheck;
+}
+
+/// Tables below a check of which each kind has some keys, and what they are for.
+const TABLES: [(&str, &str); 2] = [
+    ("expect", "Requirements; if one is not met, the check fails."),
+    ("degraded", "Conditions under which a result that meets `expect` is degraded. Default: none."),
+];
+
+static TYPE: Key = Key::with("type", "Kind of the check; its other keys depend on it. Required.", type_form);
+
+fn type_form(_: &Key) -> Json {
+    serde_json::json!({ "enum": KINDS.map(|(word, ..)| word) })
+}
+
+impl Default for CheckKind {
+    fn default() -> Self {
+        Self::Ttl(Duration::from_secs(1))
+    }
+}
+
+impl Table for CheckKind {
+    const DOC: &'static str = "What a check does.";
+
+    fn keys() -> &'static [Key] {
+        std::slice::from_ref(&TYPE)
+    }
+
+    fn defaults() -> &'static Self {
+        const { &Self::Ttl(Duration::from_secs(1)) }
+    }
+
+    fn properties() -> JsonMap {
+        let (mut all, mut docs) = (JsonMap::new(), Docs::new());
+        for (word, properties, _) in KINDS {
+            let mut own = properties();
+            take_docs(&mut own, "", word, &mut docs);
+            form::merge(&mut all, own);
+        }
+        for ([table, key], texts) in docs {
+            let texts = texts.into_iter().map(|(doc, kinds)| format!("{}: {doc}", kinds.join(", ")));
+            let text = texts.collect::<Vec<_>>().join(" ");
+            let form = match table.as_str() {
+                "" => all.get_mut(&key),
+                table => all.get_mut(table).and_then(|form| form["properties"].get_mut(&key)),
+            };
+            form.into_iter().for_each(|form| form["description"] = text.clone().into());
+        }
+        for (table, doc) in TABLES {
+            all.entry(table).and_modify(|form| form["description"] = doc.into());
+        }
+        all.insert(TYPE.name.to_owned(), TYPE.schema());
+        all
+    }
+
+    fn take(at: &mut Section<'_>) -> Self {
+        let kinds = KINDS.map(|(word, _, take)| (word, take));
+        let read = |entry: &Entry<'_>| entry.word(&kinds).map(Some);
+        let Some(take) = at.read_with(&TYPE, &None, read) else {
+            if at.place(TYPE.name).is_none() {
+                let message = format!("check `{}` has no `type`", at.name);
+                let problem = Problem::error("missing-key", at.span.clone(), message);
+                at.problem(
+                    problem.help(format!("add `type = `, one of {}", quoted(&kinds.map(|kind| kind.0)))),
+                );
+            }
+            // Without a type it is not known which keys there are.
+            at.accept_others();
+            return Self::default();
+        };
+        take(at)
+    }
+
+    fn show(&self, to: &mut Dump) {
+        to.put(None, TYPE.name, self.word().into());
+        self.show_keys(to);
+    }
+}
+
+/// By table below a check and key: each text about it, with the kinds that it is for.
+type Docs = BTreeMap<[String; 2], Vec<(String, Vec<&'static str>)>>;
+
+fn take_docs(properties: &mut JsonMap, table: &str, kind: &'static str, docs: &mut Docs) {
+    for (name, form) in properties {
+        let form = form.as_object_mut();
+        let Some(form) = form else { continue };
+        match form.remove("description") {
+            Some(Json::String(doc)) => {
+                let known = docs.entry([table.to_owned(), name.clone()]).or_default();
+                match known.iter_mut().find(|(known, _)| *known == doc) {
+                    Some((_, kinds)) => kinds.push(kind),
+                    None => known.push((doc, vec![kind])),
+                }
+            }
+            _ if TABLES.iter().any(|(known, _)| known == name) => {
+                let below = form.get_mut("properties").and_then(Json::as_object_mut);
+                below.into_iter().for_each(|below| take_docs(below, name, kind, docs));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl CheckKind {
+    /// A check from a URL: `http://..`, `https://..`, `tcp://HOST:PORT`, `unix:/PATH`,
+    /// `tls://HOST`, `redis://HOST`, `grpc://HOST:PORT/SERVICE` or `grpcs://..`.
+    #[must_use]
+    pub fn parse(target: &str) -> Option<Self> {
+        if let Some(address) = target.strip_prefix("tcp://") {
+            return HostPort::parse(address, None).map(Address::Tcp).map(TcpCheck::new).map(Self::from);
+        }
+        if let Some(path) = target.strip_prefix("unix:") {
+            return Address::parse(&format!("unix:{path}")).map(TcpCheck::new).map(Self::from);
+        }
+        if let Some(address) = target.strip_prefix("tls://") {
+            let address = Address::Tcp(HostPort::parse(address, Some(443))?);
+            return Some(TlsCheck::new(address).into());
+        }
+        if let Some(address) = target.strip_prefix("redis://") {
+            let address = Address::Tcp(HostPort::parse(address, Some(6379))?);
+            return Some(RedisCheck::new(address).into());
+        }
+        for (scheme, tls) in [("grpc://", None), ("grpcs://", Some(ClientTls::default()))] {
+            if let Some(rest) = target.strip_prefix(scheme) {
+                let (address, service) = rest.split_once('/').unwrap_or((rest, ""));
+                let default = GrpcCheck::new(Address::Tcp(HostPort::parse(address, None)?));
+                return Some(GrpcCheck { service: service.to_owned(), tls, ..default }.into());
+            }
+        }
+        Url::parse(target).map(HttpCheck::new).map(Self::from)
+    }
+
+    /// Whether both check the same; the lifetime of pushed results does not count.
+    #[must_use]
+    pub fn asks_as(&self, other: &Self) -> bool {
+        matches!((self, other), (Self::Ttl(_), Self::Ttl(_))) || self == other
+    }
+
+    /// TLS of its connections, of those kinds that can have it.
+    #[must_use]
+    pub fn tls(&self) -> Option<&ClientTls> {
+        match self {
+            Self::Grpc(grpc) => grpc.tls.as_ref(),
+            Self::Http(http) => Some(&http.tls),
+            Self::Redis(redis) => redis.tls.as_ref(),
+            Self::Tls(check) => Some(&check.tls),
+            Self::Dns(_) | Self::Exec(_) | Self::File(_) | Self::Gauge(_) | Self::Tcp(_) | Self::Ttl(_) => {
+                None
+            }
+        }
+    }
+
+    /// The host it connects to, unless that is this machine.
+    #[must_use]
+    pub fn remote(&self) -> Option<&HostPort> {
+        match self {
+            Self::Dns(dns) => (!dns.server.is_this_machine()).then_some(&dns.server),
+            Self::Grpc(grpc) => grpc.address.remote(),
+            Self::Http(http) => match &http.address {
+                Some(place) => place.remote(),
+                None => (!http.url.at.is_this_machine()).then_some(&http.url.at),
+            },
+            Self::Redis(redis) => redis.address.remote(),
+            Self::Tcp(tcp) => tcp.address.remote(),
+            Self::Tls(tls) => tls.address.remote(),
+            Self::Exec(_) | Self::File(_) | Self::Gauge(_) | Self::Ttl(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets() {
+        for (target, expected) in [
+            ("http://a/x", Some("http a:80")),
+            ("https://a", Some("http a:443")),
+            ("tcp://[::1]:5", Some("tcp [::1]:5")),
+            ("grpc://a:5/shop.Cart", Some("grpc a:5")),
+            ("grpc://a:5", Some("grpc a:5")),
+            ("grpcs://a:5/x", Some("grpc a:5")),
+            ("tcp://a", None),
+            ("tcp://a:5/x", None),
+            ("grpc://a", None),
+            ("a:5", None),
+            ("udp://a:5", None),
+            ("", None),
+        ] {
+            let found = CheckKind::parse(target);
+            let found = found.map(|kind| {
+                format!(
+                    "{} {}",
+                    kind.word(),
+                    kind.remote().map_or_else(|| "[::1]:5".into(), ToString::to_string)
+                )
+            });
+            assert_eq!(found.as_deref(), expected, "{target:?}");
+        }
+        for (target, is_tls) in [("grpc://a:5/shop.Cart", false), ("grpcs://a:5/shop.Cart", true)] {
+            let Some(CheckKind::Grpc(grpc)) = CheckKind::parse(target) else { panic!("it is gRPC") };
+            assert_eq!((grpc.service.as_str(), grpc.tls.is_some()), ("shop.Cart", is_tls), "{target}");
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! `max_latency` of `expect` and of `degraded`.
+//!
+//! Does not know about: kinds of checks.
+
+use doorbell_config::{Problem, Section};
+use std::time::Duration;
+
+/// A run that is too slow for `expect` is down, and never degraded.
+pub(super) fn check(latencies: [Option<Duration>; 2], at: &Section<'_>) {
+    let [expect, degraded] = ["expect.max_latency", "degraded.max_latency"].map(|key| at.right_place(key));
+    if let ([Some(down), Some(slow)], Some(expect), Some(degraded)) = (latencies, expect, degraded)
+        && slow >= down
+    {
+        at.problem(
+            Problem::error("contradiction", degraded, "what is slower is down already, and never degraded")
+                .also(expect, "down from here on")
+                .help("make `max_latency` of `degraded` the shorter one"),
+        );
+    }
+}

@@ -1,0 +1,212 @@
+//! When a check runs and how its results become states: the keys that `[check.NAME]` shares with
+//! `[check_defaults]`.
+//!
+//! Does not know about: what a check does.
+
+use doorbell_config::{Problem, Section, Table, format_duration};
+use doorbell_health::limits::{FLAP_TRANSITIONS_MAX, HISTORY_LEN_MAX};
+use doorbell_health::{FlapRule, Initial};
+use std::time::Duration;
+
+const INITIALS: [(&str, Initial); 5] = [
+    ("down", Initial::Down),
+    ("fully-down", Initial::FullyDown),
+    ("fully-up", Initial::FullyUp),
+    ("unknown", Initial::Unknown),
+    ("up", Initial::Up),
+];
+
+const HISTORY_MAX: u32 = 4096;
+const _: () = assert!(HISTORY_MAX as usize == HISTORY_LEN_MAX);
+
+/// When a check runs and how its results become states.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+#[table(check = Self::complete, useless = Self::useless)]
+pub struct Pace {
+    /// Time from the start of one run to the start of the next.
+    #[key(default = "5s", range = "100ms..=1d", shown)]
+    pub interval: Duration,
+    /// `interval` while the state is changing or unknown. Default: 1s, at most `interval`.
+    #[key(range = "100ms..=1d", default_with = Self::usual_fast_interval)]
+    pub fast_interval: Duration,
+    /// `interval` while the check is down. Default: twice `interval`.
+    #[key(range = "100ms..=1d", default_with = Self::usual_down_interval)]
+    pub down_interval: Duration,
+    /// Maximum time of a run. Default: 1s, at most `interval`.
+    #[key(range = "1ms..=10m", default_with = Self::usual_timeout)]
+    pub timeout: Duration,
+    /// Maximum time until a connection is established. Default: `timeout`.
+    #[key(range = "1ms..=10m", default_with = Self::usual_connect_timeout)]
+    pub connect_timeout: Duration,
+    // A run comes late by less than half of an interval, so that it stays within its own.
+    /// Maximum random delay of a run, in percent of the interval.
+    #[key(default = 10, range = 0..=50)]
+    pub jitter: u32,
+    /// Consecutive successes from down to up.
+    #[key(default = 2, range = 1..=1000)]
+    pub rise: u32,
+    /// Consecutive failures from up to down.
+    #[key(default = 3, range = 1..=1000)]
+    pub fall: u32,
+    /// State before the first result: after unknown, up and down the first result decides; fully-up
+    /// and fully-down are states that `fall` or `rise` have to change.
+    #[key(default = "unknown", words = INITIALS)]
+    pub initial: Initial,
+    /// Maximum age of a result; see `on_stale`. Default: three times the longest interval, and with
+    /// `cache` alone at least 1m.
+    #[key(range = "100ms..=30d", default_with = Self::default_max_age)]
+    pub max_age: Duration,
+    /// Holds a check down that changes too often, or off.
+    #[key(default = "off", with = flap)]
+    pub flap: Option<FlapRule>,
+    /// Number of results that are kept.
+    #[key(default = 200, range = 0..=HISTORY_MAX)]
+    pub history: u32,
+    /// Age of the last run above which a probe triggers another one: one run, however many probes;
+    /// none waits for it. Without probes the check runs before `max_age` is over. Default: the
+    /// check runs by `interval`.
+    #[key(range = "100ms..=1d")]
+    pub cache: Option<Duration>,
+    /// Whether it runs by `interval`, and not only on request or before `max_age` is over.
+    #[key(skip = true)]
+    pub is_scheduled: bool,
+}
+
+/// When a check that changes too often is held down.
+#[derive(Clone, Debug, Table)]
+struct Flap {
+    /// Time in which changes are counted.
+    #[key(default = "5m", range = "100ms..=30d")]
+    window: Duration,
+    /// Maximum number of changes within `window`.
+    #[key(default = 6, range = 1..=FLAP_TRANSITIONS_MAX)]
+    max_transitions: u32,
+    /// Time for which the check is held down.
+    #[key(default = "1m", range = "100ms..=30d")]
+    hold: Duration,
+}
+
+impl Pace {
+    /// The default for an interval.
+    #[must_use]
+    pub fn every(interval: Duration) -> Self {
+        let mut pace = Self { interval, ..Self::default() };
+        pace.fast_interval = pace.usual_fast_interval();
+        pace.down_interval = pace.usual_down_interval();
+        pace.max_age = pace.default_max_age();
+        pace
+    }
+
+    /// The default of a check whose results are pushed and hold for `ttl`: the last one decides, as
+    /// in Consul.
+    #[must_use]
+    pub fn pushed(ttl: Duration) -> Self {
+        Self { rise: 1, fall: 1, max_age: ttl, ..Self::default() }
+    }
+
+    /// Three times the longest interval; at least a minute without a schedule.
+    #[must_use]
+    pub fn default_max_age(&self) -> Duration {
+        let age = self.interval.max(self.fast_interval).max(self.down_interval) * 3;
+        match self.cache {
+            Some(cache) if !self.is_scheduled => age.max(cache * 3).max(Duration::from_mins(1)),
+            _ => age,
+        }
+    }
+
+    fn usual_fast_interval(&self) -> Duration {
+        self.interval.min(Duration::from_secs(1))
+    }
+
+    fn usual_down_interval(&self) -> Duration {
+        self.interval * 2
+    }
+
+    fn usual_timeout(&self) -> Duration {
+        self.interval.min(Duration::from_secs(1))
+    }
+
+    fn usual_connect_timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    fn complete(&mut self, at: &Section<'_>) {
+        // The interval of all checks is not one of this check.
+        self.is_scheduled = self.cache.is_none() || at.is_own("interval");
+        if !at.is_right("max_age") {
+            self.max_age = self.default_max_age();
+        }
+    }
+
+    /// With an interval of its own the check would run by itself.
+    fn useless(&self) -> &'static [&'static str] {
+        if self.is_scheduled { &[] } else { &["interval"] }
+    }
+
+    /// Warns of times that only make sense in one order.
+    pub(super) fn check(&self, at: &Section<'_>) {
+        let place = |keys: [&str; 2]| keys.into_iter().find_map(|key| at.place(key)).unwrap_or_default();
+        let is_written = at.place("timeout").is_some();
+        if is_written && self.is_scheduled && self.timeout >= self.interval {
+            let message = format!(
+                "a run may take {}, and the next is due after {}",
+                format_duration(self.timeout),
+                format_duration(self.interval)
+            );
+            let at_key = if at.is_own("interval") && !at.is_own("timeout") { "interval" } else { "timeout" };
+            at.problem_once(
+                Problem::warning("timeout-over-interval", place([at_key, "timeout"]), message)
+                    .help("a check never runs twice at once: runs come late; make `timeout` shorter"),
+            );
+        }
+        if self.connect_timeout > self.timeout {
+            let at_key = if at.is_own("timeout") && !at.is_own("connect_timeout") {
+                "timeout"
+            } else {
+                "connect_timeout"
+            };
+            let message = "`connect_timeout` is longer than `timeout`, which holds for all of a run";
+            let problem = Problem::warning("no-effect", place([at_key, "connect_timeout"]), message);
+            at.problem_once(problem.help("remove it, or make it shorter"));
+        }
+        let longest = match self.cache {
+            Some(cache) if !self.is_scheduled => cache,
+            _ => self.interval.max(self.fast_interval).max(self.down_interval),
+        };
+        if self.max_age < longest {
+            let message = format!(
+                "a result is too old after {}, and the next may come after {}",
+                format_duration(self.max_age),
+                format_duration(longest)
+            );
+            at.problem_once(
+                Problem::warning("max-age-under-interval", place(["max_age", "interval"]), message)
+                    .help("the check would be stale between its runs; make `max_age` longer"),
+            );
+        }
+    }
+}
+
+/// A table, or off.
+mod flap {
+    use super::{Flap, FlapRule};
+    use doorbell_config::{Entry, Json, Key, Table, form};
+
+    pub(super) fn read(entry: &Entry<'_>) -> Option<Option<FlapRule>> {
+        if entry.raw().as_str() == Some("off") {
+            return Some(None);
+        }
+        let Flap { window, max_transitions, hold } = entry.read_table()?;
+        Some(Some(FlapRule { window, transitions_max: max_transitions, hold }))
+    }
+
+    #[expect(clippy::ref_option, reason = "as every such function")]
+    pub(super) fn dump(rule: &Option<FlapRule>) -> Option<Json> {
+        let Some(FlapRule { window, transitions_max, hold }) = *rule else { return Some("off".into()) };
+        Some(Flap { window, max_transitions: transitions_max, hold }.to_json(true))
+    }
+
+    pub(super) fn form(_: &Key) -> Json {
+        form::either(&[Flap::schema(), form::words(&["off"])])
+    }
+}
