@@ -92,6 +92,11 @@ fn packages_point_downwards() {
 }
 
 #[test]
+fn published_packages_have_what_registries_show() {
+    assert_none(&tidy::publishable(&workspace()));
+}
+
+#[test]
 fn rooms_see_what_the_list_allows() {
     assert_none(&tidy::rooms(&workspace(), ROOMS));
 }
@@ -279,6 +284,28 @@ mod samples {
             1,
             "lints not inherited"
         );
+    }
+
+    #[test]
+    fn published_packages() {
+        let good = "[package]\nname = \"a\"\ndescription = \"A\"\nrust-version.workspace = true\n\
+             license.workspace = true\nrepository.workspace = true\nreadme = \"README.md\"\n\
+             keywords = [\"a\", \"b\"]\ncategories = [\"config\"]\n\n\
+             [package.metadata.docs.rs]\nall-features = true\n";
+        let check = |text: &str| tidy::publishable(&one("crates/a/Cargo.toml", text)).len();
+        assert_eq!(check(good), 0);
+        assert_eq!(check(&good.replace("repository.", "homepage.")), 1);
+        assert_eq!(check(&good.replace("\"b\"", "\"b\", \"c\", \"d\", \"e\", \"f\"")), 1);
+        assert_eq!(check(&good.replace("all-features = true", "")), 1);
+        assert_eq!(check("[package]\nname = \"a\"\n"), 8, "seven fields and docs.rs");
+        assert_eq!(check("[package]\nname = \"a\"\npublish = false\n"), 0);
+        assert_eq!(check(&format!("{good}\n[lib]\npublish = false\n").replace("license.", "x.")), 1);
+
+        let root = Source::new("Cargo.toml", "[workspace.dependencies]\na = { path = \"crates/a\" }\n");
+        let versions =
+            |member: &str| tidy::publishable(&[root.clone(), Source::new("crates/a/Cargo.toml", member)]);
+        assert_eq!(lines(&versions(good)), [("Cargo.toml", 2)]);
+        assert!(versions("[package]\nname = \"a\"\npublish = false\n").is_empty());
     }
 
     /// Two rooms and a root that re-exports an item of the first under another name.

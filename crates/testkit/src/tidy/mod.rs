@@ -14,6 +14,7 @@ mod lengths;
 mod lexer;
 mod manifest;
 mod modules;
+mod published;
 mod retired;
 mod source;
 mod times;
@@ -27,6 +28,7 @@ pub use lengths::{FILE_LINES_MAX, FUNCTION_LINES_MAX, Ratchet, file_lengths, fun
 pub use lexer::{Masked, mask};
 pub use manifest::{ARROWS, Arrow, package_arrows};
 pub use modules::unreferenced;
+pub use published::publishable;
 pub use retired::{Retired, retired_words};
 pub use source::{Source, load, read_tree};
 pub use times::time_bounds;
