@@ -61,7 +61,7 @@ fn a_contest_gives_cpu_time_of_both_sides() {
 #[test]
 fn a_technique_gives_cpu_time_with_it_and_without() {
     let args =
-        ["ablate", "--native", "--engine", "epoll", "--only", "reply with the FIN", "--loads", "close/64"];
+        ["ablate", "--native", "--driver", "epoll", "--only", "reply with the FIN", "--loads", "close/64"];
     let Some(report) = report("a native ablation", &args) else { return };
     let effects = report["contests"].as_array().unwrap();
     assert_eq!(effects.len(), 1, "{report}");

@@ -14,8 +14,8 @@ pub enum Exit {
     BadConfig,
     /// What the command means by it, or the code of the program that it ran.
     Code(u8),
-    /// 69: the engine that was asked for does not work here.
-    EngineUnavailable,
+    /// 69: the requested driver does not work on this system.
+    DriverUnavailable,
     /// 1: it failed, or the answer is no.
     Failure,
     /// 77: a permission is missing, as for a port below 1024.
@@ -47,7 +47,7 @@ impl Exit {
             Self::AddressInUse => 73,
             Self::BadConfig => 78,
             Self::Code(code) => code,
-            Self::EngineUnavailable | Self::Unavailable => 69,
+            Self::DriverUnavailable | Self::Unavailable => 69,
             Self::Failure => 1,
             Self::NoPermission => 77,
             Self::Success => 0,

@@ -60,10 +60,10 @@ fn help_teaches_by_example() {
     for (args, expected) in [
         (
             &["--help"][..],
-            ["doorbell redirect --host example.com", "73  another process", "--listen", "check"],
+            ["doorbell redirect --host example.com", "73  another process", "--listen", "validate"],
         ),
-        (&["-h"], ["Examples:", "Exit codes:", "--engine", "config"]),
-        (&["check", "--help"], ["-o json", "Exit codes: 0 valid", "--strict", "--config"]),
+        (&["-h"], ["Examples:", "Exit codes:", "--driver", "config"]),
+        (&["validate", "--help"], ["-o json", "Exit codes: 0 valid", "--strict", "--config"]),
         (&["healthcheck", "--help"], ["HEALTHCHECK CMD", "--timeout", "readyz", "127.0.0.1:8080"]),
         (&["redirect", "--help"], ["--host www.example.com", "421", "--status", "308"]),
         (&["config", "dump", "--help"], ["--with-defaults", "toml", "json", "Examples:"]),
@@ -83,15 +83,15 @@ fn a_wrong_command_line_ends_with_2() {
     for args in [
         &["--listen", "8080"][..],
         &["--listen", "localhost:80"],
-        &["--engine", "kqueue"],
+        &["--driver", "kqueue"],
         &["--workers", "0"],
         &["serv"],
-        &["--listen", ":1", "check"],
-        &["-t", "check"],
+        &["--listen", ":1", "validate"],
+        &["-t", "validate"],
         &["redirect"],
         &["redirect", "--host", "a b"],
         &["redirect", "--host", "a.com", "--status", "200"],
-        &["check", "-o", "xml"],
+        &["validate", "-o", "xml"],
         &["maint", "--for", "400d"],
         &["drain", "--for", "367d"],
         &["--nope"],
@@ -103,26 +103,26 @@ fn a_wrong_command_line_ends_with_2() {
 }
 
 #[test]
-fn check_says_valid_invalid_or_warned() {
+fn validate_reports_valid_invalid_and_warned_files() {
     let (good, bad, warned) =
         (fixture("good_minimal.toml"), fixture("routes.toml"), fixture("warnings.toml"));
     let expected_out = format!("{good}: the configuration is valid\n");
-    for args in [&["check", "-c", &good][..], &["-t", "-c", &good], &["-c", &good, "check"]] {
+    for args in [&["validate", "-c", &good][..], &["-t", "-c", &good], &["-c", &good, "validate"]] {
         assert_eq!(run(args), (0, expected_out.clone(), String::new()), "{args:?}");
     }
-    let (code, out, err) = run(&["check", "-c", &bad]);
+    let (code, out, err) = run(&["validate", "-c", &bad]);
     assert_eq!((code, out.as_str()), (1, ""));
     assert!(err.contains("routes.toml:43:8") && err.contains("not valid, 27 errors"), "{err}");
-    let (code, _, err) = run(&["check", "-c", &warned]);
+    let (code, _, err) = run(&["validate", "-c", &warned]);
     assert!(code == 0 && err.contains("valid, with 5 warnings"), "{code} {err}");
-    assert_eq!(run(&["check", "--strict", "-c", &warned]).0, 1);
-    assert_eq!(run(&["check"]).0, 0);
-    assert_eq!(run(&["check", "-c", "/nonexistent/file"]).0, 1);
+    assert_eq!(run(&["validate", "--strict", "-c", &warned]).0, 1);
+    assert_eq!(run(&["validate"]).0, 0);
+    assert_eq!(run(&["validate", "-c", "/nonexistent/file"]).0, 1);
 }
 
 #[test]
-fn check_reports_to_machines() {
-    let (code, out, err) = run(&["check", "-c", &fixture("redirects.toml"), "-o", "json"]);
+fn validate_reports_as_json() {
+    let (code, out, err) = run(&["validate", "-c", &fixture("redirects.toml"), "-o", "json"]);
     assert_eq!((code, err.as_str()), (1, ""));
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(report["valid"], false);
@@ -134,8 +134,8 @@ fn check_reports_to_machines() {
 }
 
 #[test]
-fn check_reads_standard_input_and_the_environment() {
-    let mut child = doorbell(&["check", "-c", "-"])
+fn validate_reads_standard_input_and_the_environment() {
+    let mut child = doorbell(&["validate", "-c", "-"])
         .env("HOST", "127.0.0.1:80")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -146,14 +146,14 @@ fn check_reads_standard_input_and_the_environment() {
     let (code, out, err) = finish(child.wait_with_output().unwrap());
     assert_eq!((code, out.as_str(), err.as_str()), (0, "<stdin>: the configuration is valid\n", ""));
 
-    let output = doorbell(&["check"]).env("DOORBELL_CONFIG", fixture("syntax.toml")).output().unwrap();
+    let output = doorbell(&["validate"]).env("DOORBELL_CONFIG", fixture("syntax.toml")).output().unwrap();
     assert_eq!(finish(output).0, 1);
 }
 
 #[test]
 fn color_only_where_it_is_wanted() {
     let bad = fixture("syntax.toml");
-    let colored = |args: &[&str]| run(&[&["check", "-c", &bad], args].concat()).2.contains('\u{1b}');
+    let colored = |args: &[&str]| run(&[&["validate", "-c", &bad], args].concat()).2.contains('\u{1b}');
     assert!(!colored(&[]));
     assert!(!colored(&["--color", "never"]));
     assert!(colored(&["--color", "always"]));
@@ -167,7 +167,7 @@ fn dumps_read_back() {
         assert_eq!(code, 0);
         let path = scratch(&format!("dump{}.toml", with_defaults.len()), &out);
         // The long drain of that file stays a warning.
-        assert_eq!(run(&["check", "-c", path.to_str().unwrap()]).0, 0);
+        assert_eq!(run(&["validate", "-c", path.to_str().unwrap()]).0, 0);
     }
     let (code, out, _) = run(&["config", "dump", "-o", "json"]);
     let value: serde_json::Value = serde_json::from_str(&out).unwrap();
@@ -225,7 +225,7 @@ fn the_time_that_a_pod_is_given_is_looked_at() {
     let file = fixture("good_minimal.toml");
     let check = |grace: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));
-        let command = command.args(["check", "-c", &file]).env("TERMINATION_GRACE_PERIOD", grace);
+        let command = command.args(["validate", "-c", &file]).env("TERMINATION_GRACE_PERIOD", grace);
         let output = command.output().unwrap();
         (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
     };

@@ -109,7 +109,7 @@ fn failed(command: &mut Command) -> (Option<i32>, String) {
 #[test]
 fn probes_are_answered_without_a_file() {
     for engine in ["auto", "epoll"] {
-        let mut server = Running::start(&["--listen", "127.0.0.1:0", "--engine", engine, "--workers", "1"]);
+        let mut server = Running::start(&["--listen", "127.0.0.1:0", "--driver", engine, "--workers", "1"]);
         for path in ["/livez", "/readyz", "/healthz", "/health/live", "/health/ready", "/"] {
             assert_eq!(server.status(path), "200", "{path}");
         }
@@ -149,7 +149,7 @@ fn term_drains_and_the_second_one_stops() {
 
     let text = format!("{DRAIN}{FOR_EVER}");
     for second in [Signal::TERM, Signal::INT] {
-        let mut server = Running::with_file("hurry.toml", &text, &["--engine", "epoll"]);
+        let mut server = Running::with_file("hurry.toml", &text, &["--driver", "epoll"]);
         server.signal(Signal::TERM);
         server.wait_for_line("draining");
         assert_eq!([server.status("/readyz"), server.status("/livez")], ["503", "200"]);
@@ -342,7 +342,7 @@ fn each_failed_start_has_a_sentence_and_a_code() {
     assert_eq!((code, err.lines().count()), (Some(78), 1), "{err}");
 
     // Only somebody who may not bind a low port can see this; root may.
-    let (code, err) = failed(Command::new(program).args(["--listen", "127.0.0.1:1", "check"]));
+    let (code, err) = failed(Command::new(program).args(["--listen", "127.0.0.1:1", "validate"]));
     assert_eq!(code, Some(2), "{err}");
     if std::net::TcpListener::bind("127.0.0.1:1")
         .is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)

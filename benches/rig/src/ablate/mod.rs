@@ -14,7 +14,7 @@ use crate::image::{Kernel, OurPrograms};
 use crate::plan::{Load, Mode, Plan, Row};
 use crate::report::{Conditions, Figures, Outcome, Run};
 use crate::session::{Session, now_s, say, time_left};
-use crate::variant::{self, Engine, Variant};
+use crate::variant::{self, Driver, Variant};
 pub(crate) use native::run as run_native;
 use plan::{Pair, Set};
 pub(crate) use report::{sections, tables};
@@ -29,7 +29,7 @@ pub(crate) struct Question {
 
     /// Drivers
     #[arg(long, value_name = "DRIVER", value_delimiter = ',', default_value = "epoll,io_uring")]
-    engine: Vec<Engine>,
+    driver: Vec<Driver>,
 
     /// Only these techniques, as `list` names them
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = technique)]
@@ -76,7 +76,7 @@ pub(crate) struct Answer {
 #[derive(Clone, Debug, Serialize)]
 struct Effect {
     technique: &'static str,
-    engine: Engine,
+    driver: Driver,
     set: Set,
     /// Whether it is a default.
     is_default: bool,
@@ -121,7 +121,7 @@ impl Answer {
 pub(crate) fn run(question: &Question, ours: &OurPrograms) -> Result<Vec<Answer>, RigError> {
     let defaults = variant::defaults(&ours.doorbell)?;
     let pairs: Vec<Pair> =
-        question.engine.iter().flat_map(|&engine| plan::pairs(engine, &question.only, &defaults)).collect();
+        question.driver.iter().flat_map(|&driver| plan::pairs(driver, &question.only, &defaults)).collect();
     let loads = question.loads_or(&[Mode::Close, Mode::Free, Mode::Keep]);
     let boots = plan::boots(&pairs);
     let all = boots.len() * question.kernel.len();
@@ -166,7 +166,7 @@ impl Effect {
         };
         Self {
             technique: pair.technique.name,
-            engine: pair.engine,
+            driver: pair.driver,
             set: pair.set,
             is_default: pair.is_default,
             load: load.to_string(),

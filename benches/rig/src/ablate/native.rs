@@ -9,7 +9,7 @@ use crate::error::RigError;
 use crate::image::OurPrograms;
 use crate::native::{self, CPU, Contest, Report, Rules, Shape};
 use crate::plan::{Load, Mode};
-use crate::variant::{self, Engine, Settings, Variant};
+use crate::variant::{self, Driver, Settings, Variant};
 
 const SHAPE: Shape = Shape {
     about: "CPU time of the server a request; * on by default, the others are added to the defaults",
@@ -31,13 +31,13 @@ pub(crate) fn run(
         return Err(RigError::NotNative { load: load.to_string() });
     }
     let ours = ours()?;
-    let pairs = pairs(&question.engine, &question.only, &variant::defaults(&ours.doorbell)?);
+    let pairs = pairs(&question.driver, &question.only, &variant::defaults(&ours.doorbell)?);
     native::variants(&contests(&pairs, &loads), SHAPE, requests, rules, &ours)
 }
 
 /// Every technique in the full set.
-fn pairs(engines: &[Engine], only: &[String], defaults: &Settings) -> Vec<Pair> {
-    let pairs = engines.iter().flat_map(|&engine| plan::pairs(engine, only, defaults));
+fn pairs(drivers: &[Driver], only: &[String], defaults: &Settings) -> Vec<Pair> {
+    let pairs = drivers.iter().flat_map(|&driver| plan::pairs(driver, only, defaults));
     pairs.filter(|pair| pair.set == Set::Full).collect()
 }
 
@@ -45,7 +45,7 @@ fn contests<'a>(pairs: &'a [Pair], loads: &[Load]) -> Vec<Contest<(&'a Variant, 
     let contest = |pair: &'a Pair, load: Load| {
         let star = if pair.is_default { " *" } else { "" };
         let technique = format!("{}{star}", pair.technique.name);
-        let names = [technique, pair.engine.name().to_owned(), load.to_string()];
+        let names = [technique, pair.driver.name().to_owned(), load.to_string()];
         Contest { names, ours: (&pair.with, load), peer: (&pair.without, load), at_most: None }
     };
     pairs.iter().flat_map(|pair| loads.iter().map(move |&load| contest(pair, load))).collect()
@@ -63,7 +63,7 @@ mod tests {
     fn each_technique_of_each_driver_is_compared_once_a_load_in_the_full_set() {
         let keys = ["tuning.send_more", "tuning.registered_ring", "tcp.quickack"];
         let pairs =
-            pairs(&[Engine::IoUring, Engine::Epoll], &[], &Settings::of(&keys.map(|key| (key, "true"))));
+            pairs(&[Driver::IoUring, Driver::Epoll], &[], &Settings::of(&keys.map(|key| (key, "true"))));
         let all = contests(&pairs, &loads(&["close/64", "keep/64"]));
         let ids: Vec<String> = all.iter().map(Contest::id).collect();
         assert_eq!(ids.len(), (3 + 2) * 2, "{ids:?}");
@@ -81,7 +81,7 @@ mod tests {
         let never = || panic!("nothing is built");
         let question = Question {
             kernel: Vec::new(),
-            engine: vec![Engine::Epoll],
+            driver: vec![Driver::Epoll],
             only: Vec::new(),
             loads: loads(&["free/64"]),
             repeat: 1,

@@ -3,7 +3,7 @@
 //! Does not know about: loads, figures.
 
 use super::techniques::{TECHNIQUES, Technique, nothing};
-use crate::variant::{Engine, Settings, Variant};
+use crate::variant::{Driver, Settings, Variant};
 
 /// Maximum number of servers per boot. Compared servers are always in the same boot.
 const SERVERS_A_BOOT: usize = 12;
@@ -24,7 +24,7 @@ pub(super) struct Pair {
     /// The technique to compare.
     pub(super) technique: &'static Technique,
     /// The driver.
-    pub(super) engine: Engine,
+    pub(super) driver: Driver,
     /// The surrounding set.
     pub(super) set: Set,
     /// Whether it is a default.
@@ -46,17 +46,17 @@ impl Set {
 }
 
 /// Every comparison for one driver, of the named techniques, or of all.
-pub(super) fn pairs(engine: Engine, only: &[String], defaults: &Settings) -> Vec<Pair> {
+pub(super) fn pairs(driver: Driver, only: &[String], defaults: &Settings) -> Vec<Pair> {
     let chosen = TECHNIQUES.iter().filter(|technique| {
-        technique.is_of(engine, defaults)
+        technique.is_of(driver, defaults)
             && (only.is_empty() || only.iter().any(|name| name == technique.name))
     });
     chosen
-        .flat_map(|technique| [Set::Full, Set::Alone].map(|set| pair(technique, engine, set, defaults)))
+        .flat_map(|technique| [Set::Full, Set::Alone].map(|set| pair(technique, driver, set, defaults)))
         .collect()
 }
 
-fn pair(technique: &'static Technique, engine: Engine, set: Set, defaults: &Settings) -> Pair {
+fn pair(technique: &'static Technique, driver: Driver, set: Set, defaults: &Settings) -> Pair {
     let (whole, word) = match set {
         Set::Alone => (nothing(defaults), "none"),
         Set::Full => (defaults.clone(), "full"),
@@ -64,16 +64,16 @@ fn pair(technique: &'static Technique, engine: Engine, set: Set, defaults: &Sett
     let base = whole.with(&technique.context());
     let variant = |settings: Settings| {
         let what = settings.without(&whole);
-        let name = format!("{}-{word}", engine.name());
+        let name = format!("{}-{word}", driver.name());
         let name = if what == Settings::default() { name } else { format!("{name} {what}") };
-        Variant { name, engine, settings: settings.without(defaults) }
+        Variant { name, driver, settings: settings.without(defaults) }
     };
     let is_default = technique.on().hold_in(defaults);
     // A technique outside the defaults is added to them, and compared with the defaults, not with
     // its opposite value.
     let without = if set == Set::Full && !is_default { base.clone() } else { base.with(&technique.off()) };
     let with = variant(base.with(&technique.on()));
-    Pair { technique, engine, set, is_default, with, without: variant(without) }
+    Pair { technique, driver, set, is_default, with, without: variant(without) }
 }
 
 /// The comparisons by boot. There are at least two boots, so that servers in all of them show how
@@ -96,7 +96,7 @@ pub(super) fn boots(pairs: &[Pair]) -> Vec<Vec<Pair>> {
 /// boot.
 pub(super) fn variants(pairs: &[Pair]) -> Vec<Variant> {
     let mut variants: Vec<Variant> = Vec::new();
-    let full = pairs.iter().map(|pair| full(pair.engine));
+    let full = pairs.iter().map(|pair| full(pair.driver));
     for variant in pairs.iter().flat_map(|pair| [pair.with.clone(), pair.without.clone()]).chain(full) {
         if variants.iter().all(|known| known.name != variant.name) {
             variants.push(variant);
@@ -106,8 +106,8 @@ pub(super) fn variants(pairs: &[Pair]) -> Vec<Variant> {
 }
 
 /// The default settings.
-fn full(engine: Engine) -> Variant {
-    Variant { name: format!("{}-full", engine.name()), engine, settings: Settings::default() }
+fn full(driver: Driver) -> Variant {
+    Variant { name: format!("{}-full", driver.name()), driver, settings: Settings::default() }
 }
 
 #[cfg(test)]
@@ -128,7 +128,7 @@ mod tests {
     }
 
     fn find(name: &str, set: Set) -> Pair {
-        let pairs = pairs(Engine::IoUring, &[name.to_owned()], &defaults());
+        let pairs = pairs(Driver::IoUring, &[name.to_owned()], &defaults());
         pairs.into_iter().find(|pair| pair.set == set).unwrap()
     }
 
@@ -166,13 +166,13 @@ mod tests {
     #[test]
     fn epoll_has_only_what_it_can_do() {
         let names: Vec<&str> =
-            pairs(Engine::Epoll, &[], &defaults()).iter().map(|pair| pair.technique.name).collect();
+            pairs(Driver::Epoll, &[], &defaults()).iter().map(|pair| pair.technique.name).collect();
         assert!(names.contains(&"deferred accept") && !names.contains(&"multishot accept"), "{names:?}");
     }
 
     #[test]
     fn boots_hold_all_pairs_whole_and_share_a_server() {
-        let pairs = pairs(Engine::IoUring, &[], &defaults());
+        let pairs = pairs(Driver::IoUring, &[], &defaults());
         let boots = boots(&pairs);
         assert_eq!(boots.iter().map(Vec::len).sum::<usize>(), pairs.len());
         assert!(boots.len() >= 2);
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn even_one_technique_takes_two_boots() {
-        let one = pairs(Engine::Epoll, &["deferred accept".to_owned()], &defaults());
+        let one = pairs(Driver::Epoll, &["deferred accept".to_owned()], &defaults());
         let boots = boots(&one);
         assert_eq!(boots.len(), 2);
         assert!(boots.iter().all(|boot| variants(boot).iter().any(|variant| variant.name == "epoll-full")));

@@ -5,7 +5,7 @@
 use super::plan::Set;
 use super::{Answer, Effect, TECHNIQUES};
 use crate::report::{Conditions, Figures, Page, Table, or_dash, thousands};
-use crate::variant::Engine;
+use crate::variant::Driver;
 
 /// One table for each kernel and load; the line above shows the repeatability of a boot.
 pub(crate) fn tables(answers: &[Answer]) -> Page {
@@ -24,7 +24,7 @@ pub(crate) fn tables(answers: &[Answer]) -> Page {
                 let percent = |value| or_dash(value, |value: f64| format!("{value:+.1}"));
                 table.row([
                     format!("{}{star}", effect.technique),
-                    effect.engine.name().to_owned(),
+                    effect.driver.name().to_owned(),
                     effect.set.name().to_owned(),
                     or_dash(effect.with, both),
                     or_dash(effect.without, both),
@@ -48,17 +48,17 @@ pub(crate) fn sections(answers: &[Answer]) -> Page {
     let heads = || answers.iter().map(|answer| version(&answer.conditions));
     for technique in TECHNIQUES {
         let mut table = Table::new(["driver", "load", "set"].map(str::to_owned).into_iter().chain(heads()));
-        for engine in [Engine::IoUring, Engine::Epoll] {
+        for driver in [Driver::IoUring, Driver::Epoll] {
             for load in answers.iter().take(1).flat_map(|answer| &answer.repeatability).map(|one| &one.load) {
                 for set in [Set::Full, Set::Alone] {
                     let is_it = |effect: &&Effect| {
-                        (effect.technique, effect.engine, effect.set) == (technique.name, engine, set)
+                        (effect.technique, effect.driver, effect.set) == (technique.name, driver, set)
                             && effect.load == *load
                     };
                     let found: Vec<_> =
                         answers.iter().map(|answer| answer.effects.iter().find(is_it)).collect();
                     if found.iter().any(Option::is_some) {
-                        let cells = [engine.name().to_owned(), format!("`{load}`"), set.name().to_owned()];
+                        let cells = [driver.name().to_owned(), format!("`{load}`"), set.name().to_owned()];
                         let figures =
                             found.into_iter().map(|effect| effect.and_then(cell).unwrap_or_default());
                         table.row(cells.into_iter().chain(figures));

@@ -3,7 +3,7 @@
 //!
 //! Does not know about: the defaults (the program reports them), figures.
 
-use crate::variant::{Engine, Settings};
+use crate::variant::{Driver, Settings};
 
 /// One technique: a key of the configuration with two values.
 #[derive(Clone, Copy, Debug)]
@@ -79,16 +79,16 @@ impl Technique {
         Settings::of(self.context)
     }
 
-    /// Whether `engine` supports it, and the program with these defaults knows all its keys.
-    pub(crate) fn is_of(&self, engine: Engine, defaults: &Settings) -> bool {
+    /// Whether `driver` supports it, and the program with these defaults knows all its keys.
+    pub(crate) fn is_of(&self, driver: Driver, defaults: &Settings) -> bool {
         let mut keys = self.context.iter().map(|(key, _)| *key).chain([self.key]);
-        (self.on_epoll || engine == Engine::IoUring) && keys.all(|key| defaults.get(key).is_some())
+        (self.on_epoll || driver == Driver::IoUring) && keys.all(|key| defaults.get(key).is_some())
     }
 }
 
 /// All techniques off for which the program with these defaults has a switch.
 pub(crate) fn nothing(defaults: &Settings) -> Settings {
-    let known = TECHNIQUES.iter().filter(|technique| technique.is_of(Engine::IoUring, defaults));
+    let known = TECHNIQUES.iter().filter(|technique| technique.is_of(Driver::IoUring, defaults));
     known.fold(Settings::default(), |settings, technique| settings.with(&technique.off()))
 }
 
@@ -124,7 +124,7 @@ mod tests {
         let one = Settings::of(&[("tcp.quickack", "true"), ("tuning.receive", "\"poll\"")]);
         let known = |name: &str| {
             let technique = TECHNIQUES.iter().find(|technique| technique.name == name).unwrap();
-            technique.is_of(Engine::IoUring, &one)
+            technique.is_of(Driver::IoUring, &one)
         };
         assert!(known("quick-ack off") && known("receive by polling"));
         assert!(!known("accept by polling") && !known("direct calls"));

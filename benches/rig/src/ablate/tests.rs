@@ -24,7 +24,7 @@ fn outcome(server: &str, instructions: i64) -> Outcome {
 /// Deferred task work on io_uring: both comparisons, each in its own boot.
 fn boots() -> Vec<Vec<Pair>> {
     let defaults = Settings::of(&[("tuning.defer_taskrun", "true"), ("tuning.single_issuer", "true")]);
-    plan::boots(&plan::pairs(Engine::IoUring, &["deferred task work".to_owned()], &defaults))
+    plan::boots(&plan::pairs(Driver::IoUring, &["deferred task work".to_owned()], &defaults))
 }
 
 fn run(rows: Vec<Outcome>) -> Run {

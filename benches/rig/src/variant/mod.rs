@@ -20,9 +20,9 @@ use crate::tool;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings(BTreeMap<String, String>);
 
-/// A driver, as `--engine` names it.
+/// A driver, as `--driver` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
-pub(crate) enum Engine {
+pub(crate) enum Driver {
     /// epoll
     #[serde(rename = "epoll")]
     #[value(name = "epoll")]
@@ -39,7 +39,7 @@ pub(crate) struct Variant {
     /// The name in rows.
     pub(crate) name: String,
     /// The driver.
-    pub(crate) engine: Engine,
+    pub(crate) driver: Driver,
     /// The non-default settings.
     pub(crate) settings: Settings,
 }
@@ -115,7 +115,7 @@ impl fmt::Display for Settings {
     }
 }
 
-impl Engine {
+impl Driver {
     /// The name in configurations.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -134,9 +134,9 @@ impl Variant {
     /// The setup of `program` at `place`: as in the catalogue, with the settings instead of its
     /// socket options.
     pub(crate) fn at(&self, program: &str, place: &Place<'_>) -> Setup {
-        let entry = match self.engine {
-            Engine::Epoll => "doorbell-epoll",
-            Engine::IoUring => "doorbell-uring",
+        let entry = match self.driver {
+            Driver::Epoll => "doorbell-epoll",
+            Driver::IoUring => "doorbell-uring",
         };
         let entry = Entry::named(entry).expect("the catalogue has both drivers");
         let mut files = entry.at(program, place).files;
@@ -220,12 +220,12 @@ mod tests {
 
     #[test]
     fn a_variant_is_the_server_of_the_catalogue_with_other_switches() {
-        for engine in [Engine::Epoll, Engine::IoUring] {
+        for driver in [Driver::Epoll, Driver::IoUring] {
             let settings = Settings::of(&[("tcp.defer_accept", "false")]);
-            let variant = Variant { name: "x: a=b".into(), engine, settings };
+            let variant = Variant { name: "x: a=b".into(), driver, settings };
             let Setup { server, files } = variant.at("/p", &Place::GUEST);
             let config = &files[0].1;
-            assert!(config.contains(&format!("engine = \"{}\"", engine.name())), "{config}");
+            assert!(config.contains(&format!("driver = \"{}\"", driver.name())), "{config}");
             assert!(config.ends_with("[listener.main.tcp]\ndefer_accept = false\n"), "{config}");
             assert!(!config.contains("\ntcp = "), "{config}");
             assert_eq!(server.argv, ["/p", "serve", "--config", "/rig/x__a_b.toml"]);

@@ -3,7 +3,7 @@
 //! Does not know about: listeners, which are added elsewhere; other generations.
 
 use crate::config::format_duration;
-use crate::config::model::{Config, Descriptors, Engine, OnWorkerFailure, Timeouts};
+use crate::config::model::{Config, Descriptors, Driver, OnWorkerFailure, Timeouts};
 use crate::control_plane::ControlPlane;
 use crate::exit::{Exit, Failure};
 use crate::operator::Operator;
@@ -31,10 +31,10 @@ pub(crate) fn builder(config: &Config, registry: &Arc<HealthRegistry>, operator:
     builder
         .workers(Workers::Count(workers.unwrap_or(NonZeroU16::MIN)))
         .pin_cpus(runtime.pin_cpus)
-        .engine(match runtime.engine {
-            Engine::Auto => doorbell::Engine::Auto,
-            Engine::Epoll => doorbell::Engine::Epoll,
-            Engine::IoUring => doorbell::Engine::IoUring,
+        .engine(match runtime.driver {
+            Driver::Auto => doorbell::Engine::Auto,
+            Driver::Epoll => doorbell::Engine::Epoll,
+            Driver::IoUring => doorbell::Engine::IoUring,
         })
         .tuning(config.tuning.engine())
         .descriptors(match config.tuning.descriptors {
@@ -122,10 +122,9 @@ pub(crate) fn start_failure(error: &StartError) -> Failure {
                 ),
             },
         ),
-        StartErrorKind::EngineUnavailable => (
-            Exit::EngineUnavailable,
-            format!("{error}; leave --engine at auto, which takes epoll where it must"),
-        ),
+        StartErrorKind::EngineUnavailable => {
+            (Exit::DriverUnavailable, format!("{error}; use `--driver auto`, which falls back to epoll"))
+        }
         StartErrorKind::Misconfigured => (Exit::BadConfig, error.to_string()),
         StartErrorKind::PermissionDenied => (
             Exit::NoPermission,

@@ -24,7 +24,7 @@ Examples:
 
 pub(super) const VERSION_HELP: &str = "\
 Examples:
-  doorbell version --verbose                   revision, target, TLS library, engines";
+  doorbell version --verbose                   revision, target, TLS library, drivers";
 
 /// Options of `completions`.
 #[derive(Debug, Args)]
@@ -115,7 +115,7 @@ pub(super) fn version(args: &VersionArgs) -> String {
             ("target", format!("{} {} {libc}, {linked}", std::env::consts::OS, std::env::consts::ARCH)),
             ("build", format!("{build}, Rust {} or later", env!("CARGO_PKG_RUST_VERSION"))),
             ("tls", "rustls with aws-lc-rs, post-quantum key exchange preferred".to_owned()),
-            ("engines", "io_uring, epoll".to_owned()),
+            ("drivers", "io_uring, epoll".to_owned()),
         ] {
             text.push_str(&format!("{what:<9} {value}\n"));
         }

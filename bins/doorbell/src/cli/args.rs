@@ -22,7 +22,7 @@ Exit codes:
    0  clean stop, or the answer is yes
    1  failed while running, or the answer is no
    2  wrong command line
-  69  the engine asked for with --engine does not work here, or no doorbell answers
+  69  the driver given with --driver does not work on this system, or no doorbell replies
   71  the limit of open files is too low (ulimit -n)
   73  another process listens on the address
   77  no permission, as for a port below 1024
@@ -62,7 +62,7 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Option<Command>,
 
-    /// Check the configuration and exit, as `doorbell check`
+    /// Validate the configuration and exit, as `doorbell validate`
     #[arg(short = 't', long = "test")]
     pub test: bool,
 
@@ -81,9 +81,6 @@ pub enum Command {
     /// Wait until targets are well, then run a command
     #[command(after_help = super::until::HELP)]
     Await(super::until::AwaitArgs),
-    /// Check a configuration file: every problem with its place and a fix
-    #[command(after_help = super::check::HELP)]
-    Check(super::check::CheckArgs),
     /// Write what a shell needs to complete commands and options
     #[command(after_help = super::about::COMPLETIONS_HELP)]
     Completions(super::about::CompletionsArgs),
@@ -117,7 +114,10 @@ pub enum Command {
     /// Serve; the default command
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArgs),
-    /// Say which version this is
+    /// Validate a configuration file: every problem with its place and a fix
+    #[command(after_help = super::validate::HELP)]
+    Validate(super::validate::ValidateArgs),
+    /// Print the version
     #[command(after_help = super::about::VERSION_HELP)]
     Version(super::about::VersionArgs),
 }

@@ -27,21 +27,26 @@ const WITHOUT_CONFIG: [&[&str]; 10] = [
 
 /// Commands that write no log, beside those that reach a running doorbell.
 const WITHOUT_LOG: [&str; 9] =
-    ["await", "check", "completions", "config", "doctor", "healthcheck", "man", "probe", "version"];
+    ["await", "completions", "config", "doctor", "healthcheck", "man", "probe", "validate", "version"];
 
-/// What others call a command, and what it is here.
-const ELSEWHERE: [(&str, &str); 11] = [
+/// Words that are not ours, from other programs or from earlier versions, and what to write instead.
+const ELSEWHERE: [(&str, &str); 13] = [
+    ("--engine", "`--driver`"),
     ("bench", "`doorbell-load`, a program of its own, makes load"),
+    (
+        "check",
+        "`doorbell validate FILE` validates a configuration; `doorbell checks` lists the checks of a running doorbell",
+    ),
     ("convert", "files of other programs are not read: begin with `doorbell config init`"),
     ("health", "`doorbell healthcheck`, or `doorbell status` for people"),
-    ("lint", "`doorbell check`"),
+    ("lint", "`doorbell validate`"),
     ("logs", "`doorbell events --follow`; the log itself is on standard output"),
     ("restart", "`doorbell reload` reads the configuration anew without a restart"),
     ("start", "`doorbell serve`"),
     ("stop", "`doorbell quit`"),
-    ("test", "`doorbell check`"),
+    ("test", "`doorbell validate`"),
     ("top", "`doorbell status --watch`"),
-    ("validate", "`doorbell check`"),
+    ("validate", "`doorbell validate`"),
 ];
 
 /// For these arguments: an option that says how the help looks is known before anything is parsed.

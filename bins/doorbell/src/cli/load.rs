@@ -2,9 +2,9 @@
 //!
 //! Does not know about: what the configuration says.
 
-use super::options::{AdminArg, EngineArg, Global, ServeArgs, parse_admin, parse_bind};
+use super::options::{AdminArg, DriverArg, Global, ServeArgs, parse_admin, parse_bind};
 use super::output::{print_error, print_problems};
-use crate::config::model::{Admin, CHECKS_MAX, CheckUse, Engine, Listener, LogLevel};
+use crate::config::model::{Admin, CHECKS_MAX, CheckUse, Driver, Listener, LogLevel};
 use crate::config::{
     self, Bind, Config, Overrides, Problem, Source, VARIABLES, default_config, parse_and_list, parse_over,
 };
@@ -131,13 +131,13 @@ fn count_errors(problems: &[Problem]) -> String {
     if errors == 1 { "an error".to_owned() } else { format!("{errors} errors") }
 }
 
-/// What `--admin`, `--listen`, `--check`, `--engine` and `--workers` change.
+/// What `--admin`, `--listen`, `--check`, `--driver` and `--workers` change.
 pub(super) fn with_args(mut config: Config, args: ServeArgs) -> Result<Config, Failure> {
-    if let Some(engine) = args.engine {
-        config.runtime.engine = match engine {
-            EngineArg::Auto => Engine::Auto,
-            EngineArg::Epoll => Engine::Epoll,
-            EngineArg::IoUring => Engine::IoUring,
+    if let Some(driver) = args.driver {
+        config.runtime.driver = match driver {
+            DriverArg::Auto => Driver::Auto,
+            DriverArg::Epoll => Driver::Epoll,
+            DriverArg::IoUring => Driver::IoUring,
         };
     }
     if let Some(workers) = args.workers {
@@ -173,7 +173,7 @@ pub(super) fn with_args(mut config: Config, args: ServeArgs) -> Result<Config, F
 const UNREAD: [(&str, &str); 6] = [
     ("DOORBELL_ALLOW_EXEC", "--allow-exec"),
     ("DOORBELL_CHECK", "--check"),
-    ("DOORBELL_ENGINE", "--engine or DOORBELL__RUNTIME__ENGINE"),
+    ("DOORBELL_DRIVER", "--driver or DOORBELL__RUNTIME__DRIVER"),
     ("DOORBELL_LOG_FORMAT", "--log-format or DOORBELL__LOG__FORMAT"),
     ("DOORBELL_LOG_LEVEL", "--log-level or DOORBELL_LOG"),
     ("DOORBELL_WORKERS", "--workers or DOORBELL__RUNTIME__WORKERS"),

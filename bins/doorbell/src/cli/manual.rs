@@ -16,7 +16,7 @@ pub(super) fn file_page() -> String {
         escaped(schema["description"].as_str().unwrap_or_default()),
         escaped(
             "The file is TOML and begins with `version = 1`. A table with a name the user chooses is written as [listener.NAME] here. A key \
-             with a single value may also be given as an environment variable, DOORBELL__SECTION__KEY, which goes before the file. `doorbell check` tells what is \
+             with a single value may also be given as an environment variable, DOORBELL__SECTION__KEY, which goes before the file. `doorbell validate` tells what is \
              wrong with a file, `doorbell config dump --with-defaults` what it means."
         ),
     );

@@ -5,7 +5,6 @@
 mod about;
 pub mod args;
 pub mod book;
-mod check;
 mod command;
 mod diff;
 mod doctor;
@@ -21,6 +20,7 @@ mod redirect;
 mod run;
 mod trust;
 mod until;
+mod validate;
 
 use crate::config::model::Admin;
 use crate::config::{self, Config, to_json, to_toml};
@@ -75,19 +75,18 @@ fn dispatch(mut cli: Cli) -> Result<Exit, Failure> {
     let global = &cli.global;
     let Some(command) = cli.command else {
         return match cli.test {
-            true => check::run(&check::CheckArgs::default(), global),
+            true => validate::run(&validate::ValidateArgs::default(), global),
             false => serve_file(cli.serve, global),
         };
     };
     let top = &cli.serve;
     let is_for_serve = !top.listen.is_empty() || !top.check.is_empty() || top.admin.is_some();
-    if cli.test || is_for_serve || top.engine.is_some() || top.workers.is_some() {
+    if cli.test || is_for_serve || top.driver.is_some() || top.workers.is_some() {
         let message = "options of serve come after the command, as in `doorbell serve --listen :8080`";
         return Err(Failure::new(Exit::Usage, message));
     }
     match command {
         Command::Await(args) => until::run(args, global),
-        Command::Check(args) => check::run(&args, global),
         Command::Completions(args) => say(&about::completions(&args)),
         Command::Config { command: ConfigCommand::Diff(args) } => diff::run(&args),
         Command::Config { command: ConfigCommand::Dump(args) } => dump(&args, global),
@@ -101,6 +100,7 @@ fn dispatch(mut cli: Cli) -> Result<Exit, Failure> {
         Command::Redirect(args) => start(redirect::config(&args, global)?, global, "the command line", None),
         Command::Run(args) => run::run(&args, global),
         Command::Serve(args) => serve_file(args, global),
+        Command::Validate(args) => validate::run(&args, global),
         Command::Version(args) => say(&about::version(&args)),
     }
 }

@@ -64,8 +64,8 @@ pub struct ServeArgs {
     pub check: Vec<CheckKind>,
 
     /// Driver; auto takes io_uring where it works
-    #[arg(long, value_name = "ENGINE")]
-    pub engine: Option<EngineArg>,
+    #[arg(long, value_name = "DRIVER")]
+    pub driver: Option<DriverArg>,
 
     /// Threads; by default one for each processor that may be used, fewer where the CPU quota or the memory limit of a container is
     /// smaller, and 4 in a container without a quota: `doorbell doctor` says how many and why
@@ -85,7 +85,7 @@ pub enum AdminArg {
 /// Drivers by the names of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[expect(missing_docs, reason = "the names say it")]
-pub enum EngineArg {
+pub enum DriverArg {
     Auto,
     Epoll,
     #[value(name = "io_uring")]

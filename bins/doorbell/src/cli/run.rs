@@ -4,7 +4,7 @@
 //! itself serves in a process of its own, so that neither can bring down the other.
 
 use super::load;
-use super::options::{ColorWhen, EngineArg, Global};
+use super::options::{ColorWhen, DriverArg, Global};
 use crate::exit::{Exit, Failure};
 use crate::parent::{CommandEnd, PARENT, Word, code_of};
 use clap::{Args, ValueEnum};
@@ -59,8 +59,8 @@ pub struct RunArgs {
     check: Vec<String>,
 
     /// Driver, as in serve
-    #[arg(long, value_name = "ENGINE")]
-    engine: Option<EngineArg>,
+    #[arg(long, value_name = "DRIVER")]
+    driver: Option<DriverArg>,
 
     /// Threads that serve, as in serve
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -306,8 +306,8 @@ fn serve_args(args: &RunArgs, global: &Global) -> Vec<OsString> {
         add("--workers", workers.to_string().into());
     }
     let word = |value: Option<clap::builder::PossibleValue>| value.map(|value| value.get_name().to_owned());
-    if let Some(engine) = args.engine.and_then(|engine| word(engine.to_possible_value())) {
-        add("--engine", engine.into());
+    if let Some(driver) = args.driver.and_then(|driver| word(driver.to_possible_value())) {
+        add("--driver", driver.into());
     }
     if let Some(level) = global.log_level.and_then(|level| word(level.to_possible_value())) {
         add("--log-level", level.into());

@@ -1,6 +1,6 @@
 //! The JSON Schema of configuration files, for editors.
 //!
-//! Does not know about: keys; rules between them.
+//! Does not know about: keys, but for the few whose value a reader takes apart by hand. Rules between keys are `doorbell validate`'s.
 
 use super::model::Config;
 use doorbell_config::Table as _;

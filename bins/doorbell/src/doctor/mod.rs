@@ -50,7 +50,7 @@ pub(crate) struct Diagnosis {
 /// Looks at everything. `path` is the network that connections take.
 pub(crate) fn examine(path: Option<Path>) -> Diagnosis {
     let read = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim_end().to_owned());
-    let mut findings = engine();
+    let mut findings = driver();
     findings.extend(process::findings(&read));
     let (network, changes) = network::findings(&read, path);
     findings.extend(network);
@@ -64,11 +64,11 @@ impl Diagnosis {
     }
 }
 
-fn engine() -> Vec<Finding> {
+fn driver() -> Vec<Finding> {
     let found = doorbell::driver::examine::examine();
     let works = found.cause == Cause::Ok;
     let mut all = vec![Finding {
-        topic: "engine",
+        topic: "driver",
         name: "io_uring".into(),
         level: if works { Level::Ok } else { Level::Degraded },
         value: if works { "works".into() } else { format!("does not work: {}", found.cause.word()) },
@@ -76,12 +76,12 @@ fn engine() -> Vec<Finding> {
         fix: (!works).then(|| fix_of(found.cause).to_owned()),
     }];
     if let Some(ring) = found.ring {
-        all.push(Finding::ok("engine", "ring", ring));
+        all.push(Finding::ok("driver", "ring", ring));
     }
     for (name, works, seen) in found.tried {
         let level = if works || name != "multishot accept" { Level::Ok } else { Level::Degraded };
         let value = if works { "yes" } else { "no" };
-        all.push(Finding { why: seen, level, ..Finding::ok("engine", name, value) });
+        all.push(Finding { why: seen, level, ..Finding::ok("driver", name, value) });
     }
     all
 }

@@ -157,7 +157,7 @@ fn first_files_are_valid() {
         // One that is missing is warned of, as the file cannot make it.
         let out = out.replace("/var/lib/acme/.well-known/acme-challenge", env!("CARGO_TARGET_TMPDIR"));
         let file = scratch(&format!("init-{place}.toml"), &out);
-        let (code, out, err) = run(&["check", "-c", file.to_str().unwrap()]);
+        let (code, out, err) = run(&["validate", "-c", file.to_str().unwrap()]);
         assert_eq!(code, 0, "{place}: {out}{err}");
         // Without the section there are neither metrics nor a page, where there were without a file.
         let (_, dump, _) = run(&["config", "dump", "-c", file.to_str().unwrap(), "-o", "json"]);
@@ -203,7 +203,7 @@ fn pages_completions_versions() {
     let (code, out, _) = run(&["version"]);
     assert_eq!((code, out.as_str()), (0, concat!("doorbell ", env!("CARGO_PKG_VERSION"), "\n")));
     let (_, out, _) = run(&["version", "--verbose"]);
-    for word in ["revision", "target", "tls", "engines"] {
+    for word in ["revision", "target", "tls", "drivers"] {
         assert!(out.contains(word), "{out}");
     }
 }
@@ -242,7 +242,7 @@ fn configurations_of_the_book_are_valid() {
                 lines.by_ref().take_while(|line| *line != "```").map(|line| format!("{line}\n")).collect();
             let name = page.file_stem().unwrap().to_str().unwrap();
             let file = scratch(&format!("behind-{name}.toml"), &toml);
-            let (code, out, err) = run(&["check", "--strict", "-c", file.to_str().unwrap()]);
+            let (code, out, err) = run(&["validate", "--strict", "-c", file.to_str().unwrap()]);
             assert_eq!(code, 0, "{name}: {out}{err}");
             checked += 1;
         }

@@ -274,14 +274,14 @@ fn targets_that_are_none_are_told_every_form() {
 #[test]
 fn a_file_without_its_option_is_understood() {
     let (good, bad) = (fixture("good_minimal.toml"), fixture("routes.toml"));
-    assert_eq!(run(&["check", &good]), run(&["check", "-c", &good]));
-    assert_eq!(run(&["check", &bad]), run(&["check", "-c", &bad]));
-    assert_eq!(with(&["check", &good], &[("DOORBELL_CONFIG", &bad)]).0, 0);
+    assert_eq!(run(&["validate", &good]), run(&["validate", "-c", &good]));
+    assert_eq!(run(&["validate", &bad]), run(&["validate", "-c", &bad]));
+    assert_eq!(with(&["validate", &good], &[("DOORBELL_CONFIG", &bad)]).0, 0);
     for args in [&["config", "dump", &good][..], &[&good], &["serve", &good], &["status", "doorbell.toml"]] {
         let (code, _, err) = run(args);
         assert!(code == 2 && err.contains(&format!("-c {}", args.last().unwrap())), "{args:?}: {code} {err}");
     }
-    let (code, out, err) = run(&["check"]);
+    let (code, out, err) = run(&["validate"]);
     assert!(
         code == 0 && out.contains("built-in defaults") && err.contains("no file was named"),
         "{code} {out}{err}"
@@ -291,16 +291,16 @@ fn a_file_without_its_option_is_understood() {
 #[test]
 fn a_report_is_there_whatever_went_wrong() {
     for form in ["json", "sarif"] {
-        let (code, out, err) = run(&["check", "-c", "/nonexistent/a.toml", "-o", form]);
+        let (code, out, err) = run(&["validate", "-c", "/nonexistent/a.toml", "-o", form]);
         let report: serde_json::Value = serde_json::from_str(&out).unwrap();
         assert!(code == 1 && err.contains("there is no file"), "{code} {err}");
         assert!(report.to_string().contains("there is no file /nonexistent/a.toml"), "{report}");
     }
-    let (_, out, _) = run(&["check", "-c", "/nonexistent/a.toml", "-o", "json"]);
+    let (_, out, _) = run(&["validate", "-c", "/nonexistent/a.toml", "-o", "json"]);
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!((&report["valid"], &report["problems"][0]["code"]), (&false.into(), &"unreadable".into()));
 
-    let (code, out, _) = run(&["check", "-c", &fixture("redirects.toml"), "-o", "sarif"]);
+    let (code, out, _) = run(&["validate", "-c", &fixture("redirects.toml"), "-o", "sarif"]);
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
     let results = report["runs"][0]["results"].as_array().unwrap();
     assert_eq!((code, &report["version"], results.len()), (1, &"2.1.0".into(), 18));
@@ -344,7 +344,7 @@ fn two_files_are_compared_by_what_they_mean() {
 #[test]
 fn color_is_decided_before_anything_is_said() {
     let forced = [("CLICOLOR_FORCE", "1")];
-    for args in [&["--help"][..], &["check", "--help"], &["--nope"], &["check", "-o", "xml"]] {
+    for args in [&["--help"][..], &["validate", "--help"], &["--nope"], &["validate", "-o", "xml"]] {
         let has_color = |color: &[&str], env: &[(&str, &str)]| {
             let (_, out, err) = with(&[color, args].concat(), env);
             format!("{out}{err}").contains('\u{1b}')
@@ -391,7 +391,7 @@ fn commands_without_a_configuration_say_so() {
         }
     }
     for args in [
-        &["check", "--help"][..],
+        &["validate", "--help"][..],
         &["healthcheck", "--help"],
         &["status", "--help"],
         &["config", "dump", "--help"],
@@ -423,9 +423,9 @@ fn a_credential_in_a_header_field_is_never_shown() {
         (file("credential_clear.toml", "hunter2"), file("credential_kept.toml", "${CREDENTIAL}"));
     let env = [("CREDENTIAL", "hunter2")];
     for args in [
-        &["check", "-c", &clear][..],
-        &["check", "-c", &clear, "-o", "json"],
-        &["check", "-c", &clear, "-o", "sarif"],
+        &["validate", "-c", &clear][..],
+        &["validate", "-c", &clear, "-o", "json"],
+        &["validate", "-c", &clear, "-o", "sarif"],
         &["config", "dump", "-c", &clear],
         &["config", "dump", "-c", &clear, "-o", "json"],
         &["config", "dump", "-c", &kept, "--with-defaults"],
@@ -433,17 +433,17 @@ fn a_credential_in_a_header_field_is_never_shown() {
     ] {
         let (code, out, err) = with(args, &env);
         // 3 is valid with warnings.
-        let is_valid = code == 0 || (code, args[0]) == (3, "check");
+        let is_valid = code == 0 || (code, args[0]) == (3, "validate");
         assert!(is_valid && !format!("{out}{err}").contains("hunter2"), "{args:?} {code}: {out}{err}");
         if args[1] == "dump" {
             assert!(out.matches("***").count() == 4 && out.contains("orders"), "{args:?}: {out}");
         }
     }
     let clear_secrets =
-        |file: &str| with(&["check", "-c", file], &env).2.matches("a secret in clear text").count();
+        |file: &str| with(&["validate", "-c", file], &env).2.matches("a secret in clear text").count();
     assert_eq!((clear_secrets(&clear), clear_secrets(&kept)), (4, 0));
     let dump = scratch("credential_dump.toml", &with(&["config", "dump", "-c", &kept], &env).1);
-    let (code, _, err) = run(&["check", "-c", dump.to_str().unwrap()]);
+    let (code, _, err) = run(&["validate", "-c", dump.to_str().unwrap()]);
     assert!(code != 0 && err.matches("masked-secret").count() == 4, "stars are no password: {err}");
 }
 
@@ -477,9 +477,9 @@ fn what_stands_behind_a_misspelt_key_of_a_secret_is_never_shown() {
         let file = scratch(&format!("misspelt_{number}.toml"), &text);
         let (file, same) = (file.to_str().unwrap(), same.to_str().unwrap());
         for args in [
-            &["check", "-c", file][..],
-            &["check", "-c", file, "-o", "json"],
-            &["check", "-c", file, "-o", "sarif"],
+            &["validate", "-c", file][..],
+            &["validate", "-c", file, "-o", "json"],
+            &["validate", "-c", file, "-o", "sarif"],
             &["config", "dump", "-c", file],
             &["config", "dump", "-c", file, "-o", "json"],
             &["config", "diff", same, file],
@@ -490,7 +490,7 @@ fn what_stands_behind_a_misspelt_key_of_a_secret_is_never_shown() {
             assert!(code != 0 && !format!("{out}{err}").contains("hunter2"), "{args:?} {code}: {out}{err}");
             assert!(format!("{out}{err}").contains("error"), "{args:?}: {out}{err}");
         }
-        let (_, _, err) = run(&["check", "-c", file]);
+        let (_, _, err) = run(&["validate", "-c", file]);
         // Of an unknown table only the header is.
         assert!(err.contains("****") || err.contains("[atuh.a]"), "the line itself is shown: {err}");
     }
@@ -500,7 +500,7 @@ fn what_stands_behind_a_misspelt_key_of_a_secret_is_never_shown() {
         "DOORBELL__LOG__TOKNE",
         "DOORBELL__LOG__HEADERS__COOKIE",
     ] {
-        let (code, out, err) = with(&["check", "-c", same.to_str().unwrap()], &[(name, "hunter2")]);
+        let (code, out, err) = with(&["validate", "-c", same.to_str().unwrap()], &[(name, "hunter2")]);
         assert!(
             code == 1 && err.contains(name) && !format!("{out}{err}").contains("hunter2"),
             "{code} {out}{err}"

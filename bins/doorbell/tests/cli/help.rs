@@ -110,10 +110,12 @@ fn words_of_other_programs_lead_to_ours() {
     for (args, expected) in [
         (&["bench"][..], "`doorbell-load`"),
         (&["stop"], "`doorbell quit`"),
-        (&["validate"], "`doorbell check`"),
-        (&["config", "validate"], "`doorbell check`"),
+        (&["check", "doorbell.toml"], "`doorbell validate FILE`"),
+        (&["config", "validate"], "`doorbell validate`"),
+        (&["--engine", "epoll"], "`--driver`"),
+        (&["serve", "--engine=epoll"], "`--driver`"),
         (&["config", "convert"], "`doorbell config init`"),
-        (&["chek"], "'check'"),
+        (&["validte"], "'validate'"),
     ] {
         let (code, out, err) = run(args);
         assert!(code == 2 && out.is_empty() && err.contains(expected), "{args:?}: {code} {err}");

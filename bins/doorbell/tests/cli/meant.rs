@@ -119,8 +119,8 @@ fn what_cannot_be_written_is_a_failure() {
     let socket = serving.ready["control"].as_str().unwrap();
     let file = file.to_str().unwrap();
     for args in [
-        &["check", "-c", file, "-o", "json"][..],
-        &["check", "-c", file],
+        &["validate", "-c", file, "-o", "json"][..],
+        &["validate", "-c", file],
         &["config", "dump", "-c", file],
         &["version"],
         &["status", "-o", "json", "--socket", socket],

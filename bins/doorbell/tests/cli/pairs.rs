@@ -192,7 +192,7 @@ fn ended_door(script: &str, signal: Signal) -> Option<i32> {
 
 #[test]
 fn options_of_serve_reach_the_doorbell_of_a_pair() {
-    let options = ["--allow-exec", "--engine", "epoll", "--workers", "3"];
+    let options = ["--allow-exec", "--driver", "epoll", "--workers", "3"];
     let running = Running::start(&[&LISTEN[..], &options].concat(), "echo; exec sleep 60");
     let door = serving_child(running.child.id());
     let words = std::fs::read(format!("/proc/{}/cmdline", door.as_raw_nonzero())).unwrap();
@@ -202,7 +202,7 @@ fn options_of_serve_reach_the_doorbell_of_a_pair() {
     }
     running.signal(Signal::INT);
     running.end();
-    for wrong in [["--workers", "0"], ["--engine", "kqueue"]] {
+    for wrong in [["--workers", "0"], ["--driver", "kqueue"]] {
         assert_eq!(run(&[&["run"], &wrong[..], &["--", "/bin/true"]].concat()).0, 2, "{wrong:?}");
     }
 }

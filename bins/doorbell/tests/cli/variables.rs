@@ -66,28 +66,33 @@ fn a_wrong_variable_is_named_with_what_is_wrong() {
         ("DOORBELL__LOG____LEVEL", "info", ["names no key", "two underscores"]),
         ("DOORBELL__LIFECYCLE__DRAIN_DELAY", "5", ["is not a duration", "write"]),
     ] {
-        for args in [&["check", "-c", file][..], &["check"], &["-c", file], &["--listen", "127.0.0.1:0"]] {
+        for args in
+            [&["validate", "-c", file][..], &["validate"], &["-c", file], &["--listen", "127.0.0.1:0"]]
+        {
             let (code, _, err) = run(args, &[(name, value)]);
-            assert!(code == 78 || code == 1 && args[0] == "check", "{name}={value} {args:?}: {code} {err}");
+            assert!(
+                code == 78 || code == 1 && args[0] == "validate",
+                "{name}={value} {args:?}: {code} {err}"
+            );
             assert!(err.contains(name) && err.contains("environment:1:"), "{name} {args:?}: {err}");
             if args.contains(&file) || !name.contains("LISTENER") {
                 parts.iter().for_each(|part| assert!(err.contains(part), "{name}: {part}: {err}"));
             }
         }
-        let (code, out, _) = run(&["check", "-c", file, "-o", "json"], &[(name, value)]);
+        let (code, out, _) = run(&["validate", "-c", file, "-o", "json"], &[(name, value)]);
         let report: serde_json::Value = serde_json::from_str(&out).unwrap();
         assert_eq!((code, &report["problems"][0]["at"]["variable"]), (1, &name.into()), "{out}");
     }
     // In the environment a secret is where it belongs, and it is never shown.
     let token = "0123456789abcdef0123456789abcdef";
     let secret = [("DOORBELL__ADMIN__TOKEN", token)];
-    assert_eq!(run(&["check", "-c", file], &secret).0, 0);
-    let (code, out, err) = run(&["check", "-c", file], &[secret[0], ("DOORBELL__ADMIN__TOKENS", token)]);
+    assert_eq!(run(&["validate", "-c", file], &secret).0, 0);
+    let (code, out, err) = run(&["validate", "-c", file], &[secret[0], ("DOORBELL__ADMIN__TOKENS", token)]);
     assert!(code == 1 && !format!("{out}{err}").contains(token), "{out}{err}");
     let (_, out, err) = run(&["config", "dump", "-c", file], &secret);
     assert!(!format!("{out}{err}").contains(token), "{out}{err}");
     assert!(
-        run(&["check", "-o", "json", "-c", file], &[("DOORBELL__ADMIN__BIND", ":8080")])
+        run(&["validate", "-o", "json", "-c", file], &[("DOORBELL__ADMIN__BIND", ":8080")])
             .1
             .contains("bound-twice")
     );
@@ -103,7 +108,7 @@ fn empty_variables_count_as_unset() {
         ("DOORBELL__LOG__LEVEL", ""),
         ("NO_COLOR", ""),
     ];
-    let (code, out, _) = run(&["check"], &empty);
+    let (code, out, _) = run(&["validate"], &empty);
     assert!(code == 0 && out.contains("built-in defaults"), "{code} {out}");
     let args = ["serve", "--listen", "127.0.0.1:0"];
     let serving = Serving::start(&args, &empty);

@@ -194,7 +194,7 @@ fn without_the_key_nothing_starts(_: &str) {
         (&waits.replace("wait_for_certificate = true", ""), 1, "error[missing-file]"),
     ] {
         let file = scratch.write("doorbell.toml", text);
-        let output = Command::new(binary()).args(["check", "-c", &file]).output().unwrap();
+        let output = Command::new(binary()).args(["validate", "-c", &file]).output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(code) && errors.contains(said), "{output:?}");
     }

@@ -117,7 +117,7 @@ fn a_check_needs_no_file(engine: &str) {
     let upstream = Upstream::start(Does::reply(500, ""));
     let url = upstream.url("/healthz");
     let tcp = format!("tcp://{}", upstream.addr);
-    let args = ["serve", "--listen", "127.0.0.1:0", "--engine", engine, "--check", &url, "--check", &tcp];
+    let args = ["serve", "--listen", "127.0.0.1:0", "--driver", engine, "--check", &url, "--check", &tcp];
     let doorbell = Doorbell::try_start(&args).unwrap_or_else(|log| panic!("{log}"));
     await_answer(&doorbell, "/readyz", (503, "down\n"));
     assert_eq!(ask(&doorbell, "/readyz/check-1").0, 404, "single checks are details");
@@ -344,7 +344,7 @@ fn redirects_are_followed_on_the_same_host(engine: &str) {
     await_answer(&doorbell, "/readyz/app", (503, "more than 10 redirects"));
     let scratch = Scratch::new();
     let file = scratch.write("a.toml", &format!("{BASE}{}", http("not a url")));
-    let refused = Doorbell::try_start(&["serve", "-c", &file, "--engine", engine]).unwrap_err();
+    let refused = Doorbell::try_start(&["serve", "-c", &file, "--driver", engine]).unwrap_err();
     assert!(refused.contains("is not a URL that can be asked"), "{refused}");
 }
 

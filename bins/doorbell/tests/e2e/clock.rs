@@ -82,7 +82,7 @@ impl TimeOfDay {
         let file = scratch.write("doorbell.toml", &config(&scratch, more));
         let mut command = Command::new(binary());
         command
-            .args(["serve", "-c", &file, "--engine", engine])
+            .args(["serve", "-c", &file, "--driver", engine])
             .env("LD_PRELOAD", &self.library)
             .env("FAKETIME_TIMESTAMP_FILE", &self.file)
             .env("FAKETIME_NO_CACHE", "1")

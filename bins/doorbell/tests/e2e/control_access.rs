@@ -125,7 +125,7 @@ fn who_runs_it_need_not_be_root() {
     let file = others.scratch.write("doorbell.toml", &config(&others.scratch, ""));
     let start = |file: &str| {
         let mut command = others.command(own, own, &[]);
-        Doorbell::try_start_command(command.args(["serve", "--engine", "epoll", "-c", file])).unwrap()
+        Doorbell::try_start_command(command.args(["serve", "--driver", "epoll", "-c", file])).unwrap()
     };
     let doorbell = start(&file);
     assert_eq!(access_of(&others.socket()), (0o600, own, own));
@@ -162,7 +162,7 @@ fn what_is_the_groups_already_is_not_given_to_it() {
     let file = others.scratch.write("doorbell.toml", &text);
     let mut command = others.command(own, own, &[]);
     let _doorbell =
-        Doorbell::try_start_command(command.args(["serve", "--engine", "epoll", "-c", &file])).unwrap();
+        Doorbell::try_start_command(command.args(["serve", "--driver", "epoll", "-c", &file])).unwrap();
     assert_eq!(access_of(&others.socket()), (0o660, own, GROUP));
     others.is_let_in(STRANGER, GROUP, &[]);
 }

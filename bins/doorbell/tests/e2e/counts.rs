@@ -162,7 +162,7 @@ fn connections_are_counted_by_listener(engine: &str) {
     );
     drop(kept);
     let cause = if engine == "epoll" { "forced" } else { "ok" };
-    let driver = format!("doorbell_engine_info{{worker=\"1\",engine=\"{engine}\",cause=\"{cause}\"}}");
+    let driver = format!("doorbell_driver_info{{worker=\"1\",driver=\"{engine}\",cause=\"{cause}\"}}");
     expect(
         admin,
         &[
@@ -226,7 +226,7 @@ fn connections_of_tcp_probes_are_counted_as_they_end(engine: &str) {
 fn a_reload_takes_nothing_back(engine: &str) {
     let scratch = Scratch::new();
     let file = scratch.write("doorbell.toml", &config(""));
-    let doorbell = Doorbell::try_start(&["serve", "-c", &file, "--engine", engine]).unwrap();
+    let doorbell = Doorbell::try_start(&["serve", "-c", &file, "--driver", engine]).unwrap();
     let [a, admin] = [0, 3].map(|position| doorbell.addr_of(position));
     let hash = || {
         let text = String::from_utf8(get(admin, "/metrics", &[]).body).unwrap();
@@ -368,7 +368,7 @@ fn ports_beside_the_listeners(engine: &str) {
     };
     let scratch = Scratch::new();
     let file = scratch.write("doorbell.toml", &ports("1h", ""));
-    let doorbell = Doorbell::try_start(&["serve", "-c", &file, "--engine", engine]).unwrap();
+    let doorbell = Doorbell::try_start(&["serve", "-c", &file, "--driver", engine]).unwrap();
     let admin = doorbell.addr_of(3);
     let push = |result: &str| {
         let request = format!("POST /push/db/{result} HTTP/1.0\r\nContent-Length: 0\r\n\r\n");

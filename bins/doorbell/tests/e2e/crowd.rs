@@ -58,7 +58,7 @@ impl Scene {
     fn start(engine: &str, drain_delay: &str) -> Self {
         let scratch = Scratch::new();
         let file = scratch.write("doorbell.toml", &config(&scratch.path(""), 0, drain_delay));
-        let doorbell = Doorbell::try_start(&["serve", "-c", &file, "--engine", engine])
+        let doorbell = Doorbell::try_start(&["serve", "-c", &file, "--driver", engine])
             .unwrap_or_else(|log| panic!("{log}"));
         Self { doorbell, scratch, round: 0, seen: Vec::new() }
     }

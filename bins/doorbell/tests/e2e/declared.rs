@@ -59,7 +59,7 @@ fn the_state_directory_of_systemd_keeps_what_is_declared(engine: &str) {
     let file = scratch.write("doorbell.toml", &config(&scratch, ""));
     let start = || {
         let mut command = Command::new(binary());
-        command.args(["serve", "--engine", engine, "-c", &file]).env("STATE_DIRECTORY", scratch.path("lib"));
+        command.args(["serve", "--driver", engine, "-c", &file]).env("STATE_DIRECTORY", scratch.path("lib"));
         Doorbell::try_start_command(&mut command).unwrap()
     };
     let say = |args: &[&str]| {
@@ -184,7 +184,7 @@ fn a_place_that_cannot_be_written_is_said_by_check() {
     for (name, expected) in [("state", true), ("state/state", false), ("new/state", true), ("", false)] {
         let place = if name.is_empty() { "/dev".to_owned() } else { path.replace("state", name) };
         let file = scratch.write("f.toml", &format!("version = 1\n[lifecycle]\nstate_file = {place:?}\n"));
-        let output = Command::new(binary()).args(["check", "-c", &file]).output().unwrap();
+        let output = Command::new(binary()).args(["validate", "-c", &file]).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(!said.contains("unwritable-state"), expected, "{name}: {said}");
         assert!(expected || said.contains(&format!("{place:?} cannot be written: ")), "{said}");

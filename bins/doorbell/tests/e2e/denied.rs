@@ -66,7 +66,7 @@ fn a_forced_engine_is_not_replaced() {
         "serve",
         "--listen",
         "127.0.0.1:0",
-        "--engine",
+        "--driver",
         "io_uring",
     ]);
     let output = command.output().unwrap();

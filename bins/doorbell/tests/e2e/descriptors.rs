@@ -72,7 +72,7 @@ fn clients_leave_checks_their_descriptors(engine: &str) {
     let scratch = Scratch::new();
     let file = scratch.write("doorbell.toml", &config);
     let mut command = Command::new("sh");
-    command.args(["-c", "ulimit -n 400 && exec \"$0\" serve -c \"$1\" --engine \"$2\""]);
+    command.args(["-c", "ulimit -n 400 && exec \"$0\" serve -c \"$1\" --driver \"$2\""]);
     command.arg(binary()).args([&file, engine]);
     let doorbell = Doorbell::try_start_command(&mut command).unwrap_or_else(|log| panic!("{log}"));
     let clients: Vec<TcpStream> = (0..420).map(|_| TcpStream::connect(doorbell.addr).unwrap()).collect();
@@ -99,7 +99,7 @@ fn clients_leave_sockets_that_are_kept_their_descriptors(engine: &str) {
     );
     let conns = |room: Option<&str>| {
         let mut command = Command::new("sh");
-        command.args(["-c", "ulimit -n 400 && exec \"$0\" serve -c \"$1\" --engine \"$2\""]);
+        command.args(["-c", "ulimit -n 400 && exec \"$0\" serve -c \"$1\" --driver \"$2\""]);
         command.arg(binary()).args([&file, engine]);
         match room {
             Some(room) => command.env("FDSTORE", room),

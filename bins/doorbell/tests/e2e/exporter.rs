@@ -69,7 +69,7 @@ impl Both {
             command.env("SSL_CERT_FILE", &ca).env("SSL_CERT_DIR", "/nonexistent");
             command
         };
-        let serve = ["serve", "-c", &file, "--engine", "epoll"];
+        let serve = ["serve", "-c", &file, "--driver", "epoll"];
         let doorbell = Doorbell::try_start_command(command(binary()).args(serve)).unwrap();
         let (modules, theirs) = (scratch.write("blackbox.yml", MODULES), free_addr());
         let args = [format!("--config.file={modules}"), format!("--web.listen-address={theirs}")];

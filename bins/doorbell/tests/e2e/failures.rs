@@ -16,7 +16,7 @@ on_both_engines! {
 /// Exit codes of `doorbell serve`.
 mod code {
     pub(super) const USAGE: i32 = 2;
-    pub(super) const ENGINE_UNAVAILABLE: i32 = 69;
+    pub(super) const DRIVER_UNAVAILABLE: i32 = 69;
     pub(super) const TOO_FEW_DESCRIPTORS: i32 = 71;
     pub(super) const ADDRESS_IN_USE: i32 = 73;
     pub(super) const NO_PERMISSION: i32 = 77;
@@ -39,7 +39,7 @@ fn assert_failure(output: &Output, expected: i32, word: &str) {
 fn port_in_use(engine: &str) {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = taken.local_addr().unwrap().to_string();
-    let output = serve(&["--listen", &addr, "--engine", engine]);
+    let output = serve(&["--listen", &addr, "--driver", engine]);
     assert_failure(&output, code::ADDRESS_IN_USE, "in use");
     assert_eq!(
         String::from_utf8_lossy(&output.stderr).matches(&addr).count(),
@@ -113,7 +113,7 @@ fn broken_configuration() {
         assert_failure(&output, code::CONFIG, word);
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(stderr.contains(&format!("{name}:")), "the place is missing: {stderr}");
-        let checked = Command::new(binary()).args(["check", "-c", &file]).output().unwrap();
+        let checked = Command::new(binary()).args(["validate", "-c", &file]).output().unwrap();
         assert_eq!(checked.status.code(), Some(1), "{name}");
     }
     let missing = scratch.path("missing.toml");
@@ -136,18 +136,18 @@ fn every_problem_is_reported_at_once() {
 #[test]
 fn usage() {
     assert_failure(&serve(&["--no-such-flag"]), code::USAGE, "no-such-flag");
-    assert_failure(&serve(&["--engine", "kqueue"]), code::USAGE, "kqueue");
+    assert_failure(&serve(&["--driver", "kqueue"]), code::USAGE, "kqueue");
 }
 
 #[test]
-fn a_forced_engine_that_is_missing() {
+fn a_forced_driver_that_is_missing() {
     if skip::absent().is_none() {
         // `denied.rs` takes io_uring away and asks again.
         return;
     }
     assert_failure(
-        &serve(&["--engine", "io_uring", "--listen", "127.0.0.1:0"]),
-        code::ENGINE_UNAVAILABLE,
+        &serve(&["--driver", "io_uring", "--listen", "127.0.0.1:0"]),
+        code::DRIVER_UNAVAILABLE,
         "io_uring",
     );
 }

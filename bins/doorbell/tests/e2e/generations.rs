@@ -60,7 +60,7 @@ impl Reloaded {
     }
 
     pub(crate) fn serve(engine: &str, file: &Path) -> Doorbell {
-        Doorbell::try_start(&["serve", "-c", file.to_str().unwrap(), "--engine", engine])
+        Doorbell::try_start(&["serve", "-c", file.to_str().unwrap(), "--driver", engine])
             .unwrap_or_else(|log| panic!("{log}"))
     }
 

@@ -41,7 +41,7 @@ fn balance(scratch: &Scratch, more: &str) -> Option<(Process, PathBuf)> {
 
 /// `OPTIONS /` by HTTP/1.0 with no `Host`, asked of what runs without a file.
 fn the_bare_form_and_what_it_says(engine: &str) {
-    let own = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--engine", engine];
+    let own = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--driver", engine];
     let doorbell = Doorbell::try_start(&own).unwrap_or_else(|log| panic!("{log}"));
     let admin = doorbell.addr_of(1);
     let scratch = Scratch::new();

@@ -162,7 +162,7 @@ fn work_and_kill(control: &mut Controlled, subjects: &mut [Subject], rng: &mut R
 fn serve(scratch: &Scratch, engine: &str) -> Command {
     let file = scratch.write("doorbell.toml", &config(scratch, CONFIG));
     let mut command = Command::new(binary());
-    command.args(["serve", "-c", &file, "--engine", engine]);
+    command.args(["serve", "-c", &file, "--driver", engine]);
     command
 }
 
@@ -226,7 +226,7 @@ fn who_follows_at_once_gets_the_addresses(engine: &str) {
     );
     let file = scratch.write("doorbell.toml", &config);
     for _ in 0..if is_full() { 100 } else { 10 } {
-        let mut doorbell = Doorbell::try_start(&["serve", "-c", &file, "--engine", engine])
+        let mut doorbell = Doorbell::try_start(&["serve", "-c", &file, "--driver", engine])
             .unwrap_or_else(|log| panic!("{engine}: {log}"));
         let _open: Vec<_> = (0..20).map(|_| TcpStream::connect(doorbell.addr).unwrap()).collect();
         UnixStream::connect(&socket).unwrap();
@@ -279,7 +279,7 @@ impl SmallDisk {
         let file = scratch.write("doorbell.toml", &config(&scratch, &more));
         let mut command = Command::new("nsenter");
         command.args(["--target", &self.holder.pid()]).args(&self.enter).arg("--").arg(binary());
-        command.args(["serve", "-c", &file, "--engine", "epoll"]);
+        command.args(["serve", "-c", &file, "--driver", "epoll"]);
         let doorbell = Doorbell::try_start_command(&mut command).unwrap_or_else(|log| panic!("{log}"));
         Controlled { doorbell, socket, scratch }
     }

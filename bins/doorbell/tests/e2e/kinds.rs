@@ -60,7 +60,7 @@ fn https_is_asked_as_the_file_says(engine: &str) {
             "version = 1\n[check.a]\ntype = \"http\"\nurl = \"https://a/\"\ntls = {{ ca = {missing:?} }}\n"
         ),
     );
-    let refused = Doorbell::try_start(&["serve", "-c", &file, "--engine", engine]).unwrap_err();
+    let refused = Doorbell::try_start(&["serve", "-c", &file, "--driver", engine]).unwrap_err();
     assert!(refused.contains("no certificate in it"), "{refused}");
 }
 

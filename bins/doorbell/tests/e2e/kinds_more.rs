@@ -92,7 +92,7 @@ fn programs_run_only_where_they_may(engine: &str) {
         "doorbell.toml",
         &format!("{BASE}[check.app]\ntype = \"exec\"\ncommand = [\"/bin/sh\", \"-c\", \"{script}\"]\ndegraded = {{ exit_code = 1 }}\n"),
     );
-    let args = ["serve", "-c", &config, "--engine", engine];
+    let args = ["serve", "-c", &config, "--driver", engine];
     let refused = Doorbell::try_start(&args).unwrap_err();
     assert!(
         refused.contains("check app runs a program, which nobody allowed: start with --allow-exec"),

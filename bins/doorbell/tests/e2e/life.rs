@@ -58,7 +58,7 @@ fn a_reader_of_the_log_that_hangs_holds_nothing_up(engine: &str) {
     let _at_least_a_page = fcntl_setpipe_size(&writer, 1).unwrap();
     writer.write_all(&vec![b'\n'; fcntl_getpipe_size(&writer).unwrap()]).unwrap();
     let mut command = Command::new(binary());
-    command.args(["serve", "-c", &config, "--engine", engine]).stdin(Stdio::null());
+    command.args(["serve", "-c", &config, "--driver", engine]).stdin(Stdio::null());
     let child = command.stdout(writer.try_clone().unwrap()).stderr(writer).spawn().unwrap();
     let mut child = Killed(child);
     let answers = |status| {
@@ -102,7 +102,7 @@ fn lines_that_nobody_reads_are_counted(engine: &str) {
     let _at_least_a_page = fcntl_setpipe_size(&writer, 1).unwrap();
     writer.write_all(&vec![b'\n'; fcntl_getpipe_size(&writer).unwrap()]).unwrap();
     let mut command = Command::new(binary());
-    command.args(["serve", "-c", &config, "--engine", engine]).stdin(Stdio::null());
+    command.args(["serve", "-c", &config, "--driver", engine]).stdin(Stdio::null());
     let child = command.stdout(writer.try_clone().unwrap()).stderr(writer).spawn().unwrap();
     let mut child = Killed(child);
     wait_until(LIMIT, || std::net::TcpStream::connect(admin).is_ok()).expect("it serves");
@@ -152,7 +152,7 @@ fn sigusr1_writes_the_state_down(engine: &str) {
     assert_eq!(control.probe("/livez").0, 200, "and that is all");
     // Whatever the level is, somebody asked for it.
     let addr = free_addr().to_string();
-    let args = ["serve", "--listen", &addr, "--engine", engine, "--quiet"];
+    let args = ["serve", "--listen", &addr, "--driver", engine, "--quiet"];
     let quiet = Process::spawn(Command::new(binary()).args(args));
     wait_until(LIMIT, || std::net::TcpStream::connect(&addr).is_ok()).unwrap();
     quiet.signal(Signal::USR1);
@@ -167,7 +167,7 @@ fn a_signal_during_a_long_reload_is_not_lost(engine: &str) {
         scratch.path("control.sock")
     );
     let file = scratch.write("doorbell.toml", &text);
-    let mut doorbell = Doorbell::try_start(&["serve", "-c", &file, "--engine", engine]).unwrap();
+    let mut doorbell = Doorbell::try_start(&["serve", "-c", &file, "--driver", engine]).unwrap();
     fs::remove_file(&file).unwrap();
     mkfifoat(CWD, &file, Mode::RUSR | Mode::WUSR).unwrap();
     doorbell.process.signal(Signal::HUP);
@@ -212,7 +212,7 @@ fn reloads_leave_no_replies_behind(engine: &str) {
         fs::write(&file, text).unwrap();
     };
     write(0);
-    let doorbell = Doorbell::try_start(&["serve", "-c", file.to_str().unwrap(), "--engine", engine]).unwrap();
+    let doorbell = Doorbell::try_start(&["serve", "-c", file.to_str().unwrap(), "--driver", engine]).unwrap();
     let anonymous = || process::rss_anon_bytes(&doorbell.process.pid()).unwrap();
     let mut begin = 0;
     for round in 1..=reloads {

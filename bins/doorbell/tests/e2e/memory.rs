@@ -35,7 +35,7 @@ const CONNS: u32 = 2_000;
 
 /// Two workers, everything else as it comes.
 fn with_defaults(engine: &str) -> Doorbell {
-    let args = ["serve", "--listen", "127.0.0.1:0", "--engine", engine, "--workers", "2"];
+    let args = ["serve", "--listen", "127.0.0.1:0", "--driver", engine, "--workers", "2"];
     Doorbell::try_start(&args).unwrap_or_else(|log| panic!("{log}"))
 }
 
@@ -96,7 +96,7 @@ fn first_answer(engine: &str, upstream: &Upstream) -> Duration {
     let addr = free_addr();
     let file = scratch.write("doorbell.toml", &a_hundred_checks(&format!("{addr}"), upstream));
     let start = Instant::now();
-    let process = Process::spawn(Command::new(binary()).args(["serve", "-c", &file, "--engine", engine]));
+    let process = Process::spawn(Command::new(binary()).args(["serve", "-c", &file, "--driver", engine]));
     let request = b"GET /livez HTTP/1.1\r\nHost: web\r\nConnection: close\r\n\r\n";
     while !exchange(addr, request).is_ok_and(|got| got.bytes.starts_with(b"HTTP/1.1 200 ")) {
         assert!(start.elapsed() < LIMIT, "{}", process.log());

@@ -156,7 +156,7 @@ fn keepalived_leaves_and_comes_back(engine: &str) {
     );
     let commands = format!(
         "set -e\nip() {{ {ip} \"$@\"; }}\nip link set lo up\nip link add v0 type veth peer name v1\nip addr add 192.0.2.1/24 dev v0\n\
-         ip link set v1 up\nip link set v0 up\n{doorbell} serve --engine {engine} -c {file} &\n\
+         ip link set v1 up\nip link set v0 up\n{doorbell} serve --driver {engine} -c {file} &\n\
          exec {keepalived} -n -l -D -G -f {keepalived_config} -p {folder}/k.pid -r {folder}/v.pid --vrrp\n",
         ip = ip.display(),
         doorbell = binary().display(),

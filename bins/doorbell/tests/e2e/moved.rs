@@ -101,7 +101,7 @@ const NOT_HERE: [(&str, &[&str]); 4] = [
         "the same for as long as it runs",
         &[
             "doorbell_build_info",
-            "doorbell_engine_info",
+            "doorbell_driver_info",
             "doorbell_worker_up",
             "doorbell_endpoint_weight",
             "doorbell_accept_downgrades_total",

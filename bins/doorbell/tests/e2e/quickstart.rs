@@ -68,7 +68,7 @@ fn session(curl: &Path, shell: &Path) -> Vec<Line> {
     let file = scratch.write("doorbell.toml", &config);
     std::os::unix::fs::symlink(binary(), scratch.path("doorbell")).unwrap();
     let mut serve = Command::new(binary());
-    serve.args(["serve", "-c", &file, "--engine", "io_uring"]).env("RUNTIME_DIRECTORY", &folder);
+    serve.args(["serve", "-c", &file, "--driver", "io_uring"]).env("RUNTIME_DIRECTORY", &folder);
     let doorbell = Doorbell::try_start_command(&mut serve).unwrap_or_else(|log| panic!("{log}"));
     let port = format!(":{}", doorbell.addr.port());
     let path = format!("{folder}:{}:/usr/bin:/bin", curl.parent().unwrap().display());

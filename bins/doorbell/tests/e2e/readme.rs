@@ -27,7 +27,7 @@ fn its_configuration_is_accepted() {
         std::fs::read_to_string(&file).unwrap(),
         "README and deploy/doorbell.toml differ"
     );
-    let output = run(&binary(), &["check", "-c", file.to_str().unwrap()]);
+    let output = run(&binary(), &["validate", "-c", file.to_str().unwrap()]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 

@@ -29,7 +29,7 @@ fn overlapping_restarts_lose_nobody(engine: &str) {
     let file = scratch.write("doorbell.toml", &CONFIG.replace("127.0.0.1:0", "fd:3"));
     let start = || {
         let mut command = Command::new("sh");
-        command.args(["-c", HAND_OVER]).arg(binary()).args(["serve", "-c", &file, "--engine", engine]);
+        command.args(["-c", HAND_OVER]).arg(binary()).args(["serve", "-c", &file, "--driver", engine]);
         let process =
             Process::spawn_with_stdin(&mut command, OwnedFd::from(listener.try_clone().unwrap()).into());
         let ready = wait_until(LIMIT, || process.log().contains("is ready"));

@@ -66,7 +66,7 @@ impl Manager {
         command
             .args(["-c", "export LISTEN_PID=$$; exec \"$@\"", "bash"])
             .arg(binary())
-            .args(["serve", "-c", &file, "--engine", engine]);
+            .args(["serve", "-c", &file, "--driver", engine]);
         command.env("NOTIFY_SOCKET", self.scratch.path("notify"));
         command.env("LISTEN_FDS", names.len().to_string()).env("LISTEN_FDNAMES", names.join(":"));
         match room {

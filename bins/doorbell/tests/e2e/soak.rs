@@ -84,7 +84,7 @@ fn nobody_is_lost_and_nothing_piles_up(engine: &str) {
     let scratch = Scratch::new();
     let (cert, key) = ca().server(&["localhost"]).write(&scratch, "tls");
     let file = scratch.write("doorbell.toml", &config(&cert, &key, 0));
-    let doorbell = Doorbell::try_start(&["serve", "-c", &file, "--engine", engine])
+    let doorbell = Doorbell::try_start(&["serve", "-c", &file, "--driver", engine])
         .unwrap_or_else(|log| panic!("{log}"));
     let (plain, https) = (doorbell.addr_of(0), Https::new(doorbell.addr_of(1)));
     let pid = doorbell.process.pid();

@@ -259,7 +259,7 @@ impl Doorbell {
     pub(crate) fn start_with(engine: &str, config: &str) -> Self {
         let scratch = Scratch::new();
         let file = scratch.write("doorbell.toml", config);
-        let mut doorbell = Self::try_start(&["serve", "-c", &file, "--engine", engine])
+        let mut doorbell = Self::try_start(&["serve", "-c", &file, "--driver", engine])
             .unwrap_or_else(|log| panic!("{log}"));
         doorbell.process._scratch = Some(scratch);
         doorbell

@@ -273,7 +273,7 @@ fn a_socket_of_systemd_that_is_not_taken_is_named() {
             scratch.write("doorbell.toml", &format!("version = 1\n[listener.probes]\nbind = \"{bind}\"\n"));
         let mut command = Command::new(&activate);
         command.args(["-l", &held.to_string(), "--fdname=probes", binary().to_str().unwrap(), "serve"]);
-        let process = Process::spawn(command.args(["-c", &file, "--engine", "epoll"]));
+        let process = Process::spawn(command.args(["-c", &file, "--driver", "epoll"]));
         assert!(
             wait_until(LIMIT, || std::net::TcpStream::connect(held).is_ok()).is_some(),
             "{}",

@@ -24,7 +24,7 @@ fn sixty_four_workers(engine: &str) {
 
 fn workers_serve_and_end(engine: &str, workers: usize) {
     let count = workers.to_string();
-    let args = ["serve", "--listen", "127.0.0.1:0", "--engine", engine, "--workers", &count];
+    let args = ["serve", "--listen", "127.0.0.1:0", "--driver", engine, "--workers", &count];
     let mut doorbell = Doorbell::try_start(&args).unwrap_or_else(|log| panic!("{log}"));
     let threads = doorbell_testkit::peers::process::threads(&doorbell.process.pid()).unwrap();
     let ring =

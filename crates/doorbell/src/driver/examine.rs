@@ -27,7 +27,7 @@ pub struct Examination {
 /// Direct descriptors of a test ring.
 const FIXED_FILES: u32 = 16;
 
-/// Why io_uring is not used; the values of a label of the metric `doorbell_engine_info`.
+/// Why io_uring is not used; the values of a label of the metric `doorbell_driver_info`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// `RLIMIT_NOFILE`, or the file table of the system.

@@ -18,13 +18,13 @@ const REPLY: &str = r#"reply = { status = 200, content_type = "text/plain", body
 pub(super) const SAME: &str = r#"reply = { content_type = "text/plain; charset=utf-8", body = "up\n" }
 headers = { Cache-Control = "no-store" }"#;
 
-pub(super) const URING: Doorbell = Doorbell { engine: "io_uring", deferred: true, workers: 1, reply: REPLY };
-pub(super) const EPOLL: Doorbell = Doorbell { engine: "epoll", ..URING };
+pub(super) const URING: Doorbell = Doorbell { driver: "io_uring", deferred: true, workers: 1, reply: REPLY };
+pub(super) const EPOLL: Doorbell = Doorbell { driver: "epoll", ..URING };
 
 /// Differences between the variants of doorbell.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Doorbell {
-    pub(super) engine: &'static str,
+    pub(super) driver: &'static str,
     /// Whether accept is deferred.
     pub(super) deferred: bool,
     pub(super) workers: u16,
@@ -36,7 +36,7 @@ pub(super) struct Doorbell {
 /// address is the default. All clients have one address, so the limit of handshakes per address is
 /// off.
 pub(super) fn doorbell(one: Doorbell, place: &Place<'_>) -> String {
-    let Doorbell { engine, deferred, workers, reply } = one;
+    let Doorbell { driver, deferred, workers, reply } = one;
     let Place { folder, port, has_tls, .. } = place;
     let conns_max = place.conns_max.map(|conns| format!("max_connections = {conns}\n")).unwrap_or_default();
     let (identity, tls) = if *has_tls {
@@ -49,7 +49,7 @@ pub(super) fn doorbell(one: Doorbell, place: &Place<'_>) -> String {
         r#"version = 1
 
 [runtime]
-engine = "{engine}"
+driver = "{driver}"
 workers = {workers}
 {conns_max}
 [log]

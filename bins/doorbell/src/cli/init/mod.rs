@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 pub(super) const HELP: &str = "\
 Examples:
   doorbell config init k8s > doorbell.toml
-  doorbell config init redirect | doorbell check -c -";
+  doorbell config init redirect | doorbell validate -c -";
 
 /// Options of `config init`.
 #[derive(Debug, Args)]

@@ -37,7 +37,7 @@ pub(super) fn status(status: &Status, wide: bool, paint: Paint) -> String {
         let text = format!("{} for its certificate: {}", waiting.listener, waiting.reason);
         fact("waiting", paint.text(Tone::Warn, &text));
     }
-    fact("engine", engine(&status.workers));
+    fact("driver", driver(&status.workers));
     fact("traffic", traffic(status));
     fact("checks", checks_in_words(status, paint));
     let left = |left_ms: Option<u64>| {
@@ -86,8 +86,8 @@ fn head(status: &Status, paint: Paint) -> String {
     out
 }
 
-/// Workers that are alike are said once.
-fn engine(workers: &[WorkerView]) -> String {
+/// The drivers of the workers; workers with the same driver and reason are counted together.
+fn driver(workers: &[WorkerView]) -> String {
     let mut kinds: Vec<(&WorkerView, usize)> = Vec::new();
     for worker in workers {
         let is_same = |known: &WorkerView| {

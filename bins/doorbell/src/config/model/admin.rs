@@ -24,7 +24,7 @@ pub struct Admin {
     /// The bearer token of whoever changes something. Without one, changes are for clients on the same machine, and refused where a proxy
     /// sent them (X-Forwarded-For, Via, Forwarded and the like).
     pub token: Option<Secret>,
-    /// True says that others than this machine are meant to see it; without it `doorbell check` warns of such an address.
+    /// True says that others than this machine are meant to see it; without it `doorbell validate` warns of such an address.
     #[key(default = false)]
     pub open: bool,
     /// Whether nobody asked for it, as without a file: then it only shows, and does without its address where somebody else has that.

@@ -46,7 +46,7 @@ pub(crate) use route::build_redirect;
 pub use route::{
     Action, ClientCert, Content, Details, Files, HealthFormat, HealthRoute, Redirect, Reply, Route,
 };
-pub use runtime::{Engine, OnWorkerFailure, Runtime};
+pub use runtime::{Driver, OnWorkerFailure, Runtime};
 pub use systemd::{FdStore, ReadyOn, Systemd};
 pub(crate) use tls::is_field_value;
 pub use tls::{CertificateFiles, ClientAuth, ClientAuthMode, Tls, TlsVersion, UnknownServerName};

@@ -8,9 +8,9 @@ use doorbell_config::{Table, Words};
 /// The process.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Runtime {
-    /// The driver; auto takes io_uring where it works and says why where it does not.
+    /// I/O driver. `auto` uses io_uring where its self-test passes and epoll elsewhere; the log and `doorbell status` give the reason.
     #[key(default = "auto")]
-    pub engine: Engine,
+    pub driver: Driver,
     /// Number of worker threads. auto is one for each processor that may be used, at most the CPU quota rounded up and one for each MiB
     /// of the memory limit beyond 8 MiB, and at most 4 in a container without a CPU quota.
     #[key(default = "auto", none = "auto", range = 1..=1024)]
@@ -35,7 +35,7 @@ pub struct Runtime {
 
 /// Which driver runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
-pub enum Engine {
+pub enum Driver {
     /// io_uring where it works, epoll elsewhere.
     Auto,
     /// epoll only.

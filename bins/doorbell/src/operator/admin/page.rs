@@ -132,7 +132,7 @@ fn hero(html: &mut String, view: &View) -> std::fmt::Result {
     let driver = status.workers.first().map(|worker| worker.driver.as_str()).unwrap_or("-");
     let facts: [(&str, String); 4] = [
         ("up for", Ago(status.uptime_ms).to_string()),
-        ("engine", format!("{driver}, {} worker{}", status.workers.len(), plural(status.workers.len()))),
+        ("driver", format!("{driver}, {} worker{}", status.workers.len(), plural(status.workers.len()))),
         ("requests", grouped(requests)),
         ("open connections", grouped(live)),
     ];

@@ -74,10 +74,10 @@ fn program(scrape: &Scrape, families: &mut Families) {
 fn workers(scrape: &Scrape, families: &mut Families) {
     let all = &scrape.status.workers;
     let help = "What drives a worker, and why: io_uring works, epoll was asked for, or what keeps io_uring from working.";
-    let mut engine = families.gauge("doorbell_engine_info", help);
+    let mut driver = families.gauge("doorbell_driver_info", help);
     for (worker, one) in all.iter().enumerate() {
         // The reason in words is in the log and on the status page.
-        engine.add([("worker", &worker.to_string()), ("engine", &one.driver), ("cause", &one.cause)], 1.0);
+        driver.add([("worker", &worker.to_string()), ("driver", &one.driver), ("cause", &one.cause)], 1.0);
     }
     let mut up = families.gauge("doorbell_worker_up", "Whether a worker runs.");
     for (worker, one) in all.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! `doorbell check`: is a configuration good?
+//! `doorbell validate`: is a configuration good?
 //!
 //! Does not know about: what makes it good.
 
@@ -13,15 +13,15 @@ use std::path::PathBuf;
 
 pub(super) const HELP: &str = "\
 Examples:
-  doorbell check doorbell.toml
-  doorbell check -c doorbell.toml -o json | jq '.problems[].message'
-  cat doorbell.toml | doorbell check -c -
+  doorbell validate doorbell.toml
+  doorbell validate -c doorbell.toml -o json | jq '.problems[].message'
+  cat doorbell.toml | doorbell validate -c -
 
 Exit codes: 0 valid, also with warnings, 1 invalid; with --strict warnings are errors";
 
-/// Options of `check`.
+/// Options of `validate`.
 #[derive(Debug, Default, Args)]
-pub struct CheckArgs {
+pub struct ValidateArgs {
     /// The file, in the place of -c
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
@@ -32,12 +32,12 @@ pub struct CheckArgs {
 
     /// Form of the report; sarif is for code scanners
     #[arg(short, long, value_name = "FORM", default_value = "text")]
-    output: CheckForm,
+    output: ValidateForm,
 }
 
-/// Forms of the report of `check`.
+/// Forms of the report of `validate`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum CheckForm {
+enum ValidateForm {
     Json,
     Sarif,
     #[default]
@@ -47,7 +47,7 @@ enum CheckForm {
 /// How reports of code scanners name us.
 const TOOL: [&str; 2] = ["doorbell", env!("CARGO_PKG_VERSION")];
 
-pub(super) fn run(args: &CheckArgs, global: &Global) -> Result<Exit, Failure> {
+pub(super) fn run(args: &ValidateArgs, global: &Global) -> Result<Exit, Failure> {
     let mut global = global.clone();
     global.config = args.file.clone().or(global.config);
     let read = load::source_or_built_in(&global).and_then(|source| Ok((source, load::overrides()?)));
@@ -60,9 +60,9 @@ pub(super) fn run(args: &CheckArgs, global: &Global) -> Result<Exit, Failure> {
     let count = |severity| problems.iter().filter(|problem| problem.severity == severity).count();
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
     match args.output {
-        CheckForm::Json => print(&format!("{:#}\n", source.to_json(&problems)))?,
-        CheckForm::Sarif => print(&format!("{:#}\n", source.to_sarif(&problems, TOOL)))?,
-        CheckForm::Text => {
+        ValidateForm::Json => print(&format!("{:#}\n", source.to_json(&problems)))?,
+        ValidateForm::Sarif => print(&format!("{:#}\n", source.to_sarif(&problems, TOOL)))?,
+        ValidateForm::Text => {
             print_problems(&source, &problems, global.color);
             say(&source, &problems, &global, (errors, warnings))?;
         }
@@ -89,16 +89,16 @@ fn say(
         }
     }
     if global.config.is_none() && problems.is_empty() && !global.quiet {
-        print_error("no file was named: name one as in `doorbell check doorbell.toml`\n");
+        print_error("no file was named: name one as in `doorbell validate doorbell.toml`\n");
     }
     Ok(())
 }
 
 /// What reads a report gets one also then.
-fn unreadable(args: &CheckArgs, global: &Global, failure: Failure) -> Result<Exit, Failure> {
+fn unreadable(args: &ValidateArgs, global: &Global, failure: Failure) -> Result<Exit, Failure> {
     let file = global.config.as_ref().map(|path| path.display().to_string());
     match args.output {
-        CheckForm::Json => {
+        ValidateForm::Json => {
             let problem = json!({
                 "severity": "error",
                 "code": "unreadable",
@@ -110,11 +110,11 @@ fn unreadable(args: &CheckArgs, global: &Global, failure: Failure) -> Result<Exi
             });
             print(&format!("{:#}\n", json!({ "file": file, "valid": false, "problems": [problem] })))?;
         }
-        CheckForm::Sarif => {
+        ValidateForm::Sarif => {
             let source = Source { name: file.unwrap_or_default(), text: String::new() };
             print(&format!("{:#}\n", source.to_sarif(&[Problem::unreadable(&failure.message)], TOOL)))?;
         }
-        CheckForm::Text => {}
+        ValidateForm::Text => {}
     }
     Err(Failure { exit: Exit::Failure, ..failure })
 }
