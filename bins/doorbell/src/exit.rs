@@ -1,46 +1,46 @@
 //! Exit codes and the error that carries one.
 //!
-//! Does not know about: what went wrong.
+//! Does not know about: the causes of errors.
 
 use std::fmt;
 use std::process::ExitCode;
 
-/// Why a command ends, as the shell sees it. Numbers from 64 on are those of sysexits.h.
+/// Exit code of a command. Numbers from 64 on follow sysexits.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// 73: another process listens on an address (sysexits: cannot create).
     AddressInUse,
-    /// 78: the configuration cannot be used.
+    /// 78: the configuration is invalid.
     BadConfig,
-    /// What the command means by it, or the code of the program that it ran.
+    /// A code of the command itself, or of the program that it ran.
     Code(u8),
     /// 69: the requested driver does not work on this system.
     DriverUnavailable,
-    /// 1: it failed, or the answer is no.
+    /// 1: failure, or a negative result.
     Failure,
-    /// 77: a permission is missing, as for a port below 1024.
+    /// 77: permission denied, as for a port below 1024.
     NoPermission,
-    /// 0: it worked.
+    /// 0: success.
     Success,
     /// 71: the limit of open files is too low (sysexits: system error).
     TooFewDescriptors,
-    /// 69: no doorbell answers (sysexits: unavailable).
+    /// 69: no instance replies (sysexits: unavailable).
     Unavailable,
-    /// 2: the command line is wrong.
+    /// 2: invalid command line.
     Usage,
 }
 
-/// One sentence for the user, and the exit code.
+/// An error message for the user, with the exit code.
 #[derive(Debug)]
 pub struct Failure {
-    /// The code.
+    /// The exit code.
     pub exit: Exit,
-    /// What went wrong and what to do, without a closing line break.
+    /// What failed and what to do, without a trailing newline.
     pub message: String,
 }
 
 impl Exit {
-    /// The number.
+    /// The numeric exit code.
     #[must_use]
     pub const fn code(self) -> u8 {
         match self {

@@ -183,7 +183,7 @@ fn an_unusable_configuration_ends_with_78() {
     let large = scratch("large.toml", &"#".repeat((4 << 20) + 1));
     for (file, expected) in [
         (fixture("routes.toml").as_str(), "27 errors; nothing was started"),
-        ("/nonexistent/doorbell.toml", "there is no file /nonexistent/doorbell.toml"),
+        ("/nonexistent/doorbell.toml", "no such file: /nonexistent/doorbell.toml"),
         (folder, "is a directory"),
         (binary.to_str().unwrap(), "is not UTF-8 text: look at byte 1"),
         (large.to_str().unwrap(), "is larger than 4 MiB"),
@@ -216,7 +216,7 @@ fn a_healthcheck_gives_up_in_time() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
     let (code, _, err) = run(&["healthcheck", "--timeout", "200ms", "--address", &address]);
-    assert_eq!((code, err), (1, format!("doorbell: {address}/readyz: no answer within 200ms\n")));
+    assert_eq!((code, err), (1, format!("doorbell: {address}/readyz: no response within 200ms\n")));
 }
 
 /// What a pod is given says how long a drain may take.

@@ -1,6 +1,6 @@
-//! What the program says about itself: completions, manual pages, versions.
+//! `doorbell completions`, `man` and `version`.
 //!
-//! Does not know about: any one command.
+//! Does not know about: single commands.
 
 use super::command::command;
 use crate::exit::{Exit, Failure};
@@ -18,7 +18,7 @@ pub(super) const MAN_HELP: &str = "\
 Examples:
   doorbell man | man -l -
   doorbell man probe | man -l -
-  doorbell man doorbell.toml | man -l -        every key of a configuration
+  doorbell man doorbell.toml | man -l -        all configuration keys
   doorbell man --folder /usr/local/share/man/man1
   doorbell man doorbell.toml > /usr/local/share/man/man5/doorbell.toml.5";
 
@@ -29,7 +29,7 @@ Examples:
 /// Options of `completions`.
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
-    /// For which shell
+    /// Shell to print the completion script for
     #[arg(value_name = "SHELL")]
     shell: Shell,
 }
@@ -37,11 +37,11 @@ pub struct CompletionsArgs {
 /// Options of `man`.
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// A command, as in probe or config-dump, or doorbell.toml; without it the page of doorbell itself
+    /// Page to print: a command, as in probe or config-dump, or doorbell.toml; default: the page of doorbell itself
     #[arg(value_name = "PAGE")]
     page: Option<String>,
 
-    /// Where to write a page for every command, instead of one page to standard output
+    /// Folder to write the pages of all commands to, instead of printing one page
     #[arg(long, value_name = "FOLDER", conflicts_with = "page")]
     folder: Option<PathBuf>,
 }
@@ -49,7 +49,7 @@ pub struct ManArgs {
 /// Options of `version`.
 #[derive(Debug, Args)]
 pub struct VersionArgs {
-    /// Also what it was built with and for
+    /// Show build information
     #[arg(short, long)]
     verbose: bool,
 }
@@ -60,12 +60,12 @@ pub(super) fn completions(args: &CompletionsArgs) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// One page, unless all go into a folder.
+/// Renders one page, or writes all pages into a folder.
 pub(super) fn man(args: &ManArgs) -> Result<String, Failure> {
     let failed = |place: &str| {
         let place = place.to_owned();
         move |error: std::io::Error| {
-            Failure::new(Exit::Failure, format!("the pages cannot be written{place}: {error}"))
+            Failure::new(Exit::Failure, format!("cannot write the manual pages{place}: {error}"))
         }
     };
     if let Some(folder) = &args.folder {
@@ -80,7 +80,7 @@ pub(super) fn man(args: &ManArgs) -> Result<String, Failure> {
         Some(name) => {
             named(command(&[]), name.strip_prefix("doorbell-").unwrap_or(name)).ok_or_else(|| {
                 let message = format!(
-                    "there is no page {name:?}: name a command, as in probe or config-dump, or doorbell.toml"
+                    "unknown page {name:?}: expected a command, as in probe or config-dump, or doorbell.toml"
                 );
                 Failure::new(Exit::Usage, message)
             })?
@@ -92,7 +92,7 @@ pub(super) fn man(args: &ManArgs) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&page).into_owned())
 }
 
-/// A command by the name of its page, `config-dump`, with all that it has from those above it.
+/// The command of a page name such as `config-dump`, with its inherited options.
 fn named(mut command: Command, name: &str) -> Option<Command> {
     command.build();
     let mut command = &command;

@@ -1,4 +1,4 @@
-//! The command line as a tree: what its derivation cannot say.
+//! The command tree: adjustments that clap's derive cannot express.
 //!
 //! Does not know about: what the commands do.
 
@@ -11,7 +11,7 @@ use clap::{Arg, ColorChoice, Command, CommandFactory as _, Id, Subcommand as _};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Commands to which a configuration means nothing, and how they are reached.
+/// Paths of the commands that read no configuration.
 const WITHOUT_CONFIG: [&[&str]; 10] = [
     &["await"],
     &["completions"],
@@ -25,23 +25,23 @@ const WITHOUT_CONFIG: [&[&str]; 10] = [
     &["version"],
 ];
 
-/// Commands that write no log, beside those that reach a running doorbell.
+/// Commands that write no log, besides [`OperateCommand`].
 const WITHOUT_LOG: [&str; 9] =
     ["await", "completions", "config", "doctor", "healthcheck", "man", "probe", "validate", "version"];
 
-/// Words that are not ours, from other programs or from earlier versions, and what to write instead.
+/// Words of other programs and of earlier versions, and what to write instead.
 const ELSEWHERE: [(&str, &str); 13] = [
     ("--engine", "`--driver`"),
-    ("bench", "`doorbell-load`, a program of its own, makes load"),
+    ("bench", "`doorbell-load`, a separate program, generates load"),
     (
         "check",
-        "`doorbell validate FILE` validates a configuration; `doorbell checks` lists the checks of a running doorbell",
+        "`doorbell validate FILE` validates a configuration; `doorbell checks` lists the checks of a running instance",
     ),
-    ("convert", "files of other programs are not read: begin with `doorbell config init`"),
-    ("health", "`doorbell healthcheck`, or `doorbell status` for people"),
+    ("convert", "files of other programs cannot be converted: start with `doorbell config init`"),
+    ("health", "`doorbell healthcheck` for scripts, `doorbell status` for people"),
     ("lint", "`doorbell validate`"),
-    ("logs", "`doorbell events --follow`; the log itself is on standard output"),
-    ("restart", "`doorbell reload` reads the configuration anew without a restart"),
+    ("logs", "`doorbell events --follow`; the log is written to standard output"),
+    ("restart", "`doorbell reload` loads the configuration without a restart"),
     ("start", "`doorbell serve`"),
     ("stop", "`doorbell quit`"),
     ("test", "`doorbell validate`"),
@@ -49,7 +49,7 @@ const ELSEWHERE: [(&str, &str); 13] = [
     ("validate", "`doorbell validate`"),
 ];
 
-/// For these arguments: an option that says how the help looks is known before anything is parsed.
+/// Builds the command tree. `--color` is looked up in `args` first, because it applies to help and parse errors too.
 pub(super) fn command(args: &[OsString]) -> Command {
     let mut command = without_empty(Cli::command()).color(color(args));
     for path in WITHOUT_CONFIG {
@@ -59,14 +59,14 @@ pub(super) fn command(args: &[OsString]) -> Command {
     command.mut_subcommands(|below| if is_silent(below.get_name()) { without_log(below) } else { below })
 }
 
-/// The options are known all the same: whoever has a habit of them is not refused.
+/// Hides the log options of a command but still accepts them.
 fn without_log(command: Command) -> Command {
     let level = Arg::new("log_level").long("log-level").value_parser(EnumValueParser::<LogLevel>::new());
     let format = Arg::new("log_format").long("log-format").value_parser(EnumValueParser::<LogFormat>::new());
     command.args([level.hide(true), format.hide(true)]).mut_subcommands(without_log)
 }
 
-/// `help`, and `help COMMAND`, as many programs have it.
+/// Rewrites `help` and `help COMMAND` to `--help`.
 pub(super) fn asked_for_help(mut args: Vec<OsString>) -> Vec<OsString> {
     if args.get(1).is_some_and(|word| word == "help") {
         args.remove(1);
@@ -75,13 +75,13 @@ pub(super) fn asked_for_help(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// The first word that is the name of a command.
+/// The first argument that names a command.
 pub(super) fn first(args: &[OsString]) -> Option<&str> {
     let command = Cli::command();
     args.iter().skip(1).filter_map(|word| word.to_str()).find(|word| command.find_subcommand(word).is_some())
 }
 
-/// What `--color` says, wherever it stands before a command of somebody else. A wrong word is refused by the parser.
+/// The value of `--color`, at any position before `--`. The parser reports invalid values.
 fn color(args: &[OsString]) -> ColorChoice {
     let mut words = args.iter().skip(1).map_while(|word| word.to_str().filter(|word| *word != "--"));
     let mut choice = ColorChoice::Auto;
@@ -100,7 +100,7 @@ fn color(args: &[OsString]) -> ColorChoice {
     choice
 }
 
-/// Variables that are set and empty count as unset.
+/// Treats variables that are set but empty as unset.
 fn without_empty(mut command: Command) -> Command {
     let is_empty = |arg: &&Arg| {
         arg.get_env().is_some_and(|name| std::env::var_os(name).is_some_and(|value| value.is_empty()))
@@ -119,13 +119,13 @@ fn within(command: Command, path: &[&str]) -> Command {
     }
 }
 
-/// In the place of the option that all commands have.
+/// Replaces the global `--config` in commands that read no configuration.
 fn refused() -> Arg {
-    let refuse = |_: &str| Err::<PathBuf, _>("this command reads no configuration: leave -c out");
+    let refuse = |_: &str| Err::<PathBuf, _>("this command reads no configuration; remove -c");
     Arg::new("config").short('c').long("config").hide(true).value_parser(ValueParser::new(refuse))
 }
 
-/// A file where none can stand was probably meant as the configuration, and a command has other names elsewhere.
+/// A suggestion for an unknown argument: a file was probably meant as the configuration, and other programs name commands differently.
 pub(super) fn hint(error: &clap::Error) -> Option<String> {
     let kind = match error.kind() {
         ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
@@ -133,9 +133,9 @@ pub(super) fn hint(error: &clap::Error) -> Option<String> {
         _ => return None,
     };
     let Some(ContextValue::String(word)) = error.get(kind) else { return None };
-    if let Some((_, meant)) = ELSEWHERE.iter().find(|(name, _)| name == word) {
-        return Some(format!("\nHere: {meant}\n"));
+    if let Some((_, instead)) = ELSEWHERE.iter().find(|(name, _)| name == word) {
+        return Some(format!("\nhint: {instead}\n"));
     }
     let is_file = word.ends_with(".toml") || !word.starts_with('-') && std::path::Path::new(word).is_file();
-    is_file.then(|| format!("\nA configuration is named with -c: -c {word}\n"))
+    is_file.then(|| format!("\nhint: to use a configuration file, write -c {word}\n"))
 }

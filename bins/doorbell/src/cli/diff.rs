@@ -1,6 +1,6 @@
-//! `doorbell config diff`: what another file means that this one does not.
+//! `doorbell config diff`: compares two configuration files key by key.
 //!
-//! Does not know about: how files are read, what a difference does.
+//! Does not know about: how files are read, the effect of a difference.
 
 use super::load;
 use super::options::ColorWhen;
@@ -17,18 +17,18 @@ Examples:
   doorbell config diff doorbell.toml doorbell.new.toml
   git show HEAD:doorbell.toml | doorbell config diff - doorbell.toml
 
-Defaults are filled in before files are compared. Secrets are compared and not shown.
+Files are compared with defaults applied. Secrets are compared but not shown.
 
-Exit codes: 0 they mean the same, 1 they do not, 2 wrong command line, 78 one of them cannot be used";
+Exit codes: 0 equal, 1 different, 2 invalid command line, 78 one of the files is invalid";
 
 /// Options of `config diff`.
 #[derive(Debug, Args)]
 pub struct DiffArgs {
-    /// The file as it was, `-` for standard input
+    /// Old file; `-` reads standard input
     #[arg(value_name = "OLD")]
     old: PathBuf,
 
-    /// The file as it is to be
+    /// New file; `-` reads standard input
     #[arg(value_name = "NEW")]
     new: PathBuf,
 }
@@ -46,13 +46,13 @@ pub(super) fn run(args: &DiffArgs) -> Result<Exit, Failure> {
         }
     }
     if text.is_empty() && was != is {
-        text.push_str("~ a secret is another one, or tables are in another order; secrets are not shown\n");
+        text.push_str("~ a secret or the order of tables differs; secrets are not shown\n");
     }
     print(&text)?;
     Ok(if text.is_empty() { Exit::Success } else { Exit::Failure })
 }
 
-/// Every key with its value, under its whole name.
+/// Every key by its full name, with its value.
 fn keys(config: &Config) -> BTreeMap<String, String> {
     let mut keys = BTreeMap::new();
     flatten(String::new(), &to_json(config, true), &mut keys);
@@ -61,12 +61,12 @@ fn keys(config: &Config) -> BTreeMap<String, String> {
 
 fn config(path: &Path) -> Result<Config, Failure> {
     let source = load::read_source(path)?;
-    // Variables would be the same for both.
+    // Environment overrides would apply to both files alike.
     let parsed = parse_over(&source, &|name| std::env::var(name).ok(), &Overrides::default());
     parsed.config.ok_or_else(|| {
         print_problems(&source, &parsed.problems, ColorWhen::Auto);
         print_error("\n");
-        Failure::new(Exit::BadConfig, format!("{} cannot be used: see above", source.name))
+        Failure::new(Exit::BadConfig, format!("{} is invalid: see above", source.name))
     })
 }
 

@@ -1,6 +1,6 @@
-//! `doorbell doctor`: what the system is like, and what to change about it.
+//! `doorbell doctor`: reports on the system and what to change.
 //!
-//! Does not know about: what is looked at.
+//! Does not know about: what is examined.
 
 use super::options::{Global, ReportForm};
 use super::output::print;
@@ -17,26 +17,26 @@ Examples:
   doorbell doctor --link 10Gbit --rtt 20ms --write-sysctl 90-doorbell.conf
   doorbell doctor -o json | jq '.findings[] | select(.level != \"ok\")'
 
-Nothing of the system is changed. A file of settings is only written, where it is told to be.
+The system is not changed; --write-sysctl only writes a file.
 
-Exit codes: 0 all is well or could only be better, 1 something works less well than it should, 2 nothing can work";
+Exit codes: 0 ok or hints only, 1 degraded, 2 doorbell cannot work on this system";
 
 /// Options of `doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// Form of the report
+    /// Output format
     #[arg(short, long, value_name = "FORM", default_value = "text")]
     output: ReportForm,
 
-    /// How fast the network is, as in 10Gbit or 100Mbit; for the sizes of buffers
+    /// Bandwidth of the network, as in 10Gbit or 100Mbit; used to size socket buffers
     #[arg(long, value_name = "RATE", value_parser = parse_link, requires = "rtt")]
     link: Option<u64>,
 
-    /// How long a packet takes to the other side and back
+    /// Round-trip time of the network, as in 20ms
     #[arg(long, value_name = "TIME", value_parser = super::options::parse_timeout, requires = "link")]
     rtt: Option<Duration>,
 
-    /// Where to write the settings that should be others, for sysctl.d(5)
+    /// File to write the recommended settings to, in the format of sysctl.d(5)
     #[arg(long, value_name = "FILE")]
     write_sysctl: Option<PathBuf>,
 }
@@ -60,7 +60,7 @@ pub(super) fn run(args: &DoctorArgs, global: &Global) -> Result<Exit, Failure> {
     }
     if let Some(file) = &args.write_sysctl {
         std::fs::write(file, sysctl_file(&diagnosis.changes)).map_err(|error| {
-            Failure::new(Exit::Failure, format!("{} cannot be written: {error}", file.display()))
+            Failure::new(Exit::Failure, format!("cannot write {}: {error}", file.display()))
         })?;
     }
     Ok(match level {
@@ -92,12 +92,12 @@ fn json_of(diagnosis: &Diagnosis) -> serde_json::Value {
     })
 }
 
-/// Bits a second, as links are sold.
+/// Bits per second, with the decimal units of link speeds.
 fn parse_link(text: &str) -> Result<u64, String> {
     let units = [("Gbit", 1_000_000_000), ("Mbit", 1_000_000), ("Kbit", 1_000)];
     let parsed = units.iter().find_map(|(unit, scale)| {
         let number = text.strip_suffix(unit)?.trim().parse::<u64>().ok()?;
         number.checked_mul(*scale).filter(|bits| (1..=10_000_000_000_000).contains(bits))
     });
-    parsed.ok_or_else(|| "write a number and a unit, as in 10Gbit or 100Mbit, at most 10000Gbit".into())
+    parsed.ok_or_else(|| "expected a number and a unit, as in 10Gbit or 100Mbit, at most 10000Gbit".into())
 }

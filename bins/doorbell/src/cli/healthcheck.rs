@@ -1,6 +1,6 @@
-//! `doorbell healthcheck`: asks a running doorbell whether it is well.
+//! `doorbell healthcheck`: queries the health of a running instance.
 //!
-//! Does not know about: what makes a configuration good. One request, one deadline for all of it, exit 0 or 1.
+//! Does not know about: the validity of a configuration. One request, one deadline for everything, exit code 0 or 1.
 
 use super::load;
 use super::operate::the_only_one;
@@ -31,31 +31,31 @@ Examples:
   doorbell healthcheck -c /etc/doorbell/doorbell.toml
   doorbell healthcheck --endpoint livez --address 127.0.0.1:9000 --timeout 500ms
 
-A file says where to ask, and whether with TLS.
+The address and the use of TLS are taken from the configuration.
 
-Exit codes: 0 healthy, 1 everything else, also a wrong command line: Docker keeps 2 for itself";
+Exit codes: 0 healthy, 1 everything else, also an invalid command line, because Docker reserves 2";
 
 /// Options of `healthcheck`.
 #[derive(Debug, Args)]
 pub struct HealthcheckArgs {
-    /// What to ask for: readyz, livez or a path
+    /// Endpoint to request: readyz, livez or a path
     #[arg(long, value_name = "NAME", default_value = "readyz")]
     endpoint: String,
 
-    /// Where doorbell listens, an address, HOST:PORT or unix:/PATH; by default the first listener that can be asked of the file named with
-    /// -c, else of the one doorbell that runs here, else of /etc/doorbell/doorbell.toml where there is one, and else 127.0.0.1:8080
+    /// Address of the listener: IP:PORT, HOST:PORT or unix:/PATH. Default: the first listener that serves the endpoint, of the file given
+    /// with -c, else of the only running instance, else of /etc/doorbell/doorbell.toml if it exists, else 127.0.0.1:8080
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     address: Option<Address>,
 
-    /// Longest wait for the whole answer
+    /// Maximum time until the whole response has arrived
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_timeout)]
     timeout: Duration,
 }
 
-/// The status line and a little more; the rest of the answer is not needed.
-const ANSWER_LEN_MAX: u64 = 1024;
+/// Only the status line is needed.
+const RESPONSE_LEN_MAX: u64 = 1024;
 
-/// Where somebody listens on this machine, or on another one.
+/// An address to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Address {
     /// An address and a port.
@@ -66,17 +66,17 @@ pub(super) enum Address {
     Unix(PathBuf),
 }
 
-/// Where the image and the unit for systemd have it: what a check is told by nobody, as `HEALTHCHECK` of the image, is about this file.
+/// Path of the configuration in the container image and in the systemd unit, used if no other source names an address.
 const USUAL_FILE: &str = "/etc/doorbell/doorbell.toml";
 
-/// A listener, and how it wants to be asked.
+/// An address of a listener, and what a request to it needs.
 #[derive(Clone, Debug)]
-struct Door {
+struct Target {
     address: Address,
-    /// For `Host` and for the handshake, where only some names are answered.
+    /// For `Host` and SNI, if the route is limited to some hosts.
     host: Option<String>,
     is_tls: bool,
-    /// Whether nobody is heard without a PROXY header.
+    /// Whether the listener requires a PROXY header.
     needs_proxy_header: bool,
 }
 
@@ -87,36 +87,36 @@ pub(super) fn run(args: &HealthcheckArgs, global: &Global) -> Exit {
         name => format!("/{name}"),
     };
     if path.bytes().any(|byte| !byte.is_ascii_graphic()) {
-        print_error("doorbell: the endpoint is not a path\n");
+        print_error("doorbell: invalid --endpoint: expected a name or a path of printable ASCII\n");
         return Exit::Failure;
     }
     let deadline = Instant::now() + args.timeout;
-    let door = match door(args, global, &path) {
-        Ok(door) => door,
+    let target = match target(args, global, &path) {
+        Ok(target) => target,
         Err(why) => {
             print_error(&format!("doorbell: {why}\n"));
             return Exit::Failure;
         }
     };
-    // The thread is left behind when it misses the deadline; the process ends anyway.
+    // A thread that misses the deadline ends with the process.
     let (sender, receiver) = sync_channel(1);
-    let (asked, target, timeout) = (door.clone(), path.clone(), args.timeout);
-    std::thread::spawn(move || sender.send(ask(&asked, &target, timeout)));
+    let (asked, asked_path, timeout) = (target.clone(), path.clone(), args.timeout);
+    std::thread::spawn(move || sender.send(ask(&asked, &asked_path, timeout)));
     let left = deadline.saturating_duration_since(Instant::now());
-    let answer = receiver.recv_timeout(left).unwrap_or_else(|_| {
-        Err(format!("no answer within {}", crate::config::format_duration(args.timeout)))
+    let status = receiver.recv_timeout(left).unwrap_or_else(|_| {
+        Err(format!("no response within {}", crate::config::format_duration(args.timeout)))
     });
-    let address = &door.address;
-    match answer {
+    let address = &target.address;
+    match status {
         Ok(status @ 200..=399) => {
             if !global.quiet {
-                // The code is the answer.
+                // The exit code is the result.
                 let _lost = print(&format!("{address}{path}: {status}\n"));
             }
             Exit::Success
         }
         Ok(status) => {
-            print_error(&format!("doorbell: {address}{path} answers {status}\n"));
+            print_error(&format!("doorbell: {address}{path}: status {status}\n"));
             Exit::Failure
         }
         Err(cause) => {
@@ -126,18 +126,19 @@ pub(super) fn run(args: &HealthcheckArgs, global: &Global) -> Exit {
     }
 }
 
-/// Where to ask: what the command line says, else what the file named does, else where the one doorbell listens that runs here, else what the
-/// usual file says, else where doorbell listens without one.
-fn door(args: &HealthcheckArgs, global: &Global, path: &str) -> Result<Door, String> {
-    let plain = |address| Door { address, host: None, is_tls: false, needs_proxy_header: false };
+/// The target: the address of the command line, else that of the given file, else that of the only running instance, else that of the
+/// usual file, else the default address.
+fn target(args: &HealthcheckArgs, global: &Global, path: &str) -> Result<Target, String> {
+    let plain = |address| Target { address, host: None, is_tls: false, needs_proxy_header: false };
     if let Some(address) = &args.address {
         return Ok(plain(address.clone()));
     }
-    let is_told = global.config.is_some() || std::env::vars_os().any(|(name, _)| is_about_listeners(&name));
-    // Half of the time is left for the case that it does not say where it listens.
-    let running = (!is_told).then(|| the_only_one(args.timeout / 2)).flatten();
-    if let Some(door) = running.and_then(|status| listening(&status, path)) {
-        return Ok(door);
+    let is_configured =
+        global.config.is_some() || std::env::vars_os().any(|(name, _)| is_about_listeners(&name));
+    // Half of the time is left for the request itself.
+    let running = (!is_configured).then(|| the_only_one(args.timeout / 2)).flatten();
+    if let Some(target) = running.and_then(|status| listening(&status, path)) {
+        return Ok(target);
     }
     let usual = Path::new(USUAL_FILE);
     let source = match global.config {
@@ -151,27 +152,28 @@ fn door(args: &HealthcheckArgs, global: &Global, path: &str) -> Result<Door, Str
     };
     let overrides = load::overrides().map_err(|failure| failure.to_string())?;
     let name = &source.name;
-    // What else is wrong with it is not asked here: what runs may have been started with what it said before.
+    // Other problems of the file are ignored: the instance may run with an earlier version of it.
     let config = glean(&source, &|name| std::env::var(name).ok(), &overrides);
-    let config = config.ok_or_else(|| format!("{name} is not TOML: mend it, or say where with --address"))?;
+    let config = config
+        .ok_or_else(|| format!("{name} is not valid TOML: correct it, or give the address with --address"))?;
     find(&config, path).ok_or_else(|| {
-        format!("no listener of {name} can be asked for {path} from here: say where with --address")
+        format!("no listener of {name} serves {path} without authentication: give the address with --address")
     })
 }
 
-/// Variables that stand for an address to listen on.
+/// Whether a variable overrides a key of a listener.
 fn is_about_listeners(name: &OsStr) -> bool {
     name.as_encoded_bytes().to_ascii_uppercase().starts_with(b"DOORBELL__LISTENER__")
 }
 
-/// Where a doorbell listens that says so itself; its configuration says how it wants to be asked. What only the command line says, as
-/// another address, is not in its file.
-fn listening(status: &Status, path: &str) -> Option<Door> {
+/// The target of a running instance: the addresses are those that it reports, which may come from its command line; the rest is from its
+/// configuration file.
+fn listening(status: &Status, path: &str) -> Option<Target> {
     let mut bound = status.addresses.iter().filter_map(|text| text.parse::<Bind>().ok());
     let file = Path::new(&status.config);
     if !file.is_absolute() {
         let address = bound.find_map(|bind| address_of(&bind, &Listener::default()))?;
-        return Some(Door { address, host: None, is_tls: false, needs_proxy_header: false });
+        return Some(Target { address, host: None, is_tls: false, needs_proxy_header: false });
     }
     let source = load::read_source(file).ok()?;
     let mut config = glean(&source, &|name| std::env::var(name).ok(), &load::overrides().ok()?)?;
@@ -181,8 +183,8 @@ fn listening(status: &Status, path: &str) -> Option<Door> {
     find(&config, path)
 }
 
-/// The first listener that answers this path to whoever is nobody in particular.
-fn find(config: &Config, path: &str) -> Option<Door> {
+/// The first listener that serves this path without authentication.
+fn find(config: &Config, path: &str) -> Option<Target> {
     let asked = |position: usize| {
         let is_open = |route: &&Route| {
             route.is_on(position)
@@ -198,7 +200,7 @@ fn find(config: &Config, path: &str) -> Option<Door> {
             return None;
         }
         let address = listener.addresses().find_map(|bind| address_of(bind, listener))?;
-        Some(Door {
+        Some(Target {
             address,
             host: route.hosts.first().map(|host| host.value.clone()),
             is_tls: listener.tls.is_some(),
@@ -207,55 +209,55 @@ fn find(config: &Config, path: &str) -> Option<Door> {
     })
 }
 
-/// How a bound address is reached from here. Of a socket that somebody hands over nobody knows the address.
+/// The address to connect to for a bound address. The address of an inherited socket is unknown.
 fn address_of(bind: &Bind, listener: &Listener) -> Option<Address> {
-    let needs_belief = listener.proxy_protocol == ProxyProtocol::Require;
-    let believed: Networks = listener.trusted().collect();
+    let needs_trust = listener.proxy_protocol == ProxyProtocol::Require;
+    let trusted: Networks = listener.trusted().collect();
     match bind {
         Bind::Tcp(addr) if addr.port() != 0 => {
             let ips = match addr.ip() {
-                // Where IPv6 is off, it takes IPv4 only.
+                // Without IPv6 the wildcard socket accepts IPv4 only.
                 IpAddr::V6(ip) if ip.is_unspecified() => {
                     vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
                 }
                 _ => vec![reachable(*addr).ip()],
             };
-            // This machine asks an address of its own from that address.
-            let ip = ips.into_iter().find(|ip| !needs_belief || believed.contains(*ip))?;
+            // A connection to an address of this machine has that address as its source too.
+            let ip = ips.into_iter().find(|ip| !needs_trust || trusted.contains(*ip))?;
             Some(Address::Addr(SocketAddr::new(ip, addr.port())))
         }
-        Bind::Unix(path) if !needs_belief => Some(Address::Unix(path.clone())),
+        Bind::Unix(path) if !needs_trust => Some(Address::Unix(path.clone())),
         Bind::Fd(_) | Bind::Systemd(_) | Bind::Tcp(_) | Bind::Unix(_) => None,
     }
 }
 
-fn ask(door: &Door, path: &str, timeout: Duration) -> Result<u16, String> {
-    let said = |error: std::io::Error| cause_of(&error);
-    let host = door.host.clone();
-    match &door.address {
+fn ask(target: &Target, path: &str, timeout: Duration) -> Result<u16, String> {
+    let cause = |error: std::io::Error| cause_of(&error);
+    let host = target.host.clone();
+    match &target.address {
         Address::Addr(addr) => {
             let addr = reachable(*addr);
-            let stream = TcpStream::connect_timeout(&addr, timeout).map_err(said)?;
-            greet(door, stream, host.unwrap_or_else(|| addr.to_string()), path)
+            let stream = TcpStream::connect_timeout(&addr, timeout).map_err(cause)?;
+            request(target, stream, host.unwrap_or_else(|| addr.to_string()), path)
         }
         Address::Name(at) => {
-            let mut why = format!("{} has no address", at.host);
-            for addr in (at.host.as_str(), at.port).to_socket_addrs().map_err(said)? {
+            let mut why = format!("{}: no address found", at.host);
+            for addr in (at.host.as_str(), at.port).to_socket_addrs().map_err(cause)? {
                 match TcpStream::connect_timeout(&addr, timeout) {
-                    Ok(stream) => return greet(door, stream, at.to_string(), path),
+                    Ok(stream) => return request(target, stream, at.to_string(), path),
                     Err(error) => why = format!("{addr}: {}", cause_of(&error)),
                 }
             }
             Err(why)
         }
         Address::Unix(socket) => {
-            let stream = UnixStream::connect(socket).map_err(said)?;
-            greet(door, stream, host.unwrap_or_else(|| "localhost".into()), path)
+            let stream = UnixStream::connect(socket).map_err(cause)?;
+            request(target, stream, host.unwrap_or_else(|| "localhost".into()), path)
         }
     }
 }
 
-/// An address to listen on may be "every address"; to connect, it means this machine.
+/// Replaces a wildcard address by the loopback address.
 fn reachable(addr: SocketAddr) -> SocketAddr {
     match addr.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), addr.port()),
@@ -264,19 +266,19 @@ fn reachable(addr: SocketAddr) -> SocketAddr {
     }
 }
 
-/// What comes before the request.
-fn greet(door: &Door, mut stream: impl Read + Write, host: String, path: &str) -> Result<u16, String> {
-    if door.needs_proxy_header {
-        // Nobody in particular, as who checks a server himself (PROXY protocol, version 1).
+/// Sends the PROXY header and does the TLS handshake if the listener needs them, then the request.
+fn request(target: &Target, mut stream: impl Read + Write, host: String, path: &str) -> Result<u16, String> {
+    if target.needs_proxy_header {
+        // UNKNOWN: a proxy's own health check (PROXY protocol, version 1).
         stream.write_all(b"PROXY UNKNOWN\r\n").map_err(|error| cause_of(&error))?;
     }
-    if !door.is_tls {
+    if !target.is_tls {
         return exchange(stream, &host, path);
     }
-    // Whether the certificate is good for others is not asked: it is for other names than that of this machine.
+    // The certificate is for public names, not for the address of this machine, so it is not verified.
     let tls = ClientTls { verify: false, ..ClientTls::default() };
     let config = tls_client(&tls, "http/1.1")?.config;
-    let name = door.host.clone().unwrap_or_else(|| match &door.address {
+    let name = target.host.clone().unwrap_or_else(|| match &target.address {
         Address::Addr(addr) => addr.ip().to_string(),
         Address::Name(at) => at.host.clone(),
         Address::Unix(_) => "localhost".into(),
@@ -292,7 +294,7 @@ pub(super) fn parse_address(text: &str) -> Result<Address, String> {
         Ok(Bind::Unix(path)) => Ok(Address::Unix(path)),
         _ => HostPort::parse(text, None)
             .map(Address::Name)
-            .ok_or_else(|| "write 127.0.0.1:8080, localhost:8080 or unix:/PATH".into()),
+            .ok_or_else(|| "expected an address, as in 127.0.0.1:8080, localhost:8080 or unix:/PATH".into()),
     }
 }
 
@@ -312,17 +314,17 @@ fn exchange(mut stream: impl Read + Write, host: &str, path: &str) -> Result<u16
         "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: doorbell-healthcheck/{version}\r\nConnection: close\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).map_err(|error| cause_of(&error))?;
-    let mut answer = Vec::new();
-    // An answer that came whole counts even if a reset follows it.
-    let read = stream.take(ANSWER_LEN_MAX).read_to_end(&mut answer);
-    match parse_status(&answer) {
+    let mut response = Vec::new();
+    // A status line that has arrived counts even if the connection is reset afterwards.
+    let read = stream.take(RESPONSE_LEN_MAX).read_to_end(&mut response);
+    match parse_status(&response) {
         Some(status) => Ok(status),
-        None => Err(read.err().map_or_else(|| "that is no HTTP answer".into(), |error| cause_of(&error))),
+        None => Err(read.err().map_or_else(|| "not an HTTP response".into(), |error| cause_of(&error))),
     }
 }
 
-fn parse_status(answer: &[u8]) -> Option<u16> {
-    let rest = answer.strip_prefix(b"HTTP/1.").filter(|_| answer.contains(&b'\n'))?;
+fn parse_status(response: &[u8]) -> Option<u16> {
+    let rest = response.strip_prefix(b"HTTP/1.").filter(|_| response.contains(&b'\n'))?;
     std::str::from_utf8(rest.get(2..5)?).ok()?.parse().ok()
 }
 

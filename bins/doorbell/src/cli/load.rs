@@ -1,6 +1,6 @@
-//! Where the configuration comes from, and what the command line changes about it.
+//! Loads the configuration: file, environment, command line.
 //!
-//! Does not know about: what the configuration says.
+//! Does not know about: the meaning of keys.
 
 use super::options::{AdminArg, DriverArg, Global, ServeArgs, parse_admin, parse_bind};
 use super::output::{print_error, print_problems};
@@ -18,21 +18,21 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// More than any configuration needs; a file that is none, such as a disk image, is refused early.
+/// Maximum size of a configuration file, so that a disk image is rejected before it is read.
 const FILE_LEN_MAX: u64 = 4 << 20;
 
-/// What a wrong configuration comes to.
+/// Suffix of the error for an invalid configuration; commands that do not serve replace it.
 pub(super) const NOT_STARTED: &str = "; nothing was started";
 
-/// Where a configuration comes from without a file.
+/// Name of the source if no file is given.
 pub(super) const BUILT_IN: &str = "built-in defaults";
 
-/// The file that was asked for, if one was.
+/// The file given with `--config`.
 pub(super) fn source(global: &Global) -> Result<Option<Source>, Failure> {
     global.config.as_deref().map(read_source).transpose()
 }
 
-/// A file, or standard input as `-`.
+/// Reads a file, or standard input for `-`.
 pub(super) fn read_source(path: &Path) -> Result<Source, Failure> {
     let (name, bytes) = match path.to_str() {
         Some("-") => ("<stdin>".to_owned(), read(std::io::stdin().lock())),
@@ -42,17 +42,17 @@ pub(super) fn read_source(path: &Path) -> Result<Source, Failure> {
     if bytes.len() as u64 > FILE_LEN_MAX {
         return Err(Failure::new(
             Exit::BadConfig,
-            format!("{name} is larger than 4 MiB; is it a configuration?"),
+            format!("{name} is larger than 4 MiB, the limit for a configuration file"),
         ));
     }
     let text = String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        Failure::new(Exit::BadConfig, format!("{name} is not UTF-8 text: look at byte {at}"))
+        Failure::new(Exit::BadConfig, format!("{name} is not valid UTF-8 at byte {at}"))
     })?;
     Ok(Source { name, text })
 }
 
-/// The same, or what is built in where variables change some of it.
+/// The file given with `--config`, or the built-in configuration if variables override some of it.
 pub(super) fn source_or_built_in(global: &Global) -> Result<Option<Source>, Failure> {
     match source(global)? {
         None if !overrides()?.is_empty() => Ok(Some(built_in())),
@@ -60,23 +60,23 @@ pub(super) fn source_or_built_in(global: &Global) -> Result<Option<Source>, Fail
     }
 }
 
-/// What is meant without a file.
+/// The source that overrides apply to without a file.
 fn built_in() -> Source {
     Source { name: BUILT_IN.into(), text: "version = 1\n".into() }
 }
 
-/// What runs without a file, with what variables change about it.
+/// The configuration without a file, with overrides applied.
 pub(super) fn without_file(global: &Global) -> Result<Config, Failure> {
     if overrides()?.is_empty() { Ok(default_config()) } else { config(&built_in(), global) }
 }
 
-/// The file as anybody can find it, wherever he stands.
+/// The absolute path of the configuration file.
 pub(super) fn origin(global: &Global) -> Option<PathBuf> {
     let path = global.config.as_ref().filter(|path| path.as_os_str() != "-")?;
     Some(std::path::absolute(path).unwrap_or_else(|_| path.clone()))
 }
 
-/// Variables that stand in for keys.
+/// Environment variables that override keys.
 pub(super) fn overrides() -> Result<Overrides, Failure> {
     let ours =
         std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(VARIABLES.as_bytes()));
@@ -84,13 +84,16 @@ pub(super) fn overrides() -> Result<Overrides, Failure> {
         let shown = name.to_string_lossy().into_owned();
         match (name.into_string(), value.into_string()) {
             (Ok(name), Ok(value)) => Ok((name, value)),
-            _ => Err(Failure::new(Exit::BadConfig, format!("the variable {shown} is not UTF-8 text"))),
+            _ => Err(Failure::new(
+                Exit::BadConfig,
+                format!("the environment variable {shown} is not valid UTF-8"),
+            )),
         }
     };
     Ok(Overrides::of(VARIABLES, ours.map(text).collect::<Result<Vec<_>, _>>()?))
 }
 
-/// The configuration of a file. Problems are shown; an error among them is a failure.
+/// The configuration of a source. Prints its problems; an error among them is a failure.
 pub(super) fn config(source: &Source, global: &Global) -> Result<Config, Failure> {
     let parsed = parse_over(source, &|name| std::env::var(name).ok(), &overrides()?);
     let shown: Vec<_> = parsed
@@ -107,12 +110,12 @@ pub(super) fn config(source: &Source, global: &Global) -> Result<Config, Failure
     })
 }
 
-/// The same once more, while a server runs: problems are told in the way of the start to whoever asked. Also the files that have a part in it.
+/// Reads the configuration for a reload. Problems are returned as text instead of printed. Also returns the files that contributed.
 pub(super) fn again(global: &Global, args: &ServeArgs) -> Reading {
     let mut files: Vec<PathBuf> = global.config.iter().cloned().collect();
     let sources = source(global).and_then(|source| Ok((source, overrides()?)));
     let config = sources.map_err(|failure| failure.to_string()).and_then(|(source, overrides)| {
-        let source = source.ok_or_else(|| "there is no file to read".to_owned())?;
+        let source = source.ok_or_else(|| "no configuration file to read".to_owned())?;
         let (parsed, secrets) = parse_and_list(&source, &|name| std::env::var(name).ok(), &overrides);
         files.extend(secrets);
         let is_error = |problem: &&Problem| problem.severity == config::Severity::Error;
@@ -131,7 +134,7 @@ fn count_errors(problems: &[Problem]) -> String {
     if errors == 1 { "an error".to_owned() } else { format!("{errors} errors") }
 }
 
-/// What `--admin`, `--listen`, `--check`, `--driver` and `--workers` change.
+/// Applies `--admin`, `--listen`, `--check`, `--driver` and `--workers`.
 pub(super) fn with_args(mut config: Config, args: ServeArgs) -> Result<Config, Failure> {
     if let Some(driver) = args.driver {
         config.runtime.driver = match driver {
@@ -162,14 +165,14 @@ pub(super) fn with_args(mut config: Config, args: ServeArgs) -> Result<Config, F
     match candidates.as_mut_slice() {
         [only] => only.binds = listen.into_iter().map(Into::into).collect(),
         _ => {
-            let message = "--listen or DOORBELL_LISTEN is unclear: the file has more than one listener, or none for HTTP; set `bind` there";
+            let message = "--listen or DOORBELL_LISTEN is ambiguous: the file has no HTTP listener or more than one; set `bind` in the file";
             return Err(Failure::new(Exit::Usage, message));
         }
     }
     Ok(config)
 }
 
-/// Variables that look like an option of `serve` and are read by nothing.
+/// Variables that are named like an option of `serve` but are not read.
 const UNREAD: [(&str, &str); 6] = [
     ("DOORBELL_ALLOW_EXEC", "--allow-exec"),
     ("DOORBELL_CHECK", "--check"),
@@ -179,62 +182,63 @@ const UNREAD: [(&str, &str); 6] = [
     ("DOORBELL_WORKERS", "--workers or DOORBELL__RUNTIME__WORKERS"),
 ];
 
-/// A variable that is set and not empty.
+/// The value of a variable, unless it is unset or empty.
 fn variable(name: &str) -> Option<String> {
     let value = std::env::var_os(name).filter(|value| !value.is_empty())?;
     Some(value.to_string_lossy().into_owned())
 }
 
-/// Says of variables that they change nothing.
+/// Logs a warning for each variable that has no effect.
 pub(super) fn warn_of_unread() {
     for (name, instead) in UNREAD.iter().filter(|(name, _)| variable(name).is_some()) {
-        tracing::warn!("{name} is not read: write {instead}");
+        tracing::warn!("{name} has no effect: use {instead}");
     }
 }
 
-/// What `DOORBELL_LOG` says, unless `--log-level` does.
+/// Applies `DOORBELL_LOG`, unless `--log-level` is given.
 pub(super) fn with_log_level(global: &mut Global) -> Result<(), Failure> {
     let Some(word) = variable("DOORBELL_LOG").filter(|_| global.log_level.is_none()) else { return Ok(()) };
     let level = LogLevel::from_str(&word, true).map_err(|_| {
         let known = LogLevel::value_variants().iter().filter_map(ValueEnum::to_possible_value);
         let known: Vec<String> = known.map(|level| level.get_name().to_owned()).collect();
-        let text = format!("DOORBELL_LOG cannot be {word:?}: write one of {}", known.join(", "));
+        let text = format!("invalid value {word:?} of DOORBELL_LOG: expected one of {}", known.join(", "));
         Failure::new(Exit::Usage, text)
     })?;
     global.log_level = Some(level);
     Ok(())
 }
 
-/// What `--listen` says, and without it `DOORBELL_LISTEN`.
+/// The addresses of `--listen`, or else of `DOORBELL_LISTEN`.
 pub(super) fn listen(given: &[Bind]) -> Result<Vec<Bind>, Failure> {
     let Some(value) = variable("DOORBELL_LISTEN").filter(|_| given.is_empty()) else {
         return Ok(given.to_vec());
     };
-    let wrong = |fix| Failure::new(Exit::Usage, format!("DOORBELL_LISTEN cannot be {value:?}: {fix}"));
+    let wrong = |fix| Failure::new(Exit::Usage, format!("invalid value {value:?} of DOORBELL_LISTEN: {fix}"));
     value.split(',').map(|text| parse_bind(text.trim()).map_err(wrong)).collect()
 }
 
-/// What `--admin` says, and without it `DOORBELL_ADMIN`.
+/// The address of `--admin`, or else of `DOORBELL_ADMIN`.
 fn admin(args: &ServeArgs) -> Result<Option<AdminArg>, Failure> {
     if args.admin.is_some() {
         return Ok(args.admin);
     }
     let Some(value) = variable("DOORBELL_ADMIN") else { return Ok(None) };
-    let wrong = |fix| Failure::new(Exit::Usage, format!("DOORBELL_ADMIN cannot be {value:?}: {fix}"));
+    let wrong = |fix| Failure::new(Exit::Usage, format!("invalid value {value:?} of DOORBELL_ADMIN: {fix}"));
     parse_admin(&value).map(Some).map_err(wrong)
 }
 
-/// Each target becomes a check that `readyz` requires.
+/// Adds a check for each target and makes `readyz` require it.
 fn add_checks(config: &mut Config, targets: Vec<CheckKind>) -> Result<(), Failure> {
     for (number, kind) in (1..).zip(targets) {
         if config.checks.len() == CHECKS_MAX {
-            return Err(Failure::new(Exit::Usage, format!("there are more than {CHECKS_MAX} checks")));
+            return Err(Failure::new(Exit::Usage, format!("too many checks: the maximum is {CHECKS_MAX}")));
         }
         let position = config.checks.len();
         let name = format!("check-{number}");
         if config.checks.iter().any(|check| check.name == name) {
-            let message =
-                format!("the file has a check `{name}` already, which is what --check would be called");
+            let message = format!(
+                "the name `{name}` of a check given with --check is taken by a check of the file; rename that one"
+            );
             return Err(Failure::new(Exit::Usage, message));
         }
         config.checks.push(Check { name, severity: Severity::Required, pace: Pace::default(), kind });
@@ -244,7 +248,7 @@ fn add_checks(config: &mut Config, targets: Vec<CheckKind>) -> Result<(), Failur
     Ok(())
 }
 
-/// What `--log-level`, `--log-format` and `-q` change.
+/// Applies `--log-level`, `--log-format` and `--quiet`.
 pub(super) fn with_global(mut config: Config, global: &Global) -> Config {
     config.log.level = global.log_level.unwrap_or(config.log.level);
     config.log.format = global.log_format.unwrap_or(config.log.format);
@@ -254,14 +258,14 @@ pub(super) fn with_global(mut config: Config, global: &Global) -> Config {
     config
 }
 
-/// Under systemd what operators declare is kept in the directory for it (`StateDirectory=` in systemd.exec(5)), unless the file says where.
+/// Under systemd the state file defaults to the unit's state directory (`StateDirectory=` in systemd.exec(5)).
 pub(super) fn with_state(mut config: Config) -> Config {
     let kept = &mut config.lifecycle.state_file;
     *kept = kept.take().or_else(|| state_file(&std::env::var_os("STATE_DIRECTORY")?));
     config
 }
 
-/// In the first of a list with colons.
+/// The state file in the first directory of a colon-separated list.
 fn state_file(directories: &OsStr) -> Option<PathBuf> {
     let first = directories.as_bytes().split(|byte| *byte == b':').next()?;
     let first = Path::new(OsStr::from_bytes(first));
@@ -278,11 +282,11 @@ fn cannot_read(path: &Path, error: &std::io::Error) -> String {
     let path = path.display();
     match error.kind() {
         std::io::ErrorKind::NotFound => {
-            format!("there is no file {path}; name another with -c, or leave -c out")
+            format!("no such file: {path}; give another with -c, or omit -c")
         }
-        std::io::ErrorKind::PermissionDenied => format!("no permission to read {path}"),
-        std::io::ErrorKind::IsADirectory => format!("{path} is a directory; name a file in it"),
-        _ => format!("{path} cannot be read: {error}"),
+        std::io::ErrorKind::PermissionDenied => format!("cannot read {path}: permission denied"),
+        std::io::ErrorKind::IsADirectory => format!("{path} is a directory; give a file"),
+        _ => format!("cannot read {path}: {error}"),
     }
 }
 

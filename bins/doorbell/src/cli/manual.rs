@@ -1,4 +1,4 @@
-//! doorbell.toml(5): the manual page of configuration files, from their schema.
+//! doorbell.toml(5): the manual page of configuration files, generated from the schema.
 //!
 //! Does not know about: keys.
 
@@ -15,18 +15,18 @@ pub(super) fn file_page() -> String {
          .SH NAME\ndoorbell.toml \\- configuration of doorbell\n.SH DESCRIPTION\n{}\n.PP\n{}\n",
         escaped(schema["description"].as_str().unwrap_or_default()),
         escaped(
-            "The file is TOML and begins with `version = 1`. A table with a name the user chooses is written as [listener.NAME] here. A key \
-             with a single value may also be given as an environment variable, DOORBELL__SECTION__KEY, which goes before the file. `doorbell validate` tells what is \
-             wrong with a file, `doorbell config dump --with-defaults` what it means."
+            "The file is TOML and begins with `version = 1`. In [listener.NAME], NAME stands for a name that you choose. The environment \
+            variable DOORBELL__SECTION__KEY overrides a key with a single value. `doorbell validate` reports the problems of a file, \
+            `doorbell config dump --with-defaults` prints its effective values."
         ),
     );
     for (key, form) in properties(&schema).filter(|(_, form)| form["properties"].is_object()) {
-        let _infallible = write!(page, ".SH \"[{key}]\"\n{}\n", told(form));
+        let _infallible = write!(page, ".SH \"[{key}]\"\n{}\n", description(form));
         entries(&mut page, "", form);
     }
     for (key, form) in properties(&schema).filter(|(_, form)| form["additionalProperties"].is_object()) {
         let one = &form["additionalProperties"];
-        let _infallible = write!(page, ".SH \"[{key}.NAME]\"\n{} {}\n", told(form), told(one));
+        let _infallible = write!(page, ".SH \"[{key}.NAME]\"\n{} {}\n", description(form), description(one));
         entries(&mut page, "", one);
     }
     page.push_str(".SH SEE ALSO\n\\fBdoorbell\\fR(1)\n");
@@ -38,11 +38,11 @@ pub(super) fn properties(form: &Value) -> impl Iterator<Item = (&String, &Value)
     form["properties"].as_object().into_iter().flatten()
 }
 
-/// Every key of a table, those of tables in it behind it.
+/// Every key of a table, followed by the keys of the tables in it.
 fn entries(page: &mut String, before: &str, form: &Value) {
     for (key, form) in properties(form) {
         let name = format!("{before}{key}");
-        let _infallible = write!(page, ".TP\n\\fB{}\\fR\n{}", escaped(&name), told(form));
+        let _infallible = write!(page, ".TP\n\\fB{}\\fR\n{}", escaped(&name), description(form));
         for fact in [words(form), range(form), default(form)].into_iter().flatten() {
             let _infallible = write!(page, " {}", escaped(&fact));
         }
@@ -54,11 +54,11 @@ fn entries(page: &mut String, before: &str, form: &Value) {
     }
 }
 
-fn told(form: &Value) -> String {
+fn description(form: &Value) -> String {
     escaped(form["description"].as_str().unwrap_or_default())
 }
 
-/// The words that it may be.
+/// The allowed words of a key.
 fn words(form: &Value) -> Option<String> {
     let forms = form["anyOf"].as_array().into_iter().flatten();
     let inner = forms.clone().flat_map(|form| form["anyOf"].as_array().into_iter().flatten());
@@ -69,17 +69,17 @@ fn words(form: &Value) -> Option<String> {
     Some(if others.is_empty() {
         format!("May be {last}.")
     } else {
-        format!("One of {} and {last}.", others.join(", "))
+        format!("One of {} or {last}.", others.join(", "))
     })
 }
 
 fn range(form: &Value) -> Option<String> {
     let (least, most) = (form["minimum"].as_u64()?, form["maximum"].as_u64()?);
-    Some(format!("From {least} to {most}."))
+    Some(format!("Range: {least} to {most}."))
 }
 
 fn default(form: &Value) -> Option<String> {
-    default_shown(form).map(|shown| format!("By default {shown}."))
+    default_shown(form).map(|shown| format!("Default: {shown}."))
 }
 
 /// The default as it is written in a file.
@@ -93,7 +93,7 @@ pub(super) fn default_shown(form: &Value) -> Option<String> {
     })
 }
 
-/// Nothing of it is a request of roff.
+/// Escapes roff requests.
 fn escaped(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
     if text.starts_with('.') { format!("\\&{text}") } else { text }
@@ -109,11 +109,11 @@ mod tests {
         for part in [
             ".SH \"[lifecycle]\"\n",
             ".SH \"[listener.NAME]\"\n",
-            ".TP\n\\fBdrain_delay\\fR\nAfter SIGTERM probers are told to stay away for so long, and everything is still served. By default 5s.\n",
+            ".TP\n\\fBdrain_delay\\fR\nAfter SIGTERM probers are told to stay away for so long, and everything is still served. Default: 5s.\n",
             ".TP\n\\fBtcp.backlog\\fR\n",
-            "One of auto, epoll and io_uring. By default auto.",
-            "From 1 to 65535.",
-            "By default [\"SIGHUP\", \"file\"].",
+            "One of auto, epoll or io_uring. Default: auto.",
+            "Range: 1 to 65535.",
+            "Default: [\"SIGHUP\", \"file\"].",
             ".TP\n\\fBwindow.cron\\fR\n",
             ".TP\n\\fBflap.hold\\fR\n",
         ] {

@@ -34,7 +34,7 @@ use options::{Global, ServeArgs};
 use output::{colored, print, print_error};
 use std::ffi::OsString;
 
-/// Runs one command to its end. `args` begins with the name of the program.
+/// Runs one command. The first of `args` is the name of the program.
 #[must_use]
 pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
     let args = command::asked_for_help(args.into_iter().collect());
@@ -52,10 +52,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
     }
 }
 
-/// Help and version are no failures; and `healthcheck` never ends with 2, which Docker keeps for itself, nor does `probe`, where it
-/// means that there is no connection.
+/// Prints a parse error, or help. `healthcheck` never exits with 2, which Docker reserves, nor does `probe`, where 2 means that the
+/// connection failed.
 fn refuse(error: &clap::Error, args: &[OsString]) -> Exit {
-    // Nobody is left to tell when even this cannot be written.
+    // A failure to write the error cannot be reported.
     let _ = error.print();
     if let Some(hint) = command::hint(error) {
         print_error(&hint);
@@ -82,7 +82,7 @@ fn dispatch(mut cli: Cli) -> Result<Exit, Failure> {
     let top = &cli.serve;
     let is_for_serve = !top.listen.is_empty() || !top.check.is_empty() || top.admin.is_some();
     if cli.test || is_for_serve || top.driver.is_some() || top.workers.is_some() {
-        let message = "options of serve come after the command, as in `doorbell serve --listen :8080`";
+        let message = "options of serve must follow the command, as in `doorbell serve --listen :8080`";
         return Err(Failure::new(Exit::Usage, message));
     }
     match command {
@@ -122,7 +122,7 @@ fn serve_file(args: ServeArgs, global: &Global) -> Result<Exit, Failure> {
             (config, load::BUILT_IN.to_owned())
         }
     };
-    // Standard input can be read once only.
+    // Standard input can be read only once, so it is not reloaded.
     let again = global.config.as_ref().filter(|path| path.as_os_str() != "-").map(|_| {
         let (global, args) = (global.clone(), args.clone());
         Box::new(move || load::again(&global, &args)) as Read
@@ -134,7 +134,7 @@ fn start(config: Config, global: &Global, origin: &str, again: Option<Read>) -> 
     let config = load::with_state(load::with_global(config, global));
     let logging = crate::log::init(&config.log, colored(global.color, &std::io::stdout()));
     let _until_the_end = logging
-        .map_err(|error| Failure::new(Exit::Failure, format!("no thread could be started: {error}")))?;
+        .map_err(|error| Failure::new(Exit::Failure, format!("cannot start the log thread: {error}")))?;
     load::warn_of_unread();
     crate::parent::follow();
     serve::run(config, origin, again)
@@ -152,7 +152,7 @@ fn dump(args: &DumpArgs, global: &Global) -> Result<Exit, Failure> {
     let text = match args.output {
         DumpForm::Json => format!("{:#}\n", to_json(&config, args.with_defaults)),
         DumpForm::Toml => to_toml(&config, args.with_defaults).map_err(|error| {
-            Failure::new(Exit::Failure, format!("the configuration cannot be written: {error}"))
+            Failure::new(Exit::Failure, format!("cannot serialize the configuration: {error}"))
         })?,
     };
     print(&text)?;

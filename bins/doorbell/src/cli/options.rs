@@ -1,4 +1,4 @@
-//! Options that several commands share, and how their values are read.
+//! Options that several commands share, and the parsers of their values.
 //!
 //! Does not know about: the commands.
 
@@ -13,23 +13,23 @@ use std::time::Duration;
 /// Options of every command.
 #[derive(Clone, Debug, Args)]
 pub struct Global {
-    /// Configuration file, `-` for standard input
+    /// Configuration file; `-` reads standard input
     #[arg(short, long, value_name = "FILE", env = "DOORBELL_CONFIG", global = true)]
     pub config: Option<PathBuf>,
 
-    /// Least severe messages to write; DOORBELL_LOG says the same
+    /// Minimum severity of log messages; also DOORBELL_LOG
     #[arg(long, value_name = "LEVEL", global = true)]
     pub log_level: Option<LogLevel>,
 
-    /// How log lines look: text on a terminal and JSON elsewhere, unless said otherwise
+    /// Log format; by default text on a terminal and JSON elsewhere
     #[arg(long, value_name = "FORMAT", global = true)]
     pub log_format: Option<LogFormat>,
 
-    /// Colors: on a terminal and without NO_COLOR, unless said otherwise
+    /// When to use colors; auto: on a terminal, unless NO_COLOR is set
     #[arg(long, value_name = "WHEN", default_value = "auto", global = true)]
     pub color: ColorWhen,
 
-    /// Only errors
+    /// Print and log errors only
     #[arg(short, long, global = true)]
     pub quiet: bool,
 }
@@ -46,43 +46,44 @@ pub enum ColorWhen {
 /// Options of `serve`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ServeArgs {
-    /// Address to listen on; may be given several times. DOORBELL_LISTEN says the same, with commas between addresses
+    /// Address to listen on; repeatable. Also DOORBELL_LISTEN, a comma-separated list
     #[arg(long, value_name = "ADDR", value_parser = parse_bind)]
     pub listen: Vec<Bind>,
 
-    /// Where metrics are and operators ask, as in 127.0.0.1:9130, or off; DOORBELL_ADMIN says the same. Without a file it is there by
-    /// itself, only shows, and does without where somebody else has the address
+    /// Address of metrics and the admin page, as in 127.0.0.1:9130, or off; also DOORBELL_ADMIN. Without a configuration file:
+    /// 127.0.0.1:9130, read-only, skipped if the port is in use
     #[arg(long, value_name = "ADDR", value_parser = parse_admin)]
     pub admin: Option<AdminArg>,
 
-    /// Let checks of type exec run their programs
+    /// Allow checks of type exec to run programs
     #[arg(long)]
     pub allow_exec: bool,
 
-    /// What /readyz depends on: http://.., https://.., tcp://HOST:PORT, unix:/PATH, tls://HOST, redis://HOST, grpc://HOST:PORT/SERVICE or grpcs://..; may be given several times
+    /// Target that /readyz requires: http://.., https://.., tcp://HOST:PORT, unix:/PATH, tls://HOST, redis://HOST,
+    /// grpc://HOST:PORT/SERVICE or grpcs://..; repeatable
     #[arg(long, value_name = "TARGET", value_parser = parse_target)]
     pub check: Vec<CheckKind>,
 
-    /// Driver; auto takes io_uring where it works
+    /// I/O driver; auto uses io_uring where it works and epoll elsewhere
     #[arg(long, value_name = "DRIVER")]
     pub driver: Option<DriverArg>,
 
-    /// Threads; by default one for each processor that may be used, fewer where the CPU quota or the memory limit of a container is
-    /// smaller, and 4 in a container without a quota: `doorbell doctor` says how many and why
+    /// Number of worker threads. Default: one per available CPU, at most the CPU quota and what the memory limit allows, and at most 4 in a
+    /// container without a CPU quota; `doorbell doctor` shows the number and the reason
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub workers: Option<u32>,
 }
 
-/// Whether and where operators ask.
+/// Value of `--admin`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdminArg {
-    /// There.
+    /// Listen on this address.
     At(SocketAddr),
-    /// Nowhere.
+    /// No admin listener.
     Off,
 }
 
-/// Drivers by the names of the file.
+/// Drivers, named as in the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum DriverArg {
@@ -92,7 +93,7 @@ pub enum DriverArg {
     IoUring,
 }
 
-/// Forms of a report.
+/// Output formats of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum ReportForm {
@@ -109,7 +110,7 @@ pub(super) fn parse_admin(text: &str) -> Result<AdminArg, String> {
     match text.parse() {
         _ if text == "off" => Ok(AdminArg::Off),
         Ok(Bind::Tcp(addr)) => Ok(AdminArg::At(addr)),
-        _ => Err("write an IP address and a port as in 127.0.0.1:9130, or off".into()),
+        _ => Err("expected an IP address and a port, as in 127.0.0.1:9130, or off".into()),
     }
 }
 
@@ -119,5 +120,5 @@ pub(super) fn parse_target(text: &str) -> Result<CheckKind, String> {
 
 pub(super) fn parse_timeout(text: &str) -> Result<Duration, String> {
     let positive = parse_duration(text).filter(|duration| !duration.is_zero());
-    positive.ok_or_else(|| "write a number and a unit, as in 500ms or 2s".into())
+    positive.ok_or_else(|| "expected a number and a unit, as in 500ms or 2s".into())
 }

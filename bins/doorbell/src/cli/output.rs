@@ -1,6 +1,6 @@
-//! What a command writes to standard output and standard error.
+//! Output of commands to standard output and standard error.
 //!
-//! Does not know about: what it means.
+//! Does not know about: what is printed.
 
 use super::options::ColorWhen;
 use crate::config::{Problem, Source};
@@ -9,25 +9,25 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 
-/// How long whoever reads standard error may hang.
+/// Maximum time to wait for a blocked reader of standard error.
 const READER_TIMEOUT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
-/// What is cut short by a full disk is worse than nothing. A reader that closed its end, as `head` does, is no failure.
+/// A failed write is an error, so that truncated output is not taken for complete. A closed pipe, as with `head`, is not an error.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
     print_more(text).map(|_| ())
 }
 
-/// The same for what has no end: whether anybody still reads it.
+/// As [`print`], for endless output; false if the reader has closed the pipe.
 pub(super) fn print_more(text: &str) -> Result<bool, Failure> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(Failure::new(Exit::Failure, format!("standard output cannot be written: {error}"))),
+        Err(error) => Err(Failure::new(Exit::Failure, format!("cannot write to standard output: {error}"))),
     }
 }
 
-/// When standard error is closed there is nobody to tell; where its reader hangs, nobody waits for it.
+/// Failed writes are ignored, and a reader that blocks for [`READER_TIMEOUT`] loses the rest.
 pub(super) fn print_error(text: &str) {
     let mut stderr = std::io::stderr().lock();
     for piece in text.as_bytes().chunks(crate::log::PIECE_LEN) {
@@ -42,7 +42,7 @@ pub(super) fn colored(when: ColorWhen, stream: &impl IsTerminal) -> bool {
     is_colored(when, stream.is_terminal(), |name| std::env::var_os(name))
 }
 
-/// <https://no-color.org>: any value but an empty one counts. A terminal that is dumb would show the codes.
+/// <https://no-color.org>: any non-empty value of `NO_COLOR` disables colors. A dumb terminal would print the codes.
 fn is_colored(when: ColorWhen, is_terminal: bool, env: impl Fn(&str) -> Option<OsString>) -> bool {
     let is_off = || env("NO_COLOR").is_some_and(|value| !value.is_empty());
     let is_dumb = || env("TERM").is_some_and(|value| value == "dumb");

@@ -1,6 +1,6 @@
-//! `doorbell probe`: asks a target as a certain prober would, and says what came of it.
+//! `doorbell probe`: probes a target as a given prober does and reports the result.
 //!
-//! Does not know about: how probers ask.
+//! Does not know about: the requests of probers.
 
 use super::options::Global;
 use super::output::{print, print_error};
@@ -17,7 +17,7 @@ use std::time::Duration;
 pub(super) const HELP: &str = "\
 Examples:
   doorbell probe http://127.0.0.1:8080/readyz
-  doorbell probe http://10.0.0.7:8080/readyz --as kubelet -v     also what is sent and comes
+  doorbell probe http://10.0.0.7:8080/readyz --as kubelet -v     show sent and received bytes
   doorbell probe http://10.0.0.7:8080/ --as haproxy --host app.example.com
   doorbell probe tcp://db:5432 --count 10 --interval 500ms
   doorbell probe grpc://127.0.0.1:50051/shop.Orders -o json
@@ -25,60 +25,60 @@ Examples:
   doorbell probe grpcs://orders:50051 --tls-ca-cert ca.pem --tls-server-name orders.example
   doorbell probe http://10.0.0.7:8080/ --as haproxy --send-proxy local --send-state
 
-The bytes and the way to close are those of the kubelet, HAProxy, Apache and blackbox_exporter as captured; those of Consul, Envoy and \
-keepalived follow their sources; elb, gcp, azure and route53 have the fields that are known of them. gRPC is asked in one way, \
-grpc.health.v1 Check, and with the user agent of the prober. An option that means nothing for a target is an error.
+The requests and the close sequence of the kubelet, HAProxy, Apache and blackbox_exporter were captured; those of Consul, Envoy and \
+keepalived follow their source code; elb, gcp, azure and route53 send the header fields that are known of them. gRPC probes use \
+grpc.health.v1 Check with the user agent of the prober. An option that does not apply to the target is an error.
 
-Exit codes: 0 healthy, 1 wrong command line, 2 no connection, 3 no answer that can be understood, 4 unhealthy, 124 no answer in time";
+Exit codes: 0 healthy, 1 invalid command line, 2 connection failed, 3 invalid response, 4 unhealthy, 124 timeout";
 
 /// Options of `probe`.
 #[derive(Debug, Args)]
 pub struct ProbeArgs {
-    /// What to ask: http://.., https://.., tcp://HOST:PORT, tls://HOST, grpc://HOST:PORT/SERVICE, grpcs://.., redis://HOST or unix:/PATH
+    /// Target: http://.., https://.., tcp://HOST:PORT, tls://HOST, grpc://HOST:PORT/SERVICE, grpcs://.., redis://HOST or unix:/PATH
     #[arg(value_name = "TARGET", value_parser = parse_target)]
     target: Target,
 
-    /// In whose manner
+    /// Prober to imitate
     #[arg(long = "as", value_name = "PROBER", default_value = "doorbell")]
     prober: Prober,
 
-    /// Codes that are well; by default those of the prober
+    /// Healthy status codes, as in 200, 200-399 or 2xx, separated by commas; default: those of the prober
     #[arg(long, value_name = "CODES", value_parser = parse_statuses)]
     expect_status: Option<Statuses>,
 
-    /// A field to send, by gRPC metadata, as NAME: VALUE; an empty value takes one of the prober's away; may be given several times
+    /// Header field to send (gRPC: metadata), as NAME: VALUE; an empty value removes a field of the prober; repeatable
     #[arg(long, value_name = "FIELD", value_parser = parse_header)]
     header: Vec<(String, String)>,
 
-    /// The value of Host, by gRPC of :authority, where it is not that of the target
+    /// Value of Host (gRPC: :authority); default: the host of the target
     #[arg(long, value_name = "HOST", value_parser = parse_field_value)]
     host: Option<String>,
 
-    /// Longest wait for the whole answer; by default that of the prober
+    /// Maximum time until the whole response has arrived; default: that of the prober
     #[arg(long, value_name = "TIME", value_parser = super::options::parse_timeout)]
     timeout: Option<Duration>,
 
-    /// How often to ask; the exit code is that of the last answer that was not well
+    /// Number of probes; the exit code is that of the last failed one
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     count: u32,
 
-    /// From one question to the next
+    /// Time between the starts of two probes
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
     interval: Duration,
 
-    /// A PROXY header before everything else, by HTTP, TCP, TLS and Redis
+    /// Send a PROXY header first; for HTTP, TCP, TLS and Redis targets
     #[arg(long, value_name = "WHICH")]
     send_proxy: Option<ProxyHeader>,
 
-    /// As HAProxy, also say how it sees the server (http-check send-state): up, without connections
+    /// Send HAProxy's state of the server (http-check send-state): up, without connections
     #[arg(long)]
     send_state: bool,
 
-    /// Also what was sent and what came
+    /// Show sent and received bytes and the time of each phase
     #[arg(short, long)]
     verbose: bool,
 
-    /// Form of the report; prom has the names of blackbox_exporter
+    /// Output format; prom uses the metric names of blackbox_exporter
     #[arg(short, long, value_name = "FORM", default_value = "text")]
     output: ProbeForm,
 
@@ -86,7 +86,7 @@ pub struct ProbeArgs {
     trust: TrustArgs,
 }
 
-/// Forms of a report.
+/// Output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ProbeForm {
     Json,
@@ -99,7 +99,7 @@ struct Statuses(Vec<RangeInclusive<u16>>);
 
 pub(super) fn run(args: ProbeArgs, global: &Global) -> Result<Exit, Failure> {
     if matches!(args.target, Target::Http(_)) && !args.prober.speaks_http() {
-        let message = "grpc_health_probe asks by gRPC only: write grpc://HOST:PORT/SERVICE";
+        let message = "grpc_health_probe supports gRPC only: use grpc://HOST:PORT/SERVICE";
         return Err(Failure::new(Exit::Failure, message));
     }
     let ask = ask_of(&args);
@@ -116,12 +116,12 @@ pub(super) fn run(args: ProbeArgs, global: &Global) -> Result<Exit, Failure> {
         }
         show(&ask, &report, &args, global)?;
         if number < args.count {
-            // A pipe that nobody ends waits as long as it is told.
+            // Waits also for the rest of the interval if standard output is closed.
             wait(args.interval.saturating_sub(report.total));
         }
     }
     if args.count > 1 && args.output == ProbeForm::Text && !global.quiet {
-        print(&format!("{} asked, {healthy} healthy\n", args.count))?;
+        print(&format!("{} probes, {healthy} healthy\n", args.count))?;
     }
     Ok(exit)
 }
@@ -140,24 +140,24 @@ fn ask_of(args: &ProbeArgs) -> Ask {
     }
 }
 
-/// Why an option means nothing for this target, if it does not: whoever gave it is not to believe that it was heard.
+/// An error for an option that does not apply to this target, instead of ignoring it.
 fn idle_option(args: &ProbeArgs, ask: &Ask) -> Option<String> {
     let target = &ask.target;
     let is_http = matches!(target, Target::Http(_));
     let has_fields = is_http || matches!(target, Target::Grpc { .. });
-    for (option, is_given, is_heard) in [
+    for (option, is_given, applies) in [
         ("--expect-status", args.expect_status.is_some(), is_http),
         ("--header", !args.header.is_empty(), has_fields),
         ("--host", args.host.is_some(), has_fields),
         ("--send-proxy", args.send_proxy.is_some(), !matches!(target, Target::Grpc { .. } | Target::Unix(_))),
         ("--send-state", args.send_state, is_http),
     ] {
-        if is_given && !is_heard {
-            return Some(format!("{option} means nothing for {target}"));
+        if is_given && !applies {
+            return Some(format!("{option} has no effect on {target}"));
         }
     }
     if args.send_state && !args.prober.has_state() {
-        return Some("--send-state is HAProxy's: write --as haproxy".into());
+        return Some("--send-state is a feature of HAProxy: add --as haproxy".into());
     }
     args.trust.idle(std::slice::from_ref(target), args.prober)
 }
@@ -199,7 +199,7 @@ fn show(ask: &Ask, report: &Report, args: &ProbeArgs, global: &Global) -> Result
     }
 }
 
-/// Bytes so that each can be told, one line to a line.
+/// The bytes, escaped and split at line ends, and the time of each phase.
 fn details(report: &Report) -> String {
     let mut text = String::new();
     for (mark, bytes) in [('>', &report.sent), ('<', &report.received)] {
@@ -238,7 +238,7 @@ pub(super) fn parse_target(text: &str) -> Result<Target, String> {
     Target::parse(text).ok_or_else(|| TARGET_FORM.into())
 }
 
-/// `200`, `200-399`, `2xx`, and several of them with commas.
+/// `200`, `200-399` or `2xx`, separated by commas.
 fn parse_statuses(text: &str) -> Result<Statuses, String> {
     let code = |text: &str| text.parse::<u16>().ok().filter(|code| (100..=999).contains(code));
     let range = |part: &str| match (part.strip_suffix("xx"), part.split_once('-')) {
@@ -251,7 +251,9 @@ fn parse_statuses(text: &str) -> Result<Statuses, String> {
         (None, None) => code(part).map(|code| code..=code),
     };
     let ranges: Option<Vec<_>> = text.split(',').map(|part| range(part.trim())).collect();
-    ranges.map(Statuses).ok_or_else(|| "write 200, 200-399, 2xx or several of them with commas".into())
+    ranges
+        .map(Statuses)
+        .ok_or_else(|| "expected 200, 200-399, 2xx or several of them separated by commas".into())
 }
 
 fn parse_header(text: &str) -> Result<(String, String), String> {
@@ -259,15 +261,15 @@ fn parse_header(text: &str) -> Result<(String, String), String> {
     let split = text.split_once(':').map(|(name, value)| (name.to_owned(), value.trim()));
     match split.filter(|(name, _)| !name.is_empty() && name.bytes().all(is_token)) {
         Some((name, value)) => Ok((name, parse_field_value(value)?)),
-        None => Err("write NAME: VALUE, as in \"X-Probe: 1\"".into()),
+        None => Err("expected NAME: VALUE, as in \"X-Probe: 1\"".into()),
     }
 }
 
 fn parse_field_value(text: &str) -> Result<String, String> {
     let is_plain = text.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte));
-    if is_plain { Ok(text.to_owned()) } else { Err("a field has printable ASCII characters only".into()) }
+    if is_plain { Ok(text.to_owned()) } else { Err("expected printable ASCII characters".into()) }
 }
 
 fn parse_interval(text: &str) -> Result<Duration, String> {
-    parse_duration(text).ok_or_else(|| "write a number and a unit, as in 500ms or 2s".into())
+    parse_duration(text).ok_or_else(|| "expected a number and a unit, as in 500ms or 2s".into())
 }

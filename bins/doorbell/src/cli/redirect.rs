@@ -1,4 +1,4 @@
-//! `doorbell redirect`: the configuration that its options mean.
+//! `doorbell redirect`: builds a configuration from its options.
 //!
 //! Does not know about: how redirects are served.
 
@@ -18,9 +18,8 @@ Examples:
   doorbell redirect --listen :8080 --to https --host example.com --port 8443 --status 307
   doorbell redirect --host example.com --acme /var/lib/acme/.well-known/acme-challenge
 
-Path and query are kept. A host that is not listed gets 421 and is never sent anywhere.
-/livez and /readyz are answered for every host, and with --acme the tokens of certificates too. \
-Exit codes and signals: `doorbell --help`.";
+Path and query are kept. A request for a host that is not listed gets 421 and is not redirected. /livez and /readyz are served for every \
+host, and with --acme also the ACME challenge tokens. Exit codes and signals: `doorbell --help`.";
 
 /// Options of `redirect`.
 #[derive(Debug, Args)]
@@ -33,16 +32,16 @@ pub struct RedirectArgs {
     #[arg(long, value_name = "SCHEME", default_value = "https")]
     to: SchemeArg,
 
-    /// Host that is redirected; may be given several times
+    /// Host to redirect; repeatable
     #[arg(long, value_name = "HOST", required = true)]
     host: Vec<String>,
 
-    /// Directory of the tokens of ACME (http-01), answered for every host below /.well-known/acme-challenge/; for certbot that is
+    /// Directory of ACME (http-01) challenge tokens, served for every host below /.well-known/acme-challenge/; with certbot:
     /// WEBROOT/.well-known/acme-challenge
     #[arg(long, value_name = "DIR", value_parser = parse_directory)]
     acme: Option<PathBuf>,
 
-    /// Port of the location; by default that of the scheme, which is not written
+    /// Port of the location; default: the port of the scheme, which is omitted
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
 
@@ -60,7 +59,7 @@ enum SchemeArg {
 
 pub(super) fn config(args: &RedirectArgs, global: &Global) -> Result<Config, Failure> {
     let status = RedirectStatus::from_code(args.status).ok_or_else(|| {
-        let message = format!("--status {} is not one of 301, 302, 303, 307, 308", args.status);
+        let message = format!("invalid --status {}: expected 301, 302, 303, 307 or 308", args.status);
         Failure::new(Exit::Usage, message)
     })?;
     let to = Redirect {
@@ -73,11 +72,14 @@ pub(super) fn config(args: &RedirectArgs, global: &Global) -> Result<Config, Fai
         ..Redirect::default()
     };
     if let Err(error) = crate::config::build_redirect(&to, &args.host) {
-        return Err(Failure::new(Exit::Usage, format!("--host: {error}; write a name such as example.com")));
+        return Err(Failure::new(
+            Exit::Usage,
+            format!("invalid --host: {error}; expected a name such as example.com"),
+        ));
     }
     let mut config = load::without_file(global)?;
     config.listeners[0].binds = vec![Bind::Tcp(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 80)).into()];
-    // The probes keep one name each: every other path belongs to the hosts that are redirected.
+    // The health routes keep one path each; the others belong to the redirected hosts.
     for route in &mut config.routes {
         route.paths.truncate(1);
     }
@@ -92,18 +94,18 @@ pub(super) fn config(args: &RedirectArgs, global: &Global) -> Result<Config, Fai
     if let Some(dir) = &args.acme {
         let files = Files { dir: dir.clone(), content_type: "text/plain".into(), ..Files::default() };
         let files = Route { files: Some(files), ..Route::default() };
-        // The longer path goes first, also on hosts that are redirected (RFC 8555 8.3: the name that is to be proved may be any).
+        // The longer path wins over the redirect on every host (RFC 8555 8.3: any name may have to be proved).
         routes.push(route("acme", "/.well-known/acme-challenge/{token}", files));
     }
     config.routes.extend(routes);
     load::with_args(config, args.serve.clone())
 }
 
-/// Also one that is not there yet.
+/// The directory need not exist yet.
 fn parse_directory(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     if text.is_empty() || path.is_file() {
-        return Err("name a directory, as in /var/lib/acme/.well-known/acme-challenge".into());
+        return Err("expected a directory, as in /var/lib/acme/.well-known/acme-challenge".into());
     }
     Ok(path)
 }

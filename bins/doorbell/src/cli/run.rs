@@ -1,7 +1,7 @@
-//! `doorbell run -- CMD`: doorbell and a program side by side, ended in the right order.
+//! `doorbell run -- CMD`: runs doorbell and a program together and stops them in the right order.
 //!
-//! Does not know about: what either of them does. This process only starts both, hands signals on and takes in whoever has died; doorbell
-//! itself serves in a process of its own, so that neither can bring down the other.
+//! Does not know about: the work of either. This process starts both, forwards signals and reaps children; the server is a child process,
+//! so that neither can crash the other.
 
 use super::load;
 use super::options::{ColorWhen, DriverArg, Global};
@@ -23,50 +23,50 @@ pub(super) const HELP: &str = "\
 Examples:
   doorbell run -c doorbell.toml -- /app/server --port 3000
   doorbell run --check tcp://127.0.0.1:3000 --listen :8080 -- /app/server
-  doorbell run --stay -- /app/server         when it has ended, /readyz answers 503
+  doorbell run --stay -- /app/server         keep serving 503 at /readyz after it exits
   ENTRYPOINT [\"doorbell\", \"run\", \"-c\", \"/etc/doorbell/doorbell.toml\", \"--\", \"/app/server\"]
 
-When the command ends, doorbell logs its exit code, stops at once and ends with the same code.
+When the command exits, doorbell logs its exit code, stops immediately and exits with the same code.
 
-TERM: doorbell says that it drains, the command is told after drain_delay, and doorbell ends behind it; `doorbell undrain` calls that \
-off until the command is told. A second TERM or an INT reaches both at once. HUP and USR2 reach both; QUIT, USR1 and WINCH the command. As process 1 it also takes in orphans.
+TERM: doorbell starts to drain, sends TERM to the command after drain_delay, and exits after the command; until then `doorbell undrain` \
+cancels the stop. A second TERM or an INT is sent to both immediately. HUP and USR2 are sent to both, QUIT, USR1 and WINCH to the command. \
+Orphaned processes are reaped, also as process 1.
 
-Exit codes: that of the command, 128 and the signal when one ended it; 71 when it cannot be started; that of doorbell when it failed \
-while the pair ran, as 73 for an address in use; 1 when doorbell was ended under a command that still ran; 2 wrong command line; \
-78 the configuration cannot be used";
+Exit codes: that of the command, or 128 plus the signal that ended it; 71 if it cannot be started; that of doorbell if doorbell failed \
+while both ran, as 73 for an address in use; 1 if doorbell was stopped while the command ran; 2 invalid command line; 78 invalid configuration";
 
 /// Options of `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Go on when the command has ended: readiness endpoints fail until doorbell is stopped
+    /// Keep serving after the command exits, with failing readiness endpoints, until doorbell is stopped
     #[arg(long)]
     stay: bool,
 
-    /// Where metrics are and operators ask, as in serve
+    /// Address of metrics and the admin page, as in serve
     #[arg(long, value_name = "ADDR", value_parser = parse_admin)]
     admin: Option<String>,
 
-    /// Address to listen on, as in serve; may be given several times
+    /// Address to listen on, as in serve; repeatable
     #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
     listen: Vec<String>,
 
-    /// Let checks of type exec run their programs, as in serve
+    /// Allow checks of type exec to run programs, as in serve
     #[arg(long)]
     allow_exec: bool,
 
-    /// What /readyz depends on, as in serve; may be given several times
+    /// Target that /readyz requires, as in serve; repeatable
     #[arg(long, value_name = "TARGET", value_parser = parse_check)]
     check: Vec<String>,
 
-    /// Driver, as in serve
+    /// I/O driver, as in serve
     #[arg(long, value_name = "DRIVER")]
     driver: Option<DriverArg>,
 
-    /// Threads that serve, as in serve
+    /// Number of worker threads, as in serve
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     workers: Option<u32>,
 
-    /// The program and its arguments
+    /// Program and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
@@ -74,22 +74,22 @@ pub struct RunArgs {
 /// The command cannot be started (sysexits: system error).
 const NOT_STARTED: Exit = Exit::Code(71);
 
-/// What happens to the two of them.
+/// Phase of the pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Running,
-    /// TERM came: the command is told when doorbell closes its listeners.
+    /// TERM was received: the command gets it when the server closes its listeners.
     Delaying,
-    /// Everybody was told.
+    /// Both have been told to stop.
     Ending,
 }
 
-/// What there is to heed.
+/// An event to handle.
 #[derive(Debug)]
 enum Note {
     Signal(i32),
-    /// Doorbell said so.
-    Said(Word),
+    /// A message of the server.
+    Server(Word),
 }
 
 #[derive(Debug)]
@@ -97,17 +97,20 @@ struct Pair {
     door: Option<Pid>,
     child: Option<Pid>,
     child_code: Option<u8>,
-    /// Of a doorbell that nobody here had told to end; never 0 where the command still ran.
+    /// Exit code of a server that this process had not stopped; never 0 if the command still ran.
     door_code: Option<u8>,
     phase: Phase,
     stays: bool,
-    /// Where the server reads of the end of the command.
+    /// Reports the end of the command to the server.
     reports: UnixStream,
 }
 
 pub(super) fn run(args: &RunArgs, global: &Global) -> Result<Exit, Failure> {
     if global.config.as_ref().is_some_and(|path| path.as_os_str() == "-") {
-        return Err(Failure::new(Exit::Usage, "standard input belongs to the command; name a file with -c"));
+        return Err(Failure::new(
+            Exit::Usage,
+            "cannot read the configuration from standard input, which belongs to the command; give a file with -c",
+        ));
     }
     match load::source(global)? {
         Some(source) => drop(load::config(&source, global)?),
@@ -115,17 +118,16 @@ pub(super) fn run(args: &RunArgs, global: &Global) -> Result<Exit, Failure> {
     }
     let (sender, notes) = sync_channel(64);
     watch(sender.clone())?;
-    // Orphans come to this process whether it is process 1 or not.
+    // Orphans are reparented to this process even if it is not process 1.
     set_child_subreaper(Some(rustix::process::getpid()))
-        .map_err(|errno| Failure::new(Exit::Failure, format!("orphans cannot be taken in: {errno}")))?;
+        .map_err(|errno| Failure::new(Exit::Failure, format!("cannot become child subreaper: {errno}")))?;
     let mut pair = Pair::start(args, global, sender)?;
-    pair.attend(&notes)
+    pair.supervise(&notes)
 }
 
-/// Signals, as notes.
+/// Forwards signals as notes.
 fn watch(sender: SyncSender<Note>) -> Result<(), Failure> {
-    let failed =
-        |error: io::Error| Failure::new(Exit::Failure, format!("signals cannot be watched: {error}"));
+    let failed = |error: io::Error| Failure::new(Exit::Failure, format!("cannot handle signals: {error}"));
     let all = [SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
     let mut signals = Signals::new(all).map_err(failed)?;
     let forward = move || signals.forever().all(|signal| sender.send(Note::Signal(signal)).is_ok());
@@ -133,23 +135,23 @@ fn watch(sender: SyncSender<Note>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What doorbell says, as notes, until it is gone.
+/// Forwards the messages of the server as notes until it exits.
 fn listen(mut stream: UnixStream, sender: SyncSender<Note>) -> io::Result<()> {
-    let hear = move || {
+    let forward = move || {
         let mut byte = [0];
         while stream.read_exact(&mut byte).is_ok() {
-            let word = Word::of(byte[0]).map(Note::Said);
+            let word = Word::of(byte[0]).map(Note::Server);
             if word.is_some_and(|word| sender.send(word).is_err()) {
                 return;
             }
         }
     };
-    std::thread::Builder::new().name("doorbell".into()).spawn(hear).map(drop)
+    std::thread::Builder::new().name("doorbell".into()).spawn(forward).map(drop)
 }
 
 impl Pair {
     fn start(args: &RunArgs, global: &Global, notes: SyncSender<Note>) -> Result<Self, Failure> {
-        let failed = |error| Failure::new(Exit::Failure, format!("doorbell cannot start itself: {error}"));
+        let failed = |error| Failure::new(Exit::Failure, format!("cannot start the server process: {error}"));
         let exe = std::env::current_exe().map_err(failed)?;
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
         let reports = ours.try_clone().map_err(failed)?;
@@ -162,7 +164,7 @@ impl Pair {
             Ok(child) => Pid::from_child(&child),
             Err(error) => {
                 let _ = kill_process(door, Signal::INT);
-                let message = format!("{} cannot be started: {error}", program.display());
+                let message = format!("cannot start {}: {error}", program.display());
                 return Err(Failure::new(NOT_STARTED, message));
             }
         };
@@ -177,8 +179,8 @@ impl Pair {
         })
     }
 
-    /// Until both are gone.
-    fn attend(&mut self, notes: &Receiver<Note>) -> Result<Exit, Failure> {
+    /// Handles notes until both have exited.
+    fn supervise(&mut self, notes: &Receiver<Note>) -> Result<Exit, Failure> {
         loop {
             self.reap();
             if self.door.is_none() && self.child.is_none() {
@@ -186,22 +188,22 @@ impl Pair {
             }
             match notes.recv() {
                 Ok(Note::Signal(SIGCHLD)) => {}
-                Ok(Note::Signal(signal)) => self.heed(signal),
-                Ok(Note::Said(word)) => self.hear(word),
+                Ok(Note::Signal(signal)) => self.handle_signal(signal),
+                Ok(Note::Server(word)) => self.handle_word(word),
                 Err(RecvError) => {
-                    return Err(Failure::new(Exit::Failure, "signals cannot be watched any more"));
+                    return Err(Failure::new(Exit::Failure, "signal thread ended: cannot receive signals"));
                 }
             }
         }
     }
 
-    /// What the end of both means: a doorbell that failed is not made well by a command that then ended as it was told.
+    /// The exit code of the pair. A failure of the server wins over the code of the command, which was then stopped because of it.
     fn code(&self) -> u8 {
         self.door_code.filter(|code| *code != 0).or(self.child_code).unwrap_or(1)
     }
 
-    /// Only the doorbell that serves knows when its drain is over, and whether somebody called it off.
-    fn hear(&mut self, word: Word) {
+    /// Only the server knows when its drain is over and whether it was cancelled.
+    fn handle_word(&mut self, word: Word) {
         match (word, self.phase) {
             (Word::Closes, Phase::Delaying) => {
                 self.phase = Phase::Ending;
@@ -212,7 +214,7 @@ impl Pair {
         }
     }
 
-    fn heed(&mut self, signal: i32) {
+    fn handle_signal(&mut self, signal: i32) {
         let Some(named) = Signal::from_named_raw(signal) else { return };
         match (signal, self.phase) {
             (SIGTERM, Phase::Running) => {
@@ -226,14 +228,14 @@ impl Pair {
             }
             (SIGHUP | SIGUSR2, _) => {
                 tell(self.child, named);
-                // One that does not listen yet would be ended by it, and reads everything anew in a moment anyway.
+                // Without its handler yet, the server would be killed; it reads the configuration shortly after anyway.
                 tell(self.door.filter(|door| catches(*door, signal)), named);
             }
             _ => tell(self.child, named),
         }
     }
 
-    /// The server logs it, and stops or fails its readiness.
+    /// Reports the end of the command to the server, which logs it and stops, or fails its readiness endpoints.
     fn command_ended(&mut self, status: ExitStatus) {
         self.child_code = Some(code_of(status));
         let stays = self.stays && self.phase == Phase::Running;
@@ -248,7 +250,7 @@ impl Pair {
         }
     }
 
-    /// Whoever has died, ours or an orphan.
+    /// Reaps every child that has exited, orphans included.
     fn reap(&mut self) {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             let status = ExitStatus::from_raw(status.as_raw());
@@ -261,7 +263,7 @@ impl Pair {
                     self.door_code = Some(code_of(status).max(u8::from(self.child.is_some())));
                 }
                 if self.phase != Phase::Ending {
-                    // Without its health endpoint a program is not left running.
+                    // The program must not run without its health endpoint.
                     self.phase = Phase::Ending;
                     tell(self.child, Signal::TERM);
                 }
@@ -279,14 +281,14 @@ fn catches(pid: Pid, signal: i32) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// One that is gone needs no signal.
+/// Sends a signal unless the process has exited.
 fn tell(pid: Option<Pid>, signal: Signal) {
     if let Some(pid) = pid {
         let _ = kill_process(pid, signal);
     }
 }
 
-/// The command line of the doorbell that serves.
+/// The command line of the server process.
 fn serve_args(args: &RunArgs, global: &Global) -> Vec<OsString> {
     let mut words: Vec<OsString> = vec!["serve".into()];
     let mut add = |name: &str, value: OsString| words.extend([name.into(), value]);

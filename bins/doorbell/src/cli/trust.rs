@@ -1,42 +1,43 @@
-//! Options of TLS as a client, with the names that grpc_health_probe gives them.
+//! TLS client options, named as in grpc_health_probe.
 //!
-//! Does not know about: what is asked for.
+//! Does not know about: how targets are probed.
 
 use crate::probe::{Prober, Target};
 use clap::Args;
 use doorbell_checks::options::ClientTls;
 use std::path::PathBuf;
 
-/// How to talk TLS to whoever is asked.
+/// TLS options of a probe.
 #[derive(Clone, Debug, Args)]
 pub(super) struct TrustArgs {
-    /// By TLS, where grpc:// is written: as grpcs://
+    /// Use TLS for grpc:// targets, as grpcs:// does
     #[arg(long)]
     tls: bool,
 
-    /// Who signs the server's certificate, as PEM; by default those that this system trusts, except that the kubelet and load balancers do not look
+    /// CA certificates that the server's certificate must chain to, as PEM; default: those of the system. The kubelet and load balancers do
+    /// not verify unless this is given
     #[arg(long, value_name = "FILE")]
     tls_ca_cert: Option<PathBuf>,
 
-    /// Our certificate, as PEM, where the server wants to see one
+    /// Client certificate, as PEM
     #[arg(long, value_name = "FILE", requires = "tls_client_key")]
     tls_client_cert: Option<PathBuf>,
 
-    /// Its key, as PEM
+    /// Private key of the client certificate, as PEM
     #[arg(long, value_name = "FILE", requires = "tls_client_cert")]
     tls_client_key: Option<PathBuf>,
 
-    /// Do not look at the certificate
+    /// Do not verify the server's certificate
     #[arg(long, conflicts_with = "tls_ca_cert")]
     tls_no_verify: bool,
 
-    /// The name that the certificate is for, where it is not that of the target
+    /// Server name to verify and to send as SNI; default: the host of the target
     #[arg(long, value_name = "NAME")]
     tls_server_name: Option<String>,
 }
 
 impl TrustArgs {
-    /// `verifies`: whether the prober looks at certificates unless it is told to.
+    /// `verifies`: whether the prober verifies certificates by default.
     pub(super) fn client(&self, verifies: bool) -> ClientTls {
         ClientTls {
             verify: (verifies || self.tls_ca_cert.is_some()) && !self.tls_no_verify,
@@ -47,7 +48,7 @@ impl TrustArgs {
         }
     }
 
-    /// What `--tls` makes of a target.
+    /// Applies `--tls` to a target.
     pub(super) fn secured(&self, target: Target) -> Target {
         match target {
             Target::Grpc { at, service, is_tls } => Target::Grpc { at, service, is_tls: is_tls || self.tls },
@@ -55,10 +56,10 @@ impl TrustArgs {
         }
     }
 
-    /// Why an option means nothing, if it does not for any of these targets, as they are with [`Self::secured`].
+    /// An error for an option that applies to none of these targets, which have passed [`Self::secured`].
     pub(super) fn idle(&self, targets: &[Target], prober: Prober) -> Option<String> {
         if self.tls && !targets.iter().any(|target| matches!(target, Target::Grpc { .. })) {
-            return Some("--tls is for grpc://: write https:// or tls:// for the others".into());
+            return Some("--tls applies to grpc:// only: use https:// or tls:// for other targets".into());
         }
         let given = [
             ("--tls-ca-cert", self.tls_ca_cert.is_some()),
@@ -70,10 +71,10 @@ impl TrustArgs {
         match targets {
             all if all.iter().any(|target| target.may_be_tls(prober)) => None,
             [Target::Grpc { .. }] => {
-                Some(format!("{option} means nothing without TLS: write grpcs:// or --tls"))
+                Some(format!("{option} has no effect without TLS: use grpcs:// or --tls"))
             }
-            [target] => Some(format!("{option} means nothing for {target}: it is not asked by TLS")),
-            _ => Some(format!("{option} means nothing here: none of the targets is asked by TLS")),
+            [target] => Some(format!("{option} has no effect on {target}: it does not use TLS")),
+            _ => Some(format!("{option} has no effect: none of the targets uses TLS")),
         }
     }
 }

@@ -1,6 +1,6 @@
-//! `doorbell await`: waits until targets are well, then becomes another program.
+//! `doorbell await`: waits until targets are healthy, then executes another program.
 //!
-//! Does not know about: how targets are asked.
+//! Does not know about: how targets are probed.
 
 use super::options::Global;
 use super::output::{print, print_error};
@@ -24,33 +24,33 @@ Examples:
   doorbell await http://a/healthz http://b/healthz --any
   doorbell await grpcs://orders:50051 https://auth/readyz --tls-ca-cert ca.pem -- /app/server
 
-The command takes the place of doorbell: same process, same signals.
+The command replaces doorbell (exec): same process, same signals.
 
-Exit codes: 0 ready, 69 not ready in time, 71 the command cannot be started, 2 wrong command line, else that of the command";
+Exit codes: 0 ready, 69 not ready in time, 71 the command cannot be started, 2 invalid command line, else that of the command";
 
 /// Options of `await`.
 #[derive(Debug, Args)]
 pub struct AwaitArgs {
-    /// What to wait for, as `doorbell probe` writes it
+    /// Target to wait for, written as for `doorbell probe`
     #[arg(value_name = "TARGET", required = true, value_parser = super::probe::parse_target)]
     targets: Vec<Target>,
 
-    /// How long to wait for all of them
+    /// Maximum time to wait for all targets
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = super::options::parse_timeout)]
     timeout: Duration,
 
-    /// From an answer that is not well to the next question
+    /// Delay after a failed probe
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = super::options::parse_timeout)]
     backoff: Duration,
 
-    /// One of them is enough
+    /// Wait for one target only
     #[arg(long)]
     any: bool,
 
     #[command(flatten)]
     trust: TrustArgs,
 
-    /// What to run then
+    /// Command to run when the targets are ready
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
@@ -61,7 +61,7 @@ const NOT_READY: Exit = Exit::Code(69);
 /// The command cannot be started (sysexits: system error).
 const NOT_STARTED: Exit = Exit::Code(71);
 
-/// The last words about each target that is not well.
+/// The last reason of each target that is not ready.
 type Reasons = Arc<Mutex<Vec<Option<String>>>>;
 
 #[expect(clippy::disallowed_methods, reason = "a command line waits in real time")]
@@ -78,7 +78,7 @@ pub(super) fn run(mut args: AwaitArgs, global: &Global) -> Result<Exit, Failure>
         let (target, tls) = (target.clone(), tls.clone());
         let asker = Asker { target, tls, position, ends_at, backoff: args.backoff };
         let (sender, reasons) = (sender.clone(), Arc::clone(&reasons));
-        // What still asks when the end has come ends with the process.
+        // Probes that still run at the deadline end with the process.
         std::thread::spawn(move || asker.ask(&sender, &reasons));
     }
     let mut missing = if args.any { 1 } else { args.targets.len() };
@@ -88,7 +88,7 @@ pub(super) fn run(mut args: AwaitArgs, global: &Global) -> Result<Exit, Failure>
                 missing -= 1;
                 reasons.lock().unwrap_or_else(PoisonError::into_inner)[position] = None;
                 if !global.quiet {
-                    // The command matters more than the word.
+                    // A failed write must not keep the command from running.
                     let _lost = print(&format!("{} is ready\n", args.targets[position]));
                 }
             }
@@ -100,7 +100,7 @@ pub(super) fn run(mut args: AwaitArgs, global: &Global) -> Result<Exit, Failure>
     }
     let Some((program, rest)) = args.command.split_first() else { return Ok(Exit::Success) };
     let error = Command::new(program).args(rest).exec();
-    Err(Failure::new(NOT_STARTED, format!("{} cannot be started: {error}", program.display())))
+    Err(Failure::new(NOT_STARTED, format!("cannot start {}: {error}", program.display())))
 }
 
 fn not_ready(args: &AwaitArgs, reasons: &Reasons) {
@@ -113,7 +113,7 @@ fn not_ready(args: &AwaitArgs, reasons: &Reasons) {
     print_error(&format!("doorbell: not ready within {}\n", format_duration(args.timeout)));
 }
 
-/// Who asks one target until it is well.
+/// Probes one target until it is healthy.
 struct Asker {
     target: Target,
     tls: ClientTls,

@@ -1,6 +1,6 @@
-//! `doorbell validate`: is a configuration good?
+//! `doorbell validate`: reports the problems of a configuration.
 //!
-//! Does not know about: what makes it good.
+//! Does not know about: the rules of a configuration.
 
 use super::load;
 use super::options::Global;
@@ -17,25 +17,25 @@ Examples:
   doorbell validate -c doorbell.toml -o json | jq '.problems[].message'
   cat doorbell.toml | doorbell validate -c -
 
-Exit codes: 0 valid, also with warnings, 1 invalid; with --strict warnings are errors";
+Exit codes: 0 valid, warnings included, 1 invalid; --strict treats warnings as errors";
 
 /// Options of `validate`.
 #[derive(Debug, Default, Args)]
 pub struct ValidateArgs {
-    /// The file, in the place of -c
+    /// File to validate, instead of -c
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
 
-    /// Warnings count as errors
+    /// Treat warnings as errors
     #[arg(long)]
     strict: bool,
 
-    /// Form of the report; sarif is for code scanners
+    /// Output format; sarif is for code scanners
     #[arg(short, long, value_name = "FORM", default_value = "text")]
     output: ValidateForm,
 }
 
-/// Forms of the report of `validate`.
+/// Output formats of `validate`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum ValidateForm {
     Json,
@@ -44,7 +44,7 @@ enum ValidateForm {
     Text,
 }
 
-/// How reports of code scanners name us.
+/// Name and version of the tool in SARIF reports.
 const TOOL: [&str; 2] = ["doorbell", env!("CARGO_PKG_VERSION")];
 
 pub(super) fn run(args: &ValidateArgs, global: &Global) -> Result<Exit, Failure> {
@@ -89,12 +89,14 @@ fn say(
         }
     }
     if global.config.is_none() && problems.is_empty() && !global.quiet {
-        print_error("no file was named: name one as in `doorbell validate doorbell.toml`\n");
+        print_error(
+            "no file given: validated the built-in configuration; to validate a file: `doorbell validate doorbell.toml`\n",
+        );
     }
     Ok(())
 }
 
-/// What reads a report gets one also then.
+/// Reports in the requested format also when the file cannot be read.
 fn unreadable(args: &ValidateArgs, global: &Global, failure: Failure) -> Result<Exit, Failure> {
     let file = global.config.as_ref().map(|path| path.display().to_string());
     match args.output {
@@ -119,10 +121,10 @@ fn unreadable(args: &ValidateArgs, global: &Global, failure: Failure) -> Result<
     Err(Failure { exit: Exit::Failure, ..failure })
 }
 
-/// Without a file the built-in configuration is checked, so that the command also answers then.
+/// The built-in configuration, which is validated if no file is given.
 fn built_in() -> Result<Source, Failure> {
     let text = to_toml(&default_config(), true).map_err(|error| {
-        Failure::new(Exit::Failure, format!("the built-in configuration is broken: {error}"))
+        Failure::new(Exit::Failure, format!("cannot serialize the built-in configuration: {error}"))
     })?;
     Ok(Source { name: load::BUILT_IN.into(), text })
 }

@@ -49,7 +49,7 @@ fn probes_end_with_the_codes_of_their_verdicts() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = format!("http://{}/", silent.local_addr().unwrap());
     let (code, out, err) = run(&["probe", &target, "--timeout", "100ms", "--count", "2", "--interval", "0s"]);
-    assert_eq!((code, out.as_str()), (124, "2 asked, 0 healthy\n"), "{err}");
+    assert_eq!((code, out.as_str()), (124, "2 probes, 0 healthy\n"), "{err}");
     for wrong in [&["probe"][..], &["probe", "ftp://a"], &["probe", "tcp://a:1", "--as", "nagios"]] {
         assert_eq!(run(wrong).0, 1, "{wrong:?}");
     }
@@ -103,7 +103,7 @@ fn await_becomes_the_command() {
     assert_eq!((code, out, err.as_str()), (5, format!("{target} is ready\na b c\n"), ""));
     assert_eq!(run(&["await", &target, "-q"]), (0, String::new(), String::new()));
     let (code, out, err) = run(&["await", &target, "--", "/nonexistent"]);
-    assert!(code == 71 && err.contains("/nonexistent cannot be started"), "{code} {out}{err}");
+    assert!(code == 71 && err.contains("cannot start /nonexistent"), "{code} {out}{err}");
     let late = &["--timeout", "300ms", "--backoff", "50ms"][..];
     let (code, out, err) = run(&[&["await", &target, &nobody], late, &["--", "/bin/echo", "no"]].concat());
     assert!(code == 69 && !out.contains("no\n"), "{code} {out}{err}");
@@ -189,7 +189,7 @@ fn pages_completions_versions() {
         assert!(code == 0 && page.contains(expected) && err.is_empty(), "{name}: {page}{err}");
     }
     let (code, out, err) = run(&["man", "prob"]);
-    assert!(code == 2 && out.is_empty() && err.contains("there is no page \"prob\""), "{code} {out}{err}");
+    assert!(code == 2 && out.is_empty() && err.contains("unknown page \"prob\""), "{code} {out}{err}");
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("man");
     // It is made where it is not there, and named where it cannot be.
     let _old = std::fs::remove_dir_all(&folder);

@@ -139,7 +139,7 @@ fn probers_have_the_names_that_others_give_them() {
         assert!(code == 2 && err.contains("connect-failed"), "{name}: {code} {out}{err}");
     }
     let (code, _, err) = run(&["probe", "http://127.0.0.1:1/", "--as", "grpc-health-probe"]);
-    assert!(code == 1 && err.contains("by gRPC only: write grpc://HOST:PORT/SERVICE"), "{code} {err}");
+    assert!(code == 1 && err.contains("gRPC only: use grpc://HOST:PORT/SERVICE"), "{code} {err}");
 }
 
 #[test]

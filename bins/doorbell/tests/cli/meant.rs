@@ -25,23 +25,23 @@ fn a_file_never_means_another_doorbell() {
     let mut serving = Serving::start(&["-c", &mine], &env);
     let run = |args: &[&str]| finish(doorbell(args).envs(env).current_dir(&folder).output().unwrap());
     for (name, text, code, said) in [
-        ("unknown.toml", format!("{FILE}[log]\nlevl = \"info\"\n"), 69, "no running doorbell serves"),
-        ("good.toml", FILE.to_owned(), 69, "no running doorbell serves"),
-        ("broken.toml", "version = 1\n[listener\n".to_owned(), 69, "no running doorbell serves"),
-        ("bad.toml", format!("{FILE}[control]\nsocket = \"here\"\n"), 69, "no running doorbell serves"),
-        ("off.toml", format!("{FILE}[control]\nsocket = \"off\"\n"), 2, "takes no commands"),
+        ("unknown.toml", format!("{FILE}[log]\nlevl = \"info\"\n"), 69, "no running instance uses"),
+        ("good.toml", FILE.to_owned(), 69, "no running instance uses"),
+        ("broken.toml", "version = 1\n[listener\n".to_owned(), 69, "no running instance uses"),
+        ("bad.toml", format!("{FILE}[control]\nsocket = \"here\"\n"), 69, "no running instance uses"),
+        ("off.toml", format!("{FILE}[control]\nsocket = \"off\"\n"), 2, "has no control socket"),
         (
             "gone.toml",
             format!("{FILE}[control]\nsocket = \"{}\"\n", at("no.sock")),
             69,
-            "no doorbell takes commands",
+            "no control socket at",
         ),
         // What else is wrong does not hide which one is meant.
         (
             "gone_and_wrong.toml",
             format!("{FILE}[log]\nlevl = 1\n[control]\nsocket = \"{}\"\n", at("no.sock")),
             69,
-            "no doorbell takes commands",
+            "no control socket at",
         ),
     ] {
         let file = write(name, &text);
@@ -59,7 +59,7 @@ fn a_file_never_means_another_doorbell() {
         assert!(serving.lives(), "{name}");
     }
     let (code, _, err) = run(&["quit", "--now", "-c", "nope.toml"]);
-    assert!(code == 78 && err.contains("there is no file"), "{code} {err}");
+    assert!(code == 78 && err.contains("no such file"), "{code} {err}");
 
     // By any name of its file, and whatever became of that.
     std::os::unix::fs::symlink(&mine, folder.join("link.toml")).unwrap();
@@ -129,7 +129,7 @@ fn what_cannot_be_written_is_a_failure() {
     ] {
         let full = fs::File::options().write(true).open("/dev/full").unwrap();
         let (code, _, err) = finish(doorbell(args).stdout(full).output().unwrap());
-        assert!(code == 1 && err.contains("standard output cannot be written"), "{args:?}: {code} {err}");
+        assert!(code == 1 && err.contains("cannot write to standard output"), "{args:?}: {code} {err}");
     }
     fs::remove_dir_all(&folder).unwrap();
 }

@@ -112,8 +112,8 @@ fn every_command_is_answered(engine: &str) {
     assert!(control.say(&["status", "-o", "wide"]).contains("conns_accepted"));
 
     let checks = control.say(&["checks"]);
-    assert!(checks.starts_with("CHECK  TYPE  STATE") && checks.contains("is told"), "{checks}");
-    assert!(checks.lines().any(|line| line.starts_with("asked") && line.contains("if asked")), "{checks}");
+    assert!(checks.starts_with("CHECK  TYPE  STATE") && checks.contains("on push"), "{checks}");
+    assert!(checks.lines().any(|line| line.starts_with("asked") && line.contains("on demand")), "{checks}");
     let runs = || {
         let checks: Value =
             serde_json::from_str(&control.say(&["checks", "self", "--history", "-o", "json"])).unwrap();
@@ -148,7 +148,7 @@ fn every_command_is_answered(engine: &str) {
     assert_eq!(status.code(), Some(0), "{}", control.doorbell.process.log());
     let gone = control.run(&["status"]);
     assert_eq!(gone.status.code(), Some(69));
-    assert!(said(&gone).contains("no doorbell takes commands at"), "{}", said(&gone));
+    assert!(said(&gone).contains("no control socket at"), "{}", said(&gone));
     assert!(!control.socket.exists(), "its file is gone");
 }
 

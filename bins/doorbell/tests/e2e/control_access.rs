@@ -87,7 +87,7 @@ fn without_a_group_it_is_root_and_who_runs_it() {
     let Some(others) = Others::new() else { return };
     let _doorbell = Doorbell::start_with("epoll", &config(&others.scratch, ""));
     assert_eq!(access_of(&others.socket()), (0o600, 0, 0));
-    let belongs = "belongs to another user: use sudo, or allow a group with `control.group`";
+    let belongs = "permission denied; use sudo, or set `control.group`";
     others.is_let_in(0, 0, &[]);
     others.is_refused(STRANGER, STRANGER, &[], belongs);
     others.is_refused(STRANGER, 0, &[], belongs);
@@ -112,7 +112,7 @@ fn a_group_is_let_in_and_nobody_else() {
     others.is_let_in(STRANGER, GROUP, &[]);
     others.is_let_in(STRANGER, STRANGER, &[7, GROUP]);
     others.is_let_in(0, 0, &[]);
-    let belongs = "belongs to another user";
+    let belongs = "permission denied";
     others.is_refused(STRANGER, STRANGER, &[], belongs);
     others.is_refused(STRANGER, STRANGER, &[GROUP + 1], belongs);
 }
@@ -131,7 +131,7 @@ fn who_runs_it_need_not_be_root() {
     assert_eq!(access_of(&others.socket()), (0o600, own, own));
     others.is_let_in(own, own, &[]);
     others.is_let_in(0, 0, &[]);
-    others.is_refused(own + 1, own, &[], "belongs to another user");
+    others.is_refused(own + 1, own, &[], "permission denied");
     drop(doorbell);
     // It cannot let a group in of which it is no member, and serves nevertheless, also who runs it.
     let text =
@@ -146,7 +146,7 @@ fn who_runs_it_need_not_be_root() {
     );
     assert_eq!(access_of(&others.socket()), (0o600, own, own));
     others.is_let_in(own, own, &[]);
-    others.is_refused(STRANGER, GROUP, &[], "belongs to another user");
+    others.is_refused(STRANGER, GROUP, &[], "permission denied");
 }
 
 /// Under the shipped unit chown(2) is not allowed, whatever it would change. Here what is made belongs to the group of its folder, and who makes

@@ -156,7 +156,7 @@ fn a_file_that_cannot_be_used_is_told_once_with_its_place(engine: &str) {
     let whole = good("2");
     let half = &whole[..whole.find("[route.hello]").unwrap() + 8];
     for (at, (text, expected)) in [
-        (None, "there is no file"),
+        (None, "no such file"),
         (Some(""), "doorbell.toml:1:1"),
         (Some("version = 1\n[listener.web]\nbind = 8080\n"), "doorbell.toml:3:8"),
         (Some(half), "doorbell.toml:"),
@@ -205,7 +205,7 @@ fn a_file_that_cannot_be_read_any_more_is_kept_as_it_was(engine: &str) {
     let whole = fs::read(file).unwrap();
     let makes: [(&str, &dyn Fn()); 3] = [
         ("is a directory", &|| fs::create_dir(file).unwrap()),
-        ("there is no file", &|| symlink(reloaded.scratch.path("nowhere"), file).unwrap()),
+        ("no such file", &|| symlink(reloaded.scratch.path("nowhere"), file).unwrap()),
         ("symbolic link", &|| symlink(file, file).unwrap()),
     ];
     for (at, (why, make)) in (1..).zip(makes) {

@@ -1,6 +1,6 @@
-//! `doorbell config init`: a first file for each surrounding.
+//! `doorbell config init`: starter configurations for common environments.
 //!
-//! Does not know about: what the files say.
+//! Does not know about: the content of the files.
 
 use clap::{Args, ValueEnum};
 
@@ -12,23 +12,23 @@ Examples:
 /// Options of `config init`.
 #[derive(Debug, Args)]
 pub struct InitArgs {
-    /// Where doorbell is to run
-    #[arg(value_name = "PLACE")]
+    /// Environment that doorbell will run in
+    #[arg(value_name = "ENVIRONMENT")]
     place: Place,
 }
 
-/// Surroundings.
+/// Environments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Place {
-    /// A container with a HEALTHCHECK
+    /// Container with a HEALTHCHECK
     Docker,
-    /// Behind HAProxy, with its agent-check
+    /// Server behind HAProxy, with agent-check
     Haproxy,
-    /// A pod, beside the service
+    /// Sidecar in a Kubernetes pod
     K8s,
-    /// From http to https, without checks
+    /// Redirects from http to https, without checks
     Redirect,
-    /// A unit, beside the service
+    /// systemd unit next to a service
     Systemd,
 }
 

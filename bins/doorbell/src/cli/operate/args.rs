@@ -1,4 +1,4 @@
-//! The arguments of the commands for a running doorbell.
+//! The arguments of the commands for a running instance.
 //!
 //! Does not know about: what the commands do.
 
@@ -10,111 +10,111 @@ use std::time::Duration;
 
 macro_rules! help {
     ($($line:literal)*) => { concat!("Examples:\n", $("  ", $line, "\n",)* "\n\
-The doorbell is found by its control socket: in $RUNTIME_DIRECTORY, /run/doorbell or $XDG_RUNTIME_DIR/doorbell, \
-or where `control.socket` of the file named with -c says. Where several run, --socket names one.\n\n\
-Exit codes: 0 done, 1 refused, 2 wrong command line or several doorbells, 69 no doorbell answers") };
+The instance is found by its control socket, in $RUNTIME_DIRECTORY, /run/doorbell or $XDG_RUNTIME_DIR/doorbell, or at `control.socket` \
+of the file given with -c. If several instances run, select one with --socket.\n\n\
+Exit codes: 0 done, 1 refused, 2 invalid command line or several instances, 69 no instance replies") };
 }
 
-/// Commands for a running doorbell.
+/// Commands for a running instance.
 #[derive(Debug, Subcommand)]
 pub enum OperateCommand {
-    /// Show the checks of a running doorbell, their last results, and run one now
+    /// Show checks and their last results, or run a check now
     #[command(after_help = help!(
-        "doorbell checks                    all of them, a line each"
-        "doorbell checks db --history       its last results"
-        "doorbell checks db --run           run it now, and show what it finds"
+        "doorbell checks                    every check, one line each"
+        "doorbell checks db --history       its recent results"
+        "doorbell checks db --run           run it now and show the result"
         "doorbell checks -o json | jq -r '.[] | select(.state != \"up\") | .name'"
     ))]
     Checks(ChecksArgs),
-    /// Tell probers to stay away, of one endpoint or of all, while everything is still served; kept across restarts
+    /// Drain one endpoint or all: fail readiness while requests are still served; kept across restarts
     #[command(after_help = help!(
         "doorbell drain --reason 'new kernel'          until `doorbell undrain`"
-        "doorbell drain readyz --for 30m               one endpoint; the others answer as before"
-        "doorbell drain --wait 30s                     and wait until it is over"
+        "doorbell drain readyz --for 30m               one endpoint; the others are unchanged"
+        "doorbell drain --wait 30s                     and wait until it has finished"
     ))]
     Drain(DrainArgs),
-    /// Show what happened: states that changed, drains, maintenance, reloads
+    /// Show events: state changes, drains, maintenance, reloads
     #[command(after_help = help!(
         "doorbell events --follow"
         "doorbell events -f -o json | jq -c 'select(.event == \"check\")'"
     ))]
     Events(EventsArgs),
-    /// Declare maintenance of an endpoint, a check or all endpoints; it is kept across restarts
+    /// Put an endpoint, a check or all endpoints into maintenance; kept across restarts
     #[command(after_help = help!(
-        "doorbell maint --reason 'weekly patch' --for 30m     every endpoint but those about being alive"
+        "doorbell maint --reason 'weekly patch' --for 30m     every endpoint except liveness endpoints"
         "doorbell maint readyz                                until `doorbell ready readyz`"
         "doorbell maint check:db --for 2h                     one check"
     ))]
     Maint(MaintArgs),
-    /// Drain, and wait until load balancers had `drain_delay` to hear of it: for a preStop hook of Kubernetes
+    /// Drain and wait for `drain_delay`, in which load balancers notice it; for preStop hooks of Kubernetes
     #[command(after_help = help!(
         "doorbell prestop"
-        "preStop: { exec: { command: [/doorbell, prestop] } }     SIGTERM comes when it is done"
+        "preStop: { exec: { command: [/doorbell, prestop] } }     SIGTERM follows when it returns"
     ))]
     Prestop(PrestopArgs),
-    /// Show who probes, how often, and what they were told
+    /// Show probers: intervals, last probes and the verdicts they got
     #[command(after_help = help!("doorbell probers"))]
     Probers(ViewArgs),
-    /// Drain and end, as SIGTERM does; `undrain` calls it off until listeners close
+    /// Drain and stop, as SIGTERM does; `undrain` cancels it until the listeners close
     #[command(after_help = help!("doorbell quit --wait" "doorbell quit --now"))]
     Quit(QuitArgs),
-    /// End maintenance, an open window of it and the drain of an endpoint, or of all
+    /// End maintenance, an open maintenance window and the drain of an endpoint, or of all
     #[command(after_help = help!("doorbell ready" "doorbell ready readyz"))]
     Ready(ReadyArgs),
-    /// Read the configuration anew; what is wrong with it is said, and the old one stays
+    /// Reload the configuration; an invalid one is reported and the current one stays in use
     #[command(after_help = help!("doorbell reload"))]
     Reload(Reach),
-    /// Show a running doorbell at a glance
+    /// Show the state of a running instance
     #[command(after_help = help!(
         "doorbell status"
-        "doorbell status --watch            again every second, until Ctrl-C"
+        "doorbell status --watch            refresh every second, until Ctrl-C"
         "doorbell status -o json | jq -r .lifecycle"
     ))]
     Status(StatusArgs),
-    /// Call a drain off, of one endpoint or every drain, also one that would end the program
+    /// Cancel the drain of one endpoint, or every drain including one that precedes a stop
     #[command(after_help = help!("doorbell undrain" "doorbell undrain readyz"))]
     Undrain(UndrainArgs),
 }
 
-/// How a running doorbell is found.
+/// How the instance is found.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Reach {
-    /// Control socket of the doorbell that is meant
+    /// Control socket of the instance
     #[arg(long, value_name = "PATH", env = "DOORBELL_CONTROL")]
     pub socket: Option<PathBuf>,
 }
 
-/// Forms of an answer.
+/// Output formats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Form {
-    /// For programs
+    /// JSON
     Json,
-    /// For people
+    /// Text
     #[default]
     Text,
-    /// With more columns, of `status` and `checks`
+    /// Text with more columns, for `status` and `checks`
     Wide,
 }
 
 /// Options of `checks`.
 #[derive(Debug, Args)]
 pub struct ChecksArgs {
-    /// One of them
+    /// Check to show; default: all
     pub name: Option<String>,
 
-    /// Run it now and wait for the result
+    /// Run the check now and wait for its result
     #[arg(long, requires = "name")]
     pub run: bool,
 
-    /// Also the last results
+    /// Show recent results
     #[arg(long)]
     pub history: bool,
 
-    /// Form of the answer
+    /// Output format
     #[arg(short, long, value_name = "FORM", default_value = "text")]
     pub output: Form,
 
-    /// Which doorbell.
+    /// The instance.
     #[command(flatten)]
     pub reach: Reach,
 }
@@ -122,25 +122,25 @@ pub struct ChecksArgs {
 /// Options of `drain`.
 #[derive(Debug, Args)]
 pub struct DrainArgs {
-    /// An endpoint, or all, which drains the program as a whole
+    /// Endpoint to drain, or all
     #[arg(default_value = "all")]
     pub target: String,
 
-    /// Why, for those who look
+    /// Reason, shown in status, events and logs
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub reason: String,
 
-    /// For how long; without it until `doorbell undrain`
+    /// Duration of the drain; default: until `doorbell undrain`
     #[arg(long = "for", value_name = "TIME", value_parser = parse_length)]
     pub for_time: Option<Duration>,
 
-    /// Wait until it is over, for at most so long: load balancers had `drain_delay` to hear of it, and no connection is open
-    /// (of one endpoint the time alone counts)
+    /// Wait until `drain_delay` has passed and no connection is open (for one endpoint: only until `drain_delay` has passed); TIME limits
+    /// the wait
     #[arg(long, value_name = "TIME", value_parser = parse_time, num_args = 0..=1)]
     #[expect(clippy::option_option, reason = "given, with a time or without")]
     pub wait: Option<Option<Duration>>,
 
-    /// Which doorbell.
+    /// The instance.
     #[command(flatten)]
     pub reach: Reach,
 }
@@ -148,11 +148,11 @@ pub struct DrainArgs {
 /// Options of `prestop`.
 #[derive(Debug, Args)]
 pub struct PrestopArgs {
-    /// Why, for those who look
-    #[arg(long, value_name = "TEXT", default_value = "the container is to be stopped")]
+    /// Reason, shown in status, events and logs
+    #[arg(long, value_name = "TEXT", default_value = "the container is being stopped")]
     pub reason: String,
 
-    /// Which doorbell.
+    /// The instance.
     #[command(flatten)]
     pub reach: Reach,
 }
@@ -160,19 +160,19 @@ pub struct PrestopArgs {
 /// Options of `events`.
 #[derive(Debug, Args)]
 pub struct EventsArgs {
-    /// Go on as they come
+    /// Print new events as they happen
     #[arg(short, long)]
     pub follow: bool,
 
-    /// Only those after the one with this number
+    /// Show only events after this event number
     #[arg(long, value_name = "NUMBER", default_value = "0")]
     pub since: u64,
 
-    /// Form of the answer; json is a line each
+    /// Output format; json prints one line per event
     #[arg(short, long, value_name = "FORM", default_value = "text")]
     pub output: Form,
 
-    /// Which doorbell.
+    /// The instance.
     #[command(flatten)]
     pub reach: Reach,
 }
@@ -180,19 +180,19 @@ pub struct EventsArgs {
 /// Options of `maint`.
 #[derive(Debug, Args)]
 pub struct MaintArgs {
-    /// An endpoint, a check (`check:NAME` where an endpoint has the same name), or all
+    /// Endpoint, check (`check:NAME` if an endpoint has the same name), or all
     #[arg(default_value = "all")]
     pub target: String,
 
-    /// Why, for those who look
+    /// Reason, shown in status, events and logs
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub reason: String,
 
-    /// For how long; without it until `doorbell ready`
+    /// Duration of the maintenance; default: until `doorbell ready`
     #[arg(long = "for", value_name = "TIME", value_parser = parse_length)]
     pub for_time: Option<Duration>,
 
-    /// Which doorbell.
+    /// The instance.
     #[command(flatten)]
     pub reach: Reach,
 }
@@ -200,15 +200,15 @@ pub struct MaintArgs {
 /// Options of `quit`.
 #[derive(Debug, Args)]
 pub struct QuitArgs {
-    /// Without the drain
+    /// Stop without draining
     #[arg(long)]
     pub now: bool,
 
-    /// Wait until it is gone
+    /// Wait until the instance has exited
     #[arg(long)]
     pub wait: bool,
 
-    /// Which doorbell.
+    /// The instance.
     #[command(flatten)]
     pub reach: Reach,
 }
@@ -216,11 +216,11 @@ pub struct QuitArgs {
 /// Options of `ready`.
 #[derive(Debug, Args)]
 pub struct ReadyArgs {
-    /// An endpoint, a check (`check:NAME` where an endpoint has the same name), or all
+    /// Endpoint, check (`check:NAME` if an endpoint has the same name), or all
     #[arg(default_value = "all")]
     pub target: String,
 
-    /// Which doorbell.
+    /// The instance.
     #[command(flatten)]
     pub reach: Reach,
 }
@@ -228,15 +228,15 @@ pub struct ReadyArgs {
 /// Options of `status`.
 #[derive(Debug, Args)]
 pub struct StatusArgs {
-    /// Again every second
+    /// Refresh every second
     #[arg(short, long)]
     pub watch: bool,
 
-    /// Form of the answer; json with --watch is a line each
+    /// Output format; json with --watch prints one line per update
     #[arg(short, long, value_name = "FORM", default_value = "text")]
     pub output: Form,
 
-    /// Which doorbell.
+    /// The instance.
     #[command(flatten)]
     pub reach: Reach,
 }
@@ -244,34 +244,34 @@ pub struct StatusArgs {
 /// Options of `undrain`.
 #[derive(Debug, Args)]
 pub struct UndrainArgs {
-    /// An endpoint, or all
+    /// Endpoint, or all
     #[arg(default_value = "all")]
     pub target: String,
 
-    /// Which doorbell.
+    /// The instance.
     #[command(flatten)]
     pub reach: Reach,
 }
 
-/// Options of commands that only show.
+/// Options of commands that only print.
 #[derive(Debug, Args)]
 pub struct ViewArgs {
-    /// Form of the answer
+    /// Output format
     #[arg(short, long, value_name = "FORM", default_value = "text")]
     pub output: Form,
 
-    /// Which doorbell.
+    /// The instance.
     #[command(flatten)]
     pub reach: Reach,
 }
 
-/// Of maintenance or a drain that ends by itself.
+/// Duration of maintenance or a drain.
 fn parse_length(text: &str) -> Result<Duration, String> {
-    let too_long = || format!("at most {}; without it there is no end", format_duration(HOLD_MAX));
+    let too_long = || format!("the maximum is {}; omit the option for no limit", format_duration(HOLD_MAX));
     parse_time(text).and_then(|time| if time > HOLD_MAX { Err(too_long()) } else { Ok(time) })
 }
 
 fn parse_time(text: &str) -> Result<Duration, String> {
     let positive = parse_duration(text).filter(|duration| !duration.is_zero());
-    positive.ok_or_else(|| "write a number and a unit, as in 90s, 30m or 2h".into())
+    positive.ok_or_else(|| "expected a number and a unit, as in 90s, 30m or 2h".into())
 }

@@ -1,6 +1,6 @@
-//! Drains, and how long somebody waits for one.
+//! `doorbell drain` and `doorbell prestop`, and waiting for a drain.
 //!
-//! Does not know about: how a doorbell drains.
+//! Does not know about: how an instance drains.
 
 use super::super::output::print;
 use super::args::{DrainArgs, PrestopArgs};
@@ -10,21 +10,21 @@ use crate::exit::{Exit, Failure};
 use crate::wire::{Request, Status};
 use std::time::{Duration, Instant};
 
-/// Between two looks.
+/// Interval between two status requests.
 const WAIT_EVERY: Duration = Duration::from_millis(100);
 
-/// The target that means everything.
+/// The target that drains everything.
 const ALL: &str = "all";
 
-/// How far a drain is.
+/// Progress of a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
-    /// Nothing drains any more: somebody called it off.
-    CalledOff,
-    /// Load balancers may not have heard of it.
-    Unheard,
-    /// They have, and so many connections are open.
-    Heard { open: u64 },
+    /// The drain was cancelled.
+    Cancelled,
+    /// `drain_delay` has not passed: load balancers may not have noticed the drain.
+    Announcing,
+    /// `drain_delay` has passed; this many connections are open.
+    Announced { open: u64 },
 }
 
 /// `doorbell drain`
@@ -34,34 +34,34 @@ pub(super) fn drain(client: &mut Client, args: &DrainArgs) -> Result<Exit, Failu
     act(client, Request::Drain { target, reason, for_ms, is_kept: true })?;
     let Some(time) = args.wait else { return Ok(Exit::Success) };
     let is_over = |progress| match progress {
-        Progress::CalledOff => Some(Err("the drain was called off".to_owned())),
-        Progress::Heard { open: 0 } if is_all(&args.target) => Some(Ok("no connection is open")),
-        Progress::Heard { .. } if !is_all(&args.target) => Some(Ok("load balancers had time to hear of it")),
-        Progress::Heard { .. } | Progress::Unheard => None,
+        Progress::Cancelled => Some(Err("the drain was cancelled".to_owned())),
+        Progress::Announced { open: 0 } if is_all(&args.target) => Some(Ok("drained: no connection is open")),
+        Progress::Announced { .. } if !is_all(&args.target) => Some(Ok("drain_delay has passed")),
+        Progress::Announced { .. } | Progress::Announcing => None,
     };
     let late = |progress| match progress {
-        Progress::Heard { open } => format!("{open} connections are still open; doorbell goes on draining"),
-        Progress::CalledOff | Progress::Unheard => {
-            "load balancers may not have heard of it yet; doorbell goes on draining".to_owned()
+        Progress::Announced { open } => format!("{open} connections are still open; the drain continues"),
+        Progress::Cancelled | Progress::Announcing => {
+            "drain_delay has not passed yet; the drain continues".to_owned()
         }
     };
     wait(client, &args.target, time, is_over, late)
 }
 
-/// `doorbell prestop`. Connections that are open finish behind SIGTERM, within `drain_timeout`.
+/// `doorbell prestop`. Open connections finish after SIGTERM, within `drain_timeout`.
 pub(super) fn prestop(client: &mut Client, args: &PrestopArgs) -> Result<Exit, Failure> {
     let (target, reason) = (ALL.to_owned(), args.reason.clone());
     act(client, Request::Drain { target, reason, for_ms: None, is_kept: false })?;
     let is_over = |progress| match progress {
-        // Whoever did so wants the container to stay, and the kubelet does as it likes.
-        Progress::CalledOff => Some(Ok("the drain was called off")),
-        Progress::Heard { .. } => Some(Ok("load balancers had time to hear of it")),
-        Progress::Unheard => None,
+        // The operator wants the container to keep serving; the kubelet stops it anyway.
+        Progress::Cancelled => Some(Ok("the drain was cancelled")),
+        Progress::Announced { .. } => Some(Ok("drain_delay has passed")),
+        Progress::Announcing => None,
     };
     wait(client, ALL, None, is_over, |_| String::new())
 }
 
-/// Waits until it is over and says why; at most for `time`, and then it is late.
+/// Waits until `is_over` gives a result, at most for `time`; then fails with the text of `late`.
 #[expect(clippy::disallowed_methods, reason = "a person waits in real time")]
 fn wait(
     client: &mut Client,
@@ -76,7 +76,7 @@ fn wait(
         let progress = progress(&ask_status(client)?, target);
         let left = time.map_or(WAIT_EVERY, |time| time.saturating_sub(begun.elapsed()).min(WAIT_EVERY));
         match is_over(progress) {
-            // Ring threads say at the end of a turn how many are connected, and whoever was answered in this one is not counted yet.
+            // Workers publish their connection counts at the end of a turn, so the result must hold twice.
             Some(Ok(_)) if !was_over && !left.is_zero() => was_over = true,
             Some(Ok(text)) => {
                 let _lost = print(&format!("{text}\n"));
@@ -101,9 +101,9 @@ fn progress(status: &Status, target: &str) -> Progress {
     };
     let live = |name: &str| status.counters.get(name).copied().unwrap_or(0);
     match left_ms {
-        None => Progress::CalledOff,
-        Some(0) => Progress::Heard { open: live("conns_live") + live("http2_conns_live") },
-        Some(_) => Progress::Unheard,
+        None => Progress::Cancelled,
+        Some(0) => Progress::Announced { open: live("conns_live") + live("http2_conns_live") },
+        Some(_) => Progress::Announcing,
     }
 }
 
@@ -111,7 +111,7 @@ fn is_all(target: &str) -> bool {
     target == ALL
 }
 
-/// Whether an endpoint was meant: one that has the name of a check can be named with a word before it.
+/// Whether a target names this endpoint; `endpoint:` may precede the name if a check has the same name.
 fn is_same(endpoint: &str, target: &str) -> bool {
     let bare = |name: &str| name.strip_prefix("endpoint:").unwrap_or(name).to_owned();
     bare(endpoint) == bare(target)

@@ -1,6 +1,6 @@
-//! Which doorbell is meant.
+//! Finds the instance that a command is for.
 //!
-//! Does not know about: what it is asked.
+//! Does not know about: the requests.
 
 use super::super::load;
 use super::super::options::Global;
@@ -16,16 +16,16 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A connection to the doorbell that is meant.
+/// A connection to the instance.
 pub(super) fn connect(reach: &Reach, global: &Global) -> Result<Client, Failure> {
     if let Some(path) = &reach.socket {
         return open(path);
     }
     let directories = directories(|name| std::env::var_os(name));
-    match meant(global)? {
-        Meant::Any => {}
-        Meant::At(path) => return open(&path),
-        Meant::With(file) => return serving(&file, &directories),
+    match selection(global)? {
+        Selection::Any => {}
+        Selection::At(path) => return open(&path),
+        Selection::With(file) => return serving(&file, &directories),
     }
     let Found { living, denied } = living(&directories);
     match living.as_slice() {
@@ -35,7 +35,7 @@ pub(super) fn connect(reach: &Reach, global: &Global) -> Result<Client, Failure>
     }
 }
 
-/// What the one doorbell that runs here says of itself; `None` where none or several run, or where it does not say.
+/// The status of the only running instance; `None` if none or several run, or if it does not reply in time.
 pub(in crate::cli) fn the_only_one(timeout: Duration) -> Option<Status> {
     let Found { living, .. } = living(&directories(|name| std::env::var_os(name)));
     let [path] = living.as_slice() else { return None };
@@ -46,41 +46,41 @@ pub(in crate::cli) fn the_only_one(timeout: Duration) -> Option<Status> {
     }
 }
 
-/// Which doorbell the file named with -c leaves to be meant.
+/// The instances that the file given with -c selects.
 #[derive(Debug)]
-enum Meant {
-    /// No file is named: whichever runs, if it is the only one.
+enum Selection {
+    /// No file is given: the only running instance.
     Any,
-    /// The one that takes commands there, as the file says.
+    /// The instance with this control socket, which the file names.
     At(PathBuf),
-    /// The one that serves with this file, wherever it takes commands.
+    /// The instance that runs with this file, whatever its control socket.
     With(PathBuf),
 }
 
-/// What else is wrong with the file is not asked here: a doorbell may run with what it said before. But it never means another one.
-fn meant(global: &Global) -> Result<Meant, Failure> {
-    let Some(source) = load::source(global)? else { return Ok(Meant::Any) };
+/// Selects by the configuration. Other problems of the file are ignored: the instance may run with an earlier version of it.
+fn selection(global: &Global) -> Result<Selection, Failure> {
+    let Some(source) = load::source(global)? else { return Ok(Selection::Any) };
     let config = glean(&source, &|name| std::env::var(name).ok(), &load::overrides()?);
     let usage = |text: String| Err(Failure::new(Exit::Usage, text));
     let name = &source.name;
     match (config.map(|config| config.control.socket), load::origin(global)) {
-        (Some(ControlSocket::Path(path)), _) => Ok(Meant::At(path)),
-        (Some(ControlSocket::Off), _) => {
-            usage(format!("the doorbell of {name} takes no commands: it says `control.socket = \"off\"`"))
-        }
-        (Some(ControlSocket::Auto) | None, Some(file)) => Ok(Meant::With(file)),
-        (Some(ControlSocket::Auto) | None, None) => usage(format!(
-            "{name} does not say which doorbell is meant: name its control socket with --socket"
+        (Some(ControlSocket::Path(path)), _) => Ok(Selection::At(path)),
+        (Some(ControlSocket::Off), _) => usage(format!(
+            "the instance of {name} has no control socket: the file sets `control.socket = \"off\"`"
         )),
+        (Some(ControlSocket::Auto) | None, Some(file)) => Ok(Selection::With(file)),
+        (Some(ControlSocket::Auto) | None, None) => {
+            usage(format!("{name} does not name a control socket: give it with --socket"))
+        }
     }
 }
 
-/// The one of those that live that serves with this file.
+/// The running instance that serves this file.
 fn serving(file: &Path, directories: &[PathBuf]) -> Result<Client, Failure> {
     let Found { living, denied } = living(directories);
     let (mut found, mut others) = (Vec::new(), Vec::new());
     for path in living {
-        // One that does not answer does not say that it is the one that is meant.
+        // An instance that does not reply cannot be identified.
         let Ok(mut client) = Client::connect(&path) else { continue };
         let Ok(Response::Status(status)) = client.call(&Request::Status) else { continue };
         match is_same_file(Path::new(&status.config), file) {
@@ -103,14 +103,14 @@ fn serving(file: &Path, directories: &[PathBuf]) -> Result<Client, Failure> {
         return Err(none(directories, &denied));
     }
     let text = format!(
-        "no running doorbell serves {}; name the one that is meant by its control socket:{}",
+        "no running instance uses {}; select one by its control socket:{}",
         file.display(),
         others.concat()
     );
     Err(Failure::new(Exit::Unavailable, text))
 }
 
-/// Under whatever name. What is no path, as `built-in defaults`, is no file.
+/// Compares canonical paths. A name such as `built-in defaults` is not a path.
 fn is_same_file(served: &Path, file: &Path) -> bool {
     let real = |path: &Path| path.canonicalize().ok();
     served.is_absolute() && (served == file || real(served).is_some_and(|served| real(file) == Some(served)))
@@ -120,25 +120,23 @@ fn open(path: &Path) -> Result<Client, Failure> {
     Client::connect(path).map_err(|error| Failure::new(Exit::Unavailable, cannot(path, &error)))
 }
 
-/// Why a socket cannot be used, and what helps.
+/// The error for a socket that cannot be used.
 fn cannot(path: &Path, error: &CallError) -> String {
     let path = path.display();
     match error {
         CallError::Frame(error @ FrameError::Version { .. }) => format!(
-            "the doorbell at {path} speaks {error}: use the program that runs there, or restart it as this one"
+            "the instance at {path} uses {error}: use the program of its version, or restart it with this one"
         ),
-        CallError::Frame(error) => format!("{path}: {error}; name the control socket of a doorbell"),
+        CallError::Frame(error) => format!("{path}: {error}; give the control socket of an instance"),
         CallError::Io(error) => match error.kind() {
             ErrorKind::NotFound => format!(
-                "no doorbell takes commands at {path}: is it running, and is that the `control` of its first log line?"
+                "no control socket at {path}: check that doorbell runs and that this is `control` of its first log line"
             ),
             ErrorKind::ConnectionRefused => {
-                format!(
-                    "no doorbell runs any more that takes commands at {path}: it was killed, start it again"
-                )
+                format!("no instance listens on {path}: it was killed; start it again")
             }
             ErrorKind::PermissionDenied => format!(
-                "{path} belongs to another user: use sudo, or allow a group with `control.group` of its configuration"
+                "cannot connect to {path}: permission denied; use sudo, or set `control.group` in the configuration"
             ),
             _ => format!("{path}: {error}"),
         },
@@ -148,17 +146,17 @@ fn cannot(path: &Path, error: &CallError) -> String {
 fn none(directories: &[PathBuf], denied: &[PathBuf]) -> Failure {
     let looked: Vec<String> = directories.iter().map(|path| path.display().to_string()).collect();
     let mut text = format!(
-        "no running doorbell was found in {}; name its control socket with --socket, which is the `control` of its first log line",
+        "no running instance found in {}; give its control socket with --socket (`control` of its first log line)",
         looked.join(", ")
     );
     for path in denied {
-        let _ = write!(text, "\n  {} belongs to another user: use sudo", path.display());
+        let _ = write!(text, "\n  {}: permission denied; use sudo", path.display());
     }
     Failure::new(Exit::Unavailable, text)
 }
 
 fn too_many(paths: &[PathBuf]) -> Failure {
-    let mut text = "several doorbells run here: name one of them with --socket".to_owned();
+    let mut text = "several instances are running; select one with --socket".to_owned();
     for path in paths {
         let _ = write!(text, "\n  --socket {}", path.display());
         let status = Client::connect(path).and_then(|mut client| client.call(&Request::Status));

@@ -1,6 +1,6 @@
-//! Commands for a running doorbell: what is asked over its control socket, and how the answer is shown.
+//! Commands for a running instance: requests over its control socket and output of the responses.
 //!
-//! Does not know about: how a doorbell answers.
+//! Does not know about: how an instance handles requests.
 
 mod args;
 mod drain;
@@ -24,8 +24,8 @@ use serde::Serialize;
 use std::time::Duration;
 use table::Paint;
 
-/// Between two looks of `--watch`.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Refresh interval of `--watch`.
+const REFRESH_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) fn run(command: &OperateCommand, global: &Global) -> Result<Exit, Failure> {
     let paint = Paint { on: colored(global.color, &std::io::stdout()) };
@@ -56,11 +56,11 @@ pub(super) fn run(command: &OperateCommand, global: &Global) -> Result<Exit, Fai
     }
 }
 
-/// Something to do: its answer is a sentence.
+/// Sends a command and prints the sentence that reports its result.
 fn act(client: &mut Client, request: Request) -> Result<Exit, Failure> {
     match ask(client, &request)? {
         Response::Done(text) => {
-            // It is done, whether anybody reads that or not.
+            // The command has taken effect even if its result cannot be printed.
             let _lost = print(&format!("{text}\n"));
             Ok(Exit::Success)
         }
@@ -86,8 +86,8 @@ fn refused(refusal: &Refusal) -> Failure {
 
 fn no_answer(error: &CallError) -> Failure {
     let text = match error.is_end() {
-        true => "doorbell ended before it answered".to_owned(),
-        false => format!("doorbell did not answer: {error}"),
+        true => "doorbell exited before it replied".to_owned(),
+        false => format!("no reply from doorbell: {error}"),
     };
     Failure::new(Exit::Unavailable, text)
 }
@@ -95,11 +95,11 @@ fn no_answer(error: &CallError) -> Failure {
 fn unexpected(response: Response) -> Failure {
     match response {
         Response::Refused(refusal) => refused(&refusal),
-        _ => Failure::new(Exit::Failure, "doorbell answered something else: a defect of doorbell"),
+        _ => Failure::new(Exit::Failure, "unexpected reply from doorbell: this is a bug"),
     }
 }
 
-/// In the form that was asked for.
+/// Prints in the requested format.
 fn shown(form: Form, value: &impl Serialize, text: impl FnOnce() -> String) -> Result<Exit, Failure> {
     match form {
         Form::Json => print(&format!("{}\n", json(value)))?,
@@ -122,7 +122,7 @@ fn checks(client: &mut Client, args: &ChecksArgs, paint: Paint) -> Result<Exit, 
         (name, _) => Request::Checks { name: name.clone(), history: args.history },
     };
     let Response::Checks(mut checks) = ask(client, &request)? else {
-        return Err(Failure::new(Exit::Failure, "doorbell answered something else: a defect of doorbell"));
+        return Err(Failure::new(Exit::Failure, "unexpected reply from doorbell: this is a bug"));
     };
     if !args.history {
         checks.iter_mut().for_each(|check| check.history.clear());
@@ -142,7 +142,7 @@ fn status(client: &mut Client, args: &StatusArgs, paint: Paint) -> Result<Exit, 
             Form::Json => format!("{}\n", json(&status)),
             Form::Text | Form::Wide => show::status(&status, args.output == Form::Wide, paint),
         };
-        // Home, the text, and nothing below it: no flicker, and what scrolled by stays.
+        // Cursor home, then erase to the end of each line and of the screen: no flicker, and the scrollback is kept.
         let is_screen = args.watch && paint.on && args.output != Form::Json;
         let is_read = print_more(&if is_screen {
             format!("\x1b[H{}\x1b[J", text.replace('\n', "\x1b[K\n"))
@@ -152,7 +152,7 @@ fn status(client: &mut Client, args: &StatusArgs, paint: Paint) -> Result<Exit, 
         if !args.watch || !is_read {
             return Ok(Exit::Success);
         }
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(REFRESH_EVERY);
     }
 }
 
@@ -185,7 +185,7 @@ fn events(client: &mut Client, args: &EventsArgs, paint: Paint) -> Result<Exit, 
     }
 }
 
-/// With `--wait` until it is gone.
+/// `doorbell quit`. With `--wait` follows events until the connection ends.
 fn quit(client: &mut Client, args: &QuitArgs) -> Result<Exit, Failure> {
     let last = ask_status(client)?.event;
     act(client, Request::Quit { now: args.now })?;

@@ -1,6 +1,6 @@
-//! Answers of a running doorbell for a person to read.
+//! Text output of the responses of a running instance.
 //!
-//! Does not know about: how they were asked for.
+//! Does not know about: requests.
 
 use super::table::{Cell, Paint, Tone, plain, table};
 use super::words::{count, latency, length, moment};
@@ -19,11 +19,11 @@ pub(super) fn status(status: &Status, wide: bool, paint: Paint) -> String {
         }
     };
     let generation =
-        if status.generation > 1 { format!(", read {} times", status.generation) } else { String::new() };
+        if status.generation > 1 { format!(", loaded {} times", status.generation) } else { String::new() };
     fact("config", format!("{}{generation}", status.config));
     if let Some(refused) = &status.refused_reload {
         let text = format!(
-            "refused {} ago: {}",
+            "failed {} ago: {}",
             length(refused.age_ms),
             refused.reason.lines().next().unwrap_or_default()
         );
@@ -41,7 +41,7 @@ pub(super) fn status(status: &Status, wide: bool, paint: Paint) -> String {
     fact("traffic", traffic(status));
     fact("checks", checks_in_words(status, paint));
     let left = |left_ms: Option<u64>| {
-        left_ms.map_or_else(|| "until it is ended".to_owned(), |left| format!("{} left", length(left)))
+        left_ms.map_or_else(|| "until ended".to_owned(), |left| format!("{} left", length(left)))
     };
     for drain in &status.drains {
         let reason = if drain.reason.is_empty() { String::new() } else { format!(": {}", drain.reason) };
@@ -231,12 +231,12 @@ pub(super) fn checks(checks: &[CheckView], wide: bool, paint: Paint) -> String {
     table(heads, &rows, paint)
 }
 
-/// When it runs next.
+/// The next run of a check.
 fn next(check: &CheckView) -> String {
     match check.next_in_ms {
         Some(next) => format!("in {}", length(next)),
-        None if check.kind == "ttl" => "is told".to_owned(),
-        None => "if asked".to_owned(),
+        None if check.kind == "ttl" => "on push".to_owned(),
+        None => "on demand".to_owned(),
     }
 }
 
@@ -308,7 +308,7 @@ pub(super) fn histories(checks: &[CheckView], paint: Paint) -> String {
 /// `doorbell probers`.
 pub(super) fn probers(probers: &[ProberView], paint: Paint) -> String {
     if probers.is_empty() {
-        return "nobody has probed yet\n".into();
+        return "no probes yet\n".into();
     }
     let row = |prober: &ProberView| {
         vec![
@@ -321,7 +321,7 @@ pub(super) fn probers(probers: &[ProberView], paint: Paint) -> String {
             plain(prober.their_view.as_deref().unwrap_or_default()),
         ]
     };
-    let heads = ["ENDPOINT", "PROBER", "PROBES", "LAST", "EVERY", "TOLD", "SEES US AS"];
+    let heads = ["ENDPOINT", "PROBER", "PROBES", "LAST", "EVERY", "VERDICT", "THEIR VIEW"];
     table(&heads, &probers.iter().map(row).collect::<Vec<_>>(), paint)
 }
 
@@ -330,7 +330,7 @@ pub(super) fn events(events: &[Event], missed: u64, paint: Paint) -> String {
     let mut out = String::new();
     if missed > 0 {
         let _ =
-            writeln!(out, "{}", paint.text(Tone::Warn, &format!("({missed} events are not kept any more)")));
+            writeln!(out, "{}", paint.text(Tone::Warn, &format!("({missed} older events were discarded)")));
     }
     for event in events {
         let at = paint.text(Tone::Quiet, &moment(event.at_unix_ms));
@@ -347,7 +347,7 @@ fn happening(what: &Happening, paint: Paint) -> String {
         }
         Happening::Drain { endpoint, on, reason, until_unix_ms } => {
             let until = until_unix_ms.map_or_else(String::new, |until| format!(" until {}", moment(until)));
-            let state = if *on { "drains" } else { "does not drain any more" };
+            let state = if *on { "draining" } else { "drain ended" };
             format!("{endpoint}: {state}{until}{}", because(reason))
         }
         Happening::Endpoint { name, from, to, cause, note } => {
@@ -366,7 +366,7 @@ fn happening(what: &Happening, paint: Paint) -> String {
         }
         Happening::Reload { ok: true, text } => format!("reload: {text}"),
         Happening::Reload { ok: false, text } => {
-            format!("{}: {text}", paint.text(Tone::Bad, "reload refused"))
+            format!("{}: {text}", paint.text(Tone::Bad, "reload failed"))
         }
         Happening::Worker { worker, text } => format!("{} {worker}: {text}", paint.text(Tone::Bad, "worker")),
     }

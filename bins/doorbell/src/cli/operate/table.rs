@@ -1,6 +1,6 @@
-//! Tables for a terminal: columns as wide as they need, colors where they help.
+//! Tables for a terminal, with colors.
 //!
-//! Does not know about: what is in them.
+//! Does not know about: the content.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ pub(super) struct Paint {
     pub(super) on: bool,
 }
 
-/// How something looks.
+/// Style of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
     Bad,
@@ -46,7 +46,7 @@ pub(super) fn plain(text: impl Into<String>) -> Cell {
     (Tone::Plain, text.into())
 }
 
-/// Rows under their heads, two spaces apart. The last column may be as long as it likes.
+/// A table with a header; columns are two spaces apart and the last one is not padded.
 pub(super) fn table(heads: &[&str], rows: &[Vec<Cell>], paint: Paint) -> String {
     let mut widths: Vec<usize> = heads.iter().map(|head| head.chars().count()).collect();
     for row in rows {

@@ -1,6 +1,6 @@
-//! What a person reads, word for word.
+//! Exact output of the operator commands.
 //!
-//! Does not know about: a running doorbell.
+//! Does not know about: a running instance.
 
 use super::show;
 use super::table::{Paint, Tone, plain, table};
@@ -71,7 +71,7 @@ fn a_check_is_a_line() {
         "CHECK  TYPE  STATE       FOR  LAST     AGO    TOOK    NEXT      WHY\n\
          db     tcp   going_down  3s   failure  900ms  1.25ms  in 100ms  connection refused\n"
     );
-    for (kind, next) in [("ttl", "is told"), ("http", "if asked")] {
+    for (kind, next) in [("ttl", "on push"), ("http", "on demand")] {
         let check = CheckView { kind: kind.into(), next_in_ms: None, ..check() };
         assert!(show::checks(&[check], false, PLAIN).contains(next), "{kind}");
     }
@@ -97,7 +97,7 @@ fn an_event_is_a_line() {
     };
     assert_eq!(
         show::events(&[event(1, moved), event(2, check)], 3, PLAIN),
-        "(3 events are not kept any more)\n\
+        "(3 older events were discarded)\n\
          1970-01-01T00:00:01.000Z     1  doorbell: ready -> draining (SIGTERM)\n\
          1970-01-01T00:00:01.000Z     2  check db: up -> going_down\n"
     );

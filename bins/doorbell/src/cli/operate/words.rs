@@ -1,10 +1,10 @@
-//! Times and numbers as a person reads them.
+//! Formatting of times and numbers.
 //!
-//! Does not know about: what they are of.
+//! Does not know about: what they measure.
 
 use std::time::Duration;
 
-/// `850ms`, `12s`, `3m12s`, `5h2m`, `12d3h`: two units are exact enough.
+/// `850ms`, `12s`, `3m12s`, `5h2m`, `12d3h`: at most two units.
 pub(super) fn length(ms: u64) -> String {
     let secs = ms / 1000;
     let (mins, hours, days) = (secs / 60, secs / 3600, secs / 86_400);
