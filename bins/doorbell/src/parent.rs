@@ -1,9 +1,9 @@
 //! The connection between `doorbell run` and the server that it starts: the server reports when its listeners close, `run` reports
 //! the end of the command.
 //!
-//! Does not know about: what either does with a report.
+//! Does not know about: the effect of a report.
 //!
-//! A server has no use for its standard input, so the socket is there.
+//! The socket is the standard input of the server, which is otherwise unused.
 
 use rustix::net::{SendFlags, send};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
@@ -19,9 +19,9 @@ pub(crate) const PARENT: &str = "DOORBELL_RUN_PARENT";
 /// What the server reports to `run`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Word {
-    /// From now on there are no new connections, and no way back.
+    /// The listeners close; the stop cannot be cancelled any more.
     Closes,
-    /// An end that had begun was called off.
+    /// A stop was cancelled.
     GoesOn,
 }
 
@@ -64,28 +64,30 @@ impl CommandEnd {
     }
 }
 
-/// Exit code as a shell has it: 128 and the signal when one ended the process.
+/// Exit code as in a shell: 128 plus the signal that ended the process.
 pub(crate) fn code_of(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| Some(128 + status.signal()?)).unwrap_or(1);
     u8::try_from(code & 0xff).unwrap_or(1)
 }
 
-/// Ends with the process that started this one, however that ends: no other process would end it.
+/// Makes this process receive SIGTERM when its parent ends in any way.
 pub(crate) fn follow() {
     if std::env::var_os(PARENT).is_none() {
         return;
     }
     if set_parent_process_death_signal(Some(Signal::TERM)).is_err() || !is_child() {
-        tracing::warn!("the process that started this one cannot be followed; it will not be ended with it");
+        tracing::warn!(
+            "cannot follow the parent process: this process will keep running after its parent has ended"
+        );
     }
 }
 
-/// Waits on a thread of its own for the end of the command, where this server is one of a pair.
+/// Waits on a thread for the end of the command, if this server was started by `doorbell run`.
 pub(crate) fn on_command_end(report: impl FnOnce(CommandEnd) + Send + 'static) -> io::Result<()> {
     let Some(mut stream) = socket().map(UnixStream::from) else { return Ok(()) };
     let wait = move || {
         let mut bytes = [0; CommandEnd::LEN];
-        // Without a parent the signal that follows its death ends this process.
+        // If the parent has died, its death signal ends this process.
         if stream.read_exact(&mut bytes).is_ok() {
             report(CommandEnd::of(bytes));
         }
@@ -98,11 +100,11 @@ pub(crate) fn tell(word: Word) {
     if let Some(socket) = socket()
         && let Err(error) = send_now(socket, &[word.byte()])
     {
-        tracing::warn!(%error, "cannot report to doorbell run: the command learns of the end later");
+        tracing::warn!(%error, "cannot report to doorbell run: the command will be stopped later");
     }
 }
 
-/// The socket to `doorbell run`, where that is the parent.
+/// The socket to `doorbell run`, if that is the parent.
 fn socket() -> Option<OwnedFd> {
     is_child().then(|| io::stdin().as_fd().try_clone_to_owned().ok())?
 }
@@ -113,7 +115,7 @@ fn is_child() -> bool {
     parent.is_some() && std::env::var(PARENT).ok() == parent
 }
 
-/// Never waits for a peer that does not read.
+/// Does not block if the peer does not read.
 fn send_now(socket: impl AsFd, bytes: &[u8]) -> io::Result<()> {
     match send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)? {
         len if len == bytes.len() => Ok(()),

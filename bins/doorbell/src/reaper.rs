@@ -1,7 +1,7 @@
-//! As process 1 of a container, everybody whose parent died becomes our child: those that are dead are taken in, so that none fills the list of
-//! processes.
+//! Reaps orphaned processes as process 1 of a container, where they become children of this process, so that zombies do not fill the
+//! process table.
 //!
-//! Does not know about: children of our own, for which their checks wait.
+//! Does not know about: the programs of checks, which their checks wait for.
 
 use doorbell_checks::CHILDREN;
 use rustix::process::{Pid, WaitOptions, waitpid};
@@ -10,27 +10,27 @@ use signal_hook::iterator::Signals;
 use std::io;
 use std::time::Duration;
 
-/// Between two looks: many die at once, and none is in a hurry.
+/// Delay after a signal, so that many zombies are reaped at once.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Starts the thread where it is needed; it lives as long as the process.
+/// Starts the thread if this is process 1; it runs until the process ends.
 pub(crate) fn start() -> io::Result<()> {
     if std::process::id() != 1 {
         return Ok(());
     }
     let mut signals = Signals::new([SIGCHLD])?;
-    let take_in = move || signals.forever().for_each(|_child| take_in_all());
-    std::thread::Builder::new().name("orphans".into()).spawn(take_in).map(drop)
+    let reap = move || signals.forever().for_each(|_child| reap_all());
+    std::thread::Builder::new().name("orphans".into()).spawn(reap).map(drop)
 }
 
-#[expect(clippy::disallowed_methods, reason = "a thread of its own that nobody waits for")]
-fn take_in_all() {
+#[expect(clippy::disallowed_methods, reason = "runs on its own thread")]
+fn reap_all() {
     loop {
         std::thread::sleep(PAUSE);
-        // While a check starts a program, nobody can tell whose child is whose.
+        // While a check starts a program, its child cannot be distinguished from an orphan.
         let taken = CHILDREN.apart_from(|is_own| {
             for pid in zombies().filter(|pid| !is_own(*pid)) {
-                // Its status means nothing to anybody.
+                // The exit status of an orphan is not used.
                 let _status = waitpid(Some(pid), WaitOptions::NOHANG);
             }
         });
@@ -40,7 +40,7 @@ fn take_in_all() {
     }
 }
 
-/// Our dead children, as `/proc` has them (proc_pid_stat(5)).
+/// The zombie children of this process (proc_pid_stat(5)).
 fn zombies() -> impl Iterator<Item = Pid> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -51,7 +51,7 @@ fn zombies() -> impl Iterator<Item = Pid> {
     .filter_map(Pid::from_raw)
 }
 
-/// Whether `PID (NAME) STATE PARENT ...` is of a dead child of this parent. A name may hold anything, also a bracket.
+/// Whether `PID (NAME) STATE PARENT ...` describes a zombie child of this parent. A name may contain any character, also a bracket.
 fn is_zombie_of(stat: &[u8], parent: u32) -> bool {
     let Some(end) = memchr::memrchr(b')', stat) else { return false };
     let rest = String::from_utf8_lossy(stat.get(end + 1..).unwrap_or_default()).into_owned();
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_our_dead_are_taken_in() {
+    fn only_zombie_children_are_reaped() {
         for (stat, expected) in [
             ("7 (sh) Z 1 7 7 0", true),
             ("7 (sh) S 1 7 7 0", false),

@@ -1,4 +1,4 @@
-//! From a configuration to a running program.
+//! Starts everything that a configuration needs, and serves until the end.
 //!
 //! Does not know about: files, command lines.
 
@@ -16,18 +16,18 @@ use crate::supervisor::Supervisor;
 use crate::supervisor::queue::Message;
 use std::sync::Arc;
 
-/// Serves until a signal ends it. `origin` says where the configuration came from, `again` how it is read anew.
+/// Serves until a signal ends it. `origin` names the source of the configuration, `again` reads it for a reload.
 pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<Exit, Failure> {
     let supervisor = Supervisor::start()?;
     let operator = Operator::new(supervisor.queue());
     let no_thread =
-        |error: std::io::Error| Failure::new(Exit::Failure, format!("no thread could be started: {error}"));
+        |error: std::io::Error| Failure::new(Exit::Failure, format!("cannot start a thread: {error}"));
     crate::reaper::start().map_err(no_thread)?;
     let queue = supervisor.queue();
     parent::on_command_end(move |end| queue.send(Message::CommandEnded(end))).map_err(no_thread)?;
     let started = config.clone();
     let is_configured = again.is_some();
-    // Before anything serves: an address that cannot be had ends the start.
+    // Bound first, so that an address that cannot be bound prevents the start.
     let admin = started.admin.as_ref().map(crate::operator::admin::bind).transpose()?.flatten();
     let guard = Arc::new(crate::operator::admin::Guard::closed());
     let shared = SharedState::new(operator.clone(), Arc::clone(&guard));
@@ -35,7 +35,7 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
     let reloads = Arc::downgrade(&generations);
     operator.on_reload(move || match reloads.upgrade() {
         Some(generations) => generations.reload(),
-        None => Err("doorbell is about to end".to_owned()),
+        None => Err("doorbell is stopping".to_owned()),
     });
     let control_plane = ControlPlane::start(&started, &operator, is_configured).map_err(no_thread)?;
     let admin_addr = admin.as_ref().and_then(|admin| admin.addr().ok());
@@ -43,9 +43,9 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
     if let Some(admin) = admin {
         control_plane.runtime().spawn(admin.serve(operator.clone(), guard));
     }
-    // Nothing that reads options and files runs again for a while.
+    // The code that reads options and files does not run again soon.
     let forgotten = doorbell::forget_code_pages();
-    tracing::debug!(bytes = forgotten, "pages of code that the start needed were given back");
+    tracing::debug!(bytes = forgotten, "released code pages used at startup");
     announce(&operator, &started, &control_plane, admin_addr);
     crate::sockets::activation::warn_of_unused(&started);
     let mut watched: Vec<Box<dyn Watched>> = Vec::new();
@@ -68,7 +68,7 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
     ended
 }
 
-/// The one line at the end: what was served and what was refused.
+/// Logs the summary at the end: what was served and what was refused.
 fn sum_up(operator: &Operator, generations: &Generations) {
     let Some(running) = operator.running() else { return };
     let (stats, server_stats) = (running.process_stats.stats(), &running.server_stats);

@@ -1,52 +1,52 @@
-//! How many workers serve where the configuration does not say: as many as this process may use processors and memory for.
+//! The default number of workers, from the CPUs and the memory that this process may use.
 //!
-//! Does not know about: what a worker does.
+//! Does not know about: the work of a worker.
 
 use crate::config::Config;
 use rustix::thread::sched_getaffinity;
 use std::num::NonZero;
 use std::sync::OnceLock;
 
-/// What one worker may need of a memory limit: its ring, its buffers, its stack and connections. Measured with the program of the image, as
-/// charged to its control group with 1, 8 and 64 workers on Linux 6.18: a worker on io_uring takes 0.68 MiB, of which 0.62 MiB are the kernel's
-/// for its ring, and 0.69 MiB while 256 connections are busy; on epoll 0.09 and 0.10 MiB. None of it is locked (`VmLck`, `VmPin`).
+/// Memory of one worker: ring, buffers, stack and connections. Measured with the program of the image, as charged to its cgroup with 1, 8
+/// and 64 workers on Linux 6.18: a worker on io_uring takes 0.68 MiB, of which the kernel uses 0.62 MiB for the ring, and 0.69 MiB while
+/// 256 connections are busy; on epoll 0.09 and 0.10 MiB. None of it is locked (`VmLck`, `VmPin`).
 const MEMORY_OF_WORKER: u64 = 1 << 20;
 
-/// What the rest takes: 1 MiB, and 6 MiB of code where no other group has it in memory.
+/// Memory of the rest: 1 MiB, and 6 MiB of code unless another cgroup has it in memory.
 const MEMORY_OF_PROGRAM: u64 = 8 << 20;
 
-/// In a container that shares all processors with others, and does not say how much of them it wants.
+/// Maximum in a container without a CPU quota, which shares the CPUs with others.
 const SHARED_MAX: usize = 4;
 
-/// The most that a configuration can ask for.
+/// Maximum of `runtime.workers`.
 const MAX: usize = 1024;
 
-/// How a file of the system is read.
+/// Reads a file of the system.
 pub(crate) type Read<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// A number of workers, and what made it that one.
+/// A number of workers, and the limit that determined it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Workers {
     pub(crate) count: usize,
     pub(crate) why: String,
 }
 
-/// What the cgroup (version 2) of this process and those around it allow.
+/// The limits of the cgroup (version 2) of this process and its ancestors.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Limits {
-    /// Processors: `cpu.max`.
+    /// CPUs: `cpu.max`.
     pub(crate) cpus: Option<f64>,
     /// Bytes: `memory.max`.
     pub(crate) memory: Option<u64>,
 }
 
-/// As many as the configuration says, otherwise as many as [`usual`].
+/// The configured number, or else [`usual`].
 pub(crate) fn count(config: &Config) -> usize {
     let asked = config.runtime.workers.and_then(|count| usize::try_from(count).ok());
     asked.unwrap_or_else(|| usual().count)
 }
 
-/// Without a configured number. Found once: a reload has as many as the start.
+/// The default number. Determined once, so that a reload has as many as the start.
 pub(crate) fn usual() -> &'static Workers {
     static USUAL: OnceLock<Workers> = OnceLock::new();
     USUAL.get_or_init(|| {
@@ -80,7 +80,7 @@ impl Limits {
     }
 }
 
-/// Processors on which this process may run (sched_getaffinity(2)).
+/// CPUs on which this process may run (sched_getaffinity(2)).
 fn cores() -> usize {
     let allowed = sched_getaffinity(None).ok().and_then(|set| usize::try_from(set.count()).ok());
     let known = || std::thread::available_parallelism().map_or(1, NonZero::get);
@@ -89,7 +89,7 @@ fn cores() -> usize {
 
 fn choose(cores: usize, limits: Limits, is_container: bool) -> Workers {
     let whole = |cpus: f64| (1..MAX).find(|&count| count as f64 >= cpus).unwrap_or(MAX);
-    let mut all = vec![(cores, format!("{cores} processors"))];
+    let mut all = vec![(cores, format!("{cores} CPUs"))];
     match limits.cpus {
         Some(cpus) => all.push((whole(cpus), format!("a CPU quota of {cpus:.2}"))),
         None if is_container => all.push((SHARED_MAX, "a container without a CPU quota".to_owned())),
@@ -104,8 +104,7 @@ fn choose(cores: usize, limits: Limits, is_container: bool) -> Workers {
     Workers { count: count.clamp(1, MAX), why }
 }
 
-/// What container runtimes leave behind: Kubernetes and podman set variables, Docker and podman make a file, and images are stacked by
-/// overlayfs.
+/// Detects container runtimes: Kubernetes and podman set variables, Docker and podman create a file, and images are mounted with overlayfs.
 fn is_container(read: Read<'_>) -> bool {
     let has_variable =
         ["KUBERNETES_SERVICE_HOST", "container"].iter().any(|name| std::env::var_os(name).is_some());
@@ -129,8 +128,8 @@ mod tests {
     #[test]
     fn the_tightest_limit_counts() {
         for (cores, cpus, memory, is_container, expected, why) in [
-            (8, None, None, false, 8, "8 processors"),
-            (2, None, None, true, 2, "2 processors"),
+            (8, None, None, false, 8, "8 CPUs"),
+            (2, None, None, true, 2, "2 CPUs"),
             (96, None, None, true, 4, "a container without a CPU quota"),
             (96, Some(1.5), None, true, 2, "a CPU quota of 1.50"),
             (96, Some(8.0), None, true, 8, "a CPU quota of 8.00"),
@@ -138,7 +137,7 @@ mod tests {
             (96, None, Some(64 * MIB), false, 56, "a memory limit of 64 MiB"),
             (96, Some(90.0), Some(16 * MIB), true, 8, "a memory limit of 16 MiB"),
             (4, None, Some(MIB / 2), false, 1, "a memory limit of 0 MiB"),
-            (4096, None, None, false, 1024, "4096 processors"),
+            (4096, None, None, false, 1024, "4096 CPUs"),
         ] {
             let found = choose(cores, Limits { cpus, memory }, is_container);
             assert_eq!((found.count, found.why.as_str()), (expected, why));
@@ -167,7 +166,7 @@ mod tests {
             )
         };
         assert!(is_stacked(&root("overlay")) && !is_stacked(&root("ext4")) && !is_stacked(""));
-        // The last mount on a place is the one that is seen.
+        // The last mount on a path hides the others.
         assert!(!is_stacked(&format!("{}{}", root("overlay"), root("tmpfs"))));
     }
 }

@@ -1,6 +1,6 @@
-//! The operator's end of a control socket.
+//! The client side of a control socket.
 //!
-//! Does not know about: which socket, how answers are shown.
+//! Does not know about: which socket to use, how responses are printed.
 
 use crate::wire::frame::{
     FrameError, HELLO_LEN, PREFIX_LEN, REQUEST_LEN_MAX, RESPONSE_LEN_MAX, check_hello, decode, frame,
@@ -13,22 +13,22 @@ use std::path::Path;
 use std::time::Duration;
 use thiserror::Error;
 
-/// How long a doorbell may take for an answer. A command that writes waits for a disk.
+/// Maximum time for a response. A command that writes the state file waits for the disk.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// A connection to a running doorbell.
+/// A connection to a running instance.
 #[derive(Debug)]
 pub(crate) struct Client {
     stream: UnixStream,
 }
 
-/// Why there is no answer.
+/// Why a call failed.
 #[derive(Debug, Error)]
 pub(crate) enum CallError {
-    /// The other side ended, or never was there.
+    /// The connection failed or ended.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// The other side cannot be understood.
+    /// The peer sent an invalid frame.
     #[error("{0}")]
     Frame(#[from] FrameError),
 }
@@ -38,7 +38,7 @@ impl Client {
         Self::connect_within(path, TIMEOUT)
     }
 
-    /// With another time for each answer.
+    /// As [`Self::connect`], with another timeout for each response.
     pub(crate) fn connect_within(path: &Path, timeout: Duration) -> Result<Self, CallError> {
         let mut stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(timeout))?;
@@ -50,18 +50,18 @@ impl Client {
         Ok(Self { stream })
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request and waits for its response.
     pub(crate) fn call(&mut self, request: &Request) -> Result<Response, CallError> {
         self.stream.write_all(&frame(request, REQUEST_LEN_MAX)?)?;
         self.next()
     }
 
-    /// From now on answers may come as late as they like.
+    /// Removes the timeout of responses.
     pub(crate) fn wait_forever(&self) -> Result<(), CallError> {
         Ok(self.stream.set_read_timeout(None)?)
     }
 
-    /// The next answer of a request that has several.
+    /// The next response to a request with several.
     pub(crate) fn next(&mut self) -> Result<Response, CallError> {
         let mut prefix = [0; PREFIX_LEN];
         self.stream.read_exact(&mut prefix)?;
@@ -72,7 +72,7 @@ impl Client {
 }
 
 impl CallError {
-    /// Whether the other side ended the connection, as a doorbell does that ends.
+    /// Whether the peer closed the connection, as an instance does when it exits.
     pub(crate) fn is_end(&self) -> bool {
         let kinds = [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe];
         matches!(self, Self::Io(error) if kinds.contains(&error.kind()))

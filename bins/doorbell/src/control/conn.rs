@@ -1,6 +1,6 @@
-//! One operator's connection: greetings, then a response for each request, and events as they come for one who follows.
+//! The connection of one operator: greetings, then a response to each request, or a stream of events.
 //!
-//! Does not know about: who may connect.
+//! Does not know about: permissions.
 
 use crate::log::Throttle;
 use crate::operator::{Followed, Operator};
@@ -15,35 +15,35 @@ use tokio::net::UnixStream;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-/// From the accept to the greeting, and from the first byte of a request to its last.
+/// Maximum time from accept to greeting, and from the first to the last byte of a request.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Between two requests.
+/// Maximum time between two requests.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Of one response.
+/// Maximum time to write a response.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What an HTTP client or a person with `nc` is told.
-const NOT_HTTP: &[u8] = b"This is the control socket of doorbell. Ask with: doorbell status\n";
+/// Sent to clients that do not greet, such as HTTP clients.
+const NOT_HTTP: &[u8] = b"This is the control socket of doorbell. Use `doorbell status`.\n";
 
 static REFUSED: Throttle = Throttle::new();
 
-/// Serves until the operator leaves, errs or falls silent.
+/// Serves until the operator disconnects, sends an invalid request or is idle for too long.
 pub(super) async fn serve(mut stream: UnixStream, operator: Operator) {
     if !greet(&mut stream).await {
         return;
     }
-    let answers = operator.answers();
+    let replies = operator.answers();
     while let Some(request) = read(&mut stream).await {
         if let Ok(Request::Events { since, follow: true }) = request {
             return follow(&mut stream, &operator, since).await;
         }
-        let _answering = answers.begin().await;
+        let _replying = replies.begin().await;
         let response = match request {
-            Ok(request) => answer(&operator, request).await,
+            Ok(request) => reply_to(&operator, request).await,
             Err(error) => {
-                // What follows it on the stream may be anything.
+                // The stream is out of sync after an invalid frame.
                 return turn_away_with(&mut stream, Refusal::new(RefusalKind::Failed, error.to_string()))
                     .await;
             }
@@ -54,7 +54,7 @@ pub(super) async fn serve(mut stream: UnixStream, operator: Operator) {
     }
 }
 
-/// Says why nothing is answered here.
+/// Refuses the first request.
 pub(super) async fn turn_away(mut stream: UnixStream, refusal: Refusal) {
     if greet(&mut stream).await && read(&mut stream).await.is_some() {
         turn_away_with(&mut stream, refusal).await;
@@ -62,11 +62,11 @@ pub(super) async fn turn_away(mut stream: UnixStream, refusal: Refusal) {
 }
 
 async fn turn_away_with(stream: &mut UnixStream, refusal: Refusal) {
-    // Nobody is left to tell when even this cannot be written.
+    // A failed write cannot be reported.
     let _gone = write(stream, &Response::Refused(refusal)).await;
 }
 
-/// Both sides say who they are. We answer even one we do not understand, so that it can say why.
+/// Exchanges greetings. A client of another version gets ours too, so that it can report the mismatch.
 async fn greet(stream: &mut UnixStream) -> bool {
     let mut theirs = [0; HELLO_LEN];
     if !matches!(timeout(READ_TIMEOUT, stream.read_exact(&mut theirs)).await, Ok(Ok(_))) {
@@ -76,7 +76,7 @@ async fn greet(stream: &mut UnixStream) -> bool {
     if let Err(error) = checked
         && let Some(suppressed) = REFUSED.turn()
     {
-        tracing::warn!(suppressed, "a command was not taken: {error}");
+        tracing::warn!(suppressed, "control connection refused: {error}");
     }
     let ours = match checked {
         Err(FrameError::NotDoorbell) => NOT_HTTP,
@@ -86,7 +86,7 @@ async fn greet(stream: &mut UnixStream) -> bool {
     written && checked.is_ok()
 }
 
-/// The next request; `None` when the operator left.
+/// The next request; `None` if the operator disconnected.
 async fn read(stream: &mut UnixStream) -> Option<Result<Request, FrameError>> {
     let mut prefix = [0; PREFIX_LEN];
     timeout(IDLE_TIMEOUT, stream.read_exact(&mut prefix)).await.ok()?.ok()?;
@@ -101,19 +101,22 @@ async fn read(stream: &mut UnixStream) -> Option<Result<Request, FrameError>> {
 
 async fn write(stream: &mut UnixStream, response: &Response) -> bool {
     let frame = frame(response, RESPONSE_LEN_MAX).or_else(|error| {
-        let text = format!("the answer does not fit: {error}; ask for less, as for one check");
+        let text = format!("response too large: {error}; request less, as a single check");
         frame(&Response::Refused(Refusal::new(RefusalKind::Failed, text)), RESPONSE_LEN_MAX)
     });
     let Ok(frame) = frame else { return false };
     matches!(timeout(WRITE_TIMEOUT, stream.write_all(&frame)).await, Ok(Ok(())))
 }
 
-/// Off this thread: a command may wait for a disk.
-async fn answer(operator: &Operator, request: Request) -> Response {
+/// Handles a request on a blocking thread, because a command may wait for the disk.
+async fn reply_to(operator: &Operator, request: Request) -> Response {
     let operator = operator.clone();
-    let answered = spawn_blocking(move || respond(&operator, request)).await;
-    answered.unwrap_or_else(|_panicked| {
-        Response::Refused(Refusal::new(RefusalKind::Failed, "the command broke off: a defect of doorbell"))
+    let response = spawn_blocking(move || respond(&operator, request)).await;
+    response.unwrap_or_else(|_panicked| {
+        Response::Refused(Refusal::new(
+            RefusalKind::Failed,
+            "the command panicked; this is a bug in doorbell",
+        ))
     })
 }
 
@@ -148,14 +151,14 @@ fn respond(operator: &Operator, request: Request) -> Response {
     done.map_or_else(Response::Refused, Response::Done)
 }
 
-/// Tells what happens until one side ends.
+/// Sends events until one side ends.
 async fn follow(stream: &mut UnixStream, operator: &Operator, since: u64) {
     let mut follower = operator.follow(since);
     loop {
         let mut byte = [0];
         let followed = tokio::select! {
             followed = follower.next() => followed,
-            // Whoever follows says nothing more; that it left is heard here.
+            // A follower sends nothing more: the read ends when it disconnects.
             _left = stream.read(&mut byte) => return,
         };
         let response = match followed {
@@ -167,7 +170,7 @@ async fn follow(stream: &mut UnixStream, operator: &Operator, since: u64) {
             return;
         }
     }
-    // All is told. By the end of the connection `quit --wait` sees the end of the process.
+    // All events are sent. `quit --wait` detects the exit of the process by the end of the connection.
     drop(follower);
     let _left = stream.read(&mut [0]).await;
 }

@@ -1,10 +1,10 @@
-//! The number of a group, by its name.
+//! Looks up the number of a group.
 //!
-//! Does not know about: who is in it. Groups that are only in a directory service are not found; their numbers can be written.
+//! Does not know about: members. Groups of a directory service are not found by name; use their numbers.
 
 use std::fs;
 
-/// The number: as it is written, or as `/etc/group` has it.
+/// The number itself, or that of a name in `/etc/group`.
 pub(super) fn number_of(group: &str) -> Option<u32> {
     group.parse().ok().or_else(|| find(&fs::read_to_string("/etc/group").ok()?, group))
 }

@@ -1,6 +1,6 @@
-//! The control socket: where a doorbell takes commands, and how a command finds it.
+//! The control socket, on which an instance receives commands, and how commands find it.
 //!
-//! Does not know about: what is asked, which [`crate::wire`] says; how answers are shown.
+//! Does not know about: the requests, see [`crate::wire`]; how responses are printed.
 
 mod client;
 mod conn;

@@ -1,6 +1,6 @@
-//! In which directories control sockets are, for those who open one and those who look for one.
+//! The directories of control sockets, for servers and for clients.
 //!
-//! Does not know about: what is said on a socket.
+//! Does not know about: the protocol.
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
@@ -9,14 +9,14 @@ use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-/// The name of the socket of the first doorbell in a directory.
+/// Socket name of the first instance in a directory.
 pub(crate) const NAME: &str = "control.sock";
 
-/// Sockets of one directory that are looked at.
+/// Maximum number of sockets to examine in one directory.
 const SOCKETS_MAX: usize = 64;
 
-/// Where a control socket may be by itself, in the order in which they are tried: what systemd gives the service
-/// (`RuntimeDirectory=`), what the system has for services, and what it has for this user.
+/// The default directories of control sockets, in the order in which they are tried: that of the systemd unit (`RuntimeDirectory=`), that
+/// of system services, that of the user.
 pub(crate) fn directories(env: impl Fn(&str) -> Option<std::ffi::OsString>) -> Vec<PathBuf> {
     let given = env("RUNTIME_DIRECTORY").and_then(|all| {
         // Several are separated by colons (systemd.exec(5)).
@@ -31,7 +31,7 @@ pub(crate) fn directories(env: impl Fn(&str) -> Option<std::ffi::OsString>) -> V
     all
 }
 
-/// The name of the socket of one more doorbell in a directory. In another PID namespace another one may have the same number.
+/// Socket name of a further instance in a directory. `round` distinguishes equal process IDs of other PID namespaces.
 pub(super) fn name_of(pid: u32, round: u32) -> String {
     match round {
         0 => format!("control-{pid}.sock"),
@@ -39,7 +39,7 @@ pub(super) fn name_of(pid: u32, round: u32) -> String {
     }
 }
 
-/// Every control socket of a directory, whether somebody listens or not; the first doorbell's first.
+/// Every control socket of a directory, stale ones included; [`NAME`] comes first.
 pub(super) fn sockets(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let is_ours = |name: &OsStr| {
@@ -53,16 +53,16 @@ pub(super) fn sockets(directory: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// What a look at every directory found.
+/// Result of a search of the directories.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// Sockets on which somebody listens.
+    /// Sockets with a listening process.
     pub(crate) living: Vec<PathBuf>,
-    /// Sockets of other users.
+    /// Sockets without permission to connect.
     pub(crate) denied: Vec<PathBuf>,
 }
 
-/// Looks for doorbells.
+/// Searches the directories for running instances.
 pub(crate) fn living(directories: &[PathBuf]) -> Found {
     let mut found = Found::default();
     for path in directories.iter().flat_map(|directory| sockets(directory)) {
@@ -75,7 +75,7 @@ pub(crate) fn living(directories: &[PathBuf]) -> Found {
     found
 }
 
-/// Whether a process listens on a socket. A backlog that is full is that of one that does: a connect that waits would wait for it.
+/// Whether a process listens on a socket. Does not block: `EAGAIN` means that the backlog of a listening process is full.
 pub(super) fn reach(path: &Path) -> Result<(), Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

@@ -1,6 +1,6 @@
-//! Accepts operators on the control socket: as many at once as is sensible, and only those who may.
+//! Accepts operators on the control socket, with a limit on connections and a check of permissions.
 //!
-//! Does not know about: what they ask, the file of the socket.
+//! Does not know about: the requests, the socket file.
 
 use super::conn;
 use crate::log::Throttle;
@@ -13,24 +13,24 @@ use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
-/// Operators at once. One more is told so.
+/// Maximum number of operators; further ones are refused with an explanation.
 const CONNS_MAX: usize = 32;
 
-/// Operators at once who are only told that there are too many.
+/// Maximum number of connections that are being refused.
 const TURNED_AWAY_MAX: usize = 8;
 
-/// All of them, the listener and the lock of its file.
+/// Upper bound on descriptors: connections, the listener and its lock file.
 pub(crate) const DESCRIPTORS: u32 = 32 + 8 + 2;
 
-/// A pause when the kernel cannot give us a connection: it would only say so again.
+/// Pause after a failed accept, which would fail again immediately.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Who may ask, beside root.
+/// The users that may connect, besides root.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Access {
-    /// Whom we run as.
+    /// The user of this process.
     uid: u32,
-    /// Whether the file of the socket says who else may; the kernel then looked at that.
+    /// Whether the mode of the socket file grants access to a group; the kernel has checked it on connect.
     by_file: bool,
 }
 
@@ -44,11 +44,11 @@ impl Access {
     }
 }
 
-/// Serves operators for as long as it is polled.
+/// Serves operators until it is dropped.
 pub(crate) async fn serve(listener: UnixListener, operator: Operator, access: Access) {
     let listener = match tokio::net::UnixListener::from_std(listener) {
         Ok(listener) => listener,
-        Err(error) => return tracing::error!("no commands are taken: {error}"),
+        Err(error) => return tracing::error!("control socket failed: {error}"),
     };
     let places = Arc::new(Semaphore::new(CONNS_MAX));
     let turned_away = Arc::new(Semaphore::new(TURNED_AWAY_MAX));
@@ -56,7 +56,7 @@ pub(crate) async fn serve(listener: UnixListener, operator: Operator, access: Ac
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                tracing::debug!("an operator could not be accepted: {error}");
+                tracing::debug!("accept on the control socket failed: {error}");
                 sleep(PAUSE).await;
                 continue;
             }
@@ -70,7 +70,8 @@ pub(crate) async fn serve(listener: UnixListener, operator: Operator, access: Ac
             });
         } else if let Ok(place) = Arc::clone(&turned_away).try_acquire_owned() {
             let refusal = refused.unwrap_or_else(|| {
-                let text = format!("{CONNS_MAX} operators are connected already: end one of them");
+                let text =
+                    format!("too many operators: {CONNS_MAX} are connected; end one of their commands");
                 Refusal::new(RefusalKind::Busy, text)
             });
             tokio::spawn(async move {
@@ -85,11 +86,11 @@ fn may(stream: &UnixStream, access: Access) -> Result<(), Refusal> {
     let text = match stream.peer_cred() {
         Ok(peer) if access.permits(peer.uid()) => return Ok(()),
         Ok(peer) => format!(
-            "user {} may not steer this doorbell, which runs as user {}: use sudo, or allow a group with `control.group`",
+            "permission denied: user {} is not user {} of this process; use sudo, or allow a group with `control.group`",
             peer.uid(),
             access.uid
         ),
-        Err(error) => format!("who asks is not known: {error}"),
+        Err(error) => format!("cannot identify the user of the connection: {error}"),
     };
     static REFUSED: Throttle = Throttle::new();
     if let Some(suppressed) = REFUSED.turn() {

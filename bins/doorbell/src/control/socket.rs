@@ -1,9 +1,9 @@
-//! The file of a control socket: made where nobody else listens, and gone at the end.
+//! The file of a control socket: created where no other process listens, removed at the end.
 //!
-//! Does not know about: what is said on it.
+//! Does not know about: the protocol.
 //!
-//! Whoever holds the lock of `NAME.lock` owns `NAME`, so a file that a dead doorbell left is replaced and that of a living one is not,
-//! also when two begin at once. The lock ends with the process, however it ends.
+//! The process that holds the lock on `NAME.lock` owns `NAME`. So the file of a dead instance is replaced and that of a running one is
+//! not, also when two instances start at once. The kernel releases the lock when the process ends.
 
 use super::group;
 use super::places::{NAME, directories, name_of, reach, sockets};
@@ -20,24 +20,24 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Names that are tried for one more doorbell in a directory.
+/// Number of names that are tried for a further instance in a directory.
 const ROUNDS_MAX: u32 = 4;
 
-/// Of the file of a socket for the user that we run as, and of one for a group, too.
+/// Mode of a socket file without and with a group.
 const MODE: u32 = 0o600;
 const GROUP_MODE: u32 = 0o660;
 
-/// Operators who wait to be accepted.
+/// Length of the accept queue.
 const BACKLOG: i32 = 128;
 
-/// A socket without a listener is left over once it is so old; before, its doorbell may be about to listen.
+/// A socket without a listener is stale after this time; before, its instance may be about to listen.
 const LEFT_OVER_AFTER: Duration = Duration::from_secs(60);
 
-/// The file, removed when this goes.
+/// The file, removed on drop.
 #[derive(Debug)]
 pub(crate) struct ControlFile {
     path: PathBuf,
-    /// Of the file that we made; another one of its name is not ours to remove.
+    /// Inode of the created file; a file that has replaced it is not removed.
     inode: u64,
     _lock: File,
 }
@@ -51,18 +51,18 @@ impl ControlFile {
 impl Drop for ControlFile {
     fn drop(&mut self) {
         if fs::metadata(&self.path).is_ok_and(|meta| meta.ino() == self.inode) {
-            // Whoever took the directory away took the file with it.
+            // The file may be gone with its directory.
             let _gone = fs::remove_file(&self.path);
-            // Whoever has opened it already finds out by asking the socket.
+            // A process that has opened the lock file already detects the race by connecting to the socket.
             let _gone = fs::remove_file(lock_path(&self.path));
         }
     }
 }
 
-/// Opens the socket that the configuration asks for.
+/// Opens the configured socket; `None` if it is off.
 ///
 /// # Errors
-/// A sentence that says why there is none. `None` where none is wanted.
+/// The reason why the socket cannot be opened.
 pub(crate) fn open(control: &Control) -> Result<Option<(ControlFile, UnixListener)>, String> {
     let group = control.group.as_deref().map(Group::find).transpose()?;
     match &control.socket {
@@ -74,7 +74,7 @@ pub(crate) fn open(control: &Control) -> Result<Option<(ControlFile, UnixListene
     }
 }
 
-/// A group whose members may connect, beside the user we run as.
+/// A group whose members may connect.
 #[derive(Clone, Copy, Debug)]
 struct Group<'a> {
     name: &'a str,
@@ -84,7 +84,7 @@ struct Group<'a> {
 impl<'a> Group<'a> {
     fn find(name: &'a str) -> Result<Self, String> {
         let number = group::number_of(name)
-            .ok_or_else(|| format!("there is no group {name:?}: write one of /etc/group, or its number"))?;
+            .ok_or_else(|| format!("unknown group {name:?}: use a name of /etc/group, or a number"))?;
         Ok(Self { name, number })
     }
 }
@@ -103,7 +103,7 @@ fn open_first(
     Err(whys.join("; "))
 }
 
-/// The first doorbell in a directory has a name without a number.
+/// The first instance in a directory gets the name without a number.
 fn open_in(directory: &Path, group: Option<Group<'_>>) -> Result<(ControlFile, UnixListener), Taken> {
     fs::DirBuilder::new().recursive(true).mode(0o755).create(directory).map_err(failed("mkdir"))?;
     remove_left_over(directory);
@@ -119,7 +119,7 @@ fn open_in(directory: &Path, group: Option<Group<'_>>) -> Result<(ControlFile, U
     Err(last)
 }
 
-/// Files of doorbells that were killed, but for those that have a lock or are young.
+/// Removes the files of killed instances, unless they are locked or recent.
 fn remove_left_over(directory: &Path) {
     for path in sockets(directory).into_iter().filter(|path| !path.ends_with(NAME)) {
         let age = fs::metadata(&path).and_then(|meta| meta.modified()).ok().and_then(|at| at.elapsed().ok());
@@ -128,22 +128,22 @@ fn remove_left_over(directory: &Path) {
             && let Ok(_lock) = lock(&path)
             && reach(&path) == Err(Errno::CONNREFUSED)
         {
-            // Somebody else may be quicker.
+            // Another process may have removed them.
             let _gone = fs::remove_file(&path);
             let _gone = fs::remove_file(lock_path(&path));
         }
     }
 }
 
-/// Why a path cannot be had.
+/// Why a path cannot be used.
 #[derive(Debug, thiserror::Error)]
 enum Taken {
-    /// The call says what a filter of system calls or a mount denies.
+    /// Names the call, because a seccomp filter or a mount may deny it.
     #[error("{call} failed: {error}")]
     Failed { call: &'static str, error: io::Error },
-    #[error("another doorbell takes its commands there")]
+    #[error("another instance listens there")]
     Living,
-    #[error("there is something that is not a socket")]
+    #[error("exists and is not a socket")]
     NotASocket,
     #[error("another program listens there")]
     Stranger,
@@ -179,18 +179,18 @@ fn claim(path: &Path, group: Option<Group<'_>>) -> Result<(ControlFile, UnixList
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket =
         socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(failed("socket"))?;
-    // Linux makes the file with the mode of the socket, so that nothing is left to change where chmod is denied. Where this is, chmod follows.
+    // Linux creates the file with the mode of the socket, so no chmod is needed where chmod is denied. If fchmod fails, chmod follows below.
     let _by_chmod = fchmod(&socket, Mode::from_raw_mode(MODE));
     bind(&socket, &SocketAddrUnix::new(path).map_err(failed("bind"))?).map_err(failed("bind"))?;
     let inode = fs::metadata(path).map_err(failed("stat"))?.ino();
     let file = ControlFile { path: path.to_owned(), inode, _lock: lock };
-    // Whoever may not connect must not have done so before: nobody is let in until it listens.
+    // Permissions are set before listen, so that no other user can connect in between.
     permit(path, group)?;
     listen(&socket, BACKLOG).map_err(failed("listen"))?;
     Ok((file, UnixListener::from(socket)))
 }
 
-/// Where it is the group's already, nothing is called: a service that runs as the group may not be allowed to (`SystemCallFilter=`).
+/// Changes the group unless the file has it already, because chown may be denied (`SystemCallFilter=`).
 fn give(path: &Path, group: u32) -> io::Result<()> {
     if fs::metadata(path)?.gid() == group {
         return Ok(());
@@ -198,16 +198,16 @@ fn give(path: &Path, group: u32) -> io::Result<()> {
     chown(path, None, Some(group))
 }
 
-/// By the mode of the file, which is what the kernel looks at when somebody connects (unix(7)).
+/// Sets the group and the mode of the file, which the kernel checks on connect (unix(7)).
 fn permit(path: &Path, group: Option<Group<'_>>) -> Result<(), Taken> {
     let mut mode = MODE;
     if let Some(Group { name, number }) = group {
         match give(path, number) {
             Ok(()) => mode = GROUP_MODE,
-            // Whoever runs it still has to be able to steer it.
+            // The user of this process must still be able to connect.
             Err(error) => tracing::error!(
-                "{}: it cannot be given to group {name}, whose members are not let in: {error}; doorbell has to run as root, as a member of \
-                 it, or with it as its own group (`Group={name}` of systemd)",
+                "cannot change the group of {} to {name}, so its members cannot connect: {error}; run doorbell as root, as a member of the \
+                 group, or with it as its own group (`Group={name}` of systemd)",
                 path.display()
             ),
         }

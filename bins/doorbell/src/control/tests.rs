@@ -1,6 +1,6 @@
-//! The file of a control socket, and who is found by it.
+//! Files of control sockets, and the search for running instances.
 //!
-//! Does not know about: what is said on a socket.
+//! Does not know about: the protocol.
 
 use super::places::{NAME, directories, living};
 use super::socket::open;
@@ -45,7 +45,7 @@ fn a_living_socket_is_not_taken_and_a_dead_one_is() {
     let (file, listener) = open(&control).unwrap().unwrap();
     assert_eq!(fs::metadata(file.path()).unwrap().permissions().mode() & 0o777, 0o600);
     let why = open(&control).unwrap_err();
-    assert!(why.contains("another doorbell takes its commands there"), "{why}");
+    assert!(why.contains("another instance listens there"), "{why}");
     assert_eq!(living(std::slice::from_ref(&folder.0)).living, [file.path()]);
     // Killed: the file stays, the lock goes.
     let path = file.path().to_owned();
@@ -62,7 +62,7 @@ fn a_living_socket_is_not_taken_and_a_dead_one_is() {
     assert_eq!(left, 0, "gone at the end, and so is its lock");
 }
 
-/// A connect that waits would wait until the stranger accepts, which it may never do.
+/// A blocking connect would wait for an accept that may never come.
 #[test]
 fn a_socket_whose_backlog_is_full_has_a_process() {
     let folder = Folder::new();

@@ -1,4 +1,4 @@
-//! Looks at the system that doorbell runs on and says what helps and what hurts. It changes nothing.
+//! Examines the system that doorbell runs on and recommends settings. It changes nothing.
 //!
 //! Does not know about: command lines, configurations. Entry: [`examine`].
 
@@ -12,42 +12,42 @@ pub(crate) use network::{Change, Path, sysctl_file};
 use doorbell::driver::examine::Cause;
 use std::fmt;
 
-/// How a file of the system is read; its text without the last line break.
+/// Reads a file of the system, without trailing whitespace.
 pub(crate) type Read<'a> = crate::workers::Read<'a>;
 
-/// How bad something is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     Ok,
-    /// It could be better; nothing is lost.
+    /// Could be improved; nothing is lost.
     Hint,
-    /// Something does not work as well as it should.
+    /// Something works less well than it should.
     Degraded,
-    /// Nothing works.
+    /// doorbell cannot work.
     Fatal,
 }
 
-/// One thing that was looked at.
+/// The result of one examination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) topic: &'static str,
     pub(crate) name: String,
     pub(crate) level: Level,
     pub(crate) value: String,
-    /// Why it matters; may be empty where all is well.
+    /// Why it matters; may be empty at [`Level::Ok`].
     pub(crate) why: String,
-    /// What to do.
+    /// Recommended action.
     pub(crate) fix: Option<String>,
 }
 
-/// All of it.
+/// The findings and the recommended settings.
 #[derive(Clone, Debug)]
 pub(crate) struct Diagnosis {
     pub(crate) findings: Vec<Finding>,
     pub(crate) changes: Vec<Change>,
 }
 
-/// Looks at everything. `path` is the network that connections take.
+/// Examines the system. `path` describes the network of the connections.
 pub(crate) fn examine(path: Option<Path>) -> Diagnosis {
     let read = |path: &str| std::fs::read_to_string(path).ok().map(|text| text.trim_end().to_owned());
     let mut findings = driver();
@@ -58,7 +58,7 @@ pub(crate) fn examine(path: Option<Path>) -> Diagnosis {
 }
 
 impl Diagnosis {
-    /// The worst of the findings.
+    /// The highest severity of the findings.
     pub(crate) fn level(&self) -> Level {
         self.findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Ok)
     }
@@ -93,7 +93,7 @@ const fn fix_of(cause: Cause) -> &'static str {
         Cause::Memlock => "raise the limit of locked memory: LimitMEMLOCK=, ulimit -l",
         Cause::Memory => "allow the cgroup more memory, or use fewer workers",
         Cause::Forced | Cause::Ok => "",
-        Cause::Sandbox => "ask whoever runs this system; until then epoll serves",
+        Cause::Sandbox => "ask the administrator of this system to allow io_uring; epoll is used instead",
         Cause::Seccomp => {
             "run the container with a profile that allows io_uring_setup, io_uring_enter and io_uring_register, as deploy/seccomp/doorbell.json does"
         }

@@ -1,18 +1,18 @@
-//! The kernel's network settings that a server of many short connections meets, and what they should be.
+//! The kernel's network settings that matter to a server of many short connections, and their recommended values.
 //!
-//! Does not know about: this process. The values and what they mean are those of ip-sysctl and socket(7).
+//! Does not know about: this process. The meaning of the values is documented in ip-sysctl and socket(7).
 
 use super::{Finding, Level, Read};
 use std::fmt::Write as _;
 
-/// The network between us and whom we talk to.
+/// Bandwidth and round-trip time of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Path {
     pub(crate) bits_per_sec: u64,
     pub(crate) rtt_us: u64,
 }
 
-/// A setting that should be another.
+/// A recommended change of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Change {
     pub(crate) key: &'static str,
@@ -20,17 +20,17 @@ pub(crate) struct Change {
     pub(crate) why: &'static str,
 }
 
-/// Clients that can wait for a moment: the default of a listener, and of the kernel since 5.4.
+/// Accept queue length: the default of a listener, and of the kernel since 5.4.
 const BACKLOG: u64 = 4096;
 
-/// Ports for connections that we begin; the kernel's default range has 28,232.
+/// Ports for outgoing connections; the kernel's default range has 28,232.
 const PORTS_MIN: u64 = 28_000;
 
-/// `tcp_rmem` and `tcp_wmem` as the kernel has them.
+/// The kernel's default minimum of `tcp_rmem` and `tcp_wmem`.
 const BUFFER_MIN: u64 = 4096;
 
 impl Path {
-    /// Bytes that are under way when the link is full.
+    /// Bandwidth-delay product in bytes.
     pub(crate) fn product(self) -> u64 {
         let bits_us = u128::from(self.bits_per_sec) * u128::from(self.rtt_us);
         u64::try_from(bits_us / 8_000_000).unwrap_or(u64::MAX)
@@ -49,20 +49,20 @@ pub(super) fn findings(read: Read<'_>, path: Option<Path>) -> (Vec<Finding>, Vec
         "net.core.somaxconn",
         BACKLOG,
         Level::Degraded,
-        "clients beyond it are dropped and come again a second later",
+        "connections beyond this queue length are dropped and retried by clients after a second",
     );
     at.least(
         "net.ipv4.tcp_max_syn_backlog",
         BACKLOG,
         Level::Hint,
-        "handshakes under way; beyond it SYN cookies answer, which know no options",
+        "handshakes beyond this limit use SYN cookies, which lose TCP options",
     );
     at.word(
         "net.ipv4.tcp_syncookies",
         &["1", "2"],
         "1",
         Level::Degraded,
-        "without them a flood of SYNs keeps everybody else out",
+        "without SYN cookies a SYN flood blocks all other clients",
     );
     at.ports();
     at.word(
@@ -70,21 +70,21 @@ pub(super) fn findings(read: Read<'_>, path: Option<Path>) -> (Vec<Finding>, Vec
         &["1", "2"],
         "1",
         Level::Hint,
-        "ports of connections that we began can be used again after a second, not a minute",
+        "allows ports of outgoing connections to be reused after a second instead of a minute",
     );
     at.word(
         "net.ipv4.tcp_window_scaling",
         &["1"],
         "1",
         Level::Degraded,
-        "without it no connection has more than 64 KiB under way",
+        "without it a connection can have at most 64 KiB in flight",
     );
     at.word(
         "net.ipv4.tcp_slow_start_after_idle",
         &["0"],
         "0",
         Level::Hint,
-        "a kept connection that was silent for a moment starts slowly again",
+        "with it a kept-alive connection restarts slowly after a short idle time",
     );
     at.show("net.ipv4.tcp_congestion_control");
     at.buffers(path);
@@ -102,7 +102,7 @@ impl Looking<'_> {
         }
     }
 
-    /// What cannot be read, as in a container, is left out.
+    /// Settings that cannot be read, as in a container, are skipped.
     fn least(&mut self, key: &'static str, least: u64, level: Level, why: &'static str) {
         let Some(value) = self.value(key) else { return };
         if value.parse::<u64>().is_ok_and(|number| number >= least) {
@@ -136,24 +136,22 @@ impl Looking<'_> {
         if last.saturating_sub(first) >= PORTS_MIN {
             self.findings.push(Finding::ok("network", KEY, shown));
         } else {
-            let why = "each check and each connection that we begin to one address takes a port of it";
+            let why =
+                "each check and each other outgoing connection to one address takes a port of this range";
             self.advise(KEY, &shown, "32768 60999".into(), Level::Hint, why);
         }
     }
 
-    /// Half of a receive buffer is for the kernel's own, so a full link needs twice its product.
+    /// The kernel uses half of a receive buffer itself, so a full link needs twice the bandwidth-delay product.
     fn buffers(&mut self, path: Option<Path>) {
         let wanted = path.map(|path| path.product().saturating_mul(2));
         if let (Some(path), Some(wanted)) = (path, wanted) {
-            let value = format!("{} bytes, so buffers of {wanted}", path.product());
+            let value = format!("{} bytes; buffers need {wanted}", path.product());
             self.findings.push(Finding::ok("network", "bandwidth-delay product", value));
         }
         for (key, why) in [
-            (
-                "net.ipv4.tcp_rmem",
-                "the third number is how much one connection can receive before we read it",
-            ),
-            ("net.ipv4.tcp_wmem", "the third number is how much one connection can have under way"),
+            ("net.ipv4.tcp_rmem", "the third number limits the receive buffer of one connection"),
+            ("net.ipv4.tcp_wmem", "the third number limits the send buffer of one connection"),
         ] {
             let Some(value) = self.value(key) else { continue };
             let numbers: Vec<u64> =
@@ -169,8 +167,8 @@ impl Looking<'_> {
             }
         }
         for (key, why) in [
-            ("net.core.rmem_max", "programs that set SO_RCVBUF themselves get no more; doorbell does not"),
-            ("net.core.wmem_max", "programs that set SO_SNDBUF themselves get no more; doorbell does not"),
+            ("net.core.rmem_max", "limits programs that set SO_RCVBUF; doorbell does not set it"),
+            ("net.core.wmem_max", "limits programs that set SO_SNDBUF; doorbell does not set it"),
         ] {
             match wanted {
                 Some(wanted) => self.least(key, wanted, Level::Hint, why),
@@ -180,11 +178,11 @@ impl Looking<'_> {
     }
 }
 
-/// The changes as sysctl.d(5) has them.
+/// The changes in the format of sysctl.d(5).
 pub(crate) fn sysctl_file(changes: &[Change]) -> String {
-    let mut text = "# Written by `doorbell doctor --write-sysctl`. To use it: put it into /etc/sysctl.d/ and run `sysctl --system`.\n".to_owned();
+    let mut text = "# Written by `doorbell doctor --write-sysctl`. To apply it, copy it to /etc/sysctl.d/ and run `sysctl --system`.\n".to_owned();
     if changes.is_empty() {
-        text.push_str("# Nothing needs to be changed.\n");
+        text.push_str("# No changes recommended.\n");
     }
     for Change { key, value, why } in changes {
         let _infallible = write!(text, "\n# {why}\n{key} = {value}\n");

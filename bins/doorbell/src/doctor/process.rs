@@ -1,4 +1,4 @@
-//! What this process may use: descriptors, memory, processors, system calls; and who started it.
+//! The limits of this process: descriptors, memory, CPUs, system calls; and what systemd passed to it.
 //!
 //! Does not know about: the network.
 
@@ -8,13 +8,13 @@ use crate::workers::{self, Limits};
 use rustix::process::{Resource, getrlimit};
 use std::ffi::OsString;
 
-/// A connection is a descriptor; the default of doorbell is this many connections.
+/// One descriptor per connection: the default maximum of connections, plus some for other files.
 const NOFILE_WANTED: u64 = 65_536 + 64;
 
-/// Below this not even the listeners and a few connections fit.
+/// Too few for the listeners and a few connections.
 const NOFILE_MIN: u64 = 64;
 
-/// Of rings before Linux 5.12, which count as locked memory.
+/// Locked memory for rings, which count as such before Linux 5.12.
 const MEMLOCK_WANTED: u64 = 8 << 20;
 
 pub(super) fn findings(read: Read<'_>) -> Vec<Finding> {
@@ -27,9 +27,9 @@ pub(super) fn findings(read: Read<'_>) -> Vec<Finding> {
     all.push(locked(getrlimit(Resource::Memlock).current, read));
     all.extend(quota(read));
     let usual = workers::usual();
-    let workers = format!("{} where the configuration does not say", usual.count);
+    let workers = format!("{} by default", usual.count);
     all.push(Finding {
-        why: format!("because of {}", usual.why),
+        why: format!("limited by {}", usual.why),
         ..Finding::ok("process", "workers", workers)
     });
     all.push(time_zone(system_zone()));
@@ -46,11 +46,11 @@ pub(super) fn files(soft: Option<u64>, hard: Option<u64>) -> Finding {
     let found = Finding::ok("process", "open files", format!("{} of at most {}", shown(soft), shown(hard)));
     match soft {
         Some(soft) if soft < NOFILE_MIN => {
-            found.because(Level::Fatal, "every connection takes one", "LimitNOFILE=, ulimit -n")
+            found.because(Level::Fatal, "every connection needs a descriptor", "LimitNOFILE=, ulimit -n")
         }
         Some(soft) if soft < NOFILE_WANTED => found.because(
             Level::Hint,
-            format!("every connection takes one, so there are at most about {soft}"),
+            format!("every connection needs a descriptor, so at most about {soft} are possible"),
             format!("LimitNOFILE={NOFILE_WANTED} in the unit, or ulimit -n {NOFILE_WANTED}"),
         ),
         _ => found,
@@ -63,7 +63,7 @@ fn locked(soft: Option<u64>, read: Read<'_>) -> Finding {
     match soft {
         Some(soft) if is_counted && soft < MEMLOCK_WANTED => found.because(
             Level::Degraded,
-            "before Linux 5.12 the memory of rings counts as locked",
+            "before Linux 5.12 the memory of rings counts as locked memory",
             "LimitMEMLOCK=8M in the unit, or ulimit -l 8192",
         ),
         _ => found,
@@ -78,16 +78,16 @@ pub(super) fn is_before_5_12(release: &str) -> bool {
     }
 }
 
-/// Processors and memory that the cgroup allows.
+/// CPU and memory limits of the cgroup.
 pub(super) fn quota(read: Read<'_>) -> Vec<Finding> {
     let Some(Limits { cpus, memory }) = Limits::of(read) else { return Vec::new() };
-    let quota = cpus.map_or_else(|| "no limit".into(), |cpus| format!("{cpus:.2} processors"));
+    let quota = cpus.map_or_else(|| "no limit".into(), |cpus| format!("{cpus:.2} CPUs"));
     let found = Finding::ok("process", "CPU quota", quota);
     let found = match cpus {
         Some(cpus) if cpus < 1.0 => found.because(
             Level::Hint,
-            "when the quota of a period is used up every connection waits for the next one, up to 100 ms",
-            "allow a whole processor, or no limit (in Kubernetes: a request without a limit)",
+            "once the quota of a period is used up, connections wait for the next period, up to 100 ms",
+            "allow at least one CPU, or set no limit (in Kubernetes: a request without a limit)",
         ),
         _ => found,
     };
@@ -95,14 +95,14 @@ pub(super) fn quota(read: Read<'_>) -> Vec<Finding> {
     vec![found, Finding::ok("process", "memory limit", bytes)]
 }
 
-/// Of maintenance windows that name none.
+/// The time zone of maintenance windows that name none.
 pub(super) fn time_zone(zone: Result<String, OsString>) -> Finding {
     match zone {
         Ok(name) => Finding::ok("process", "time zone", name),
         Err(asked) => Finding::ok("process", "time zone", "UTC").because(
             Level::Degraded,
-            format!("TZ is {asked:?}, which is no time zone; maintenance windows without one are in UTC"),
-            "set TZ to a name as in Europe/Berlin",
+            format!("TZ={asked:?} is not a time zone; maintenance windows without a time zone use UTC"),
+            "set TZ to a name such as Europe/Berlin",
         ),
     }
 }
@@ -115,15 +115,15 @@ fn status(read: Read<'_>) -> Vec<Finding> {
         Some("0") => "no filter",
         Some("1") => "strict",
         Some("2") => "a filter",
-        _ => "not known",
+        _ => "unknown",
     };
     let privileges = match field("NoNewPrivs:") {
-        Some("1") => "none can be gained",
-        Some(_) => "can be gained by programs with set-user-ID",
-        None => "not known",
+        Some("1") => "cannot be gained",
+        Some(_) => "can be gained through set-user-ID programs",
+        None => "unknown",
     };
     let pid = rustix::process::getpid().as_raw_nonzero().get();
-    let first = if pid == 1 { "yes: orphans are ours to take in" } else { "no" };
+    let first = if pid == 1 { "yes: reaps orphaned processes" } else { "no" };
     vec![
         Finding::ok("process", "seccomp", seccomp),
         Finding::ok("process", "privileges", privileges),
@@ -131,7 +131,7 @@ fn status(read: Read<'_>) -> Vec<Finding> {
     ]
 }
 
-/// What systemd said to this process (sd_notify(3), sd_listen_fds(3)).
+/// The variables that systemd passed to this process (sd_notify(3), sd_listen_fds(3)).
 fn systemd() -> Vec<Finding> {
     let mut all = Vec::new();
     for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "LISTEN_FDS", "LISTEN_FDNAMES", "INVOCATION_ID"] {

@@ -1,6 +1,6 @@
-//! Lines that wait to be written, and the thread that writes them.
+//! The queue of log lines, and the thread that writes them.
 //!
-//! Does not know about: how a line reads.
+//! Does not know about: the format of a line.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -9,60 +9,60 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Bytes that may wait. Of what comes beyond them, lines are dropped and counted.
+/// Maximum size of the queue in bytes. Lines that do not fit are dropped and counted.
 const QUEUED_LEN_MAX: usize = 1 << 20;
 
-/// A buffer that has become larger than this is given back once it is empty.
+/// A larger buffer is freed once it is empty.
 const KEPT_LEN_MAX: usize = 64 << 10;
 
-/// `PIPE_BUF` of pipe(7): so much is written whole or not at all, and no other process's lines come in between. Where there is room for
-/// anything in a pipe, there is for this.
+/// `PIPE_BUF` of pipe(7): writes up to this size are atomic, so lines of other processes do not interleave. A writable pipe has at least
+/// this much room.
 pub(crate) const PIECE_LEN: usize = 4096;
 
-/// How long lines wait for others behind a write, so that neither we nor whoever reads is woken for each of a thousand a second. What comes
-/// after a pause is written at once.
+/// Pause after a write, in which further lines collect, so that neither this process nor the reader is woken for each line of a flood. A
+/// line after a longer pause is written immediately.
 const REST: Duration = Duration::from_millis(5);
 
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     inside: Mutex<Inside>,
-    came: Condvar,
+    arrived: Condvar,
     written: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct Inside {
     queue: Vec<u8>,
-    /// Whether the thread has taken lines that are not written yet.
+    /// True while the thread writes lines that it has taken from the queue.
     writing: bool,
-    /// Whether the thread is to be woken by the next line.
+    /// True while the thread waits for a line.
     is_idle: bool,
-    /// Whether somebody waits until all is written.
+    /// True while a flush waits.
     is_awaited: bool,
-    /// From the start on.
+    /// Lines lost since the start.
     lost: u64,
-    /// Those of which a line told.
-    told: u64,
+    /// Lost lines that a log line has reported.
+    reported: u64,
 }
 
-/// Where one line is put.
+/// Writer of one line.
 #[derive(Debug)]
 pub(super) struct Entry(pub(super) Arc<Lines>);
 
 impl Lines {
-    /// Starts the thread, which lives as long as the process.
+    /// Starts the thread, which runs until the process ends.
     pub(super) fn start(self: &Arc<Self>) -> io::Result<()> {
         let lines = Arc::clone(self);
         let write = move || lines.write_all(io::stdout().as_fd());
         std::thread::Builder::new().name("log".into()).spawn(write).map(drop)
     }
 
-    /// Waits until all is written, but no longer than this. False: it is not.
+    /// Waits until all lines are written; false after the timeout.
     pub(super) fn flush(&self, timeout: Duration) -> bool {
         let mut inside = self.lock();
         inside.is_awaited = true;
-        self.came.notify_one();
+        self.arrived.notify_one();
         let is_busy = |inside: &mut Inside| inside.writing || !inside.queue.is_empty();
         let waited = self.written.wait_timeout_while(inside, timeout, is_busy);
         let (mut inside, waited) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -70,7 +70,7 @@ impl Lines {
         !waited.timed_out()
     }
 
-    /// From the start on.
+    /// Number of lines lost since the start.
     pub(super) fn lost(&self) -> u64 {
         self.lock().lost
     }
@@ -84,7 +84,7 @@ impl Lines {
         inside.queue.extend_from_slice(line);
         if std::mem::take(&mut inside.is_idle) {
             drop(inside);
-            self.came.notify_one();
+            self.arrived.notify_one();
         }
     }
 
@@ -94,7 +94,7 @@ impl Lines {
             self.take(&mut batch);
             let failed = write_batch(out, &batch);
             if let Some(lost) = self.end_batch(failed) {
-                tracing::warn!(lines = lost, "lines of this log are lost: whoever reads it was too slow");
+                tracing::warn!(lines = lost, "log lines lost: the reader of standard output is too slow");
             }
             self.rest();
         }
@@ -102,10 +102,10 @@ impl Lines {
 
     fn rest(&self) {
         let rests = |inside: &mut Inside| !inside.is_awaited;
-        drop(self.came.wait_timeout_while(self.lock(), REST, rests));
+        drop(self.arrived.wait_timeout_while(self.lock(), REST, rests));
     }
 
-    /// Waits for lines and takes all of them.
+    /// Waits for lines and takes all of the queue.
     fn take(&self, batch: &mut Vec<u8>) {
         batch.clear();
         if batch.capacity() > KEPT_LEN_MAX {
@@ -115,24 +115,25 @@ impl Lines {
             inside.is_idle = inside.queue.is_empty();
             inside.is_idle
         };
-        let mut inside = self.came.wait_while(self.lock(), is_idle).unwrap_or_else(PoisonError::into_inner);
+        let mut inside =
+            self.arrived.wait_while(self.lock(), is_idle).unwrap_or_else(PoisonError::into_inner);
         inside.writing = true;
         std::mem::swap(&mut inside.queue, batch);
     }
 
-    /// How many lines are lost of which nobody was told, where somebody seems to read again.
+    /// Records a finished write. After a successful one, returns the number of lost lines that have not been reported.
     fn end_batch(&self, failed: u64) -> Option<u64> {
         let mut inside = self.lock();
         inside.writing = false;
         inside.lost += failed;
-        let news = inside.lost - inside.told;
-        let is_told = failed == 0 && news > 0;
-        if is_told {
-            inside.told = inside.lost;
+        let news = inside.lost - inside.reported;
+        let reports = failed == 0 && news > 0;
+        if reports {
+            inside.reported = inside.lost;
         }
         drop(inside);
         self.written.notify_all();
-        is_told.then_some(news)
+        reports.then_some(news)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
@@ -141,7 +142,7 @@ impl Lines {
 }
 
 impl Write for Entry {
-    /// One call is one line.
+    /// Each call writes one line.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         self.0.push(line);
         Ok(line.len())
@@ -152,7 +153,7 @@ impl Write for Entry {
     }
 }
 
-/// Writes whole lines, as many at once as are not torn apart. How many of them could not be written.
+/// Writes whole lines in pieces of at most [`PIECE_LEN`]. Returns the number of lines that could not be written.
 fn write_batch(out: BorrowedFd<'_>, mut batch: &[u8]) -> u64 {
     let mut failed = 0;
     while !batch.is_empty() {
@@ -165,21 +166,21 @@ fn write_batch(out: BorrowedFd<'_>, mut batch: &[u8]) -> u64 {
     failed
 }
 
-/// The whole lines that fit into a piece, or a longer one alone.
+/// Length of the whole lines that fit into a piece, or of a single longer line.
 fn piece_len(batch: &[u8]) -> usize {
     let fits = batch.get(..PIECE_LEN).unwrap_or(batch);
     let end = memchr::memrchr(b'\n', fits).or_else(|| memchr::memchr(b'\n', batch));
     end.map_or(batch.len(), |end| end + 1)
 }
 
-/// Waits for as long as nobody reads.
+/// Blocks while the reader does not read.
 fn write_piece(out: BorrowedFd<'_>, mut piece: &[u8]) -> rustix::io::Result<()> {
     while !piece.is_empty() {
         match rustix::io::write(out, piece) {
             Ok(0) => return Err(Errno::IO),
             Ok(len) => piece = piece.get(len..).unwrap_or_default(),
             Err(Errno::INTR) => {}
-            // A standard stream that another process has made non-blocking.
+            // Another process has made the standard stream non-blocking.
             Err(Errno::AGAIN) => {
                 let _ready = poll(&mut [PollFd::from_borrowed_fd(out, PollFlags::OUT)], None);
             }
@@ -210,9 +211,9 @@ mod tests {
         assert_eq!(piece_len(&long[10_001..]), 10);
     }
 
-    /// While nobody reads, lines are kept up to the bound and then counted; whoever reads again finds those that were kept whole.
+    /// While the reader hangs, lines are queued up to the limit and then dropped and counted; the queued lines arrive intact afterwards.
     #[test]
-    fn a_reader_that_hangs_costs_lines_and_no_time() {
+    fn a_hung_reader_costs_lines_but_no_time() {
         let (mut reader, writer) = io::pipe().unwrap();
         let lines = Arc::new(Lines::default());
         let thread = Arc::clone(&lines);
@@ -222,9 +223,9 @@ mod tests {
         for _ in 0..COUNT {
             Entry(Arc::clone(&lines)).write_all(&line).unwrap();
         }
-        assert!(!lines.flush(Duration::from_millis(20)), "nobody reads");
+        assert!(!lines.flush(Duration::from_millis(20)), "the reader hangs");
         let lost = lines.lost();
-        // The queue, a pipe, and what the thread holds.
+        // The queue, the pipe, and the batch of the thread.
         assert!((COUNT - 2200..=COUNT - 1024).contains(&lost), "{lost}");
         let kept = usize::try_from(COUNT - lost).unwrap();
         let mut read = vec![0; kept * line.len()];
@@ -234,7 +235,7 @@ mod tests {
         assert_eq!(lines.lost(), lost);
     }
 
-    /// Lines that come one right after the other are few writes, and the first of them does not wait.
+    /// Lines in quick succession are written together, and the first one is written immediately.
     #[test]
     #[expect(clippy::disallowed_methods, reason = "how many writes there may be depends on how long it took")]
     fn a_flood_of_lines_is_few_writes() {
@@ -254,23 +255,20 @@ mod tests {
         let push = || Entry(Arc::clone(&lines)).write_all(b"line\n").unwrap();
         push();
         assert_eq!(read(5), 1);
-        // None of them is forgotten, whatever the thread does when it comes.
+        // None is lost, in whatever state the thread is.
         let began = Instant::now();
         for _ in 0..200 {
             push();
             std::thread::yield_now();
         }
         let writes = read(1_000);
-        // Each has a rest behind it, however long this thread was held up.
+        // Each write is followed by a pause, however long this thread was delayed.
         let writes_max = began.elapsed().as_millis() / REST.as_millis() + 2;
         assert!(writes <= writes_max, "{writes} writes, and not {writes_max}");
         assert!(lines.flush(Duration::from_secs(20)));
         for _ in 0..20 {
             push();
-            assert!(
-                lines.flush(Duration::from_secs(20)),
-                "whoever waits for the end does not wait for others"
-            );
+            assert!(lines.flush(Duration::from_secs(20)), "a flush does not wait for the pause");
             assert_eq!(read(5), 1);
         }
     }
@@ -281,7 +279,11 @@ mod tests {
         drop(reader);
         assert_eq!(write_batch(writer.as_fd(), &lines(100, 99)), 100);
         let lines = Lines::default();
-        assert_eq!((lines.end_batch(7), lines.lost()), (None, 7), "nobody is there to be told");
+        assert_eq!(
+            (lines.end_batch(7), lines.lost()),
+            (None, 7),
+            "the loss is not reported after a failed write"
+        );
         assert_eq!((lines.end_batch(0), lines.end_batch(0)), (Some(7), None));
     }
 }

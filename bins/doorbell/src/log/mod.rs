@@ -1,9 +1,9 @@
-//! Log lines: text for people, JSON for machines; and the last moments of them at the end.
+//! The log: text on a terminal, JSON elsewhere; flushed when the process ends.
 //!
-//! Does not know about: what is logged.
+//! Does not know about: the content of lines.
 //!
-//! Whoever logs never waits: lines go into a bounded [queue](lines), and a thread of its own hands them to whoever reads them. A reader that
-//! hangs costs lines, which are counted, and holds up nothing else. What is said of a panic is such a line, too.
+//! Logging never blocks: lines go into a bounded [queue](lines), from which a thread writes them to standard output. A reader that hangs
+//! costs lines, which are counted, and delays nothing else. Panics are logged the same way.
 
 mod lines;
 mod panics;
@@ -23,28 +23,28 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::reload::{Handle, Layer};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// How long the end of the process waits for whoever reads the log.
+/// Maximum time that the end of the process waits for the reader of the log.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The target of lines that somebody asked for, which no level leaves out.
+/// The target of lines that an operator requested, which are logged at every level.
 pub(crate) const ASKED: &str = "doorbell_asked";
 
-/// Lines on their way, once logging has started.
+/// The queue, once logging has started.
 static LINES: OnceLock<Arc<Lines>> = OnceLock::new();
 
-/// What is shown, once logging has started.
+/// The level filter, once logging has started.
 static SHOWN: OnceLock<Handle<Targets, Registry>> = OnceLock::new();
 
-/// Gives the last lines a moment when it goes.
+/// Flushes the log when dropped.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Logging(());
 
-/// Starts logging to standard output. Our own lines only: what the HTTP/2 library says, its clients say, as often as they like.
-/// A second call changes nothing.
+/// Starts logging to standard output. Lines of the HTTP/2 library are filtered out, because its clients can cause any number of them.
+/// A second call has no effect.
 ///
 /// # Errors
-/// When the thread that writes cannot be started.
+/// If the thread cannot be started.
 pub(crate) fn init(log: &Log, color: bool) -> io::Result<Logging> {
     if LINES.get().is_some() {
         return Ok(Logging(()));
@@ -63,21 +63,21 @@ pub(crate) fn init(log: &Log, color: bool) -> io::Result<Logging> {
         .with_ansi(color)
         .with_target(false)
         .with_writer(move || lines::Entry(Arc::clone(&lines)))
-        // A line that cannot be written is lost. Told to say so on standard error, which is often as full, it would panic.
+        // Reporting a failed write on standard error would panic if that fails too.
         .log_internal_errors(false);
-    // Only a second call can fail, and then the first one logs already.
+    // Fails only if a subscriber is set already.
     let _ = match json {
         true => subscriber.with(layer.json().flatten_event(true)).try_init(),
         false => subscriber.with(layer).try_init(),
     };
-    panics::tell();
+    panics::install();
     Ok(Logging(()))
 }
 
-/// Shows lines of this level and above from now on, if logging has started.
+/// Sets the minimum level, if logging has started.
 pub(crate) fn set_level(level: LogLevel) {
     if let Some(handle) = SHOWN.get() {
-        // There is somebody to show them to for as long as the process lives.
+        // The subscriber lives as long as the process.
         let _kept = handle.reload(shown(level));
     }
 }
@@ -93,7 +93,7 @@ fn shown(level: LogLevel) -> Targets {
     Targets::new().with_target("doorbell", level).with_target(ASKED, LevelFilter::INFO)
 }
 
-/// Lines that nobody will read: their reader was too slow, or they could not be written.
+/// Lines lost because the reader was too slow or a write failed.
 pub(crate) fn lines_lost() -> u64 {
     LINES.get().map_or(0, |lines| lines.lost())
 }
@@ -101,7 +101,7 @@ pub(crate) fn lines_lost() -> u64 {
 impl Drop for Logging {
     fn drop(&mut self) {
         if let Some(lines) = LINES.get() {
-            // A reader that hangs is not waited for any longer.
+            // The rest is lost if the reader hangs.
             let _late = lines.flush(FLUSH_TIMEOUT);
         }
     }

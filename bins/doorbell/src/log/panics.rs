@@ -1,34 +1,34 @@
-//! What is said of a panic: a line of the log like any other, because nobody may wait for whoever reads standard error.
+//! Logs panics through the queue, because a write to standard error could block.
 //!
-//! Does not know about: what became of the thread.
+//! Does not know about: what happens to the thread.
 
 use super::{LINES, Throttle};
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic::{self, PanicHookInfo};
 use std::time::Duration;
 
-/// How long a panic waits for its line to be written: the end of the process may be next, as after a second one.
+/// Maximum time to wait for the line to be written, because the process may end next, as after a double panic.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Has panics told in the log from now on.
-pub(super) fn tell() {
+/// Installs the panic hook.
+pub(super) fn install() {
     panic::set_hook(Box::new(line));
 }
 
 fn line(panicked: &PanicHookInfo<'_>) {
     static WAITED: Throttle = Throttle::new();
     let thread = std::thread::current();
-    let message = panicked.payload_as_str().unwrap_or("something that is no text");
+    let message = panicked.payload_as_str().unwrap_or("(no message)");
     let place = panicked.location().map(ToString::to_string);
     let backtrace = Backtrace::capture();
     let backtrace = (backtrace.status() == BacktraceStatus::Captured).then(|| backtrace.to_string());
     tracing::error!(
-        thread = thread.name().unwrap_or("without a name"),
+        thread = thread.name().unwrap_or("unnamed"),
         place,
         backtrace,
-        "a defect of doorbell, something panicked: {message}"
+        "panic: {message}; this is a bug in doorbell"
     );
-    // However many panic, whoever hangs costs them a moment now and then.
+    // Throttled, so that a hung reader does not delay every one of many panics.
     if let Some(lines) = LINES.get()
         && WAITED.turn().is_some()
     {
@@ -50,21 +50,21 @@ mod tests {
     use std::thread;
     use std::time::{Duration, Instant};
 
-    /// What the process of a test is told to do.
+    /// Role of the child process of a test.
     const ROLE: &str = "DOORBELL_TEST_PANICS";
 
-    /// Its exit code when it came to its end.
+    /// Exit code of the child process when it has finished.
     const DONE: u8 = 7;
 
     const PANICS: usize = 200;
 
-    /// In a process of its own, because there is one hook for all threads: panics, with whoever reads its output as its parent says.
+    /// Panics in a child process, because the panic hook is global.
     #[test]
     fn child_that_panics() {
         let Some(role) = std::env::var_os(ROLE) else { return };
         let _logging = super::super::init(&Log::default(), false).unwrap();
         if role == "unread" {
-            // Until nothing fits in any more.
+            // Fills the pipe.
             rustix::io::ioctl_fionbio(std::io::stdout(), true).unwrap();
             while rustix::io::write(std::io::stdout(), b"\n").is_ok() {}
             rustix::io::ioctl_fionbio(std::io::stdout(), false).unwrap();
@@ -73,7 +73,7 @@ mod tests {
             let panicking = thread::Builder::new().name("bell".into()).spawn(|| panic!("a clapper broke"));
             assert!(panicking.unwrap().join().is_err());
         }
-        // Nothing of the harness, which would write to the full pipe, too.
+        // The test harness would block on the full pipe.
         std::process::exit(i32::from(DONE));
     }
 
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_waits_for_nobody_who_reads() {
+    fn a_panic_does_not_wait_for_a_hung_reader() {
         let (mut reader, writer) = std::io::pipe().unwrap();
         let _at_least_a_page = fcntl_setpipe_size(&writer, 1).unwrap();
         let mut child = child("unread");

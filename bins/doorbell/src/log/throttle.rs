@@ -1,6 +1,6 @@
-//! Lines that others can cause as often as they like: one of a kind a second, and how many were left out.
+//! Rate limit for log lines that clients can cause: one line per second and kind, with the number of suppressed lines.
 //!
-//! Does not know about: what they say.
+//! Does not know about: the content of lines.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,12 +9,12 @@ use std::time::Instant;
 /// One kind of line.
 #[derive(Debug)]
 pub(crate) struct Throttle {
-    /// When the next may be written.
+    /// Earliest time of the next line.
     next_ms: AtomicU64,
     left_out: AtomicU64,
 }
 
-/// Between two lines of a kind.
+/// Minimum time between two lines of a kind.
 const PAUSE_MS: u64 = 1000;
 
 impl Throttle {
@@ -22,8 +22,8 @@ impl Throttle {
         Self { next_ms: AtomicU64::new(0), left_out: AtomicU64::new(0) }
     }
 
-    /// How many were left out before this one; `None` where it is left out, too.
-    #[expect(clippy::disallowed_methods, reason = "nobody who logs answers probes")]
+    /// The number of suppressed lines before this one; `None` if this one is suppressed too.
+    #[expect(clippy::disallowed_methods, reason = "lines are not logged on the data path")]
     pub(crate) fn turn(&self) -> Option<u64> {
         static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
         self.turn_at(u64::try_from(ORIGIN.elapsed().as_millis()).unwrap_or(u64::MAX))
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_a_second_is_written_and_says_how_many_were_not() {
+    fn one_line_a_second_passes_with_the_number_of_suppressed_ones() {
         let throttle = Throttle::new();
         let told = [0, 1, 999, 1000, 1001, 5000, 6000].map(|now_ms| throttle.turn_at(now_ms));
         assert_eq!(told, [Some(0), None, None, Some(2), None, Some(1), Some(0)]);

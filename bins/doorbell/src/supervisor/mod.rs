@@ -30,11 +30,10 @@ enum Next {
 }
 
 impl Supervisor {
-    /// Takes signals over.
+    /// Installs the signal handlers.
     pub(crate) fn start() -> Result<Self, Failure> {
-        let failed = |error: std::io::Error| {
-            Failure::new(Exit::Failure, format!("signals cannot be watched: {error}"))
-        };
+        let failed =
+            |error: std::io::Error| Failure::new(Exit::Failure, format!("cannot handle signals: {error}"));
         let mut signals =
             Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]).map_err(failed)?;
         let (queue, receiver) = Queue::new();
@@ -95,8 +94,8 @@ fn handle(message: Message, operator: &Operator, generations: &Generations) -> R
         }
         Message::Ended(number, Err(error)) => {
             if !generations.serves(number) {
-                tracing::warn!(generation = number, %error, "a former configuration's server failed");
-                // It may be the last one of all: the one that serves has ended before it.
+                tracing::warn!(generation = number, %error, "server of a former configuration failed");
+                // It may be the last server: the current one may have ended before it.
                 return Ok(if generations.ended(number) { Next::Ended } else { Next::GoOn });
             }
             return Err(Failure::new(Exit::Failure, error.to_string()));
@@ -106,7 +105,9 @@ fn handle(message: Message, operator: &Operator, generations: &Generations) -> R
             let _logged = operator.reload();
         }
         Message::Signal(SIGHUP) => {
-            tracing::info!("looking at certificates, keys and stored files; the configuration stays");
+            tracing::info!(
+                "SIGHUP: checking certificates, keys and stored files; the configuration is not reloaded"
+            );
             generations.look();
         }
         Message::Signal(SIGUSR1) => state_log::tell(operator),
@@ -119,7 +120,7 @@ fn handle(message: Message, operator: &Operator, generations: &Generations) -> R
 
 fn without_command(end: parent::CommandEnd, operator: &Operator) -> Next {
     let code = parent::code_of(end.status);
-    let reason = format!("the command ended ({})", end.status);
+    let reason = format!("the command exited ({})", end.status);
     match end.status.success() {
         true => tracing::info!(code, "{reason}"),
         false => tracing::error!(code, "{reason}"),
@@ -131,7 +132,7 @@ fn without_command(end: parent::CommandEnd, operator: &Operator) -> Next {
     Next::StopNow(reason)
 }
 
-/// From now on nothing can be called off.
+/// Closes the listeners. The stop cannot be cancelled any more.
 fn close(operator: &Operator, generations: &Generations) {
     let timeout =
         operator.running().map(|running| running.lifecycle.clone()).unwrap_or_default().drain_timeout;

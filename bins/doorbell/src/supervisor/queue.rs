@@ -15,9 +15,9 @@ pub(crate) struct Queue(SyncSender<Message>);
 
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// The operator's state has changed: a drain began or was called off.
+    /// The operator's state has changed: a drain began or was cancelled.
     Changed,
-    /// The command that `doorbell run` started beside this server has ended.
+    /// The command that `doorbell run` started together with this server has exited.
     CommandEnded(parent::CommandEnd),
     /// The server of this generation has ended.
     Ended(u64, Result<(), ServeError>),

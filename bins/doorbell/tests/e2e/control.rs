@@ -260,7 +260,7 @@ fn a_living_socket_is_left_alone_and_one_left_over_is_replaced() {
     assert_eq!(mode & 0o777, 0o600);
     let second = Doorbell::start_with("epoll", &config(&first.scratch, ""));
     let log = second.process.log();
-    assert!(log.contains("another doorbell takes its commands there"), "{log}");
+    assert!(log.contains("another instance listens there"), "{log}");
     assert_eq!(first.status()["pid"].to_string(), first.doorbell.process.pid());
     drop(second);
     assert_eq!(first.status()["lifecycle"], "ready", "the end of the second takes nothing from the first");
@@ -324,7 +324,7 @@ fn who_does_not_speak_the_protocol_is_told_so() {
     for _ in 0..50 {
         answered(&control.socket, &hello(98));
     }
-    let told = control.doorbell.process.log().matches("a command was not taken").count();
+    let told = control.doorbell.process.log().matches("control connection refused").count();
     assert!((1..=10).contains(&told), "one a second is enough: {told}");
     let http = answered(&control.socket, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     assert!(http.starts_with(b"This is the control socket of doorbell"), "{http:?}");
@@ -347,7 +347,7 @@ fn too_many_operators_are_told_so_and_the_silent_cost_nobody_else() {
     let silent: Vec<UnixStream> = (0..32).map(|_| UnixStream::connect(&control.socket).unwrap()).collect();
     let busy = control.run(&["status"]);
     assert_eq!(busy.status.code(), Some(1), "{busy:?}");
-    assert!(said(&busy).contains("32 operators are connected already"), "{}", said(&busy));
+    assert!(said(&busy).contains("too many operators: 32 are connected"), "{}", said(&busy));
     assert_eq!(control.probe("/readyz").0, 200);
     drop(silent);
     wait_until(LIMIT, || control.run(&["status"]).status.success()).expect("places are free again");
