@@ -1,6 +1,6 @@
-//! What operators want, done before the call returns.
+//! Commands of operators: maintenance, reload, stop. Each takes effect before the call returns.
 //!
-//! Does not know about: who asks, what the supervisor does.
+//! Does not know about: where commands come from, the work of the supervisor.
 
 use super::maintenance::{self, Hold};
 use super::{Operator, end_of, one_line, with_note};
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 impl Operator {
-    /// Declares maintenance of an endpoint, a check or, as `all`, of every endpoint that is about taking traffic.
+    /// Starts maintenance of an endpoint, a check or, with `all`, every endpoint except liveness endpoints.
     pub(crate) fn maintain(
         &self,
         target: &str,
@@ -22,7 +22,8 @@ impl Operator {
         let mut inside = self.lock();
         let (_, name) = inside.subject(target)?;
         if !inside.maintenance.has_place_for(&name) {
-            let text = format!("{} targets are in maintenance, no more are kept", maintenance::TARGETS_MAX);
+            let text =
+                format!("too many targets in maintenance: the maximum is {}", maintenance::TARGETS_MAX);
             return Err(Refusal::new(RefusalKind::Busy, text));
         }
         let now = self.0.clock.now();
@@ -39,8 +40,7 @@ impl Operator {
         Ok(with_note(&format!("{name}: maintenance {length}"), self.save()))
     }
 
-    /// Ends maintenance that an operator declared of this target, its open window, and its drain; with `all` of every target, and every
-    /// drain.
+    /// Ends an operator's maintenance of a target, its open window and its drain; with `all` those of every target.
     pub(crate) fn ready(&self, target: &str) -> Result<String, Refusal> {
         let mut inside = self.lock();
         let (subject, name) = inside.subject(target)?;
@@ -50,7 +50,7 @@ impl Operator {
             }
             _ => inside
                 .maintenance
-                .said(&name, HoldSource::Operator)
+                .by_source(&name, HoldSource::Operator)
                 .map(|_| name.clone())
                 .into_iter()
                 .collect(),
@@ -71,9 +71,7 @@ impl Operator {
         self.0.queue.nudge();
         let mut said: Vec<String> =
             ended.iter().map(|target| format!("{target}: maintenance ended")).collect();
-        said.extend(
-            windows.into_iter().map(|target| format!("{target}: the maintenance window is ended early")),
-        );
+        said.extend(windows.into_iter().map(|target| format!("{target}: maintenance window ended early")));
         if drains {
             said.push(self.undrain(&name)?);
         }
@@ -88,7 +86,7 @@ impl Operator {
         Ok(said.join("\n"))
     }
 
-    /// What files say: a reason by target. Names that mean nothing come back.
+    /// Sets the maintenance that files declare, a reason by target. Returns unknown names.
     pub(super) fn maintain_by_files(&self, reasons: &BTreeMap<String, String>) -> BTreeSet<String> {
         let mut inside = self.lock();
         let now = self.0.clock.now();
@@ -111,10 +109,10 @@ impl Operator {
         strange
     }
 
-    /// Reads the configuration anew; what is so now.
+    /// Reloads the configuration and returns the result as a sentence.
     pub(crate) fn reload(&self) -> Result<String, Refusal> {
         let Some(reload) = self.0.hooks.reload.get() else {
-            let text = "this doorbell does not read its configuration anew yet: restart it";
+            let text = "this instance cannot reload its configuration: restart it";
             return Err(Refusal::new(RefusalKind::NotSupported, text));
         };
         let outcome = reload();
@@ -128,7 +126,7 @@ impl Operator {
         outcome.map_err(|text| Refusal::new(RefusalKind::Failed, text))
     }
 
-    /// Drains and ends, or ends now.
+    /// Drains and stops, or stops immediately.
     pub(crate) fn quit(&self, now: bool) -> Result<String, Refusal> {
         if now {
             self.0.queue.send(Message::StopNow);
@@ -141,7 +139,7 @@ impl Operator {
         Ok(match left.is_zero() {
             true => "draining: listeners close now".into(),
             false => format!(
-                "draining for {} before listeners close; until then `doorbell undrain` calls it off",
+                "draining for {} before listeners close; until then `doorbell undrain` cancels the stop",
                 format_duration(left)
             ),
         })

@@ -1,8 +1,8 @@
-//! The thread on which operators are served: the control socket, and whatever else is spawned on it.
+//! The thread that serves operators: the control socket and the admin listener.
 //!
-//! Does not know about: what it runs.
+//! Does not know about: the servers that it runs.
 //!
-//! One current-thread runtime apart from all others, so that a slow operator holds up neither probes nor checks, and the other way round.
+//! A separate current-thread runtime, so that slow operators do not delay probes and checks, nor the other way round.
 
 use std::future::Future;
 use std::io;
@@ -13,22 +13,22 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch};
 use tokio::time::timeout;
 
-/// Threads for what cannot be waited for: commands that write the state file.
+/// Threads for blocking work: commands that write the state file.
 const BLOCKING_THREADS_MAX: usize = 4;
 
-/// Answers in progress at once; one more waits.
+/// Maximum number of replies in progress; further ones wait.
 const ANSWERS_MAX: u32 = 64;
 
-/// How long the end waits for answers in progress: whoever asked for the end is told that it comes.
+/// Maximum time that the end waits for replies in progress, among them the reply to the command that requested it.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
-/// Those of the runtime: epoll and two to wake it.
+/// Descriptors of the runtime: epoll and two to wake it.
 pub(crate) const DESCRIPTORS: u32 = 3;
 
-/// Those who follow events and for whom the end waits; more than there can be.
+/// Event streams that the end waits for; more than there can be.
 const FOLLOWERS_MAX: u32 = 1024;
 
-/// Counts answers in progress and those who follow, for which the end of the lane waits a moment.
+/// Counts replies in progress and event streams, for which the end of the thread waits.
 #[derive(Clone, Debug)]
 pub(crate) struct Answers {
     answers: Arc<Semaphore>,
@@ -36,21 +36,21 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
-    /// To be held from the request to the last byte of the answer.
+    /// Held from the request to the last byte of the reply.
     pub(crate) async fn begin(&self) -> Option<SemaphorePermit<'_>> {
         self.answers.acquire().await.ok()
     }
 
-    /// To be held until the last event is told.
+    /// Held until the last event is sent.
     pub(super) fn follow(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.followers).try_acquire_owned().ok()
     }
 
-    /// Waits until nobody has a place.
-    async fn all_told(&self) {
-        // They are never closed.
-        let _told = self.answers.acquire_many(ANSWERS_MAX).await;
-        let _told = self.followers.acquire_many(FOLLOWERS_MAX).await;
+    /// Waits until no permit is held.
+    async fn all_sent(&self) {
+        // The semaphores are never closed.
+        let _all = self.answers.acquire_many(ANSWERS_MAX).await;
+        let _all = self.followers.acquire_many(FOLLOWERS_MAX).await;
     }
 }
 
@@ -63,7 +63,7 @@ impl Default for Answers {
     }
 }
 
-/// The running thread. Dropped, it ends with everything on it; whoever follows events has to hear before that none come any more.
+/// The running thread. Dropping it ends everything on it; the event log must have ended before.
 #[derive(Debug)]
 pub(crate) struct AdminRuntime {
     handle: Handle,
@@ -83,16 +83,16 @@ impl AdminRuntime {
         let run = move || {
             runtime.block_on(async {
                 let _closed = stopped.wait_for(|stopped| *stopped).await;
-                let _late = timeout(LAST_ANSWERS, answers.all_told()).await;
+                let _late = timeout(LAST_ANSWERS, answers.all_sent()).await;
             });
-            // Whoever hangs in a system call does not hold up the end.
+            // A thread that hangs in a system call must not block the end.
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("ops".into()).spawn(run)?;
         Ok(Self { handle, stop, thread: Some(thread) })
     }
 
-    /// Runs a server until the end of the lane.
+    /// Runs a server until the end of the thread.
     pub(crate) fn spawn(&self, server: impl Future<Output = ()> + Send + 'static) {
         self.handle.spawn(server);
     }

@@ -1,28 +1,28 @@
-//! The time of day, and a time that nobody sets.
+//! The time of day, and a monotonic clock.
 //!
-//! Does not know about: what happens when.
+//! Does not know about: events.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Times since it was made.
+/// Measures the time since its creation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     origin: Instant,
 }
 
 impl Clock {
-    #[expect(clippy::disallowed_methods, reason = "what operators do happens in real time")]
+    #[expect(clippy::disallowed_methods, reason = "commands of operators happen in real time")]
     pub(super) fn start() -> Self {
         Self { origin: Instant::now() }
     }
 
-    /// Since the start.
+    /// Time since the start.
     pub(super) fn now(self) -> Duration {
         self.origin.elapsed()
     }
 }
 
-/// Since 1970; 0 before. Whoever likes may set it, at any time.
+/// Time since 1970, 0 before. It may jump, because the clock can be set at any time.
 #[expect(clippy::disallowed_methods, reason = "events, views and results are shown with the time of day")]
 pub(crate) fn time_of_day() -> Duration {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -36,12 +36,12 @@ pub(super) fn unix_ms() -> u64 {
     millis(time_of_day())
 }
 
-/// Whole milliseconds, as many as there is room for.
+/// Whole milliseconds, saturating.
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A time of day that jumps, for the thread of one test.
+/// A time of day that jumps, for the thread of a test.
 #[cfg(test)]
 pub(super) mod jump {
     use std::cell::Cell;
@@ -51,7 +51,7 @@ pub(super) mod jump {
         static SHIFT_MS: Cell<i64> = const { Cell::new(0) };
     }
 
-    /// From now on it is so much later than it is, or earlier.
+    /// Shifts the time of day.
     pub(in crate::operator) fn to(shift_ms: i64) {
         SHIFT_MS.set(shift_ms);
     }

@@ -1,8 +1,8 @@
-//! Drains that operators want, of everything or of one endpoint, done before the call returns.
+//! Drains by operators, of everything or of one endpoint. Each takes effect before the call returns.
 //!
-//! Does not know about: who asks, what ends the program.
+//! Does not know about: where commands come from, the end of the program.
 //!
-//! What is drained is served as before; only probers are told otherwise.
+//! A drain changes only what probers see; requests are served as before.
 
 use super::lifecycle::Drain;
 use super::maintenance::{ALL, TARGETS_MAX};
@@ -14,17 +14,16 @@ use crate::wire::{Happening, Refusal, RefusalKind};
 use doorbell_probes::Subject;
 use std::time::Duration;
 
-/// What is to drain.
+/// The target of a drain.
 #[derive(Debug)]
 enum Drained {
     All,
-    /// By the name under which it is kept.
+    /// An endpoint, by the name under which it is stored.
     Endpoint(String),
 }
 
 impl Operator {
-    /// Tells probers to stay away, those of one endpoint or of all. Everything is still served, until it is called off, its time is over or
-    /// the program ends; with `is_kept` also after that.
+    /// Drains one endpoint or all, until the drain is cancelled, its time is over or the program ends; with `is_kept` it survives a restart.
     pub(crate) fn drain(
         &self,
         target: &str,
@@ -46,27 +45,27 @@ impl Operator {
                 self.drain_all(&inside, true);
                 tracing::info!(
                     reason,
-                    "draining{length}, until undrain: not ready, everything is still served"
+                    "draining{length}, until undrain: not ready, requests are still served"
                 );
                 format!(
-                    "draining{length}: probers are told to stay away, everything is still served; `doorbell undrain` ends it"
+                    "draining{length}: not ready, requests are still served; `doorbell undrain` ends the drain"
                 )
             }
             Drained::Endpoint(name) => {
                 self.drain_one(&mut inside, name, drain)?;
-                tracing::info!(reason, "{name}: draining{length}, until undrain: everything is still served");
+                tracing::info!(reason, "{name}: draining{length}, until undrain: requests are still served");
                 format!(
-                    "{name}: draining{length}: its probers are told to stay away, everything is still served; `doorbell undrain {name}` ends it"
+                    "{name}: draining{length}: not ready, requests are still served; `doorbell undrain {name}` ends the drain"
                 )
             }
         };
         drop(inside);
-        // Whoever lets time pass does not know when this one ends.
+        // The supervisor must learn when this drain ends.
         self.0.queue.nudge();
         Ok(with_note(&done, if is_kept { self.save() } else { None }))
     }
 
-    /// Calls a drain off; of all it is every drain, also one before the end of the program.
+    /// Cancels the drain of an endpoint; with `all` every drain, also one that precedes a stop.
     pub(crate) fn undrain(&self, target: &str) -> Result<String, Refusal> {
         let mut inside = self.lock();
         inside.refuse_if_closing()?;
@@ -75,11 +74,13 @@ impl Operator {
             Drained::Endpoint(name) => {
                 let was_draining = self.undrain_one(&mut inside, &name);
                 if was_draining {
-                    tracing::info!("{name}: does not drain any more");
+                    tracing::info!("{name}: drain ended");
                 }
-                let done = if was_draining { "does not drain any more" } else { "was not draining alone" };
-                let still =
-                    inside.life.is_draining().then_some("; everything drains: `doorbell undrain` ends that");
+                let done = if was_draining { "drain ended" } else { "had no drain of its own" };
+                let still = inside
+                    .life
+                    .is_draining()
+                    .then_some("; the drain of all endpoints continues: `doorbell undrain` ends it");
                 format!("{name}: {done}{}", still.unwrap_or_default())
             }
         };
@@ -96,27 +97,27 @@ impl Operator {
         for endpoint in alone {
             self.undrain_one(inside, &endpoint);
         }
-        let calls_off_stop = inside.life.stop().is_some();
-        let moved = inside.life.call_off(self.0.clock.now());
+        let cancels_stop = inside.life.stop().is_some();
+        let moved = inside.life.cancel(self.0.clock.now());
         self.record(inside, moved);
         self.drain_all(inside, inside.life.is_draining());
-        if calls_off_stop {
+        if cancels_stop {
             parent::tell(parent::Word::GoesOn);
-            tracing::warn!("the stop is called off: doorbell goes on");
+            tracing::warn!("stop cancelled: doorbell keeps running");
         }
         if let Some(reason) = inside.life.lost_command() {
-            return format!("not ready all the same: {reason}; end doorbell, or start both again");
+            return format!("still not ready: {reason}; stop doorbell, or restart both");
         }
-        if calls_off_stop {
-            return "the stop is called off, and nothing drains any more".into();
+        if cancels_stop {
+            return "stop cancelled, all drains ended".into();
         }
-        tracing::info!("nothing drains any more");
-        "nothing drains any more".into()
+        tracing::info!("all drains ended");
+        "all drains ended".into()
     }
 
     fn drain_one(&self, inside: &mut Inside, endpoint: &str, drain: Drain) -> Result<(), Refusal> {
         if !inside.drains.has_place_for(endpoint) {
-            let text = format!("{TARGETS_MAX} endpoints drain, no more are kept");
+            let text = format!("too many draining endpoints: the maximum is {TARGETS_MAX}");
             return Err(Refusal::new(RefusalKind::Busy, text));
         }
         let drain = inside.drains.set(endpoint, drain).clone();
@@ -132,7 +133,7 @@ impl Operator {
         Ok(())
     }
 
-    /// False where it did not drain alone.
+    /// Ends the drain of one endpoint; false if it had none.
     fn undrain_one(&self, inside: &mut Inside, endpoint: &str) -> bool {
         let was_draining = inside.drains.end(endpoint);
         if was_draining {
@@ -141,14 +142,15 @@ impl Operator {
         was_draining
     }
 
-    /// It drains alone no more: has that answered and written down.
+    /// Publishes and records the end of an endpoint's drain.
     fn drained_one(&self, inside: &Inside, endpoint: &str) {
         inside.registries().for_each(|registry| registry.drain_one(endpoint, None));
         let (endpoint, reason) = (endpoint.to_owned(), String::new());
         self.0.event_log.record(Happening::Drain { endpoint, on: false, reason, until_unix_ms: None });
     }
 
-    /// Has everybody answered so. Whoever connects meanwhile is accepted at once: he is not to be found waiting when listeners close.
+    /// Publishes a drain of everything, or its end. While draining, connections are accepted without deferral, so that none waits unaccepted
+    /// when listeners close.
     pub(super) fn drain_all(&self, inside: &Inside, on: bool) {
         inside.registries().for_each(|registry| registry.drain(on));
         if let Some(running) = self.running() {
@@ -156,22 +158,22 @@ impl Operator {
         }
     }
 
-    /// Drains whose time is over.
+    /// Ends drains whose time is over.
     pub(super) fn expire_drains(&self, inside: &mut Inside, now: Duration) {
         for endpoint in inside.drains.expire(now) {
-            tracing::info!("{endpoint}: does not drain any more, its time is over");
+            tracing::info!("{endpoint}: drain ended: its time is over");
             self.drained_one(inside, &endpoint);
         }
         let moved = inside.life.end_drain_if_due(now);
         self.record(inside, moved);
         if moved.is_some() {
-            tracing::info!("nothing drains any more but what was named alone: the time is over");
+            tracing::info!("drain of all endpoints ended: its time is over");
             self.drain_all(inside, false);
         }
     }
 
-    /// How long load balancers still have to hear of a drain of this target; `None` where it does not drain, or where it is over: all of
-    /// them had `drain_delay`, and nobody is connected. Whose connections are whose nobody knows: an endpoint's drain is over by time alone.
+    /// Whether the drain of a target is in progress: `drain_delay` has not passed or, for a drain of everything, connections are open.
+    /// Connections do not belong to an endpoint, so for one endpoint only the time counts.
     pub(crate) fn has_to_drain(&self, target: &str) -> bool {
         let Some(running) = self.running() else { return false };
         let inside = self.lock();
@@ -182,13 +184,13 @@ impl Operator {
         };
         drop(inside);
         let Some(begun) = begun else { return false };
-        let is_heard = self.0.clock.now().saturating_sub(begun) >= running.lifecycle.drain_delay;
-        !is_heard || (matches!(drained, Drained::All) && running.conns_open() > 0)
+        let is_announced = self.0.clock.now().saturating_sub(begun) >= running.lifecycle.drain_delay;
+        !is_announced || (matches!(drained, Drained::All) && running.conns_open() > 0)
     }
 }
 
 impl Inside {
-    /// When the drain of everything began; `None` while there is none.
+    /// When the drain of everything began, if there is one.
     pub(super) fn drain_begun(&self) -> Option<Duration> {
         let begun = self.life.drain().map_or_else(|| self.life.since(), |drain| drain.since);
         self.life.is_draining().then_some(begun)
@@ -202,7 +204,7 @@ impl Inside {
             (Subject::All, _) => Ok(Drained::All),
             (Subject::Endpoint(_), name) => Ok(Drained::Endpoint(name)),
             (Subject::Check(_), name) => {
-                let text = format!("only endpoints drain: `doorbell maint {name}` takes the check out");
+                let text = format!("a check cannot drain: use `doorbell maint {name}`");
                 Err(Refusal::new(RefusalKind::NotSupported, text))
             }
         }

@@ -1,6 +1,6 @@
-//! Which endpoints drain alone, by name.
+//! The drains of single endpoints, by name.
 //!
-//! Does not know about: clocks, boards, where it is kept.
+//! Does not know about: clocks, registries, the state file.
 
 use super::clock::millis;
 use super::lifecycle::Drain;
@@ -14,28 +14,28 @@ use std::time::Duration;
 pub(super) struct Drains(BTreeMap<String, Drain>);
 
 impl Drains {
-    /// It drains from now on. Said again, only the reason and the end change.
+    /// Starts a drain. If the endpoint drains already, only the reason and the end change.
     pub(super) fn set(&mut self, endpoint: &str, drain: Drain) -> &Drain {
         let drain = drain.follows(self.0.get(endpoint));
         self.0.entry(endpoint.to_owned()).insert_entry(drain).into_mut()
     }
 
-    /// Whether there is a place for one more.
+    /// Whether another drain fits.
     pub(super) fn has_place_for(&self, endpoint: &str) -> bool {
         self.0.len() < TARGETS_MAX || self.0.contains_key(endpoint)
     }
 
-    /// It drains alone no more; false where it did not.
+    /// Ends the drain of an endpoint; false if it had none.
     pub(super) fn end(&mut self, endpoint: &str) -> bool {
         self.0.remove(endpoint).is_some()
     }
 
-    /// Takes out those whose time has come.
+    /// Removes drains whose time is over, and returns their endpoints.
     pub(super) fn expire(&mut self, now: Duration) -> Vec<String> {
         self.0.extract_if(.., |_, drain| drain.is_over(now)).map(|(endpoint, _)| endpoint).collect()
     }
 
-    /// When the first one ends by itself.
+    /// The earliest end of a drain.
     pub(super) fn next_end(&self) -> Option<Duration> {
         self.0.values().filter_map(|drain| drain.until).min()
     }
@@ -48,7 +48,7 @@ impl Drains {
         self.0.iter().map(|(endpoint, drain)| (endpoint.as_str(), drain))
     }
 
-    /// Where load balancers have `delay` to hear of a drain.
+    /// The drains as views. `delay` is the time for load balancers to notice a drain.
     pub(super) fn views(&self, delay: Duration, now: Duration) -> Vec<DrainView> {
         let view = |(endpoint, drain): (&str, &Drain)| DrainView {
             endpoint: endpoint.to_owned(),
@@ -74,7 +74,7 @@ mod tests {
         let (mut drains, at) = (Drains::default(), Duration::from_secs);
         drains.set("a", drain("short", 1, Some(10)));
         drains.set("b", drain("endless", 2, None));
-        assert_eq!(drains.set("a", drain("longer", 5, Some(20))).since, at(1), "it goes on as it began");
+        assert_eq!(drains.set("a", drain("longer", 5, Some(20))).since, at(1), "the start does not change");
         assert_eq!((drains.next_end(), drains.expire(at(19)).len()), (Some(at(20)), 0));
         let views = drains.views(at(5), at(4));
         let told = views.iter().map(|view| (&*view.endpoint, &*view.reason, view.heard_in_ms, view.left_ms));

@@ -1,8 +1,8 @@
-//! What happened: the last events, numbered, and whoever follows them.
+//! The last events, numbered, and their followers.
 //!
-//! Does not know about: what events mean, who wants to know.
+//! Does not know about: the meaning of events, the connections of followers.
 //!
-//! A follower that is too slow loses the oldest of what it has not taken, and is told how many. Nobody waits for it.
+//! A slow follower loses its oldest pending events and receives their number. Recording never waits for followers.
 
 use super::clock::{Clock, millis, unix_ms};
 use crate::wire::{Event, Happening};
@@ -12,10 +12,10 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-/// Events that are kept. With names and reasons of usual length they take half a megabyte.
+/// Number of events to keep. With names and reasons of usual length they take half a megabyte.
 const KEPT_MAX: usize = 2048;
 
-/// Events that may wait for a follower.
+/// Maximum number of pending events of a follower.
 const WAITING_MAX: usize = 1024;
 
 /// See the [module](self).
@@ -27,29 +27,29 @@ pub(crate) struct EventLog {
 
 #[derive(Debug)]
 struct Inside {
-    /// Of the last event.
+    /// Number of the last event.
     number: u64,
     kept: VecDeque<Arc<Event>>,
-    /// `None` once nobody is told any more.
+    /// `None` once the log has ended.
     sender: Option<broadcast::Sender<Arc<Event>>>,
 }
 
-/// Somebody who follows.
+/// Receives events as they are recorded.
 #[derive(Debug)]
 pub(crate) struct Follower {
-    /// What was kept when it began.
+    /// The events that were kept when it began.
     backlog: VecDeque<Arc<Event>>,
     missed: u64,
     receiver: broadcast::Receiver<Arc<Event>>,
-    /// While it has one, the end waits for it.
+    /// The end of the program waits until this is released.
     _place: Option<OwnedSemaphorePermit>,
 }
 
-/// What a follower is told.
+/// What a follower receives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Followed {
     Event(Arc<Event>),
-    /// So many events are lost for it here.
+    /// The number of events lost at this point.
     Missed(u64),
 }
 
@@ -70,7 +70,7 @@ impl EventLog {
         Self { clock, inside: Mutex::default() }
     }
 
-    /// Writes an event down and tells everybody. To be called in the order in which things happen.
+    /// Records an event and sends it to the followers. Must be called in the order of events.
     pub(crate) fn record(&self, what: Happening) {
         let mut inside = self.lock();
         inside.number += 1;
@@ -84,11 +84,11 @@ impl EventLog {
             inside.kept.pop_front();
         }
         inside.kept.push_back(Arc::clone(&event));
-        // Under the lock, so that whoever begins to follow gets each event once. Without followers nobody is told.
-        let _nobody = inside.sender.as_ref().map(|sender| sender.send(event));
+        // Sent under the lock, so that a new follower gets each event once. Fails if there is no follower.
+        let _no_follower = inside.sender.as_ref().map(|sender| sender.send(event));
     }
 
-    /// Whoever follows gets what happened up to here, and then hears that nothing more comes.
+    /// Ends the log: followers get the events up to here, then the end.
     pub(crate) fn end(&self) {
         self.lock().sender = None;
     }
@@ -103,7 +103,7 @@ impl EventLog {
         self.lock().since(since)
     }
 
-    /// The same, and whatever comes.
+    /// The same events, followed by new ones.
     pub(crate) fn follow(&self, since: u64) -> Follower {
         let inside = self.lock();
         let (backlog, missed) = inside.since(since);
@@ -129,12 +129,12 @@ impl Inside {
 }
 
 impl Follower {
-    /// Has the end wait until it is dropped.
+    /// Makes the end of the program wait until this follower is dropped.
     pub(super) fn hold(self, _place: Option<OwnedSemaphorePermit>) -> Self {
         Self { _place, ..self }
     }
 
-    /// What comes next; `None` when nothing will.
+    /// The next event; `None` after the last one.
     pub(crate) async fn next(&mut self) -> Option<Followed> {
         if self.missed > 0 {
             return Some(Followed::Missed(std::mem::take(&mut self.missed)));
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!((numbers(&event_log.since(0).0), event_log.since(0).1), (vec![1, 2, 3], 0));
         assert_eq!((numbers(&event_log.since(2).0), event_log.last()), (vec![3], 3));
         let (events, missed) = event_log.since(99);
-        assert_eq!((numbers(&events), missed), (vec![], 0), "a number of another run");
+        assert_eq!((numbers(&events), missed), (vec![], 0), "a number of another process");
         record(&event_log, KEPT_MAX);
         let (events, missed) = event_log.since(1);
         assert_eq!((events.len(), missed), (KEPT_MAX, 2));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_follower_gets_each_event_once_and_is_told_what_it_missed() {
+    fn a_follower_gets_each_event_once_and_the_number_of_missed_ones() {
         let runtime = Builder::new_current_thread().build().unwrap();
         let event_log = EventLog::default();
         record(&event_log, 2);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_follower_hears_the_last_event_and_then_the_end() {
+    fn a_follower_gets_the_last_event_and_then_the_end() {
         let runtime = Builder::new_current_thread().build().unwrap();
         let event_log = EventLog::default();
         record(&event_log, 1);
@@ -222,6 +222,6 @@ mod tests {
             }
             assert_eq!(runtime.block_on(follower.next()), None);
         }
-        assert_eq!(event_log.last(), 3, "written down nevertheless");
+        assert_eq!(event_log.last(), 3, "recorded without followers too");
     }
 }

@@ -1,4 +1,4 @@
-//! Maintenance by files: a directory in which anybody who may write there can declare it, also while no doorbell runs.
+//! Maintenance by files: each file in a directory puts the target of its name into maintenance, also before doorbell starts.
 //!
 //! Does not know about: when the directory changes.
 
@@ -9,10 +9,10 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Files of the directory that are looked at.
+/// Maximum number of files to read.
 const FILES_MAX: usize = 1024;
 
-/// Bytes of a file that are read for its reason.
+/// Maximum number of bytes to read for a reason.
 const REASON_READ_MAX: u64 = 1024;
 
 /// `[maintenance] file_dir`
@@ -21,12 +21,12 @@ pub(crate) struct MaintenanceFiles {
     directory: PathBuf,
     operator: Operator,
     known: BTreeMap<String, String>,
-    /// Names that mean nothing here; each is told once.
+    /// Names without a target; each is logged once.
     strange: BTreeSet<String>,
 }
 
 impl MaintenanceFiles {
-    /// With a first look, so that what is declared already is answered from the first probe on.
+    /// Reads the directory once, so that existing files apply from the first probe on.
     pub(crate) fn new(directory: &Path, operator: &Operator) -> Self {
         let mut files = Self {
             directory: directory.to_owned(),
@@ -40,7 +40,7 @@ impl MaintenanceFiles {
         files
     }
 
-    /// The reason by the name of each file; none where there is no directory.
+    /// The reasons by file name; empty without a directory.
     fn read(&self) -> Result<BTreeMap<String, String>, String> {
         let entries = match fs::read_dir(&self.directory) {
             Ok(entries) => entries,
@@ -50,7 +50,7 @@ impl MaintenanceFiles {
         let mut reasons = BTreeMap::new();
         for entry in entries.filter_map(Result::ok).take(FILES_MAX) {
             let name = entry.file_name().to_string_lossy().into_owned();
-            // Names that begin with a dot are those of editors, and of Kubernetes' mounts.
+            // Editors and Kubernetes mounts use names that begin with a dot.
             if !name.starts_with('.') && fs::metadata(entry.path()).is_ok_and(|meta| meta.is_file()) {
                 reasons.insert(name, first_line(&entry.path()));
             }
@@ -59,7 +59,7 @@ impl MaintenanceFiles {
     }
 }
 
-/// Empty where it cannot be read: that the file is there says enough.
+/// Empty if it cannot be read: the existence of the file is enough.
 fn first_line(path: &Path) -> String {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(REASON_READ_MAX).read_to_end(&mut bytes));
@@ -81,10 +81,10 @@ impl Watched for MaintenanceFiles {
             Ok(reasons) => reasons,
             Err(why) => return Look::Refused(why),
         };
-        // A board that came since may have what an earlier one had not, and the other way round.
+        // A reload may have added or removed targets.
         let strange = self.operator.maintain_by_files(&reasons);
         for name in strange.difference(&self.strange) {
-            tracing::warn!("{}: there is no endpoint and no check {name:?}", self.name());
+            tracing::warn!("{}: unknown endpoint or check {name:?}", self.name());
         }
         self.strange = strange;
         if reasons == self.known {
@@ -92,6 +92,6 @@ impl Watched for MaintenanceFiles {
         }
         self.known = reasons;
         let names: Vec<&str> = self.known.keys().map(String::as_str).collect();
-        Look::Changed(if names.is_empty() { "none any more".into() } else { names.join(", ") })
+        Look::Changed(if names.is_empty() { "no files".into() } else { names.join(", ") })
     }
 }

@@ -1,9 +1,9 @@
-//! How far the program has come, as a machine: what operators and signals want goes in, the state that follows comes out.
+//! The lifecycle of the program as a state machine: commands and signals go in, state transitions come out.
 //!
 //! Does not know about: clocks, signals, what a drain does to endpoints.
 //!
-//! Two things drain: an operator, until he calls it off, and a stop, for `drain_delay` before listeners close. Both can be called off
-//! until then; nothing can afterwards. A lost command drains, too, and cannot be called off.
+//! Drains are started by an operator, until cancelled, and by a stop, for `drain_delay` before listeners close. Both can be cancelled until
+//! the listeners close. The loss of the command of `doorbell run` drains too and cannot be cancelled.
 
 use crate::wire::Lifecycle;
 use std::time::Duration;
@@ -15,20 +15,20 @@ pub(super) struct Life {
     drain: Option<Drain>,
     stop: Option<Stop>,
     closing: bool,
-    /// Why there is nothing left to serve for.
+    /// The reason, if the command of `doorbell run` has exited.
     lost_command: Option<String>,
-    /// When the state that follows was reached.
+    /// When the current state was reached.
     since: Duration,
 }
 
-/// A drain that an operator wants.
+/// A drain by an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Drain {
     pub(super) reason: String,
     pub(super) since: Duration,
-    /// When it ends by itself.
+    /// The end, if it is limited.
     pub(super) until: Option<Duration>,
-    /// Whether it goes on after a restart.
+    /// Whether it is kept across a restart.
     pub(super) is_kept: bool,
 }
 
@@ -37,14 +37,14 @@ impl Drain {
         self.until.is_some_and(|until| until <= now)
     }
 
-    /// Wanted once more: it goes on as it began, for the new reason and until the new end.
+    /// Replaces the reason and the end of an earlier drain, but keeps its start.
     pub(super) fn follows(self, before: Option<&Self>) -> Self {
         let Some(before) = before else { return self };
         Self { since: before.since, is_kept: self.is_kept || before.is_kept, ..self }
     }
 }
 
-/// A stop that somebody wants.
+/// A requested stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stop {
     pub(super) reason: String,
@@ -52,7 +52,7 @@ pub(super) struct Stop {
     pub(super) closes_at: Duration,
 }
 
-/// A state and the one before it, where they differ.
+/// A transition: the old and the new state, if they differ.
 pub(super) type Moved = Option<(Lifecycle, Lifecycle)>;
 
 impl Life {
@@ -65,17 +65,17 @@ impl Life {
         }
     }
 
-    /// When this state was reached.
+    /// When the current state was reached.
     pub(super) const fn since(&self) -> Duration {
         self.since
     }
 
-    /// Whether endpoints drain.
+    /// Whether all endpoints drain.
     pub(super) const fn is_draining(&self) -> bool {
         self.drain.is_some() || self.stop.is_some() || self.closing || self.lost_command.is_some()
     }
 
-    /// Whether nothing can be called off any more.
+    /// Whether listeners close, so that nothing can be cancelled.
     pub(super) const fn is_closing(&self) -> bool {
         self.closing
     }
@@ -88,34 +88,34 @@ impl Life {
         self.stop.as_ref()
     }
 
-    /// Why it drains or stops.
+    /// The reason of the drain or stop.
     pub(super) fn reason(&self) -> &str {
         let stop = self.stop.as_ref().map(|stop| stop.reason.as_str());
         let drain = || Some(self.drain.as_ref()?.reason.as_str());
         stop.or(self.lost_command.as_deref()).or_else(drain).unwrap_or_default()
     }
 
-    /// Why it drains whatever is called off.
+    /// The reason of a drain that cannot be cancelled.
     pub(super) fn lost_command(&self) -> Option<&str> {
         self.lost_command.as_deref()
     }
 
-    /// Listeners are open.
+    /// Records that listeners are open.
     pub(super) fn set_serving(&mut self, now: Duration) -> Moved {
         self.moving(now, |life| life.serving = true)
     }
 
-    /// An operator wants a drain. Said again, only its reason and its end change.
+    /// Starts an operator's drain, or changes the reason and the end of the current one.
     pub(super) fn set_drain(&mut self, drain: Drain, now: Duration) -> Moved {
         self.moving(now, |life| life.drain = Some(drain.follows(life.drain.as_ref())))
     }
 
-    /// An operator's drain ends, if it was to end by itself and its time has come.
+    /// Ends an operator's drain whose time is over.
     pub(super) fn end_drain_if_due(&mut self, now: Duration) -> Moved {
         self.moving(now, |life| drop(life.drain.take_if(|drain| drain.is_over(now))))
     }
 
-    /// Somebody wants the end, after `delay` of draining; an operator's drain counts for it.
+    /// Starts a stop after `delay` of draining; the time of an operator's drain counts towards it.
     pub(super) fn set_stop(&mut self, reason: String, delay: Duration, now: Duration) -> Moved {
         self.moving(now, |life| {
             let begun = life.drain.as_ref().map_or(now, |drain| drain.since);
@@ -124,15 +124,15 @@ impl Life {
         })
     }
 
-    /// The command beside this server has ended: it drains from now on, and nothing calls that off.
+    /// Records that the command of `doorbell run` has exited: starts a drain that cannot be cancelled.
     pub(super) fn lose_command(&mut self, reason: String, now: Duration) -> Moved {
         self.moving(now, |life| {
             life.lost_command.get_or_insert(reason);
         })
     }
 
-    /// Both are called off, unless it is too late.
-    pub(super) fn call_off(&mut self, now: Duration) -> Moved {
+    /// Cancels an operator's drain and a stop, unless the listeners close already.
+    pub(super) fn cancel(&mut self, now: Duration) -> Moved {
         self.moving(now, |life| {
             if !life.closing {
                 life.drain = None;
@@ -141,14 +141,14 @@ impl Life {
         })
     }
 
-    /// From now on there is no way back. Nothing happens where the stop was called off or is not due.
+    /// Closes the listeners if a stop is due.
     pub(super) fn close_if_due(&mut self, now: Duration) -> Moved {
         self.moving(now, |life| {
             life.closing |= life.stop.as_ref().is_some_and(|stop| stop.closes_at <= now);
         })
     }
 
-    /// The same at once, whatever was wanted before.
+    /// Closes the listeners immediately.
     pub(super) fn close(&mut self, reason: &str, now: Duration) -> Moved {
         self.moving(now, |life| {
             life.stop.get_or_insert_with(|| Stop { reason: reason.to_owned(), closes_at: now });
@@ -197,18 +197,18 @@ mod tests {
         assert_eq!((life.reason(), life.since()), ("SIGTERM", at(10)));
         assert_eq!(life.close_if_due(at(14)), None);
         assert_eq!(life.close_if_due(at(15)), Some((Draining, Stopping)));
-        assert_eq!(life.call_off(at(16)), None, "too late");
+        assert_eq!(life.cancel(at(16)), None, "too late");
         assert!(life.is_closing() && life.is_draining());
     }
 
     #[test]
-    fn a_stop_can_be_called_off_until_it_closes() {
+    fn a_stop_can_be_cancelled_until_it_closes() {
         let mut life = serving();
         life.set_stop("SIGTERM".to_owned(), DELAY, at(10));
-        assert_eq!(life.call_off(at(12)), Some((Draining, Ready)));
+        assert_eq!(life.cancel(at(12)), Some((Draining, Ready)));
         assert_eq!(life.close_if_due(at(99)), None);
         life.set_stop("again".to_owned(), DELAY, at(100));
-        assert_eq!(life.close_if_due(at(104)), None, "the delay begins anew");
+        assert_eq!(life.close_if_due(at(104)), None, "the delay starts again");
         assert_eq!(life.close_if_due(at(105)), Some((Draining, Stopping)));
     }
 
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drain_with_an_end_ends_by_itself_and_a_stop_does_not() {
+    fn a_limited_drain_ends_and_a_stop_does_not() {
         let until = |secs, is_kept| Drain { until: Some(at(secs)), is_kept, ..drain("short", 10) };
         let mut life = serving();
         life.set_drain(until(20, false), at(10));
@@ -238,27 +238,27 @@ mod tests {
         life.set_drain(until(20, true), at(15));
         life.set_drain(until(40, false), at(16));
         let kept = life.drain().map(|drain| (drain.since, drain.is_kept));
-        assert_eq!(kept, Some((at(10), true)), "it goes on as it began");
-        assert_eq!(life.end_drain_if_due(at(20)), None, "the end that was said last counts");
+        assert_eq!(kept, Some((at(10), true)), "the start does not change");
+        assert_eq!(life.end_drain_if_due(at(20)), None, "the last end counts");
         life.set_stop("SIGTERM".to_owned(), DELAY, at(39));
-        assert_eq!(life.end_drain_if_due(at(40)), None, "the stop drains on");
+        assert_eq!(life.end_drain_if_due(at(40)), None, "the stop keeps draining");
         assert_eq!((life.state(), life.drain()), (Draining, None));
     }
 
     #[test]
-    fn a_drain_kept_from_before_is_there_from_the_first_answer_on() {
+    fn a_restored_drain_applies_from_the_first_reply_on() {
         let mut life = Life::default();
         assert_eq!(life.set_drain(drain("kept", 0), at(0)), Some((Starting, Draining)));
         assert_eq!(life.set_serving(at(1)), None);
-        assert_eq!(life.call_off(at(2)), Some((Draining, Ready)));
+        assert_eq!(life.cancel(at(2)), Some((Draining, Ready)));
     }
 
     #[test]
-    fn a_lost_command_drains_whatever_is_called_off() {
+    fn the_drain_of_a_lost_command_cannot_be_cancelled() {
         let mut life = serving();
         assert_eq!(life.lose_command("exit status: 7".to_owned(), at(10)), Some((Ready, Draining)));
         life.set_drain(drain("kernel", 11), at(11));
-        assert_eq!((life.call_off(at(12)), life.reason()), (None, "exit status: 7"));
+        assert_eq!((life.cancel(at(12)), life.reason()), (None, "exit status: 7"));
         assert!(life.is_draining() && !life.is_closing());
         life.set_stop("SIGTERM".to_owned(), DELAY, at(20));
         assert_eq!(life.close_if_due(at(25)), Some((Draining, Stopping)));

@@ -1,26 +1,25 @@
-//! Which maintenance holds, by target and by who declared it.
+//! The maintenance in effect, by target and source.
 //!
-//! Does not know about: clocks, boards, where it is kept.
+//! Does not know about: clocks, registries, the state file.
 //!
-//! Several may hold for one target. An operator's is shown before a file's, and a file's before a window's; what was said of the target
-//! itself before what was said of `all`.
+//! Several declarations may hold for one target. Precedence: operator, file, window; for each, the target itself before `all`.
 
 use super::clock::millis;
 use crate::wire::{HoldSource, HoldView};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The target that means every endpoint that is about taking traffic.
+/// The target for every endpoint except liveness endpoints.
 pub(super) const ALL: &str = "all";
 
-/// Targets that may be in maintenance at once: an operator's mistake is bounded, too.
+/// Maximum number of targets in maintenance, which bounds the effect of a mistake.
 pub(super) const TARGETS_MAX: usize = 4096;
 
 /// One declaration. Times are since the start of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hold {
     pub(super) reason: String,
-    /// When it ends by itself.
+    /// The end, if it is limited.
     pub(super) until: Option<Duration>,
 }
 
@@ -31,7 +30,7 @@ pub(super) struct Maintenance {
 }
 
 impl Maintenance {
-    /// What holds now for a target by this source; false where that was so before.
+    /// Sets the declaration of a source for a target; false if nothing changed.
     pub(super) fn set(&mut self, target: &str, source: HoldSource, hold: Option<Hold>) -> bool {
         let entry = self.by_target.entry(target.to_owned()).or_default();
         let place = &mut entry[source as usize];
@@ -43,34 +42,34 @@ impl Maintenance {
         is_new
     }
 
-    /// Whether there is a place for one more target.
+    /// Whether another target fits.
     pub(super) fn has_place_for(&self, target: &str) -> bool {
         self.by_target.len() < TARGETS_MAX || self.by_target.contains_key(target)
     }
 
-    /// What a source said about a target.
-    pub(super) fn said(&self, target: &str, source: HoldSource) -> Option<&Hold> {
+    /// The declaration of a source for a target.
+    pub(super) fn by_source(&self, target: &str, source: HoldSource) -> Option<&Hold> {
         self.by_target.get(target)?[source as usize].as_ref()
     }
 
-    /// What one source said, by target.
+    /// The declarations of one source, by target.
     pub(super) fn by(&self, source: HoldSource) -> impl Iterator<Item = (&str, &Hold)> {
         let all = self.by_target.iter();
         all.filter_map(move |(target, said)| Some((target.as_str(), said[source as usize].as_ref()?)))
     }
 
-    /// Of whom anything was said.
+    /// The targets with a declaration.
     pub(super) fn targets(&self) -> impl Iterator<Item = &str> {
         self.by_target.keys().map(String::as_str)
     }
 
-    /// What holds for a target; with `takes_all` also what was said of all.
+    /// The declaration in effect for a target; with `takes_all` including those for `all`.
     pub(super) fn holding(&self, target: &str, takes_all: bool) -> Option<&Hold> {
         let first = |target: &str| self.by_target.get(target)?.iter().flatten().next();
         first(target).or_else(|| if takes_all { first(ALL) } else { None })
     }
 
-    /// Takes out what is over: targets and their sources.
+    /// Removes declarations whose time is over, and returns them.
     pub(super) fn expire(&mut self, now: Duration) -> Vec<(String, HoldSource, Hold)> {
         let mut over = Vec::new();
         self.by_target.retain(|target, said| {
@@ -85,7 +84,7 @@ impl Maintenance {
         over
     }
 
-    /// When the first one ends by itself.
+    /// The earliest end of a declaration.
     pub(super) fn next_end(&self) -> Option<Duration> {
         self.by_target.values().flatten().flatten().filter_map(|hold| hold.until).min()
     }
@@ -117,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_operator_speaks_first_and_the_target_before_all() {
+    fn operators_take_precedence_and_targets_before_all() {
         let mut maintenance = Maintenance::default();
         assert!(maintenance.set(ALL, Operator, hold("everything", None)));
         assert!(maintenance.set("readyz", Window, hold("weekly", None)));
@@ -125,7 +124,7 @@ mod tests {
         assert!(maintenance.set("readyz", File, hold("touched", None)));
         assert_eq!(holding(&maintenance, "readyz", true), Some("touched"));
         assert!(maintenance.set("readyz", Operator, hold("said", None)));
-        assert!(!maintenance.set("readyz", Operator, hold("said", None)), "nothing new");
+        assert!(!maintenance.set("readyz", Operator, hold("said", None)), "no change");
         assert_eq!(holding(&maintenance, "readyz", true), Some("said"));
         assert_eq!(holding(&maintenance, "other", true), Some("everything"));
         assert_eq!(holding(&maintenance, "livez", false), None);
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_goes_and_nothing_else() {
+    fn only_what_is_over_is_removed() {
         let mut maintenance = Maintenance::default();
         maintenance.set("a", Operator, hold("short", Some(10)));
         maintenance.set("a", File, hold("endless", None));

@@ -1,9 +1,9 @@
-//! The running program as operators see and steer it: one handle for the control socket, the admin pages, signals and systemd.
+//! The operator's view and control of the running program: one handle for the control socket, the admin pages, signals and systemd.
 //!
-//! Does not know about: sockets, pages, signals; how a server is made or ended.
+//! Does not know about: sockets, pages, signals; how a server is started or stopped.
 //!
-//! What is wanted takes effect before a call returns: the next probe is told. What ends the program goes through the queue of the
-//! [supervisor](crate::supervisor), which alone closes listeners. Order of locks: ours, then a board's, then the event log's.
+//! A command takes effect before its call returns: the next probe sees it. Commands that end the program go through the queue of the
+//! [supervisor](crate::supervisor), which alone closes listeners. Lock order: this module's, a registry's, the event log's.
 
 mod act;
 pub(crate) mod admin;
@@ -55,7 +55,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use windows::Windows;
 
-/// The longest maintenance that ends by itself.
+/// Maximum duration of limited maintenance.
 pub(crate) const HOLD_MAX: Duration = Duration::from_secs(366 * 86_400);
 
 /// See the [module](self). Cheap to clone.
@@ -68,11 +68,11 @@ struct Shared {
     event_log: Arc<EventLog>,
     running: ArcSwapOption<Running>,
     inside: Mutex<Inside>,
-    /// Why nothing is kept, where another instance has the file.
+    /// The error, if another instance uses the file.
     state_file: OnceLock<Result<Mutex<StateFile>, String>>,
     hooks: Hooks,
     answers: Answers,
-    /// Where operators ask over HTTP.
+    /// The address of the admin listener.
     admin: OnceLock<String>,
 }
 
@@ -82,22 +82,22 @@ struct Inside {
     drains: Drains,
     maintenance: Maintenance,
     windows: Windows,
-    /// Boards that answer somebody: the one in use, which is the last, and those before it whose connections are not over.
+    /// The registries in use: the current one, which is last, and earlier ones that still have connections.
     registries: Vec<Weak<HealthRegistry>>,
-    /// A board that may come into use.
+    /// The registry of a reload that has not been completed.
     candidate: Weak<HealthRegistry>,
     generation: u64,
-    /// Why the last reload changed nothing, and when that was; `None` when it was done.
+    /// Error and time of the last reload; `None` if it succeeded.
     refused_reload: Option<(String, Duration)>,
     fates: BTreeMap<u16, Fate>,
 }
 
 type Hook<T> = OnceLock<Box<dyn Fn() -> T + Send + Sync>>;
 
-/// What other parts of the program do when asked.
+/// Callbacks into other parts of the program.
 #[derive(Default)]
 struct Hooks {
-    /// What is so now, or why nothing changed.
+    /// Returns the result as a sentence, or why nothing changed.
     reload: Hook<Result<String, String>>,
 }
 
@@ -117,13 +117,13 @@ impl Operator {
         }))
     }
 
-    /// Where operators ask over HTTP; the first stays.
+    /// Sets the address of the admin listener; only the first call has an effect.
     pub(crate) fn set_admin(&self, addr: SocketAddr) {
         self.0.admin.get_or_init(|| addr.to_string());
     }
 
-    /// A board that may answer probes: it drains and is in maintenance as was wanted before, and hears of what is wanted meanwhile. What its
-    /// configuration says counts from [`Self::adopt`] on; until then nothing is different if it goes again.
+    /// Prepares a registry that may come into use: applies current drains and maintenance to it, and later changes too. Its configuration takes
+    /// effect with [`Self::adopt`]; until then it can be dropped without effect.
     pub(crate) fn prepare(&self, registry: &Arc<HealthRegistry>) {
         let mut inside = self.lock();
         registry.report_to(&self.0.event_log);
@@ -137,7 +137,7 @@ impl Operator {
         targets.iter().for_each(|target| inside.apply_to(registry, target, now));
     }
 
-    /// A board that was prepared is the one in use: names mean what they mean there, and its windows are those that open.
+    /// Makes a prepared registry the current one: names refer to it, and its maintenance windows apply.
     pub(crate) fn adopt(&self, registry: &Arc<HealthRegistry>) {
         let mut inside = self.lock();
         inside.candidate = Weak::new();
@@ -146,11 +146,11 @@ impl Operator {
         inside.windows.replace(registry.take_windows());
         self.look_at_windows(&mut inside, self.0.clock.now());
         drop(inside);
-        // Whoever lets time pass does not know when the next window begins.
+        // The supervisor must learn when the next window begins.
         self.0.queue.nudge();
     }
 
-    /// This is what runs from now on. Its board was adopted before.
+    /// Sets the running server, whose registry has been adopted.
     pub(crate) fn install(&self, running: Running) {
         self.0.running.store(Some(Arc::new(running)));
         let mut inside = self.lock();
@@ -163,7 +163,7 @@ impl Operator {
         self.record(&inside, moved);
     }
 
-    /// A worker goes on with epoll, for this cause, or is gone.
+    /// Records that a worker fell back to epoll, or failed.
     pub(crate) fn worker_changed(&self, worker: u16, text: String, fell_back: Option<Cause>) {
         let mut inside = self.lock();
         let fate = inside.fates.entry(worker).or_default();
@@ -174,37 +174,36 @@ impl Operator {
         self.0.event_log.record(Happening::Worker { worker, text });
     }
 
-    /// Who reads the configuration anew and says what is so now, or why nothing changed; the first stays. Runs on the thread of whoever
-    /// calls [`Operator::reload`].
+    /// Sets the callback of [`Operator::reload`], which runs on the thread of the caller; only the first call has an effect.
     pub(crate) fn on_reload(&self, reload: impl Fn() -> Result<String, String> + Send + Sync + 'static) {
         self.0.hooks.reload.get_or_init(|| Box::new(reload));
     }
 
-    /// For whoever answers operators.
+    /// The replies in progress, for servers of operators.
     pub(crate) fn answers(&self) -> Answers {
         self.0.answers.clone()
     }
 
-    /// What is served now.
+    /// The running server.
     pub(crate) fn running(&self) -> Option<Arc<Running>> {
         self.0.running.load_full()
     }
 
-    /// Sets what a source says of a target, has it answered and written down.
+    /// Sets the declaration of a source for a target, publishes and records it.
     fn hold(&self, inside: &mut Inside, target: &str, source: HoldSource, hold: Option<Hold>, now: Duration) {
         if inside.maintenance.set(target, source, hold.clone()) {
             self.changed_hold(inside, target, source, hold.as_ref(), now);
         }
     }
 
-    /// What is open by the time of day.
+    /// Opens and closes maintenance windows by the time of day.
     fn look_at_windows(&self, inside: &mut Inside, now: Duration) {
         for (target, hold) in inside.windows.look(now, unix_ms()) {
-            // Of a configuration before this one, perhaps.
+            // The target may be of an earlier configuration.
             let name = inside.subject(&target).map_or(target, |(_, name)| name);
             match &hold {
-                Some(hold) => tracing::info!(reason = hold.reason, "{name}: a maintenance window begins"),
-                None => tracing::info!("{name}: a maintenance window is over"),
+                Some(hold) => tracing::info!(reason = hold.reason, "{name}: maintenance window begins"),
+                None => tracing::info!("{name}: maintenance window ended"),
             }
             self.hold(inside, &name, HoldSource::Window, hold, now);
         }
@@ -243,12 +242,12 @@ impl Operator {
 }
 
 impl Inside {
-    /// A board that may come into use is last: what it takes over meanwhile from the one before is what that one was told already.
+    /// The registries in use, then the candidate, so that it takes over only state that the current one has received.
     fn registries(&self) -> impl Iterator<Item = Arc<HealthRegistry>> {
         self.registries.iter().chain(std::iter::once(&self.candidate)).filter_map(Weak::upgrade)
     }
 
-    /// Has a board answer what holds for a target.
+    /// Publishes the maintenance of a target in a registry.
     fn apply_to(&self, registry: &HealthRegistry, target: &str, now: Duration) {
         let Some(subject) = registry.subject(target) else { return };
         let readiness: Vec<Subject> = registry.readiness().collect();
@@ -261,7 +260,7 @@ impl Inside {
         registry.maintain(meant.into_iter().filter_map(wanted));
     }
 
-    /// What a name means on the board in use, and the name by which it is kept.
+    /// The subject that a name refers to in the current registry, and the name under which it is stored.
     fn subject(&self, target: &str) -> Result<(Subject, String), Refusal> {
         let in_use =
             self.registries.iter().rev().chain(std::iter::once(&self.candidate)).find_map(Weak::upgrade);
@@ -271,13 +270,13 @@ impl Inside {
         });
         found.ok_or_else(|| {
             let text = format!(
-                "there is no endpoint and no check {target:?}: `doorbell status` and `doorbell checks` list them, and `all` is every endpoint that is about taking traffic"
+                "unknown endpoint or check {target:?}: `doorbell status` and `doorbell checks` list them, and `all` is every endpoint except liveness endpoints"
             );
             Refusal::new(RefusalKind::NotFound, text)
         })
     }
 
-    /// Ends the open windows of a target, or of all targets; which ones.
+    /// Ends the open windows of a target, or of all targets, and returns their names.
     fn end_windows(&mut self, subject: Subject, name: &str) -> Vec<String> {
         let open: Vec<String> = self.windows.open().map(str::to_owned).collect();
         let is_meant = |target: &String| {
@@ -288,7 +287,7 @@ impl Inside {
         meant.into_iter().map(|target| self.subject(&target).map_or(target, |(_, name)| name)).collect()
     }
 
-    /// What still holds that an operator cannot end.
+    /// Notes about maintenance that is still in effect.
     fn still_held(&self, subject: Subject, name: &str) -> Vec<String> {
         let others = [HoldSource::File, HoldSource::Window].into_iter();
         let said =
@@ -297,7 +296,7 @@ impl Inside {
             .filter(|(_, target)| subject == Subject::All || *target == name || *target == maintenance::ALL);
         about
             .map(|(source, target)| match source {
-                HoldSource::File => format!("{target}: still in maintenance by a file; remove that"),
+                HoldSource::File => format!("{target}: still in maintenance by a file; remove the file"),
                 _ => format!("{target}: still in maintenance by a window; `doorbell ready {target}` ends it"),
             })
             .collect()
@@ -305,34 +304,31 @@ impl Inside {
 
     fn refuse_if_closing(&self) -> Result<(), Refusal> {
         match self.life.is_closing() {
-            true => Err(Refusal::new(
-                RefusalKind::TooLate,
-                "listeners are closed already: doorbell is about to end",
-            )),
+            true => Err(Refusal::new(RefusalKind::TooLate, "listeners are closed: doorbell is stopping")),
             false => Ok(()),
         }
     }
 }
 
-/// When something that is wanted for a time ends by itself.
+/// The end of something that lasts for a time.
 fn end_of(for_time: Option<Duration>, now: Duration) -> Result<Option<Duration>, Refusal> {
     match for_time {
         Some(time) if time > HOLD_MAX => {
             let (asked, max) = (format_duration(time), format_duration(HOLD_MAX));
             let text =
-                format!("{asked} is longer than {max}: leave the time out, and end it with `doorbell ready`");
+                format!("{asked} is longer than {max}: omit the time, and end it with `doorbell ready`");
             Err(Refusal::new(RefusalKind::NotSupported, text))
         }
         time => Ok(time.map(|time| now.saturating_add(time))),
     }
 }
 
-/// What is done, and what else an operator should know.
+/// Appends a note to a result.
 fn with_note(done: &str, note: Option<String>) -> String {
     note.map_or_else(|| done.to_owned(), |note| format!("{done}\n({note})"))
 }
 
-/// An operator's words, as they are kept and shown.
+/// A reason in one line of limited length.
 fn one_line(text: &str) -> String {
     doorbell_health::Note::new(text.as_bytes()).as_str().trim().to_owned()
 }

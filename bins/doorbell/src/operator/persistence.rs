@@ -1,6 +1,6 @@
-//! What operators declared, taken to the state file and back.
+//! Saves drains and maintenance to the state file and restores them.
 //!
-//! Does not know about: how the file is written.
+//! Does not know about: the format of the file.
 
 use super::clock::millis;
 use super::lifecycle::Drain;
@@ -13,15 +13,17 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 impl Operator {
-    /// Takes up what was declared before the program was started, and keeps what will be. To be called before any board is adopted.
+    /// Restores the state of the last run and keeps later changes. Must be called before a registry is adopted.
     pub(crate) fn keep_in(&self, path: &Path) {
         let mut state_file = StateFile::new(path);
         if state_file.claim().is_err() {
             let path = path.display();
             tracing::warn!(
-                "another instance keeps its state in {path}: nothing is taken from there, and what operators declare here is lost at a restart; give each instance a `lifecycle.state_file` of its own"
+                "state file {path} is in use by another instance: not read, and drains and maintenance are lost at a restart; give each instance its own `lifecycle.state_file`"
             );
-            self.0.state_file.get_or_init(|| Err(format!("another instance keeps its state in {path}")));
+            self.0
+                .state_file
+                .get_or_init(|| Err(format!("the state file {path} is in use by another instance")));
             return;
         }
         let kept = state_file.load();
@@ -31,16 +33,13 @@ impl Operator {
         let now = self.0.clock.now();
         inside.restore(kept, now);
         if let Some(drain) = inside.life.drain() {
-            tracing::warn!(reason = drain.reason, "draining as before the restart, until undrain");
+            tracing::warn!(reason = drain.reason, "drain restored, until undrain");
         }
         for (endpoint, drain) in inside.drains.all() {
-            tracing::warn!(
-                reason = drain.reason,
-                "{endpoint}: draining as before the restart, until undrain"
-            );
+            tracing::warn!(reason = drain.reason, "{endpoint}: drain restored, until undrain");
         }
         for (target, hold) in inside.maintenance.by(HoldSource::Operator) {
-            tracing::warn!(reason = hold.reason, "{target}: maintenance as before the restart");
+            tracing::warn!(reason = hold.reason, "{target}: maintenance restored");
         }
     }
 
@@ -49,14 +48,14 @@ impl Operator {
         matches!(self.0.state_file.get(), Some(Ok(_)))
     }
 
-    /// Keeps what is declared now. What to tell the operator about that, where it is not as it should be.
+    /// Saves the current state. Returns a note for the operator if that failed.
     pub(super) fn save(&self) -> Option<String> {
         let state_file = match self.0.state_file.get() {
             Some(Ok(state_file)) => state_file,
             Some(Err(why)) => return Some(format!("not kept across restarts: {why}")),
-            None => return Some("not kept across restarts, as there is no `lifecycle.state_file`".into()),
+            None => return Some("not kept across restarts: `lifecycle.state_file` is not set".into()),
         };
-        // Held from the look to the end of the writing, so that the last look is what is in the file at last.
+        // Locked from collecting the state until it is written, so that the file ends with the latest state.
         let mut state_file = state_file.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = self.lock().kept(self.0.clock.now());
         state_file.save(&kept).err().map(|why| format!("not kept across restarts: {why}"))
@@ -82,7 +81,7 @@ impl Inside {
 
     fn restore(&mut self, kept: SavedState, now: Duration) {
         let passed = kept.moment.until(&Moment::now());
-        // Until when it goes on; `None` for what is over.
+        // The new end; `None` if the time is over.
         let until = |left_ms: Option<u64>| match left_ms {
             None => Some(None),
             Some(left) => {
@@ -99,7 +98,7 @@ impl Inside {
         for SavedHold { target, reason, left_ms } in kept.drains.into_iter().take(TARGETS_MAX) {
             let Some(until) = until(left_ms) else { continue };
             let drain = Drain { reason: one_line(&reason), since: now, until, is_kept: true };
-            // Nobody follows yet who could be told.
+            // Nothing is recorded, because there is no follower yet.
             match target.as_str() {
                 ALL => {
                     let _moved = self.life.set_drain(drain, now);

@@ -1,6 +1,6 @@
-//! What runs now: the part of a server that a reload may replace.
+//! The running server: everything that a reload replaces.
 //!
-//! Does not know about: how it was made, who looks at it.
+//! Does not know about: how it is built, how it is shown.
 
 use crate::config::model::{Config, Lifecycle};
 use crate::registry::HealthRegistry;
@@ -24,50 +24,50 @@ pub(crate) struct Running {
     /// Listeners that are not open yet.
     pub(crate) awaited: Arc<Awaited>,
     pub(crate) addresses: Vec<String>,
-    /// Where else this configuration listens, by what for.
+    /// Other addresses of this configuration, by purpose.
     pub(crate) ports: BTreeMap<String, Vec<String>>,
-    /// Where the configuration came from.
+    /// The source of the configuration.
     pub(crate) origin: String,
     pub(crate) lifecycle: Lifecycle,
     /// The `type` of each check, by position.
     pub(crate) check_kinds: Vec<Kind>,
     pub(crate) config_hash: String,
     pub(crate) server_stats: Arc<ServerStats>,
-    /// Of this server and of all before it.
+    /// Counters of this server and all earlier ones.
     pub(crate) process_stats: Arc<ProcessStats>,
-    /// Where runs of checks are asked for, if there are any.
+    /// Requests runs of checks, if there are any.
     pub(crate) hurry: Option<RunNow>,
-    /// Where results are left that somebody else found, if there are checks.
+    /// Accepts pushed results, if there are checks.
     pub(crate) push: Option<Push>,
-    /// Whether the thread of checks goes on, if there is one.
+    /// Heartbeat of the check thread, if there is one.
     pub(crate) pulse: Option<Heartbeat>,
 }
 
-/// What became of a worker since its start.
+/// Changes of a worker since its start.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fate {
-    /// Why it goes on with epoll.
+    /// Why it fell back to epoll.
     pub(super) fell_back: Option<(String, Cause)>,
     pub(super) failed: Option<String>,
 }
 
-/// Which kind of check it is.
+/// The kind of a check.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Kind {
     /// Its `type`.
     word: &'static str,
-    /// Whether it runs when somebody asks.
+    /// Whether it runs on demand.
     is_asked: bool,
 }
 
 impl Running {
-    /// Those of a configuration.
+    /// The kinds of the checks of a configuration.
     pub(crate) fn check_kinds(config: &Config) -> Vec<Kind> {
         let kind = |check: &Check| Kind { word: check.kind.word(), is_asked: check.pace.cache.is_some() };
         config.checks.iter().map(kind).collect()
     }
 
-    /// Of this server and of all before it, by whatever protocol.
+    /// Open connections of this server and all earlier ones, of any protocol.
     pub(super) fn conns_open(&self) -> u64 {
         self.process_stats.stats().conns_live + self.server_stats.http2_live()
     }
@@ -75,7 +75,7 @@ impl Running {
     pub(super) fn checks(&self, name: Option<&str>, history: bool) -> Vec<CheckView> {
         let named = |(at, view): (usize, CheckView)| {
             let kind = self.check_kinds.get(at).copied().unwrap_or_default();
-            // Nobody knows when he is asked next; the first run does not wait for that.
+            // On-demand checks have no next run, except the first one.
             let next_in_ms = view.next_in_ms.filter(|_| !kind.is_asked || view.last.is_none());
             CheckView { kind: kind.word.to_owned(), next_in_ms, ..view }
         };

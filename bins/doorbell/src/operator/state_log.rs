@@ -1,8 +1,8 @@
-//! The whole state as lines of the log, for whoever has nothing but a signal to ask with.
+//! Logs the whole state, on SIGUSR1.
 //!
-//! Does not know about: who asks.
+//! Does not know about: signals.
 //!
-//! One line in JSON for machines, then one for each thing for people. No level leaves them out.
+//! One line of JSON, then one line for each endpoint, check and so on. They are logged at every level.
 
 use super::Operator;
 use crate::config::format_duration;
@@ -12,10 +12,10 @@ use serde::Serialize;
 use std::time::Duration;
 use tracing::info;
 
-/// Bytes of the line in JSON, which is left out where it would take the place of all others.
+/// Maximum size of the JSON line, which is omitted if it would displace all others.
 const JSON_LEN_MAX: usize = 256 << 10;
 
-/// What the line in JSON holds.
+/// The content of the JSON line.
 #[derive(Serialize)]
 struct State<'a> {
     status: &'a Status,
@@ -23,7 +23,7 @@ struct State<'a> {
     probers: &'a [ProberView],
 }
 
-/// Writes it down.
+/// Logs the state.
 pub(crate) fn tell(operator: &Operator) {
     let (status, probers) = (operator.status(), operator.probers());
     let checks = operator.checks(None, false).unwrap_or_default();
@@ -45,7 +45,7 @@ pub(crate) fn tell(operator: &Operator) {
     for prober in &probers {
         let ProberView { endpoint, prober, count, age_ms, interval_ms, verdict, .. } = prober;
         let (last, interval) = (length(*age_ms), interval_ms.map(length));
-        info!(target: ASKED, count, last, interval, told = %verdict, "state: {prober} asks for {endpoint}");
+        info!(target: ASKED, count, last, interval, %verdict, "state: {prober} probes {endpoint}");
     }
 }
 
@@ -94,7 +94,7 @@ fn check(check: &CheckView) {
     info!(target: ASKED, kind, reason, last, next, "state: check {name}: {state} for {}", length(*age_ms));
 }
 
-/// In whole seconds, where there are any: nobody wants to know more exactly for how long something is so.
+/// A duration in whole seconds, unless it is shorter.
 fn length(ms: u64) -> String {
     let rest = if ms < 1000 { 0 } else { ms % 1000 };
     format_duration(Duration::from_millis(ms - rest))

@@ -1,4 +1,4 @@
-//! What the supervisor does: the end of the program, and of whatever ends by itself.
+//! Calls of the supervisor: the stop of the program, and the end of limited drains and maintenance.
 //!
 //! Does not know about: signals, servers.
 
@@ -7,7 +7,7 @@ use crate::config::format_duration;
 use std::time::Duration;
 
 impl Operator {
-    /// Begins the drain before the end; false where it has begun and was not called off.
+    /// Starts the drain that precedes a stop; false if one is in progress.
     pub(crate) fn begin_stop(&self, reason: &str) -> bool {
         let lifecycle = self.running().map(|running| running.lifecycle.clone()).unwrap_or_default();
         let mut inside = self.lock();
@@ -22,29 +22,29 @@ impl Operator {
             delay = format_duration(lifecycle.drain_delay),
             timeout = format_duration(lifecycle.drain_timeout),
             reason,
-            "draining: not ready any more, still serving; a second signal stops at once"
+            "draining: not ready, requests are still served; a second signal stops immediately"
         );
         true
     }
 
-    /// What stands behind this server has ended for good: nothing makes it ready again.
+    /// Records that the command of `doorbell run` has exited: nothing makes this server ready again.
     pub(crate) fn lose_command(&self, reason: &str) {
         let mut inside = self.lock();
         let moved = inside.life.lose_command(reason.to_owned(), self.0.clock.now());
         self.record(&inside, moved);
         self.drain_all(&inside, true);
         drop(inside);
-        tracing::warn!(reason, "not ready any more; doorbell goes on until it is stopped");
+        tracing::warn!(reason, "not ready; doorbell keeps running until it is stopped");
     }
 
-    /// Lets time pass: what is over ends. True when listeners are to be closed now, from when on nothing can be called off.
+    /// Ends what is over. True if listeners must be closed now.
     pub(crate) fn let_time_pass(&self) -> bool {
         let now = self.0.clock.now();
         let mut inside = self.lock();
-        // First, as the end of a window is where the time of day says.
+        // First, because windows end by the time of day.
         self.look_at_windows(&mut inside, now);
         for (target, source, hold) in inside.maintenance.expire(now) {
-            tracing::info!(reason = hold.reason, "{target}: maintenance is over");
+            tracing::info!(reason = hold.reason, "{target}: maintenance ended: its time is over");
             self.changed_hold(&inside, &target, source, None, now);
         }
         self.expire_drains(&mut inside, now);
@@ -54,14 +54,14 @@ impl Operator {
         inside.life.is_closing() && !was_closing
     }
 
-    /// The end begins now, whatever was wanted.
+    /// Closes immediately.
     pub(crate) fn close(&self, reason: &str) {
         let mut inside = self.lock();
         let moved = inside.life.close(reason, self.0.clock.now());
         self.record(&inside, moved);
     }
 
-    /// Nothing more is told of: those who follow get what happened up to here.
+    /// Ends the event log: followers get the events up to here.
     pub(crate) fn end_events(&self) {
         self.0.event_log.end();
     }

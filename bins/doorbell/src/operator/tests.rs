@@ -1,4 +1,4 @@
-//! What operators want against what endpoints then answer, without a server.
+//! Commands of operators and their effect on endpoints, without a server.
 //!
 //! Does not know about: sockets, signals.
 
@@ -24,7 +24,7 @@ fn registry() -> Arc<HealthRegistry> {
     HealthRegistry::build(&config("")).unwrap()
 }
 
-/// As after a start with this state file.
+/// An operator as after a start with this state file.
 fn operator_kept_in(path: &Path) -> (Operator, Arc<HealthRegistry>) {
     let operator = Operator::new(Supervisor::without_signals().queue());
     operator.keep_in(path);
@@ -51,7 +51,7 @@ fn state(registry: &HealthRegistry, name: &str) -> EndpointWord {
 }
 
 #[test]
-fn a_drain_is_answered_before_the_call_returns_and_called_off_the_same_way() {
+fn a_drain_and_its_end_take_effect_before_the_call_returns() {
     let (operator, registry) = operator();
     operator.drain("all", "new kernel", None, true).unwrap();
     assert_eq!(state(&registry, "readyz"), EndpointWord::Drain);
@@ -62,7 +62,7 @@ fn a_drain_is_answered_before_the_call_returns_and_called_off_the_same_way() {
     let later = self::registry();
     operator.prepare(&later);
     operator.adopt(&later);
-    assert_eq!(state(&later, "readyz"), EndpointWord::Drain, "a new board drains, too");
+    assert_eq!(state(&later, "readyz"), EndpointWord::Drain, "a new registry drains too");
     operator.undrain("all").unwrap();
     assert_eq!([state(&registry, "readyz"), state(&later, "readyz")], [EndpointWord::Up; 2]);
     let (events, missed) = operator.events_since(0);
@@ -78,7 +78,7 @@ fn a_drain_is_answered_before_the_call_returns_and_called_off_the_same_way() {
 }
 
 #[test]
-fn a_stop_is_called_off_by_undrain_until_it_closes() {
+fn undrain_cancels_a_stop_until_it_closes() {
     let (operator, registry) = operator();
     assert!(operator.begin_stop("SIGTERM") && !operator.let_time_pass());
     assert!(!operator.begin_stop("SIGTERM"), "begun already");
@@ -88,15 +88,15 @@ fn a_stop_is_called_off_by_undrain_until_it_closes() {
     assert_eq!(operator.idle_for(), None);
     assert_eq!(state(&registry, "readyz"), EndpointWord::Up);
     operator.close("SIGINT");
-    assert!(!operator.let_time_pass(), "listeners are closed already");
+    assert!(!operator.let_time_pass(), "listeners are closed");
     for refused in [operator.undrain("all"), operator.drain("all", "", None, true)] {
         assert_eq!(refused.unwrap_err().kind, RefusalKind::TooLate);
     }
 }
 
-/// What an operator said of one endpoint and of all are two things, in whatever order.
+/// Drains of one endpoint and of all are independent, in any order.
 #[test]
-fn an_endpoint_drains_alone_until_it_is_called_off() {
+fn an_endpoint_drains_alone_until_it_is_cancelled() {
     let (operator, registry) = operator();
     let states = |registry: &HealthRegistry| ["readyz", "second"].map(|name| state(registry, name));
     let done = operator.drain("second", "disks", None, true).unwrap();
@@ -109,23 +109,23 @@ fn an_endpoint_drains_alone_until_it_is_called_off() {
     let later = self::registry();
     operator.prepare(&later);
     operator.adopt(&later);
-    assert_eq!(states(&later), [EndpointWord::Up, EndpointWord::Drain], "a new board drains, too");
+    assert_eq!(states(&later), [EndpointWord::Up, EndpointWord::Drain], "a new registry drains too");
 
     operator.drain("all", "kernel", None, true).unwrap();
     assert_eq!(states(&later), [EndpointWord::Drain; 2]);
     let still = operator.undrain("second").unwrap();
-    assert!(still.contains("everything drains: `doorbell undrain` ends that"), "{still}");
+    assert!(still.contains("the drain of all endpoints continues: `doorbell undrain` ends it"), "{still}");
     assert_eq!(states(&later), [EndpointWord::Drain; 2]);
     operator.drain("second", "disks", None, true).unwrap();
-    assert!(operator.undrain("all").unwrap().starts_with("nothing drains any more"));
+    assert!(operator.undrain("all").unwrap().starts_with("all drains ended"));
     assert_eq!((states(&later), operator.status().drains), ([EndpointWord::Up, EndpointWord::Down], vec![]));
-    assert!(operator.undrain("second").unwrap().contains("was not draining alone"));
+    assert!(operator.undrain("second").unwrap().contains("had no drain of its own"));
 
     operator.drain("second", "", None, true).unwrap();
     operator.ready("readyz").unwrap();
     assert_eq!(state(&later, "second"), EndpointWord::Drain, "another one");
     operator.ready("second").unwrap();
-    assert_eq!(state(&later, "second"), EndpointWord::Down, "ready takes everything back");
+    assert_eq!(state(&later, "second"), EndpointWord::Down, "ready ends everything");
     operator.drain("second", "", None, true).unwrap();
     operator.ready("all").unwrap();
     assert_eq!(state(&later, "second"), EndpointWord::Down);
@@ -148,7 +148,7 @@ fn an_endpoint_drains_alone_until_it_is_called_off() {
 }
 
 #[test]
-fn drains_end_by_themselves() {
+fn limited_drains_end() {
     let (operator, registry) = operator();
     operator.drain("all", "short", Some(Duration::ZERO), true).unwrap();
     operator.drain("second", "short", Some(Duration::ZERO), true).unwrap();
@@ -178,7 +178,7 @@ fn maintenance_holds_for_what_was_named() {
     operator.maintain("all", "everything", None).unwrap();
     assert_eq!(state(&registry, "readyz"), EndpointWord::Maintenance);
     assert_eq!(state(&registry, "livez"), EndpointWord::Up, "or the kubelet would kill the process");
-    assert_eq!(endpoint(&registry, "second").note, "disks", "what was said of it stays");
+    assert_eq!(endpoint(&registry, "second").note, "disks", "its own maintenance stays");
     operator.ready("second").unwrap();
     assert_eq!(endpoint(&registry, "second").note, "everything");
     operator.maintain("livez", "on purpose", None).unwrap();
@@ -194,7 +194,7 @@ fn maintenance_holds_for_what_was_named() {
     assert_eq!(operator.maintain("dbs", "", None).unwrap_err().kind, RefusalKind::NotFound);
 }
 
-/// An hour ahead, back and behind: windows are about the time of day and follow it, and nothing else moves.
+/// The clock jumps ahead and back: windows follow the time of day, and nothing else moves.
 #[test]
 fn a_clock_that_is_set_moves_windows_and_nothing_else() {
     const HOUR_MS: i64 = 3_600_000;
@@ -222,8 +222,8 @@ fn a_clock_that_is_set_moves_windows_and_nothing_else() {
         jump::to(shift + jumped_ms);
         let last = operator.status().event;
         registry.tick();
-        assert!(operator.idle_for().unwrap() <= Duration::from_secs(30), "somebody looks soon");
-        // As if that had passed.
+        assert!(operator.idle_for().unwrap() <= Duration::from_secs(30), "the next look is soon");
+        // As if the time had passed.
         operator.lock().windows.replace(Window::all(&config));
         assert!(!operator.let_time_pass());
         let expected = if is_open { EndpointWord::Maintenance } else { EndpointWord::Up };
@@ -256,9 +256,9 @@ fn a_clock_that_is_set_moves_windows_and_nothing_else() {
     jump::to(0);
 }
 
-/// What was saved an hour ahead or behind is worth as much as it was.
+/// A state that was saved under another time of day keeps its remaining times.
 #[test]
-fn a_state_file_of_another_hour_is_taken_up_as_it_was() {
+fn a_state_file_keeps_remaining_times_when_the_clock_was_set() {
     let path = std::env::temp_dir().join(format!("doorbell-jump-{}", std::process::id()));
     let start = || operator_kept_in(&path);
     for (saved_ms, read_ms) in [(0, 3_600_000), (3_600_000, 0), (0, -3_600_000)] {
@@ -281,7 +281,7 @@ fn a_state_file_of_another_hour_is_taken_up_as_it_was() {
 }
 
 #[test]
-fn maintenance_ends_by_itself() {
+fn limited_maintenance_ends() {
     let (operator, registry) = operator();
     operator.maintain("readyz", "short", Some(Duration::ZERO)).unwrap();
     operator.maintain("second", "long", Some(Duration::from_secs(3600))).unwrap();
@@ -293,7 +293,7 @@ fn maintenance_ends_by_itself() {
 }
 
 #[test]
-fn without_a_hook_a_reload_says_so() {
+fn a_reload_needs_a_callback() {
     let (operator, _registry) = operator();
     assert_eq!(operator.reload().unwrap_err().kind, RefusalKind::NotSupported);
     operator.on_reload(|| Err("line 3".to_owned()));
@@ -306,7 +306,7 @@ fn without_a_hook_a_reload_says_so() {
 }
 
 #[test]
-fn what_was_declared_is_there_after_a_restart() {
+fn drains_and_maintenance_survive_a_restart() {
     let path = std::env::temp_dir().join(format!("doorbell-operator-{}", std::process::id()));
     let start = || operator_kept_in(&path);
     let (operator, registry) = start();
@@ -317,12 +317,12 @@ fn what_was_declared_is_there_after_a_restart() {
     operator.drain("all", "kernel", None, true).unwrap();
     let (second, _registry) = start();
     assert!(second.status().maintenance.is_empty() && second.status().drains.is_empty());
-    assert!(second.maintain("second", "", None).unwrap().contains("another instance keeps its state"));
+    assert!(second.maintain("second", "", None).unwrap().contains("is in use by another instance"));
     drop((operator, registry, second));
     let (operator, registry) = start();
-    assert_eq!(state(&registry, "readyz"), EndpointWord::Drain, "before anybody asks");
+    assert_eq!(state(&registry, "readyz"), EndpointWord::Drain, "before the first probe");
     assert_eq!(endpoint(&registry, "readyz").note, "disks");
-    assert_eq!(operator.status().drains.len(), 1, "what a hook began belongs to the end of the process");
+    assert_eq!(operator.status().drains.len(), 1, "a drain by a hook is not kept");
     assert_eq!(operator.status().reason, "kernel");
     operator.undrain("all").unwrap();
     assert_eq!(endpoint(&registry, "second").note, "disks");
@@ -347,7 +347,7 @@ fn what_was_declared_is_there_after_a_restart() {
 }
 
 #[test]
-fn longer_than_the_longest_time_is_refused() {
+fn a_time_beyond_the_maximum_is_refused() {
     let (operator, registry) = operator();
     let (longest, longer) = (HOLD_MAX, HOLD_MAX + Duration::from_secs(1));
     assert!(operator.maintain("readyz", "", Some(longer)).unwrap_err().text.contains("longer than 366d"));
@@ -373,13 +373,13 @@ fn files_declare_maintenance_until_they_are_gone() {
     assert_eq!(state(&registry, "readyz"), EndpointWord::Up);
     assert!(operator.ready("second").unwrap().contains("still in maintenance by a file"));
     operator.maintain("second", "said", None).unwrap();
-    assert_eq!(endpoint(&registry, "second").note, "said", "an operator speaks first");
+    assert_eq!(endpoint(&registry, "second").note, "said", "an operator takes precedence");
     operator.ready("second").unwrap();
     std::fs::write(folder.join("all"), "").unwrap();
     files.look();
     assert_eq!(state(&registry, "readyz"), EndpointWord::Maintenance);
     std::fs::remove_dir_all(&folder).unwrap();
-    assert_eq!(files.look(), Look::Changed("none any more".to_owned()));
+    assert_eq!(files.look(), Look::Changed("no files".to_owned()));
     assert_eq!(
         [state(&registry, "readyz"), state(&registry, "second")],
         [EndpointWord::Up, EndpointWord::Down]

@@ -1,6 +1,6 @@
-//! What operators see: answers made when somebody asks.
+//! Builds the views for operators on request.
 //!
-//! Does not know about: who asks.
+//! Does not know about: connections.
 
 use super::clock::{millis, unix_ms};
 use super::{Follower, Operator, Running, Subject, probers};
@@ -11,16 +11,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long somebody waits who has a check run now.
+/// Maximum time to wait for a requested run of a check.
 const RUN_TIMEOUT: Duration = Duration::from_secs(12);
 
 impl Operator {
-    /// How long ago the program started.
+    /// Time since the start of the program.
     pub(crate) fn uptime(&self) -> Duration {
         self.0.clock.now()
     }
 
-    /// Everything at a glance.
+    /// The status of the program.
     pub(crate) fn status(&self) -> Status {
         let running = self.running();
         let delay = running.as_ref().map_or_else(Default::default, |running| running.lifecycle.drain_delay);
@@ -87,17 +87,17 @@ impl Operator {
         }
     }
 
-    /// Runs a check now and waits for what it finds.
+    /// Runs a check now and waits for its result.
     pub(crate) fn run_check(&self, name: &str) -> Result<CheckView, Refusal> {
         let refused = |kind, text: String| Err(Refusal::new(kind, text));
         let Some((running, check)) = self.check_named(name) else { return no_check(name) };
         let (Some(position), Some(hurry)) = (running.registry.position_of_run(check), &running.hurry) else {
-            let text = format!("check {name} is not run here: its results are told");
+            let text = format!("check {name} cannot be run: its results are pushed");
             return refused(RefusalKind::NotSupported, text);
         };
         let asked = running.registry.now();
         if !hurry.run_now(position) {
-            return refused(RefusalKind::Busy, "too many runs are asked for: try again".to_owned());
+            return refused(RefusalKind::Busy, "too many requested runs: try again".to_owned());
         }
         if !running.registry.wait_for_result(check, asked, RUN_TIMEOUT) {
             let text = format!("check {name} has no result yet: see `doorbell checks {name}`");
@@ -106,17 +106,17 @@ impl Operator {
         running.checks(Some(name), true).pop().map_or_else(|| no_check(name), Ok)
     }
 
-    /// Takes the word of the application for how a check is that is told its results.
+    /// Accepts a pushed result of a check of type ttl.
     pub(crate) fn push(&self, name: &str, outcome: Outcome, note: String) -> Result<String, Refusal> {
         let Some((running, check)) = self.check_named(name) else { return no_check(name) };
         let (Some(position), Some(push)) = (running.registry.position_of_pushed(check), &running.push) else {
-            let text = format!("check {name} is run here: only one of `type = \"ttl\"` is told its results");
+            let text = format!("check {name} does not accept results: only checks of `type = \"ttl\"` do");
             return Err(Refusal::new(RefusalKind::NotSupported, text));
         };
         if push.leave(position, Finding { outcome, latency: Duration::ZERO, reason: note }) {
-            Ok(format!("check {name} was told"))
+            Ok(format!("check {name}: result accepted"))
         } else {
-            Err(Refusal::new(RefusalKind::Busy, "too many results at once: try again".to_owned()))
+            Err(Refusal::new(RefusalKind::Busy, "too many results: try again".to_owned()))
         }
     }
 
@@ -128,7 +128,7 @@ impl Operator {
         }
     }
 
-    /// Who probes.
+    /// The probers seen so far.
     pub(crate) fn probers(&self) -> Vec<ProberView> {
         self.running().map(|running| probers::views(running.registry.prober_stats())).unwrap_or_default()
     }
@@ -139,13 +139,13 @@ impl Operator {
         (events.iter().map(|event| Event::clone(event)).collect(), missed)
     }
 
-    /// The same, and whatever comes.
+    /// The same events, followed by new ones.
     pub(crate) fn follow(&self, since: u64) -> Follower {
         self.0.event_log.follow(since).hold(self.0.answers.follow())
     }
 }
 
 fn no_check<T>(name: &str) -> Result<T, Refusal> {
-    let text = format!("there is no check {name:?}: `doorbell checks` lists them");
+    let text = format!("unknown check {name:?}: `doorbell checks` lists the checks");
     Err(Refusal::new(RefusalKind::NotFound, text))
 }

@@ -1,6 +1,6 @@
-//! Maintenance that comes again and again: which windows are open now.
+//! Recurring maintenance: which windows are open now.
 //!
-//! Does not know about: what follows for endpoints.
+//! Does not know about: the effect on endpoints.
 
 use super::maintenance::Hold;
 use crate::config::model::Config;
@@ -8,10 +8,10 @@ use crate::config::{Schedule, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The longest time without a look: the time of day may jump.
+/// Maximum time between two looks, because the time of day may jump.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
-/// How far the time of day may be off before that is a step: what adjusts it slowly is none.
+/// A smaller change of the time of day is slewing, not a step.
 const CLOCK_STEP_MIN: Duration = Duration::from_secs(1);
 
 /// `[[maintenance.window]]`, with names for endpoints.
@@ -23,41 +23,41 @@ pub(crate) struct Window {
     reason: String,
 }
 
-/// All of them, and what they said last.
+/// All windows and their last state.
 #[derive(Debug, Default)]
 pub(super) struct Windows {
     all: Vec<Window>,
-    /// By target.
+    /// Open windows by target.
     open: BTreeMap<String, Open>,
-    /// Those that an operator ended early: which window, when it began, and of which target.
+    /// Windows that an operator ended early: index, start and target.
     ended: BTreeSet<(usize, u64, String)>,
-    /// When to look again, since the start of the program.
+    /// Time of the next look, since the start of the program.
     look_at: Option<Duration>,
 }
 
-/// A window that is open.
+/// An open window.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     which: usize,
-    /// When it began, in Unix milliseconds.
+    /// Start, in Unix milliseconds.
     since: u64,
-    /// When it ends, since the start of the program: as the time of day was when that was told.
+    /// End, since the start of the program, as computed when the window was reported.
     until: Duration,
 }
 
 impl Open {
-    /// Whether that one was told already. An end that is elsewhere now, because the clock was set, was not.
-    fn is(&self, told: &Self) -> bool {
-        (self.which, self.since) == (told.which, told.since)
-            && self.until.abs_diff(told.until) <= CLOCK_STEP_MIN
+    /// Whether `known` is the same window with the same end. The end differs if the clock was set.
+    fn is(&self, known: &Self) -> bool {
+        (self.which, self.since) == (known.which, known.since)
+            && self.until.abs_diff(known.until) <= CLOCK_STEP_MIN
     }
 }
 
-/// Targets, each with what holds for it now.
+/// Changed targets, each with its maintenance.
 pub(super) type Changes = Vec<(String, Option<Hold>)>;
 
 impl Window {
-    /// Those of a configuration. Without endpoints one is about all.
+    /// The windows of a configuration. A window without endpoints applies to all.
     pub(crate) fn all(config: &Config) -> Vec<Self> {
         let window = |window: &crate::config::model::Window| {
             let names = window.endpoints.iter().map(|endpoint| &endpoint.name);
@@ -81,7 +81,7 @@ impl Window {
 }
 
 impl Windows {
-    /// Other windows from now on. What is open stays until the next look, and beyond it where the window is the same.
+    /// Replaces the windows. Open windows stay open until the next look, and longer if the new configuration has the same window.
     pub(super) fn replace(&mut self, all: Vec<Window>) {
         let place = |which: usize| {
             let known = self.all.get(which);
@@ -94,12 +94,12 @@ impl Windows {
         self.all = all;
     }
 
-    /// Targets of which a window is open.
+    /// Targets with an open window.
     pub(super) fn open(&self) -> impl Iterator<Item = &str> {
         self.open.keys().map(String::as_str)
     }
 
-    /// Ends what is open now of a target; the next [`Self::look`] tells. Each window opens again at its next start.
+    /// Ends the open windows of a target, as the next [`Self::look`] reports. Each opens again at its next start.
     pub(super) fn end(&mut self, target: &str, now_unix_ms: u64) {
         for (which, window) in self.all.iter().enumerate().filter(|(_, window)| window.is_about(target)) {
             if let Some(since) = window.schedule.slot(now_unix_ms, window.length).open_since {
@@ -114,7 +114,7 @@ impl Windows {
         self.look_at
     }
 
-    /// What is different now. Of several windows of one target the one that ends last counts.
+    /// The changes since the last look. Of several open windows of a target the one that ends last counts.
     pub(super) fn look(&mut self, now: Duration, now_unix_ms: u64) -> Changes {
         if self.look_at.is_none_or(|at| at > now) {
             return Changes::new();
@@ -143,9 +143,9 @@ impl Windows {
         let over = self.open.keys().filter(|target| !open.contains_key(*target));
         let mut changes: Changes = over.map(|target| (target.clone(), None)).collect();
         for (target, one) in &mut open {
-            match self.open.get(target).filter(|told| one.is(told)) {
-                // What is off a little each time must not add up unseen.
-                Some(told) => one.until = told.until,
+            match self.open.get(target).filter(|known| one.is(known)) {
+                // Keeps the reported end, so that small shifts add up to a step.
+                Some(known) => one.until = known.until,
                 None => {
                     let reason =
                         self.all.get(one.which).map(|window| window.reason.clone()).unwrap_or_default();
@@ -193,9 +193,9 @@ mod tests {
     fn windows_open_and_end_each_once() {
         let mut windows = windows();
         assert_eq!(windows.look(minutes(0), SUNDAY - MINUTE), []);
-        assert_eq!(windows.look_at(), Some(LOOK_EVERY), "not later, as the clock may jump");
+        assert_eq!(windows.look_at(), Some(LOOK_EVERY), "not later, because the clock may jump");
         assert_eq!(windows.look(minutes(1), SUNDAY), hold("30 minutes", minutes(31)));
-        assert_eq!(windows.look(minutes(2), SUNDAY + MINUTE), [], "nothing new");
+        assert_eq!(windows.look(minutes(2), SUNDAY + MINUTE), [], "no change");
         assert_eq!(windows.look(minutes(11), SUNDAY + 10 * MINUTE), hold("40 minutes", minutes(51)));
         assert_eq!(windows.look(minutes(40), SUNDAY + 39 * MINUTE), []);
         assert_eq!(windows.look(minutes(51), SUNDAY + 50 * MINUTE), [("a".to_owned(), None)]);
@@ -215,35 +215,31 @@ mod tests {
         assert_eq!(windows.look(minutes(3), SUNDAY - 57 * MINUTE), [("a".to_owned(), None)]);
     }
 
-    /// By the clock that nobody sets its end would come as if nothing had happened.
+    /// By the monotonic clock the end would come unchanged.
     #[test]
-    fn the_end_of_a_window_is_where_the_time_of_day_says() {
+    fn a_window_ends_by_the_time_of_day() {
         let mut windows = windows();
         assert_eq!(windows.look(minutes(0), SUNDAY + 9 * MINUTE), hold("30 minutes", minutes(21)));
         assert_eq!(windows.look(minutes(1), SUNDAY + 10 * MINUTE), hold("40 minutes", minutes(41)));
         let back = hold("40 minutes", minutes(62));
         assert_eq!(windows.look(minutes(32), SUNDAY + 20 * MINUTE), back, "set back by 21 minutes");
-        assert_eq!(windows.look(minutes(33), SUNDAY + 21 * MINUTE + 300), [], "that is no step");
-        assert_eq!(windows.look(minutes(34), SUNDAY + 22 * MINUTE + 900), [], "and neither is that");
+        assert_eq!(windows.look(minutes(33), SUNDAY + 21 * MINUTE + 300), [], "too small for a step");
+        assert_eq!(windows.look(minutes(34), SUNDAY + 22 * MINUTE + 900), [], "too small by itself");
         let ahead = windows.look(minutes(35), SUNDAY + 23 * MINUTE + 1_100);
         assert_eq!(
             ahead,
             hold("40 minutes", minutes(62) - Duration::from_millis(1_100)),
-            "but both together"
+            "both together are a step"
         );
         assert_eq!(windows.look(minutes(62), SUNDAY + 50 * MINUTE), [("a".to_owned(), None)]);
     }
 
     #[test]
-    fn a_window_that_is_the_same_goes_on_and_a_changed_one_begins() {
+    fn an_unchanged_window_continues_and_a_changed_one_begins() {
         let mut windows = windows();
         assert_eq!(windows.look(minutes(1), SUNDAY), hold("30 minutes", minutes(31)));
         windows.replace(vec![window("0 4 * * SUN UTC", 5, "b"), window("0 3 * * SUN UTC", 30, "a")]);
-        assert_eq!(
-            windows.look(minutes(2), SUNDAY + MINUTE),
-            [],
-            "it is another one in the list, and no more"
-        );
+        assert_eq!(windows.look(minutes(2), SUNDAY + MINUTE), [], "only its position in the list changes");
         windows.replace(vec![Window { reason: "disks".to_owned(), ..window("0 3 * * SUN UTC", 30, "a") }]);
         assert_eq!(windows.look(minutes(3), SUNDAY + 2 * MINUTE), hold("disks", minutes(31)));
     }
@@ -262,20 +258,20 @@ mod tests {
         windows.replace(vec![window("10 3 * * SUN UTC", 40, "a"), window("0 9 * * SUN UTC", 5, "b")]);
         assert_eq!(windows.look(minutes(11), SUNDAY + 26 * MINUTE), []);
         assert_eq!(windows.look(minutes(60), SUNDAY + 75 * MINUTE), []);
-        assert_eq!(windows.ended.len(), 0, "what is over is forgotten");
+        assert_eq!(windows.ended.len(), 0, "windows that are over are removed");
         let later = windows.look(minutes(99), SUNDAY + WEEK + 15 * MINUTE);
         assert_eq!(later, hold("40 minutes", minutes(99 + 35)));
     }
 
     #[test]
-    fn without_windows_nobody_looks() {
+    fn without_windows_there_is_no_look() {
         let mut windows = windows();
         windows.look(minutes(0), SUNDAY);
         windows.replace(Vec::new());
         assert_eq!(
             windows.look(minutes(1), SUNDAY + MINUTE),
             [("a".to_owned(), None)],
-            "a reload took it out"
+            "removed by a reload"
         );
         assert_eq!(windows.look_at(), None);
         windows.replace(Vec::new());

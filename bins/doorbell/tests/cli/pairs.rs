@@ -173,7 +173,7 @@ fn a_command_is_told_when_doorbell_closes_and_not_when_that_is_called_off() {
         running.signal(Signal::TERM);
         await_status(&socket, "draining");
         let (code, out, err) = run(&["undrain", "--socket", &socket]);
-        assert!(code == 0 && out.contains("the stop is called off"), "{code} {out}{err}");
+        assert!(code == 0 && out.contains("stop cancelled"), "{code} {out}{err}");
     }
     std::fs::write(&file, controlled_text(&socket, "0s")).unwrap();
     assert_eq!(run(&["reload", "--socket", &socket]).0, 0);

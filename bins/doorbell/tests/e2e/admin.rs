@@ -132,7 +132,7 @@ fn everything_is_shown(engine: &str) {
         "readyz",
         "livez",
         ">app<",
-        "All is well",
+        "All endpoints are up.",
         "http-equiv=\"refresh\"",
     ] {
         assert!(html.contains(part), "{part} in {html}");
@@ -290,7 +290,7 @@ fn operators_steer_it(engine: &str) {
     assert_eq!((post(admin, "/-/drain?target=readyz&reason=new+fans&for=1h&wait=1s").0, told()), (200, 503));
     let status = json(admin, "/-/status");
     assert_eq!((&status["lifecycle"], &status["drains"][0]["reason"]), (&"ready".into(), &"new fans".into()));
-    assert!(get(admin, "/-/").1.contains("Probers of readyz are told to stay away"));
+    assert!(get(admin, "/-/").1.contains("readyz: draining, requests are still served."));
     assert_eq!((post(admin, "/-/undrain?target=readyz").0, told()), (200, 200));
     assert_eq!(post(admin, "/-/drain?target=app").0, 501, "a check");
     assert_eq!((post(admin, "/-/maint?target=readyz&reason=disk+swap&for=1h").0, told()), (200, 503));
@@ -354,8 +354,8 @@ fn the_page_names_what_is_wrong_first(engine: &str) {
     let place = |page: &str, part: &str| page.find(part).unwrap_or_else(|| panic!("{part} in {page}"));
     assert_eq!(post(admin, "/-/drain?target=aaa").0, 200);
     let drained = page();
-    assert!(drained.contains("No prober of aaa is told: on_drain ignores it."), "{drained}");
-    assert!(drained.contains("everybody <b class=\"num\">up 200</b>"), "{drained}");
+    assert!(drained.contains("aaa: draining, but on_drain ignores it for every prober."), "{drained}");
+    assert!(drained.contains("all probers <b class=\"num\">up 200</b>"), "{drained}");
     assert_eq!(post(admin, "/-/undrain?target=aaa").0, 200);
     let first = |page: &str, one: &str, other: &str| {
         let (one, other) = (format!("<span class=\"name\">{one}<"), format!("<span class=\"name\">{other}<"));
@@ -365,7 +365,7 @@ fn the_page_names_what_is_wrong_first(engine: &str) {
     assert_eq!(post(admin, "/-/checks/zzz/fail").0, 200);
     assert!(wait_until(LIMIT, || ask(doorbell.addr, KUBELET).status == 503).is_some());
     let down = page();
-    assert!(down.contains("Probers of readyz are told that it is down. Failing: zzz."), "{down}");
+    assert!(down.contains("Endpoints that are down: readyz. Failing: zzz."), "{down}");
     assert!(first(&down, "zzz", "app") && place(&down, "<h3>readyz<") < place(&down, "<h3>aaa<"), "{down}");
     assert!(!down.contains(">ready<") || place(&down, ">ready<") > place(&down, "What happened"), "{down}");
     let addr = doorbell.addr_of(1);

@@ -122,10 +122,10 @@ fn every_command_is_answered(engine: &str) {
     let before = runs();
     control.say(&["checks", "self", "--run"]);
     assert_eq!(runs(), before + 1, "a run that was not due for an hour");
-    assert!(said(&control.run(&["checks", "beat", "--run"])).contains("its results are told"));
+    assert!(said(&control.run(&["checks", "beat", "--run"])).contains("its results are pushed"));
     let missing = control.run(&["checks", "nix"]);
     assert_eq!(missing.status.code(), Some(1));
-    assert!(said(&missing).contains("there is no check \"nix\""), "{}", said(&missing));
+    assert!(said(&missing).contains("unknown check \"nix\""), "{}", said(&missing));
     control.say(&["probers"]);
 
     control.say(&["maint", "--reason", "weekly patch", "--for", "30m"]);

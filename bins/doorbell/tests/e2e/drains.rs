@@ -61,7 +61,7 @@ fn one_endpoint_drains_and_everybody_is_told(engine: &str) {
     assert!(text.contains("drain       orders: new disks (until ended)"), "{text}");
     let log = control.say(&["events"]);
     assert!(
-        log.contains("orders: drains (new disks)") && log.contains("health orders: up -> drain"),
+        log.contains("orders: draining (new disks)") && log.contains("health orders: up -> drain"),
         "{log}"
     );
 
@@ -75,7 +75,11 @@ fn one_endpoint_drains_and_everybody_is_told(engine: &str) {
         (503, 503),
         "from the first probe on"
     );
-    assert!(control.say(&["undrain", "orders"]).contains("everything drains: `doorbell undrain` ends that"));
+    assert!(
+        control
+            .say(&["undrain", "orders"])
+            .contains("the drain of all endpoints continues: `doorbell undrain` ends it")
+    );
     control.say(&["undrain"]);
     assert_eq!((control.probe("/readyz").0, control.probe("/orders").0), (200, 200));
 

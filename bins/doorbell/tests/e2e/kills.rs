@@ -200,7 +200,7 @@ fn a_kill_at_any_moment_leaves_what_was_acknowledged(engine: &str) {
         kill_starts(&control.scratch, engine, &mut rng);
         control = start(control.scratch, engine);
         let log = control.doorbell.process.log();
-        assert!(!log.contains("set aside") && !log.contains("cannot be read"), "{at}: {log}");
+        assert!(!log.contains("set aside") && !log.contains("cannot read"), "{at}: {log}");
         let status = control.status();
         for subject in &mut subjects {
             subject.check(&status).unwrap_or_else(|why| panic!("{at}: {why}"));
@@ -309,7 +309,7 @@ fn a_disk_that_fills_up_is_said_once_and_keeps_what_was() {
         );
     }
     let log = control.doorbell.process.log();
-    assert_eq!(log.matches("cannot be written, what operators declare is lost").count(), 1, "{log}");
+    assert_eq!(log.matches("drains and maintenance will be lost").count(), 1, "{log}");
     assert!(!disk.path("state.new").exists(), "no part of it takes room");
     // Killed on a full disk: what was kept before is whole.
     let control = disk.start(control.kill());
@@ -317,7 +317,7 @@ fn a_disk_that_fills_up_is_said_once_and_keeps_what_was() {
     assert!(maintain(&control, "three").contains("not kept"));
     fs::remove_file(disk.path("filler")).unwrap();
     assert!(!maintain(&control, "four").contains("not kept"));
-    let again = || control.doorbell.process.log().contains("can be written again");
+    let again = || control.doorbell.process.log().contains("succeeded again");
     assert!(wait_until(LIMIT, again).is_some(), "{}", control.doorbell.process.log());
     let control = disk.start(control.kill());
     assert_eq!(reason_of(&control).as_deref(), Some("four"));

@@ -1,6 +1,6 @@
-//! Events as they come, as server-sent events.
+//! Streams events as server-sent events.
 //!
-//! Does not know about: what an event means.
+//! Does not know about: the meaning of events.
 
 use crate::operator::{Followed, Follower};
 use bytes::Bytes;
@@ -11,10 +11,10 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-/// Something is sent at least so often, so that whoever is gone is found out.
+/// Maximum time without sending, so that a lost client is detected.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
 
-/// What goes out until nothing more will happen, or the client leaves.
+/// The frames of a stream, until the last event or until the client disconnects.
 pub(super) fn frames(
     follower: Follower,
     place: OwnedSemaphorePermit,
@@ -24,7 +24,7 @@ pub(super) fn frames(
         let text = match hello {
             Some(hello) => hello,
             None => match timeout(SILENCE_MAX, follower.next()).await {
-                Ok(followed) => Bytes::from(told(&followed?)),
+                Ok(followed) => Bytes::from(frame_of(&followed?)),
                 Err(_) => Bytes::from_static(b":\n\n"),
             },
         };
@@ -32,8 +32,8 @@ pub(super) fn frames(
     })
 }
 
-/// One event. JSON has no line ends of its own.
-fn told(followed: &Followed) -> String {
+/// One event as a frame. The JSON contains no line breaks.
+fn frame_of(followed: &Followed) -> String {
     match followed {
         Followed::Event(event) => {
             let json = serde_json::to_string(&**event).unwrap_or_default();

@@ -1,6 +1,6 @@
-//! Which requests may read, and which may change something.
+//! Decides which requests may read and which may change something.
 //!
-//! Does not know about: what it is that is changed.
+//! Does not know about: the effect of requests.
 
 use crate::config::model::Admin;
 use crate::guards::browser::{is_cross_site, is_forwarded, is_own_host};
@@ -12,65 +12,64 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-/// See the [module](self). Its rules may change.
+/// See the [module](self). A reload may replace the rules.
 pub(crate) struct Guard(ArcSwap<Rules>);
 
-/// What a request has to fulfil.
+/// The rules for requests.
 struct Rules {
     change: Wanted,
-    /// Names by which clients may reach the address, beside addresses and the machine's own; without any, clients on other machines may use
-    /// any name.
+    /// Allowed names in `Host`, besides IP addresses and localhost. If empty, remote clients may use any name.
     hosts: Vec<String>,
 }
 
-/// The two ends of a connection.
+/// The addresses of both ends of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
     pub(super) peer: IpAddr,
     pub(super) local: IpAddr,
 }
 
-/// What is wanted of whoever changes something.
+/// What a request that changes something needs.
 enum Wanted {
-    /// To be on this machine.
+    /// A client on this machine.
     Here,
-    /// Nobody may.
-    Nobody,
+    /// No request may change anything.
+    Never,
     Token(Tokens),
 }
 
-/// Why somebody may not.
+/// Why a request is denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Denied {
-    /// A page of another site asks in the name of whoever looks at it.
+    /// A page of another site sent the request through the user's browser.
     CrossSite,
-    /// The name in `Host` may be that of another site.
+    /// `Host` is not an allowed name, so the page may be of another site.
     Host,
-    /// Nobody asked for this listener, and so it only shows.
-    OnlyShows,
-    /// A proxy on this machine sent it, for a client that is not known.
+    /// The listener was not configured, so it is read-only.
+    ReadOnly,
+    /// Sent by a proxy on this machine, for an unknown client.
     Proxied,
-    /// From another machine, and there is no token.
+    /// Sent from another machine, and no token is configured.
     Remote,
-    /// Without the token.
+    /// Sent without the token.
     Token,
 }
 
 impl Guard {
-    /// Of a listener that only shows.
+    /// A guard that denies every change.
     pub(crate) fn closed() -> Self {
-        Self(ArcSwap::from_pointee(Rules { change: Wanted::Nobody, hosts: Vec::new() }))
+        Self(ArcSwap::from_pointee(Rules { change: Wanted::Never, hosts: Vec::new() }))
     }
 
-    /// Wants from now on what this configuration says.
+    /// Replaces the rules by those of a configuration.
     pub(crate) fn follow(&self, admin: Option<&Admin>) {
-        let change = admin.map_or(Wanted::Nobody, Wanted::of);
+        let change = admin.map_or(Wanted::Never, Wanted::of);
         let hosts = admin.map(|admin| admin.hosts.clone()).unwrap_or_default();
         self.0.store(Arc::new(Rules { change, hosts }));
     }
 
-    /// Whether a request may see anything at all: a browser on this machine would show it to any page whose site was rebound to our address.
-    /// `hosts` are all the names that the request has for us.
+    /// Whether a request may read. Protects against DNS rebinding, where a browser on this machine would show the page to another site.
+    /// `hosts` are all the host names in the request.
     pub(super) fn admit_read<'a>(
         &self,
         headers: &HeaderMap,
@@ -88,17 +87,17 @@ impl Guard {
         }
     }
 
-    /// Whether a request with these fields may change something.
+    /// Whether a request with these header fields may change something.
     pub(super) fn admit(&self, headers: &HeaderMap, ends: Ends) -> Result<(), Denied> {
         let rules = self.0.load();
         match &rules.change {
             Wanted::Here => admit_local(headers, ends, &rules.hosts),
-            Wanted::Nobody => Err(Denied::OnlyShows),
+            Wanted::Never => Err(Denied::ReadOnly),
             Wanted::Token(tokens) => admit_bearer(tokens, headers),
         }
     }
 
-    /// The same for what may only be done on this machine, with the token or without.
+    /// As [`Self::admit`], for requests that are allowed only from this machine, with or without the token.
     pub(super) fn admit_here(&self, headers: &HeaderMap, ends: Ends) -> Result<(), Denied> {
         admit_local(headers, ends, &self.0.load().hosts)?;
         self.admit(headers, ends)
@@ -106,7 +105,7 @@ impl Guard {
 }
 
 impl Ends {
-    /// Whether the client is on this machine, or a proxy is that runs here.
+    /// Whether the peer, a client or a proxy, is on this machine.
     fn is_here(self) -> bool {
         self.peer.to_canonical().is_loopback() || self.peer == self.local
     }
@@ -119,7 +118,7 @@ impl Wanted {
         }
         let Some(token) = &admin.token else { return Self::Here };
         let mut tokens = Tokens::new();
-        // One that cannot be used was refused with the configuration; then nobody gets in.
+        // An unusable token is a configuration error; without tokens no request is admitted.
         let _checked = tokens.add("admin", token.reveal().as_bytes());
         Self::Token(tokens)
     }
@@ -134,8 +133,8 @@ fn admit_bearer(tokens: &Tokens, headers: &HeaderMap) -> Result<(), Denied> {
     token.and_then(|token| tokens.find(token)).map(|_| ()).ok_or(Denied::Token)
 }
 
-/// A browser on this machine is on it, too, and so is a proxy. The whole of 127.0.0.0/8 would be too much: Istio's proxy connects from 127.0.0.6
-/// for clients elsewhere.
+/// Admits a local client. A browser or a proxy on this machine is local too. Not all of 127.0.0.0/8 is accepted, because Istio's proxy
+/// connects from 127.0.0.6 for remote clients.
 fn admit_local(headers: &HeaderMap, ends: Ends, hosts: &[String]) -> Result<(), Denied> {
     let peer = ends.peer.to_canonical();
     if peer != IpAddr::V4(Ipv4Addr::LOCALHOST) && peer != IpAddr::V6(Ipv6Addr::LOCALHOST) {
@@ -156,16 +155,18 @@ fn admit_local(headers: &HeaderMap, ends: Ends, hosts: &[String]) -> Result<(), 
 impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::CrossSite => "a page of another site may not ask for that",
+            Self::CrossSite => "cross-site request denied",
             Self::Host => {
-                "this address is not known by the name in `Host`: use an IP address or localhost, or list the name in `admin.hosts`"
+                "unknown name in `Host`: use an IP address or localhost, or add the name to `admin.hosts`"
             }
-            Self::OnlyShows => {
-                "without --admin or `[admin]` this address only shows: use `doorbell drain` and the like"
+            Self::ReadOnly => {
+                "this address is read-only without --admin or `[admin]`: use `doorbell drain` and the like"
             }
-            Self::Proxied => "the request came through a proxy, so its client is not known: set `admin.token`",
-            Self::Remote => "without `admin.token` this is for clients on the same machine",
-            Self::Token => "this needs `Authorization: Bearer` and the token of `admin.token`",
+            Self::Proxied => "request from a proxy, so its client is unknown: set `admin.token`",
+            Self::Remote => "without `admin.token` only clients on the same machine may do this",
+            Self::Token => {
+                "missing or wrong token: send `Authorization: Bearer` with the token of `admin.token`"
+            }
         })
     }
 }
@@ -211,19 +212,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wanted_may_change() {
+    fn a_reload_replaces_the_rules() {
         let here = ends("127.0.0.1");
         let (none, bearer) = (headers(&[]), headers(&[("authorization", BEARER)]));
         let guard = Guard::closed();
         let both = || (guard.admit(&none, here), guard.admit(&bearer, here));
-        assert_eq!(both(), (Err(Denied::OnlyShows), Err(Denied::OnlyShows)));
+        assert_eq!(both(), (Err(Denied::ReadOnly), Err(Denied::ReadOnly)));
         for (admin, expect) in [
             (Some(admin(None)), (Ok(()), Ok(()))),
             (Some(admin(Some(TOKEN))), (Err(Denied::Token), Ok(()))),
             (Some(admin(Some("fedcba9876543210fedcba9876543210"))), (Err(Denied::Token), Err(Denied::Token))),
-            (Some(Admin::by_itself()), (Err(Denied::OnlyShows), Err(Denied::OnlyShows))),
+            (Some(Admin::by_itself()), (Err(Denied::ReadOnly), Err(Denied::ReadOnly))),
             (Some(admin(None)), (Ok(()), Ok(()))),
-            (None, (Err(Denied::OnlyShows), Err(Denied::OnlyShows))),
+            (None, (Err(Denied::ReadOnly), Err(Denied::ReadOnly))),
         ] {
             guard.follow(admin.as_ref());
             assert_eq!(both(), expect, "{admin:?}");
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may() {
+    fn requests_that_may_change_something() {
         use Denied::{CrossSite, Proxied, Remote, Token};
         let here = ends("127.0.0.1");
         let mapped = ends("::ffff:127.0.0.1");

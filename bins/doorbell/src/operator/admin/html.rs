@@ -1,10 +1,10 @@
-//! Text that is put into a page: escaped, always.
+//! Formatting of values as HTML text, always escaped.
 //!
 //! Does not know about: pages.
 
 use std::fmt::{self, Display, Write};
 
-/// Whatever it shows, as text of an element or the value of an attribute in quotes.
+/// Escapes a value for the text of an element or a quoted attribute.
 pub(super) struct Esc<T>(pub(super) T);
 
 struct Escaper<'f, 'a>(&'f mut fmt::Formatter<'a>);
@@ -24,7 +24,7 @@ impl Write for Escaper<'_, '_> {
                 '>' => self.0.write_str("&gt;")?,
                 '"' => self.0.write_str("&quot;")?,
                 '\'' => self.0.write_str("&#39;")?,
-                // Nothing that turns the direction of text, and nothing that cannot be seen.
+                // Control characters that change the direction of text.
                 '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => self.0.write_char('\u{fffd}')?,
                 other if other.is_control() && other != '\n' => self.0.write_char('\u{fffd}')?,
                 other => self.0.write_char(other)?,
@@ -34,7 +34,7 @@ impl Write for Escaper<'_, '_> {
     }
 }
 
-/// A length of time as people say it, in its largest unit.
+/// A duration in milliseconds, shown in its largest unit.
 pub(super) struct Ago(pub(super) u64);
 
 impl Display for Ago {
@@ -50,7 +50,7 @@ impl Display for Ago {
     }
 }
 
-/// A length of time in microseconds, to three digits or less.
+/// A duration in microseconds, shown with at most three digits.
 pub(super) struct Took(pub(super) u64);
 
 impl Display for Took {

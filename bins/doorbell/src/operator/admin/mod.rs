@@ -1,9 +1,8 @@
-//! The admin listener: where people, scrapers and hooks ask a running doorbell.
+//! The admin listener, for browsers, scrapers and hooks.
 //!
-//! Does not know about: what is answered, what is counted.
+//! Does not know about: replies, metrics.
 //!
-//! It runs on the thread for operators, so that no scrape and no page holds up a probe. Whoever comes too late finds all places taken, and
-//! waits in the backlog.
+//! It runs on the operators' thread, so that scrapes and pages do not delay probes. Connections beyond the limit wait in the backlog.
 
 mod events;
 mod guard;
@@ -34,42 +33,45 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
-/// Connections at once.
+/// Maximum number of connections.
 const CONNS_MAX: u32 = 64;
 
-/// All of them and the listener.
+/// Upper bound on descriptors: connections and the listener.
 pub(crate) const DESCRIPTORS: u32 = CONNS_MAX + 1;
 
-/// For the head of a request, from the end of the one before.
+/// Maximum time for the head of a request, from the end of the previous one.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Of a request's head, all of its fields together.
+/// Maximum size of a request head.
 const HEADER_BYTES_MAX: usize = 16 << 10;
 const HEADERS_MAX: usize = 64;
 
-/// A connection is asked to end after this, and after an hour where somebody follows events or waits for a drain.
+/// Time after which a connection is closed gracefully; an hour for event streams and waits for a drain.
 const AGE_MAX: Duration = Duration::from_secs(60);
 const LONG_AGE_MAX: Duration = Duration::from_secs(3_600);
 
-/// For the rest of an answer then.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+/// Maximum time to finish a reply after that.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A pause when the kernel cannot give us a connection: it would only say so again.
+/// Pause after a failed accept, which would fail again immediately.
 const PAUSE: Duration = Duration::from_millis(100);
 
 const _: () = assert!(FOLLOWERS_MAX < CONNS_MAX as usize, "followers leave places for others");
 
-/// A listener that is bound and not yet served.
+/// A bound listener that is not served yet.
 #[derive(Debug)]
 pub(crate) struct Bound {
     listener: TcpListener,
 }
 
-/// Binds the address, or says why not and what to do. Where nobody asked for it there is none without its address.
+/// Binds the address. A listener that was not configured is skipped if its address is in use.
 pub(crate) fn bind(admin: &Admin) -> Result<Option<Bound>, Failure> {
     let bound = Bound::bind(admin);
     if let (Err(error), true) = (&bound, admin.by_itself) {
-        tracing::info!("no metrics are served: {}: {error}; --admin names another address", admin.bind);
+        tracing::info!(
+            "admin listener skipped: cannot bind {}: {error}; choose another address with --admin",
+            admin.bind
+        );
         return Ok(None);
     }
     bound.map(Some).map_err(|error| {
@@ -88,7 +90,7 @@ pub(crate) fn bind(admin: &Admin) -> Result<Option<Bound>, Failure> {
                 "choose an address of this machine as `admin.bind` or with --admin".to_owned(),
             ),
         };
-        Failure::new(exit, format!("the admin address {addr} cannot be listened on: {error}; {fix}"))
+        Failure::new(exit, format!("cannot bind the admin address {addr}: {error}; {fix}"))
     })
 }
 
@@ -99,20 +101,20 @@ impl Bound {
         Ok(Self { listener })
     }
 
-    /// The address, with the port that a port of 0 became.
+    /// The bound address, with the actual port.
     pub(crate) fn addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Serves for as long as it is polled, on a runtime with a clock and with sockets.
+    /// Serves until it is dropped. Needs a runtime with timers and I/O.
     pub(crate) async fn serve(self, operator: Operator, guard: Arc<Guard>) {
         let listener = match tokio::net::TcpListener::from_std(self.listener) {
             Ok(listener) => listener,
-            Err(error) => return tracing::error!("nobody is answered on the admin address: {error}"),
+            Err(error) => return tracing::error!("admin listener failed: {error}"),
         };
         let shared = Arc::new(Shared::new(operator, guard));
         let places = Arc::new(Semaphore::new(CONNS_MAX as usize));
-        // Never closed.
+        // The semaphore is never closed.
         while let Ok(place) = Arc::clone(&places).acquire_owned().await {
             match listener.accept().await {
                 Ok((stream, peer)) => {
@@ -123,7 +125,7 @@ impl Bound {
                     });
                 }
                 Err(error) => {
-                    tracing::debug!("a client of the admin address could not be accepted: {error}");
+                    tracing::debug!("accept on the admin listener failed: {error}");
                     sleep(PAUSE).await;
                 }
             }
@@ -134,7 +136,7 @@ impl Bound {
 async fn serve_conn(stream: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) {
     let _small_replies = stream.set_nodelay(true);
     leave_silent(&stream);
-    // A connection without one is gone already.
+    // Fails only if the connection has ended.
     let Ok(local) = stream.local_addr() else { return };
     let is_long = Arc::new(AtomicBool::new(false));
     let service = service_fn(|request| {
@@ -152,7 +154,7 @@ async fn serve_conn(stream: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) {
         .max_buf_size(HEADER_BYTES_MAX);
     let mut conn = pin!(builder.serve_connection(TokioIo::new(stream), service));
     for age in [AGE_MAX, LONG_AGE_MAX] {
-        // Whatever went wrong was the client's, and it is gone.
+        // An error concerns this client only, whose connection has ended.
         if timeout(age, conn.as_mut()).await.is_ok() {
             return;
         }
@@ -161,5 +163,5 @@ async fn serve_conn(stream: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) {
         }
     }
     conn.as_mut().graceful_shutdown();
-    let _in_time = timeout(LAST_WORDS, conn).await;
+    let _in_time = timeout(FINISH_TIMEOUT, conn).await;
 }

@@ -1,6 +1,6 @@
-//! The status page: what an operator wants to see first, as HTML that needs no script.
+//! The status page: the state at a glance, as HTML that works without scripts.
 //!
-//! Does not know about: HTTP, where the views come from. What is shown may come from anywhere: all of it is escaped.
+//! Does not know about: HTTP, the origin of the views. Every value is escaped, because it may come from outside.
 
 use super::html::{Ago, Esc, Took};
 use crate::wire::{
@@ -10,30 +10,30 @@ use crate::wire::{
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
-/// The frame, its style and its script in one file.
+/// The HTML frame with its style and script.
 const FILE: &str = include_str!("page.html");
 
-/// Bars of one check's past.
+/// Maximum number of bars of a check's history.
 const BARS_MAX: usize = 60;
 
-/// Failing checks that are named at the top.
+/// Maximum number of failing checks to name at the top.
 const NAMED_MAX: usize = 6;
 
-/// Transitions that are shown.
+/// Maximum number of events to show.
 pub(super) const EVENTS_SHOWN: usize = 12;
 
-/// What a page shows.
+/// The data of a page.
 #[derive(Clone, Debug)]
 pub(super) struct View {
     pub(super) status: Status,
-    /// With their last results.
+    /// Checks with their last results.
     pub(super) checks: Vec<CheckView>,
     pub(super) probers: Vec<ProberView>,
     /// Oldest first.
     pub(super) events: Vec<Event>,
 }
 
-/// The parts of the file. Style and script are files of their own to a browser, so that a page may have none within.
+/// The parts of the file. Style and script are served as separate files, so that the content security policy can forbid inline ones.
 struct Parts {
     head: &'static str,
     before: String,
@@ -66,18 +66,18 @@ pub(super) fn script() -> &'static str {
     PARTS.script
 }
 
-/// All of the page.
+/// The whole page.
 pub(super) fn page(view: &View) -> String {
     let (headline, _, _) = headline(view);
-    // As the script keeps it, for whoever has none.
+    // The script updates the title in the same way.
     let title = format!("<title>{headline} \u{2013} doorbell</title>");
     [PARTS.head, &title, &PARTS.before, live(view).as_str(), &PARTS.after].concat()
 }
 
-/// What changes.
+/// The part of the page that changes.
 pub(super) fn live(view: &View) -> String {
     let mut html = String::with_capacity(8 << 10);
-    // A `String` takes everything.
+    // Writing to a `String` cannot fail.
     let _always = write_live(&mut html, view);
     html
 }
@@ -113,7 +113,7 @@ fn hero(html: &mut String, view: &View) -> std::fmt::Result {
     if let Some(refused) = &status.refused_reload {
         write!(
             html,
-            "<p class=\"notice\"><span class=\"pill down\">reload refused</span> {} ago, an older configuration is served:</p>\
+            "<p class=\"notice\"><span class=\"pill down\">reload failed</span> {} ago, the previous configuration stays in use:</p>\
              <pre class=\"notice\">{}</pre>",
             Ago(refused.age_ms),
             Esc(refused.reason.trim_end()),
@@ -122,7 +122,7 @@ fn hero(html: &mut String, view: &View) -> std::fmt::Result {
     for waiting in &status.waiting {
         write!(
             html,
-            "<p class=\"notice\"><span class=\"pill warn\">closed</span> listener {} waits for its certificate:</p>\
+            "<p class=\"notice\"><span class=\"pill warn\">closed</span> listener {} is not open yet:</p>\
              <pre class=\"notice\">{}</pre>",
             Esc(&waiting.listener),
             Esc(&waiting.reason),
@@ -148,7 +148,7 @@ fn hero(html: &mut String, view: &View) -> std::fmt::Result {
     html.write_str("</dd></div></dl></div>")
 }
 
-/// What is so, in two words and a sentence.
+/// The headline, its tone and a sentence.
 fn headline(view: &View) -> (&'static str, &'static str, String) {
     let status = &view.status;
     let failed = status.workers.iter().filter(|worker| worker.has_failed).count();
@@ -162,14 +162,14 @@ fn headline(view: &View) -> (&'static str, &'static str, String) {
         if status.reason.is_empty() { text.to_owned() } else { format!("{text}: {}", status.reason) }
     };
     match status.lifecycle {
-        Lifecycle::Starting => return ("Starting", "calm", "Nothing is served yet.".to_owned()),
+        Lifecycle::Starting => return ("Starting", "calm", "Not serving yet.".to_owned()),
         Lifecycle::Stopping => {
-            return ("Stopping", "calm", because("No new connections; those that are open finish"));
+            return ("Stopping", "calm", because("No new connections; open ones finish"));
         }
         Lifecycle::Draining => {
             let left =
                 status.stops_in_ms.map(|ms| format!(" Listeners close in {}.", Ago(ms))).unwrap_or_default();
-            let text = because("Probers are told to stay away, and everything is still served");
+            let text = because("Not ready, but requests are still served");
             return ("Draining", "calm", format!("{text}.{left}"));
         }
         Lifecycle::Ready => {}
@@ -180,48 +180,44 @@ fn headline(view: &View) -> (&'static str, &'static str, String) {
     if !not_up.is_empty() {
         let failing = failing(view);
         let because = if failing.is_empty() { String::new() } else { format!(" Failing: {failing}.") };
-        return (
-            "Down",
-            "down",
-            format!("Probers of {} are told that it is down.{because}", not_up.join(", ")),
-        );
+        return ("Down", "down", format!("Endpoints that are down: {}.{because}", not_up.join(", ")));
     }
     if !status.drains.is_empty() {
         return ("Draining", "calm", drains_in_words(status));
     }
     if !status.maintenance.is_empty() {
         let targets: Vec<&str> = status.maintenance.iter().map(|hold| hold.target.as_str()).collect();
-        return ("Maintenance", "calm", format!("Taken out on purpose: {}.", targets.join(", ")));
+        return ("Maintenance", "calm", format!("In maintenance: {}.", targets.join(", ")));
     }
     if status.endpoints.iter().any(|one| one.state == EndpointWord::Degraded) {
         let failing = failing(view);
-        let because = if failing.is_empty() { String::new() } else { format!(" Not well: {failing}.") };
-        return ("Degraded", "warn", format!("Everything is served.{because}"));
+        let because = if failing.is_empty() { String::new() } else { format!(" Failing: {failing}.") };
+        return ("Degraded", "warn", format!("All endpoints are up or degraded.{because}"));
     }
-    ("All is well", "up", "Every endpoint says that it serves.".to_owned())
+    ("Healthy", "up", "All endpoints are up.".to_owned())
 }
 
-/// Endpoints that drain alone: those of which a prober hears, and those that all of them ignore.
+/// The draining endpoints: those that report the drain to some prober, and those that ignore it for every prober.
 fn drains_in_words(status: &Status) -> String {
-    let is_told = |name: &str| status.endpoints.iter().any(|one| one.name == name && is_told_to_drain(one));
-    let (told, ignored): (Vec<&str>, Vec<&str>) =
-        status.drains.iter().map(|drain| drain.endpoint.as_str()).partition(|name| is_told(name));
+    let reports = |name: &str| status.endpoints.iter().any(|one| one.name == name && reports_drain(one));
+    let (reported, ignored): (Vec<&str>, Vec<&str>) =
+        status.drains.iter().map(|drain| drain.endpoint.as_str()).partition(|name| reports(name));
     let mut text = Vec::new();
-    if !told.is_empty() {
-        let told = told.join(", ");
-        text.push(format!("Probers of {told} are told to stay away, and everything is still served."));
+    if !reported.is_empty() {
+        let reported = reported.join(", ");
+        text.push(format!("{reported}: draining, requests are still served."));
     }
     if !ignored.is_empty() {
-        text.push(format!("No prober of {} is told: on_drain ignores it.", ignored.join(", ")));
+        text.push(format!("{}: draining, but on_drain ignores it for every prober.", ignored.join(", ")));
     }
     text.join(" ")
 }
 
-fn is_told_to_drain(one: &EndpointView) -> bool {
+fn reports_drain(one: &EndpointView) -> bool {
     one.answers.iter().any(|answer| answer.state == EndpointWord::Drain)
 }
 
-/// The checks for which an endpoint is not up, by name; of many the first few.
+/// The names of the checks that keep an endpoint from being up, at most [`NAMED_MAX`].
 fn failing(view: &View) -> String {
     let not_up = view
         .status
@@ -276,17 +272,22 @@ fn endpoint(html: &mut String, one: &EndpointView) -> std::fmt::Result {
     if !one.note.is_empty() {
         write!(html, "<p class=\"why\">{}</p>", Esc(&one.note))?;
     }
-    if one.state == EndpointWord::Drain && !is_told_to_drain(one) {
-        html.write_str("<p>No prober is told: <code>on_drain</code> ignores it.</p>")?;
+    if one.state == EndpointWord::Drain && !reports_drain(one) {
+        html.write_str("<p>No prober sees the drain: <code>on_drain</code> ignores it.</p>")?;
     }
-    html.write_str("<div class=\"told\">")?;
+    html.write_str("<div class=\"replies\">")?;
     let same = one.answers.iter().all(|answer| answer.code == one.answers[0].code);
     for answer in one.answers.iter().take(if same { 1 } else { usize::MAX }) {
-        let who = if same { "everybody".to_owned() } else { answer.audience.as_str().replace('_', " ") };
+        let audience =
+            if same { "all probers".to_owned() } else { answer.audience.as_str().replace('_', " ") };
         let tone = endpoint_tone(answer.state);
         let state = if answer.state == one.state { String::new() } else { format!("{} ", answer.state) };
         let code = answer.code;
-        write!(html, "<span class=\"chip {tone}\">{} <b class=\"num\">{state}{code}</b></span>", Esc(who))?;
+        write!(
+            html,
+            "<span class=\"chip {tone}\">{} <b class=\"num\">{state}{code}</b></span>",
+            Esc(audience)
+        )?;
     }
     html.write_str("</div>")?;
     if !one.uses.is_empty() {
@@ -349,7 +350,7 @@ fn checks(html: &mut String, checks: &[CheckView]) -> std::fmt::Result {
     html.write_str("</ul></section>")
 }
 
-/// A bar for each of the last results, as high as it took long.
+/// A bar for each of the last results, with its latency as the height.
 fn sparkline(html: &mut String, check: &CheckView) -> std::fmt::Result {
     let shown = &check.history[check.history.len().saturating_sub(BARS_MAX)..];
     if shown.is_empty() {
@@ -382,14 +383,14 @@ fn sparkline(html: &mut String, check: &CheckView) -> std::fmt::Result {
 }
 
 fn probers(html: &mut String, probers: &[ProberView]) -> std::fmt::Result {
-    html.write_str("<section><h2>Who probes</h2><ul class=\"rows probers\">")?;
+    html.write_str("<section><h2>Probers</h2><ul class=\"rows probers\">")?;
     if probers.is_empty() {
-        html.write_str("<li class=\"none\">Nobody has asked for the health of an endpoint yet.</li>")?;
+        html.write_str("<li class=\"none\">No probes yet.</li>")?;
     }
     for one in probers {
         write!(
             html,
-            "<li><span class=\"name\">{}<small>{}</small></span><span class=\"pill {}\">told {}</span><span class=\"meta num\">{} · {} ago",
+            "<li><span class=\"name\">{}<small>{}</small></span><span class=\"pill {}\">{}</span><span class=\"meta num\">{} · {} ago",
             Esc(&one.prober),
             Esc(&one.endpoint),
             endpoint_tone(one.verdict),
@@ -402,7 +403,7 @@ fn probers(html: &mut String, probers: &[ProberView]) -> std::fmt::Result {
         }
         html.write_str("</span>")?;
         if let Some(theirs) = &one.their_view {
-            write!(html, "<span class=\"meta theirs\">sees us as {}</span>", Esc(theirs))?;
+            write!(html, "<span class=\"meta theirs\">their view: {}</span>", Esc(theirs))?;
         }
         html.write_str("</li>")?;
     }
@@ -410,9 +411,9 @@ fn probers(html: &mut String, probers: &[ProberView]) -> std::fmt::Result {
 }
 
 fn events(html: &mut String, view: &View) -> std::fmt::Result {
-    html.write_str("<section><h2>What happened</h2><ul class=\"rows events\">")?;
+    html.write_str("<section><h2>Events</h2><ul class=\"rows events\">")?;
     if view.events.is_empty() {
-        html.write_str("<li class=\"none\">Nothing has changed since the start.</li>")?;
+        html.write_str("<li class=\"none\">No events since the start.</li>")?;
     }
     for event in view.events.iter().rev().take(EVENTS_SHOWN) {
         let age = view.status.uptime_ms.saturating_sub(event.at_uptime_ms);
@@ -430,7 +431,7 @@ fn happening(what: &Happening) -> String {
             format!("{} {} {}", Esc(name), pill(check_tone(*to), to.as_str()), Esc(reason))
         }
         Happening::Drain { endpoint, on, reason, .. } => {
-            let word = if *on { "drain" } else { "drain over" };
+            let word = if *on { "drain" } else { "drain ended" };
             format!("{} {} {}", Esc(endpoint), pill("calm", word), Esc(reason))
         }
         Happening::Endpoint { name, to, note, .. } => {
@@ -441,11 +442,11 @@ fn happening(what: &Happening) -> String {
             format!("doorbell {} {}", pill(tone, to.as_str()), Esc(reason))
         }
         Happening::Maintenance { target, on, reason, .. } => {
-            let word = if *on { "maintenance" } else { "maintenance over" };
+            let word = if *on { "maintenance" } else { "maintenance ended" };
             format!("{} {} {}", Esc(target), pill("calm", word), Esc(reason))
         }
         Happening::Reload { ok, text } => {
-            let (tone, word) = if *ok { ("up", "reloaded") } else { ("down", "reload refused") };
+            let (tone, word) = if *ok { ("up", "reloaded") } else { ("down", "reload failed") };
             format!("configuration {} {}", pill(tone, word), Esc(text))
         }
         Happening::Worker { worker, text } => format!("worker {worker} {}", Esc(text)),
@@ -475,7 +476,7 @@ const fn plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-/// A number with its thousands apart.
+/// A number with separated thousands.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);

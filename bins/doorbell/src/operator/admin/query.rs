@@ -1,14 +1,14 @@
-//! What stands behind the `?` of an address.
+//! Parsing of URI queries.
 //!
-//! Does not know about: which names there are.
+//! Does not know about: the parameters.
 
-/// The value of the first parameter with this name, decoded; what is no text is not there.
+/// The decoded value of the first parameter with this name; `None` if it is not UTF-8.
 pub(super) fn value(query: &str, name: &str) -> Option<String> {
     let mut parts = query.split('&').map(|part| part.split_once('=').unwrap_or((part, "")));
     parts.find(|(found, _)| *found == name).and_then(|(_, value)| decoded(value))
 }
 
-/// A part of an address without its percent signs; `+` is a space.
+/// Decodes percent encoding; `+` is a space.
 pub(super) fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes().iter();

@@ -1,4 +1,4 @@
-//! What each path of the admin listener answers.
+//! The replies of the admin listener, by path.
 //!
 //! Does not know about: connections.
 
@@ -26,19 +26,19 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-/// Followers of events at once.
+/// Maximum number of event streams.
 pub(super) const FOLLOWERS_MAX: usize = 16;
 
-/// The longest that somebody may wait for a drain.
+/// Maximum time to wait for a drain.
 const WAIT_MAX: Duration = Duration::from_secs(600);
 
-/// Bytes of a note that are looked at; fewer are kept.
+/// Maximum size of a note in a request.
 const NOTE_LEN_MAX: usize = 1024;
 
-/// A wait looks so often whether the drain is called off or done.
+/// Interval at which a wait checks whether the drain has ended.
 const WAIT_STEP: Duration = Duration::from_millis(100);
 
-/// Nothing from elsewhere, and nothing within a page that is not a file of ours.
+/// Content security policy: no foreign resources, and no inline scripts or styles.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -48,10 +48,10 @@ const TEXT: &str = "text/plain; charset=utf-8";
 pub(super) type Body = UnsyncBoxBody<Bytes, Infallible>;
 type Reply = Response<Body>;
 
-/// A reply that is there at once.
+/// A reply that is complete in memory.
 type Whole = Response<Bytes>;
 
-/// What all connections share.
+/// Shared by all connections.
 #[derive(Debug)]
 pub(super) struct Shared {
     operator: Operator,
@@ -60,20 +60,20 @@ pub(super) struct Shared {
     room: Room,
 }
 
-/// A request without its body, which nobody reads.
+/// A request without its body, which is ignored.
 #[derive(Debug)]
 struct Asked {
     method: Method,
     path: String,
     query: String,
     headers: HeaderMap,
-    /// The host of an address in absolute form, which goes before `Host` (RFC 9112, section 3.2.2).
+    /// The host of a request target in absolute form, which overrides `Host` (RFC 9112, section 3.2.2).
     authority: Option<String>,
     peer: SocketAddr,
     ends: Ends,
 }
 
-/// What is asked of the operator.
+/// A command for the operator.
 enum Wish {
     Drain { target: String, reason: Option<String>, time: Option<Duration>, wait: Duration, is_kept: bool },
     Maintain { target: String, reason: String, time: Option<Duration> },
@@ -91,7 +91,7 @@ impl Shared {
         Self { operator, guard, followers, room: Room::default() }
     }
 
-    /// `takes_long` is called when an answer may take longer than a usual one.
+    /// `takes_long` is called if the reply may take longer than usual.
     pub(super) async fn answer<B>(
         &self,
         request: Request<B>,
@@ -168,16 +168,16 @@ impl Shared {
         }
     }
 
-    /// Whether the program works, whatever it is told by checks.
+    /// Whether the program works, whatever the state of the checks.
     fn alive(&self) -> Whole {
         let failed = self.operator.status().workers.iter().filter(|worker| worker.has_failed).count();
         match failed {
             0 => reply(StatusCode::OK, TEXT, "ok\n"),
-            failed => reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("workers failed: {failed}\n")),
+            failed => reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, format!("failed workers: {failed}\n")),
         }
     }
 
-    /// The same verdict as `/readyz` of a listener; where no endpoint has that name, whether the program serves.
+    /// The verdict of the endpoint `readyz`; without such an endpoint, whether the program serves.
     fn ready(&self) -> Whole {
         let status = self.operator.status();
         let endpoint = status.endpoints.iter().find(|endpoint| endpoint.name == "readyz");
@@ -191,7 +191,7 @@ impl Shared {
         }
     }
 
-    /// Whether the program has started, whatever came then.
+    /// Whether the program has started.
     fn started(&self) -> Whole {
         let lifecycle = self.operator.status().lifecycle;
         serving(lifecycle, lifecycle != Lifecycle::Starting)
@@ -199,13 +199,13 @@ impl Shared {
 
     fn follow(&self, asked: &Asked, takes_long: impl FnOnce()) -> Reply {
         let Ok(place) = Arc::clone(&self.followers).try_acquire_owned() else {
-            let text = format!("{FOLLOWERS_MAX} follow already");
+            let text = format!("too many event streams: the maximum is {FOLLOWERS_MAX}");
             return whole(refused(&Refusal::new(RefusalKind::Busy, text)));
         };
         takes_long();
         let last = asked.headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
         let since = last.or_else(|| query::value(&asked.query, "since")).and_then(|id| id.parse().ok());
-        // Without a number only what comes from now on.
+        // Without a number only new events are sent.
         let since = since.unwrap_or_else(|| self.operator.status().event);
         let frames = events::frames(self.operator.follow(since), place);
         with_type(Response::new(StreamBody::new(frames).boxed_unsync()), "text/event-stream")
@@ -225,7 +225,8 @@ impl Shared {
         let operator = self.operator.clone();
         let peer = asked.peer;
         let done = spawn_blocking(move || wish.done_by(&operator, peer)).await;
-        let done = done.unwrap_or_else(|_| Err(Refusal::new(RefusalKind::Failed, "it was not finished")));
+        let done =
+            done.unwrap_or_else(|_| Err(Refusal::new(RefusalKind::Failed, "the command did not finish")));
         if let (Ok(_), Some((target, wait))) = (&done, wait) {
             self.wait(&target, wait).await;
         }
@@ -235,8 +236,8 @@ impl Shared {
         }
     }
 
-    /// Waits, unless the drain is called off or done. Both are looked at twice: ring threads say at the end of a turn how many are
-    /// connected, and whoever was answered in this one is not counted yet.
+    /// Waits until the drain has finished or was cancelled. The result must hold twice, because workers publish their connection counts at the
+    /// end of a turn.
     async fn wait(&self, target: &str, wait: Duration) {
         let (mut left, mut is_over) = (wait.min(WAIT_MAX), false);
         while !left.is_zero() {
@@ -252,13 +253,13 @@ impl Shared {
 }
 
 impl Asked {
-    /// Every name that the request has for us.
+    /// Every host name in the request.
     fn hosts(&self) -> impl Iterator<Item = &[u8]> {
         let fields = self.headers.get_all("host").iter().map(HeaderValue::as_bytes);
         fields.chain(self.authority.as_deref().map(str::as_bytes))
     }
 
-    /// A request that is refused; told in the log, too, and seldom.
+    /// Denies a request and logs it, at a limited rate.
     fn denied(&self, why: Denied) -> Whole {
         static REFUSED: Throttle = Throttle::new();
         if let Some(suppressed) = REFUSED.turn() {
@@ -267,19 +268,19 @@ impl Asked {
         denied(why)
     }
 
-    /// What is to change, if anything: `None` for what is only shown.
+    /// The command of a request; `None` if the request only reads.
     fn wish(&self) -> Option<Result<Wish, Refusal>> {
         let is_post = self.method == Method::POST;
         if is_post || self.method == Method::PUT {
-            let told = self.path.strip_prefix("/-/checks/").and_then(|path| self.told(path));
-            if told.is_some() {
-                return told;
+            let pushed = self.path.strip_prefix("/-/checks/").and_then(|path| self.pushed(path));
+            if pushed.is_some() {
+                return pushed;
             }
         }
         let text = |name| query::value(&self.query, name);
         let target = || text("target").unwrap_or_else(|| "all".to_owned());
         let wish = match self.path.as_str() {
-            // A hook of Kubernetes can only send GET. What it begins belongs to the end of the program, and is not for the next one.
+            // HTTP hooks of Kubernetes can only send GET. Such a drain precedes the stop of the program and is not kept across restarts.
             "/-/drain" if is_post || self.method == Method::GET => {
                 let times = self.duration("wait").and_then(|wait| Ok((wait, self.duration("for")?)));
                 times.map(|(wait, time)| Wish::Drain {
@@ -308,8 +309,8 @@ impl Asked {
         Some(wish)
     }
 
-    /// What a check is told, which is the last part of the path behind its name.
-    fn told(&self, path: &str) -> Option<Result<Wish, Refusal>> {
+    /// A pushed result of a check: the last segment of the path, after its name.
+    fn pushed(&self, path: &str) -> Option<Result<Wish, Refusal>> {
         let (name, result) = path.rsplit_once('/')?;
         let outcome = match result {
             "fail" => Outcome::Failure,
@@ -318,7 +319,7 @@ impl Asked {
             "pass" => Outcome::Success,
             "warn" => Outcome::Degraded,
             _ => {
-                let text = "a result is pass, warn, fail or maintenance".to_owned();
+                let text = "invalid result: expected pass, warn, fail or maintenance".to_owned();
                 return Some(Err(Refusal::new(RefusalKind::NotFound, text)));
             }
         };
@@ -331,21 +332,24 @@ impl Asked {
         let Some(text) = query::value(&self.query, name).filter(|text| !text.is_empty()) else {
             return Ok(None);
         };
-        // A number alone is in seconds, as in `sleep`.
+        // A number without a unit is in seconds.
         let parsed = parse_duration(&text).or_else(|| text.parse().ok().map(Duration::from_secs));
         let bad = || {
-            Refusal::new(RefusalKind::NotFound, format!("{text:?} is no length of time: write {name}=20s"))
+            Refusal::new(
+                RefusalKind::NotFound,
+                format!("{text:?} is not a duration: expected a number and a unit, as in {name}=20s"),
+            )
         };
         parsed.map(Some).ok_or_else(bad)
     }
 }
 
 impl Wish {
-    /// May wait for a disk.
+    /// May block on the disk.
     fn done_by(self, operator: &Operator, peer: SocketAddr) -> Result<String, Refusal> {
         match self {
             Self::Drain { target, reason, time, wait: _, is_kept } => {
-                let reason = reason.unwrap_or_else(|| format!("asked for by {peer}"));
+                let reason = reason.unwrap_or_else(|| format!("requested by {peer}"));
                 operator.drain(&target, &reason, time, is_kept)
             }
             Self::Maintain { target, reason, time } => operator.maintain(&target, &reason, time),
@@ -402,13 +406,13 @@ fn refused(refusal: &Refusal) -> Whole {
     json_with(code, &serde_json::json!({ "error": refusal.text }))
 }
 
-/// Replies that nobody reads take all the memory that there is for them.
+/// The reply while the memory for replies is exhausted.
 fn no_room() -> Whole {
     static REFUSED: Throttle = Throttle::new();
     if let Some(suppressed) = REFUSED.turn() {
-        tracing::warn!(suppressed, "refused: too many large replies of the admin address are on their way");
+        tracing::warn!(suppressed, "admin request refused: too many large replies in progress");
     }
-    refused(&Refusal::new(RefusalKind::Busy, "too many large replies are on their way"))
+    refused(&Refusal::new(RefusalKind::Busy, "too many large replies in progress"))
 }
 
 fn denied(why: Denied) -> Whole {
@@ -421,11 +425,11 @@ fn denied(why: Denied) -> Whole {
 }
 
 fn missing() -> Whole {
-    refused(&Refusal::new(RefusalKind::NotFound, "there is no such page: /-/ is the first one"))
+    refused(&Refusal::new(RefusalKind::NotFound, "not found: the start page is /-/"))
 }
 
 fn not_allowed(path: &str) -> Whole {
-    let text = format!("{path} is only shown: ask with GET");
+    let text = format!("{path} is read-only: use GET");
     let mut reply = json_with(StatusCode::METHOD_NOT_ALLOWED, &serde_json::json!({ "error": text }));
     reply.headers_mut().insert("allow", HeaderValue::from_static("GET, HEAD"));
     reply

@@ -1,25 +1,25 @@
-//! Room for replies on their way: however many there are and however slowly they are read, all of them take so much memory and no more.
+//! Limits the memory of replies that are being sent, however many and however slow their readers are.
 //!
-//! Does not know about: what they say.
+//! Does not know about: the content of replies.
 //!
-//! A server with ten thousand checks has pages and metrics of many megabytes, and whoever asks for one need not read it.
+//! A server with ten thousand checks has pages and metrics of many megabytes, and a client may request them without reading.
 
 use bytes::Bytes;
 use hyper::Response;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// For all of them together.
+/// Memory for all replies.
 const ROOM_KIB: u32 = 64 << 10;
 
-/// What is less than this has room anyway: there are few connections.
+/// Smaller replies are not counted, because there are few connections.
 const SMALL_LEN: usize = 64 << 10;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Room(Arc<Semaphore>);
 
-/// Content, and its part of the room until the kernel has the last of it.
+/// Content with its share of the memory, which is released when the kernel has taken all of it.
 struct Held {
     content: Bytes,
     _part: OwnedSemaphorePermit,
@@ -32,7 +32,7 @@ impl Default for Room {
 }
 
 impl Room {
-    /// The reply with its part of the room; `None` when others have that. What is larger than all of it has it alone.
+    /// The reply with its share of the memory; `None` if there is not enough. A reply that is larger than all the memory takes all of it.
     pub(super) fn hold(&self, reply: Response<Bytes>) -> Option<Response<Bytes>> {
         let len = reply.body().len();
         if len < SMALL_LEN {
@@ -58,19 +58,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_its_way_has_room_until_it_is_gone() {
+    fn a_reply_holds_memory_until_it_is_sent() {
         let room = Room::default();
         let all = ROOM_KIB as usize;
         let first = room.hold(reply(all / 2)).unwrap().into_body();
         assert_eq!(first.len(), all << 9);
         let second = room.hold(reply(all / 2)).unwrap();
         assert!(room.hold(reply(64)).is_none());
-        assert!(room.hold(reply(63)).is_some(), "a small one has room");
+        assert!(room.hold(reply(63)).is_some(), "a small reply is not counted");
         drop(second);
-        assert!(room.hold(reply(all)).is_none(), "the first is still there");
+        assert!(room.hold(reply(all)).is_none(), "the first reply holds it all");
         drop(first);
         let largest = room.hold(reply(all + 1)).unwrap();
-        assert!(room.hold(reply(64)).is_none(), "one that is larger than the room has all of it");
+        assert!(room.hold(reply(64)).is_none(), "a larger one held all of it");
         drop(largest);
         assert_eq!(room.0.available_permits(), all);
     }

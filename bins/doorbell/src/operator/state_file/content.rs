@@ -1,10 +1,10 @@
-//! The state file's content: laid out so that damage is noticed, with times that survive restarts and clocks that jump.
+//! The content of the state file: detects damage, and keeps durations across restarts and jumps of the clock.
 //!
 //! Does not know about: files.
 //!
-//! `doorstat`, the version in two bytes, a SipHash-2-4 of the rest in eight, and the rest in bitcode. What is left of a maintenance is
-//! kept together with the moment at which that was so, by two clocks: that of the boot, which nobody sets, and the time of day for after
-//! the next boot. However far the time of day jumps, nothing lasts longer than it was declared for.
+//! Layout: `doorstat`, two bytes of version, eight bytes of SipHash-2-4 of the rest, and the rest in bitcode. The remaining time of each
+//! entry is stored with the moment of writing by two clocks: the boot clock, which cannot be set, and the time of day for use after a
+//! reboot. So no entry lasts longer than declared, however far the time of day jumps.
 
 use bitcode::{Decode, Encode};
 use rustix::time::{ClockId, clock_gettime};
@@ -16,10 +16,10 @@ use thiserror::Error;
 
 const MAGIC: [u8; 8] = *b"doorstat";
 
-/// Of the layout of [`SavedState`].
+/// Version of the layout of [`SavedState`].
 const VERSION: u16 = 2;
 
-/// The one before, which is read for whoever comes from it.
+/// The previous version, which is still read.
 const VERSION_BEFORE: u16 = 1;
 
 const HEAD_LEN: usize = MAGIC.len() + 2 + 8;
@@ -28,13 +28,13 @@ const HEAD_LEN: usize = MAGIC.len() + 2 + 8;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub(in crate::operator) struct SavedState {
     pub(in crate::operator) moment: Moment,
-    /// Drains that an operator wants, of endpoints or of `all`.
+    /// Operators' drains, of endpoints or of `all`.
     pub(in crate::operator) drains: Vec<SavedHold>,
     /// Maintenance.
     pub(in crate::operator) maintenance: Vec<SavedHold>,
 }
 
-/// [`SavedState`] as it was in [`VERSION_BEFORE`].
+/// The layout of [`VERSION_BEFORE`].
 #[derive(Clone, Debug, Encode, Decode)]
 struct SavedBefore {
     moment: Moment,
@@ -48,30 +48,30 @@ struct SavedBefore {
 pub(in crate::operator) struct SavedHold {
     pub(in crate::operator) target: String,
     pub(in crate::operator) reason: String,
-    /// What was left of it at the moment of writing.
+    /// Remaining time when the file was written.
     pub(in crate::operator) left_ms: Option<u64>,
 }
 
-/// A moment, by every clock there is.
+/// A moment by several clocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub(in crate::operator) struct Moment {
-    /// Of the running kernel; another one after the next boot.
+    /// Boot ID of the kernel.
     pub(in crate::operator) boot: String,
     pub(in crate::operator) since_boot_ms: u64,
     pub(in crate::operator) unix_ms: u64,
 }
 
-/// Why bytes are no state.
+/// Why a file cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(super) enum Damage {
     #[error("the file is damaged")]
     Damaged,
-    #[error("the file is of version {0}, where this program knows version {VERSION}")]
+    #[error("the file has version {0}, this program supports version {VERSION}")]
     Foreign(u16),
 }
 
 impl Damage {
-    /// Of the name under which it is set aside.
+    /// Suffix of the name under which the file is set aside.
     pub(super) const fn suffix(self) -> &'static str {
         match self {
             Self::Damaged => "damaged",
@@ -89,7 +89,7 @@ impl Moment {
         Self { boot: boot.trim().to_owned(), since_boot_ms, unix_ms: super::super::clock::unix_ms() }
     }
 
-    /// How long ago that was; nothing where the clocks say that it is yet to come.
+    /// Time from this moment to `now`; zero if the clocks say that it is in the future.
     pub(in crate::operator) fn until(&self, now: &Self) -> Duration {
         let is_same_boot = !self.boot.is_empty() && self.boot == now.boot;
         Duration::from_millis(match is_same_boot {
@@ -139,21 +139,21 @@ impl From<SavedBefore> for SavedState {
     }
 }
 
-/// Against damage, not against people: the key is no secret.
+/// Detects damage, not manipulation: the key is not secret.
 fn digest(bytes: &[u8]) -> u64 {
     let mut hasher = SipHasher24::new();
     hasher.write(bytes);
     hasher.finish()
 }
 
-/// What the version before wrote for this.
+/// Encodes in the layout of [`VERSION_BEFORE`].
 #[cfg(test)]
 pub(super) fn encode_before(moment: Moment, drain: Option<String>, maintenance: Vec<SavedHold>) -> Vec<u8> {
     let rest = bitcode::encode(&SavedBefore { moment, drain, maintenance });
     [&MAGIC[..], &VERSION_BEFORE.to_le_bytes(), &digest(&rest).to_le_bytes(), &rest].concat()
 }
 
-/// For tests that write bytes of their own.
+/// For tests that craft files.
 #[cfg(test)]
 pub(super) fn digest_of(bytes: &[u8]) -> u64 {
     digest(bytes)

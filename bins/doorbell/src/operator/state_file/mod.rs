@@ -1,10 +1,10 @@
-//! What operators declared, kept in a file across restarts.
+//! Keeps drains and maintenance in a file across restarts.
 //!
-//! Does not know about: what follows from it, when it changes.
+//! Does not know about: the effect of the state, when it changes.
 //!
-//! The file is written beside the old one, forced to the disk and renamed over it, so that a kill at any moment leaves one or the other.
-//! One that cannot be used is set aside, and nothing was declared then. The lock of `NAME.lock` says which process keeps it; it ends with the
-//! process, however that ends.
+//! A new file is written next to the old one, synced and renamed over it, so that a kill at any moment leaves one of them intact. A file
+//! that cannot be decoded is set aside. The process that holds the lock on `NAME.lock` owns the file; the kernel releases the lock when
+//! the process ends.
 
 mod content;
 #[cfg(test)]
@@ -20,20 +20,20 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Bytes of a file that is read. A full one, with every target in maintenance and every reason as long as it may be, is smaller.
+/// Maximum size of a file. The largest possible state is smaller.
 const FILE_LEN_MAX: u64 = 4 << 20;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct StateFile {
     path: PathBuf,
-    /// `None` until the place can be written.
+    /// `None` until the lock file can be created.
     lock: Option<File>,
-    /// Why the last write failed; each cause is told once.
+    /// Why the last write failed; each cause is logged once.
     failed: Option<String>,
 }
 
-/// Another process keeps its state there.
+/// Another process holds the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct InUse;
 
@@ -42,24 +42,24 @@ impl StateFile {
         Self { path: path.to_owned(), lock: None, failed: None }
     }
 
-    /// Takes the lock, and tries whether the place can be written: where it cannot, that is told, and tried again with each write.
+    /// Takes the lock. If its file cannot be created, logs that and tries again with each write.
     pub(super) fn claim(&mut self) -> Result<(), InUse> {
         match self.claim_lock() {
             Ok(true) => {}
             Ok(false) => return Err(InUse),
             Err(error) => {
-                self.tell(Err(error.to_string()));
+                self.log_outcome(Err(error.to_string()));
                 return Ok(());
             }
         }
         let new = self.path.with_added_extension("new");
         let tried = if self.path.is_dir() { Err(Errno::ISDIR.into()) } else { write_new(&new, b"") };
         let _gone = fs::remove_file(&new);
-        self.tell(tried.map_err(|error: io::Error| error.to_string()));
+        self.log_outcome(tried.map_err(|error: io::Error| error.to_string()));
         Ok(())
     }
 
-    /// Whether it is ours; where it cannot be known, why.
+    /// Whether this process has the lock; an error if that cannot be determined.
     fn claim_lock(&mut self) -> io::Result<bool> {
         if self.lock.is_some() {
             return Ok(true);
@@ -71,9 +71,9 @@ impl StateFile {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK) => return Ok(false),
             Ok(()) => {}
-            // A file system without locks.
+            // The file system does not support locks.
             Err(error) => tracing::warn!(
-                "{} cannot be locked, another instance would overwrite it: {error}",
+                "cannot lock {}: {error}; another instance could overwrite it",
                 self.path.display()
             ),
         }
@@ -81,7 +81,7 @@ impl StateFile {
         Ok(true)
     }
 
-    /// What was kept. What cannot be used is told and set aside.
+    /// The saved state. A file that cannot be decoded is logged and set aside.
     pub(super) fn load(&self) -> Option<SavedState> {
         let read = read(&self.path);
         let path = self.path.display();
@@ -89,7 +89,7 @@ impl StateFile {
             Ok(Ok(kept)) => Some(kept),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
-                tracing::error!("{path} cannot be read, no maintenance is known from before: {error}");
+                tracing::error!("cannot read {path}: {error}; drains and maintenance are not restored");
                 None
             }
             Ok(Err(damage)) => {
@@ -99,40 +99,40 @@ impl StateFile {
         }
     }
 
-    /// Somebody may want to look at it.
+    /// Renames a damaged file, so that it can be examined.
     fn set_aside(&self, damage: &Damage) {
         let (path, aside) = (self.path.display(), self.path.with_added_extension(damage.suffix()));
         match fs::rename(&self.path, &aside) {
             Ok(()) => tracing::warn!(
-                "{path}: {damage}; it is set aside as {}, and no maintenance is known from before",
+                "{path}: {damage}; set aside as {}, drains and maintenance are not restored",
                 aside.display()
             ),
             Err(error) => tracing::error!(
-                "{path}: {damage}, and it cannot be set aside: {error}; no maintenance is known from before"
+                "{path}: {damage}, and cannot be set aside: {error}; drains and maintenance are not restored"
             ),
         }
     }
 
-    /// Keeps this, and nothing else any more; why not, where it cannot be kept.
+    /// Replaces the saved state; returns why if that failed.
     pub(super) fn save(&mut self, kept: &SavedState) -> Result<(), String> {
         let outcome = match self.claim_lock() {
             Ok(true) => write(&self.path, &kept.encode()).map_err(|error| error.to_string()),
-            Ok(false) => Err("another instance keeps its state there".to_owned()),
+            Ok(false) => Err("the state file is in use by another instance".to_owned()),
             Err(error) => Err(error.to_string()),
         };
-        self.tell(outcome.clone());
+        self.log_outcome(outcome.clone());
         outcome
     }
 
-    fn tell(&mut self, outcome: Result<(), String>) {
+    fn log_outcome(&mut self, outcome: Result<(), String>) {
         let path = self.path.display();
         match (&outcome, &self.failed) {
-            (Err(why), told) if told.as_ref() != Some(why) => {
+            (Err(why), reported) if reported.as_ref() != Some(why) => {
                 tracing::error!(
-                    "{path} cannot be written, what operators declare is lost at a restart: {why}"
+                    "cannot write {path}: {why}; drains and maintenance will be lost at a restart"
                 );
             }
-            (Ok(()), Some(_)) => tracing::info!("{path} can be written again"),
+            (Ok(()), Some(_)) => tracing::info!("writing {path} succeeded again"),
             _ => {}
         }
         self.failed = outcome.err();
@@ -149,11 +149,11 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = path.with_added_extension("new");
     let written = write_new(&new, bytes).and_then(|()| fs::rename(&new, path));
     if written.is_err() {
-        // A part of it takes room on a disk that may be full.
+        // A partial file would take space on a disk that may be full.
         let _gone = fs::remove_file(&new);
     }
     written?;
-    // Only then does the new name outlive a crash of the machine.
+    // Syncs the rename, so that it survives a crash of the machine.
     File::open(folder_of(path))?.sync_all()
 }
 

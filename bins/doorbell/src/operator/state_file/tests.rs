@@ -1,6 +1,6 @@
-//! The state file against damage, other versions, clocks that jump, and disks that are full.
+//! The state file against damage, other versions, clock jumps and full disks.
 //!
-//! Does not know about: a running doorbell.
+//! Does not know about: a running instance.
 
 use super::*;
 use proptest::prelude::*;
@@ -43,7 +43,7 @@ fn kept() -> SavedState {
 }
 
 #[test]
-fn what_is_kept_is_there_again() {
+fn saved_state_is_loaded() {
     let folder = Folder::new();
     let mut state_file = folder.state_file();
     assert_eq!(state_file.load(), None);
@@ -55,7 +55,7 @@ fn what_is_kept_is_there_again() {
 }
 
 #[test]
-fn what_the_version_before_kept_is_known() {
+fn the_previous_version_is_read() {
     let SavedState { moment, drains, maintenance } = kept();
     for drain in [None, Some("why".to_owned())] {
         let drains = drains[..usize::from(drain.is_some())].to_vec();
@@ -97,7 +97,7 @@ fn every_damaged_byte_and_every_cut_is_noticed_and_set_aside() {
     assert_eq!(folder.state_file().load(), None);
     assert_eq!(fs::read(folder.path("state.damaged")).unwrap(), &bytes[..20]);
     assert!(!folder.path("state").exists());
-    assert_eq!(folder.state_file().load(), None, "said once");
+    assert_eq!(folder.state_file().load(), None, "set aside once");
     let mut foreign = bytes;
     foreign[8] = 3;
     assert_eq!(SavedState::decode(&foreign), Err(Damage::Foreign(3)));
@@ -108,9 +108,9 @@ fn every_damaged_byte_and_every_cut_is_noticed_and_set_aside() {
 
 proptest! {
     #[test]
-    fn no_bytes_are_taken_for_a_state(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
+    fn random_bytes_do_not_decode(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
         prop_assert!(SavedState::decode(&bytes).is_err());
-        // With a head that fits, so that what decodes is looked at, too.
+        // With a valid head, so that the decoder is reached.
         let mut whole = kept().encode()[..10].to_vec();
         whole.extend_from_slice(&content::digest_of(&bytes).to_le_bytes());
         whole.extend_from_slice(&bytes);
@@ -137,20 +137,20 @@ fn a_disk_that_is_full_stops_nothing() {
 }
 
 #[test]
-fn two_do_not_keep_in_one_file() {
+fn two_instances_do_not_share_a_file() {
     let folder = Folder::new();
     let (mut first, mut second) = (folder.state_file(), folder.state_file());
     assert_eq!((first.claim(), second.claim()), (Ok(()), Err(InUse)));
     first.save(&kept()).unwrap();
     let why = second.save(&SavedState::default()).unwrap_err();
-    assert_eq!(why, "another instance keeps its state there");
+    assert_eq!(why, "the state file is in use by another instance");
     assert_eq!(first.load(), Some(kept()));
     drop(first);
     assert_eq!(folder.state_file().claim(), Ok(()), "the lock ends with its owner");
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_told_before_anything_is_kept() {
+fn an_unwritable_path_is_reported_before_the_first_save() {
     let folder = Folder::new();
     fs::write(folder.0.join("deep"), b"").unwrap();
     let mut state_file = folder.state_file();
@@ -182,7 +182,7 @@ fn no_jump_of_the_clock_makes_anything_last_longer() {
     let passed = |now: &Moment| saved.until(now);
     let ms = Duration::from_millis;
     for jumped in [99 * HOUR, 100 * HOUR, 101 * HOUR] {
-        assert_eq!(passed(&at("a", 15_000, jumped)), ms(5_000), "the clock of the boot is believed");
+        assert_eq!(passed(&at("a", 15_000, jumped)), ms(5_000), "the boot clock counts");
     }
     assert_eq!(passed(&at("b", 1_000, 100 * HOUR + 7_000)), ms(7_000));
     assert_eq!(passed(&at("b", 1_000, 99 * HOUR)), ms(0), "set back: at most what was left");
