@@ -326,7 +326,11 @@ fn each_failed_start_has_a_sentence_and_a_code() {
     let address = taken.local_addr().unwrap().to_string();
     let (code, err) = failed(Command::new(program).args(["--listen", &address]));
     assert_eq!(code, Some(73), "{err}");
-    assert!(err.starts_with(&format!("doorbell: {address} is in use")) && err.lines().count() == 1, "{err}");
+    assert!(
+        err.starts_with(&format!("doorbell: cannot bind {address}: address in use"))
+            && err.lines().count() == 1,
+        "{err}"
+    );
 
     let script = format!("ulimit -n 32; exec {program} --listen 127.0.0.1:0");
     let (code, err) = failed(Command::new("/bin/sh").args(["-c", &script]));

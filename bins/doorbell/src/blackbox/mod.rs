@@ -1,9 +1,8 @@
-//! `/probe?target=&module=` as Prometheus' blackbox_exporter has it, on a port and a thread of its own.
+//! `/probe?target=&module=` as in Prometheus' blackbox_exporter, on its own port and thread.
 //!
-//! Does not know about: how a probe is made, how a result is written.
+//! Does not know about: how a probe runs, the format of results.
 //!
-//! Many who ask for the same get one result: whoever comes while a probe runs waits for that one, and whoever comes within the time of the
-//! cache gets what it found.
+//! Identical requests share a result: a request during a probe waits for it, and a request within the cache time gets its result.
 
 mod probe;
 mod probe_cache;
@@ -31,61 +30,60 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// Where it is configured.
+/// Its configuration table.
 const TABLE: &str = "blackbox";
 
-/// Connections to this port. More wait to be accepted.
+/// Maximum number of connections; further ones wait in the backlog.
 const CONNS_MAX: usize = 64;
 
-/// Names that are looked up at once in the process; one may hang for as long as the system likes, and longer than the configuration is served
-/// whose probe wanted it.
+/// Maximum number of name lookups in the process. A lookup may hang longer than the configuration of its probe is in use.
 const LOOKUPS_MAX: usize = 16;
 
-/// How long a client may take to ask, and to ask again.
+/// Maximum time for a request head, and between requests.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A connection is asked to end after this.
+/// Time after which a connection is closed gracefully.
 const AGE_MAX: Duration = Duration::from_secs(600);
 
-/// Bytes of what a client asks with.
+/// Maximum size of a request head.
 const HEAD_LEN_MAX: usize = 16 << 10;
 
-/// Between two attempts to accept where descriptors are short.
+/// Pause after a failed accept, as when descriptors are short.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// The running thread.
 #[derive(Debug)]
 pub(crate) struct Probes {
-    /// As they are written down, with copies for whoever follows.
+    /// The configured addresses with their sockets, of which a successor takes copies.
     listeners: Vec<Listening>,
     phase: watch::Sender<Phase>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Addresses that are ours, and nobody asks there yet.
+/// Bound addresses that are not served yet.
 #[derive(Debug)]
 pub(crate) struct Unopened {
     ports: Vec<(SocketAddr, Port)>,
-    /// Without the word the thread ends.
+    /// Starts the thread; dropping it ends the thread.
     go: SyncSender<Vec<std::net::TcpListener>>,
     phase: watch::Sender<Phase>,
     thread: JoinHandle<()>,
 }
 
-/// How far the thread has come.
+/// Phase of the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Serving,
-    /// Nobody new is heard; whoever has asked is answered.
+    /// Finishes requests but accepts no connections.
     Leaving,
     Stopped,
 }
 
 impl Probes {
-    /// Takes the addresses, those that the one before has from there.
+    /// Binds the addresses, or takes them over from the predecessor.
     ///
     /// # Errors
-    /// When somebody else listens there, or nobody may.
+    /// If an address cannot be bound.
     pub(crate) fn prepare(
         config: &Config,
         before: Option<&Self>,
@@ -93,7 +91,7 @@ impl Probes {
     ) -> Result<Option<Unopened>, Failure> {
         let Some(blackbox) = &config.blackbox else { return Ok(None) };
         let no_thread = |error: io::Error| {
-            Failure::new(Exit::Failure, format!("no thread could be started for probes: {error}"))
+            Failure::new(Exit::Failure, format!("cannot start the thread of [blackbox]: {error}"))
         };
         let connector = Connector::open(&config.check_defaults.egress)
             .map_err(|why| Failure::new(Exit::BadConfig, why))?;
@@ -116,31 +114,31 @@ impl Probes {
             Arc::new(ProbeCache::new(blackbox, Shared::new(Arc::new(connector)), Arc::clone(process_stats)));
         let (phase, told) = watch::channel(Phase::Serving);
         let (go, goes) = sync_channel::<Vec<std::net::TcpListener>>(1);
-        // Whoever connected last has asked by then, and has been answered.
+        // Enough for the last connection to send its request and get its reply.
         let leave_timeout = HEAD_TIMEOUT + blackbox.timeout;
         let run = move || {
             let Ok(listeners) = goes.recv() else { return };
             runtime.block_on(serve(listeners, cache, told, leave_timeout));
-            // A name that is looked up may take as long as the system likes.
+            // A name lookup may hang.
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("probes".into()).spawn(run).map_err(no_thread)?;
         Ok(Some(Unopened { ports, go, phase, thread }))
     }
 
-    /// Others listen there from now on. Whoever has asked is answered; nobody waits for that.
+    /// Stops accepting, because a successor listens. Requests in progress finish in the background.
     pub(crate) fn leave(mut self) {
         self.phase.send_replace(Phase::Leaving);
         drop(self.thread.take());
     }
 
-    /// Where probes are asked for.
+    /// The addresses.
     pub(crate) fn addrs(&self) -> Vec<String> {
         let addr = |(addr, listener): &Listening| listener.local_addr().unwrap_or(*addr).to_string();
         self.listeners.iter().map(addr).collect()
     }
 
-    /// Descriptors that may be open at once.
+    /// Upper bound on open descriptors.
     pub(crate) fn descriptors(config: &Config) -> u32 {
         let listeners = config.blackbox.as_ref().map_or(0, |blackbox| blackbox.binds.len());
         let all = if listeners == 0 {
@@ -161,7 +159,7 @@ impl Drop for Probes {
 }
 
 impl Unopened {
-    /// From now on whoever asks is answered.
+    /// Starts to serve.
     pub(crate) fn open(self) -> Probes {
         let mut listeners = Vec::new();
         let mut addrs = Vec::new();
@@ -174,11 +172,11 @@ impl Unopened {
                 Err(error) => tracing::error!("{}", cannot_listen(TABLE, addr, &error)),
             }
         }
-        tracing::info!(addresses = addrs.join(" "), "probes are made for whoever asks");
+        tracing::info!(addresses = addrs.join(" "), "blackbox listener is open");
         let copies = listeners.iter().filter_map(|(_, listener)| {
             listener
                 .try_clone()
-                .inspect_err(|error| tracing::error!(%error, "a port for probes stays closed"))
+                .inspect_err(|error| tracing::error!(%error, "cannot open a blackbox listener"))
                 .ok()
         });
         let _begins = self.go.send(copies.collect());
@@ -211,7 +209,7 @@ async fn after_serving(phase: &mut watch::Receiver<Phase>) -> Phase {
     after.map_or(Phase::Stopped, |phase| *phase)
 }
 
-/// Until others listen there and whoever came before has been answered.
+/// Accepts until the successor listens, then waits for open connections.
 async fn accept(listener: TcpListener, cache: Arc<ProbeCache>, mut phase: watch::Receiver<Phase>) {
     let mut conns = JoinSet::new();
     let leaving = phase.clone();
@@ -232,7 +230,7 @@ async fn accept(listener: TcpListener, cache: Arc<ProbeCache>, mut phase: watch:
     conns.join_all().await;
 }
 
-/// One connection.
+/// Serves one connection.
 async fn talk(
     stream: TcpStream,
     peer: SocketAddr,
@@ -247,17 +245,17 @@ async fn talk(
     let service = service_fn(move |request| {
         asks.send_replace(true);
         let cache = Arc::clone(&cache);
-        async move { Ok::<_, Infallible>(cache.answer(&request, is_here).await) }
+        async move { Ok::<_, Infallible>(cache.reply_to(&request, is_here).await) }
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_LEN_MAX);
     let mut conn = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    // Whoever connected gets one answer.
+    // A connection gets at least one reply.
     let leaves = async {
         after_serving(&mut phase).await;
         asked.wait_for(|asked| *asked).await.is_ok()
     };
-    // What a client breaks off is no failure of ours.
+    // An error means that the client has disconnected.
     tokio::select! {
         _ended = conn.as_mut() => return,
         _asked = leaves => conn.as_mut().graceful_shutdown(),

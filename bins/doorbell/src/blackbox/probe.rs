@@ -1,9 +1,9 @@
-//! One probe: where the target leads is found out first, looked at, and then connected to, at that address and no other.
+//! One probe: resolves the target, checks whether its address is allowed, and connects to exactly that address.
 //!
-//! Does not know about: who asks, how a result is written.
+//! Does not know about: requests, the format of results.
 //!
-//! A name is looked up once. What is connected to is the address that was found to be allowed, so that a name that leads elsewhere a moment
-//! later changes nothing; and every redirect is looked at in the same way.
+//! A name is resolved once, and the connection goes to the checked address, which defeats DNS rebinding. Redirects are checked in the same
+//! way.
 
 use super::LOOKUPS_MAX;
 use crate::config::model::Module;
@@ -24,23 +24,23 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-/// Redirects of one probe, as Go's client follows them.
+/// Maximum number of redirects, as in Go's client.
 const REDIRECTS_MAX: u32 = 10;
 
-/// Bytes of content that are read.
+/// Maximum size of content to read.
 const BODY_BYTES: u32 = 256 << 10;
 
-/// Apart from those of checks, which do not wait for these.
+/// Separate from the lookups of checks, so that these do not wait.
 static LOOKUPS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(LOOKUPS_MAX)));
 
-/// Makes probes.
+/// Runs probes.
 #[derive(Debug)]
 pub(super) struct Prober {
     targets: Networks,
     shared: Mutex<Shared>,
 }
 
-/// What a probe came to.
+/// The result of a probe.
 #[derive(Debug)]
 pub(super) struct Made {
     pub(super) is_success: bool,
@@ -48,18 +48,18 @@ pub(super) struct Made {
     pub(super) text: String,
 }
 
-/// Why no probe is made.
+/// Why a probe is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// The target is not to be probed.
+    /// The target may not be probed.
     NotAllowed,
-    /// The target is not of a form that the module knows.
+    /// The target is invalid for the module.
     NotATarget,
-    /// Others are probed, for longer than whoever asks can wait.
+    /// Too many probes run, for longer than the timeout of the request.
     TooMany,
 }
 
-/// What a module asks a target for.
+/// The request of a probe.
 enum Asked {
     Grpc(HostPort, Option<ClientTls>),
     Http(Url, Method),
@@ -72,7 +72,7 @@ impl Prober {
         Self { targets, shared: Mutex::new(shared) }
     }
 
-    /// The metrics of one probe. It takes no longer than `limit`.
+    /// The metrics of one probe, which takes at most `limit`.
     pub(super) async fn probe(&self, module: Module, target: &str, limit: Duration) -> Result<Made, Refused> {
         let start = Instant::now();
         let mut asked = Asked::parse(module, target).ok_or(Refused::NotATarget)?;
@@ -84,9 +84,9 @@ impl Prober {
             report.lookup += lookup;
             let addr = match found {
                 Ok(Ok(addr)) => addr,
-                // A name that leads nowhere is a finding, and not an error of whoever asks.
+                // A name without an address is a failed probe, not an invalid request.
                 Ok(Err(None)) | Err(_) => return Ok(Made::of(report, start)),
-                // Where the target leads is for the target to say: that it leads astray is a finding, too.
+                // A redirect to a forbidden address is a failed probe, because the target chose it.
                 Ok(Err(Some(_))) if report.redirects > 0 => return Ok(Made::of(report, start)),
                 Ok(Err(Some(refused))) => return Err(refused),
             };
@@ -97,7 +97,7 @@ impl Prober {
             let next = asked.redirected(&seen).filter(|_| report.redirects < REDIRECTS_MAX);
             report.is_success = outcome == Outcome::Success;
             report.is_overdue = outcome == Outcome::Timeout;
-            // It is known, also where nobody accepts.
+            // Known even if the connection fails.
             report.seen = Seen { address: Some(addr.ip()), ..seen };
             match next {
                 Some(next) => {
@@ -110,7 +110,7 @@ impl Prober {
         }
     }
 
-    /// The first address of a host, and only if all that it has may be probed. `None` where it has none.
+    /// The first address of a host, if all its addresses may be probed. `Err(None)` if it has none.
     async fn address_of(&self, at: &HostPort) -> Result<SocketAddr, Option<Refused>> {
         let found: Vec<SocketAddr> = match at.host.parse::<IpAddr>() {
             Ok(ip) => vec![SocketAddr::new(ip, at.port)],
@@ -122,7 +122,7 @@ impl Prober {
         if !found.iter().all(|addr| self.is_allowed(addr.ip())) {
             return Err(Some(Refused::NotAllowed));
         }
-        // IPv6 first, as blackbox_exporter has it.
+        // IPv6 first, as in blackbox_exporter.
         let first = found.iter().find(|addr| addr.is_ipv6()).or_else(|| found.first());
         first.copied().ok_or(None)
     }
@@ -131,7 +131,7 @@ impl Prober {
         self.targets.contains(ip)
     }
 
-    /// How it ended, and what was seen.
+    /// Runs the check; returns its outcome and observations.
     async fn run(&self, asked: &Asked, addr: SocketAddr, limit: Duration) -> (Outcome, Seen) {
         let limit = limit.max(Duration::from_millis(1));
         let pace = Pace { timeout: limit, connect_timeout: limit, ..Pace::default() };
@@ -174,7 +174,7 @@ impl Asked {
         }
     }
 
-    /// The check of this address and no other, in the name of the target.
+    /// A check of exactly this address, with the host name of the target.
     fn kind(&self, addr: SocketAddr) -> CheckKind {
         let place = Address::Tcp(HostPort { host: addr.ip().to_string(), port: addr.port() });
         let named = |tls: &ClientTls| ClientTls { server_name: Some(self.at().host.clone()), ..tls.clone() };
@@ -197,12 +197,12 @@ impl Asked {
         }
     }
 
-    /// Where an answer leads. What is no URL leads nowhere.
+    /// The target of a redirect, if its location is a valid URL.
     fn redirected(&self, seen: &Seen) -> Option<Self> {
         let Self::Http(url, method) = self else { return None };
         let is_redirect = matches!(seen.status, Some(301 | 302 | 303 | 307 | 308));
         let to = seen.location.as_deref().filter(|to| is_redirect && !to.is_empty())?;
-        // A browser asks with GET from there on, but for 307 and 308 (RFC 9110 15.4).
+        // Redirects continue with GET, except 307 and 308 (RFC 9110 15.4).
         let method = if matches!(seen.status, Some(307 | 308)) { method.clone() } else { Method::GET };
         Some(Self::Http(url_of_location(url, to)?, method))
     }
@@ -217,7 +217,7 @@ const fn kind_of(module: Module) -> Kind {
 }
 
 impl Refused {
-    /// The word by which it is counted.
+    /// The label of its counter.
     pub(super) const fn as_str(&self) -> &'static str {
         match self {
             Self::NotAllowed => "not_allowed",
@@ -230,9 +230,9 @@ impl Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NotAllowed => "this target is not in the networks that may be probed ([blackbox] targets)",
-            Self::NotATarget => "this is not a target that the module knows",
-            Self::TooMany => "too many probes at once",
+            Self::NotAllowed => "target not allowed: it is not in `targets` of [blackbox]",
+            Self::NotATarget => "invalid target for this module",
+            Self::TooMany => "too many probes in progress",
         })
     }
 }
@@ -244,7 +244,7 @@ mod tests {
     use doorbell_checks::options::EgressOptions;
     use std::io::{Read as _, Write as _};
 
-    /// Whether a probe succeeds of a server that leads to `location`.
+    /// The success of a probe of a server that redirects to `location`.
     fn probed(location: &str) -> Result<bool, Refused> {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
@@ -266,9 +266,9 @@ mod tests {
         })
     }
 
-    /// What is refused is a target; where it leads is what is found out about it.
+    /// A forbidden target is refused; a forbidden redirect fails the probe.
     #[test]
-    fn a_target_that_leads_where_nothing_is_probed_has_failed() {
+    fn a_redirect_to_a_forbidden_address_fails_the_probe() {
         assert_eq!(probed("http://192.0.2.1/"), Ok(false));
         assert_eq!(probed("http://nowhere.invalid/"), Ok(false));
     }

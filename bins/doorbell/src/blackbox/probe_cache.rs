@@ -1,4 +1,4 @@
-//! What each request is answered with: what a probe found, made now or a moment ago.
+//! Replies to requests with the result of a probe, run now or cached.
 //!
 //! Does not know about: connections.
 
@@ -21,26 +21,25 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-/// Probes at once. Whoever waits for more than his time is told so.
+/// Maximum number of probes in progress; a request that waits longer than its timeout is refused.
 pub(super) const PROBES_MAX: usize = 32;
 
-/// Results that are kept, each of a few KiB.
+/// Maximum number of cached results, each of a few KiB.
 const RESULTS_MAX: usize = 1024;
 
-/// What Prometheus leaves for itself of the time that it gives (blackbox_exporter's `--timeout-offset`).
+/// Deducted from the scrape timeout of Prometheus (blackbox_exporter's `--timeout-offset`).
 const TIMEOUT_OFFSET: Duration = Duration::from_millis(500);
 
-/// For a name that may be that of another site.
-const FOREIGN_HOST: &str =
-    "this address is not known by the name in `Host`: use an IP address or localhost\n";
+/// Reply to a request with an unknown `Host`, which may come from a page of another site.
+const FOREIGN_HOST: &str = "unknown name in `Host`: use an IP address or localhost\n";
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
-/// What is known of one target by one module.
+/// The cached result of one target and module.
 type Slot = Arc<tokio::sync::Mutex<Option<(Instant, Bytes)>>>;
 
-/// Answers requests.
+/// Replies to requests.
 #[derive(Debug)]
 pub(super) struct ProbeCache {
     prober: Prober,
@@ -65,12 +64,18 @@ impl ProbeCache {
         }
     }
 
-    /// `is_here`: the client is on this machine, as a browser may be that was sent here by the name of another site.
-    pub(super) async fn answer(&self, request: &Request<Incoming>, is_here: bool) -> Response<Full<Bytes>> {
+    /// `is_here`: the client is on this machine, as a browser under DNS rebinding would be.
+    pub(super) async fn reply_to(&self, request: &Request<Incoming>, is_here: bool) -> Response<Full<Bytes>> {
         match request.uri().path() {
             "/probe" => {}
             "/-/healthy" => return reply(StatusCode::OK, PLAIN, "Healthy"),
-            _ => return reply(StatusCode::NOT_FOUND, PLAIN, "ask for /probe?target=TARGET&module=MODULE\n"),
+            _ => {
+                return reply(
+                    StatusCode::NOT_FOUND,
+                    PLAIN,
+                    "not found: use /probe?target=TARGET&module=MODULE\n",
+                );
+            }
         }
         let host = request.headers().get(HOST).map(HeaderValue::as_bytes);
         if is_here && host.is_some_and(|host| !is_own_host(host, &[])) {
@@ -98,7 +103,7 @@ impl ProbeCache {
         }
     }
 
-    /// The shorter one of what the file says and of what Prometheus waits for, as it says itself.
+    /// The shorter of the configured timeout and the scrape timeout of the request.
     fn timeout_of(&self, scrape_timeout: Option<&str>) -> Duration {
         let secs = scrape_timeout.and_then(|text| text.parse::<f64>().ok());
         let wanted = secs.and_then(|secs| Duration::try_from_secs_f64(secs).ok());
@@ -110,10 +115,10 @@ impl ProbeCache {
         self.process_stats.count_one(&Item::Probed { module, result });
     }
 
-    /// The text, and the word by which it is counted.
+    /// The text of the result, and the label of its counter.
     async fn result(&self, query: Query, limit: Duration) -> Result<(Bytes, &'static str), Refused> {
         let slot = self.slot(query.module, &query.target);
-        // Whoever comes meanwhile waits here, and finds it done.
+        // Identical requests wait here for the result.
         let waits_until = Instant::now() + limit;
         let Ok(mut known) = timeout_at(waits_until, slot.lock()).await else { return Err(Refused::TooMany) };
         if let Some((at, text)) = &*known
@@ -135,7 +140,7 @@ impl ProbeCache {
             return Arc::clone(slot);
         }
         if slots.len() >= RESULTS_MAX {
-            // Those that are in use come back; what is old or was never filled goes first.
+            // Entries in use are kept; expired and empty ones are removed first.
             let is_new = |slot: &Slot| {
                 slot.try_lock()
                     .map_or(true, |known| known.as_ref().is_some_and(|(at, _)| at.elapsed() < self.cache))

@@ -1,4 +1,4 @@
-//! What is asked for: `target=..&module=..`.
+//! The query of a request: `target=..&module=..`.
 //!
 //! Does not know about: whether the target may be probed.
 
@@ -6,17 +6,17 @@ use crate::config::model::Module;
 use doorbell_config::Words as _;
 use std::fmt;
 
-/// Bytes of a target.
+/// Maximum size of a target.
 const TARGET_LEN_MAX: usize = 1024;
 
-/// What is to be probed, and how.
+/// A target and a module.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Query {
     pub(super) module: Module,
     pub(super) target: String,
 }
 
-/// Why it cannot be, in blackbox_exporter's words where it has some.
+/// Why a query is invalid, in the words of blackbox_exporter if it has any.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum BadQuery {
     NoTarget,
@@ -26,7 +26,7 @@ pub(super) enum BadQuery {
 }
 
 impl Query {
-    /// Without a module it is `http_2xx`. `modules` are those that may be asked for.
+    /// Parses a query. The default module is `http_2xx`; `modules` are the allowed ones.
     pub(super) fn parse(query: &str, modules: &[Module]) -> Result<Self, BadQuery> {
         let (mut target, mut module) = (None, None);
         for (name, value) in query.split('&').map(|part| part.split_once('=').unwrap_or((part, ""))) {
@@ -53,7 +53,7 @@ impl fmt::Display for BadQuery {
         match self {
             Self::NoTarget => f.write_str("Target parameter is missing"),
             Self::TargetTooLong => write!(f, "Target parameter is longer than {TARGET_LEN_MAX} bytes"),
-            Self::TwoTargets => f.write_str("Target parameter is there twice"),
+            Self::TwoTargets => f.write_str("Target parameter is given twice"),
             Self::UnknownModule(name) => {
                 write!(f, "Unknown module {:?}", &name[..name.floor_char_boundary(64)])
             }
@@ -61,7 +61,7 @@ impl fmt::Display for BadQuery {
     }
 }
 
-/// `%41` and `+` as in a form; what is no UTF-8 has a sign in its place, and what is not well written stays.
+/// Decodes percent encoding and `+`. Invalid UTF-8 is replaced, invalid escapes are kept.
 fn decoded(value: &str) -> String {
     let mut bytes = Vec::with_capacity(value.len());
     let mut rest = value.as_bytes();

@@ -1,6 +1,6 @@
-//! The access log as the configuration wants it.
+//! Builds the access log from the configuration.
 //!
-//! Does not know about: what a line says, how it is queued (`doorbell` does).
+//! Does not know about: the format of lines, their queue (`doorbell` does).
 
 use crate::config::model::{Access, AccessFile, AccessFormat, Config, Log};
 use crate::exit::{Exit, Failure};
@@ -8,7 +8,7 @@ use crate::http::log::{Filter, Format, Level, Logger, Record, Sink};
 use doorbell::access_log::{AccessLog, LogSink, LogTarget};
 use std::num::NonZeroU32;
 
-/// Starts the log; `None` when it is off.
+/// Starts the log; `None` if it is off.
 pub(crate) fn start(config: &Config) -> Result<Option<AccessLog>, Failure> {
     let Log { access, access_format, access_file, .. } = &config.log;
     if *access == Access::Off {
@@ -33,11 +33,11 @@ pub(crate) fn start(config: &Config) -> Result<Option<AccessLog>, Failure> {
             AccessFile::Path(path) => path.display().to_string(),
             AccessFile::Stdout => "standard output".to_owned(),
         };
-        Failure::new(Exit::Failure, format!("the access log {place} cannot be opened: {error}"))
+        Failure::new(Exit::Failure, format!("cannot open the access log {place}: {error}"))
     })
 }
 
-/// By what requests come to a service.
+/// The protocol of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     Http1,
@@ -65,7 +65,7 @@ impl Sink for Lines {
     }
 }
 
-/// What one service of a listener logs.
+/// The logger of one service of a listener.
 pub(crate) fn logger(config: &Config, log: &AccessLog, by: By) -> Logger<Lines> {
     let Log { access, access_sample, .. } = config.log;
     let filter = Filter::new(match access {
@@ -73,7 +73,7 @@ pub(crate) fn logger(config: &Config, log: &AccessLog, by: By) -> Logger<Lines> 
         Access::Errors => Level::Errors,
         Access::Off => Level::Off,
     });
-    // One in one is no sample: what `errors` leaves out stays out.
+    // A sample of one in one is ignored, so that `errors` alone decides.
     let sample = NonZeroU32::new(access_sample).filter(|n| n.get() > 1);
     Logger::new(sample.map_or(filter, |n| filter.one_in(n)), Lines { sink: log.sink(), by })
 }

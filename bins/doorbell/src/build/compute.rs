@@ -1,6 +1,6 @@
-//! The compute lane as the configuration wants it, and files that are read there.
+//! Builds the compute lane from the configuration, and reads files on it.
 //!
-//! Does not know about: what is in the files, other jobs.
+//! Does not know about: the content of files, other jobs.
 
 use crate::config::model::{Compute, Config};
 use crate::exit::{Exit, Failure};
@@ -11,10 +11,10 @@ use std::num::NonZeroU16;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-/// How long whoever watches waits for one look, certificates meanwhile being looked at by nobody. Most are done in a millisecond.
+/// Maximum time that the watcher waits for one look, during which it does not look at other files. Most take a millisecond.
 const LOOK_MAX: Duration = Duration::from_millis(500);
 
-/// Starts the threads; `None` where nothing needs them.
+/// Starts the threads; `None` if the configuration does not need them.
 pub(crate) fn start(config: &Config) -> Result<Option<Offload>, Failure> {
     if !config.needs_compute() {
         return Ok(None);
@@ -38,28 +38,28 @@ pub(crate) fn start(config: &Config) -> Result<Option<Offload>, Failure> {
     builder.build().map(Some).map_err(|error| Failure::new(Exit::Failure, error.to_string()))
 }
 
-/// Where the files of one reader are looked at.
+/// Runs the looks of one reader.
 #[derive(Debug)]
 pub(crate) struct Reading {
     lane: Option<Offload>,
-    /// A look that was not done in time, and what it will have found.
+    /// The pending result of a look that missed the time limit.
     late: Option<Receiver<Look>>,
 }
 
 impl Reading {
-    /// On this lane; without one, by whoever wants it done. Before jobs that verify tokens: those come from anybody, and one look stands for
-    /// all requests after it.
+    /// Runs looks on this lane, or without one on the calling thread. Looks precede jobs that verify tokens, because clients can cause any
+    /// number of those, and one look serves all later requests.
     pub(crate) fn new(lane: Option<Offload>) -> Self {
         Self { lane: lane.map(|lane| lane.class(Class::High)), late: None }
     }
 
-    /// The same, for another reader.
+    /// As this one, for another reader.
     pub(crate) fn another(&self) -> Self {
         Self { lane: self.lane.clone(), late: None }
     }
 
-    /// Has a look taken in turn with the other jobs, and waits a while for it. [`Look::Later`] when there are too many of those, or when it
-    /// takes longer: it goes on then, and the next calls ask what it found, without waiting, instead of beginning another.
+    /// Runs a look as a job and waits for it for a limited time. [`Look::Later`] if the queue is full or the look takes longer; then it
+    /// continues, and the next calls return its result without waiting instead of starting another.
     pub(crate) fn look(&mut self, look: impl FnOnce() -> Look + Send + 'static) -> Look {
         let Some(lane) = &self.lane else { return look() };
         let (found, wait) = match self.late.take() {
@@ -78,7 +78,7 @@ impl Reading {
         match found.recv_timeout(wait) {
             Ok(look) => look,
             Err(RecvTimeoutError::Disconnected) => {
-                Look::Refused("a defect of doorbell: the look panicked".to_owned())
+                Look::Refused("reading panicked; this is a bug in doorbell".to_owned())
             }
             Err(RecvTimeoutError::Timeout) => {
                 self.late = Some(found);
@@ -102,7 +102,7 @@ mod tests {
         Look::Changed(std::thread::current().name().unwrap_or_default().to_owned())
     }
 
-    /// What the look found that is on its way, or that can begin soon.
+    /// Polls until a look has finished.
     fn found(reading: &mut Reading, look: impl Fn() -> Look + Clone + Send + 'static) -> Look {
         loop {
             match reading.look(look.clone()) {
@@ -135,16 +135,16 @@ mod tests {
         });
         assert_eq!(first, Look::Later);
         drop(hold);
-        let name = found(&mut reading, || unreachable!("one look is on its way"));
+        let name = found(&mut reading, || unreachable!("a look is in progress"));
         assert!(matches!(&name, Look::Changed(name) if name.starts_with("look-test")), "{name:?}");
         let order: Vec<&str> = told.iter().take(65).collect();
         assert!(order.iter().position(|who| *who == "look").unwrap() <= 1, "{order:?}");
         assert!(matches!(reading.look(where_it_runs), Look::Changed(_)), "and the next is a new one");
     }
 
-    #[expect(clippy::disallowed_methods, reason = "how long a look may hold up whoever watches")]
+    #[expect(clippy::disallowed_methods, reason = "how long a look may block the watcher")]
     #[test]
-    fn a_thread_that_is_busy_and_a_queue_that_is_full_hold_nobody_up() {
+    fn a_busy_thread_and_a_full_queue_do_not_block() {
         let lane = lane(1);
         let (hold, held) = sync_channel::<()>(0);
         let (begin, begun) = sync_channel(1);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_that_panics_is_told() {
+    fn a_panic_of_a_look_is_reported() {
         let mut reading = Reading::new(Some(lane(1)));
         let look = found(&mut reading, || panic!("as a test may"));
         assert!(matches!(&look, Look::Refused(why) if why.contains("panicked")), "{look:?}");

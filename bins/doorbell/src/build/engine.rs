@@ -1,6 +1,6 @@
-//! The engine as a configuration wants it: its builder, what is said when it starts, and when it cannot.
+//! Builds the engine from the configuration, and logs its start or explains its failure.
 //!
-//! Does not know about: listeners, which are added elsewhere; other generations.
+//! Does not know about: listeners, other generations.
 
 use crate::config::format_duration;
 use crate::config::model::{Config, Descriptors, Driver, OnWorkerFailure, Timeouts};
@@ -52,7 +52,7 @@ pub(crate) fn builder(config: &Config, registry: &Arc<HealthRegistry>, operator:
         .observer(move |event| observe(event, &observed, &told))
 }
 
-/// The one line at the start: what runs, why, and where.
+/// Logs the start: driver, workers, addresses.
 pub(crate) fn announce(
     operator: &Operator,
     config: &Config,
@@ -62,7 +62,7 @@ pub(crate) fn announce(
     let Some(running) = operator.running() else { return };
     let report = &running.report;
     if report.is_fallback {
-        tracing::warn!(driver = %report.kind, why = %report.why, "io_uring does not work here; epoll stands in");
+        tracing::warn!(driver = %report.kind, why = %report.why, "io_uring is not available: using epoll");
     }
     tracing::info!(
         driver = %report.kind,
@@ -90,23 +90,23 @@ pub(crate) fn show(addr: &LocalAddr) -> String {
 fn observe(event: &Event, registry: &HealthRegistry, operator: &Operator) {
     match event {
         Event::DriverFellBack { worker, why, cause } => {
-            tracing::warn!(worker = worker.0, why, "a worker goes on with epoll");
+            tracing::warn!(worker = worker.0, why, "worker fell back to epoll");
             operator.worker_changed(worker.0, why.clone(), Some(*cause));
         }
         Event::HandlerMisuse { worker, misuse } => {
-            tracing::error!(worker = worker.0, %misuse, "invalid reply of a handler: sent a 500");
+            tracing::error!(worker = worker.0, %misuse, "invalid reply of a handler: sent 500");
         }
         Event::WorkerFailed { worker, failure } => {
-            tracing::error!(worker = worker.0, %failure, "a worker failed");
+            tracing::error!(worker = worker.0, %failure, "worker failed");
             registry.fail("a worker failed");
             operator.worker_changed(worker.0, failure.to_string(), None);
         }
-        // The engine may learn to tell more.
+        // The enum is non-exhaustive.
         _ => {}
     }
 }
 
-/// One sentence with a fix, and the exit code.
+/// An error message with a fix, and the exit code.
 pub(crate) fn start_failure(error: &StartError) -> Failure {
     let addr = match error {
         StartError::Listen(listen) => listen.addr.as_str(),
@@ -116,9 +116,9 @@ pub(crate) fn start_failure(error: &StartError) -> Failure {
         StartErrorKind::AddressInUse => (
             Exit::AddressInUse,
             match addr.parse().ok().and_then(activation::holder_of) {
-                Some(holder) => format!("{addr} is in use: {holder}"),
+                Some(holder) => format!("cannot bind {addr}: address in use: {holder}"),
                 None => format!(
-                    "{addr} is in use: stop the process that listens there (ss -ltnp; for a .socket unit that is systemd), or choose another address"
+                    "cannot bind {addr}: address in use; stop the process that listens there (see `ss -ltnp`; systemd for a .socket unit), or use another address"
                 ),
             },
         ),
@@ -129,13 +129,13 @@ pub(crate) fn start_failure(error: &StartError) -> Failure {
         StartErrorKind::PermissionDenied => (
             Exit::NoPermission,
             format!(
-                "no permission to listen on {addr}: a port below 1024 needs CAP_NET_BIND_SERVICE or root; choose a higher port or grant it"
+                "cannot bind {addr}: permission denied; grant CAP_NET_BIND_SERVICE or use a port above 1023"
             ),
         ),
         _ if is_elsewhere(error) => (
             Exit::Failure,
             format!(
-                "{addr} is no address of this machine (ip addr lists them): choose one that is, or [::]:PORT for all of them"
+                "cannot bind {addr}: not an address of this machine; use one of `ip addr`, or [::]:PORT for all"
             ),
         ),
         StartErrorKind::TooFewDescriptors => (Exit::TooFewDescriptors, error.to_string()),
@@ -144,7 +144,7 @@ pub(crate) fn start_failure(error: &StartError) -> Failure {
     Failure::new(exit, message)
 }
 
-/// Whether the address belongs to another machine.
+/// Whether the address is not one of this machine.
 fn is_elsewhere(error: &StartError) -> bool {
     matches!(error, StartError::Listen(listen) if listen.error.kind() == std::io::ErrorKind::AddrNotAvailable)
 }

@@ -1,4 +1,4 @@
-//! From keys of the configuration to objects of the engine.
+//! Builds objects of the engine from the configuration.
 //!
 //! Does not know about: generations, reloads.
 pub(crate) mod access_log;

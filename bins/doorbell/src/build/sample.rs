@@ -1,6 +1,6 @@
-//! The service of one listener without a server, for benches that count what a request costs in it.
+//! The service of one listener without a server, for benches that measure the cost of a request.
 //!
-//! Does not know about: sockets, checks that run.
+//! Does not know about: sockets, running checks.
 
 use super::access_log::By;
 use super::compute::{self, Reading};
@@ -13,10 +13,10 @@ use crate::registry::HealthRegistry;
 use crate::routes::{BareService, Materials, RouteService, RouteServices};
 use std::sync::Arc;
 
-/// The routes of the first listener, served as by a server without a log.
+/// The service of the first listener, without an access log.
 ///
 /// # Errors
-/// What is wrong with the configuration.
+/// The problem of the configuration.
 pub fn service(config: &Config) -> Result<Box<dyn Service + Send + Sync>, String> {
     let registry = HealthRegistry::build(config)?;
     let lane = compute::start(config).map_err(|error| error.to_string())?;

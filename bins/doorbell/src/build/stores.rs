@@ -1,6 +1,6 @@
-//! Every directory and link map of a configuration, opened once, however many listeners serve it.
+//! Opens the directories and link maps of a configuration once, for all its listeners.
 //!
-//! Does not know about: how they answer.
+//! Does not know about: replies.
 
 use super::compute::Reading;
 use crate::config::model::{Action, Config};
@@ -10,7 +10,7 @@ use crate::routes::files::Directory;
 use crate::routes::links::Links;
 use std::collections::HashMap;
 
-/// By the name of their route.
+/// The stores by the name of their route.
 #[derive(Debug, Default)]
 pub(crate) struct Stores {
     directories: HashMap<String, Directory>,
@@ -18,7 +18,7 @@ pub(crate) struct Stores {
 }
 
 impl Stores {
-    /// Opens all of them, and adds what is to be watched to `watched`.
+    /// Opens all stores and adds their watched files to `watched`.
     pub(crate) fn open(
         config: &Config,
         reading: &Reading,

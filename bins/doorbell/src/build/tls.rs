@@ -1,4 +1,4 @@
-//! Acceptors from `[tls.NAME]`, and their new certificates while the server runs.
+//! Builds acceptors from `[tls.NAME]` and replaces their certificates while the server runs.
 //!
 //! Does not know about: handshakes, watching.
 
@@ -16,17 +16,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Addresses whose handshakes are counted.
+/// Maximum number of counted addresses.
 const GATE_KEYS_MAX: usize = 65_536;
 
-/// Who may begin a handshake, by address.
+/// Limits handshakes by address.
 pub(crate) type Gate = Arc<HandshakesPerClient>;
 
 /// A rate of handshakes for each client.
 #[derive(Debug)]
 pub(crate) struct HandshakesPerClient {
     limiter: Limiter,
-    /// Bits of an IPv6 address that are one client.
+    /// Prefix length of an IPv6 client.
     v6_len: u8,
 }
 
@@ -38,20 +38,20 @@ pub(crate) struct TlsReader {
     http2: bool,
     acceptor: Acceptor,
     stamps: Stamps,
-    /// When the next revocation list ends, in seconds since 1970.
+    /// End of the revocation list that ends first, in seconds since 1970.
     crl_end: Option<i64>,
 }
 
-/// The certificates of a table as their files are now.
+/// The certificates of a table, as read from their files.
 #[derive(Debug)]
 pub(crate) struct Pairs {
     loaded: Vec<CertPair>,
-    /// Of all files of the table.
+    /// Stamps of all files of the table.
     stamps: Stamps,
 }
 
-/// The acceptor of one listener. `asks` is what its handshakes demand: less than the table says where routes are exempt. With `http2` the
-/// Tokio lane gets whoever prefers that.
+/// The acceptor of one listener. `asks` is the client certificate mode of its handshakes, which is weaker than that of the table if routes
+/// are exempt. With `http2`, connections that negotiate HTTP/2 go to the Tokio lane.
 pub(crate) fn open(
     Pairs { loaded, stamps }: Pairs,
     tls: &Tls,
@@ -66,7 +66,7 @@ pub(crate) fn open(
     Ok((acceptor.clone(), TlsReader { tls: tls.clone(), asks, http2, acceptor, stamps, crl_end }))
 }
 
-/// The gate of a table, which all its listeners have together: an address has one rate however many there are.
+/// The handshake limit of a table, shared by its listeners, so that an address has one rate.
 pub(crate) fn gate(Rate { requests, period }: Rate, v6_len: u8) -> Result<Gate, QuotaError> {
     let limiter = Limiter::new(Quota::new(requests, requests, period)?, GATE_KEYS_MAX, seed());
     Ok(Arc::new(HandshakesPerClient { limiter, v6_len }))
@@ -79,21 +79,21 @@ impl HandshakeGate for HandshakesPerClient {
 }
 
 impl Pairs {
-    /// Reads the certificates of a table and their keys. What they warn of is said when they are used.
+    /// Reads the certificates of a table and their keys. Warnings are logged when they are used.
     pub(crate) fn read(tls: &Tls) -> Result<Self, TlsError> {
-        // Before the files are read: what changes meanwhile is found by the next look.
+        // Taken before reading, so that the next look detects a change in between.
         let stamps = Stamps::of(paths(tls));
         let loaded = tls.pairs().map(|[cert, key]| CertFiles::new(&cert.value, &key.value).load());
         Ok(Self { loaded: loaded.collect::<Result<_, _>>()?, stamps })
     }
 }
 
-/// Directories in which a certificate or key of this table may appear.
+/// Directories of the certificates and keys of a table.
 pub(crate) fn directories(tls: &Tls) -> impl Iterator<Item = PathBuf> {
     paths(tls).flat_map(directories_of)
 }
 
-/// What the files hold.
+/// The content of the files.
 struct Material {
     config: TlsConfig,
     crl_end: Option<i64>,
@@ -105,7 +105,7 @@ fn unix_secs() -> i64 {
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// Reads the other files; a warning is told once here.
+/// Reads the other files and logs their warnings.
 fn material(
     pairs: Vec<CertPair>,
     tls: &Tls,
@@ -167,7 +167,7 @@ fn paths(tls: &Tls) -> impl Iterator<Item = &Path> {
 }
 
 impl TlsReader {
-    /// Whether what the files hold now is something else. It is in use then.
+    /// Replaces the certificates if the files have changed.
     fn replace(&mut self) -> Result<bool, TlsError> {
         let Pairs { loaded, stamps } = Pairs::read(&self.tls)?;
         let Material { config, crl_end } = material(loaded, &self.tls, self.asks, self.http2)?;
@@ -188,7 +188,7 @@ impl Watched for TlsReader {
 
     fn look(&mut self) -> Look {
         let stamps = Stamps::of(paths(&self.tls));
-        // A list that ends without a new one is told by what reads it.
+        // The reader logs a list that ended without a successor.
         let ended = self.crl_end.is_some_and(|end| end < unix_secs());
         if stamps == self.stamps && !ended {
             return Look::Same;
@@ -199,12 +199,12 @@ impl Watched for TlsReader {
         match self.replace() {
             Ok(changed) => {
                 if changed {
-                    Look::Changed("new certificates are in use".to_owned())
+                    Look::Changed("new certificates in use".to_owned())
                 } else {
                     Look::Same
                 }
             }
-            // The stamps stay: half of a pair may have been written, and the next look tries again.
+            // The stamps are kept, so that the next look tries again: half of a pair may have been written.
             Err(error) => Look::Refused(error.to_string()),
         }
     }

@@ -1,7 +1,7 @@
-//! A connection, a request, an answer, and the end of the connection: plain and blocking, each call within what is left of the time.
+//! One exchange: connection, request, response and close, with blocking calls that respect one deadline.
 //!
-//! Does not know about: who is imitated, beyond asking for the bytes and for the way to close.
-#![expect(clippy::disallowed_methods, reason = "a probe measures real time, and no ring thread is near")]
+//! Does not know about: single probers, except for their bytes and the way they close.
+#![expect(clippy::disallowed_methods, reason = "a probe measures real time, and does not run on a worker")]
 
 use super::prober::{Closing, Redirects};
 use super::reply::{Content, Head, Reply};
@@ -20,13 +20,13 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
-/// As many as the kubelet and browsers follow.
+/// Maximum number of redirects, as in the kubelet and browsers.
 const REDIRECTS_MAX: usize = 10;
 
-/// A verdict and why.
-type Said = (Verdict, String);
+/// A verdict with its reason.
+type Judged = (Verdict, String);
 
-/// What one question has come to so far.
+/// The state of one exchange.
 struct Run<'a> {
     ask: &'a Ask,
     start: Instant,
@@ -37,7 +37,7 @@ struct Run<'a> {
     received: Vec<u8>,
 }
 
-/// A socket whose every call ends in time.
+/// A socket whose calls end before a deadline.
 #[derive(Debug)]
 struct Timed<S> {
     socket: S,
@@ -57,14 +57,14 @@ pub(super) fn run(ask: &Ask) -> Report {
     };
     let (verdict, reason) = match run.ask(&ask.target) {
         Ok(reason) => (Verdict::Healthy, reason),
-        Err(said) => said,
+        Err(judged) => judged,
     };
     let Run { phases, facts, status, sent, received, .. } = run;
     Report { verdict, reason, status, phases, facts, total: start.elapsed(), sent, received }
 }
 
 impl Run<'_> {
-    fn ask(&mut self, target: &Target) -> Result<String, Said> {
+    fn ask(&mut self, target: &Target) -> Result<String, Judged> {
         match target {
             Target::Http(url) => self.http(url),
             Target::Redis(at) => {
@@ -74,7 +74,7 @@ impl Run<'_> {
             Target::Tcp(at) => {
                 let stream = self.connect(at)?;
                 self.close(stream.socket.as_fd());
-                Ok("somebody accepts".into())
+                Ok("connected".into())
             }
             Target::Tls(at) => {
                 let stream = self.connect(at)?;
@@ -82,20 +82,20 @@ impl Run<'_> {
                 let mut secured = self.secure(stream, &at.host, &self.ask.tls)?;
                 self.phases.tls += from.elapsed();
                 secured.conn.send_close_notify();
-                // Whoever does not wait for it has answered all the same.
+                // The result does not depend on the close_notify.
                 let _gone = secured.conn.complete_io(&mut secured.sock);
                 self.close(secured.sock.socket.as_fd());
-                Ok("the handshake is done".into())
+                Ok("TLS handshake done".into())
             }
             Target::Unix(path) => match UnixStream::connect(path) {
-                Ok(_stream) => Ok("somebody accepts".into()),
+                Ok(_stream) => Ok("connected".into()),
                 Err(error) => Err((Verdict::ConnectFailed, cause_of(&error))),
             },
-            Target::Grpc { .. } => Err((Verdict::ProtocolFailed, "gRPC is asked elsewhere".into())),
+            Target::Grpc { .. } => Err((Verdict::ProtocolFailed, "unexpected gRPC target".into())),
         }
     }
 
-    fn http(&mut self, first: &Url) -> Result<String, Said> {
+    fn http(&mut self, first: &Url) -> Result<String, Judged> {
         let (mut url, mut is_home) = (first.clone(), true);
         for _redirect in 0..=REDIRECTS_MAX {
             let before = std::mem::take(&mut self.phases);
@@ -107,14 +107,14 @@ impl Run<'_> {
             let is_redirect = matches!(head.status, 301 | 302 | 303 | 307 | 308);
             let redirects = self.ask.prober.redirects();
             let follows = is_redirect && redirects != Redirects::None;
-            // Those that follow are written in Go, whose client takes an empty one for none.
+            // Go's client, which these probers use, ignores an empty location.
             let leads = |location: &&String| follows && !location.is_empty();
             let Some(location) = head.location.as_ref().filter(leads) else {
                 let judged = self.ask.judge(head.status).map_err(|why| (Verdict::Unhealthy, why));
-                return judged.map(|()| format!("the status is {}", head.status));
+                return judged.map(|()| format!("status {}", head.status));
             };
             let Some(next) = url_of_location(&url, location) else {
-                return Err((Verdict::Unhealthy, format!("{location:?} is no URL to be sent to")));
+                return Err((Verdict::Unhealthy, format!("invalid redirect location {location:?}")));
             };
             if redirects == Redirects::OwnHost && !next.at.host.eq_ignore_ascii_case(&url.at.host) {
                 return Ok(self.warning(head.len));
@@ -138,15 +138,15 @@ impl Run<'_> {
         seen.last_modified.clone_from(&head.last_modified);
     }
 
-    /// What the event of the kubelet says.
+    /// The text of the kubelet's event.
     fn warning(&self, content_at: usize) -> String {
         let content = String::from_utf8_lossy(self.received.get(content_at..).unwrap_or_default());
         let content = content.trim_end().replace(char::is_control, " ");
-        format!("a warning: Probe terminated redirects, Response body: {content}")
+        format!("warning: Probe terminated redirects, Response body: {content}")
     }
 
-    /// `is_home` says that no redirect has led to another origin.
-    fn one_request(&mut self, url: &Url, is_home: bool) -> Result<Head, Said> {
+    /// `is_home`: no redirect has led to another origin.
+    fn one_request(&mut self, url: &Url, is_home: bool) -> Result<Head, Judged> {
         let mut stream = self.connect(&url.at)?;
         let own: &Ask = self.ask;
         let ask = if is_home { Cow::Borrowed(own) } else { Cow::Owned(own.elsewhere()) };
@@ -170,15 +170,15 @@ impl Run<'_> {
         head
     }
 
-    /// Behind the answer, only a FIN is well.
-    fn until_end(&self, stream: &mut Timed<TcpStream>) -> Result<(), Said> {
-        // When it is gone already, reading says how it ended.
+    /// Waits for the end of the connection, which must be a FIN.
+    fn until_end(&self, stream: &mut Timed<TcpStream>) -> Result<(), Judged> {
+        // If the connection has ended, the read below reports how.
         let _ = stream.socket.shutdown(std::net::Shutdown::Write);
         let mut rest = [0; 4096];
         loop {
             match stream.read(&mut rest) {
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => {
-                    return Err((Verdict::Unhealthy, "the connection was reset behind the answer".into()));
+                    return Err((Verdict::Unhealthy, "connection reset after the response".into()));
                 }
                 Ok(0) | Err(_) => return Ok(()),
                 Ok(_) => {}
@@ -191,12 +191,12 @@ impl Run<'_> {
         stream: Timed<TcpStream>,
         host: &str,
         tls: &ClientTls,
-    ) -> Result<StreamOwned<ClientConnection, Timed<TcpStream>>, Said> {
+    ) -> Result<StreamOwned<ClientConnection, Timed<TcpStream>>, Judged> {
         let failed = |why: String| (Verdict::ProtocolFailed, format!("TLS: {why}"));
         let client = tls_client(tls, "http/1.1").map_err(failed)?;
         let name = tls.server_name.as_deref().unwrap_or(host);
         let name = ServerName::try_from(name.to_owned())
-            .map_err(|_| failed(format!("no certificate can be for {name:?}")))?;
+            .map_err(|_| failed(format!("invalid server name {name:?}")))?;
         let connection =
             ClientConnection::new(client.config, name).map_err(|error| failed(error.to_string()))?;
         let mut secured = StreamOwned::new(connection, stream);
@@ -210,10 +210,10 @@ impl Run<'_> {
         Ok(secured)
     }
 
-    fn exchange(&mut self, stream: &mut (impl Read + Write), request: &[u8]) -> Result<Head, Said> {
+    fn exchange(&mut self, stream: &mut (impl Read + Write), request: &[u8]) -> Result<Head, Judged> {
         let sent = stream.write_all(request).and_then(|()| stream.flush());
         let asked_at = Instant::now();
-        sent.map_err(|error| self.broken(&error, "answer"))?;
+        sent.map_err(|error| self.broken(&error, "response"))?;
         let content_len_max = self.ask.prober.content_len_max();
         self.received.clear();
         let mut head: Option<Head> = None;
@@ -227,7 +227,7 @@ impl Run<'_> {
             match read {
                 Ok(0) => return self.ended(head, None),
                 Ok(len) => self.received.extend_from_slice(&piece[..len]),
-                // rustls has its own word for a peer that leaves without saying so.
+                // rustls reports a missing close_notify as UnexpectedEof.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => return self.ended(head, None),
                 Err(error) => return self.ended(head, Some(&error)),
             }
@@ -244,33 +244,32 @@ impl Run<'_> {
         }
     }
 
-    /// Nothing more comes: is what came enough?
-    fn ended(&self, head: Option<Head>, error: Option<&std::io::Error>) -> Result<Head, Said> {
+    /// The result when the connection has ended.
+    fn ended(&self, head: Option<Head>, error: Option<&std::io::Error>) -> Result<Head, Judged> {
         match (head, error) {
             (Some(head), None) if head.content == Content::UntilClose => Ok(head),
-            (_, Some(error)) => Err(self.broken(error, "end of the answer")),
+            (_, Some(error)) => Err(self.broken(error, "end of the response")),
             (None, None) if self.received.is_empty() => {
-                Err((Verdict::ProtocolFailed, "the connection was closed without an answer".into()))
+                Err((Verdict::ProtocolFailed, "connection closed without a response".into()))
             }
-            (_, None) => Err((Verdict::ProtocolFailed, "the connection ended before the answer did".into())),
+            (_, None) => {
+                Err((Verdict::ProtocolFailed, "connection closed before the end of the response".into()))
+            }
         }
     }
 
-    fn redis(&mut self, mut stream: Timed<TcpStream>) -> Result<String, Said> {
+    fn redis(&mut self, mut stream: Timed<TcpStream>) -> Result<String, Judged> {
         const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
         self.sent.extend_from_slice(PING);
-        stream.write_all(PING).map_err(|error| self.broken(&error, "answer"))?;
+        stream.write_all(PING).map_err(|error| self.broken(&error, "response"))?;
         while !self.received.contains(&b'\n') && self.received.len() < 1024 {
             let mut piece = [0; 256];
             match stream.read(&mut piece) {
                 Ok(0) => {
-                    return Err((
-                        Verdict::ProtocolFailed,
-                        "the connection was closed without an answer".into(),
-                    ));
+                    return Err((Verdict::ProtocolFailed, "connection closed without a response".into()));
                 }
                 Ok(len) => self.received.extend_from_slice(&piece[..len]),
-                Err(error) => return Err(self.broken(&error, "answer")),
+                Err(error) => return Err(self.broken(&error, "response")),
             }
         }
         self.close(stream.socket.as_fd());
@@ -279,12 +278,12 @@ impl Run<'_> {
         match line.strip_prefix('-') {
             None if line == "+PONG" => Ok("PONG".into()),
             Some(error) => Err((Verdict::Unhealthy, error.to_owned())),
-            None => Err((Verdict::ProtocolFailed, "the answer to PING is not PONG".into())),
+            None => Err((Verdict::ProtocolFailed, "the response to PING is not PONG".into())),
         }
     }
 
-    /// The first address that accepts, and what comes before everything else there.
-    fn connect(&mut self, at: &HostPort) -> Result<Timed<TcpStream>, Said> {
+    /// Connects to the first address that accepts and sends the PROXY header.
+    fn connect(&mut self, at: &HostPort) -> Result<Timed<TcpStream>, Judged> {
         let mut stream = self.dial(at)?;
         self.sent.clear();
         if let Some(header) = self.ask.proxy_header {
@@ -296,13 +295,13 @@ impl Run<'_> {
         Ok(stream)
     }
 
-    /// The time is that of all addresses.
-    fn dial(&mut self, at: &HostPort) -> Result<Timed<TcpStream>, Said> {
+    /// Tries all addresses within the deadline.
+    fn dial(&mut self, at: &HostPort) -> Result<Timed<TcpStream>, Judged> {
         let from = Instant::now();
         let addrs = self.resolve(at)?;
         self.phases.resolve = from.elapsed();
         let from = Instant::now();
-        let mut last = (Verdict::ConnectFailed, format!("{} has no address", at.host));
+        let mut last = (Verdict::ConnectFailed, format!("{}: no address found", at.host));
         for addr in addrs {
             let left = self.left();
             if left.is_zero() {
@@ -321,8 +320,8 @@ impl Run<'_> {
         Err(last)
     }
 
-    /// The system's resolver keeps its own time; the thread is left behind when it misses ours.
-    fn resolve(&self, at: &HostPort) -> Result<Vec<SocketAddr>, Said> {
+    /// Resolves on a thread, which is abandoned if the system's resolver misses the deadline.
+    fn resolve(&self, at: &HostPort) -> Result<Vec<SocketAddr>, Judged> {
         if let Ok(ip) = at.host.parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(ip, at.port)]);
         }
@@ -335,14 +334,14 @@ impl Run<'_> {
         }
     }
 
-    /// The kernel does it when the descriptor goes, in the manner that is set here.
+    /// Sets how the kernel ends the connection when the descriptor is closed.
     fn close(&self, socket: BorrowedFd<'_>) {
         let linger = match self.ask.prober.closing() {
             Closing::Fin { linger } => linger,
             Closing::Reset => Some(Duration::ZERO),
         };
         if linger.is_some() && socket_type(socket).is_ok() {
-            // Where it cannot be set the connection ends with a FIN, which everybody takes.
+            // If that fails, the connection ends with a FIN.
             let _ = set_socket_linger(socket, linger);
         }
     }
@@ -364,7 +363,7 @@ impl Run<'_> {
 }
 
 impl<S: AsFd> Timed<S> {
-    /// Zero would mean no limit, so what is over is over before the call.
+    /// Sets the remaining time as the socket timeout. Zero would mean no limit, so an expired deadline is an error.
     fn limit(&self, direction: Direction) -> std::io::Result<()> {
         let left = self.ends_at.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -392,7 +391,7 @@ impl<S: AsFd + Write> Write for Timed<S> {
     }
 }
 
-/// A socket with a time limit says that it would block.
+/// Whether a socket timeout has expired, which is reported as `WouldBlock`.
 fn is_timeout(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::WouldBlock)
 }

@@ -1,6 +1,6 @@
-//! The result of a probe, with the names that blackbox_exporter gives its metrics.
+//! The result of a probe as metrics with the names of blackbox_exporter.
 //!
-//! Does not know about: how a probe is made.
+//! Does not know about: how a probe runs.
 
 use doorbell_checks::{CertificateInfo, Phases, Seen};
 use hyper::Version;
@@ -8,29 +8,29 @@ use std::fmt::{Display, Write as _};
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Everything that is known of one probe.
+/// The observations of one probe.
 #[derive(Clone, Debug)]
 pub(crate) struct Exported {
     pub(crate) kind: Kind,
     pub(crate) timeout: Duration,
     pub(crate) is_success: bool,
-    /// Whether it is not because of the time that it took.
+    /// Whether it failed because of its timeout.
     pub(crate) is_overdue: bool,
-    /// How long the names took that were looked up.
+    /// Time of the name lookups.
     pub(crate) lookup: Duration,
     pub(crate) redirects: u32,
-    /// Of all redirects together.
+    /// Sums over all redirects.
     pub(crate) phases: Phases,
-    /// Of the last answer.
+    /// Observations of the last response.
     pub(crate) seen: Seen,
 }
 
-/// By which of the exporter's probers it is told.
+/// The corresponding prober of blackbox_exporter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Grpc,
     Http,
-    /// TLS without anything in it, too.
+    /// TCP, and TLS without a protocol in it.
     Tcp,
 }
 
@@ -48,41 +48,41 @@ impl Exported {
         }
     }
 
-    /// In the text format of Prometheus, by name.
+    /// The metrics in the text format of Prometheus, sorted by name.
     pub(crate) fn finished(&self, duration: Duration) -> String {
         let mut all = Metrics::default();
-        all.gauge("probe_dns_lookup_time_seconds", "How long the lookup of names took", secs(self.lookup));
-        all.gauge("probe_duration_seconds", "How long the probe took", secs(duration));
+        all.gauge("probe_dns_lookup_time_seconds", "Time of the name lookups in seconds", secs(self.lookup));
+        all.gauge("probe_duration_seconds", "Duration of the probe in seconds", secs(duration));
         match self.kind {
             Kind::Grpc => self.grpc(&mut all),
             Kind::Http => self.http(&mut all),
             Kind::Tcp => {
-                all.gauge("probe_failed_due_to_regex", "Whether an expression did not match", 0);
+                all.gauge("probe_failed_due_to_regex", "1 if a regular expression did not match", 0);
             }
         }
-        let hash = "Hash of the address, to see when it changes";
+        let hash = "Hash of the address, which shows when it changes";
         all.gauge("probe_ip_addr_hash", hash, self.seen.address.map_or(0, hash_of));
         let protocol = self.seen.address.map_or(0, |ip| if ip.is_ipv4() { 4 } else { 6 });
-        all.gauge("probe_ip_protocol", "4 or 6, and 0 where no address is known", protocol);
+        all.gauge("probe_ip_protocol", "IP version, or 0 if no address is known", protocol);
         let is_grpc = self.kind == Kind::Grpc;
-        // The exporter says 0 of gRPC without TLS, and nothing of others.
+        // The exporter reports 0 for gRPC without TLS, and nothing for others.
         if let Some(ends) = self.seen.certificate_ends.or_else(|| is_grpc.then_some(Duration::ZERO)) {
-            let what = "When the first certificate of the chain ends, in unixtime";
+            let what = "Earliest expiry of a certificate of the chain, in unixtime";
             all.gauge("probe_ssl_earliest_cert_expiry", what, secs(ends));
         }
         if let Some(ends) = self.seen.chain_ends.filter(|_| !is_grpc) {
-            let what = "When the chain ends that was believed, in unixtime";
+            let what = "Expiry of the verified chain, in unixtime";
             all.gauge("probe_ssl_last_chain_expiry_timestamp_seconds", what, secs(ends));
         }
         if let Some(named) = &self.seen.certificate {
-            let help = "The certificate that the server showed, by what names it";
+            let help = "Names of the server's certificate";
             all.labelled("probe_ssl_last_chain_info", help, &[(&labels_of(named), 1.0)]);
         }
-        all.gauge("probe_success", "Whether the probe was a success", u8::from(self.is_success));
-        all.gauge("probe_timeout_seconds", "How long the probe might have taken", secs(self.timeout));
+        all.gauge("probe_success", "1 if the probe succeeded", u8::from(self.is_success));
+        all.gauge("probe_timeout_seconds", "Timeout of the probe in seconds", secs(self.timeout));
         if let Some(version) = &self.seen.tls_version {
             let value = format!("version=\"{}\"", tls_name(version));
-            all.labelled("probe_tls_version_info", "The version of TLS", &[(&value, 1.0)]);
+            all.labelled("probe_tls_version_info", "TLS version", &[(&value, 1.0)]);
         }
         all.0
     }
@@ -93,63 +93,67 @@ impl Exported {
             (_, None) => "-1".to_owned(),
             (_, Some(length)) => length.to_string(),
         };
-        all.gauge("probe_failed_due_to_regex", "Whether an expression did not match", 0);
-        all.gauge("probe_http_content_length", "Length of the content as the answer says it", length);
+        all.gauge("probe_failed_due_to_regex", "1 if a regular expression did not match", 0);
+        all.gauge("probe_http_content_length", "Content-Length of the response, or -1", length);
         let phases =
             self.phases.named().map(|(name, took)| (format!("phase=\"{name}\""), took.as_secs_f64()));
         let phases = phases.each_ref().map(|(label, took)| (label.as_str(), *took));
-        // Of a name without an address there is no more.
+        // A name without an address has no other phases.
         let phases = if self.seen.address.is_some() { &phases[..] } else { &phases[..1] };
-        all.labelled("probe_http_duration_seconds", "How long the parts took, of all redirects", phases);
+        all.labelled(
+            "probe_http_duration_seconds",
+            "Duration of the phases in seconds, over all redirects",
+            phases,
+        );
         if let Some(at) = self.seen.last_modified.as_deref().and_then(modified_at) {
             all.gauge(
                 "probe_http_last_modified_timestamp_seconds",
-                "Last-Modified of the answer, in unixtime",
+                "Last-Modified of the response, in unixtime",
                 secs(at),
             );
         }
-        all.gauge("probe_http_redirects", "How many redirects there were", self.redirects);
+        all.gauge("probe_http_redirects", "Number of redirects", self.redirects);
         all.gauge(
             "probe_http_ssl",
-            "Whether TLS was used for the last redirect",
+            "1 if the last request used TLS",
             u8::from(self.seen.tls_version.is_some()),
         );
-        all.gauge("probe_http_status_code", "Status of the answer", self.seen.status.unwrap_or(0));
+        all.gauge("probe_http_status_code", "Status code of the response", self.seen.status.unwrap_or(0));
         let body_len = self.seen.body_len;
-        all.gauge("probe_http_uncompressed_body_length", "Length of the content that was read", body_len);
+        all.gauge("probe_http_uncompressed_body_length", "Length of the content", body_len);
         let version = match self.seen.version {
             Some(Version::HTTP_10) => "1",
             Some(Version::HTTP_11) => "1.1",
             Some(Version::HTTP_2) => "2",
             _ => "0",
         };
-        all.gauge("probe_http_version", "Version of HTTP of the answer", version);
+        all.gauge("probe_http_version", "HTTP version of the response", version);
     }
 
     fn grpc(&self, all: &mut Metrics) {
         let Phases { resolve, connect, tls, processing, transfer } = self.phases;
         let check = connect + tls + processing + transfer;
         let phases = [("phase=\"check\"", check.as_secs_f64()), ("phase=\"resolve\"", resolve.as_secs_f64())];
-        // Of a name without an address there is no more.
+        // A name without an address has no other phases.
         let is_asked = self.seen.address.is_some();
         let phases = if is_asked { &phases[..] } else { &phases[1..] };
-        all.labelled("probe_grpc_duration_seconds", "How long the parts took", phases);
+        all.labelled("probe_grpc_duration_seconds", "Duration of the phases in seconds", phases);
         const ALL: [&str; 4] = ["NOT_SERVING", "SERVICE_UNKNOWN", "SERVING", "UNKNOWN"];
         let is = |status: &str| if self.seen.serving_status == Some(status) { 1.0 } else { 0.0 };
         let statuses = ALL.map(|status| (format!("serving_status=\"{status}\""), is(status)));
         let statuses = statuses.each_ref().map(|(label, value)| (label.as_str(), *value));
         if is_asked {
-            all.labelled("probe_grpc_healthcheck_response", "What the health check said", &statuses);
+            all.labelled("probe_grpc_healthcheck_response", "Serving status in the response", &statuses);
         }
-        all.gauge("probe_grpc_ssl", "Whether TLS was used", u8::from(self.seen.tls_version.is_some()));
+        all.gauge("probe_grpc_ssl", "1 if TLS was used", u8::from(self.seen.tls_version.is_some()));
         let status = match self.seen.grpc_status {
             Some(status) => status,
             None if !is_asked => 0,
-            // DEADLINE_EXCEEDED and UNAVAILABLE are what a client says by itself.
+            // A gRPC client reports DEADLINE_EXCEEDED and UNAVAILABLE itself.
             None if self.is_overdue => 4,
             None => 14,
         };
-        all.gauge("probe_grpc_status_code", "Status of the call", status);
+        all.gauge("probe_grpc_status_code", "gRPC status code", status);
     }
 }
 
@@ -179,7 +183,7 @@ fn secs(time: Duration) -> f64 {
     time.as_secs_f64()
 }
 
-/// FNV-1a of the bytes of an address, in 32 bits.
+/// 32-bit FNV-1a of the bytes of an address.
 fn hash_of(ip: IpAddr) -> u32 {
     let fold = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
     match ip.to_canonical() {
@@ -204,7 +208,7 @@ fn escaped(value: &str) -> String {
     value.replace('\\', r"\\").replace('"', r#"\""#).replace('\n', r"\n")
 }
 
-/// As Go writes it.
+/// The TLS version as Go formats it.
 fn tls_name(version: &str) -> &str {
     match version {
         "TLSv1_2" => "TLS 1.2",
@@ -224,7 +228,7 @@ mod tests {
 
     #[test]
     fn addresses_have_the_hashes_of_fnv() {
-        // FNV's own test vector of these four bytes, then what blackbox_exporter 0.23 says of the loopback.
+        // A test vector of FNV, then the value of blackbox_exporter 0.23 for the loopback address.
         assert_eq!(hash_of(IpAddr::from(*b"foob")), 0x3f50_76ef);
         assert_eq!(hash_of(IpAddr::from([127, 0, 0, 1])), 3_668_918_509);
         // Go's hash/fnv of 16 bytes.
@@ -260,7 +264,7 @@ mod tests {
         ] {
             assert!(text.lines().any(|one| one == line), "{line}\n{text}");
         }
-        // Each has one name, with its words before it.
+        // Each metric appears once, after its HELP and TYPE.
         let names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
         let mut once = names.clone();
         once.dedup();

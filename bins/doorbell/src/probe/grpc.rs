@@ -1,6 +1,6 @@
-//! `grpc.health.v1`, asked by the runner of checks.
+//! `grpc.health.v1` probes, run by the check runner.
 //!
-//! Does not know about: frames. The call is that of our gRPC library whoever is imitated, but for who it says asks.
+//! Does not know about: frames. The call is that of our gRPC library for every prober, except for the user agent.
 
 use super::{Ask, Facts, Report, Verdict};
 use doorbell_checks::options::{Address, Check, CheckKind, EgressOptions, GrpcCheck, HostPort, Pace};
@@ -10,7 +10,7 @@ use doorbell_health::Severity;
 use std::sync::Arc;
 
 pub(super) fn run(ask: &Ask, at: &HostPort, service: &str, is_tls: bool) -> Report {
-    // An empty value takes away what the prober says of itself.
+    // An empty value removes the prober's user agent.
     let is_mute =
         ask.headers.iter().any(|(name, value)| name.eq_ignore_ascii_case("user-agent") && value.is_empty());
     let grpc = GrpcCheck {
@@ -34,7 +34,7 @@ pub(super) fn run(ask: &Ask, at: &HostPort, service: &str, is_tls: bool) -> Repo
         sent: Vec::new(),
         received: Vec::new(),
     };
-    // It is built again below; here one is told of the file that cannot be used.
+    // Built again below; here only to report an unusable file.
     if let Some(Err(why)) = is_tls.then(|| tls_client(&ask.tls, "h2")) {
         return Report { reason: format!("TLS: {why}"), ..report };
     }

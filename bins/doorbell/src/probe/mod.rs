@@ -1,4 +1,4 @@
-//! One question to one target, in the manner of whoever is imitated, and what came of it.
+//! One probe of one target, as a given prober does it, and its result.
 //!
 //! Does not know about: command lines, schedules. Entry: [`Ask::run`].
 
@@ -22,7 +22,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What is asked.
+/// The target of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// `grpc://HOST:PORT/SERVICE` and `grpcs://..`
@@ -33,72 +33,72 @@ pub(crate) enum Target {
     Redis(HostPort),
     /// `tcp://HOST:PORT`
     Tcp(HostPort),
-    /// `tls://HOST:PORT`: a handshake, and a certificate that is good.
+    /// `tls://HOST:PORT`: a handshake with a valid certificate.
     Tls(HostPort),
     /// `unix:PATH`
     Unix(PathBuf),
 }
 
-/// What a target looks like, for help texts.
-pub(crate) const TARGET_FORM: &str = "write http://HOST:PORT/PATH, https://HOST/PATH, tcp://HOST:PORT, tls://HOST, grpc://HOST:PORT/SERVICE, grpcs://HOST:PORT/SERVICE, redis://HOST or unix:/PATH";
+/// The forms of a target, for error messages.
+pub(crate) const TARGET_FORM: &str = "expected http://HOST:PORT/PATH, https://HOST/PATH, tcp://HOST:PORT, tls://HOST, grpc://HOST:PORT/SERVICE, grpcs://HOST:PORT/SERVICE, redis://HOST or unix:/PATH";
 
-/// A question, ready to be asked any number of times.
+/// A probe, which can be run any number of times.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
     pub(crate) target: Target,
     pub(crate) prober: Prober,
-    /// Codes that are well, in the place of the prober's own.
+    /// Healthy status codes, instead of the prober's.
     pub(crate) statuses: Option<Vec<RangeInclusive<u16>>>,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) host: Option<String>,
     pub(crate) tls: ClientTls,
-    /// What comes first on a connection.
+    /// PROXY header to send first.
     pub(crate) proxy_header: Option<ProxyHeader>,
-    /// Whether HAProxy says how it sees the server (`http-check send-state`).
+    /// Whether to send HAProxy's state of the server (`http-check send-state`).
     pub(crate) send_state: bool,
-    /// For all of it, from the name to the last byte.
+    /// Maximum time from the name lookup to the last byte.
     pub(crate) timeout: Duration,
 }
 
-/// How it ended.
+/// The result of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// There is no connection.
+    /// The connection failed.
     ConnectFailed,
     Healthy,
-    /// What came is no answer.
+    /// The response is invalid.
     ProtocolFailed,
     TimedOut,
-    /// There is an answer, and it is no.
+    /// The response is negative.
     Unhealthy,
 }
 
-/// What is known of the way there, and of the last answer.
+/// Observations of the connection and of the last response.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Facts {
     pub(crate) redirects: u32,
     pub(crate) seen: Seen,
 }
 
-/// What came of one question.
+/// The report of one probe.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
     pub(crate) verdict: Verdict,
-    /// In a sentence without a full stop.
+    /// The reason, without a full stop.
     pub(crate) reason: String,
     pub(crate) status: Option<u16>,
-    /// Of all redirects together.
+    /// Sums over all redirects.
     pub(crate) phases: Phases,
     pub(crate) facts: Facts,
     pub(crate) total: Duration,
-    /// What was sent, as bytes.
+    /// Sent bytes.
     pub(crate) sent: Vec<u8>,
-    /// What came, as far as it was kept.
+    /// Received bytes, as far as they were kept.
     pub(crate) received: Vec<u8>,
 }
 
 impl Ask {
-    /// The same for another origin, which is not told who asks.
+    /// The same probe for another origin, without credentials.
     fn elsewhere(&self) -> Self {
         let headers = self.headers.iter().filter(|(name, _)| !is_credential(name)).cloned().collect();
         let tls = ClientTls { cert: None, key: None, ..self.tls.clone() };
@@ -107,7 +107,7 @@ impl Ask {
 }
 
 impl Target {
-    /// `None` when it is none of the forms.
+    /// `None` if it has none of the forms.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         if let Some(address) = text.strip_prefix("tcp://") {
             return HostPort::parse(address, None).map(Self::Tcp);
@@ -152,7 +152,7 @@ impl fmt::Display for Target {
 }
 
 impl Ask {
-    /// The default question to a target, by nobody in particular.
+    /// The default probe of a target by a prober.
     pub(crate) fn of(target: Target, prober: Prober) -> Self {
         let tls = ClientTls { verify: prober.verifies(), ..ClientTls::default() };
         let timeout = prober.timeout();
@@ -169,7 +169,7 @@ impl Ask {
         }
     }
 
-    /// Asks once. Whatever the other side does, it ends in time.
+    /// Runs the probe once. It ends within its timeout, whatever the target does.
     pub(crate) fn run(&self) -> Report {
         match &self.target {
             Target::Grpc { at, service, is_tls } => grpc::run(self, at, service, *is_tls),
@@ -179,18 +179,18 @@ impl Ask {
         }
     }
 
-    /// Whether a status is well, and if it is not, why.
+    /// An error if a status is not healthy.
     fn judge(&self, status: u16) -> Result<(), String> {
         let is_well = match &self.statuses {
             Some(ranges) => ranges.iter().any(|range| range.contains(&status)),
             None => self.prober.accepts(status),
         };
-        if is_well { Ok(()) } else { Err(format!("the status is {status}")) }
+        if is_well { Ok(()) } else { Err(format!("status {status}")) }
     }
 }
 
 impl Target {
-    /// Whether there is a handshake, or may be one after a redirect that is followed.
+    /// Whether TLS is used, or may be used after a redirect.
     pub(crate) fn may_be_tls(&self, prober: Prober) -> bool {
         match self {
             Self::Grpc { is_tls, .. } => *is_tls,
@@ -202,7 +202,7 @@ impl Target {
 }
 
 impl Report {
-    /// As blackbox_exporter would say it.
+    /// The report as metrics of blackbox_exporter.
     pub(crate) fn exported(&self, ask: &Ask) -> String {
         let kind = match ask.target {
             Target::Grpc { .. } => Kind::Grpc,

@@ -1,7 +1,7 @@
-//! Who can be imitated: what each sends, what it is content with, how it closes.
+//! The probers that can be imitated: what each sends, which responses it accepts, how it closes.
 //!
-//! Does not know about: sockets. The bytes of the kubelet, HAProxy, Apache and blackbox_exporter are as captured from them; those of Consul, Envoy
-//! and keepalived follow from their sources; the clouds' have the fields that they document.
+//! Does not know about: sockets. The bytes of the kubelet, HAProxy, Apache and blackbox_exporter were captured; those of Consul, Envoy and
+//! keepalived follow their source code; those of clouds have the documented fields.
 
 use super::Ask;
 use clap::ValueEnum;
@@ -9,7 +9,7 @@ use doorbell_checks::options::Url;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// Whose manner a probe has.
+/// A prober to imitate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Prober {
     /// Apache's mod_proxy_hcheck with hcmethod=GET
@@ -21,7 +21,7 @@ pub(crate) enum Prober {
     Blackbox,
     /// Consul, an HTTP or gRPC check
     Consul,
-    /// Our own manner
+    /// doorbell itself
     #[default]
     Doorbell,
     /// AWS Application Load Balancer
@@ -31,7 +31,7 @@ pub(crate) enum Prober {
     Envoy,
     /// Google Cloud load balancers
     Gcp,
-    /// grpc_health_probe; by gRPC only
+    /// grpc_health_probe; gRPC only
     #[value(alias = "grpc_health_probe")]
     GrpcHealthProbe,
     /// HAProxy's option httpchk
@@ -44,12 +44,12 @@ pub(crate) enum Prober {
     Route53,
 }
 
-/// How a connection is left.
+/// How a connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Closing {
-    /// A FIN; the kernel is given this long to deliver what waits.
+    /// A FIN; the kernel has this time to deliver pending data.
     Fin { linger: Option<Duration> },
-    /// A RST, whatever is under way.
+    /// An RST.
     Reset,
 }
 
@@ -58,43 +58,43 @@ pub(super) enum Closing {
 pub(super) enum Redirects {
     All,
     None,
-    /// Others are a success with a warning.
+    /// Redirects to other hosts are a success with a warning.
     OwnHost,
 }
 
-/// The version of Kubernetes whose kubelet is imitated.
+/// Version of the imitated kubelet.
 const KUBE_PROBE: &str = "kube-probe/1.34";
 
-/// As of Debian 12.
+/// Version of Debian 12.
 const BLACKBOX: &str = "Blackbox Exporter/0.23.0";
 
-/// Where the number of the check is nobody's.
+/// User agent with an unassigned ID of a check.
 const ROUTE53: &str = "Amazon-Route53-Health-Check-Service (ref 00000000-0000-0000-0000-000000000000; report http://amzn.to/1vsZADi)";
 
 const OWN_AGENT: &str = concat!("doorbell-probe/", env!("CARGO_PKG_VERSION"));
 
 impl Prober {
-    /// How long it waits unless told otherwise.
+    /// Default timeout.
     pub(crate) const fn timeout(self) -> Duration {
         Duration::from_millis(match self {
             Self::Kubelet => 1_000,
             // grpc_health_probe: a second for the connection, and another one for the call.
             Self::Doorbell | Self::GrpcHealthProbe | Self::Haproxy => 2_000,
             Self::Azure | Self::Elb | Self::Envoy | Self::Gcp | Self::Keepalived => 5_000,
-            // Four seconds for the connection, two for the answer.
+            // Four seconds for the connection, two for the response.
             Self::Route53 => 6_000,
-            // The ten seconds of a scrape, less what the exporter keeps for itself.
+            // The default scrape timeout of ten seconds, less the exporter's offset.
             Self::Blackbox => 9_500,
             Self::Consul => 10_000,
             Self::Apache => 60_000,
         })
     }
 
-    /// What it is content with unless told otherwise.
+    /// Whether it accepts a status by default.
     pub(super) fn accepts(self, status: u16) -> bool {
         match self {
             Self::Azure | Self::Elb | Self::Envoy | Self::Gcp => status == 200,
-            // 429 is a warning, with which Consul still sends clients.
+            // 429 is a warning, with which Consul still routes clients.
             Self::Consul => (200..=299).contains(&status) || status == 429,
             Self::Blackbox | Self::Keepalived => (200..=299).contains(&status),
             Self::Apache
@@ -114,7 +114,7 @@ impl Prober {
         }
     }
 
-    /// Whether certificates are looked at unless told otherwise.
+    /// Whether it verifies certificates by default.
     pub(crate) const fn verifies(self) -> bool {
         matches!(self, Self::Blackbox | Self::Consul | Self::Doorbell | Self::GrpcHealthProbe)
     }
@@ -123,7 +123,7 @@ impl Prober {
         matches!(self, Self::Blackbox | Self::Consul | Self::Kubelet)
     }
 
-    /// Whether there is a way in which it asks by HTTP.
+    /// Whether it supports HTTP.
     pub(crate) const fn speaks_http(self) -> bool {
         !matches!(self, Self::GrpcHealthProbe)
     }
@@ -136,22 +136,22 @@ impl Prober {
         }
     }
 
-    /// Whether an answer may lead to another connection.
+    /// Whether it follows redirects.
     pub(crate) fn follows_redirects(self) -> bool {
         self.redirects() != Redirects::None
     }
 
-    /// Whether it can say how it sees the server.
+    /// Whether it can send its state of the server.
     pub(crate) const fn has_state(self) -> bool {
         matches!(self, Self::Haproxy)
     }
 
-    /// Whether a reset behind a whole answer makes it a bad one.
+    /// Whether a reset after a complete response is a failure.
     pub(super) const fn minds_resets(self) -> bool {
         matches!(self, Self::Azure)
     }
 
-    /// Bytes of content that are looked at.
+    /// Maximum size of content to read.
     pub(super) const fn content_len_max(self) -> usize {
         match self {
             Self::Gcp => 1 << 10,
@@ -161,8 +161,8 @@ impl Prober {
         }
     }
 
-    /// Who it says asks where it asks by gRPC; nothing of those that do not. A library of Go adds its own name to that of the kubelet and of
-    /// grpc_health_probe, and is all that Consul and blackbox_exporter say. Others say the same as over HTTP.
+    /// User agent of its gRPC probes, if it supports gRPC. Go's library appends its name to that of the kubelet and of grpc_health_probe, and
+    /// is all that Consul and blackbox_exporter send. Others send the same as over HTTP.
     pub(super) const fn grpc_agent(self) -> Option<&'static str> {
         match self {
             Self::Apache | Self::Azure | Self::Haproxy | Self::Keepalived | Self::Route53 => None,
@@ -179,7 +179,7 @@ impl Prober {
     /// The request, byte for byte.
     pub(super) fn request(self, ask: &Ask, url: &Url) -> Vec<u8> {
         let target = &url.target;
-        // These write the port even where it is that of the scheme.
+        // These write the port even if it is the default.
         let with_port = matches!(self, Self::Apache | Self::Elb | Self::Kubelet);
         let host = if with_port { url.at.to_string() } else { url.authority() };
         let host = ask.host.clone().unwrap_or(host);
@@ -213,14 +213,14 @@ impl Prober {
         let mut head = format!("GET {target} HTTP/1.1\r\n{host_name}: {host}\r\n");
         let given = |name: &str| ask.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
         let mut fields: Vec<(&str, &str)> = own.iter().filter(|(name, _)| !given(name)).copied().collect();
-        // An empty value takes a field of the prober away, as the kubelet has it.
+        // An empty value removes a field of the prober, as in the kubelet.
         let added = ask.headers.iter().filter(|(_, value)| !value.is_empty());
         let at = fields.iter().position(|(name, _)| *name == "Connection").unwrap_or(fields.len());
         for (offset, (name, value)) in added.enumerate() {
             fields.insert(at + offset, (name, value));
         }
         if self.is_written_in_go() {
-            // net/http: who asks, then what was set by name, then what the transport adds.
+            // Order of net/http: user agent, fields by name, fields of the transport.
             fields.sort_by_key(|(name, _)| (rank_in_go(name), canonical(name)));
         }
         for (name, value) in fields {
@@ -253,7 +253,7 @@ fn canonical(name: &str) -> String {
     name.chars().map(letter).collect()
 }
 
-/// What has only these fields, and no way to give others but ours.
+/// A request of HTTP/1.0 with fixed fields and the added ones.
 fn http10(ask: &Ask, target: &str, own: &[(&str, &str)]) -> Vec<u8> {
     let mut head = format!("GET {target} HTTP/1.0\r\n");
     let given = |name: &str| ask.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
@@ -266,7 +266,7 @@ fn http10(ask: &Ask, target: &str, own: &[(&str, &str)]) -> Vec<u8> {
     head.into_bytes()
 }
 
-/// `option httpchk`; with a host or fields, what `http-check send` makes of it.
+/// `option httpchk`, or `http-check send` if there is a host or a field.
 fn haproxy(ask: &Ask, url: &Url, host: &str) -> Vec<u8> {
     let target = &url.target;
     let is_bare = ask.host.is_none() && ask.headers.is_empty();
@@ -284,7 +284,7 @@ fn haproxy(ask: &Ask, url: &Url, host: &str) -> Vec<u8> {
     head.into_bytes()
 }
 
-/// As of a server that is up and has no connections.
+/// The state of a server that is up and has no connections.
 fn state_of(url: &Url) -> String {
     let node = rustix::system::uname();
     let node = node.nodename().to_string_lossy();

@@ -1,18 +1,18 @@
-//! A PROXY header before everything else, as balancers put one before their checks.
+//! The PROXY header that load balancers send before their checks.
 //!
-//! Does not know about: sockets. The format is that of the PROXY protocol, 2.1 and 2.2.
+//! Does not know about: sockets. The format is that of the PROXY protocol, sections 2.1 and 2.2.
 
 use clap::ValueEnum;
 use std::net::SocketAddr;
 
-/// Which one.
+/// Kinds of PROXY headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ProxyHeader {
-    /// Version 1 with the addresses of this connection: HAProxy's check-send-proxy with send-proxy
+    /// Version 1 with the addresses of the connection: HAProxy's check-send-proxy with send-proxy
     V1,
-    /// Version 2 with the addresses of this connection
+    /// Version 2 with the addresses of the connection
     V2,
-    /// Version 2 without addresses, as balancers speak for themselves: HAProxy's check-send-proxy with send-proxy-v2
+    /// Version 2 without addresses (LOCAL): HAProxy's check-send-proxy with send-proxy-v2
     Local,
 }
 

@@ -1,18 +1,18 @@
-//! An HTTP/1 answer as a prober reads it: the status, where it leads, and when it is whole.
+//! Parses an HTTP/1 response as a prober does: status, location, and where it ends.
 //!
-//! Does not know about: sockets, what an answer is worth.
+//! Does not know about: sockets, verdicts.
 
 use hyper::Version;
 
-/// More fields than this many bytes are no answer of a health endpoint.
+/// Maximum size of a head.
 const HEAD_LEN_MAX: usize = 32 << 10;
 
-/// What is known of an answer so far.
+/// A response, as far as it has arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
     /// The head has not ended.
     Begun,
-    /// It is none.
+    /// Not a valid response.
     Broken(&'static str),
     Head(Head),
 }
@@ -37,21 +37,25 @@ pub(super) enum Content {
 }
 
 impl Reply {
-    /// `bytes` is everything that came. Interim answers are skipped.
+    /// `bytes` is everything received. Interim responses are skipped.
     pub(super) fn parse(bytes: &[u8], is_head_request: bool) -> Self {
         let mut start = 0;
         loop {
             let rest = &bytes[start..];
             let known = rest.len().min(5);
             if rest[..known] != b"HTTP/"[..known] {
-                return Self::Broken("the answer is not HTTP/1");
+                return Self::Broken("the response is not HTTP/1");
             }
             let Some(len) = rest.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4) else {
                 let is_long = rest.len() > HEAD_LEN_MAX;
-                return if is_long { Self::Broken("the head of the answer has no end") } else { Self::Begun };
+                return if is_long {
+                    Self::Broken("the head of the response is too long")
+                } else {
+                    Self::Begun
+                };
             };
             let Some(mut head) = parse_head(&rest[..len], is_head_request) else {
-                return Self::Broken("the head of the answer is not HTTP/1");
+                return Self::Broken("the head of the response is not HTTP/1");
             };
             if (100..=199).contains(&head.status) {
                 start += len;
@@ -64,7 +68,7 @@ impl Reply {
 }
 
 impl Head {
-    /// Whether all of the content is among `bytes`, or as much of it as is looked at.
+    /// Whether `bytes` contains all of the content, or as much as is read.
     pub(super) fn is_whole(&self, bytes: &[u8], content_len_max: usize) -> bool {
         let content = &bytes[self.len.min(bytes.len())..];
         content.len() >= content_len_max
@@ -123,7 +127,7 @@ fn chunks_end(mut content: &[u8]) -> bool {
                 Some(rest) => content = rest,
                 None => return false,
             },
-            // What is no chunk does not get better by waiting for more.
+            // An invalid chunk ends the content.
             None => return true,
         }
     }

@@ -1,4 +1,4 @@
-//! Every prober against a server that writes down what it got: the bytes, and how the connection ended.
+//! Every prober against a server that records the bytes and how the connection ended.
 //!
 //! Does not know about: command lines.
 #![expect(clippy::disallowed_methods, reason = "a server that waits before it resets")]
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n";
 
-/// What a server saw of one connection.
+/// The server's observations of one connection.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     request: String,
@@ -21,7 +21,7 @@ struct Seen {
     end: &'static str,
 }
 
-/// Gives each connection its answer, in turn, and keeps it open until the other side leaves.
+/// Sends a response on each connection in turn, and keeps it open until the client closes.
 fn server(answers: Vec<Vec<u8>>) -> (SocketAddr, JoinHandle<Vec<Seen>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
@@ -130,7 +130,7 @@ fn each_prober_sends_its_bytes_and_closes_in_its_way() {
         assert_eq!((report.verdict, report.status), (Verdict::Healthy, Some(200)), "{prober:?}: {report:?}");
         assert_eq!(report.sent, seen.request.into_bytes());
         assert_eq!(report.received, OK);
-        // Whoever has a name is known to the census by it.
+        // The prober statistics know each prober by its name.
         let fields = seen_fields(&report.sent);
         let known = fields.iter().find_map(|(name, value)| (name == "user-agent").then_some(value));
         let known = known.and_then(|agent| Known::of_user_agent(agent.as_bytes())).map(Known::as_str);
@@ -195,7 +195,7 @@ fn hosts_and_fields() {
 }
 
 #[test]
-fn each_prober_has_a_mind_of_its_own() {
+fn each_prober_accepts_its_own_statuses() {
     let reply = |status: u16| format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\n\r\n").into_bytes();
     for (status, well) in [
         (200, "apache azure blackbox consul doorbell elb envoy gcp haproxy keepalived kubelet route53"),
@@ -266,7 +266,7 @@ fn the_kubelet_follows_its_own_host_only() {
 }
 
 #[test]
-fn who_asks_is_told_to_no_other_port() {
+fn credentials_are_not_sent_to_another_port() {
     let redirect =
         |to: &str| format!("HTTP/1.1 302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n").into_bytes();
     for prober in [Prober::Kubelet, Prober::Consul, Prober::Blackbox] {
@@ -302,7 +302,7 @@ fn azure_takes_a_reset_for_a_no() {
             let mut some = [0; 512];
             assert!(stream.read(&mut some).unwrap() > 0);
             stream.write_all(OK).unwrap();
-            // Whoever waits for the end of the connection has the answer by the time it is reset.
+            // By the time of the reset a client that waits for the end has the response.
             std::thread::sleep(Duration::from_millis(50));
             socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
         }
@@ -332,7 +332,7 @@ fn connections_alone() {
     assert_eq!(grpc.verdict, Verdict::ConnectFailed, "{}", grpc.reason);
 }
 
-/// A server that says NOT_FOUND, and what came with the call.
+/// A server that responds NOT_FOUND, and the head of the call.
 fn grpc_server() -> (SocketAddr, JoinHandle<hyper::http::request::Parts>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
@@ -353,7 +353,7 @@ fn grpc_server() -> (SocketAddr, JoinHandle<hyper::http::request::Parts>) {
             };
             let server = hyper::server::conn::http2::Builder::new(hyper_util::rt::TokioExecutor::new());
             let io = hyper_util::rt::TokioIo::new(stream);
-            // However the other side leaves.
+            // However the client closes.
             let _left = server.serve_connection(io, hyper::service::service_fn(answer)).await;
             seen.into_inner().unwrap().unwrap()
         })
@@ -362,7 +362,7 @@ fn grpc_server() -> (SocketAddr, JoinHandle<hyper::http::request::Parts>) {
 }
 
 #[test]
-fn by_grpc_each_says_who_it_is() {
+fn grpc_probes_send_the_user_agent_of_the_prober() {
     let own = concat!("doorbell-probe/", env!("CARGO_PKG_VERSION"));
     for (prober, agent) in [
         (Prober::Apache, ""),
@@ -387,7 +387,7 @@ fn by_grpc_each_says_who_it_is() {
         assert_eq!(seen.uri.path(), "/grpc.health.v1.Health/Check", "{prober:?}");
         assert_eq!(field(&seen, "user-agent"), agent, "{prober:?}");
         assert_eq!(seen.uri.authority().unwrap().as_str(), addr.to_string(), "{prober:?}");
-        // What is told of it has all the names, and the code that was told.
+        // The metrics have all the names, and the status code.
         let metrics = report.exported(&Ask::of(Target::parse("grpc://a:1").unwrap(), prober));
         for line in ["probe_success 0", "probe_grpc_status_code 5", "probe_grpc_ssl 0", "probe_ip_protocol 4"]
         {
@@ -458,7 +458,7 @@ fn a_proxy_header_comes_first() {
     assert!(port.parse::<u16>().is_ok_and(|port| port != 0), "{header}");
     assert_eq!(request, "OPTIONS /readyz?a=1 HTTP/1.0\r\n\r\n");
     assert_eq!(report.sent, seen.request.as_bytes());
-    // A connection alone has it, too.
+    // A plain TCP probe sends it too.
     let (addr, server) = server(vec![Vec::new()]);
     let tcp = Target::parse(&format!("tcp://{addr}")).unwrap();
     let report = Ask { proxy_header: Some(ProxyHeader::Local), ..Ask::of(tcp, Prober::Doorbell) }.run();

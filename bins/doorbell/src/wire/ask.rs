@@ -1,4 +1,4 @@
-//! What an operator asks, and what comes back.
+//! Requests of operators and responses to them.
 //!
 //! Does not know about: frames, sockets.
 
@@ -11,43 +11,43 @@ use std::fmt;
 /// One request.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Request {
-    /// All checks or one, with their last results if asked for.
+    /// All checks or one, optionally with their last results.
     Checks {
-        /// One of them.
+        /// A check, or all.
         name: Option<String>,
         /// Whether [`CheckView::history`] is filled in.
         history: bool,
     },
-    /// Tell probers to stay away; everything is still served, until [`Request::Undrain`].
+    /// Drain until [`Request::Undrain`].
     Drain {
         /// An endpoint, or `all`.
         target: String,
-        /// Why.
+        /// Reason.
         reason: String,
-        /// For how long; until it is called off without.
+        /// Duration; `None` until cancelled.
         for_ms: Option<u64>,
-        /// Whether also after a restart. Not so for one that belongs to the end of the program.
+        /// Whether the drain survives a restart. False for a drain that precedes a stop.
         is_kept: bool,
     },
-    /// What happened since the event with this number, and with `follow` what will.
+    /// Events after a number and, with `follow`, new ones.
     Events {
-        /// The last one known; 0 for all that are kept.
+        /// Number of the last known event; 0 for all kept events.
         since: u64,
         /// Whether responses go on until one side ends.
         follow: bool,
     },
-    /// Declare maintenance.
+    /// Start maintenance.
     Maintain {
         /// An endpoint, a check, or `all`.
         target: String,
-        /// Why.
+        /// Reason.
         reason: String,
-        /// For how long; until [`Request::Ready`] without.
+        /// Duration; `None` until [`Request::Ready`].
         for_ms: Option<u64>,
     },
-    /// Who probes.
+    /// The probers.
     Probers,
-    /// Drain and end.
+    /// Drain and stop.
     Quit {
         /// Without the drain.
         now: bool,
@@ -57,16 +57,16 @@ pub enum Request {
         /// An endpoint, a check, or `all`.
         target: String,
     },
-    /// Read the configuration anew.
+    /// Reload the configuration.
     Reload,
     /// Run a check now, whatever its schedule.
     RunCheck {
-        /// Which.
+        /// The check.
         name: String,
     },
-    /// Everything at a glance.
+    /// The status of the program.
     Status,
-    /// Call a drain off; with `all` every drain, also one that would end the program, while it still accepts connections.
+    /// Cancel a drain; with `all` every drain, also one that precedes a stop, until the listeners close.
     Undrain {
         /// An endpoint, or `all`.
         target: String,
@@ -78,52 +78,52 @@ pub enum Request {
 pub enum Response {
     /// To [`Request::Checks`] and [`Request::RunCheck`].
     Checks(Vec<CheckView>),
-    /// It is done; a sentence that says what is so now.
+    /// Success; a sentence with the result.
     Done(String),
-    /// To [`Request::Events`]: those that are kept.
+    /// To [`Request::Events`].
     Events {
         /// Oldest first.
         events: Vec<Event>,
-        /// How many before them are not kept any more, or went by too fast.
+        /// Number of earlier events that are lost.
         missed: u64,
     },
     /// To [`Request::Probers`].
     Probers(Vec<ProberView>),
-    /// It is not done.
+    /// Failure.
     Refused(Refusal),
     /// To [`Request::Status`].
     Status(Box<Status>),
 }
 
-/// Why something is not done.
+/// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode, Serialize)]
 pub struct Refusal {
-    /// What kind of no it is.
+    /// The kind.
     pub kind: RefusalKind,
-    /// A sentence with a fix.
+    /// The error message.
     pub text: String,
 }
 
-/// Kinds of a no.
+/// Kinds of refusals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefusalKind {
-    /// Too many at once.
+    /// A limit is reached.
     Busy,
-    /// It was tried and failed.
+    /// The attempt failed.
     Failed,
-    /// There is no such thing here.
+    /// The target does not exist.
     NotFound,
-    /// Who asks may not.
+    /// The user lacks permission.
     NotPermitted,
-    /// This doorbell cannot do that.
+    /// Not supported by this instance.
     NotSupported,
-    /// The program is about to end.
+    /// The program is stopping.
     TooLate,
 }
 
 impl Refusal {
-    /// A no of this kind.
+    /// A refusal of this kind.
     #[must_use]
     pub fn new(kind: RefusalKind, text: impl Into<String>) -> Self {
         Self { kind, text: text.into() }

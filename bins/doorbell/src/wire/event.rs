@@ -1,4 +1,4 @@
-//! What happened, with a number and a time.
+//! Events, with a number and a time.
 //!
 //! Does not know about: where events are kept, who follows them.
 
@@ -11,11 +11,11 @@ use serde::Serialize;
 pub struct Event {
     /// Counted from 1 at the start of the program, without gaps.
     pub number: u64,
-    /// When.
+    /// Time.
     pub at_unix_ms: u64,
-    /// The same since the start of the program, by a clock that nobody sets.
+    /// Time since the start of the program, by a monotonic clock.
     pub at_uptime_ms: u64,
-    /// What.
+    /// What happened.
     #[serde(flatten)]
     pub what: Happening,
 }
@@ -26,73 +26,73 @@ pub struct Event {
 pub enum Happening {
     /// A check changed its state.
     Check {
-        /// Which.
+        /// Its name.
         name: String,
-        /// What it was.
+        /// Old state.
         from: CheckWord,
-        /// What it is.
+        /// New state.
         to: CheckWord,
-        /// Why, in the words of the last result; empty for a plain success.
+        /// Reason of the last result; empty for a plain success.
         reason: String,
     },
     /// A drain of one endpoint began, was changed or ended.
     Drain {
-        /// Which.
+        /// The endpoint.
         endpoint: String,
-        /// Whether it drains now.
+        /// Whether the endpoint drains now.
         on: bool,
-        /// Why.
+        /// Reason.
         reason: String,
-        /// When it ends by itself.
+        /// The end, if it is limited.
         until_unix_ms: Option<u64>,
     },
-    /// An endpoint changed its state, or has the same one by another rule.
+    /// An endpoint changed its state, or its cause.
     Endpoint {
-        /// Which.
+        /// Its name.
         name: String,
-        /// What it was.
+        /// Old state.
         from: EndpointWord,
-        /// What it is.
+        /// New state.
         to: EndpointWord,
-        /// Which rule gave it.
+        /// The rule that determines the state.
         cause: CauseWord,
-        /// What an operator said about it; empty when nobody did.
+        /// An operator's note; may be empty.
         note: String,
     },
-    /// The program as a whole went on, or back.
+    /// The lifecycle state changed.
     Lifecycle {
-        /// What it was.
+        /// Old state.
         from: Lifecycle,
-        /// What it is.
+        /// New state.
         to: Lifecycle,
-        /// Why.
+        /// Reason.
         reason: String,
     },
-    /// A maintenance began, was changed or ended.
+    /// Maintenance began, was changed or ended.
     Maintenance {
         /// An endpoint, a check, or `all`.
         target: String,
-        /// Who declared it.
+        /// Source of the maintenance.
         source: HoldSource,
-        /// Whether it holds now.
+        /// Whether maintenance is on.
         on: bool,
-        /// Why.
+        /// Reason.
         reason: String,
-        /// When it ends by itself.
+        /// The end, if it is limited.
         until_unix_ms: Option<u64>,
     },
-    /// The configuration was read anew.
+    /// The configuration was reloaded.
     Reload {
-        /// Whether the new one is in use; otherwise the old one is.
+        /// Whether the new configuration is in use.
         ok: bool,
-        /// What changed, or why it was refused.
+        /// What changed, or why the reload failed.
         text: String,
     },
     /// A worker failed or fell back.
     Worker {
-        /// Which.
+        /// Its number.
         worker: u16,
-        /// What became of it.
+        /// What happened to it.
         text: String,
     },
 }

@@ -1,49 +1,49 @@
-//! How requests and responses are laid out on a stream: a greeting of each side, then frames with their length before them.
+//! The layout of the stream: a greeting of each side, then frames with a length prefix.
 //!
-//! Does not know about: sockets; what is asked.
+//! Does not know about: sockets, requests.
 //!
-//! Both greet with `doorbell`, the version of the protocol and two bytes that are 0. A frame is its length in four bytes, least
-//! significant first, and so many bytes of bitcode. A length above its cap is refused before anything is read or allocated for it.
+//! A greeting is `doorbell`, the version of the protocol and two zero bytes. A frame is a length in four bytes, least significant first,
+//! and that many bytes of bitcode. A length above its limit is refused before anything is read or allocated.
 
 use bitcode::{DecodeOwned, Encode};
 use thiserror::Error;
 
-/// The version of everything in [`crate::wire`]. One more whenever a type there changes; a test compares.
+/// Version of the types in [`crate::wire`]. Must be incremented whenever one changes; a test compares.
 pub const VERSION: u16 = 5;
 
-/// Bytes of a greeting.
+/// Size of a greeting.
 pub const HELLO_LEN: usize = 12;
 
-/// Bytes of a length.
+/// Size of a length prefix.
 pub const PREFIX_LEN: usize = 4;
 
-/// Bytes of a request.
+/// Maximum size of a request.
 pub const REQUEST_LEN_MAX: usize = 16 << 10;
 
-/// Bytes of a response: 10,000 checks take 2 MiB.
+/// Maximum size of a response: 10,000 checks take 2 MiB.
 pub const RESPONSE_LEN_MAX: usize = 8 << 20;
 
 const MAGIC: [u8; 8] = *b"doorbell";
 
-/// Why bytes are not what they should be.
+/// Why the stream is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FrameError {
     /// The frame cannot be decoded.
-    #[error("a frame that cannot be decoded")]
+    #[error("invalid frame")]
     Garbled,
-    /// The other side does not greet as doorbell does.
-    #[error("what answers there is not a doorbell")]
+    /// The peer's greeting is not that of doorbell.
+    #[error("the peer is not doorbell")]
     NotDoorbell,
-    /// The frame is longer than it may be.
-    #[error("a frame of {len} bytes, of which at most {max} are allowed")]
+    /// The frame is too long.
+    #[error("frame of {len} bytes, the maximum is {max}")]
     TooLong {
-        /// Its bytes.
+        /// Its length.
         len: usize,
-        /// The cap.
+        /// The limit.
         max: usize,
     },
-    /// The other side speaks another version.
-    #[error("version {theirs} of the control protocol, where this program speaks version {VERSION}")]
+    /// The peer uses another version.
+    #[error("version {theirs} of the control protocol, this program uses version {VERSION}")]
     Version {
         /// Theirs.
         theirs: u16,
@@ -58,10 +58,10 @@ pub const fn hello() -> [u8; HELLO_LEN] {
     [m0, m1, m2, m3, m4, m5, m6, m7, low, high, 0, 0]
 }
 
-/// Whether the other side can be understood.
+/// Checks the peer's greeting.
 ///
 /// # Errors
-/// When it is not a doorbell, or one of another version.
+/// If the peer is not doorbell, or of another version.
 pub fn check_hello(hello: [u8; HELLO_LEN]) -> Result<(), FrameError> {
     let [magic @ .., low, high, _, _] = hello;
     let theirs = u16::from_le_bytes([low, high]);
@@ -72,10 +72,10 @@ pub fn check_hello(hello: [u8; HELLO_LEN]) -> Result<(), FrameError> {
     }
 }
 
-/// A frame with its length.
+/// Encodes a frame with its length prefix.
 ///
 /// # Errors
-/// When it is longer than `max`.
+/// If it is longer than `max`.
 pub fn frame(value: &impl Encode, max: usize) -> Result<Vec<u8>, FrameError> {
     let bytes = bitcode::encode(value);
     let len = u32::try_from(bytes.len()).ok().filter(|len| *len as usize <= max);
@@ -83,19 +83,19 @@ pub fn frame(value: &impl Encode, max: usize) -> Result<Vec<u8>, FrameError> {
     Ok([len.to_le_bytes().as_slice(), bytes.as_slice()].concat())
 }
 
-/// How many bytes of a frame follow.
+/// The length of the frame after this prefix.
 ///
 /// # Errors
-/// When they are more than `max`.
+/// If it is more than `max`.
 pub fn frame_len(prefix: [u8; PREFIX_LEN], max: usize) -> Result<usize, FrameError> {
     let len = usize::try_from(u32::from_le_bytes(prefix)).unwrap_or(usize::MAX);
     if len > max { Err(FrameError::TooLong { len, max }) } else { Ok(len) }
 }
 
-/// What is in a frame.
+/// Decodes a frame.
 ///
 /// # Errors
-/// When it is not of this type.
+/// If it is not of this type.
 pub fn decode<T: DecodeOwned>(bytes: &[u8]) -> Result<T, FrameError> {
     bitcode::decode(bytes).map_err(|_| FrameError::Garbled)
 }

@@ -1,10 +1,9 @@
-//! What an operator sees of a running doorbell and asks of it, as plain data.
+//! The requests and responses between operators and a running instance, as plain data.
 //!
-//! Does not know about: where it comes from, how it is carried or shown.
+//! Does not know about: where the data comes from, transport, output.
 //!
-//! The same types go over the control socket ([bitcode](https://docs.rs/bitcode), between two programs of one version) and out as
-//! JSON. Times are Unix milliseconds, so that a follower on the same machine needs nothing else; lengths of time have their unit in
-//! their name. Words are those of logs, labels and bodies.
+//! The same types are used on the control socket ([bitcode](https://docs.rs/bitcode), between programs of the same version) and for JSON
+//! output. Times are Unix milliseconds; durations have their unit in their name. Words are those of logs, labels and bodies.
 
 mod ask;
 mod event;

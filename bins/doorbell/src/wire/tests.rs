@@ -1,4 +1,4 @@
-//! Round trips, the layout by its digest, and bytes from who knows where.
+//! Round trips, the digest of the layout, and invalid bytes.
 //!
 //! Does not know about: sockets.
 
@@ -168,7 +168,7 @@ fn body<T: bitcode::Encode>(value: &T, max: usize) -> Vec<u8> {
 }
 
 #[test]
-fn everything_comes_back_as_it_went() {
+fn everything_survives_a_round_trip() {
     for request in requests() {
         assert_eq!(decode(&body(&request, REQUEST_LEN_MAX)), Ok(request));
     }
@@ -177,7 +177,7 @@ fn everything_comes_back_as_it_went() {
     }
 }
 
-/// Whoever changes a type finds this red: then [`VERSION`] must be one more, and the digest is the new one.
+/// Fails if a type changes: then increment [`VERSION`] and update the digest.
 #[test]
 fn the_layout_is_that_of_this_version() {
     let mut digest = SipHasher24::new();
@@ -191,7 +191,7 @@ fn the_layout_is_that_of_this_version() {
 }
 
 #[test]
-fn a_greeting_says_whether_both_understand_each_other() {
+fn a_greeting_shows_whether_the_versions_match() {
     assert_eq!(hello().len(), HELLO_LEN);
     assert_eq!(check_hello(hello()), Ok(()));
     let mut other = hello();
@@ -204,7 +204,7 @@ fn a_greeting_says_whether_both_understand_each_other() {
 }
 
 #[test]
-fn a_frame_that_is_too_long_is_neither_made_nor_taken() {
+fn a_frame_that_is_too_long_is_refused_by_both_sides() {
     let long = Request::Ready { target: "x".repeat(REQUEST_LEN_MAX) };
     assert!(matches!(frame(&long, REQUEST_LEN_MAX), Err(FrameError::TooLong { max: REQUEST_LEN_MAX, .. })));
     let max = u32::try_from(REQUEST_LEN_MAX).unwrap();
@@ -214,7 +214,7 @@ fn a_frame_that_is_too_long_is_neither_made_nor_taken() {
     }
 }
 
-/// What decoding some bytes as a request allocates. A request has at most three texts.
+/// Memory allocated by decoding bytes as a request. A request has at most three strings.
 fn cost_of(bytes: &[u8]) -> u64 {
     measure(|| drop(decode::<Request>(bytes))).bytes_max
 }
@@ -249,7 +249,7 @@ proptest! {
     }
 }
 
-/// Lengths that promise more than there is: the worst a frame of the largest size can ask for.
+/// Lengths beyond the data: the worst case of a frame of the maximum size.
 #[test]
 fn no_request_takes_more_than_its_cap_allows() {
     for fill in [0x00, 0x01, 0x0f, 0x10, 0x7f, 0x80, 0xfe, 0xff] {

@@ -1,4 +1,4 @@
-//! What an operator sees: the program, its endpoints, its checks, its probers.
+//! Views for operators: the program, its endpoints, checks and probers.
 //!
 //! Does not know about: tables, colors, pages.
 
@@ -10,63 +10,63 @@ use bitcode::{Decode, Encode};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Everything at a glance.
+/// The status of the program.
 #[derive(Clone, Debug, PartialEq, Encode, Decode, Serialize)]
 pub struct Status {
-    /// Of the program.
+    /// Version of the program.
     pub version: String,
-    /// Of the process.
+    /// Process ID.
     pub pid: u32,
     /// When this view was taken.
     pub now_unix_ms: u64,
-    /// How long the process has run, by a clock that nobody sets.
+    /// Time since the start, by a monotonic clock.
     pub uptime_ms: u64,
-    /// How far it has come.
+    /// Lifecycle state.
     pub lifecycle: Lifecycle,
-    /// For how long it has been there.
+    /// Time since that state was reached.
     pub lifecycle_age_ms: u64,
-    /// Why it drains or stops; empty otherwise.
+    /// Reason of a drain or stop; may be empty.
     pub reason: String,
-    /// When the drain ends in the end of the program; `None` when it does not.
+    /// Time until listeners close; `None` unless a stop is in progress.
     pub stops_in_ms: Option<u64>,
-    /// How long load balancers still have to hear of the drain: what is left of `drain_delay`; `None` while the program does not drain.
+    /// What is left of `drain_delay`, in which load balancers notice the drain; `None` unless draining.
     pub heard_in_ms: Option<u64>,
-    /// When an operator's drain ends by itself.
+    /// Time until an operator's drain ends, if it is limited.
     pub drain_ends_in_ms: Option<u64>,
-    /// Where the configuration came from.
+    /// Source of the configuration.
     pub config: String,
-    /// Which configuration is in use: 1 at the start, one more with every reload.
+    /// Generation of the configuration: 1 at the start, one more with every reload.
     pub generation: u64,
-    /// The last reload, when it was refused: what is served is older than the file.
+    /// The last reload, if it failed: the configuration in use is older than the file.
     pub refused_reload: Option<RefusedReloadView>,
     /// Bound addresses, in the order of the configuration.
     pub addresses: Vec<String>,
-    /// Listeners that are closed until their first certificate can be used.
+    /// Listeners that are not open yet.
     pub waiting: Vec<WaitingView>,
-    /// Where else it listens, by what for: `admin`, `blackbox`, `tcp_gate.NAME`. A gate that is shut is not open.
+    /// Other addresses by purpose: `admin`, `blackbox`, `tcp_gate.NAME`. A closed gate is omitted.
     pub ports: BTreeMap<String, Vec<String>>,
-    /// In their order.
+    /// Workers, in order.
     pub workers: Vec<WorkerView>,
     /// In the order of the configuration.
     pub endpoints: Vec<EndpointView>,
-    /// How many checks are in each state; those that no check is in are left out.
+    /// Number of checks by state, without states of no check.
     pub checks: BTreeMap<String, u32>,
-    /// Endpoints that drain alone.
+    /// Drains of single endpoints.
     pub drains: Vec<DrainView>,
-    /// What is in maintenance.
+    /// Maintenance in effect.
     pub maintenance: Vec<HoldView>,
-    /// Counts from the start on by name; those that end in `_live` are of this moment.
+    /// Counters since the start by name; those that end in `_live` are current values.
     pub counters: BTreeMap<String, u64>,
     /// The number of the last event.
     pub event: u64,
 }
 
-/// A reload that changed nothing.
+/// A failed reload.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode, Serialize)]
 pub struct RefusedReloadView {
-    /// What is wrong with the new configuration.
+    /// The error.
     pub reason: String,
-    /// How long ago it was refused.
+    /// Time since then.
     pub age_ms: u64,
 }
 
@@ -75,7 +75,7 @@ pub struct RefusedReloadView {
 pub struct WaitingView {
     /// `[listener.NAME]`
     pub listener: String,
-    /// What is wrong with its certificate.
+    /// Why it cannot be opened.
     pub reason: String,
 }
 
@@ -84,17 +84,17 @@ pub struct WaitingView {
 pub struct WorkerView {
     /// `io_uring` or `epoll`.
     pub driver: String,
-    /// Why this one.
+    /// Why this driver is used.
     pub why: String,
-    /// Whether it stands in for another one.
+    /// Whether it is used instead of another driver.
     pub is_fallback: bool,
-    /// Whose doing it is, in a word: `ok`, `forced`, or what is wrong with io_uring.
+    /// The cause in a word: `ok`, `forced`, or the problem of io_uring.
     pub cause: String,
-    /// Whether it failed and is gone.
+    /// Whether the worker has failed.
     pub has_failed: bool,
-    /// Connections open now.
+    /// Open connections.
     pub conns_live: u64,
-    /// Requests answered.
+    /// Requests served.
     pub requests: u64,
 }
 
@@ -105,28 +105,28 @@ pub struct EndpointView {
     pub name: String,
     /// Its state.
     pub state: EndpointWord,
-    /// Which rule gave it.
+    /// The rule that determines the state.
     pub cause: CauseWord,
-    /// What an operator said about it; empty when nobody did.
+    /// An operator's note; may be empty.
     pub note: String,
-    /// For how long it has this state.
+    /// Time in this state.
     pub age_ms: u64,
-    /// What each audience is told.
+    /// The reply to each audience.
     pub answers: Vec<AnswerView>,
-    /// For an agent check; none when no check has a weight.
+    /// Weight for agent checks; `None` if no check has a weight.
     pub weight: Option<u32>,
     /// Its checks, in the order of the configuration.
     pub uses: Vec<UseView>,
 }
 
-/// What one audience is told.
+/// The reply to one audience.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode, Serialize)]
 pub struct AnswerView {
-    /// Who asks.
+    /// The audience.
     pub audience: AudienceWord,
-    /// The state it sees.
+    /// The reported state.
     pub state: EndpointWord,
-    /// The status code it gets.
+    /// The status code.
     pub code: u16,
 }
 
@@ -135,13 +135,13 @@ pub struct AnswerView {
 pub struct UseView {
     /// `[check.NAME]`
     pub check: String,
-    /// What it does when it is down.
+    /// Effect on the endpoint when it is down.
     pub severity: SeverityWord,
     /// Whether the quorum counts it.
     pub in_quorum: bool,
-    /// What it adds to the weight.
+    /// Its share of the weight.
     pub weight: u32,
-    /// What it counts as now.
+    /// Its current class.
     pub class: ClassWord,
 }
 
@@ -154,13 +154,13 @@ pub struct CheckView {
     pub kind: String,
     /// Its state.
     pub state: CheckWord,
-    /// For how long it has this state.
+    /// Time in this state.
     pub age_ms: u64,
     /// The last result.
     pub last: Option<ResultView>,
-    /// Why the last result was not a plain success, or why it is in maintenance.
+    /// Reason of the last result or of the maintenance; empty for a plain success.
     pub reason: String,
-    /// How long ago the last success came.
+    /// Time since the last success.
     pub last_success_age_ms: Option<u64>,
     /// Successes since the last failure.
     pub successes: u32,
@@ -168,65 +168,64 @@ pub struct CheckView {
     pub failures: u32,
     /// The interval that applies now.
     pub interval_ms: u64,
-    /// When the next run starts, without phase and jitter; `None` for one that somebody else runs, or that runs when somebody
-    /// asks.
+    /// Time until the next run, without phase and jitter; `None` for checks that run on demand or whose results are pushed.
     pub next_in_ms: Option<u64>,
-    /// The last results, oldest first; empty where nobody asked for them.
+    /// The last results, oldest first; empty unless requested.
     pub history: Vec<ResultView>,
 }
 
 /// The result of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize)]
 pub struct ResultView {
-    /// How long ago it came.
+    /// Age of the result.
     pub age_ms: u64,
-    /// What was found.
+    /// The outcome.
     pub outcome: OutcomeWord,
-    /// From the start of the run to its end.
+    /// Duration of the run.
     pub latency_us: u32,
 }
 
-/// A maintenance that holds.
+/// Maintenance in effect.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode, Serialize)]
 pub struct HoldView {
     /// An endpoint, a check, or `all`.
     pub target: String,
-    /// Who declared it.
+    /// Source of the maintenance.
     pub source: HoldSource,
-    /// Why.
+    /// Reason.
     pub reason: String,
-    /// When it ends by itself.
+    /// The end, if it is limited.
     pub left_ms: Option<u64>,
 }
 
 /// A drain of one endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode, Serialize)]
 pub struct DrainView {
-    /// Which.
+    /// The endpoint.
     pub endpoint: String,
-    /// Why.
+    /// Reason.
     pub reason: String,
-    /// How long load balancers still have to hear of it.
+    /// What is left of `drain_delay`, in which load balancers notice the drain.
     pub heard_in_ms: u64,
-    /// When it ends by itself.
+    /// The end, if it is limited.
     pub left_ms: Option<u64>,
 }
 
 /// Probers of one kind at one endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode, Serialize)]
 pub struct ProberView {
-    /// Whom they ask for.
+    /// The endpoint.
     pub endpoint: String,
-    /// What they are: `kubelet`, `haproxy`, `elb`...
+    /// Kind of the prober: `kubelet`, `haproxy`, `elb`...
     pub prober: String,
-    /// How many probes came.
+    /// Number of probes.
     pub count: u64,
-    /// How long ago the last one came.
+    /// Time since the last probe.
     pub age_ms: u64,
-    /// How far apart they come, once there were enough.
+    /// Interval between probes, once it is known.
     pub interval_ms: Option<u64>,
-    /// What they were told last.
+    /// State in the last reply.
     pub verdict: EndpointWord,
-    /// How a load balancer says it sees us, where it says so.
+    /// The load balancer's view of this server, if it sends it.
     pub their_view: Option<String>,
 }

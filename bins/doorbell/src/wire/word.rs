@@ -1,12 +1,12 @@
-//! Words with a fixed set of values: those of `doorbell_health`, which stays free of formats, and those of the life cycle.
+//! Enums with a word for each value: those of `doorbell_health`, which knows no formats, and those of the lifecycle.
 //!
-//! Does not know about: what they say about whom.
+//! Does not know about: the values of programs, endpoints and checks.
 
 use bitcode::{Decode, Encode};
 use serde::Serialize;
 use std::fmt;
 
-/// An enum with the variants and the words of another crate's.
+/// An enum with the variants and words of an enum of another crate.
 macro_rules! words {
     ($($(#[$doc:meta])* $name:ident of $origin:ident { $($variant:ident),+ $(,)? })+) => {$(
         $(#[$doc])*
@@ -81,45 +81,45 @@ words! {
     /// The state of a check.
     CheckWord of CheckState { Degraded, Down, Flapping, GoingDown, GoingUp, Maintenance, Stale, Unknown, Up }
 
-    /// What one run of a check found.
+    /// The outcome of one run of a check.
     OutcomeWord of Outcome { Degraded, Error, Failure, Maintenance, Success, Timeout }
 
     /// The state of an endpoint.
     EndpointWord of EndpointState { Degraded, Down, Drain, Maintenance, Up }
 
-    /// Which rule gave an endpoint its state.
+    /// The rule that determines the state of an endpoint.
     CauseWord of Cause { Checks, Drain, FailOpen, Forced, Latch, Maintenance, Quorum }
 
-    /// What a check that is down does to an endpoint.
+    /// The effect of a failed check on an endpoint.
     SeverityWord of Severity { Degrading, Info, Required }
 }
 
 own_words! {
-    /// Who asks.
+    /// Kinds of probers.
     AudienceWord {
         /// The kubelet.
         Kubelet = "kubelet",
         /// A load balancer.
         LoadBalancer = "load_balancer",
-        /// Everybody else.
+        /// All others.
         Other = "other",
     }
 
-    /// What a check counts as for an endpoint.
+    /// The class of a check for an endpoint.
     ClassWord {
-        /// Serving, with a complaint.
+        /// Serving, degraded.
         Degraded = "degraded",
         /// Not serving.
         Down = "down",
-        /// Taken out on purpose.
+        /// In maintenance.
         Maintenance = "maintenance",
-        /// Nothing known.
+        /// No result yet.
         Unknown = "unknown",
         /// Serving.
         Up = "up",
     }
 
-    /// Where a maintenance comes from; the first of several that hold for one target is shown.
+    /// Source of maintenance; of several for one target the first one is shown.
     HoldSource {
         /// `doorbell maint`, kept in the state file.
         Operator = "operator",
@@ -129,15 +129,15 @@ own_words! {
         Window = "window",
     }
 
-    /// How far a running doorbell has come.
+    /// Lifecycle of a running instance.
     Lifecycle {
-        /// Nothing is served yet.
+        /// Not serving yet.
         Starting = "starting",
-        /// Everything is served.
+        /// Serving.
         Ready = "ready",
-        /// Everything is served, and probers are told to stay away. Either until `undrain`, or for `drain_delay` before the end.
+        /// Serving but not ready, until `undrain` or for `drain_delay` before the stop.
         Draining = "draining",
-        /// No new connections; those that are open may finish.
+        /// No new connections; open ones may finish.
         Stopping = "stopping",
     }
 }

@@ -86,7 +86,7 @@ fn probes_report_to_machines() {
         "probe_http_redirects 0",
         "probe_http_version 1.1",
         "probe_ip_protocol 4",
-        "# HELP probe_timeout_seconds How long the probe might have taken",
+        "# HELP probe_timeout_seconds Timeout of the probe in seconds",
     ] {
         assert!(out.lines().any(|one| one == line), "{line}: {out}");
     }

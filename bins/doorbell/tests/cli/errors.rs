@@ -370,7 +370,7 @@ fn an_address_of_another_machine_is_told_so() {
     for listen in ["203.0.113.7:0", "[2001:db8::7]:0"] {
         let (code, _, err) = run(&["--listen", listen, "--admin", "off"]);
         assert!(
-            code == 1 && err.contains("no address of this machine") && err.contains("[::]:PORT"),
+            code == 1 && err.contains("not an address of this machine") && err.contains("[::]:PORT"),
             "{code} {err}"
         );
         assert_eq!(err.lines().count(), 1, "{err}");

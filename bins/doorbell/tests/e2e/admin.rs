@@ -216,7 +216,7 @@ fn whoever_probes_is_counted(engine: &str) {
         assert!(metrics.lines().any(|found| found.trim_end_matches(".0") == line), "{line} in\n{metrics}");
     }
     let (_, page) = get(admin, "/-/");
-    assert!(page.contains("kubelet") && page.contains("sees us as b/s1@vm down"), "{page}");
+    assert!(page.contains("kubelet") && page.contains("their view: b/s1@vm down"), "{page}");
 }
 
 /// A configuration without a route for it: the admin listener takes what the application says.
@@ -367,7 +367,7 @@ fn the_page_names_what_is_wrong_first(engine: &str) {
     let down = page();
     assert!(down.contains("Endpoints that are down: readyz. Failing: zzz."), "{down}");
     assert!(first(&down, "zzz", "app") && place(&down, "<h3>readyz<") < place(&down, "<h3>aaa<"), "{down}");
-    assert!(!down.contains(">ready<") || place(&down, ">ready<") > place(&down, "What happened"), "{down}");
+    assert!(!down.contains(">ready<") || place(&down, ">ready<") > place(&down, "<h2>Events<"), "{down}");
     let addr = doorbell.addr_of(1);
     assert!(
         down.contains(&format!("<span>{addr} <small></small></span>")),

@@ -153,7 +153,7 @@ fn what_is_not_allowed_is_not_connected_to(engine: &str) {
         ("", "Target parameter is missing\n"),
         ("?module=http_2xx", "Target parameter is missing\n"),
         ("?target=a&module=grpc", "Unknown module \"grpc\"\n"),
-        ("?target=a&target=b", "Target parameter is there twice\n"),
+        ("?target=a&target=b", "Target parameter is given twice\n"),
     ] {
         assert_eq!(asked(&doorbell, query), (400, expected.to_owned()), "{query}");
     }

@@ -125,7 +125,7 @@ fn a_check_needs_no_file(engine: &str) {
     upstream.now(Does::reply(200, ""));
     await_answer(&doorbell, "/readyz", (200, "up\n"));
     let refused = Doorbell::try_start(&["serve", "--check", "example"]).unwrap_err();
-    assert!(refused.contains("write http://HOST:PORT/PATH"), "{refused}");
+    assert!(refused.contains("expected http://HOST:PORT/PATH"), "{refused}");
 }
 
 fn formats_and_details(engine: &str) {

@@ -82,7 +82,7 @@ fn nothing_of_a_refused_file_is_in_force(engine: &str) {
     for _ in 0..3 {
         let output = reloaded.run(&["reload"]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.code() == Some(1) && said.contains("is in use"), "{said}");
+        assert!(output.status.code() == Some(1) && said.contains("address in use"), "{said}");
     }
     let (status, body) = ask(reloaded.doorbell.addr, "/readyz");
     assert_eq!((status, reloaded.hello().as_str()), (200, "0"), "{body}");

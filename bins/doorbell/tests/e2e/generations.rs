@@ -283,7 +283,7 @@ fn a_mistake_is_said_with_its_place_and_changes_nothing(engine: &str) {
         ("[check.a]\ntype = \"tpc\"\n", "doorbell.toml:16:8"),
         ("[listener.web]\n", "duplicate key"),
         ("[tls.x]\ncert = \"/nonexistent\"\nkey = \"/nonexistent\"\n", "doorbell.toml:16:8"),
-        (taken.as_str(), "is in use: stop the process that listens there"),
+        (taken.as_str(), "address in use; stop the process that listens there"),
     ] {
         reloaded.write("bad", more);
         let text = fs::read_to_string(&reloaded.file).unwrap();

@@ -95,7 +95,7 @@ fn programs_run_only_where_they_may(engine: &str) {
     let args = ["serve", "-c", &config, "--driver", engine];
     let refused = Doorbell::try_start(&args).unwrap_err();
     assert!(
-        refused.contains("check app runs a program, which nobody allowed: start with --allow-exec"),
+        refused.contains("check app runs a program, which is not allowed: start with --allow-exec"),
         "{refused}"
     );
     let doorbell = Doorbell::try_start_command(Command::new(binary()).args(args).arg("--allow-exec"));

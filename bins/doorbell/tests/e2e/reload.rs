@@ -110,7 +110,7 @@ fn a_change_is_noticed_without_a_signal(engine: &str) {
     next.replace(&scratch, "tls");
     let noticed = wait_until(LIMIT, || is_presented(&https, &next));
     assert!(noticed.is_some(), "{}", doorbell.process.log());
-    let told = || doorbell.process.log().matches("new certificates are in use").count();
+    let told = || doorbell.process.log().matches("new certificates in use").count();
     assert!(wait_until(LIMIT, || told() == 1).is_some(), "{}", doorbell.process.log());
 }
 

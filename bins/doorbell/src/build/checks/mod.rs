@@ -1,6 +1,6 @@
-//! The checks of a configuration, ready to run.
+//! Builds the checks of a configuration.
 //!
-//! Does not know about: what follows from their findings.
+//! Does not know about: the effect of their results.
 
 #[cfg(test)]
 mod tests;
@@ -11,12 +11,12 @@ use doorbell_checks::{Connector, Plan, Push, Run, Runner, SchedulerCounters, Sha
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What the checks of one configuration leave to those of the next.
+/// State of the checks that the next configuration takes over.
 #[derive(Debug)]
 pub(crate) struct Left {
     egress: EgressOptions,
     connector: Arc<Connector>,
-    /// By name, those that remember.
+    /// Stateful runners, by name.
     runners: HashMap<String, Arc<Runner>>,
 }
 
@@ -32,16 +32,16 @@ impl Left {
         }
     }
 
-    /// The one that already runs for this check, if it stays the same and remembers.
+    /// The existing runner of a check, if the check is unchanged and the runner is stateful.
     fn runner(&self, check: &Check) -> Option<Arc<Runner>> {
         self.runners.get(&check.name).filter(|runner| runner.is_for(check)).cloned()
     }
 }
 
-/// `None` where there is nothing to check. What is done is counted in `counters`; what `left` has that still fits is used on.
+/// `None` without checks. Counts in `counters` and reuses what still applies of `left`.
 ///
 /// # Errors
-/// When a check needs a file that cannot be used.
+/// If a check needs a file that cannot be used.
 pub(crate) fn plan(
     config: &Config,
     counters: &Arc<SchedulerCounters>,
@@ -54,7 +54,7 @@ pub(crate) fn plan(
     if let Some(check) = config.checks.iter().find(is_exec).filter(|_| !config.allow_exec) {
         let name = &check.name;
         return Err(format!(
-            "check {name} runs a program, which nobody allowed: start with --allow-exec, or remove it"
+            "check {name} runs a program, which is not allowed: start with --allow-exec, or remove the check"
         ));
     }
     let instance = instance(config);
@@ -77,8 +77,7 @@ pub(crate) fn plan(
     Ok(Some(Plan::new(runs, stats, config.runtime.checks_in_flight as usize, connector, counters)))
 }
 
-/// What tells this doorbell from its replicas, and stays the same when it is started again: a pod or a machine has a name, and two on one
-/// machine have different addresses.
+/// Distinguishes this instance from its replicas and survives restarts: the host name and the addresses.
 fn instance(config: &Config) -> String {
     let host = rustix::system::uname();
     let binds = config.listeners.iter().flat_map(|listener| listener.addresses()).map(ToString::to_string);

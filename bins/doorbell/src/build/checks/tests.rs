@@ -1,6 +1,6 @@
-//! Ten thousand checks a second on one thread: on time, cheap, and never all at once.
+//! Ten thousand checks a second on one thread: punctual, cheap and spread over time.
 //!
-//! Does not know about: what else the program does.
+//! Does not know about: the rest of the program.
 
 #![expect(clippy::disallowed_methods, reason = "a promise about time is kept in real time")]
 
@@ -20,48 +20,49 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-/// Without optimisation everything takes several times as long.
+/// Fewer without optimisation.
 const CHECKS: usize = if cfg!(debug_assertions) { 500 } else { 10_000 };
 
-/// Of the promise: late by more than this may be one run of a hundred. Slow code beside other tests is late for reasons of its own.
+/// At most one run of a hundred may be later than this. More without optimisation, where other tests run too.
 const LAG_MAX: Duration = Duration::from_millis(if cfg!(debug_assertions) { 250 } else { 50 });
 
-/// Of the thread for one run: 60 % of one core for ten thousand a second.
+/// CPU time of the thread for one run: 60 % of a core for ten thousand a second.
 const CPU_MAX: Duration = Duration::from_micros(if cfg!(debug_assertions) { 900 } else { 60 });
 
-/// In no tenth of a second may come more than a fair share and a half; of few it may be three, by chance.
+/// Slots for the spread: none may have more than 1.5 times the average, or 3 times with few checks.
 const SLOT: Duration = Duration::from_millis(100);
 const SLOT_SHARE_MAX: f64 = if cfg!(debug_assertions) { 3.0 } else { 1.5 };
 
-/// Of all runs that are due in a window, in tenths.
+/// Minimum share of the due runs in a window, in tenths.
 const RUNS_MIN: u64 = if cfg!(debug_assertions) { 5 } else { 9 };
 
 const WINDOW: Duration = Duration::from_secs(2);
 
-/// Other work of this machine may spoil some of them.
+/// Attempts, because other work on the machine may disturb some.
 const WINDOWS_MAX: usize = 6;
 
-/// A server that answers everybody, and when they came.
+/// A server that counts requests by slot.
 struct Upstream {
     addr: SocketAddr,
     from: Instant,
-    /// By slot.
-    came: Vec<AtomicUsize>,
+    /// Requests by slot.
+    requests: Vec<AtomicUsize>,
 }
 
 impl Upstream {
     fn start() -> Arc<Self> {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
-        let came = (0..600).map(|_| AtomicUsize::new(0)).collect();
-        let upstream = Arc::new(Self { addr: listener.local_addr().unwrap(), from: Instant::now(), came });
+        let requests = (0..600).map(|_| AtomicUsize::new(0)).collect();
+        let upstream =
+            Arc::new(Self { addr: listener.local_addr().unwrap(), from: Instant::now(), requests });
         let shared = Arc::clone(&upstream);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
         std::thread::spawn(move || {
             runtime.block_on(async {
                 let listener = tokio::net::TcpListener::from_std(listener).unwrap();
                 while let Ok((mut stream, _)) = listener.accept().await {
-                    shared.came[shared.slot()].fetch_add(1, Ordering::Relaxed);
+                    shared.requests[shared.slot()].fetch_add(1, Ordering::Relaxed);
                     tokio::spawn(async move {
                         let _len = stream.read(&mut [0; 1024]).await;
                         let reply = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok";
@@ -75,11 +76,11 @@ impl Upstream {
 
     fn slot(&self) -> usize {
         let slot = self.from.elapsed().as_millis() / SLOT.as_millis();
-        usize::try_from(slot).unwrap().min(self.came.len() - 1)
+        usize::try_from(slot).unwrap().min(self.requests.len() - 1)
     }
 }
 
-/// The board, and how much time the thread has used.
+/// The registry, and the CPU time of the thread.
 struct CountingRuntime {
     registry: Arc<HealthRegistry>,
     cpu_ns: AtomicU64,
@@ -120,17 +121,17 @@ fn config(addr: SocketAddr) -> Config {
     parsed.config.unwrap_or_else(|| panic!("{:?}", parsed.problems))
 }
 
-/// What a window held.
+/// Measurements of a window.
 #[derive(Debug)]
-struct Held {
+struct Measured {
     lag: Option<Duration>,
-    /// For one run.
+    /// CPU time for one run.
     cpu: Duration,
     slot_share: f64,
     runs: u64,
 }
 
-impl Held {
+impl Measured {
     fn is_kept(&self) -> bool {
         let is_cheap = self.runs > 0 && self.cpu <= CPU_MAX;
         let is_on_time = self.lag.is_some_and(|lag| lag <= LAG_MAX)
@@ -148,7 +149,7 @@ fn since(now: &LagCounts, then: &LagCounts) -> LagCounts {
 
 #[test]
 fn ten_thousand_checks_a_second_are_on_time() {
-    assert!(LAG_BOUNDS_US.contains(&50_000), "the promise is one of the bounds");
+    assert!(LAG_BOUNDS_US.contains(&50_000), "the limit is a bound of the histogram");
     let upstream = Upstream::start();
     let config = config(upstream.addr);
     let registry = HealthRegistry::build(&config).unwrap();
@@ -162,17 +163,17 @@ fn ten_thousand_checks_a_second_are_on_time() {
     let connector = plan.connector();
     let counting_runtime = Arc::new(CountingRuntime { registry, cpu_ns: AtomicU64::new(0) });
     let lane = plan.start(Arc::clone(&counting_runtime)).unwrap().go();
-    // On a machine of any speed all of them run again and again.
+    // On a machine of any speed all checks keep running.
     let all = || counters.lag.counts().total() >= 3 * CHECKS as u64;
     assert!(wait_until(Duration::from_secs(120), all).is_some(), "{:?}", counters.fields());
     if !figures::is_long() {
         drop(lane);
         return;
     }
-    // Everything was asked once, and has found its place.
+    // Every check has run once and is spread.
     std::thread::sleep(Duration::from_secs(if cfg!(debug_assertions) { 2 } else { 4 }));
     let mut windows = Vec::new();
-    while windows.len() < WINDOWS_MAX && !windows.last().is_some_and(Held::is_kept) {
+    while windows.len() < WINDOWS_MAX && !windows.last().is_some_and(Measured::is_kept) {
         let (lag, cpu_ns) = (counters.lag.counts(), counting_runtime.cpu_ns.load(Ordering::Relaxed));
         let first = upstream.slot() + 1;
         std::thread::sleep(WINDOW);
@@ -180,8 +181,8 @@ fn ten_thousand_checks_a_second_are_on_time() {
         let lag = since(&counters.lag.counts(), &lag);
         let used = counting_runtime.cpu_ns.load(Ordering::Relaxed) - cpu_ns;
         let fullest =
-            upstream.came[first..last].iter().map(|slot| slot.load(Ordering::Relaxed)).max().unwrap();
-        windows.push(Held {
+            upstream.requests[first..last].iter().map(|slot| slot.load(Ordering::Relaxed)).max().unwrap();
+        windows.push(Measured {
             lag: lag.at_permille(990),
             cpu: Duration::from_nanos(used.checked_div(lag.total()).unwrap_or(0)),
             slot_share: fullest as f64 / (CHECKS as f64 * SLOT.as_secs_f64()),
@@ -191,10 +192,14 @@ fn ten_thousand_checks_a_second_are_on_time() {
     drop(lane);
     let connects = connector.counters().fields();
     println!("{CHECKS} checks: {windows:?} {connects:?} {:?}", counters.fields());
-    assert!(windows.last().is_some_and(Held::is_kept), "{windows:?} {connects:?} {:?}", counters.fields());
+    assert!(
+        windows.last().is_some_and(Measured::is_kept),
+        "{windows:?} {connects:?} {:?}",
+        counters.fields()
+    );
 }
 
-/// Takes its time with a finding, until somebody lets it go.
+/// A sink that blocks until released.
 struct Hanging {
     registry: Arc<HealthRegistry>,
     gate: Mutex<()>,
@@ -223,9 +228,9 @@ impl ResultSink for Hanging {
     }
 }
 
-/// What a service manager's watchdog rests on.
+/// The watchdog of a service manager relies on this.
 #[test]
-fn whoever_asks_sees_that_the_thread_goes_on_or_hangs() {
+fn the_heartbeat_shows_whether_the_thread_runs_or_hangs() {
     let text =
         "version = 1\n[check.a]\ntype = \"file\"\npath = \"/dev/null\"\ninterval = \"1h\"\n".to_owned();
     let config = parse(&Source { name: "f".to_owned(), text }, &|_| None).config.unwrap();
@@ -242,7 +247,7 @@ fn whoever_asks_sees_that_the_thread_goes_on_or_hangs() {
     assert!(turns_again() && turns_again(), "nothing is due for an hour");
     let closed = desk.gate.lock().unwrap();
     assert!(hurry.run_now(0));
-    // The run is over and its finding hangs once no more turns come.
+    // Once the turns stop, the run has ended and its result blocks.
     let stands = || {
         let before = pulse.turns();
         pulse.wake();
