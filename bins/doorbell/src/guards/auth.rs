@@ -1,4 +1,4 @@
-//! Token policies, and their keys while the server runs.
+//! Token policies, and the reload of their keys while the server runs.
 //!
 //! Does not know about: routes, other guards.
 
@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A token policy. One without a file of keys never changes, which saves the look whether it did.
+/// A token policy. One without a key file is fixed, which saves a check for changes.
 #[derive(Clone, Debug)]
 pub(super) enum Auth {
     Fixed(Arc<RequireAuth>),
@@ -22,7 +22,7 @@ pub(super) enum Auth {
 }
 
 impl Auth {
-    /// The policy, and what is to be watched where it has a file of keys.
+    /// Builds the policy, and the watcher of its key file if it has one.
     pub(super) fn build(auth: &model::Auth) -> Result<(Self, Option<AuthReader>), Refusal> {
         let stamps = Stamps::of(auth.jwt.as_ref().and_then(key_path));
         let policy = Arc::new(require(auth)?);
@@ -34,7 +34,7 @@ impl Auth {
         Ok((Self::Watched(policy), Some(reader)))
     }
 
-    /// Whether a request brought a static token of a policy that never changes: the usual case, apart from all others.
+    /// Whether a request has a static token of a fixed policy: a fast path for the usual case.
     #[inline(always)]
     pub(super) fn knows(&self, request: &Request<'_>, subject: &mut Option<&mut Subject>) -> bool {
         let Self::Fixed(policy) = self else { return false };
@@ -45,8 +45,8 @@ impl Auth {
         true
     }
 
-    /// What is left when this policy does not know the token. Any of the policies may let a request in; if none does, the first one says
-    /// what it wants that knows the token and misses a right in it, or else this one.
+    /// Authorizes a request that [`Self::knows`] does not admit. Any policy may admit it; otherwise the first policy that knows the token but
+    /// misses a right refuses it, or else this one.
     #[inline(never)]
     pub(super) fn authorize<'a>(
         &self,
@@ -99,7 +99,7 @@ impl Auth {
     }
 }
 
-/// The side of `[auth.NAME]` that reads keys.
+/// Reads the keys of `[auth.NAME]`.
 #[derive(Debug)]
 pub(crate) struct AuthReader {
     auth: model::Auth,
@@ -125,7 +125,7 @@ impl Watched for AuthReader {
             Ok(policy) => {
                 self.stamps = stamps;
                 self.policy.store(Arc::new(policy));
-                Look::Changed("new keys are in use".to_owned())
+                Look::Changed("new keys in use".to_owned())
             }
             Err(why) => Look::Refused(why),
         }
@@ -192,7 +192,7 @@ fn keys(jwt: &model::Jwt, algorithms: &[Algorithm]) -> Result<Vec<Key>, Refusal>
     Ok(set.keys)
 }
 
-/// What is wrong with the set, and with which of its keys.
+/// The error, with the key that caused it.
 fn in_full(error: &JwksError) -> String {
     match error {
         JwksError::Key { error: cause, .. } => format!("{error}: {cause}"),
@@ -204,7 +204,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
     std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// The file of the public keys; none with a secret.
+/// The file of the public keys; `None` with a secret.
 fn key_path(jwt: &model::Jwt) -> Option<&Path> {
     jwt.key_file.as_ref().or(jwt.jwks_file.as_ref()).map(|path| path.as_path())
 }

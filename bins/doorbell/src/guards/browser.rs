@@ -1,15 +1,15 @@
-//! Requests that a page of another site makes in a browser, and requests that came through a proxy.
+//! Detects cross-site requests of browsers, and requests that came through a proxy.
 //!
-//! Does not know about: what a request asks for.
+//! Does not know about: the purpose of a request.
 //!
-//! A browser reaches every address that its machine reaches, the loopback among them. What a page cannot forge are the fields that the
-//! browser itself sets: `Host` is the name of the page's site, also where that name was rebound to our address, and every request but
-//! GET and HEAD has `Origin` (Fetch, section 3.2).
+//! A browser can connect to every address of its machine, including the loopback address. A page cannot forge the fields that the browser
+//! sets: `Host` is the name of the page's site, also under DNS rebinding, and every request except GET and HEAD has `Origin` (Fetch,
+//! section 3.2).
 
 use rustix::system::uname;
 use std::net::IpAddr;
 
-/// Fields by which proxies tell whom they ask for; those that begin so, and those that are called so.
+/// Prefixes and names of fields in which proxies report the client.
 const FORWARDED_PREFIXES: [&str; 2] = ["x-forwarded-", "x-envoy-"];
 const FORWARDED: [&str; 7] = [
     "cf-connecting-ip",
@@ -21,8 +21,8 @@ const FORWARDED: [&str; 7] = [
     "x-real-ip",
 ];
 
-/// Whether a `Host` can only mean this server: an address, a name of this machine, or one of `names`. Any other name may belong to a site
-/// that was rebound to our address.
+/// Whether a `Host` can only be this server: an address, a name of this machine, or one of `names`. Any other name may be of a site under
+/// DNS rebinding.
 pub(crate) fn is_own_host(host: &[u8], names: &[String]) -> bool {
     let Some(name) = std::str::from_utf8(host).ok().map(without_port) else { return false };
     let name = name.strip_suffix('.').unwrap_or(name);
@@ -33,7 +33,7 @@ pub(crate) fn is_own_host(host: &[u8], names: &[String]) -> bool {
         || uname().nodename().to_str().is_ok_and(is)
 }
 
-/// Whether a browser sent it for a page of another site. `is_own` tells whether a host is ours; a page of such a host may ask.
+/// Whether a browser sent a request for a page of another site. `is_own` decides whether a host is this server.
 pub(crate) fn is_cross_site<'a>(
     field: impl Fn(&str) -> Option<&'a [u8]>,
     host: &[u8],
@@ -47,7 +47,7 @@ pub(crate) fn is_cross_site<'a>(
     is_elsewhere || field("origin").is_some_and(is_foreign)
 }
 
-/// Whether one of these fields is set by proxies: the client is another one than the peer.
+/// Whether one of these fields is set by proxies, so that the client is not the peer.
 pub(crate) fn is_forwarded<'a>(mut names: impl Iterator<Item = &'a str>) -> bool {
     let begins = |name: &str, prefix: &str| {
         name.get(..prefix.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(prefix))
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_is_ours_when_it_can_be_nothing_else() {
+    fn a_host_is_ours_if_it_cannot_be_another_site() {
         let names = ["doorbell.example".to_owned()];
         let own = uname().nodename().to_string_lossy().into_owned();
         for (host, expect) in [
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_may_ask_its_own_site() {
+    fn a_page_may_send_requests_to_its_own_site() {
         let is_cross = |fields: &[(&str, &'static str)], host: &str| {
             let field = |name: &str| {
                 let found = fields.iter().find(|(field, _)| *field == name);
@@ -122,7 +122,7 @@ mod tests {
             (&[("origin", "")], "", true),
             (&[("origin", "https://evil.example")], "localhost", true),
             (&[("origin", "http://localhost:81")], "localhost:80", true),
-            // Rebound: the page and we have one name, which is not ours.
+            // DNS rebinding: the page's site has our address.
             (&[("origin", "http://evil.example:80")], "evil.example:80", true),
         ] {
             assert_eq!(is_cross(fields, host), expect, "{fields:?} {host}");

@@ -1,8 +1,8 @@
-//! What is counted of clients across generations: a configuration that says the same of a limit as the one before goes on with its table.
+//! The counters of clients across generations: a reload with an unchanged limit keeps its table.
 //!
-//! Does not know about: routes, who is refused.
+//! Does not know about: routes, refusals.
 //!
-//! So nobody gets a new budget, or a second one beside it, because somebody else reloads.
+//! So a reload does not give clients a new budget, or a second one.
 
 use super::{Refusal, seed};
 use crate::build::tls::{self, Gate};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     limits: Vec<(Limit, Arc<Limiter>)>,
-    /// Bits of an IPv6 address by which all of them count.
+    /// Prefix length of IPv6 clients, for all tables.
     v6_len: u8,
     /// By the name of `[tls.NAME]`.
     gates: Vec<(String, Rate, Gate)>,
@@ -25,7 +25,7 @@ pub(crate) struct Tables {
     listeners: Vec<(String, u32, AtMost)>,
 }
 
-/// Something that several generations may count with.
+/// A counter that several generations may share.
 #[derive(Clone, Debug)]
 pub(crate) enum Counted {
     AtMost(AtMost),
@@ -33,11 +33,11 @@ pub(crate) enum Counted {
 }
 
 impl Tables {
-    /// Those of a configuration, as far as possible those of the one before.
+    /// The tables of a configuration, reusing those of its predecessor where possible.
     pub(crate) fn after(before: &Self, config: &Config) -> Result<Self, Refusal> {
         let v6_len = config.runtime.client_ipv6_prefix;
         let mut tables = Self { v6_len, ..Self::default() };
-        // Keys of other lengths are other keys.
+        // Keys with another prefix length do not match.
         let none = Self::default();
         let by_address = if before.v6_len == v6_len { before } else { &none };
         for limit in &config.limits {
@@ -68,17 +68,17 @@ impl Tables {
         Ok(tables)
     }
 
-    /// Who may come, by the position of the limit.
+    /// The rate limiter of a limit, by position.
     pub(crate) fn limiter(&self, limit: usize) -> Option<&Arc<Limiter>> {
         self.limits.get(limit).map(|(_, limiter)| limiter)
     }
 
-    /// Who may begin a handshake with this `[tls.NAME]`, where that is limited: listeners of one table count an address together.
+    /// The handshake limit of a `[tls.NAME]`, if it has one; its listeners share it.
     pub(crate) fn gate(&self, tls: &str) -> Option<&Gate> {
         self.gates.iter().find(|(name, ..)| name == tls).map(|(.., gate)| gate)
     }
 
-    /// The cap of a route, which is one wherever the route is served.
+    /// The concurrency limit of a route, which all its listeners share.
     pub(crate) fn of_route(&self, route: &str) -> Option<&AtMost> {
         named(&self.routes, route)
     }
@@ -87,7 +87,7 @@ impl Tables {
         named(&self.listeners, listener)
     }
 
-    /// Everything that counts those it refuses.
+    /// Every counter with refusals.
     pub(crate) fn counted(&self) -> impl Iterator<Item = Counted> {
         let limiters = self.limits.iter().map(|(_, limiter)| Counted::Limiter(Arc::clone(limiter)));
         let caps = self.routes.iter().chain(&self.listeners);
@@ -96,7 +96,7 @@ impl Tables {
 }
 
 impl Counted {
-    /// Whether both are one.
+    /// Whether both are the same counter.
     pub(crate) fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::AtMost(one), Self::AtMost(other)) => one.is(other),
@@ -105,7 +105,7 @@ impl Counted {
         }
     }
 
-    /// How many it refused, and why.
+    /// The number of refusals, with their reason.
     pub(crate) fn refused(&self) -> (&'static str, u64) {
         match self {
             Self::AtMost(at_most) => ("busy", at_most.refused()),
@@ -124,7 +124,7 @@ fn named<'a>(caps: &'a [(String, u32, AtMost)], name: &str) -> Option<&'a AtMost
     caps.iter().find(|(known, ..)| known == name).map(|(.., at_most)| at_most)
 }
 
-/// Whether a key owes the same by both. Who is exempt, and what replies tell, does not matter to that.
+/// Whether both limits count alike. Exemptions and reply headers do not matter.
 fn counts_the_same(known: &Limit, limit: &Limit) -> bool {
     let is_same_key = known.name == limit.name && known.key == limit.key;
     is_same_key && (known.rate, known.burst, known.table) == (limit.rate, limit.burst, limit.table)
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_the_same_goes_on_and_what_is_changed_begins_anew() {
+    fn unchanged_limits_keep_their_counts_and_changed_ones_start_again() {
         const LIMIT: &str = "rate = \"10/s\"\nburst = 20\n";
         let first = tables(&Tables::default(), &format!("[limit.a]\n{LIMIT}"));
         let same = |text: &str| {
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn caps_go_on_and_each_is_counted_once() {
+    fn concurrency_limits_are_kept_and_counted_once() {
         let text = "[limit.a]\nrate = \"10/s\"\n";
         let first = tables(&Tables::default(), text);
         let next = tables(&first, text);

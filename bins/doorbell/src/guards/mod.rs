@@ -1,7 +1,7 @@
-//! What stands before a route: rate limit, client certificate, token, requests at once; in this order, whatever the file's.
+//! The guards of a route: rate limit, client certificate, token, concurrency; in this order, whatever that of the file.
 //!
-//! Does not know about: routes, replies of those who get in. The cheapest question comes first, and a client that may not ask
-//! often cannot guess tokens often.
+//! Does not know about: routes, replies of admitted requests. The cheapest guard comes first, and the rate limit comes before tokens, so
+//! that tokens cannot be brute-forced.
 
 mod auth;
 pub(crate) mod browser;
@@ -23,16 +23,16 @@ use doorbell::offload::Class;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-/// Everything that routes refer to by name, made once for all listeners.
+/// Everything that routes refer to by name, built once for all listeners.
 #[derive(Debug)]
 pub(crate) struct Common {
     tables: Arc<Tables>,
     auths: Vec<Auth>,
-    /// Where signatures are verified that take a while; without it, where the request is answered.
+    /// Verifies expensive signatures; without it the worker does.
     lane: Option<Offload>,
 }
 
-/// What one route asks of a request.
+/// The guards of one route.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Guards {
     limit: Option<RateLimit>,
@@ -42,11 +42,11 @@ pub(crate) struct Guards {
     at_most: Option<AtMost>,
 }
 
-/// A part of the configuration that cannot be used, by its name.
+/// An unusable part of the configuration, with its name.
 pub(crate) type Refusal = String;
 
 impl Common {
-    /// The token policies of a configuration, beside its `tables`, and what is to be watched.
+    /// Builds the token policies of a configuration, and the watchers of their key files.
     pub(crate) fn build(
         config: &Config,
         tables: Arc<Tables>,
@@ -62,26 +62,26 @@ impl Common {
         Ok((Self { tables, auths, lane }, readers))
     }
 
-    /// The lane for jobs of this class, if any of the policies at these positions has keys of which a signature takes a while to verify.
+    /// The lane for jobs of this class, if any of these policies has keys with expensive signatures.
     fn lane_for(&self, positions: &[usize], config: &Config, class: Class) -> Option<Offload> {
         let is_heavy = |position: &usize| config.auth.get(*position).is_some_and(model::Auth::is_heavy);
         let lane = self.lane.clone().filter(|_| positions.iter().any(is_heavy));
         lane.map(|lane| lane.class(class))
     }
 
-    /// What counts clients, and those it refuses.
+    /// The counters of clients and of refusals.
     pub(crate) fn tables(&self) -> &Tables {
         &self.tables
     }
 
-    /// Where jobs are done, if there are any.
+    /// The lane of jobs, if there are any.
     pub(crate) const fn lane(&self) -> Option<&Offload> {
         self.lane.as_ref()
     }
 }
 
 impl Guards {
-    /// The guards of a route, by its position, on a listener. A route of probes may be free of limits.
+    /// The guards of a route on a listener, by position. A health route may be exempt from limits.
     pub(crate) fn build(position: usize, listener: usize, config: &Config, common: &Common) -> Self {
         let Some(route) = config.routes.get(position) else { return Self::default() };
         let is_probe = route.is_probe();
@@ -99,27 +99,27 @@ impl Guards {
         });
         let positions: Vec<usize> = route.auth.iter().map(|link| link.position).collect();
         let auth = positions.iter().filter_map(|position| common.auths.get(*position).cloned()).collect();
-        // Probes that need a token go before everybody else's.
+        // Tokens of probes are verified first.
         let class = if is_probe { Class::High } else { Class::Normal };
         let lane = common.lane_for(&positions, config, class);
         let at_most = common.tables.of_route(&route.name).cloned();
         Self { limit, client_cert, auth, lane, at_most }
     }
 
-    /// True when nobody is asked anything.
+    /// True if there are no guards.
     pub(crate) const fn is_open(&self) -> bool {
         self.limit.is_none() && self.client_cert.is_none() && self.auth.is_empty() && self.at_most.is_none()
     }
 
-    /// True when a question is about the client's address.
+    /// True if a guard depends on the client's address.
     pub(crate) const fn wants_client(&self) -> bool {
         self.limit.is_some()
     }
 
-    /// Has a request answered that gets through, or answers it. Who brought a token is told to `subject`. A token that takes a while to verify
-    /// is left to `put_off`, which answers with [`Self::around_verified`] once it is found good.
+    /// Passes an admitted request on, or refuses it. Stores the bearer of a token in `subject`. An expensive token is passed to `put_off`,
+    /// which calls [`Self::around_verified`] once it is verified.
     ///
-    /// A guard is asked first and has the chance to answer only to refuse: who gets through moves nothing.
+    /// Each guard is checked first and gets the responder only to refuse, so that an admitted request moves nothing.
     #[inline(always)]
     pub(crate) fn around<'a>(
         &self,
@@ -153,7 +153,7 @@ impl Guards {
         self.around_verified(reply, answer)
     }
 
-    /// What is left of the guards behind a good token.
+    /// The guards that follow a verified token.
     #[inline(always)]
     pub(crate) fn around_verified<'a>(
         &self,
@@ -167,7 +167,7 @@ impl Guards {
     }
 }
 
-/// What a job is to find out about a request, if that takes so long that it is worth one.
+/// The job that verifies the token of a request, if that is expensive enough for one.
 #[inline(never)]
 fn token_job_for(
     lane: Option<&Offload>,
@@ -183,38 +183,38 @@ fn token_job_for(
     Some(TokenJob::new(lane.clone(), first.load(), others.iter().map(Auth::load).collect()))
 }
 
-/// Those who see more than others, where nobody is refused.
+/// Decides which clients see details; refuses no request.
 #[derive(Clone, Debug)]
 pub(crate) struct Viewers {
     auth: Vec<Auth>,
-    /// As that of [`Guards`].
+    /// As in [`Guards`].
     lane: Option<Offload>,
 }
 
 impl Viewers {
-    /// Whoever any of the policies at these positions knows; without any, whoever got so far.
+    /// Clients that one of these policies admits; without policies, all.
     pub(crate) fn build(positions: &[usize], config: &Config, common: &Common) -> Self {
         let auth = positions.iter().filter_map(|position| common.auths.get(*position).cloned()).collect();
         Self { auth, lane: common.lane_for(positions, config, Class::High) }
     }
 
-    /// True when whoever got so far is one of them.
+    /// True if all clients see details.
     pub(crate) const fn are_all(&self) -> bool {
         self.auth.is_empty()
     }
 
-    /// True when some of their tokens take a while to verify.
+    /// True if some tokens are expensive to verify.
     pub(crate) const fn have_jobs(&self) -> bool {
         self.lane.is_some()
     }
 
-    /// What a job is to find out about a request; `None` where [`Self::admit`] finds it out about as fast.
+    /// The job that verifies the token of a request; `None` if [`Self::admit`] is about as fast.
     pub(crate) fn token_job_for(&self, request: &Request<'_>) -> Option<TokenJob> {
         let (first, others) = self.auth.split_first()?;
         token_job_for(self.lane.as_ref(), first, others, request)
     }
 
-    /// Whether a request comes from one of them. One without a token is not looked at.
+    /// Whether the client of a request sees details.
     pub(crate) fn admit(&self, request: &Request<'_>) -> bool {
         if self.auth.is_empty() {
             return true;
@@ -224,12 +224,12 @@ impl Viewers {
     }
 }
 
-/// A number that nobody outside can know, for a hash that nobody outside can collide.
+/// A random seed, so that clients cannot cause hash collisions.
 pub(crate) fn seed() -> [u64; 2] {
     [0, 1].map(|part| RandomState::new().hash_one(part))
 }
 
-/// Of an IPv6 address `v6_len` bits count where the key does not say how many.
+/// The key of a limit. `v6_len` is the default prefix length of an IPv6 client.
 fn limit_key(key: &LimitKey, v6_len: u8) -> limit::Key {
     match key {
         LimitKey::Header(name) => limit::Key::Header(name.as_str().into()),

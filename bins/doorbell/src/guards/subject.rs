@@ -1,13 +1,13 @@
-//! Who asked, kept from the moment a token is verified until the request is logged.
+//! The bearer of a token, kept from its verification until the request is logged.
 //!
-//! Does not know about: tokens, what is logged.
+//! Does not know about: tokens, log lines.
 
 use std::sync::{Arc, OnceLock};
 
-/// Longer than what a line of the access log has room for, which marks what is cut off.
+/// Longer than the field of the access log, which marks a truncated name.
 const LEN_MAX: usize = 64;
 
-/// The bearer of a token, by the name that the configuration or the token gives. A copy: tokens may be exchanged meanwhile.
+/// The bearer of a token, by the name in the configuration or in the token. A copy, because tokens may be replaced meanwhile.
 #[derive(Debug)]
 pub(crate) struct Subject {
     text: [u8; LEN_MAX],
@@ -15,34 +15,34 @@ pub(crate) struct Subject {
     promised: Option<Promise>,
 }
 
-/// The name of whoever brought a token that is verified while the request waits.
+/// The name of the bearer of a token that is being verified.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Promise(Arc<OnceLock<Box<str>>>);
 
 impl Subject {
-    /// Nobody in particular.
+    /// No bearer.
     pub(crate) const fn new() -> Self {
         Self { text: [0; LEN_MAX], len: 0, promised: None }
     }
 
-    /// As much of the name as there is room for.
+    /// Stores the name, truncated to [`LEN_MAX`].
     pub(crate) fn set(&mut self, name: &str) {
         let name = &name.as_bytes()[..name.floor_char_boundary(LEN_MAX)];
         self.text[..name.len()].copy_from_slice(name);
         self.len = name.len();
     }
 
-    /// It will be known later, by this.
+    /// The name will be set later, through the returned handle.
     pub(crate) fn promise(&mut self) -> Promise {
         self.promised.insert(Promise::default()).clone()
     }
 
-    /// What was promised.
+    /// Takes the handle of [`Self::promise`].
     pub(crate) const fn take_promised(&mut self) -> Option<Promise> {
         self.promised.take()
     }
 
-    /// The name; nothing when nobody was named.
+    /// The name, if there is one.
     pub(crate) fn name(&self) -> Option<&str> {
         let name = str::from_utf8(&self.text[..self.len]).ok()?;
         (!name.is_empty()).then_some(name)
@@ -50,12 +50,12 @@ impl Subject {
 }
 
 impl Promise {
-    /// Now it is known.
+    /// Sets the name.
     pub(crate) fn keep(&self, name: Box<str>) {
         let _first = self.0.set(name);
     }
 
-    /// The name, if somebody was let in who has one.
+    /// The name, if a request with one was admitted.
     pub(crate) fn name(&self) -> Option<Box<str>> {
         self.0.get().filter(|name| !name.is_empty()).cloned()
     }
@@ -82,6 +82,6 @@ mod tests {
             assert_eq!(subject.name(), Some(kept), "{name}");
         }
         subject.set("");
-        assert_eq!(subject.name(), None, "a token need not name anybody");
+        assert_eq!(subject.name(), None, "a token need not have a name");
     }
 }

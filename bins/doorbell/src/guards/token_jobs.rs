@@ -1,6 +1,6 @@
-//! Tokens whose signature takes a while to verify: done by a job of the compute lane, so that no ring thread is held up.
+//! Verifies tokens with expensive signatures as jobs on the compute lane, so that workers are not delayed.
 //!
-//! Does not know about: routes, what follows for the request.
+//! Does not know about: routes, the rest of the request.
 
 use crate::http::auth::Decision;
 use crate::http::layer::RequireAuth;
@@ -8,7 +8,7 @@ use crate::http::{Answered, Request, Responder};
 use doorbell::Offload;
 use std::sync::Arc;
 
-/// Everything that a job needs to know, beside the request.
+/// Everything that a job needs besides the request.
 #[derive(Debug)]
 pub(crate) struct TokenJob {
     lane: Offload,
@@ -16,15 +16,15 @@ pub(crate) struct TokenJob {
     others: Vec<Arc<RequireAuth>>,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// By whom the token is, as logs call them.
+    /// The bearer of the token, as logged.
     Allowed(Box<str>),
     Refused(Refused),
 }
 
-/// What a policy said that does not let a request in.
+/// The refusal of a policy.
 #[derive(Debug)]
 pub(crate) struct Refused {
     by: Arc<RequireAuth>,
@@ -32,8 +32,7 @@ pub(crate) struct Refused {
 }
 
 impl TokenJob {
-    /// Any of the policies may let a request in; if none does, the first one says what it wants that knows the token and misses a right
-    /// in it, or else the first.
+    /// Any policy may admit a request; otherwise the first policy that knows the token but misses a right refuses it, or else the first one.
     pub(crate) const fn new(lane: Offload, first: Arc<RequireAuth>, others: Vec<Arc<RequireAuth>>) -> Self {
         Self { lane, first, others }
     }
@@ -42,7 +41,7 @@ impl TokenJob {
         &self.lane
     }
 
-    /// Verifies; this is what takes tens of microseconds.
+    /// Verifies the token, which takes tens of microseconds.
     pub(crate) fn decide(&self, request: &Request<'_>) -> Verdict {
         let mut refused = match refusal(&self.first, request) {
             Err(name) => return Verdict::Allowed(name),
@@ -60,13 +59,13 @@ impl TokenJob {
 }
 
 impl Refused {
-    /// The answer.
+    /// Sends the refusal.
     pub(crate) fn refuse<'a>(&self, reply: Responder<'a>) -> Answered<'a> {
         self.by.refuse(&self.decision, reply)
     }
 }
 
-/// What `policy` says against a request, or by whom its token is.
+/// The refusal of `policy`, or the bearer of the token as the error.
 fn refusal(policy: &Arc<RequireAuth>, request: &Request<'_>) -> Result<Refused, Box<str>> {
     let decision = match policy.decide(request) {
         Decision::Allowed(principal) => return Err(principal.name().into()),

@@ -1,10 +1,10 @@
-//! Listeners that are closed until their first certificate can be used (`wait_for_certificate`).
+//! Listeners that stay closed until their first certificate can be used (`wait_for_certificate`).
 //!
-//! Does not know about: when files are looked at, how a generation follows another.
+//! Does not know about: when files are checked, how generations are replaced.
 //!
-//! Such a listener is left out of its generation, so its addresses are not bound: a load balancer that connects is refused. When the pair
-//! appears, a generation of the same configuration follows that has the listener. One that is open waits no more: where its pair cannot be
-//! used at a reload, the reload is refused, as without the key.
+//! Such a listener is not part of its generation, so its addresses are not bound and connections are refused. When its certificate appears,
+//! a new generation of the same configuration includes the listener. An open listener does not wait again: if its certificate cannot be
+//! used at a reload, the reload fails, as without the key.
 
 use crate::build::tls::{self, Pairs};
 use crate::config::model::{Config, Tls};
@@ -14,20 +14,20 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Those of a generation.
+/// The waiting listeners of a generation.
 #[derive(Debug, Default)]
 pub(crate) struct Awaited(Mutex<Vec<Waiting>>);
 
 #[derive(Clone, Debug)]
 struct Waiting {
     listener: String,
-    /// Of the listener, in its configuration.
+    /// Position of the listener in its configuration.
     position: usize,
     why: String,
 }
 
 impl Awaited {
-    /// The certificates of a listener; `None` for one that waits for them from now on, unless it is open already.
+    /// The certificates of a listener; `None` if it waits for them. An open listener does not wait.
     pub(super) fn pairs(
         &self,
         config: &Config,
@@ -58,9 +58,9 @@ impl Awaited {
         self.lock().iter().for_each(Waiting::tell);
     }
 
-    /// Whether a listener of `config` can be opened by now. Why another one cannot is told when that changes.
+    /// Whether a listener of `config` can be opened now. Logs why another one cannot, when the reason changes.
     pub(super) fn is_over(&self, config: &Config) -> bool {
-        // A file system that hangs holds no lock.
+        // Copied, so that no lock is held while a file system hangs.
         let list = self.lock().clone();
         let mut is_over = false;
         for waiting in list {
@@ -105,7 +105,7 @@ impl Waiting {
     fn tell(&self) {
         tracing::warn!(
             listener = self.listener,
-            "the listener is closed and waits for its certificate: {}",
+            "listener not open: waiting for its certificate: {}",
             self.why
         );
     }

@@ -1,6 +1,6 @@
-//! Everything of a generation but its server, built from a configuration.
+//! Builds everything of a generation except its server.
 //!
-//! Does not know about: who serves meanwhile, what follows when all of it could be built.
+//! Does not know about: the serving generation, what follows after building.
 
 use super::awaited::Awaited;
 use super::ports::Ports;
@@ -28,7 +28,7 @@ use doorbell_checks::Plan as ChecksPlan;
 use doorbell_checks::Push;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// All but the server.
+/// A generation without its server.
 pub(super) struct Built {
     pub(super) registry: Arc<HealthRegistry>,
     pub(super) access: Option<SharedLog>,
@@ -46,7 +46,7 @@ pub(super) struct Built {
 }
 
 impl Built {
-    /// Builds everything; beside `before`, if there is one. When it fails, nothing has changed.
+    /// Builds everything, while `before` may be serving. A failure changes nothing.
     pub(super) fn new(
         shared: &SharedState,
         config: &Config,
@@ -125,7 +125,7 @@ impl Built {
     }
 }
 
-/// A board, what runs its checks, and where pushed results are left.
+/// A registry, the plan of its checks, and the receiver of pushed results.
 type Health = (Arc<HealthRegistry>, Option<ChecksPlan>, Option<Push>);
 
 /// The health of a configuration.
@@ -146,7 +146,7 @@ fn bad_config(why: String) -> Failure {
     Failure::new(Exit::BadConfig, why)
 }
 
-/// What may be open beside connections and what the engine has.
+/// Upper bound on open descriptors, besides those of connections and the engine.
 fn descriptors(config: &Config, checks: Option<&ChecksPlan>) -> u32 {
     let of_admin = if config.admin.is_some() { admin::DESCRIPTORS } else { 0 };
     let of_checks = checks.map_or(0, ChecksPlan::descriptors);
@@ -155,7 +155,7 @@ fn descriptors(config: &Config, checks: Option<&ChecksPlan>) -> u32 {
     all.into_iter().fold(0, u32::saturating_add)
 }
 
-/// The log of the generation before, where it would be the same: its lines name routes by their position.
+/// The access log of the previous generation, if it would be the same. Its lines refer to routes by position.
 fn log(config: &Config, before: Option<&Generation>) -> Result<Option<SharedLog>, Failure> {
     let names = |config: &Config| config.routes.iter().map(|route| route.name.clone()).collect::<Vec<_>>();
     let is_same = |before: &&Generation| {

@@ -1,6 +1,6 @@
-//! Watches the configuration file, and the certificates that listeners wait for: a change is served without a command.
+//! Watches the configuration file, and the certificates that listeners wait for, and reloads on a change.
 //!
-//! Does not know about: how directories are watched, what a reload does.
+//! Does not know about: how directories are watched, the steps of a reload.
 
 use super::generations::{Generations, Reading};
 use crate::config::model::ReloadOn;
@@ -9,7 +9,7 @@ use crate::reload::watch::{Look, Stamps, Watched, directories_of};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// See the [module](self). Files that secrets come from are a part of it.
+/// See the [module](self). Includes the files of secrets.
 #[derive(Debug)]
 pub(crate) struct ConfigFile {
     generations: Arc<Generations>,
@@ -18,14 +18,14 @@ pub(crate) struct ConfigFile {
     stamps: Stamps,
 }
 
-/// The files of all certificates that are waited for, whichever generation serves.
+/// The files of all certificates that listeners wait for, in any generation.
 #[derive(Debug)]
 pub(crate) struct AwaitedFiles(Arc<Generations>);
 
 impl ConfigFile {
-    /// `None` where there is no file. Whether it is to be watched may change.
+    /// `None` without a file. A reload can turn watching on and off.
     pub(crate) fn watched(generations: &Arc<Generations>, operator: &Operator) -> Option<Self> {
-        // What changed since the start is found by the first look.
+        // The first look detects changes since the start.
         let Reading { files, .. } = generations.read()?;
         let (generations, operator) = (Arc::clone(generations), operator.clone());
         Some(Self { generations, operator, files, stamps: Stamps::default() })
@@ -62,13 +62,13 @@ impl Watched for ConfigFile {
         let Some(Reading { config, files }) = self.generations.read() else { return Look::Same };
         if self.files != files {
             self.files = files;
-            // Nothing is lost: if these changed since they were read, they are another content at the next look.
+            // If the files changed since they were read, the next look detects it by their content.
             self.stamps = self.stamps();
         }
         if !self.generations.is_outdated(config) {
             return Look::Same;
         }
-        // Said by whoever reloads, either way.
+        // The reload logs its result.
         let _said = self.operator.reload();
         Look::Same
     }

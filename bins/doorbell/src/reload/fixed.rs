@@ -1,11 +1,11 @@
-//! What a reload cannot change, because it belongs to the process: it stays, and that is said, key by key.
+//! Keys that a reload cannot change, because they belong to the process: they keep their values, which is logged for each key.
 //!
-//! Does not know about: what a reload does with the rest.
+//! Does not know about: the rest of a reload.
 
 use crate::config::model::{Compute, Config};
 
-/// The new configuration with what stays of the old one, and a sentence on each such key that was to be different. `compute` is what the
-/// threads of `[compute]` were started with, if they were: they are there from their first use on, also where nothing uses them any more.
+/// The new configuration with the fixed values of the old one, and a sentence for each fixed key that differs. `compute` are the settings
+/// with which the threads of `[compute]` were started, if they were; they run from their first use until the end.
 pub(super) fn cannot_change(
     old: &Config,
     compute: Option<&Compute>,
@@ -53,8 +53,9 @@ pub(super) fn cannot_change(
     new.maintenance.file_dir.clone_from(&old.maintenance.file_dir);
     stay("lifecycle.state_file", old.lifecycle.state_file == new.lifecycle.state_file);
     new.lifecycle.state_file.clone_from(&old.lifecycle.state_file);
-    let sentence =
-        |key: String| format!("{key} cannot change while doorbell runs and stays as it was: restart it");
+    let sentence = |key: String| {
+        format!("{key} cannot change while doorbell runs and keeps its value: restart doorbell")
+    };
     (new, keys.into_iter().map(sentence).collect())
 }
 
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_the_process_stays_and_is_named() {
+    fn fixed_keys_keep_their_values_and_are_named() {
         let old = config("[admin]\n");
         for (text, expected) in [
             ("[admin]\n[runtime]\nworkers = 3\n", &["runtime.workers"][..]),
@@ -93,7 +94,7 @@ mod tests {
             ),
             ("[admin]\n[maintenance]\nfile_dir = \"/tmp/maint\"\n", &["maintenance.file_dir"]),
             ("[admin]\n[lifecycle]\nstate_file = \"/tmp/state\"\n", &["lifecycle.state_file"]),
-            // Nobody has needed these threads yet.
+            // These threads have not been started yet.
             ("[admin]\n[compute]\nthreads = 3\n", &[]),
             ("[admin]\n[lifecycle]\ndrain_delay = \"1s\"\n", &[]),
         ] {
@@ -105,9 +106,9 @@ mod tests {
         }
     }
 
-    /// The case that was not said: nothing needs the threads in between.
+    /// Also if a configuration in between does not need the threads.
     #[test]
-    fn threads_that_are_there_stay_as_they_were_started() {
+    fn running_threads_keep_their_settings() {
         let started = config("[compute]\nthreads = 2\nname = \"first\"\n").compute;
         let (between, stays) = cannot_change(&config(""), Some(&started), config("[compute]\nthreads = 2\n"));
         assert_eq!((named(&stays), &between.compute), (vec!["compute.name"], &started));

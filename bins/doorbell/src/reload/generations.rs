@@ -1,6 +1,6 @@
-//! The generations of a process: the one that serves, and those before it whose connections are not over.
+//! The generations of a process: the current one, and retired ones that still have connections.
 //!
-//! Does not know about: signals, files, who asks for a reload.
+//! Does not know about: signals, files, where reloads are requested.
 
 use super::fixed::cannot_change;
 use super::{Awaited, Generation, SharedState, Started};
@@ -15,24 +15,24 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long connections of a retired generation may stay that do nothing: longer than clients keep idle ones by default.
+/// Maximum idle time of connections of a retired generation: longer than clients keep idle connections by default.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Retired generations that may live at once. Where reloads come faster than they end, the oldest one is drained.
+/// Maximum number of retired generations; beyond it the oldest one is drained.
 const RETIRED_MAX: usize = 2;
 
-/// How long a look at all files may take.
+/// Maximum time of a look at all files.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Reads the configuration anew, with everything that the command line changes about it.
+/// Reads the configuration for a reload, with the command line applied.
 pub(crate) type Read = Box<dyn Fn() -> Reading + Send + Sync>;
 
-/// A configuration as it is now.
+/// The result of reading a configuration.
 #[derive(Debug)]
 pub(crate) struct Reading {
-    /// Or what is wrong with it, as at the start.
+    /// The configuration, or its problems as text.
     pub(crate) config: Result<Config, String>,
-    /// The file, and those that it takes secrets from.
+    /// The file, and the files of its secrets.
     pub(crate) files: Vec<PathBuf>,
 }
 
@@ -40,23 +40,23 @@ pub(crate) struct Reading {
 pub(crate) struct Generations {
     shared: SharedState,
     queue: Queue,
-    /// Where the configuration came from.
+    /// Source of the configuration.
     origin: String,
-    /// `None` where that can be read only once, or is no file.
+    /// `None` if the source cannot be read again.
     read: Option<Read>,
-    /// Held from the reading of a configuration until it is served: the last one that is read is the last one that is served.
+    /// Locked from reading a configuration until it is in use, so that the last one read is the last one in use.
     reloading: Mutex<()>,
     inside: Mutex<Inside>,
 }
 
 struct Inside {
-    /// `None` once it has ended.
+    /// `None` after its end.
     current: Option<Generation>,
     /// Oldest first.
     retired: Vec<Generation>,
-    /// What was wrong with what was read last, if anything was.
+    /// The problems of the last read configuration, if it had any.
     refused: Option<String>,
-    /// What was said last of keys that are to be different and stay.
+    /// The last logged sentences about fixed keys that differ.
     stays: Vec<String>,
     closing: bool,
 }
@@ -80,7 +80,7 @@ impl Generations {
         Ok(Arc::new(generations))
     }
 
-    /// Reads the configuration anew and has it served, or says why everything stays as it is. Without a change only files are looked at.
+    /// Reloads the configuration, or returns why nothing changed. If it is unchanged, only the files that it names are checked.
     pub(crate) fn reload(&self) -> Result<String, String> {
         let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         systemd::while_reloading(|| self.reload_now())
@@ -90,7 +90,7 @@ impl Generations {
         let Some(read) = &self.read else {
             self.look_now();
             return Ok(format!(
-                "the configuration is {} and stays; certificates, keys and stored files were looked at",
+                "configuration from {} cannot be reloaded; certificates, keys and stored files were checked",
                 self.origin
             ));
         };
@@ -107,13 +107,16 @@ impl Generations {
                     reloads.failed += 1;
                     reloads.has_last_failed = true;
                 });
-                tracing::error!(config = self.origin, "not reloaded, everything stays as it was: {why}");
+                tracing::error!(
+                    config = self.origin,
+                    "reload failed, keeping the current configuration: {why}"
+                );
             }
         }
         outcome
     }
 
-    /// Whether what can be read now is something else than what is served, and than what was refused last, or was not said to stay.
+    /// Whether a configuration differs from the current one and from the last failed one, or has new differences in fixed keys.
     pub(super) fn is_outdated(&self, config: Result<Config, String>) -> bool {
         let mut inside = self.lock();
         let config = match config {
@@ -126,18 +129,18 @@ impl Generations {
         !current.is_same(&config) || stays != inside.stays
     }
 
-    /// Whether SIGHUP means a reload.
+    /// Whether SIGHUP reloads.
     pub(crate) fn heeds_sighup(&self) -> bool {
         self.read.is_some()
             && self.with_config(|config| config.lifecycle.reloads_on(ReloadOn::Sighup)).unwrap_or_default()
     }
 
-    /// Whether this is the generation that serves.
+    /// Whether this is the current generation.
     pub(crate) fn serves(&self, number: u64) -> bool {
         self.lock().current.as_ref().is_some_and(|current| current.number == number)
     }
 
-    /// Looks at certificates, keys and stored files.
+    /// Checks certificates, keys and stored files for changes.
     pub(crate) fn look(&self) {
         let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         systemd::while_reloading(|| self.look_now());
@@ -149,26 +152,26 @@ impl Generations {
         }
     }
 
-    /// Opens access logs anew by their names.
+    /// Reopens access logs by their names.
     pub(crate) fn reopen_logs(&self) {
         self.lock().each(Generation::reopen_log);
     }
 
-    /// No new connections any more; those that are there may take so long.
+    /// Stops accepting; open connections may take up to `timeout`.
     pub(crate) fn drain(&self, timeout: Duration) {
         let mut inside = self.lock();
         inside.closing = true;
         inside.each(|generation| generation.drain(timeout));
     }
 
-    /// Every connection is closed now.
+    /// Closes every connection.
     pub(crate) fn stop(&self) {
         let mut inside = self.lock();
         inside.closing = true;
         inside.each(Generation::stop);
     }
 
-    /// A server has ended. True when none is left.
+    /// Records the end of a server. True if none is left.
     pub(crate) fn ended(&self, number: u64) -> bool {
         self.shared.process_stats.close(number);
         let mut inside = self.lock();
@@ -183,18 +186,18 @@ impl Generations {
             let is_old = retired.is_some();
             generation.end();
             if is_old {
-                tracing::debug!(generation = number, "the last connection of a former configuration is over");
+                tracing::debug!(generation = number, "last connection of a former configuration ended");
             }
         }
         none_left
     }
 
-    /// The configuration as it is now; `None` where it cannot be read again.
+    /// Reads the configuration; `None` if it cannot be read again.
     pub(super) fn read(&self) -> Option<Reading> {
         Some(self.read.as_ref()?())
     }
 
-    /// A configuration as it can be served now, and what cannot be of it.
+    /// A configuration with fixed keys replaced, and sentences about these.
     fn possible(&self, current: &Generation, config: Config) -> (Config, Vec<String>) {
         cannot_change(&current.config, self.shared.compute_settings(), config)
     }
@@ -202,13 +205,13 @@ impl Generations {
     fn renew(&self, config: Config) -> Result<String, String> {
         let mut inside = self.lock();
         let Some(current) = inside.current.as_ref().filter(|_| !inside.closing) else {
-            return Err("doorbell is about to end".to_owned());
+            return Err("doorbell is stopping".to_owned());
         };
         let (config, stays) = self.possible(current, config);
         if current.is_same(&config) && !current.awaited.is_over(&config) {
             current.look(LOOK_TIMEOUT);
             inside.tell_stays(&stays);
-            let same = "the configuration is the same; certificates, keys and stored files were looked at";
+            let same = "configuration unchanged; certificates, keys and stored files were checked";
             return Ok(std::iter::once(same)
                 .chain(stays.iter().map(String::as_str))
                 .collect::<Vec<_>>()
@@ -223,7 +226,7 @@ impl Generations {
         Ok(text)
     }
 
-    /// Starts a generation with this configuration, which the one that serves gives way to.
+    /// Starts a generation with this configuration, which replaces the current one.
     fn replace(&self, inside: &mut Inside, config: Config) -> Result<String, String> {
         let started = Generation::start(&self.shared, config, inside.current.as_ref())
             .map_err(|failure| failure.to_string())?;
@@ -235,7 +238,7 @@ impl Generations {
         Ok(format!("generation {number} serves at {addresses}"))
     }
 
-    /// Listeners that are not open yet, and the configuration that they are of. `None` where all are, and near the end.
+    /// The waiting listeners with their configuration. `None` without any, and while stopping.
     pub(crate) fn awaited(&self) -> Option<(Arc<Awaited>, Config)> {
         let inside = self.lock();
         let current =
@@ -243,7 +246,7 @@ impl Generations {
         Some((Arc::clone(&current.awaited), current.config.clone()))
     }
 
-    /// Opens listeners whose certificate can be used by now, by a generation of the same configuration. `None` without any.
+    /// Opens listeners whose certificate can be used now, with a new generation of the same configuration. `None` without any.
     pub(super) fn open_awaited(&self) -> Option<Result<String, String>> {
         let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let (awaited, config) = self.awaited()?;
@@ -257,7 +260,7 @@ impl Generations {
         Some(systemd::while_reloading(|| self.replace(&mut inside, config)))
     }
 
-    /// Makes a generation that accepts the one that serves, and has the one before it retire.
+    /// Makes a started generation the current one and retires its predecessor.
     fn put_in_place(&self, inside: &mut Inside, started: Started) {
         let Started { mut generation, server, same, checks, ports, waiter } = started;
         let number = generation.number;
@@ -281,7 +284,7 @@ impl Generations {
         if let Some(elder) = elder {
             elder.http2.iter().for_each(|http2| http2.allow(PATIENCE));
             if !successor.take_over(PATIENCE) {
-                tracing::warn!("a worker of the former configuration is busy and still accepts");
+                tracing::warn!("a busy worker of the former configuration still accepts connections");
             }
             self.retire(inside, elder);
         }
@@ -299,7 +302,7 @@ impl Generations {
         }
     }
 
-    /// The configuration that is served.
+    /// Calls `look` with the current configuration.
     pub(crate) fn with_config<T>(&self, look: impl FnOnce(&Config) -> T) -> Option<T> {
         self.lock().current.as_ref().map(|current| look(&current.config))
     }
@@ -314,7 +317,7 @@ impl Generations {
 }
 
 impl Inside {
-    /// Says once what stays as it is until a restart.
+    /// Logs once which fixed keys differ.
     fn tell_stays(&mut self, stays: &[String]) {
         if self.stays != stays {
             stays.iter().for_each(|what| tracing::warn!("{what}"));

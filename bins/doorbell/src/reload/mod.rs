@@ -1,11 +1,11 @@
-//! A generation: everything that one configuration brings to life, from its board to its sockets.
+//! A generation: everything that belongs to one configuration, from its registry to its sockets.
 //!
-//! Does not know about: when another one follows, who wants that.
+//! Does not know about: when it is replaced, and why.
 //!
-//! The first one is made at the start. Each further one is made beside the one that serves: built whole, then started on the same
-//! listening sockets, and only then does the older one retire ([`generations`]). Whatever fails before that leaves the older one, and everything
-//! that generations share, as it was. So what can fail comes before the server, as far as it can be taken back; what cannot comes
-//! behind it, and cannot fail.
+//! The first one is created at the start. Each further one is built completely while the current one serves, then started on the same
+//! listening sockets; only then does the current one retire ([`generations`]). A failure before that leaves the current generation and
+//! everything shared unchanged. So steps that can fail come before the server and can be rolled back; steps that cannot be rolled back come
+//! after it and cannot fail.
 
 mod awaited;
 mod build;
@@ -49,20 +49,20 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use waiter::Waiter;
 
-/// How long the last lines of an access log may take.
+/// Maximum time to write the last lines of an access log.
 const ACCESS_LOG_END: Duration = Duration::from_secs(2);
 
-/// What all generations of a process share.
+/// State shared by all generations of a process.
 pub(crate) struct SharedState {
     pub(crate) operator: Operator,
     pub(crate) process_stats: Arc<ProcessStats>,
-    /// Who may change something on the admin listener.
+    /// The guard of the admin listener.
     guard: Arc<Guard>,
     checks: Arc<SchedulerCounters>,
     http2: Arc<http2::Common>,
-    /// Threads cannot be taken away from jobs that run, so it is there from its first use on, as it was wanted then.
+    /// Created on first use and kept with its settings, because running jobs need its threads.
     compute: OnceLock<(Compute, Offload)>,
-    /// Until somebody watches them.
+    /// Maintenance files, until the watcher takes them.
     files: Mutex<Option<Box<dyn Watched>>>,
 }
 
@@ -77,34 +77,34 @@ pub(crate) struct Generation {
     http2: Option<Arc<Http2>>,
     access: Option<SharedLog>,
     checks: Option<Checks>,
-    /// Where results are left that somebody else found.
+    /// Receives pushed results.
     push: Option<Push>,
     hurry: Option<RunNow>,
-    /// Whether the thread of checks goes on.
+    /// Heartbeat of the check thread.
     pulse: Option<Heartbeat>,
     ports: Ports,
-    /// Of its checks, for those of the next one.
+    /// State of its checks for the next generation.
     left: Option<Left>,
     tables: Arc<Tables>,
     /// Listeners that are not open yet.
     awaited: Arc<Awaited>,
     services: RouteServices,
     watch: Option<Watch>,
-    /// Files that checks read once.
+    /// Stamps of the files that checks read once.
     stamps: Stamps,
-    /// Whether its connections were told to hurry.
+    /// Whether its connections were given a deadline.
     is_hurried: bool,
 }
 
-/// Generations whose log is the same write through one.
+/// An access log that generations with the same settings share.
 type SharedLog = Arc<Mutex<AccessLog>>;
 
-/// A generation that accepts, beside the one before it.
+/// A generation that accepts connections while its predecessor still does.
 #[derive(Debug)]
 pub(crate) struct Started {
     generation: Generation,
     server: Server,
-    /// Which of its checks are as before.
+    /// The checks that are unchanged.
     same: SameChecks,
     checks: Option<ReadyScheduler>,
     ports: Unopened,
@@ -124,12 +124,12 @@ impl SharedState {
         }
     }
 
-    /// Files that declare maintenance, where that is wanted. They are to be watched.
+    /// The maintenance files to watch, if configured.
     pub(crate) fn take_files(&self) -> Option<Box<dyn Watched>> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Takes up what was declared before the start, on the first board.
+    /// Restores saved drains and maintenance in the first registry.
     fn begin(&self, config: &Config, registry: &Arc<HealthRegistry>) {
         if let Some(path) = &config.lifecycle.state_file {
             self.operator.keep_in(path);
@@ -142,18 +142,17 @@ impl SharedState {
             files.map(|files| Box::new(files) as Box<dyn Watched>);
     }
 
-    /// Whether any configuration needed those threads.
+    /// Whether the threads of `[compute]` run.
     pub(crate) fn has_compute(&self) -> bool {
         self.compute.get().is_some()
     }
 
-    /// What the threads of `[compute]` were started with, if they were.
+    /// The settings with which the threads of `[compute]` were started, if they were.
     fn compute_settings(&self) -> Option<&Compute> {
         self.compute.get().map(|(settings, _)| settings)
     }
 
-    /// The threads of `[compute]`, if a route of this configuration has work for them. Those that were not there before end again with a
-    /// generation that does not come to serve.
+    /// The threads of `[compute]`, if a route of this configuration uses them. Newly started ones end if the generation is not put in use.
     fn compute(&self, config: &Config) -> Result<Option<Offload>, Failure> {
         match self.compute.get() {
             Some((_, offload)) => Ok(config.needs_compute().then(|| offload.clone())),
@@ -163,14 +162,14 @@ impl SharedState {
 }
 
 impl Generation {
-    /// Makes a generation and lets it accept; beside `before`, on the same sockets, if there is one. When it fails, nothing has changed.
+    /// Builds a generation and lets it accept, on the same sockets as `before` if there is one. A failure changes nothing.
     pub(crate) fn start(
         shared: &SharedState,
         config: Config,
         before: Option<&Self>,
     ) -> Result<Started, Failure> {
         let same = before.map(|before| same_checks(&before.config, &config)).unwrap_or_default();
-        // Before they are read: what changes meanwhile is another one at the next look.
+        // Taken before the files are read, so that the next look detects a change in between.
         let stamps = stamps(&config);
         let Built {
             registry,
@@ -208,7 +207,7 @@ impl Generation {
         )?;
         let checks = checks.map(|plan| plan.start(Arc::clone(&registry))).transpose().map_err(no_thread)?;
         let waiter = Waiter::start().map_err(no_thread)?;
-        // Last comes what clients see. From here on nothing fails any more.
+        // The server comes last. Nothing after this can fail.
         let server = builder.start().map_err(|error| crate::build::engine::start_failure(&error))?;
         rollback_files.keep();
         if let Some(offload) = compute {
@@ -238,7 +237,7 @@ impl Generation {
         Ok(Started { generation, server, same, checks, ports, waiter })
     }
 
-    /// What operators see of it.
+    /// The operator's view of it.
     fn running(&self, shared: &SharedState, server: &Server, origin: &str) -> Running {
         Running {
             registry: Arc::clone(&self.registry),
@@ -264,7 +263,7 @@ impl Generation {
         self.config.listeners.iter().any(|open| open.name == listener) && !self.awaited.has(listener)
     }
 
-    /// Looks at all files now.
+    /// Checks all files for changes.
     fn look(&self, timeout: Duration) {
         if let Some(watch) = &self.watch {
             watch.look(timeout);
@@ -277,7 +276,7 @@ impl Generation {
         }
     }
 
-    /// No new connections; those that are there may take so long.
+    /// Stops accepting; open connections may take up to `timeout`.
     fn drain(&self, timeout: Duration) {
         self.http2.iter().for_each(|http2| http2.allow(timeout));
         self.handle.drain_within(timeout);
@@ -289,12 +288,12 @@ impl Generation {
         self.http2.iter().for_each(|http2| http2.stop());
     }
 
-    /// Whether this is the same, down to the files that checks read once.
+    /// Whether a configuration is the same, including the files that checks read once.
     fn is_same(&self, config: &Config) -> bool {
         self.config == *config && self.stamps == stamps(config)
     }
 
-    /// The end, once its server has ended.
+    /// Ends the rest, after its server has ended.
     fn end(self) {
         let Self { checks, http2, watch, access, .. } = self;
         drop(checks);
@@ -304,21 +303,20 @@ impl Generation {
             .and_then(Arc::into_inner)
             .map(|log| log.into_inner().unwrap_or_else(PoisonError::into_inner));
         if log.is_some_and(|log| !log.stop(ACCESS_LOG_END)) {
-            tracing::warn!("the access log did not take its last lines");
+            tracing::warn!("access log: cannot write the last lines in time");
         }
     }
 }
 
 impl Started {
-    /// What was adjusted.
+    /// Logs what the server has adjusted.
     fn tell_notes(&self) {
         self.server.notes().iter().for_each(|note| tracing::info!("{note}"));
     }
 }
 
 impl Generation {
-    /// Follows `before`, whose checks do not run any more from here on: what they found last is known, and so is what clients of connections
-    /// that are still its leave there.
+    /// Takes over from `before`, whose checks stop here: takes their last results, and the results that its remaining connections push.
     fn follow(&self, before: &mut Self, same: &SameChecks) {
         drop(before.checks.take());
         self.registry.inherit(&before.registry, same);
@@ -330,7 +328,7 @@ impl Generation {
     }
 }
 
-/// Checks that ask the same, however it is judged; the others are awaited as long as their first runs take, or the first push may.
+/// The checks whose probes are unchanged. The others wait for their first result, for as long as a run or a push may take.
 fn same_checks(before: &Config, now: &Config) -> SameChecks {
     let known: std::collections::HashMap<&str, usize> =
         before.checks.iter().enumerate().map(|(at, check)| (check.name.as_str(), at)).collect();
@@ -351,7 +349,7 @@ fn same_checks(before: &Config, now: &Config) -> SameChecks {
     same
 }
 
-/// What checks read once: certificates of authorities, and our own.
+/// The files that checks read once: CA and client certificates.
 fn stamps(config: &Config) -> Stamps {
     let tls = config.checks.iter().filter_map(|check| check.kind.tls());
     Stamps::of(tls.flat_map(|tls| {
@@ -360,7 +358,7 @@ fn stamps(config: &Config) -> Stamps {
     }))
 }
 
-/// The same for the same configuration, whatever it was written in. Secrets are not in it.
+/// Hash of a configuration, independent of its notation. Excludes secrets.
 fn hash(config: &Config) -> String {
     let mut hasher = std::hash::DefaultHasher::new();
     crate::config::to_json(config, true).to_string().hash(&mut hasher);
@@ -368,7 +366,7 @@ fn hash(config: &Config) -> String {
 }
 
 fn no_thread(error: std::io::Error) -> Failure {
-    Failure::new(Exit::Failure, format!("no thread could be started: {error}"))
+    Failure::new(Exit::Failure, format!("cannot start a thread: {error}"))
 }
 
 #[cfg(test)]

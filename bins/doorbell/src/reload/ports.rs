@@ -1,6 +1,6 @@
-//! Ports that are open beside the rings: TCP gates, and probes for whoever asks.
+//! Ports that are not served by workers: TCP gates and blackbox probes.
 //!
-//! Does not know about: what is said there.
+//! Does not know about: their protocols.
 
 use crate::blackbox::{self, Probes};
 use crate::config::model::{Config, TcpGate};
@@ -13,14 +13,14 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Those of a generation.
+/// The ports of a generation.
 #[derive(Debug, Default)]
 pub(super) struct Ports {
     gates: Option<Gates>,
     probes: Option<Probes>,
 }
 
-/// Those of a generation that may come: every address is had, and whoever has it now goes on.
+/// The ports of a generation that is being built: every address is bound or kept.
 #[derive(Debug)]
 pub(super) struct Unopened {
     gates: Next<gate::Unopened>,
@@ -31,7 +31,7 @@ pub(super) struct Unopened {
 enum Next<T> {
     New(T),
     None,
-    /// As they are.
+    /// Unchanged.
     Same,
 }
 
@@ -42,10 +42,10 @@ impl<T> From<Option<T>> for Next<T> {
 }
 
 impl Ports {
-    /// Takes the addresses that the generation before does not have.
+    /// Binds the addresses that the previous generation does not have.
     ///
     /// # Errors
-    /// When somebody else listens there, or nobody may. Nothing has changed then.
+    /// If an address cannot be bound. Nothing has changed then.
     pub(super) fn prepare(
         config: &Config,
         before: Option<(&Self, &Config)>,
@@ -69,7 +69,7 @@ impl Ports {
         Ok(Unopened { gates, probes })
     }
 
-    /// Where they are, by what for. Those that are yet to be taken over are where the configuration has them.
+    /// The addresses by purpose. For ports that are still to be taken over, the configured ones.
     pub(super) fn addresses(&self, config: &Config) -> BTreeMap<String, Vec<String>> {
         let shown = |binds: &[At<SocketAddr>]| binds.iter().map(|bind| bind.to_string()).collect::<Vec<_>>();
         let gate = |gate: &TcpGate| (format!("tcp_gate.{}", gate.name), shown(&gate.binds));
@@ -80,14 +80,14 @@ impl Ports {
         config.tcp_gates.iter().map(gate).chain(probes).collect()
     }
 
-    /// Descriptors that may be open at once.
+    /// Upper bound on open descriptors.
     pub(super) fn descriptors(config: &Config) -> u32 {
         Gates::descriptors(config).saturating_add(Probes::descriptors(config))
     }
 }
 
 impl Unopened {
-    /// Opens what is new, for endpoints of this board, and closes what is gone. What stays open is closed at no moment.
+    /// Opens new ports, for endpoints of this registry, and closes removed ones. Kept ports stay open throughout.
     pub(super) fn open(self, before: Ports, config: &Config, registry: &HealthRegistry) -> Ports {
         let Ports { gates, probes } = before;
         let gates = match self.gates {
@@ -114,7 +114,7 @@ impl Unopened {
     }
 }
 
-/// Whether the same addresses are open in the same manner, whatever for.
+/// Whether both have gates with the same addresses and settings, for any endpoints.
 fn has_same_gates(old: &Config, config: &Config) -> bool {
     let ports = |config: &Config| {
         let port = |gate: &TcpGate| (gate.name.clone(), gate.binds.clone(), gate.when_down);

@@ -1,6 +1,6 @@
-//! Files that were made for a generation: they go again where it does not come to serve.
+//! Files created for a generation, which are removed if it is not put in use.
 //!
-//! Does not know about: what is in them.
+//! Does not know about: their content.
 
 use crate::config::model::{Access, AccessFile, Config};
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 pub(super) struct RollbackFiles(Option<PathBuf>);
 
 impl RollbackFiles {
-    /// What there will be that is not there yet. To be asked before it is made.
+    /// The files that will be created. Must be called before that.
     pub(super) fn of(config: &Config) -> Self {
         let log = &config.log;
         Self(match &log.access_file {
@@ -26,7 +26,7 @@ impl RollbackFiles {
 
 impl Drop for RollbackFiles {
     fn drop(&mut self) {
-        // Somebody else may have written there meanwhile: that file stays.
+        // A file that another process has written to is kept.
         let empty = self.0.take().filter(|path| path.metadata().is_ok_and(|meta| meta.len() == 0));
         if let Some(path) = empty {
             let _gone = std::fs::remove_file(path);

@@ -1,6 +1,6 @@
-//! Who waits for the end of a server: a thread that is there before the server, so that a server which accepts is never without it.
+//! Waits for the end of a server on a thread, which is started before the server, so that a server that accepts always has one.
 //!
-//! Does not know about: what follows from the end.
+//! Does not know about: the effect of the end.
 
 use crate::http2::Http2;
 use crate::supervisor::queue::{Message, Queue};
@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-/// A thread that ends at once where it gets no server.
+/// The thread. It ends immediately if it gets no server.
 #[derive(Debug)]
 pub(super) struct Waiter(SyncSender<Task>);
 
@@ -35,7 +35,7 @@ impl Waiter {
         Ok(Self(give))
     }
 
-    /// Tells the supervisor when this server has ended, and its connections outside the rings.
+    /// Notifies the supervisor when this server and its handed-over connections have ended.
     pub(super) fn wait_for(self, number: u64, server: Server, http2: Option<Arc<Http2>>, queue: Queue) {
         let _waits = self.0.send(Task { number, server, http2, queue });
     }

@@ -1,6 +1,6 @@
-//! Sockets of a .socket unit that no listener takes: who holds an address that is in use, and where clients wait in vain.
+//! Sockets of a .socket unit that no listener uses: explains addresses in use, and warns of clients that wait in vain.
 //!
-//! Does not know about: how sockets are taken over ([`inherit`]).
+//! Does not know about: how sockets are inherited ([`inherit`]).
 
 use super::descriptor_store;
 use super::inherit::{self, Passed};
@@ -8,14 +8,14 @@ use crate::config::Bind;
 use crate::config::model::Config;
 use std::net::SocketAddr;
 
-/// Warns of every socket that was passed and that no `bind` names: systemd keeps it open, so clients connect there and wait.
+/// Warns of every passed socket that no `bind` names: systemd keeps it open, so clients connect there and wait.
 pub(crate) fn warn_of_unused(config: &Config) {
     let env = |name: &str| std::env::var(name).ok();
     let binds: Vec<&Bind> = binds(config).collect();
     for passed in unused(&inherit::list(&env), &binds) {
         let at = addr_of(passed).map(|addr| format!(" at {addr}")).unwrap_or_default();
         tracing::warn!(
-            "no listener takes the socket {:?}{at} that systemd passed (descriptor {}), clients that connect there wait: {}",
+            "unused socket {:?}{at} from systemd (descriptor {}): clients that connect there will wait; {}",
             passed.name,
             passed.fd,
             fix(passed)
@@ -23,19 +23,19 @@ pub(crate) fn warn_of_unused(config: &Config) {
     }
 }
 
-/// What to do about an address in use, where it is that of a socket that was passed to us.
+/// The fix for an address in use, if systemd holds it and passed its socket to this process.
 pub(crate) fn holder_of(addr: SocketAddr) -> Option<String> {
     let env = |name: &str| std::env::var(name).ok();
     let is_there = |passed: &Passed| addr_of(passed).is_some_and(|held| overlaps(held, addr));
     let passed = inherit::list(&env).into_iter().find(is_there)?;
-    Some(format!("systemd holds it for a .socket unit and passed it as {:?}: {}", passed.name, fix(&passed)))
+    Some(format!("systemd holds it for a .socket unit and passed it as {:?}; {}", passed.name, fix(&passed)))
 }
 
 fn fix(passed: &Passed) -> String {
     let bind =
         if passed.name.is_empty() { format!("fd:{}", passed.fd) } else { format!("systemd:{}", passed.name) };
     format!(
-        "write `bind = \"{bind}\"`, or end that unit, as in `systemctl disable --now doorbell.socket` (`systemctl list-sockets` names it)"
+        "use `bind = \"{bind}\"`, or stop that unit, as in `systemctl disable --now doorbell.socket` (see `systemctl list-sockets`)"
     )
 }
 
@@ -61,7 +61,7 @@ fn addr_of(passed: &Passed) -> Option<SocketAddr> {
         .and_then(|socket| rustix::net::getsockname(socket).ok()?.try_into().ok())
 }
 
-/// Whether both cannot be listened on at once.
+/// Whether both addresses cannot be bound at once.
 fn overlaps(held: SocketAddr, wanted: SocketAddr) -> bool {
     let is_any = |addr: SocketAddr| addr.ip().is_unspecified();
     held.port() == wanted.port()
@@ -84,7 +84,7 @@ mod tests {
         ];
         let (named, numbered) = (Bind::Systemd("probes".to_owned()), Bind::Fd(6));
         let left = |binds: &[&Bind]| unused(&all, binds).iter().map(|passed| passed.fd).collect::<Vec<_>>();
-        assert_eq!(left(&[]), [3, 4, 6, 7], "what we left with systemd ourselves is no unit's");
+        assert_eq!(left(&[]), [3, 4, 6, 7], "sockets of the descriptor store belong to no unit");
         assert_eq!(left(&[&named]), [4, 6]);
         assert_eq!(left(&[&named, &numbered]), [4]);
     }

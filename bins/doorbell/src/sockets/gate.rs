@@ -1,8 +1,8 @@
-//! TCP gates: ports that are open only while an endpoint is up, for load balancers that can do no more than connect.
+//! TCP gates: ports that are open only while an endpoint is up, for load balancers that can only connect.
 //!
-//! Does not know about: what makes a state, what is said on a connection; nothing ever is.
+//! Does not know about: the rules of a state. No data is exchanged on a connection.
 //!
-//! On a thread of its own, because the rings have no listener that comes and goes.
+//! Runs on its own thread, because workers cannot open and close listeners.
 
 use super::port::{Listening, Port, cannot_listen};
 use crate::config::model::{Config, TcpGate, WhenDown};
@@ -28,64 +28,64 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
-/// Connections that one address keeps open. Whoever comes beyond that finds the port open, and his connection ended; so many end at once.
+/// Maximum number of open connections of an address; further ones are accepted and closed. Also the maximum number of closing ones.
 const CONNS_MAX: usize = 64;
 
-/// How long somebody may keep a connection on which nothing is said.
+/// Maximum time that a connection is kept open.
 const HOLD_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long somebody who was told that his connection is over may take to end it, too.
+/// Maximum time for the peer to close its end.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Between two attempts to listen, or to accept where descriptors are short.
+/// Pause after a failed listen, or accept, as when descriptors are short.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 
-/// How often gates ask for what runs only when somebody asks, as nobody asks them; what is new enough does not run for that.
+/// Interval at which gates request on-demand checks, because a gate gets no probes. Fresh results are not repeated.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
 /// The running thread.
 #[derive(Debug)]
 pub(crate) struct Gates {
-    /// Whether each is up, in the order of the configuration.
+    /// The state of each gate, in the order of the configuration.
     up: Vec<Up>,
-    /// As they are written down.
+    /// The configured addresses.
     addrs: Vec<SocketAddr>,
     demands: watch::Sender<Vec<RunTrigger>>,
     stop: watch::Sender<bool>,
-    /// Gives back what still listens.
+    /// The thread, which returns its open listeners.
     thread: Option<JoinHandle<Vec<Listening>>>,
 }
 
-/// Gates that may come to be: every address is ours, and nobody gets in.
+/// Gates with bound addresses that are not open yet.
 #[derive(Debug)]
 pub(crate) struct Unopened {
     gates: Vec<Gate>,
     up: Vec<Up>,
     demands: watch::Sender<Vec<RunTrigger>>,
-    /// Without the word the thread ends.
+    /// Starts the thread; dropping it ends the thread.
     go: SyncSender<Vec<Gate>>,
     stop: watch::Sender<bool>,
     thread: JoinHandle<Vec<Listening>>,
 }
 
-/// Whether a gate is up, as one board says. Boards before it have nothing to say any more, though they live on.
+/// Whether a gate is up, by the current registry. Earlier registries may still exist but are ignored.
 #[derive(Clone, Debug)]
 struct Up {
     /// Wakes the gate.
-    told: Arc<watch::Sender<bool>>,
-    /// Which board it is.
+    state: Arc<watch::Sender<bool>>,
+    /// The number of the current registry.
     term: Arc<Mutex<u64>>,
     following: Following,
 }
 
-/// The endpoint of a gate on the board that it follows. `None` before there is a board.
+/// The endpoint of a gate in its registry. `None` before there is one.
 type Following = Arc<Mutex<Option<Followed>>>;
 
 #[derive(Debug)]
 struct Followed {
     published: Arc<Published>,
     endpoint: usize,
-    /// Where connections are counted.
+    /// Counts connections.
     probe_counters: Option<Arc<ProbeCounters>>,
 }
 
@@ -98,12 +98,12 @@ struct Gate {
     is_up: watch::Receiver<bool>,
     following: Following,
     stopped: watch::Receiver<bool>,
-    /// From the start, so that an address that cannot be had is no surprise later.
+    /// Bound at the start, so that an address in use is detected then.
     port: Option<Port>,
     process_stats: Arc<ProcessStats>,
 }
 
-/// An address where somebody may come.
+/// An open address.
 #[derive(Debug)]
 struct OpenPort {
     listener: TcpListener,
@@ -111,10 +111,10 @@ struct OpenPort {
 }
 
 impl Gates {
-    /// Takes the addresses that are not `held` already. Without gates there is no thread.
+    /// Binds the addresses that are not in `held`. Without gates there is no thread.
     ///
     /// # Errors
-    /// When somebody else listens there, or nobody may.
+    /// If an address cannot be bound.
     pub(crate) fn prepare(
         config: &Config,
         held: &[SocketAddr],
@@ -124,7 +124,7 @@ impl Gates {
             return Ok(None);
         }
         let no_thread = |error: io::Error| {
-            Failure::new(Exit::Failure, format!("no thread could be started for TCP gates: {error}"))
+            Failure::new(Exit::Failure, format!("cannot start the thread of TCP gates: {error}"))
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
         let runtime = runtime.map_err(no_thread)?;
@@ -132,9 +132,9 @@ impl Gates {
         let (mut gates, mut up) = (Vec::new(), Vec::new());
         let mut held = held.to_vec();
         for gate in &config.tcp_gates {
-            let (told, is_up) = watch::channel(false);
+            let (state, is_up) = watch::channel(false);
             let following = Following::default();
-            up.push(Up { told: Arc::new(told), term: Arc::default(), following: Arc::clone(&following) });
+            up.push(Up { state: Arc::new(state), term: Arc::default(), following: Arc::clone(&following) });
             let table = format!("tcp_gate.{}", gate.name);
             for addr in gate.binds.iter().map(|bind| bind.value) {
                 let port = match held.iter().position(|held| *held == addr) {
@@ -166,7 +166,7 @@ impl Gates {
         Ok(Some(Unopened { gates, up, demands, go, stop, thread }))
     }
 
-    /// The same gates mean endpoints of this board from now on.
+    /// Makes the gates follow endpoints of this registry.
     pub(crate) fn follow(&self, config: &Config, registry: &HealthRegistry) {
         config.tcp_gates.iter().zip(&self.up).for_each(|(gate, up)| up.follow(gate, registry));
         self.demands.send_replace(demands_of(config, registry));
@@ -177,7 +177,7 @@ impl Gates {
         &self.addrs
     }
 
-    /// Ends, and gives back what listens. Whoever waits there goes on waiting.
+    /// Ends the thread and returns the open listeners, with their waiting clients.
     pub(crate) fn give_up(mut self) -> Vec<Listening> {
         self.end()
     }
@@ -187,7 +187,7 @@ impl Gates {
         self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
     }
 
-    /// Descriptors that gates may have open at once.
+    /// Upper bound on open descriptors.
     pub(crate) fn descriptors(config: &Config) -> u32 {
         let addrs: usize = config.tcp_gates.iter().map(|gate| gate.binds.len()).sum();
         u32::try_from(addrs * (2 * CONNS_MAX + 2)).unwrap_or(u32::MAX)
@@ -200,12 +200,12 @@ impl Drop for Gates {
     }
 }
 
-/// What runs only when somebody asks for an endpoint that has a gate.
+/// The on-demand checks of endpoints with a gate.
 fn demands_of(config: &Config, registry: &HealthRegistry) -> Vec<RunTrigger> {
     config.tcp_gates.iter().flat_map(|gate| registry.triggers_of(gate.health.position)).collect()
 }
 
-/// Asks, until the thread ends.
+/// Requests runs until the thread ends.
 async fn ask(mut demands: watch::Receiver<Vec<RunTrigger>>) {
     loop {
         let is_idle = {
@@ -225,7 +225,7 @@ async fn ask(mut demands: watch::Receiver<Vec<RunTrigger>>) {
 }
 
 impl Unopened {
-    /// Opens what is up by this board. `held` are those of the addresses that were held, as far as anybody listened there.
+    /// Opens the gates that are up by this registry. `held` are the listeners of addresses that were kept.
     pub(crate) fn open(
         mut self,
         config: &Config,
@@ -248,7 +248,7 @@ impl Unopened {
 }
 
 impl Up {
-    /// From now on it is as this board says that the endpoint of the gate serves, to a load balancer.
+    /// Follows the state of the endpoint in this registry, as a load balancer sees it.
     fn follow(&self, gate: &TcpGate, registry: &HealthRegistry) {
         let (endpoint, up) = (gate.health.position, self.clone());
         let mine = {
@@ -262,17 +262,17 @@ impl Up {
             Some(Followed { published, endpoint, probe_counters });
         registry.follow(move |serving| {
             let (_, now) = serving.state(endpoint, Audience::LoadBalancer);
-            // Held until it is told, so that nobody before is later.
+            // Locked until the state is sent, so that an earlier registry cannot overwrite it.
             let term = up.term.lock().unwrap_or_else(PoisonError::into_inner);
             if *term == mine {
-                up.told.send_if_modified(|up| std::mem::replace(up, now) != now);
+                up.state.send_if_modified(|up| std::mem::replace(up, now) != now);
             }
         });
     }
 }
 
 impl Gate {
-    /// Until the thread ends. Gives back what listens.
+    /// Runs the gate until the thread ends. Returns its listener if it is open.
     async fn keep(mut self) -> Option<Listening> {
         let mut conns = Conns::default();
         let mut stopped = self.stopped.clone();
@@ -302,7 +302,7 @@ impl Gate {
             tokio::select! {
                 accepted = open.listener.accept() => match accepted {
                     Ok((stream, _)) => self.take(stream, self.count(), &mut conns),
-                    // Too few descriptors, or somebody who was gone before he was there.
+                    // Descriptors are short, or the client has disconnected.
                     Err(_) => {
                         self.count_error("accept");
                         sleep(RETRY_AFTER).await;
@@ -329,19 +329,19 @@ impl Gate {
         port
     }
 
-    /// Says so where it is not.
+    /// Logs an error.
     fn opened(&self, listener: io::Result<TcpListener>) -> Option<OpenPort> {
         match listener {
             Ok(listener) => Some(OpenPort { listener, _open: self.process_stats.opened(&self.name) }),
             Err(error) => {
                 self.count_error("listen");
-                tracing::error!(gate = self.name, address = %self.addr, %error, "a TCP gate cannot be opened; trying again");
+                tracing::error!(gate = self.name, address = %self.addr, %error, "cannot open the TCP gate: trying again");
                 None
             }
         }
     }
 
-    /// Counts a connection. Whether the endpoint serves at this moment: what wakes the gate may come a little later.
+    /// Counts a connection. Returns whether the endpoint is up now, because the wake-up may come a little later.
     fn count(&self) -> bool {
         let following = self.following.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Followed { published, endpoint, probe_counters }) = &*following else { return false };
@@ -367,7 +367,7 @@ impl Gate {
         if result == "held" {
             conns.held.spawn(hold(stream));
         } else if !is_up && self.when_down == WhenDown::Reset {
-            // A socket that does not take it is closed in the ordinary way.
+            // If that fails, the socket is closed normally.
             let _closed = set_socket_linger(&stream, Some(Duration::ZERO));
         } else {
             conns.end(stream);
@@ -375,19 +375,19 @@ impl Gate {
     }
 }
 
-/// Those of one address.
+/// The connections of one address.
 #[derive(Debug, Default)]
 struct Conns {
-    /// Open as long as it is up.
+    /// Connections that are open while the gate is up.
     held: JoinSet<()>,
-    /// On which our end was told.
+    /// Connections on which our end is closed.
     ending: JoinSet<()>,
-    /// Of those, the oldest first.
+    /// Those, oldest first.
     oldest: VecDeque<AbortHandle>,
 }
 
 impl Conns {
-    /// Where too many end at once, the one that had most time has no more.
+    /// Closes our end. If too many are closing, the oldest one is dropped.
     fn end(&mut self, stream: TcpStream) {
         self.oldest.retain(|ending| !ending.is_finished());
         if self.oldest.len() >= CONNS_MAX
@@ -404,7 +404,7 @@ async fn hold(mut stream: TcpStream) {
     end(stream).await;
 }
 
-/// What was sent and not read would make the close a reset.
+/// Closes our end and reads until the peer closes, because unread data would turn the close into a reset.
 async fn end(mut stream: TcpStream) {
     if stream.shutdown().await.is_ok() {
         read_out(&mut stream, END_TIMEOUT).await;
@@ -425,13 +425,13 @@ mod tests {
     use doorbell_health::Outcome;
 
     #[test]
-    fn only_the_board_that_was_followed_last_is_heard() {
+    fn only_the_current_registry_counts() {
         let text = "version = 1\n[check.db]\ntype = \"ttl\"\nttl = \"1m\"\n[health.readyz]\nrequire = [\"db\"]\n\
                     [tcp_gate.lb]\nbind = \"127.0.0.1:1\"\n";
         let config = parse(&Source { name: "f".into(), text: text.into() }, &|_| None).config.unwrap();
         let before = HealthRegistry::build(&config).unwrap();
-        let (told, is_up) = watch::channel(false);
-        let up = Up { told: Arc::new(told), term: Arc::default(), following: Following::default() };
+        let (state, is_up) = watch::channel(false);
+        let up = Up { state: Arc::new(state), term: Arc::default(), following: Following::default() };
         let tell = |registry: &HealthRegistry, outcome: Outcome| {
             let finding = Finding { outcome, latency: Duration::ZERO, reason: String::new() };
             let _next = registry.found(0, &finding);
@@ -445,7 +445,7 @@ mod tests {
         for _ in 0..5 {
             tell(&before, Outcome::Failure);
         }
-        assert!(*is_up.borrow(), "the elder board is not heard");
+        assert!(*is_up.borrow(), "the earlier registry is ignored");
         for _ in 0..5 {
             tell(&after, Outcome::Failure);
         }

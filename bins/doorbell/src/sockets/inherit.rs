@@ -1,4 +1,4 @@
-//! Listening sockets that the parent process opened: by number, or by name as in `LISTEN_FDS` (sd_listen_fds(3)).
+//! Listening sockets of the parent process, by number, or by name as in `LISTEN_FDS` (sd_listen_fds(3)).
 //!
 //! Does not know about: listeners. Entry: [`named`], [`numbered`] and [`all`].
 
@@ -6,7 +6,7 @@ use crate::exit::{Exit, Failure};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use std::os::fd::OwnedFd;
 
-/// The first descriptor that is passed.
+/// The first passed descriptor.
 const FIRST: u32 = 3;
 
 /// The sockets with a name in `LISTEN_FDNAMES`.
@@ -17,35 +17,35 @@ pub(crate) fn named(name: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<
     let sockets: Vec<_> = positions.map(|(position, _)| take(FIRST + position)).collect::<Result<_, _>>()?;
     if sockets.is_empty() {
         let message = format!(
-            "no socket named `{name}` was passed: start the .socket unit before the service (`systemctl enable --now doorbell.socket`) and set FileDescriptorName={name} in it (LISTEN_FDS is {count}, LISTEN_FDNAMES is {names:?})"
+            "no socket named `{name}` was passed; start the .socket unit before the service (`systemctl enable --now doorbell.socket`) and set FileDescriptorName={name} in it (LISTEN_FDS is {count}, LISTEN_FDNAMES is {names:?})"
         );
         return Err(Failure::new(Exit::BadConfig, message));
     }
     Ok(sockets)
 }
 
-/// Every listening socket with a name, and the name. What cannot be had is left out.
+/// Every named listening socket. Unusable ones are skipped.
 pub(crate) fn all(env: &dyn Fn(&str) -> Option<String>) -> Vec<(String, OwnedFd)> {
     let names = env("LISTEN_FDNAMES").unwrap_or_default();
     let named = (0..count(env).unwrap_or(0)).zip(names.split(':'));
     named.filter_map(|(position, name)| Some((name.to_owned(), take(FIRST + position).ok()?))).collect()
 }
 
-/// The listening socket with a number. The number was written down by whoever passed it, so `LISTEN_FDS` is not asked;
-/// the kernel is, whether it listens.
+/// The listening socket with a number. `LISTEN_FDS` is not needed, because the number is configured; the kernel is asked whether it
+/// listens.
 pub(crate) fn numbered(fd: u32) -> Result<OwnedFd, Failure> {
     take(fd)
 }
 
-/// A descriptor that was passed for a name.
+/// A passed descriptor with a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Passed {
     pub(crate) fd: u32,
-    /// Of `FileDescriptorName=`; by default that of the .socket unit.
+    /// From `FileDescriptorName=`; by default the name of the .socket unit.
     pub(crate) name: String,
 }
 
-/// Every descriptor that was passed, whatever it is.
+/// Every passed descriptor of any kind.
 pub(crate) fn list(env: &dyn Fn(&str) -> Option<String>) -> Vec<Passed> {
     let names = env("LISTEN_FDNAMES").unwrap_or_default();
     let names = names.split(':').chain(std::iter::repeat(""));
@@ -53,12 +53,12 @@ pub(crate) fn list(env: &dyn Fn(&str) -> Option<String>) -> Vec<Passed> {
     fds.zip(names).map(|(fd, name)| Passed { fd, name: name.to_owned() }).collect()
 }
 
-/// How many descriptors were passed. Each stays open at its number.
+/// The number of passed descriptors. Each stays open at its number.
 pub(crate) fn passed(env: &dyn Fn(&str) -> Option<String>) -> usize {
     count(env).unwrap_or(0) as usize
 }
 
-/// How many descriptors were passed, if they were meant for this process.
+/// The number of passed descriptors, if they are for this process.
 fn count(env: &dyn Fn(&str) -> Option<String>) -> Option<u32> {
     let pid: i32 = env("LISTEN_PID")?.parse().ok()?;
     if pid != getpid().as_raw_nonzero().get() {
@@ -67,23 +67,18 @@ fn count(env: &dyn Fn(&str) -> Option<String>) -> Option<u32> {
     env("LISTEN_FDS")?.parse().ok().filter(|count| *count <= 1024)
 }
 
-/// A copy of a descriptor of ours, made by the kernel from its number: owning a bare number would need unsafe code.
-/// The original stays open, as it does in the parent, so the address stays bound while we restart.
+/// A copy of a descriptor, made by the kernel from its number, because owning a raw number needs unsafe code. The original stays open, as
+/// in the parent, so that the address stays bound during a restart.
 fn take(fd: u32) -> Result<OwnedFd, Failure> {
     let failed = |error: rustix::io::Errno| {
-        Failure::new(
-            Exit::BadConfig,
-            format!("descriptor {fd} cannot be used: {}", std::io::Error::from(error)),
-        )
+        Failure::new(Exit::BadConfig, format!("cannot use descriptor {fd}: {}", std::io::Error::from(error)))
     };
     let this = pidfd_open(getpid(), PidfdFlags::empty()).map_err(failed)?;
     let raw = i32::try_from(fd).unwrap_or(i32::MAX);
     let socket = pidfd_getfd(this, raw, PidfdGetfdFlags::empty()).map_err(failed)?;
     match rustix::net::sockopt::socket_acceptconn(&socket) {
         Ok(true) => Ok(socket),
-        Ok(false) => {
-            Err(Failure::new(Exit::BadConfig, format!("descriptor {fd} is a socket that does not listen")))
-        }
+        Ok(false) => Err(Failure::new(Exit::BadConfig, format!("descriptor {fd} is not a listening socket"))),
         Err(_) => Err(Failure::new(Exit::BadConfig, format!("descriptor {fd} is not a socket"))),
     }
 }

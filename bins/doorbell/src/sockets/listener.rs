@@ -1,6 +1,6 @@
-//! One listener: its sockets, and what is spoken on them.
+//! One listener: its sockets and protocols.
 //!
-//! Does not know about: other listeners, what is answered.
+//! Does not know about: other listeners, replies.
 
 use super::descriptor_store::{self, Taken};
 use super::inherit;
@@ -26,10 +26,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the kernel waits for a client's first bytes before it lets us accept without them.
+/// Maximum time that the kernel defers accept until the first bytes arrive.
 const DEFER_ACCEPT: Duration = Duration::from_secs(3);
 
-/// What all addresses of a listener have in common.
+/// Settings shared by all addresses of a listener.
 #[derive(Debug)]
 struct Shared<'a> {
     position: usize,
@@ -64,7 +64,7 @@ pub(crate) fn add(
     Ok(builder)
 }
 
-/// What answers the handshakes of a listener with these certificates.
+/// The TLS acceptor of a listener with these certificates.
 pub(crate) fn acceptor(
     pairs: Pairs,
     materials: &Materials<'_>,
@@ -142,7 +142,7 @@ fn protocol(
     })
 }
 
-/// The routes of a listener, for requests that come by one protocol or the other.
+/// The routes of a listener, for requests of HTTP/1 and HTTP/2.
 fn routes(
     materials: &Materials<'_>,
     listener: &Listener,
@@ -168,14 +168,14 @@ fn routes(
     Ok(http.limits(limits))
 }
 
-/// A service for the server, and for connections of the configuration before.
+/// A service for the server, and for connections of the previous configuration.
 fn twice<S: Service + Clone + Send + Sync + 'static>(
     service: S,
 ) -> (Arc<dyn Service + Send + Sync>, doorbell::Http1) {
     (Arc::new(service.clone()), doorbell::Http1::new(service))
 }
 
-/// True when the first protocol that we speak of those a client offers is HTTP/2: they come in the order of its preference (RFC 7301 3.1).
+/// True if HTTP/2 is the first supported protocol in the client's list, which is in order of preference (RFC 7301 3.1).
 fn prefers_http2(hello: &HelloInfo<'_>) -> bool {
     hello.alpn.iter().find(|name| [&b"h2"[..], b"http/1.1", b"http/1.0"].contains(name)) == Some(&&b"h2"[..])
 }
@@ -195,7 +195,7 @@ pub(crate) fn listens(bind: &Bind, config: &Config) -> Result<Vec<Listen>, Failu
         Bind::Fd(fd) => vec![Listen::inherited(inherit::numbered(*fd)?)],
         Bind::Systemd(name) => inherit::named(name, &env)?.into_iter().map(Listen::inherited).collect(),
         Bind::Tcp(addr) if addr.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) && !has_ipv6() => {
-            tracing::warn!("this machine has no IPv6: {addr} is taken as every IPv4 address");
+            tracing::warn!("IPv6 is not available: {addr} listens on all IPv4 addresses instead");
             tcp_listens(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), addr.port()), false, config)
         }
         Bind::Tcp(addr) => tcp_listens(*addr, is_taken_on_ipv4(*addr, config), config),
@@ -203,21 +203,21 @@ pub(crate) fn listens(bind: &Bind, config: &Config) -> Result<Vec<Listen>, Failu
     })
 }
 
-/// On the sockets that the process before left there, if it did.
+/// Uses the sockets of the previous process, if there are any.
 fn tcp_listens(addr: SocketAddr, v6_only: bool, config: &Config) -> Vec<Listen> {
     let Taken { own, beside } = descriptor_store::take(addr, v6_only, workers::count(config));
     let first = Listen::tcp(addr).v6_only(v6_only).listening(own);
     std::iter::once(first).chain(beside.into_iter().map(Listen::inherited)).collect()
 }
 
-/// False where the kernel was started without IPv6; `:8080` must work there too.
+/// False if the kernel has no IPv6; `:8080` must work then too.
 fn has_ipv6() -> bool {
     let socket =
         rustix::net::socket(rustix::net::AddressFamily::INET6, rustix::net::SocketType::STREAM, None);
     !matches!(socket, Err(rustix::io::Errno::AFNOSUPPORT))
 }
 
-/// `[::]:80` takes IPv4 clients too, unless `0.0.0.0:80` is listed beside it.
+/// Whether `0.0.0.0` is configured with the same port: otherwise `[::]:80` accepts IPv4 clients too.
 fn is_taken_on_ipv4(addr: SocketAddr, config: &Config) -> bool {
     let mut binds = config.listeners.iter().flat_map(Listener::addresses);
     addr.is_ipv6()
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_grows_as_old_as_the_file_says() {
+    fn the_maximum_age_of_connections_is_configurable() {
         let default = Listener::default();
         let age = |max_age| {
             let keep_alive = KeepAlive { max_age, ..KeepAlive::default() };

@@ -1,4 +1,4 @@
-//! Sockets: opened, inherited from the parent process or systemd, and kept across restarts.
+//! Sockets: opened, inherited from the parent process or systemd, or kept across restarts.
 //!
 //! Does not know about: routes, replies.
 pub(crate) mod activation;

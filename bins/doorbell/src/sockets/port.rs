@@ -1,6 +1,6 @@
-//! An address that is taken before anybody is let in, for what may not come to serve.
+//! An address that is bound before it listens, for a generation that may be rolled back.
 //!
-//! Does not know about: who will listen there.
+//! Does not know about: the user of the address.
 
 use super::activation;
 use crate::exit::{Exit, Failure};
@@ -9,7 +9,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Clients that may wait to be accepted.
+/// Length of the accept queue.
 const BACKLOG_LEN: i32 = 1024;
 
 /// See the [module](self).
@@ -19,32 +19,32 @@ pub(crate) enum Port {
     Listening(TcpListener),
 }
 
-/// An address as it is written down, and who listens there.
+/// A configured address with its listener.
 pub(crate) type Listening = (SocketAddr, TcpListener);
 
-/// After this long without an acknowledgement, or with a window that stays closed, the kernel ends a connection (tcp(7),
-/// `TCP_USER_TIMEOUT`), as those of the rings.
+/// Time without an acknowledgement, or with a closed window, after which the kernel ends a connection (tcp(7), `TCP_USER_TIMEOUT`), as for
+/// connections of workers.
 const USER_TIMEOUT_MS: u32 = 15_000;
 
-/// Whoever does not read what he asked for does not keep his place.
+/// Makes the kernel end a connection whose client does not read.
 pub(crate) fn leave_silent(conn: &impl AsFd) {
-    // Without it he keeps it for longer.
+    // If that fails, the connection only stays for longer.
     let _best_effort = sockopt::set_tcp_user_timeout(conn, USER_TIMEOUT_MS);
 }
 
 impl Port {
-    /// Takes an address; nobody can connect yet.
+    /// Binds an address. Clients cannot connect yet.
     pub(crate) fn bind(addr: SocketAddr) -> io::Result<Self> {
         let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
-        // Connections of before that linger are no reason not to listen again (socket(7)).
+        // Allows binding while earlier connections linger (socket(7)).
         sockopt::set_socket_reuseaddr(&socket, true)?;
         rustix::net::bind(&socket, &addr)?;
         Ok(Self::Bound(socket))
     }
 
-    /// Lets clients connect. Whoever accepts them must not wait for them.
+    /// Listens. The socket is non-blocking.
     pub(crate) fn listen(self) -> io::Result<TcpListener> {
         match self {
             Self::Bound(socket) => {
@@ -56,25 +56,25 @@ impl Port {
     }
 }
 
-/// What whoever starts it is told of an address in this table of the file.
+/// The error for an address of this table that cannot be bound.
 pub(crate) fn cannot_listen(table: &str, addr: SocketAddr, error: &io::Error) -> Failure {
     let (exit, why) = match error.kind() {
         io::ErrorKind::AddrInUse => (
             Exit::AddressInUse,
             match activation::holder_of(addr) {
-                Some(holder) => format!("{addr} of [{table}] is in use: {holder}"),
+                Some(holder) => format!("cannot bind {addr} of [{table}]: address in use: {holder}"),
                 None => format!(
-                    "{addr} of [{table}] is in use: stop the process that listens there (ss -ltnp; for a .socket unit that is systemd), or choose another address"
+                    "cannot bind {addr} of [{table}]: address in use; stop the process that listens there (see `ss -ltnp`; systemd for a .socket unit), or use another address"
                 ),
             },
         ),
         io::ErrorKind::PermissionDenied => (
             Exit::NoPermission,
             format!(
-                "no permission to listen on {addr} of [{table}]: a port below 1024 needs CAP_NET_BIND_SERVICE or root"
+                "cannot bind {addr} of [{table}]: permission denied; grant CAP_NET_BIND_SERVICE or use a port above 1023"
             ),
         ),
-        _ => (Exit::Failure, format!("{addr} of [{table}] cannot be listened on: {error}")),
+        _ => (Exit::Failure, format!("cannot bind {addr} of [{table}]: {error}")),
     };
     Failure::new(exit, why)
 }

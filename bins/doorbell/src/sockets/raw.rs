@@ -1,6 +1,6 @@
 //! A raw listener's fixed reply.
 //!
-//! Does not know about: what the client sends; any bytes get the same reply.
+//! Does not know about: requests; any bytes get the same reply.
 
 use doorbell::{RawHandler, RawNext};
 

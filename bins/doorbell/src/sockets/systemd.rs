@@ -1,6 +1,6 @@
-//! What the service manager is told (sd_notify(3)): when we are ready, what we do, that every worker and the checks go on, and that ending takes its time.
+//! Notifies the service manager (sd_notify(3)): readiness, status, watchdog, and extensions of the stop timeout.
 //!
-//! Does not know about: how to end or reload. Where nobody listens, because `NOTIFY_SOCKET` is not set, it does nothing.
+//! Does not know about: how to stop or reload. Does nothing unless `NOTIFY_SOCKET` is set.
 
 use super::descriptor_store;
 use crate::config::model::{Config, ReadyOn, Systemd};
@@ -15,40 +15,40 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The thread that tells; it ends when this is dropped.
+/// The notifying thread, which ends on drop.
 #[derive(Debug)]
 pub(crate) struct Manager {
     end: Option<(SyncSender<()>, JoinHandle<()>)>,
 }
 
-/// How often there is a look while something is expected, and how often otherwise.
+/// Interval of updates while a change is expected.
 const TICK_SHORT: Duration = Duration::from_millis(50);
 const TICK: Duration = Duration::from_millis(250);
 
-/// How much longer than a tick we ask for while ending, and how long an end may take beyond what the configuration gives it. From then on no
-/// more is asked for, so that a manager ends who hangs.
+/// Requested extension beyond a tick while stopping, and the maximum time of a stop beyond the configured one. After that no more time is
+/// requested, so that the manager kills a hung process.
 const EXTENSION: Duration = Duration::from_secs(10);
 
-/// Of the line for `systemctl status`, in bytes. A message of more than 4,096 is dropped whole (`NOTIFY_BUFFER_MAX` of systemd).
+/// Maximum size of the line for `systemctl status`. systemd drops messages of more than 4,096 bytes (`NOTIFY_BUFFER_MAX`).
 const TEXT_MAX: usize = 2048;
 
-/// Endpoints that are named in it; of more of them it is told how many are in each state.
+/// Maximum number of endpoints to name in it; for more, only the number by state is shown.
 const NAMED_MAX: usize = 16;
 
-/// Whether the manager wants to hear of reloads: set while a [`Manager`] lives.
-static IS_TOLD: AtomicBool = AtomicBool::new(false);
+/// Whether to notify of reloads: true while a [`Manager`] exists.
+static IS_ACTIVE: AtomicBool = AtomicBool::new(false);
 
-/// Whether it was told that we are ready. Until then it is not told of reloads, which end by the same word.
+/// Whether READY=1 was sent. Before that, reloads are not announced, because they end with the same message.
 static IS_READY: AtomicBool = AtomicBool::new(false);
 
 impl Manager {
-    /// Says that we are ready, now or when every check has a result, and goes on from there.
+    /// Starts the thread. Announces readiness now or, depending on the configuration, when every check has a result.
     pub(crate) fn start(config: &Config, operator: &Operator) -> io::Result<Self> {
         descriptor_store::begin(operator, config.systemd);
         if !config.systemd.notify || std::env::var_os("NOTIFY_SOCKET").is_none() {
             return Ok(Self { end: None });
         }
-        IS_TOLD.store(true, Ordering::Release);
+        IS_ACTIVE.store(true, Ordering::Release);
         let watchdog = sd_notify::watchdog_enabled().filter(|_| config.systemd.watchdog);
         let mut teller = Teller {
             operator: operator.clone(),
@@ -63,7 +63,7 @@ impl Manager {
             generation: 0,
         };
         let (sender, ended) = sync_channel(0);
-        // Whoever waits for us to be ready does not wait for a thread.
+        // Readiness is announced before the thread starts.
         teller.tell();
         let thread = std::thread::Builder::new().name("systemd".into()).spawn(move || teller.run(&ended))?;
         Ok(Self { end: Some((sender, thread)) })
@@ -72,20 +72,20 @@ impl Manager {
 
 impl Drop for Manager {
     fn drop(&mut self) {
-        IS_TOLD.store(false, Ordering::Release);
+        IS_ACTIVE.store(false, Ordering::Release);
         IS_READY.store(false, Ordering::Release);
         descriptor_store::end();
         if let Some((sender, thread)) = self.end.take() {
             drop(sender);
-            // It only waits for the channel that was just closed.
+            // The thread waits only for the channel, which is closed now.
             let _ = thread.join();
         }
     }
 }
 
-/// Says that the configuration is read anew, and when that is done. `MONOTONIC_USEC` is for `Type=notify-reload`.
+/// Announces a reload and its end. `MONOTONIC_USEC` is for `Type=notify-reload`.
 pub(crate) fn while_reloading<T>(reload: impl FnOnce() -> T) -> T {
-    if !IS_TOLD.load(Ordering::Acquire) || !IS_READY.load(Ordering::Acquire) {
+    if !IS_ACTIVE.load(Ordering::Acquire) || !IS_READY.load(Ordering::Acquire) {
         let outcome = reload();
         descriptor_store::settle();
         return outcome;
@@ -107,12 +107,12 @@ struct Teller {
     watchdog: Option<Duration>,
     is_ready: bool,
     is_stopping: bool,
-    /// While it drains before the end, or ends: when that should be over at the latest.
+    /// The latest end of a stop in progress.
     ends_by: Option<Instant>,
     text: String,
-    /// Of each worker and of the thread of checks, when they were last woken.
+    /// The turn counters of each worker and of the check thread at the last watchdog message.
     turns: Vec<u64>,
-    /// Whose workers these are: a reload has others.
+    /// The generation of these workers.
     generation: u64,
 }
 
@@ -137,7 +137,7 @@ impl Teller {
         let takes_its_time = self.takes_its_time(&status);
         self.pet(takes_its_time && status.lifecycle == Lifecycle::Stopping);
         if self.operator.running().is_some_and(|running| !running.handle.is_healthy()) {
-            // Whoever connects to a socket of a worker that failed is not left waiting.
+            // Clients must not wait at the socket of a failed worker.
             descriptor_store::settle();
         }
         let mut states = Vec::new();
@@ -145,7 +145,7 @@ impl Teller {
             self.is_ready = true;
             states.push(NotifyState::Ready);
         }
-        // A stop that is not begun can be called off, and the manager does not take the word back.
+        // STOPPING=1 cannot be revoked, so it is sent only when the stop cannot be cancelled.
         if status.lifecycle == Lifecycle::Stopping && !self.is_stopping {
             self.is_stopping = true;
             states.push(NotifyState::Stopping);
@@ -166,7 +166,7 @@ impl Teller {
         IS_READY.store(self.is_ready, Ordering::Release);
     }
 
-    /// Whether more time is asked for: from the drain before an end on, for as long as that may take.
+    /// Whether to request more time: from the drain that precedes a stop on, as long as that may take.
     #[expect(clippy::disallowed_methods, reason = "an end takes real time")]
     fn takes_its_time(&mut self, status: &Status) -> bool {
         if status.lifecycle != Lifecycle::Stopping && status.stops_in_ms.is_none() {
@@ -182,7 +182,7 @@ impl Teller {
         now < ends_by
     }
 
-    /// An end that came between two looks, or without a drain.
+    /// Announces a stop that began between two updates, or without a drain.
     fn tell_end(&self) {
         if !self.is_stopping {
             say(&[NotifyState::Stopping]);
@@ -196,8 +196,8 @@ impl Teller {
         self.settings.ready_on == ReadyOn::Listeners || grace || !pending()
     }
 
-    /// Only when every worker, and the thread of checks, has turned since it was last woken. At the end they leave one after the other, and
-    /// other times apply.
+    /// Sends a watchdog message if every worker and the check thread have made progress since the last one. While stopping, they end one after
+    /// the other, and other timeouts apply.
     fn pet(&mut self, is_ending: bool) {
         let (Some(_), Some(running)) = (self.watchdog, self.operator.running()) else { return };
         let workers = running.handle.worker_stats().into_iter().map(|stats| stats.turns);
@@ -211,13 +211,14 @@ impl Teller {
     }
 }
 
-/// When an end is over at the latest: `delay` before listeners close, `timeout` for connections. Once they should be closed, it is put off no more.
+/// The latest end of a stop: `delay` before listeners close, then `timeout` for connections. Not extended after the listeners should be
+/// closed.
 fn end_of(before: Option<Instant>, now: Instant, delay: Duration, timeout: Duration) -> Instant {
     let ends_by = now + delay + timeout + EXTENSION;
     before.filter(|_| delay.is_zero()).map_or(ends_by, |before| before.min(ends_by))
 }
 
-/// A worker that was not there before has turned. One that is there no more has not.
+/// Whether all have made progress. A new worker counts as progress, a missing one does not.
 fn all_turned(before: &[u64], now: &[u64]) -> bool {
     before.len() <= now.len() && before.iter().zip(now).all(|(before, now)| now > before)
 }
@@ -227,9 +228,9 @@ fn text_of(status: &Status) -> String {
     let mut text = match status.lifecycle {
         Lifecycle::Starting => "starting".to_owned(),
         Lifecycle::Ready => "serving".to_owned(),
-        Lifecycle::Draining if status.stops_in_ms.is_some() => "draining, then it ends".to_owned(),
+        Lifecycle::Draining if status.stops_in_ms.is_some() => "draining, then stopping".to_owned(),
         Lifecycle::Draining => "draining".to_owned(),
-        Lifecycle::Stopping => "ending: no new connections".to_owned(),
+        Lifecycle::Stopping => "stopping: no new connections".to_owned(),
     };
     if !status.reason.is_empty() {
         text.push_str(&format!(" ({})", status.reason));
@@ -251,14 +252,14 @@ fn text_of(status: &Status) -> String {
         text.push_str(&format!("; checks: {}", checks.join(", ")));
     }
     text.truncate(text.floor_char_boundary(TEXT_MAX));
-    // What is said ends with a line.
+    // A message is one line.
     text.replace('\n', " ")
 }
 
-/// A manager that cannot be reached is nobody to be told.
+/// Sends states; a failure is only logged.
 fn say(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        tracing::debug!(%error, "the service manager was not told");
+        tracing::debug!(%error, "cannot notify the service manager");
     }
 }
 
@@ -267,16 +268,16 @@ mod tests {
     use super::*;
 
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "moments are of the real clock")]
+    #[expect(clippy::disallowed_methods, reason = "instants are of the real clock")]
     fn an_end_is_put_off_only_while_listeners_are_open() {
         let (now, secs) = (Instant::now(), Duration::from_secs);
         let begun = end_of(None, now, secs(5), secs(20));
         assert_eq!(begun, now + secs(25) + EXTENSION);
-        // The delay gets shorter as time goes on, or longer by a reload.
+        // The delay gets shorter over time, or longer by a reload.
         assert_eq!(end_of(Some(begun), now + secs(3), secs(2), secs(20)), begun);
         let longer = end_of(Some(begun), now + secs(4), secs(16), secs(20));
         assert_eq!(longer, now + secs(40) + EXTENSION);
-        // Closed, or nobody closes them.
+        // Closed, or overdue.
         for at in [20, 60, 3600] {
             assert_eq!(
                 end_of(Some(longer), now + secs(at), Duration::ZERO, secs(20)),
@@ -286,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_stands_still_is_seen() {
+    fn a_hung_worker_is_detected() {
         for (before, now, expected) in [
             (&[][..], &[1, 1][..], true),
             (&[1, 1], &[2, 5], true),

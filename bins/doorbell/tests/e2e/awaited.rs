@@ -94,7 +94,7 @@ fn a_listener_opens_when_its_pair_is_whole(engine: &str) {
     waits_because(&reloaded, "tls.crt: cannot be read: No such file");
     let said = reloaded.say(&["status"]);
     assert!(said.contains("waiting") && said.contains("tls for its certificate: "), "{said}");
-    assert!(doorbell.process.log().contains("the listener is closed and waits for its certificate"));
+    assert!(doorbell.process.log().contains("listener not open: waiting for its certificate"));
     let mut client = kept(doorbell.addr);
     let (first, other) = (localhost(), ca().server(&["localhost"]));
     reloaded.scratch.write("tls.crt", &first.certificate);

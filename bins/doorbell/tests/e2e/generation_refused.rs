@@ -130,7 +130,7 @@ fn an_address_that_somebody_has_refuses_the_file(engine: &str) {
         reloaded.write("bad", &open.replace(was, &both));
         let output = reloaded.run(&["reload"]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(said.contains(&format!("{taken} of {table} is in use")), "{said}");
+        assert!(said.contains(&format!("cannot bind {taken} of {table}: address in use")), "{said}");
         assert!(are_open() && reloaded.hello() == "0");
     }
     drop(stranger);
@@ -152,7 +152,7 @@ fn a_file_that_cannot_be_used_is_told_once_with_its_place(engine: &str) {
     // From now on the file is watched, which it was not.
     reloaded.say(&["reload"]);
     let log = || reloaded.doorbell.process.log();
-    let told = || log().matches("not reloaded").count();
+    let told = || log().matches("reload failed").count();
     let whole = good("2");
     let half = &whole[..whole.find("[route.hello]").unwrap() + 8];
     for (at, (text, expected)) in [
@@ -170,7 +170,7 @@ fn a_file_that_cannot_be_used_is_told_once_with_its_place(engine: &str) {
         }
         assert!(wait_until(LIMIT, || told() == at + 1).is_some(), "{text:?}: {}", log());
         let log = log();
-        let line = log.lines().filter(|line| line.contains("not reloaded")).nth(at).unwrap();
+        let line = log.lines().filter(|line| line.contains("reload failed")).nth(at).unwrap();
         assert!(line.contains(expected), "{text:?}: {line}");
         assert_eq!(reloaded.hello(), "1", "{text:?}");
     }
@@ -218,7 +218,7 @@ fn a_file_that_cannot_be_read_any_more_is_kept_as_it_was(engine: &str) {
         // Lines of the log come a few milliseconds behind the answer.
         let is_logged = || {
             let log = reloaded.doorbell.process.log();
-            let line = log.lines().filter(|line| line.contains("not reloaded")).nth(at - 1);
+            let line = log.lines().filter(|line| line.contains("reload failed")).nth(at - 1);
             line.is_some_and(|line| line.to_lowercase().contains(why))
         };
         assert!(wait_until(LIMIT, is_logged).is_some(), "{}", reloaded.doorbell.process.log());

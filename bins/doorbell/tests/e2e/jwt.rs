@@ -253,7 +253,7 @@ fn a_key_set_that_changes(engine: &str) {
     write(&[&new]);
     assert!(wait_until(LIMIT, || both() == [401, 200]).is_some(), "{}", doorbell.process.log());
     // A file that cannot be used leaves the keys as they are, and is told of once.
-    let told = || doorbell.process.log().matches("what was there before stays in use").count();
+    let told = || doorbell.process.log().matches("keeping the previous version").count();
     scratch.write("jwks.json", "{ \"keys\": [");
     assert!(wait_until(LIMIT, || told() == 1).is_some(), "{}", doorbell.process.log());
     assert_eq!(both(), [401, 200]);

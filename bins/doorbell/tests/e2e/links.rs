@@ -195,7 +195,7 @@ fn a_broken_map_changes_nothing(engine: &str) {
     let scratch = Scratch::new();
     replace(&scratch, "/l/a https://a.test/\n");
     let doorbell = serve(engine, &scratch, "");
-    let told = || doorbell.process.log().matches("what was there before stays in use").count();
+    let told = || doorbell.process.log().matches("keeping the previous version").count();
     for (count, broken) in [
         "/l/a nowhere\n",
         "/l/a https://b.test/\n/l/a https://c.test/\n",

@@ -78,7 +78,7 @@ fn a_new_secret_is_taken_without_a_failed_request(engine: &str) {
     let https = Https::new(doorbell.addr);
     assert!(is_presented(&https, localhost()));
     let log = || doorbell.process.log();
-    let complaints = || log().matches("what was there before stays in use").count();
+    let complaints = || log().matches("keeping the previous version").count();
     let updating = AtomicBool::new(true);
     let (asked, lost) = thread::scope(|scope| {
         let end = StopAtEnd(&updating);
@@ -96,7 +96,7 @@ fn a_new_secret_is_taken_without_a_failed_request(engine: &str) {
         for (count, key) in [(1, current.key.as_str()), (2, "nonsense\n")] {
             volume.update(&next.certificate, key);
             assert!(wait_until(LIMIT, || complaints() == count).is_some(), "{key:?}: {}", log());
-            assert!(log().contains("tls web: what was there before stays in use"), "{}", log());
+            assert!(log().contains("tls web: keeping the previous version"), "{}", log());
             thread::sleep(Duration::from_millis(300));
             assert!(is_presented(&https, &current));
             assert_eq!(complaints(), count, "it is told once: {}", log());

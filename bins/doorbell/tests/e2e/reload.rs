@@ -119,7 +119,7 @@ fn a_broken_pair_changes_nothing(engine: &str) {
     let doorbell = serve(engine, &scratch);
     let https = Https::new(doorbell.addr);
     let next = ca().server(&["localhost"]);
-    let complaints = || doorbell.process.log().matches("what was there before stays in use").count();
+    let complaints = || doorbell.process.log().matches("keeping the previous version").count();
     // A certificate whose key is another one, a file that is none, and no file.
     let break_it: [(&str, &dyn Fn()); 3] = [
         ("a foreign key", &|| drop(scratch.write("tls.crt", &next.certificate))),

@@ -72,7 +72,7 @@ fn a_life_is_told() {
     manager.until("READY=1");
     doorbell.process.signal(Signal::TERM);
     let draining = manager.until("EXTEND_TIMEOUT_USEC=");
-    assert!(draining.contains("STATUS=draining, then it ends (SIGTERM)"), "{draining:?}");
+    assert!(draining.contains("STATUS=draining, then stopping (SIGTERM)"), "{draining:?}");
     manager.until("STOPPING=1");
     let (status, _) = doorbell.process.wait();
     assert!(status.success());
@@ -137,7 +137,7 @@ fn a_reload_does_not_say_that_all_is_ready() {
     let before: String = manager.said.concat();
     assert!(before.contains("checks: 1 unknown") && !before.contains("RELOADING"), "{before:?}");
     assert!(!ready.contains("1 unknown"), "{ready:?}");
-    let is_looked_at = doorbell.process.log().contains("the configuration is the same");
+    let is_looked_at = doorbell.process.log().contains("configuration unchanged");
     assert!(is_looked_at, "{}", doorbell.process.log());
 }
 
@@ -282,12 +282,12 @@ fn a_socket_of_systemd_that_is_not_taken_is_named() {
         process
     };
     let process = start("127.0.0.1:0");
-    let expected = format!("no listener takes the socket \\\"probes\\\" at {held} that systemd passed");
+    let expected = format!("unused socket \\\"probes\\\" at {held} from systemd");
     assert!(wait_until(LIMIT, || process.log().contains(&expected)).is_some(), "{}", process.log());
     drop(process);
     let process = start(&held.to_string());
     let expected =
-        "systemd holds it for a .socket unit and passed it as \"probes\": write `bind = \"systemd:probes\"`";
+        "systemd holds it for a .socket unit and passed it as \"probes\"; use `bind = \"systemd:probes\"`";
     assert!(wait_until(LIMIT, || process.log().contains(expected)).is_some(), "{}", process.log());
 }
 

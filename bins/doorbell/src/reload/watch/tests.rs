@@ -1,13 +1,13 @@
-//! Changes of files that are heard of, and looks that are not taken for changes.
+//! Detection of file changes, and looks that do not cause further looks.
 //!
-//! Does not know about: what is watched in earnest.
+//! Does not know about: real users of files.
 
 use super::*;
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Takes in any text but `bad`.
+/// Accepts any text except `bad`.
 struct Text {
     path: PathBuf,
     stamps: Stamps,
@@ -65,7 +65,7 @@ impl Watched for Folder {
     }
 }
 
-/// Is done with a look when it is asked for the third time.
+/// Finishes a look at the third call.
 struct Slow {
     asked: Arc<AtomicUsize>,
 }
@@ -87,7 +87,7 @@ impl Watched for Slow {
     }
 }
 
-/// On a file system that hangs until it is told not to.
+/// Hangs until released, as with a file system.
 struct Hung {
     begun: SyncSender<()>,
     goes_on: Receiver<()>,
@@ -110,20 +110,20 @@ impl Watched for Hung {
 }
 
 #[test]
-fn a_look_that_hangs_holds_up_neither_looks_nor_the_end() {
+fn a_hung_look_blocks_neither_looks_nor_the_end() {
     let (begun, has_begun) = sync_channel(1);
     let (go_on, goes_on) = sync_channel::<()>(0);
     let watch = Watch::start(vec![Box::new(Hung { begun, goes_on })]).unwrap();
     has_begun.recv().unwrap();
-    // Signs for which there is no place any more, as a directory with much traffic has them.
+    // Fills the queue, as a directory with much traffic does.
     while watch.signals.try_send(Signal::Changed).is_ok() {}
-    // The look hangs until after both: would one of them wait for it, it would wait for ever.
+    // The look hangs until after both calls, so a call that waited for it would never return.
     watch.look(Duration::from_millis(50));
     drop(watch);
     drop(go_on);
 }
 
-/// Far more than a look takes on a busy machine, and less than [`LOOK_EVERY`], which would find everything.
+/// Much longer than a look takes on a busy machine, and shorter than [`LOOK_EVERY`], which detects everything.
 const SOON: Duration = Duration::from_millis(3500);
 
 #[expect(clippy::disallowed_methods, reason = "a test waits for another thread")]
@@ -162,7 +162,7 @@ fn looking_is_no_change() {
 }
 
 #[test]
-fn changes_are_heard_from_the_start_and_in_directories_that_come_and_go() {
+fn changes_are_detected_from_the_start_and_in_new_directories() {
     let dir = scratch("come-and-go");
     fs::create_dir_all(&dir).unwrap();
     let deep = dir.join("not/yet");
@@ -183,7 +183,7 @@ fn changes_are_heard_from_the_start_and_in_directories_that_come_and_go() {
 }
 
 #[test]
-fn changes_without_an_end_are_looked_at() {
+fn continuous_changes_do_not_delay_looks() {
     let dir = scratch("busy");
     fs::create_dir_all(&dir).unwrap();
     let (watch, looks, _) = watch_folder(dir.clone());
@@ -202,9 +202,9 @@ fn changes_without_an_end_are_looked_at() {
 }
 
 #[test]
-fn a_change_is_heard_of_and_so_is_a_swapped_link() {
+fn a_change_and_a_swapped_link_are_detected() {
     let dir = scratch("link");
-    // As Kubernetes lays out a mounted ConfigMap.
+    // The layout of a ConfigMap mounted by Kubernetes.
     for version in ["v1", "v2"] {
         fs::create_dir_all(dir.join(version)).unwrap();
         fs::write(dir.join(version).join("text"), version).unwrap();
@@ -221,7 +221,7 @@ fn a_change_is_heard_of_and_so_is_a_swapped_link() {
     within(SOON, "the link was swapped", || last().as_deref() == Some("v2"));
     fs::write(dir.join("v2/text"), "bad").unwrap();
     watch.look(Duration::from_secs(10));
-    assert_eq!(last().as_deref(), Some("v2"), "what cannot be used is not taken");
+    assert_eq!(last().as_deref(), Some("v2"), "an invalid version is not used");
     fs::write(dir.join("v2/text"), "v3").unwrap();
     watch.look(Duration::from_secs(10));
     assert_eq!(last().as_deref(), Some("v3"));
@@ -243,7 +243,7 @@ fn what_is_not_done_is_asked_for_again_and_once_more_for_what_changed_meanwhile(
     assert_eq!(
         (asked.load(Ordering::SeqCst), looks.load(Ordering::SeqCst)),
         (4, 1),
-        "and no more, of nobody else"
+        "and no more, of no other item"
     );
     drop(watch);
     fs::remove_dir_all(&dir).unwrap();

@@ -1,6 +1,6 @@
-//! Words and descriptors for the service manager, as datagrams (sd_pid_notify_with_fds(3)).
+//! Sends messages and descriptors to the service manager (sd_pid_notify_with_fds(3)).
 //!
-//! Does not know about: what is to be kept.
+//! Does not know about: which sockets to keep.
 
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
@@ -12,7 +12,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt as _;
 
-/// Where the manager listens, if it does: `NOTIFY_SOCKET`.
+/// The socket of the manager, if there is one: `NOTIFY_SOCKET`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Manager(Option<OsString>);
 
@@ -30,8 +30,8 @@ impl Manager {
         Self(Some(path.into()))
     }
 
-    /// False where nobody listens.
-    pub(super) fn tell(&self, text: &str, fds: &[BorrowedFd<'_>]) -> io::Result<bool> {
+    /// Sends a message; false without a manager.
+    pub(super) fn send(&self, text: &str, fds: &[BorrowedFd<'_>]) -> io::Result<bool> {
         let Some(path) = &self.0 else { return Ok(false) };
         let addr = match path.as_bytes().strip_prefix(b"@") {
             Some(name) => SocketAddrUnix::new_abstract_name(name)?,
@@ -49,10 +49,10 @@ impl Manager {
         Ok(true)
     }
 
-    /// It gives its copies with this name up.
+    /// Makes the manager drop its copies with this name.
     pub(super) fn forget(&self, name: &str) {
-        if let Err(error) = self.tell(&format!("FDSTOREREMOVE=1\nFDNAME={name}\n"), &[]) {
-            tracing::debug!(%error, "the service manager was not told");
+        if let Err(error) = self.send(&format!("FDSTOREREMOVE=1\nFDNAME={name}\n"), &[]) {
+            tracing::debug!(%error, "cannot notify the service manager");
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Listening sockets that the service manager keeps while doorbell restarts (sd_notify(3), `FDSTORE`): who connects meanwhile waits in a
-//! backlog, and the next process serves it.
+//! Listening sockets that the service manager keeps during a restart (sd_notify(3), `FDSTORE`): clients that connect meanwhile wait in the
+//! backlog and are served by the next process.
 //!
-//! Does not know about: when somebody should look.
+//! Does not know about: when to update.
 //!
-//! A socket of which the manager has a copy goes on listening when its listener is closed. So what nobody accepts from any more, because the
-//! configuration does not name it or its worker failed, is shut down: then the kernel refuses whoever comes, whoever has copies, and the
-//! manager forgets it.
+//! A socket with a copy at the manager keeps listening after its listener is closed. So a socket that is not accepted from any more, because
+//! the configuration dropped it or its worker failed, is shut down: then the kernel refuses connections despite the copies, and the manager
+//! drops it.
 
 mod datagram;
 #[cfg(test)]
@@ -23,23 +23,23 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What the names of ours begin with in `LISTEN_FDNAMES`; sockets of a .socket unit have others.
+/// Prefix of our names in `LISTEN_FDNAMES`, which sockets of a .socket unit do not have.
 const PREFIX: &str = "doorbell-listener-";
 
-/// Descriptors in one message; the kernel takes 253 (unix(7), `SCM_RIGHTS`).
+/// Maximum number of descriptors in a message; the kernel allows 253 (unix(7), `SCM_RIGHTS`).
 const SENT_MAX: usize = 128;
 
-/// One for the process, as there is one manager.
+/// One per process, because there is one manager.
 static STORE: Mutex<Store> = Mutex::new(Store::new(Manager::nobody()));
 
 #[derive(Debug)]
 struct Store {
     manager: Manager,
-    /// Whether what the process before this one left has been looked for.
+    /// Whether the sockets of the previous process have been collected.
     is_read: bool,
-    /// Copies of what the manager has.
+    /// Copies of the sockets that the manager has.
     kept: Vec<Kept>,
-    /// Whose listeners are kept, and how, while somebody looks.
+    /// The operator and the settings, while updates are active.
     keeps: Option<(Operator, Systemd)>,
     has_warned: bool,
 }
@@ -47,7 +47,7 @@ struct Store {
 #[derive(Debug)]
 struct Kept {
     name: String,
-    /// By which it is known again.
+    /// Identifies the socket.
     inode: u64,
     socket: OwnedFd,
     part: Part,
@@ -55,34 +55,34 @@ struct Kept {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
-    /// Beside the sockets of the workers, of which there were more before: until the first reload.
+    /// Besides the sockets of workers, because there were more workers before; until the first reload.
     Beside,
-    /// The process before left it, and no listener has asked for it.
+    /// Left by the previous process, and not requested by a listener.
     Left,
-    /// A worker's.
-    ThreadCounters,
+    /// Used by a worker.
+    Worker,
 }
 
-/// What the process before left at an address.
+/// The sockets of the previous process at an address.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
-    /// One for each worker at most.
+    /// At most one for each worker.
     pub(crate) own: Vec<OwnedFd>,
-    /// Others. Who waits there is to be served, too.
+    /// Further ones, whose waiting clients must be served too.
     pub(crate) beside: Vec<OwnedFd>,
 }
 
-/// What the process before this one left at this address.
+/// Takes the sockets of the previous process at this address.
 pub(crate) fn take(addr: SocketAddr, v6_only: bool, workers: usize) -> Taken {
     let mut store = lock();
     store.read_once();
     let mut taken = Taken::default();
     let left = store.kept.iter_mut().filter(|kept| kept.part == Part::Left);
     for kept in left.filter(|kept| is_at(kept.socket.as_fd(), addr, v6_only)) {
-        // Without a descriptor for a copy the listener is about to fail, and says so.
+        // Without a descriptor for a copy the listener will fail with an error.
         let Ok(copy) = kept.socket.try_clone() else { continue };
         if taken.own.len() < workers {
-            kept.part = Part::ThreadCounters;
+            kept.part = Part::Worker;
             taken.own.push(copy);
         } else {
             kept.part = Part::Beside;
@@ -92,7 +92,7 @@ pub(crate) fn take(addr: SocketAddr, v6_only: bool, workers: usize) -> Taken {
     taken
 }
 
-/// From now on [`settle`] has something to look at, and it looks once.
+/// Activates [`settle`] and calls it once.
 pub(crate) fn begin(operator: &Operator, settings: Systemd) {
     let mut store = lock();
     store.manager = Manager::of_env();
@@ -101,12 +101,12 @@ pub(crate) fn begin(operator: &Operator, settings: Systemd) {
     settle();
 }
 
-/// Nobody looks any more. What is kept stays with the manager, for the next process.
+/// Deactivates [`settle`]. The manager keeps its copies for the next process.
 pub(crate) fn end() {
     lock().keeps = None;
 }
 
-/// Has the manager keep what is accepted from now, and forget everything else.
+/// Makes the manager keep the sockets that are accepted from now, and drop all others.
 pub(crate) fn settle() {
     let mut store = lock();
     let Some((operator, settings)) = store.keeps.clone() else { return };
@@ -116,15 +116,15 @@ pub(crate) fn settle() {
     }
     let Some(running) = operator.running() else { return };
     let Ok(listening) = running.handle.listening() else { return };
-    // Asked behind that: from a drain on there are none, and what is kept is for the next process.
+    // Checked afterwards: during a drain there are no listeners, and the copies are for the next process.
     if running.handle.is_draining() {
         return;
     }
     store.settle(&listening, operator.status().generation <= 1, room);
 }
 
-/// Descriptors that may be open here beside those of `sockets` sockets that accept: what was passed stays open at its numbers, a copy of it until
-/// it is known whose it is, a copy of each that the manager keeps, and copies of all for a look. The message itself needs one.
+/// Upper bound on descriptors besides those of the accepting sockets: passed descriptors, their copies until they are assigned, a copy of
+/// each socket at the manager, copies of all for an update, and one for the message.
 pub(crate) fn descriptors(config: &Config, workers: usize) -> u32 {
     let binds = config.listeners.iter().flat_map(|listener| listener.addresses());
     let agents = config.agents.iter().flat_map(|agent| &agent.binds).map(|bind| &bind.value);
@@ -138,12 +138,12 @@ fn needed(sockets: usize, passed: usize, room: usize) -> u32 {
     u32::try_from(2 * passed + keeping).unwrap_or(u32::MAX)
 }
 
-/// How much room the manager says there is.
+/// The limit that the manager announces.
 fn announced() -> Option<String> {
     std::env::var("FDSTORE").ok()
 }
 
-/// How many descriptors the manager keeps.
+/// The number of descriptors that the manager keeps.
 fn room(settings: Systemd, announced: Option<&str>) -> usize {
     let announced = announced.and_then(|count| count.parse().ok());
     match settings.fd_store {
@@ -164,7 +164,7 @@ impl Store {
             return;
         }
         for (name, socket) in inherit::all(&|name| std::env::var(name).ok()) {
-            // A name that somebody else gave is not ours to forget.
+            // A name that is not ours must not be dropped.
             let is_ours = addr_of(socket.as_fd()).is_some_and(|addr| name_of(addr) == name);
             if let (true, Ok(inode)) = (is_ours, inode_of(socket.as_fd())) {
                 self.kept.push(Kept { name, inode, socket, part: Part::Left });
@@ -173,7 +173,7 @@ impl Store {
     }
 
     fn settle(&mut self, listening: &[Listening], is_first: bool, room: usize) {
-        // Port 0 is another port next time.
+        // Port 0 gives another port next time.
         let served = listening.iter().filter(|one| one.asked.port() != 0);
         let served: Vec<(String, Vec<(u64, &OwnedFd)>)> = served
             .map(|one| {
@@ -193,7 +193,7 @@ impl Store {
             self.manager.forget(name);
         }
         for kept in &gone {
-            // Where it is closed already there is nobody to refuse.
+            // Fails if it is closed already.
             let _closed = shutdown(&kept.socket, Shutdown::Both);
         }
         if room == 0 {
@@ -211,26 +211,28 @@ impl Store {
         if self.kept.len() + sockets.len() > room {
             if !std::mem::replace(&mut self.has_warned, true) {
                 tracing::warn!(
-                    "not every listening socket is kept for the next start: there is room for {room}, set FileDescriptorStoreMax= to the number of listeners times workers"
+                    "not all listening sockets are kept across a restart: the limit is {room}; set FileDescriptorStoreMax= to the number of listeners times workers"
                 );
             }
             return;
         }
         for sockets in sockets.chunks(SENT_MAX) {
             let fds: Vec<BorrowedFd<'_>> = sockets.iter().map(|(_, socket)| socket.as_fd()).collect();
-            match self.manager.tell(&format!("FDSTORE=1\nFDNAME={name}\n"), &fds) {
+            match self.manager.send(&format!("FDSTORE=1\nFDNAME={name}\n"), &fds) {
                 Ok(true) => {}
                 Ok(false) => return,
-                Err(error) => return tracing::debug!(%error, "listening sockets were not kept"),
+                Err(error) => {
+                    return tracing::debug!(%error, "cannot keep listening sockets across a restart");
+                }
             }
             self.kept.extend(sockets.iter().filter_map(|(inode, socket)| {
                 let socket = socket.try_clone().ok()?;
-                Some(Kept { name: name.to_owned(), inode: *inode, socket, part: Part::ThreadCounters })
+                Some(Kept { name: name.to_owned(), inode: *inode, socket, part: Part::Worker })
             }));
         }
     }
 
-    /// What is served stays open, and is not kept any more.
+    /// Makes the manager drop everything; sockets in use stay open.
     fn forget_all(&mut self) {
         let mut names: Vec<String> = self.kept.drain(..).map(|kept| kept.name).collect();
         names.dedup();
@@ -243,7 +245,7 @@ fn name_of(addr: SocketAddr) -> String {
     format!("{PREFIX}{}", addr.to_string().replace(':', "_"))
 }
 
-/// Whether a name in `LISTEN_FDNAMES` is one that we gave.
+/// Whether a name in `LISTEN_FDNAMES` is one of ours.
 pub(crate) fn is_name(name: &str) -> bool {
     name.starts_with(PREFIX)
 }

@@ -1,4 +1,4 @@
-//! What a manager is told when a worker fails, and how much room there is.
+//! Messages to the manager when a worker fails, and the limit of descriptors.
 //!
 //! Does not know about: restarts, which need a second process.
 
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// What a manager gets: its next word, with what came with it. Nothing if there is none.
+/// The next message to the manager, with its descriptors.
 fn next(socket: &UnixDatagram) -> Option<(String, Vec<OwnedFd>)> {
     let mut bytes = [0; 4096];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
@@ -50,9 +50,9 @@ fn listens(socket: &OwnedFd) -> bool {
     sockopt::socket_acceptconn(socket).unwrap()
 }
 
-/// The manager's copy would keep it open, and whoever the kernel sends there would wait for nobody.
+/// The manager's copy would keep it open, and clients would wait there forever.
 #[test]
-fn the_socket_of_a_worker_that_failed_is_shut_down_and_the_others_go_on() {
+fn the_socket_of_a_failed_worker_is_shut_down_and_the_others_keep_serving() {
     let name = format!("doorbell-fdstore-{}", std::process::id());
     let at = std::os::unix::net::SocketAddr::from_abstract_name(&name).unwrap();
     let manager = UnixDatagram::bind_addr(&at).unwrap();
@@ -66,17 +66,17 @@ fn the_socket_of_a_worker_that_failed_is_shut_down_and_the_others_go_on() {
     assert!(kept.len() == 2 && kept.iter().all(listens));
     handle.fail_worker(WorkerIndex(0));
     assert!(wait_until(LIMIT, || !handle.is_healthy()).is_some());
-    assert!(kept.iter().all(listens), "a copy keeps a socket open, whoever failed");
+    assert!(kept.iter().all(listens), "a copy keeps a socket open");
     store.settle(&handle.listening().unwrap(), true, 16);
-    // The manager sees that one of them is hung up, and drops it (systemd's FDPOLL).
+    // The manager detects the hang-up of one of them and drops it (systemd's FDPOLL).
     assert_eq!(kept.iter().map(listens).filter(|listens| *listens).count(), 1);
-    assert!(next(&manager).is_none(), "the name is that of the others as well");
+    assert!(next(&manager).is_none(), "the others have the same name");
     assert_eq!(store.kept.len(), 1);
     for _ in 0..100 {
         let got = exchange(addr, b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
-        assert!(got.bytes.ends_with(b"ok\n"), "nobody is sent to a socket that nobody accepts from");
+        assert!(got.bytes.ends_with(b"ok\n"), "no connection goes to a socket that is not accepted from");
     }
-    // The other one as well: then the name goes, and its address is free.
+    // After the other one fails too, the name is dropped and the address is free.
     handle.fail_worker(WorkerIndex(1));
     let gone = || handle.listening().unwrap().iter().all(|listening| listening.sockets.is_empty());
     assert!(wait_until(LIMIT, gone).is_some());
@@ -88,7 +88,7 @@ fn the_socket_of_a_worker_that_failed_is_shut_down_and_the_others_go_on() {
 }
 
 #[test]
-fn what_is_kept_has_its_descriptors() {
+fn kept_sockets_are_counted_as_descriptors() {
     for (sockets, passed, room, expected) in [
         (4, 0, 0, 0),
         (4, 3, 0, 6),
@@ -102,7 +102,7 @@ fn what_is_kept_has_its_descriptors() {
 }
 
 #[test]
-fn names_are_those_that_a_manager_takes() {
+fn names_are_valid_for_the_manager() {
     for (addr, expected) in
         [("127.0.0.1:80", "doorbell-listener-127.0.0.1_80"), ("[::]:8080", "doorbell-listener-[__]_8080")]
     {
@@ -111,7 +111,7 @@ fn names_are_those_that_a_manager_takes() {
 }
 
 #[test]
-fn there_is_room_where_the_manager_says_so() {
+fn the_manager_announces_the_limit() {
     let settings = |fd_store, notify| Systemd { fd_store, notify, ..Systemd::default() };
     for (fd_store, announced, expected) in [
         (FdStore::Auto, None, 0),
