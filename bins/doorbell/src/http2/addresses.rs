@@ -1,16 +1,16 @@
-//! Connections by address, each up to a cap.
+//! Limits connections by address.
 //!
-//! Does not know about: connections. There are at most as many entries as connections.
+//! Does not know about: connections. The table has at most as many entries as there are connections.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How many connections each address has.
+/// Number of connections by address.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Addresses(Arc<Mutex<HashMap<IpAddr, u32>>>);
 
-/// A connection's place in the count, until it is dropped. Without an address there is nothing to count.
+/// Counts a connection until it is dropped. Connections without an address are not counted.
 #[derive(Debug)]
 pub(super) struct Counted {
     addresses: Addresses,
@@ -18,7 +18,7 @@ pub(super) struct Counted {
 }
 
 impl Addresses {
-    /// `None`: the address has `max` already. Without a cap nothing is counted.
+    /// Counts a connection; `None` if its address has `max` connections. Nothing is counted without a limit.
     pub(super) fn enter(&self, addr: Option<IpAddr>, max: Option<u32>) -> Option<Counted> {
         let addr = addr.filter(|_| max.is_some());
         if let (Some(addr), Some(max)) = (addr, max) {
@@ -33,7 +33,7 @@ impl Addresses {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, u32>> {
-        // Nothing that can panic happens while it is held.
+        // No code that can panic runs while it is locked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_address_has_its_own_cap_and_leaves_nothing_behind() {
+    fn each_address_has_its_own_limit_and_entries_are_removed() {
         let addresses = Addresses::default();
         let (here, there) = (Some(IpAddr::from([127, 0, 0, 1])), Some(IpAddr::from([127, 0, 0, 2])));
         let places: Vec<_> =
@@ -64,7 +64,7 @@ mod tests {
         assert!(places.iter().all(Option::is_some));
         assert!(addresses.enter(here, Some(2)).is_none() && addresses.enter(there, Some(2)).is_some());
         assert!(addresses.enter(None, Some(0)).is_some(), "a Unix socket has no address");
-        assert!(addresses.enter(here, None).is_some(), "without a cap");
+        assert!(addresses.enter(here, None).is_some(), "without a limit");
         drop(places);
         assert!(addresses.lock().is_empty());
     }

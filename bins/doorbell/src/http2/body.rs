@@ -1,4 +1,4 @@
-//! What a reply carries: the bytes that a service of ours wrote, or a message stream of gRPC.
+//! Reply bodies: the bytes of a service, or a message stream of gRPC.
 //!
 //! Does not know about: replies.
 
@@ -9,15 +9,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tonic::Status;
 
-/// As much as may wait in a stream beyond what its client takes.
+/// Maximum size of a piece, which bounds the memory of a stream whose client does not read.
 const PIECE_LEN_MAX: usize = 16 << 10;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) enum ReplyBody {
-    /// With the call that it answers, which ends with it.
+    /// A message stream with its call, which ends with it.
     Grpc(tonic::body::Body, Option<Call>),
-    /// One after the other.
+    /// Two pieces, sent in order.
     Whole([Bytes; 2]),
 }
 

@@ -1,7 +1,7 @@
-//! What the lanes of all generations count together, so that a reload gives nobody a second budget: connections, those of an address, streams
-//! that watch.
+//! Counters that the lanes of all generations share, so that a reload does not give clients a second budget: connections, connections by
+//! address, Watch streams.
 //!
-//! Does not know about: the caps, which each generation has from its configuration.
+//! Does not know about: the limits, which belong to the configuration of each generation.
 
 use super::addresses::Addresses;
 use super::counters::Counters;
@@ -10,13 +10,13 @@ use doorbell::hand_over::Places;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// One for the process.
+/// One per process.
 #[derive(Debug, Default)]
 pub(crate) struct Common {
     counters: Arc<Counters>,
     addresses: Addresses,
     watches: Arc<AtomicU32>,
-    /// Of the generation that was built last, whether or not it came to serve.
+    /// The permits of the generation that was built last, even if it was not put in use.
     places: Mutex<Option<Places>>,
 }
 
@@ -29,12 +29,12 @@ impl Common {
         &self.addresses
     }
 
-    /// Streams that watch now.
+    /// Number of open Watch streams.
     pub(super) const fn watches(&self) -> &Arc<AtomicU32> {
         &self.watches
     }
 
-    /// Has connections that are out counted with those of all generations before.
+    /// Counts handed-over connections together with those of all earlier generations.
     pub(super) fn count_together(&self, to: HandOver) -> HandOver {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let to = match &*places {

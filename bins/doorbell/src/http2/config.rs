@@ -1,4 +1,4 @@
-//! What a listener's HTTP/2 connections are served with: the same service and the same acceptor as its others, and their limits.
+//! The settings of a listener's HTTP/2 connections: service, acceptor and limits.
 //!
 //! Does not know about: single connections.
 
@@ -13,20 +13,20 @@ use hyper::server::conn::http2::Builder;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use std::time::Duration;
 
-/// The window of a stream and of a connection: what a client may send that nobody has read yet.
+/// Receive window of a stream and of a connection.
 const STREAM_WINDOW: u32 = 64 << 10;
 const CONN_WINDOW: u32 = 256 << 10;
 
-/// Bytes of fields (RFC 9113 6.5.2), and of a reply that may wait in a stream.
+/// Maximum size of a header list (RFC 9113 6.5.2), and of the send buffer of a stream.
 const HEADER_LIST_MAX: u32 = 16 << 10;
 const SEND_BUF_MAX: usize = 64 << 10;
 
-/// Streams that are reset before anybody looked at them, and streams that we reset for the client's mistakes, each at once: hyper's own
-/// counts, below those of [`Budget`].
+/// Maximum number of streams pending after a reset by the client, and after a reset for a client's error: hyper's own limits, below those
+/// of [`Budget`].
 const PENDING_RESETS_MAX: usize = 20;
 const LOCAL_RESETS_MAX: usize = 200;
 
-/// A peer that is gone without a word is found out after both.
+/// Interval of PINGs, and their timeout: both together detect a lost peer.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -37,9 +37,9 @@ pub(crate) struct Http2Config {
     pub(super) limits: Limits,
     pub(super) acceptor: Option<Acceptor>,
     pub(super) answers: Option<Answers>,
-    /// Clients are asked for a certificate: one who is refused may lack it.
+    /// Whether clients are asked for a certificate, so that a refused client may lack one.
     pub(super) asks_client_cert: bool,
-    /// `Strict-Transport-Security` of every reply that has none of its own.
+    /// Default `Strict-Transport-Security` of replies.
     pub(super) hsts: Option<HeaderValue>,
     pub(super) budget: Budget,
     pub(super) builder: Builder<TokioExecutor>,
@@ -48,23 +48,23 @@ pub(crate) struct Http2Config {
     pub(super) times: Times,
 }
 
-/// How long a connection may be in each state.
+/// Timeouts of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
-    /// Without anything of HTTP/2.
+    /// Without any HTTP/2 frame.
     pub(super) silent: Duration,
     /// Without a request.
     pub(super) idle: Duration,
-    /// With requests of which nothing comes, and after it was told to go.
+    /// With requests that make no progress, and after GOAWAY.
     pub(super) stalled: Duration,
-    /// After our last word, for the client's.
+    /// Wait for the client's FIN after ours.
     pub(super) linger: Duration,
-    /// At all.
+    /// Maximum age.
     pub(super) age: Duration,
 }
 
 impl Http2Config {
-    /// For the listener at this position, whose HTTP/2 requests are answered with `http`.
+    /// The settings of the listener at this position, whose requests are served by `http`.
     pub(super) fn new(
         config: &Config,
         position: usize,
@@ -80,7 +80,7 @@ impl Http2Config {
             acceptor,
             answers,
             asks_client_cert: tls.is_some_and(|tls| tls.client_auth.mode != ClientAuthMode::None),
-            // The value was checked with the configuration.
+            // The configuration has validated the value.
             hsts: tls.and_then(|tls| tls.hsts.as_ref()).and_then(|value| HeaderValue::from_str(value).ok()),
             budget: Budget { streams: config.http2.max_requests, ..Budget::default() },
             builder: builder(config.http2.concurrent_streams),
@@ -114,7 +114,7 @@ fn builder(concurrent_streams: u32) -> Builder<TokioExecutor> {
         .max_local_error_reset_streams(LOCAL_RESETS_MAX)
         .keep_alive_interval(PING_INTERVAL)
         .keep_alive_timeout(PING_TIMEOUT)
-        // The service writes it.
+        // The service writes the Date field.
         .auto_date_header(false);
     builder
 }

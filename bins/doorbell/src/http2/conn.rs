@@ -1,6 +1,6 @@
-//! One HTTP/2 connection from its hand-over to its end: the handshake, hyper, and the times that end it.
+//! One HTTP/2 connection from its hand-over to its end: handshake, hyper, timeouts.
 //!
-//! Does not know about: other connections, what is answered.
+//! Does not know about: other connections, replies.
 
 use super::Phase;
 use super::body::ReplyBody;
@@ -32,14 +32,14 @@ use tokio::sync::watch;
 use tokio::time::{Sleep, sleep};
 use tokio_rustls::TlsAcceptor;
 
-/// How often the times are looked at.
+/// Interval at which timeouts are checked.
 const TICK: Duration = Duration::from_secs(1);
 
-/// How long a reply may wait for a window of a connection that did not let out a first window's worth. A client that opens it when it sees the
-/// reply begin needs a round trip; nobody is known who does not open it before.
+/// Maximum time that a reply waits for a send window on a connection that has not yet taken its initial window. A client that opens the
+/// window when the reply begins needs a round trip; all known clients open it earlier.
 const WINDOW_WAIT: Duration = Duration::from_millis(700);
 
-/// What a connection needs beside itself.
+/// The context of a connection.
 #[derive(Clone, Debug)]
 pub(super) struct Around {
     pub(super) config: Arc<Http2Config>,
@@ -47,7 +47,7 @@ pub(super) struct Around {
     pub(super) phase: watch::Receiver<Phase>,
 }
 
-/// Who asks, for every request of a connection.
+/// The client of a connection.
 #[derive(Debug)]
 struct Asker {
     config: Arc<Http2Config>,
@@ -57,7 +57,7 @@ struct Asker {
     tls: Option<TlsInfo>,
 }
 
-/// Serves a connection to its end.
+/// Serves a connection until it ends.
 pub(super) async fn serve(handed: HandedConn, peer: Peer, around: Around) {
     let _live = around.counters.begin();
     let HandedConn { fd, bytes, time_left, permit, .. } = handed;
@@ -73,10 +73,10 @@ pub(super) async fn serve(handed: HandedConn, peer: Peer, around: Around) {
         return count(&around.counters.handshakes_refused);
     };
     let accepted = TlsAcceptor::from(handshake.config()).accept(stream);
-    // The handshake has begun on a ring thread, and its time with it.
+    // The handshake and its timeout began on a worker.
     match tokio::time::timeout(time_left, accepted).await {
         Ok(Ok(stream)) => match handshake.done(stream.get_ref().1, OsClock.unix_secs()) {
-            // No other protocol is offered, so none means that a client went back on its own offer.
+            // Only h2 is offered here, so no protocol means that the client withdrew its offer.
             Some(info) if info.alpn.as_deref() == Some("h2") => {
                 let silent = around.config.times.silent;
                 http2(stream, peer, Some(info), silent, around).await;
@@ -122,7 +122,7 @@ async fn http2<S: AsyncRead + AsyncWrite + Unpin>(
     course.attend(conn, |conn| conn.graceful_shutdown(), phase).await;
 }
 
-/// A connection on its way, beside what hyper knows of it.
+/// The state of a connection besides that of hyper.
 struct Course {
     times: Times,
     opened: Time,
@@ -131,7 +131,7 @@ struct Course {
 }
 
 impl Course {
-    /// Drives a connection until it ends, or its time does. `tell` has it told to go.
+    /// Drives a connection until it ends or times out. `tell` starts the graceful shutdown.
     async fn attend<C: Future<Output = hyper::Result<()>>>(
         &self,
         mut conn: Pin<&mut C>,
@@ -140,9 +140,9 @@ impl Course {
     ) {
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        // Since when it has been told to go.
+        // Start of the graceful shutdown.
         let mut told: Option<Time> = None;
-        // When replies must have gone on that wait for a window.
+        // Deadline of replies that wait for a window.
         let mut windowless = None;
         loop {
             let is_windowless = windowless.is_some();
@@ -157,7 +157,7 @@ impl Course {
                     }
                 },
                 () = wait_for(&mut windowless) => {
-                    // What moved meanwhile has its time again.
+                    // Progress renews the deadline.
                     let left = time_for_window(&self.account);
                     if left == Some(Duration::ZERO) {
                         self.account.lock().abuse.get_or_insert(Abuse::Windowless);
@@ -219,21 +219,21 @@ impl Course {
     }
 }
 
-/// What came of driving a connection.
+/// The result of driving a connection.
 enum Driven {
     Ended(hyper::Result<()>),
     UsedUp,
-    /// It begins, or stops, to wait for a window.
+    /// It begins or stops to wait for a window.
     Window,
 }
 
-/// How long replies may wait for a window yet; nothing when none does.
+/// Remaining time of replies that wait for a window; `None` if none does.
 fn time_for_window(account: &Account) -> Option<Duration> {
     let since = account.lock().limits.windowless()?;
     Some(WINDOW_WAIT.saturating_sub(OsClock.now().since(since)))
 }
 
-/// Never over without a time.
+/// Waits for a time; forever without one.
 async fn wait_for(time: &mut Option<Pin<Box<Sleep>>>) {
     match time {
         Some(time) => time.as_mut().await,
@@ -241,14 +241,14 @@ async fn wait_for(time: &mut Option<Pin<Box<Sleep>>>) {
     }
 }
 
-/// What the time means for a connection.
+/// The effect of a timeout on a connection.
 enum Judged<'a> {
     Close(&'a AtomicU64),
     Go(&'a AtomicU64),
     Stay,
 }
 
-/// Counts whose fault it was.
+/// Counts the reason of the end.
 fn end(result: &hyper::Result<()>, account: &Account, counters: &Counters) {
     if let Some(abuse) = account.lock().abuse {
         counters.count_abuse(abuse);
@@ -259,7 +259,7 @@ fn end(result: &hyper::Result<()>, account: &Account, counters: &Counters) {
     }
 }
 
-/// True unless the connection itself broke.
+/// False if the connection itself failed.
 fn is_protocol_error(error: &hyper::Error) -> bool {
     let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<h2::Error>());
     cause.is_some_and(|cause| !cause.is_io())
@@ -290,7 +290,7 @@ impl Asker {
         Ok(reply)
     }
 
-    /// Routes and guards decide as about any request; who gets past them is answered by gRPC, and so is who does not.
+    /// Applies routes and guards as for any request, and replies in gRPC to admitted and refused calls.
     async fn answer_grpc(
         &self,
         answers: &Answers,
@@ -315,7 +315,7 @@ impl Asker {
     }
 }
 
-/// The reply with what a route, its guards and its listener say beside it; not with what they say of a content that is not sent.
+/// Adds the header fields of the route, its guards and its listener, except those that describe content.
 fn with_fields(mut reply: Response<ReplyBody>, said: &HeaderMap) -> Response<ReplyBody> {
     let about_content = [header::ALLOW, header::CONTENT_LENGTH, header::CONTENT_TYPE, header::LOCATION];
     for (name, value) in said.iter().filter(|(name, _)| !about_content.contains(name)) {

@@ -1,6 +1,6 @@
-//! What the lane refused and ended, by why: one number each, for the last line of the log and for metrics.
+//! Counters of the lane: what it refused and ended, by reason, for the last log line and for metrics.
 //!
-//! Does not know about: who reads them.
+//! Does not know about: how the values are shown.
 
 use super::flood_limits::Abuse;
 use crate::http::Misuses;
@@ -9,16 +9,16 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counts up from the start.
+        /// Counters since the start.
         #[derive(Debug, Default)]
         pub(crate) struct Counters {
-            /// Connections that were handed over.
+            /// Handed-over connections.
             pub(super) connections: AtomicU64,
-            /// Of these, those that are not over.
+            /// Open connections.
             live: AtomicU64,
-            /// Kinds of invalid replies that were logged.
-            misuses_told: AtomicU8,
-            /// Requests answered, those of gRPC among them.
+            /// Kinds of invalid replies that have been logged.
+            misuses_logged: AtomicU8,
+            /// Requests served, including gRPC.
             pub(super) requests: AtomicU64,
             /// Jobs of the compute lane.
             pub(super) jobs: AtomicU64,
@@ -26,7 +26,7 @@ macro_rules! counters {
         }
 
         impl Counters {
-            /// What was refused or ended, by name.
+            /// Refused and ended connections and requests, by name.
             pub(crate) fn fields(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((concat!("http2_", stringify!($name)), self.$name.load(Ordering::Relaxed)),)*].into_iter()
             }
@@ -43,39 +43,39 @@ counters! {
     control_flood,
     /// Ended: too many bytes of header blocks.
     header_flood,
-    /// Invalid replies of handlers, answered by a 500.
+    /// Invalid replies of handlers, replaced by a 500.
     handler_misuses,
-    /// TLS handshakes that failed, took too long, or were one too many.
+    /// TLS handshakes that failed, timed out or were refused.
     handshakes_refused,
-    /// Ended: no request for a while.
+    /// Ended: idle timeout.
     idle,
     /// Requests refused: the queue of the compute lane was full.
     jobs_refused,
-    /// Requests whose job took too long.
+    /// Requests whose job timed out.
     jobs_timed_out,
     /// Refused: too many connections of one address.
     per_ip,
-    /// Ended: hyper found the client at fault.
+    /// Ended: protocol error of the client, found by hyper.
     protocol,
     /// Ended: too many streams were reset.
     reset_flood,
-    /// Closed: nothing of HTTP/2 came in time.
+    /// Closed: no HTTP/2 frame in time.
     silent,
-    /// Closed: nothing came of their requests.
+    /// Closed: requests without progress.
     stalled,
-    /// Ended: too many streams were begun at once.
+    /// Ended: too many open streams.
     stream_flood,
     /// Ended: too many tiny DATA frames.
     tiny_data_flood,
-    /// Closed: the runtime could not watch them.
+    /// Closed: the runtime could not register the socket.
     unregistered,
-    /// Ended: they had all the requests they may have.
+    /// Ended: maximum number of requests.
     used_up,
     /// Watch streams refused.
     watches,
     /// Ended: too many WINDOW_UPDATE frames.
     window_update_flood,
-    /// Ended: they never opened a window for the replies they asked for.
+    /// Ended: the client did not open a window for its replies.
     windowless,
 }
 
@@ -85,30 +85,30 @@ impl Counters {
         (self.connections.load(Ordering::Relaxed), self.requests.load(Ordering::Relaxed))
     }
 
-    /// Connections that are not over.
+    /// Number of open connections.
     pub(crate) fn live(&self) -> u64 {
         self.live.load(Ordering::Relaxed)
     }
 
-    /// A connection begins; it is over when what is given goes.
+    /// Counts a connection until the result is dropped.
     pub(super) fn begin(self: &Arc<Self>) -> Live {
         count(&self.live);
         Live(Arc::clone(self))
     }
 
-    /// Jobs that were begun.
+    /// Number of started jobs.
     pub(crate) fn jobs(&self) -> u64 {
         self.jobs.load(Ordering::Relaxed)
     }
 
-    /// What ring workers count as `handler_misuses`, of requests by HTTP/2. Each kind is logged once.
+    /// Counts misuses as workers do in `handler_misuses`. Each kind is logged once.
     pub(super) fn count_misuses(&self, misuses: Misuses) {
         if misuses.count() == 0 {
             return;
         }
         self.handler_misuses.fetch_add(misuses.count().into(), Ordering::Relaxed);
-        for misuse in misuses.untold(&self.misuses_told) {
-            tracing::error!(%misuse, "invalid reply of a handler to a request by HTTP/2: sent a 500");
+        for misuse in misuses.untold(&self.misuses_logged) {
+            tracing::error!(%misuse, "invalid reply of a handler to an HTTP/2 request: sent 500");
         }
     }
 
@@ -126,7 +126,7 @@ impl Counters {
     }
 }
 
-/// A connection that is not over.
+/// An open connection.
 #[derive(Debug)]
 pub(super) struct Live(Arc<Counters>);
 

@@ -1,7 +1,7 @@
-//! A stream whose frames are counted on their way, that ends with GOAWAY when they are too many, and otherwise not before its client had
-//! time to read what was sent last: on a closed socket whatever still comes is met by a reset, which destroys that.
+//! A stream that counts HTTP/2 frames and ends with GOAWAY if there are too many. It lingers at a normal end, because a reset after closing
+//! the socket could destroy data that the client has not read.
 //!
-//! Does not know about: what is too much.
+//! Does not know about: the limits.
 
 use super::flood_limits::{Abuse, FloodLimits};
 use doorbell::time::{Clock as _, OsClock};
@@ -14,14 +14,14 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// A connection's account, for all who know the connection.
+/// The shared frame counters of a connection.
 #[derive(Clone, Debug)]
 pub(super) struct Account(Arc<Mutex<Kept>>);
 
 #[derive(Debug)]
 pub(super) struct Kept {
     pub(super) limits: FloodLimits,
-    /// Why the connection ends, once it does.
+    /// Why the connection is ended.
     pub(super) abuse: Option<Abuse>,
 }
 
@@ -33,12 +33,12 @@ pub(super) struct CountingStream<S> {
     linger: Linger,
 }
 
-/// As many bytes are read and dropped behind the last word.
+/// Maximum number of bytes to drop while lingering.
 const LINGER_LEN_MAX: usize = 64 << 10;
 
 #[derive(Debug)]
 enum Linger {
-    /// It is not shut down; then it may take this long.
+    /// Not shut down yet; the linger time.
     Later(Duration),
     Now {
         over: Pin<Box<Sleep>>,
@@ -52,13 +52,13 @@ impl Account {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Kept> {
-        // Nothing that can panic happens while it is held.
+        // No code that can panic runs while it is locked.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<S> CountingStream<S> {
-    /// `linger` is the longest wait for the client's FIN behind ours.
+    /// `linger` is the maximum time to wait for the client's FIN after ours.
     pub(super) const fn new(stream: S, account: Account, linger: Duration) -> Self {
         Self { stream, account, linger: Linger::Later(linger) }
     }
@@ -70,7 +70,7 @@ impl<S> CountingStream<S> {
     fn count_sent(&self, bytes: &[u8]) {
         let mut kept = self.account.lock();
         if let Err(abuse) = kept.limits.handle_sent(bytes, OsClock.now()) {
-            // Told when it is read next: the writer is in the middle of something.
+            // Reported at the next read, because the writer is in the middle of a frame.
             kept.abuse.get_or_insert(abuse);
         }
     }
@@ -83,7 +83,7 @@ fn goaway(last_stream: u32) -> [u8; 17] {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> CountingStream<S> {
-    /// Ends the connection, with a word if there is room for it now.
+    /// Ends the connection, with GOAWAY if it can be written now.
     fn end(&mut self, cx: &mut Context<'_>) -> io::Error {
         let (is_between, last_stream) = {
             let kept = self.account.lock();

@@ -1,12 +1,12 @@
-//! Between the ring threads and the lane: connections are left in batches, with one wake-up a batch.
+//! The queue from the workers to the lane: connections arrive in batches, with one wake-up per batch.
 //!
-//! Does not know about: what becomes of them. How many may lie here is bounded by the places of the hand-over.
+//! Does not know about: what happens to them. The permits of the hand-over limit their number.
 
 use doorbell::{HandedConn, Taker};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 
-/// One side leaves, the other takes.
+/// The shared queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Inbox(Arc<Inside>);
 
@@ -23,7 +23,7 @@ struct Conns {
 }
 
 impl Inbox {
-    /// Everything that was left, once something is.
+    /// Waits for connections and takes all of them.
     pub(super) async fn take(&self) -> Vec<HandedConn> {
         loop {
             let left = self.0.left.notified();
@@ -39,7 +39,7 @@ impl Inbox {
         self.lock().waiting.is_empty()
     }
 
-    /// What lies here is closed, and so is whatever still comes.
+    /// Closes queued connections and all later ones.
     pub(super) fn close(&self) {
         let mut conns = self.lock();
         conns.is_closed = true;
@@ -49,7 +49,7 @@ impl Inbox {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Conns> {
-        // Nothing that can panic happens while it is held.
+        // No code that can panic runs while it is locked.
         self.0.conns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

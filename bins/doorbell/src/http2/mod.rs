@@ -1,10 +1,9 @@
-//! The Tokio lane: connections that speak HTTP/2, on hyper, with the routes of their listener, and gRPC health.
+//! The Tokio lane: HTTP/2 connections, on hyper, with the routes of their listener, and gRPC health.
 //!
-//! Does not know about: HTTP/1.1 connections, which stay on the ring threads; what a route answers.
+//! Does not know about: HTTP/1.1 connections, which stay on workers; replies.
 //!
-//! A thread with a runtime of its own, which is there only if a listener speaks HTTP/2. Connections come out of the ring lane with
-//! every byte that was read of them (see [`doorbell::hand_over`]): after the beginning of a preface, or with a ClientHello that
-//! offers `h2` first.
+//! A thread with its own runtime, which exists only if a listener has HTTP/2. Workers hand connections over with every byte read so far
+//! (see [`doorbell::hand_over`]): after the beginning of a preface, or with a ClientHello that offers `h2` first.
 
 mod addresses;
 mod body;
@@ -42,26 +41,26 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// How often the end of the lane looks whether its time became shorter.
+/// Interval at which the end of the lane checks whether its deadline was shortened.
 const END_LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// How far the lane has come.
+/// Phase of the lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     Serving,
-    /// Every connection is told to go.
+    /// Every connection is shut down gracefully.
     Draining,
-    /// No more will come: with the last connection the lane ends.
+    /// No more connections: the lane ends with the last one.
     Ending,
-    /// It ends now.
+    /// Ends immediately.
     Stopped,
 }
 
-/// What the lane will serve, collected while listeners are made.
+/// The settings of the lane, collected while listeners are built.
 #[derive(Debug)]
 pub(crate) struct Plan {
     answers: Option<Answers>,
-    /// By listener, in the order in which the server gets them.
+    /// Settings by listener, in the order of the server.
     configs: Vec<Option<Arc<Http2Config>>>,
     inbox: Inbox,
     common: Arc<Common>,
@@ -76,15 +75,15 @@ pub(crate) struct Http2 {
     inbox: Inbox,
     phase: watch::Sender<Phase>,
     ends: watch::Sender<bool>,
-    /// When a drain is over, once it has begun.
+    /// Deadline of a drain, once it has begun.
     until: Mutex<Option<Time>>,
-    /// Hears nothing and is closed by the end of the thread.
+    /// Closed by the end of the thread.
     ended: Mutex<Receiver<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Plan {
-    /// `None` where no listener speaks HTTP/2. Counts in `common`, where other generations count as well.
+    /// `None` if no listener has HTTP/2. Counts in `common`, together with other generations.
     pub(crate) fn new(config: &Config, registry: &HealthRegistry, common: Arc<Common>) -> Option<Self> {
         (0..config.listeners.len()).find(|&listener| config.has_http2(listener))?;
         let (ends, ended) = watch::channel(false);
@@ -103,12 +102,12 @@ impl Plan {
         })
     }
 
-    /// The server's next listener, which hands nothing over.
+    /// Adds the server's next listener, without HTTP/2.
     pub(crate) fn add_none(&mut self) {
         self.configs.push(None);
     }
 
-    /// The server's next listener, whose HTTP/2 requests are answered with `http`.
+    /// Adds the server's next listener, whose HTTP/2 requests are served by `http`.
     pub(crate) fn add(
         &mut self,
         config: &Config,
@@ -120,7 +119,7 @@ impl Plan {
         self.configs.push(Some(Arc::new(config)));
     }
 
-    /// Lets a server hand over to the lane.
+    /// Lets a server hand connections over to the lane.
     pub(crate) fn attach(&self, builder: ServerBuilder) -> ServerBuilder {
         let to = HandOver::new(self.inbox.clone()).conns_max(self.conns_max);
         builder.hand_over(self.common.count_together(to))
@@ -128,8 +127,9 @@ impl Plan {
 
     /// Starts the thread.
     pub(crate) fn start(self) -> Result<Http2, Failure> {
-        let failed =
-            |error: std::io::Error| Failure::new(Exit::Failure, format!("HTTP/2 cannot be served: {error}"));
+        let failed = |error: std::io::Error| {
+            Failure::new(Exit::Failure, format!("cannot start the HTTP/2 thread: {error}"))
+        };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -158,32 +158,31 @@ impl Plan {
 }
 
 impl Http2 {
-    /// Every connection is told to go and may take this long to finish. Those who watch have been told before that nothing serves any
-    /// more; now their streams end.
+    /// Shuts every connection down gracefully within `timeout`. Watch streams have received NOT_SERVING before and end now.
     pub(crate) fn drain(&self, timeout: Duration) {
         self.allow(timeout);
         self.ends.send_replace(true);
         self.go_to(Phase::Draining);
     }
 
-    /// Connections may take this long once the server has ended, which may be at any moment from now on.
+    /// Sets the time that connections may take after the server has ended.
     pub(crate) fn allow(&self, timeout: Duration) {
         let over = OsClock.now().after(timeout);
         let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
-        // Who was given more time before has no more than this now.
+        // An earlier, longer deadline is shortened.
         *until = Some(until.map_or(over, |until| until.min(over)));
     }
 
-    /// Every connection is closed.
+    /// Closes every connection.
     pub(crate) fn stop(&self) {
         self.go_to(Phase::Stopped);
     }
 
-    /// No connection will come any more: waits for those that are left, as long as the drain says.
+    /// Waits for the remaining connections until the deadline. No new ones arrive.
     pub(crate) fn end(&self) {
         self.go_to(Phase::Ending);
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        // In short waits, because the time that is left may become less meanwhile.
+        // In short waits, because the deadline may be shortened meanwhile.
         loop {
             let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
             let left = until.map_or(Duration::ZERO, |until| until.since(OsClock.now()));
@@ -195,7 +194,7 @@ impl Http2 {
             }
         }
         if ended.try_recv() != Err(TryRecvError::Disconnected) && self.until_was_set() {
-            tracing::warn!("HTTP/2 connections did not end in time and are closed");
+            tracing::warn!("HTTP/2 connections closed: they did not end in time");
         }
     }
 
@@ -203,7 +202,7 @@ impl Http2 {
         self.until.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// There is no way back from any phase.
+    /// Enters a phase; phases only advance.
     fn go_to(&self, phase: Phase) {
         self.phase.send_if_modified(|now| {
             let later = phase > *now;
@@ -223,7 +222,7 @@ impl Drop for Http2 {
     }
 }
 
-/// What the thread does.
+/// The work of the thread.
 #[derive(Debug)]
 struct Work {
     configs: Vec<Option<Arc<Http2Config>>>,
@@ -242,7 +241,7 @@ impl Work {
                 _changed = self.phase.changed() => {}
             }
             match *self.phase.borrow_and_update() {
-                // What still runs ends with the runtime.
+                // Remaining tasks end with the runtime.
                 Phase::Stopped => return,
                 Phase::Ending if conns.is_empty() && inbox.is_empty() => return,
                 Phase::Draining | Phase::Ending | Phase::Serving => {}
@@ -258,7 +257,7 @@ impl Work {
         let client = match peer {
             Peer::Addr(addr) => Some(client_net(addr, config.client_v6_len)),
             Peer::Unix => None,
-            // It was reset on its way here: nothing would arrive, and nothing may be counted for another.
+            // The connection was reset before it arrived, so its address is unknown and cannot be counted.
             Peer::Unknown => return,
         };
         let Some(place) = self.addresses.enter(client, config.conns_per_ip_max) else {

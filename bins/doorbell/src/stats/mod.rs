@@ -1,6 +1,6 @@
-//! Counters of the process, carried over reloads, and their text for scrapers.
+//! Counters of the process, kept across reloads, and their text for scrapers.
 //!
-//! Does not know about: what is counted, and when.
+//! Does not know about: when and why values are counted.
 pub(crate) mod metrics;
 pub(crate) mod process;
 pub(crate) mod requests;

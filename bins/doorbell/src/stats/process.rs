@@ -1,6 +1,6 @@
-//! What all servers of this process did together: no number becomes smaller when one of them ends.
+//! Totals over all servers of this process: no counter decreases when a server ends.
 //!
-//! Does not know about: who shows the numbers.
+//! Does not know about: how the values are shown.
 
 use crate::guards::client_limits::Counted;
 use crate::stats::server::{Item, ServerStats, Source};
@@ -9,7 +9,7 @@ use doorbell::{Handle, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Numbers of what is no more. Whoever invents names with every reload loses what comes to more.
+/// Maximum number of counters of removed listeners and limits, for configurations with new names at every reload.
 const ENDED_MAX: usize = 16_384;
 
 /// See the [module](self).
@@ -19,16 +19,16 @@ pub(crate) struct ProcessStats(Mutex<Accounts>);
 #[derive(Debug, Default)]
 struct Accounts {
     live: Vec<Account>,
-    /// The sums over those that ended, by worker.
+    /// Sums over ended servers, by worker.
     workers: Vec<Snapshot>,
     items: BTreeMap<Item, u64>,
     refusals: BTreeMap<&'static str, u64>,
     reloads: Reloads,
-    /// Addresses of each TCP gate that are open; of those without any there is nothing.
+    /// Open addresses by TCP gate; gates without any are absent.
     gates: BTreeMap<Box<str>, u64>,
 }
 
-/// A server that runs.
+/// A running server.
 #[derive(Debug)]
 struct Account {
     number: u64,
@@ -42,20 +42,20 @@ impl Account {
     }
 }
 
-/// How often the configuration was read anew.
+/// Counters of reloads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reloads {
     pub(crate) done: u64,
     pub(crate) failed: u64,
-    /// Whether the last one failed: what is served is not what was written.
+    /// Whether the last one failed, so that the configuration in use is not that of the file.
     pub(crate) has_last_failed: bool,
-    /// Servers whose connections were hurried because too many others had retired before them.
+    /// Retired servers that were drained because there were too many.
     pub(crate) hurried: u64,
-    /// When the configuration was last read with success, on the clock of requests.
+    /// Time of the last success, on the clock of requests.
     pub(crate) since: Time,
 }
 
-/// An address of a TCP gate that is open, for as long as this lives.
+/// An open address of a TCP gate, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct OpenGate {
     process_stats: Arc<ProcessStats>,
@@ -73,44 +73,41 @@ impl Drop for OpenGate {
 }
 
 impl ProcessStats {
-    /// One more of what is counted by no server.
+    /// Increments a counter that belongs to no server.
     pub(crate) fn count_one(&self, item: &Item) {
         let _kept = keep(&mut self.lock().items, item, 1);
     }
 
-    /// One more address of a TCP gate is open.
+    /// Records that an address of a TCP gate is open.
     pub(crate) fn opened(self: &Arc<Self>, gate: &str) -> OpenGate {
         *self.lock().gates.entry(gate.into()).or_default() += 1;
         OpenGate { process_stats: Arc::clone(self), gate: gate.into() }
     }
 
-    /// How many addresses of a TCP gate are open.
+    /// Number of open addresses of a TCP gate.
     pub(crate) fn gates_open(&self, gate: &str) -> u64 {
         self.lock().gates.get(gate).copied().unwrap_or_default()
     }
 
-    /// A server has started.
+    /// Records the start of a server.
     pub(crate) fn open(&self, number: u64, handle: Handle, server_stats: Arc<ServerStats>) {
         let mut accounts = self.lock();
         accounts.reloads.since = OsClock.now();
         accounts.live.push(Account { number, handle, server_stats });
     }
 
-    /// It has ended.
+    /// Records the end of a server.
     pub(crate) fn close(&self, number: u64) {
         let mut accounts = self.lock();
         let Some(at) = accounts.live.iter().position(|account| account.number == number) else { return };
         let ended = accounts.live.remove(at);
-        // What others count on is still theirs.
+        // Counters that other servers share are kept by those.
         let shared: BTreeSet<Source> =
             accounts.live.iter().flat_map(Account::items).map(|(source, ..)| source).collect();
         let own = ended.items().into_iter().filter(|(source, ..)| !shared.contains(source));
         let lost = own.filter(|(_, item, count)| !keep(&mut accounts.items, item, *count)).count();
         if lost > 0 {
-            tracing::warn!(
-                lost,
-                "more than {ENDED_MAX} numbers are of listeners and limits that are no more"
-            );
+            tracing::warn!(lost, "counters of removed listeners and limits dropped: more than {ENDED_MAX}");
         }
         let Account { handle, server_stats, .. } = ended;
         let goes_on = |counted: &Counted| accounts.live.iter().any(|account| account.has(counted));
@@ -129,7 +126,7 @@ impl ProcessStats {
         sum
     }
 
-    /// The same by worker.
+    /// The engine's counters, by worker.
     pub(crate) fn worker_stats(&self) -> Vec<Snapshot> {
         let accounts = self.lock();
         let mut workers = accounts.workers.clone();
@@ -137,7 +134,7 @@ impl ProcessStats {
         workers
     }
 
-    /// What is counted by listener and the like.
+    /// Counters by listener and so on.
     pub(crate) fn items(&self) -> BTreeMap<Item, u64> {
         let accounts = self.lock();
         let mut sums = accounts.items.clone();
@@ -153,7 +150,7 @@ impl ProcessStats {
         sums
     }
 
-    /// Connections that are open, by listener.
+    /// Open connections, by listener.
     pub(crate) fn conns_live(&self) -> BTreeMap<Box<str>, u64> {
         let accounts = self.lock();
         let mut sums = BTreeMap::new();
@@ -165,7 +162,7 @@ impl ProcessStats {
         sums
     }
 
-    /// Requests and handshakes that were refused, by why.
+    /// Refused requests and handshakes, by reason.
     pub(crate) fn refusals(&self) -> Vec<(&'static str, u64)> {
         let accounts = self.lock();
         let ended = accounts.refusals.iter().map(|(&name, &count)| (name, count));
@@ -203,7 +200,7 @@ impl Account {
     }
 }
 
-/// False when there is no room for another one.
+/// Adds to a counter; false if there is no room for a new one.
 fn keep(ended: &mut BTreeMap<Item, u64>, item: &Item, count: u64) -> bool {
     if let Some(known) = ended.get_mut(item) {
         *known += count;
@@ -216,7 +213,7 @@ fn keep(ended: &mut BTreeMap<Item, u64>, item: &Item, count: u64) -> bool {
     has_room
 }
 
-/// Adds what each worker counted.
+/// Adds the counters of each worker.
 fn merge(sums: &mut Vec<Snapshot>, workers: Vec<Snapshot>) {
     sums.resize_with(sums.len().max(workers.len()), Snapshot::default);
     sums.iter_mut().zip(&workers).for_each(|(sum, worker)| sum.merge(worker));
@@ -227,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gate_is_open_as_long_as_one_of_its_addresses_is() {
+    fn a_gate_is_open_while_one_of_its_addresses_is() {
         let process_stats = Arc::new(ProcessStats::default());
         let (one, other) = (process_stats.opened("lb"), process_stats.opened("lb"));
         assert_eq!((process_stats.gates_open("lb"), process_stats.gates_open("db")), (2, 0));
@@ -242,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_counted_on_and_what_is_one_too_many_is_not_kept() {
+    fn existing_counters_continue_and_new_ones_are_limited() {
         let item = |number: usize| Item::Accepted { listener: number.to_string().into() };
         let mut ended = BTreeMap::new();
         assert!((0..ENDED_MAX).all(|number| keep(&mut ended, &item(number), 1)));

@@ -1,10 +1,10 @@
-//! Requests by listener, route, method and status: a number for each that there was, which each thread counts for itself.
+//! Counts requests by listener, route, method and status. Each thread has its own counters.
 //!
-//! Does not know about: what is answered, who reads the numbers.
+//! Does not know about: replies, how the values are shown.
 //!
-//! The numbers belong to the process and to names, so that a new configuration counts on where the one before it did. A thread has an array of
-//! them for itself; whoever wants to know adds the arrays up. What is known before the request, a reply that is always the same, has its places
-//! from the start on; all else gets one when it comes for the first time. There is room for [`SLOTS`] of them, and one more for the rest.
+//! Slots belong to the process and to names, so that a new configuration continues the counters. A thread has an array of slots; reading
+//! adds the arrays up. A fixed reply has its slots from the start; others get a slot at the first request. There are [`SLOTS`] slots, one of
+//! them for the rest.
 
 use crate::http::{Answered, Method, Status};
 use doorbell_probes::{SHARDS_MAX, current_shard};
@@ -13,15 +13,15 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
 
-/// Numbers of a thread, a power of two: 16 KiB.
+/// Slots of a thread, a power of two: 16 KiB.
 const SLOTS: usize = 2048;
 
-/// For what finds no room.
+/// The slot of requests without one of their own.
 const REST: u16 = 0;
 
 const METHODS: usize = Method::ALL.len();
 
-/// Status codes that are told apart; all others are one.
+/// Status codes that are counted separately.
 const CODES: [u16; 29] = [
     200, 204, 206, 301, 302, 303, 304, 307, 308, 400, 401, 403, 404, 405, 406, 408, 409, 410, 413, 414, 418,
     421, 429, 431, 500, 501, 502, 503, 504,
@@ -29,10 +29,10 @@ const CODES: [u16; 29] = [
 
 type Slots = [AtomicU64; SLOTS];
 
-/// By the shard of a thread.
+/// The slots of each shard.
 static SHARDS: [OnceLock<Box<Slots>>; SHARDS_MAX] = [const { OnceLock::new() }; SHARDS_MAX];
 
-/// For threads without a shard, which may lose counts.
+/// Slots of threads without a shard, which may lose counts.
 static SHARED: LazyLock<Box<Slots>> = LazyLock::new(empty);
 
 static BOOK: LazyLock<Mutex<Book>> = LazyLock::new(Mutex::default);
@@ -41,11 +41,11 @@ thread_local! {
     static OWN: Cell<Option<&'static Slots>> = const { Cell::new(None) };
 }
 
-/// Which number is whose.
+/// The names of the slots.
 #[derive(Debug)]
 struct Book {
     slots: HashMap<Counted, u16>,
-    /// From the first number behind [`REST`] on.
+    /// Names, from the slot after [`REST`] on.
     names: Vec<Counted>,
     next: u16,
 }
@@ -56,26 +56,26 @@ impl Default for Book {
     }
 }
 
-/// What a number counts.
+/// The name of a slot.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Counted {
     pub(crate) listener: Box<str>,
     pub(crate) route: Box<str>,
     pub(crate) method: &'static str,
-    /// `None` for one that is not among those told apart.
+    /// `None` for a code that is not counted separately.
     pub(crate) code: Option<u16>,
 }
 
-/// Where the requests of one route are counted.
+/// The counters of one route.
 #[derive(Debug)]
 pub(crate) struct RequestCounters {
     listener: Box<str>,
     route: Box<str>,
-    /// By status and method; [`REST`] until there was one.
+    /// Slots by status and method; [`REST`] before the first request.
     slots: Box<[AtomicU16]>,
 }
 
-/// A thread that ends has counted for good, and the next one with its shard goes on.
+/// The slots of this thread. A later thread with the same shard continues them.
 #[cold]
 #[inline(never)]
 fn own() -> &'static Slots {
@@ -89,7 +89,7 @@ fn empty() -> Box<Slots> {
     Box::new([const { AtomicU64::new(0) }; SLOTS])
 }
 
-/// Plain loads and stores: only this thread writes there.
+/// Plain loads and stores, because only this thread writes its slots.
 #[inline(always)]
 fn count(slot: u16) {
     let own = match OWN.get() {
@@ -100,7 +100,7 @@ fn count(slot: u16) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }
 
-/// Where a reply is counted that is always the same: by method, from the first that its route takes on.
+/// The first slot of a fixed reply; its methods follow in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fixed(u16);
 
@@ -117,7 +117,7 @@ impl RequestCounters {
         Self { listener: listener.into(), route: route.into(), slots }
     }
 
-    /// Where this route's requests are counted that all have the same status; `None` when there is no room.
+    /// The slots of a fixed reply of this route; `None` if there is no room.
     pub(crate) fn fixed(&self, methods: &[Method], code: u16) -> Option<Fixed> {
         let (first, last) = (
             methods.iter().min_by_key(|method| **method as u16)?,
@@ -130,13 +130,13 @@ impl RequestCounters {
         Some(Fixed(slot.wrapping_sub(*first as u16)))
     }
 
-    /// Counts a request that is answered; one that is answered later is when it is.
+    /// Counts a request with its reply; a deferred reply is counted when it is sent.
     #[inline(never)]
     pub(crate) fn count(&self, method: Method, answered: &Answered<'_>) {
         answered.status().into_iter().for_each(|status| self.count_status(method, status));
     }
 
-    /// Counts a request that is answered with this status.
+    /// Counts a request with its status.
     pub(crate) fn count_status(&self, method: Method, status: Status) {
         let code = CODES.binary_search(&status.code()).unwrap_or(CODES.len());
         let Some(place) = self.slots.get(code * METHODS + method as usize) else { return };
@@ -160,13 +160,13 @@ impl Book {
         self.run_of(&[counted]).unwrap_or(REST)
     }
 
-    /// The first of as many numbers in a row, old or new.
+    /// The first of consecutive slots for these names, existing or new.
     fn run_of(&mut self, counted: &[Counted]) -> Option<u16> {
         let known: Option<Vec<u16>> = counted.iter().map(|one| self.slots.get(one).copied()).collect();
         if let Some(known) = known.filter(|known| known.is_sorted_by(|one, next| one + 1 == *next)) {
             return known.first().copied();
         }
-        // What was counted under the same name before stays where it is, and is added when somebody asks.
+        // Earlier slots of the same names stay; reading adds them up.
         let first = self.next;
         let next = usize::from(first) + counted.len();
         if next > SLOTS {
@@ -183,7 +183,7 @@ fn book() -> std::sync::MutexGuard<'static, Book> {
     BOOK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// All that was counted until now, and what found no room.
+/// All counters, and the number of requests without a slot.
 pub(crate) fn counted() -> (Vec<(Counted, u64)>, u64) {
     let all: Vec<&Slots> =
         SHARDS.iter().filter_map(|shard| shard.get().map(|slots| &**slots)).chain([&**SHARED]).collect();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn every_method_of_a_reply_has_a_number_and_a_name_keeps_it() {
+    fn every_method_of_a_reply_has_a_slot_and_names_keep_theirs() {
         let counters = RequestCounters::new("counts-test", "fixed");
         let methods = [Method::Head, Method::Get];
         let fixed = counters.fixed(&methods, 200).unwrap();
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(
             RequestCounters::new("counts-test", "fixed").fixed(&methods, 200),
             Some(fixed),
-            "a reload goes on"
+            "a reload continues"
         );
         assert_ne!(RequestCounters::new("counts-test", "other").fixed(&methods, 200), Some(fixed));
         let more = counters.fixed(&[Method::Get, Method::Head, Method::Put], 200).unwrap();
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted_together() {
+    fn requests_without_a_slot_are_counted_together() {
         let mut book = Book::default();
         let key = |at: usize| Counted {
             listener: "".into(),

@@ -1,6 +1,6 @@
-//! What a server counts beside its engine, and what was refused and why, for the last line of the log.
+//! Counters of a server besides those of its engine, and the summary of refusals for the last log line.
 //!
-//! Does not know about: when that is written, how it is refused.
+//! Does not know about: when the summary is logged, how requests are refused.
 
 use crate::config::model::Config;
 use crate::guards::Common;
@@ -15,26 +15,26 @@ use doorbell_checks::{CheckCounts, Connector, LagCounts, SchedulerCounters};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Everything that counts refusals, beside the engine.
+/// All counters besides those of the engine.
 #[derive(Debug, Default)]
 pub(crate) struct ServerStats {
-    /// With the names of their listeners and of their `[tls.NAME]`.
+    /// Acceptors with the names of their listener and `[tls.NAME]`.
     acceptors: Vec<(Box<str>, Box<str>, Acceptor)>,
-    /// Those that other generations may have as well.
+    /// Counters that may be shared with other generations.
     counted: Vec<Counted>,
-    /// Of those, the ones with a name.
+    /// The rate limiters, by name.
     limiters: Vec<(Box<str>, Arc<Limiter>)>,
-    /// The names of the engine's listeners, in its order.
+    /// Names of the engine's listeners, in its order.
     listeners: Vec<Box<str>>,
     refusals: Vec<Refusals>,
     http2: Option<Arc<Counters>>,
     checks: Option<Arc<SchedulerCounters>>,
-    /// With what tells one log from another.
+    /// The access log with its identity.
     access: Option<(usize, LogSink)>,
     connector: Option<Arc<Connector>>,
 }
 
-/// A number that only goes up, by what it is: for metrics.
+/// A counter for metrics.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Item {
     AcceptError {
@@ -44,22 +44,22 @@ pub(crate) enum Item {
     Accepted {
         listener: Box<str>,
     },
-    /// Lines of the access log that are lost, by why.
+    /// Lost lines of the access log, by reason.
     AccessLost(&'static str),
     Closed {
         listener: Box<str>,
         reason: &'static str,
     },
-    /// Connections of checks, by what became of them.
+    /// Connections of checks, by result.
     Connect(&'static str),
-    /// Connections of checks that found no free port at first.
+    /// Connections of checks that first found no free port.
     ConnectRetry,
-    /// Connections to a TCP gate, by what became of them.
+    /// Connections to a TCP gate, by result.
     Gated {
         gate: Box<str>,
         result: &'static str,
     },
-    /// What a TCP gate tries again, by the call that failed.
+    /// Failed calls of a TCP gate, which are repeated.
     GateError {
         gate: Box<str>,
         call: &'static str,
@@ -69,7 +69,7 @@ pub(crate) enum Item {
         version: &'static str,
         result: &'static str,
     },
-    /// Keys that a limiter forgot before their time.
+    /// Keys evicted early from a limiter.
     LimitEviction {
         limiter: Box<str>,
     },
@@ -77,7 +77,7 @@ pub(crate) enum Item {
         limiter: Box<str>,
         decision: &'static str,
     },
-    /// Probes for whoever asks `/probe`, by what came of them.
+    /// Probes requested at `/probe`, by result.
     Probed {
         module: &'static str,
         result: &'static str,
@@ -93,7 +93,7 @@ pub(crate) enum Item {
 }
 
 impl Item {
-    /// All that a TCP gate counts.
+    /// The counters of a TCP gate.
     pub(crate) fn of_gate(gate: &str) -> impl Iterator<Item = Self> {
         let conns = GATED.map(|result| Self::Gated { gate: gate.into(), result });
         let errors = ["accept", "listen"].map(|call| Self::GateError { gate: gate.into(), call });
@@ -101,18 +101,18 @@ impl Item {
     }
 }
 
-/// What becomes of connections to a TCP gate.
+/// Results of connections to a TCP gate.
 const GATED: [&str; 4] = ["ended", "full", "held", "reset"];
 
-/// Who counts: several servers may share one of them.
+/// Identity of a counter, which several servers may share.
 pub(crate) type Source = usize;
 
-/// Counters of an acceptor that are about handshakes that were done, or are being done.
+/// Counters of an acceptor for completed handshakes and those in progress.
 const HANDSHAKES_GOOD: [&str; 5] =
     ["hellos_handed_over", "handshakes_live", "handshakes_resumed", "handshakes_tls12", "handshakes_tls13"];
 
 impl ServerStats {
-    /// Those that all listeners share.
+    /// The counters that all listeners share.
     pub(crate) fn of(common: &Common, config: &Config) -> Self {
         let tables = common.tables();
         let named = |(at, name): (usize, &str)| Some((name.into(), Arc::clone(tables.limiter(at)?)));
@@ -128,7 +128,7 @@ impl ServerStats {
         self.acceptors.push((listener.into(), tls.into(), acceptor.clone()));
     }
 
-    /// The engine's next listener has this name.
+    /// Adds the name of the engine's next listener.
     pub(crate) fn add_listener(&mut self, name: &str) {
         self.listeners.push(name.into());
     }
@@ -137,47 +137,47 @@ impl ServerStats {
         self.http2 = Some(counters);
     }
 
-    /// Connections and requests of HTTP/2, where it is spoken.
+    /// Connections and requests of HTTP/2, if a listener has it.
     pub(crate) fn http2_served(&self) -> Option<(u64, u64)> {
         self.http2.as_ref().map(|counters| counters.served())
     }
 
-    /// Those that are open now.
+    /// Open connections of HTTP/2.
     pub(crate) fn http2_live(&self) -> u64 {
         self.http2.as_ref().map_or(0, |counters| counters.live())
     }
 
-    /// Jobs of the compute lane, by whatever protocol their requests came.
+    /// Jobs of the compute lane, for requests of any protocol.
     pub(crate) fn jobs(&self, stats: &Snapshot) -> u64 {
         stats.jobs_queued + self.http2.as_ref().map_or(0, |counters| counters.jobs())
     }
 
-    /// What checks did, and whom they connected through.
+    /// Sets the counters of checks and their connector.
     pub(crate) fn set_checks(&mut self, counters: Arc<SchedulerCounters>, connector: Arc<Connector>) {
         self.checks = Some(counters);
         self.connector = Some(connector);
     }
 
-    /// What became of the connections of checks, where there are any: `connected=20 refused=3`.
+    /// Results of the connections of checks, if there are any: `connected=20 refused=3`.
     pub(crate) fn connects(&self) -> Option<String> {
         let connector = self.connector.as_ref()?;
         let retries = ("port_window_retries", connector.port_window_retries());
         Some(list(connector.counters().fields().into_iter().chain([retries])))
     }
 
-    /// `log` tells it from other logs.
+    /// Sets the access log; `log` is its identity.
     pub(crate) fn set_access(&mut self, log: Source, sink: LogSink) {
         self.access = Some((log, sink));
     }
 
-    /// Lines of the access log that found its queue full, and lines that the file did not take; `None` without a log.
+    /// Lines of the access log dropped by a full queue, and failed writes; `None` without a log.
     pub(crate) fn access_lost(&self) -> Option<(u64, u64)> {
         let (_, sink) = self.access.as_ref()?;
         let counters = sink.counters();
         Some((counters.dropped, counters.failed))
     }
 
-    /// What is counted beside the engine, by name.
+    /// The counters besides those of the engine, by name.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (String, u64)> {
         let http2 = self.http2_served().into_iter();
         let http2 =
@@ -191,7 +191,7 @@ impl ServerStats {
         http2.chain(checks.map(|(name, count)| (format!("checks_{name}"), count))).chain(lost)
     }
 
-    /// What the checks did, where there are any: `runs=20 failed=3`.
+    /// Totals over all checks, if there are any: `runs=20 failed=3`.
     pub(crate) fn checks_run(&self) -> Option<String> {
         Some(list(self.checks.as_ref()?.fields().into_iter()))
     }
@@ -200,28 +200,28 @@ impl ServerStats {
         self.refusals.push(refusals);
     }
 
-    /// What the checks did all together, by name; nothing where there are none.
+    /// Totals over all checks, by name; empty without checks.
     pub(crate) fn check_runs(&self) -> BTreeMap<String, u64> {
         let fields = self.checks.iter().flat_map(|counters| counters.fields());
         fields.map(|(name, count)| (name.to_owned(), count)).collect()
     }
 
-    /// Connections of HTTP/2 by why they were refused or ended.
+    /// Refused or ended connections of HTTP/2, by reason.
     pub(crate) fn http2_refusals(&self) -> Vec<(&'static str, u64)> {
         self.http2.iter().flat_map(|counters| counters.fields()).collect()
     }
 
-    /// How late runs of checks started, where there are any.
+    /// Start delay of runs, if there are checks.
     pub(crate) fn check_lag(&self) -> Option<LagCounts> {
         self.checks.as_ref().map(|counters| counters.lag.counts())
     }
 
-    /// What the runs of each check came to, by its name.
+    /// Results of each check, by name.
     pub(crate) fn check_counts(&self) -> BTreeMap<Box<str>, CheckCounts> {
         self.checks.iter().flat_map(|counters| counters.by_check.counts()).collect()
     }
 
-    /// When the first certificate of each `[tls.NAME]` ends, in seconds from 1970 on.
+    /// Earliest expiry of the certificates of each `[tls.NAME]`, in seconds since 1970.
     pub(crate) fn certificate_ends(&self) -> BTreeMap<Box<str>, i64> {
         let mut ends = BTreeMap::new();
         for (_, tls, acceptor) in &self.acceptors {
@@ -232,24 +232,24 @@ impl ServerStats {
         ends
     }
 
-    /// TLS handshakes that go on, by listener.
+    /// TLS handshakes in progress, by listener.
     pub(crate) fn handshakes_live(&self) -> impl Iterator<Item = (&str, u64)> {
         self.acceptors.iter().map(|(listener, _, acceptor)| (&**listener, acceptor.stats().handshakes_live))
     }
 
-    /// Keys that each limiter remembers.
+    /// Number of keys of each limiter.
     pub(crate) fn limiter_keys(&self) -> impl Iterator<Item = (&str, usize)> {
         let now = OsClock.now();
         self.limiters.iter().map(move |(name, limiter)| (&**name, limiter.keys_live(now)))
     }
 
-    /// Connections that are open, by listener of the server behind `handle`.
+    /// Open connections of the server behind `handle`, by listener.
     pub(crate) fn conns_live(&self, handle: &Handle) -> Vec<(Box<str>, u64)> {
         let stats = handle.listener_stats();
         self.listeners.iter().cloned().zip(stats.iter().map(|listener| listener.conns_live)).collect()
     }
 
-    /// What was counted, and by whom, of the server behind `handle`.
+    /// The counters of the server behind `handle`, with their sources.
     pub(crate) fn items(&self, handle: &Handle) -> Vec<(Source, Item, u64)> {
         let mut items = Vec::new();
         self.add_listeners(handle, &mut items);
@@ -318,12 +318,12 @@ impl ServerStats {
         }
     }
 
-    /// What belongs to this server alone.
+    /// The source of this server's own counters.
     fn source(&self) -> Source {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Requests and handshakes that a server refused, by why; without those of [`Self::counted`].
+    /// Refused requests and handshakes of a server, by reason, without those of [`Self::counted`].
     pub(crate) fn refusals(&self) -> Vec<(&'static str, u64)> {
         let requests = self.refusals.iter().flat_map(Refusals::all).map(|(why, count)| (why.as_str(), count));
         let handshakes =
@@ -332,12 +332,12 @@ impl ServerStats {
         requests.chain(handshakes).collect()
     }
 
-    /// What counts those it refuses, of this generation and perhaps of others.
+    /// Counters of refusals that may be shared with other generations.
     pub(crate) fn counted(&self) -> &[Counted] {
         &self.counted
     }
 
-    /// All that were refused, where any were: `busy=2 rate_limited=1`. Of `stats` those that waited for a job.
+    /// All refusals: `busy=2 rate_limited=1`. Includes refused jobs from `stats`.
     pub(crate) fn refused(&self, refusals: Vec<(&'static str, u64)>, stats: &Snapshot) -> String {
         let http2 = self.http2.iter().flat_map(|counters| counters.fields());
         let jobs = [
@@ -348,19 +348,19 @@ impl ServerStats {
         list(refusals.into_iter().chain(http2).chain(jobs))
     }
 
-    /// Connections by why they were closed, where it was not because all was done.
+    /// Closed connections by reason, except normal ends.
     pub(crate) fn closed(stats: &Snapshot) -> String {
         let to_blame = CloseReason::ALL.iter().filter(|reason| reason.blame() != Blame::Nobody);
         list(to_blame.map(|&reason| (reason.as_str(), stats.closed_because(reason))))
     }
 }
 
-/// Whether metrics show this among handshakes.
+/// Whether this is part of the handshake metrics.
 pub(crate) fn is_of_handshakes(name: &str) -> bool {
     TlsStats::default().fields().any(|(field, _)| field == name)
 }
 
-/// Sums by name, without those that are 0.
+/// Sums by name, without zeros.
 fn list(counts: impl Iterator<Item = (&'static str, u64)>) -> String {
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
     for (name, count) in counts.filter(|(_, count)| *count > 0) {
@@ -374,7 +374,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_of_one_name_are_added_and_none_is_not_told() {
+    fn counts_of_one_name_are_added_and_zeros_are_omitted() {
         let counts = [("busy", 2), ("host", 0), ("field", 1), ("busy", 3)];
         assert_eq!(list(counts.into_iter()), "busy=5 field=1");
         assert_eq!(list([].into_iter()), "");

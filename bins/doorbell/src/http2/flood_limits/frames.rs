@@ -1,15 +1,15 @@
-//! HTTP/2 frames in a stream of bytes, cut anywhere: their headers, and nothing of what they carry (RFC 9113 4.1).
+//! Parses HTTP/2 frame headers in a byte stream that may be split anywhere; skips payloads (RFC 9113 4.1).
 //!
-//! Does not know about: what a frame means.
+//! Does not know about: the meaning of frames.
 
-/// The type of a frame; others are named by their number only.
+/// Types of frames.
 pub(super) const DATA: u8 = 0;
 pub(super) const HEADERS: u8 = 1;
 pub(super) const RST_STREAM: u8 = 3;
 pub(super) const WINDOW_UPDATE: u8 = 8;
 pub(super) const CONTINUATION: u8 = 9;
 
-/// On DATA and HEADERS: the sender is through with the stream.
+/// Flag of DATA and HEADERS: the sender ends the stream.
 const END_STREAM: u8 = 1;
 
 const HEADER_LEN: usize = 9;
@@ -23,10 +23,10 @@ pub(super) struct Frame {
     pub(super) ends_stream: bool,
 }
 
-/// Where in the stream of bytes we are.
+/// Position in the byte stream.
 #[derive(Debug)]
 pub(super) struct Frames {
-    /// Bytes to pass over: of the preface, or of what a frame carries.
+    /// Bytes to skip: of the preface or of a payload.
     skip: usize,
     header: [u8; HEADER_LEN],
     header_len: usize,
@@ -38,7 +38,7 @@ impl Frames {
         Self { skip: preface_len, header: [0; HEADER_LEN], header_len: 0 }
     }
 
-    /// The next frame whose header is complete within `bytes`, of which the used part is taken away.
+    /// The next frame whose header is complete in `bytes`; consumes the used part.
     pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Option<Frame> {
         let skipped = self.skip.min(bytes.len());
         self.skip -= skipped;
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_found_however_they_are_cut() {
+    fn frames_are_found_however_the_stream_is_split() {
         let bytes = [
             &b"PREFACE"[..],
             &frame(4, 0, 0, &[0; 12]),

@@ -1,10 +1,10 @@
-//! What the frames of one HTTP/2 connection may cost: budgets for what a client gets for free, in a window of ten seconds.
+//! Limits the frames of an HTTP/2 connection that cost a client nothing: budgets for a window of ten seconds.
 //!
-//! Does not know about: sockets, clocks, what frames carry. The protocol itself is hyper's; this looks at frame headers on their way
-//! to it, and ends a connection before a flood of them is worked off.
+//! Does not know about: sockets, clocks, payloads. hyper implements the protocol; this module counts frame headers before they reach it,
+//! and ends a connection before a flood is processed.
 //!
-//! A flood is told from use by what it lacks: it resets what it asked for, it pings, it sends empty or tiny pieces. What a client does
-//! at most in ten seconds is in [`Budget`], with the defaults of Envoy, HAProxy and nginx in mind.
+//! Floods differ from normal use: they reset their requests, ping, or send empty or tiny pieces. [`Budget`] is the maximum in ten seconds,
+//! chosen with the defaults of Envoy, HAProxy and nginx in mind.
 
 mod frames;
 
@@ -15,38 +15,38 @@ use std::time::Duration;
 /// The client connection preface (RFC 9113 3.4).
 const PREFACE_LEN: usize = 24;
 
-/// How long one count goes on.
+/// Length of a counting window.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// Less than this in a DATA frame that does not end its stream is tiny.
+/// A DATA frame with less than this that does not end its stream is tiny.
 const TINY_LEN: u32 = 16;
 
-/// The window that every connection begins with (RFC 9113 6.9.2). Whoever has let out so much is slow, and did not close it on purpose.
+/// Initial window of every connection (RFC 9113 6.9.2). A client that has taken this much is slow, not hostile.
 const WINDOW_LEN: u32 = 65_535;
 
-/// Streams that may be open as far as frames tell, refused ones among them until they are reset.
+/// Maximum number of open streams by their frames, including refused ones until they are reset.
 const OPEN_MAX: usize = 1024;
 
-/// What a connection may do; counts are for ten seconds unless they say otherwise.
+/// Limits of a connection, for ten seconds unless noted.
 #[derive(Clone, Debug)]
 pub(super) struct Budget {
-    /// Streams reset, by the client or because of it. 200.
+    /// Streams reset by the client or for its errors: 200.
     pub(super) resets: u32,
-    /// SETTINGS, PING, PRIORITY, GOAWAY and frames of unknown types. 1,000.
+    /// SETTINGS, PING, PRIORITY, GOAWAY and frames of unknown types: 1,000.
     pub(super) control: u32,
-    /// DATA frames with less than 16 bytes that do not end their stream. 1,024.
+    /// DATA frames with less than 16 bytes that do not end their stream: 1,024.
     pub(super) tiny_data: u32,
-    /// WINDOW_UPDATE frames, beside two for every frame we sent. 1,000.
+    /// WINDOW_UPDATE frames, besides two for every frame sent: 1,000.
     pub(super) window_updates: u32,
-    /// CONTINUATION frames of one header block. 4.
+    /// CONTINUATION frames of one header block: 4.
     pub(super) continuations: u32,
-    /// Bytes of header blocks. 8 MiB.
+    /// Bytes of header blocks: 8 MiB.
     pub(super) header_bytes: u32,
-    /// Streams of the connection, in all its life.
+    /// Streams over the lifetime of the connection.
     pub(super) streams: u32,
 }
 
-/// Why a connection is ended at once.
+/// Why a connection is ended immediately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Abuse {
     Continuations,
@@ -59,7 +59,7 @@ pub(super) enum Abuse {
     Windowless,
 }
 
-/// What is counted anew in every window.
+/// Counters of a window.
 #[derive(Debug, Default)]
 struct Counts {
     resets: u32,
@@ -70,7 +70,7 @@ struct Counts {
     sent: u32,
 }
 
-/// One connection's account.
+/// The counters of one connection.
 #[derive(Debug)]
 pub(super) struct FloodLimits {
     budget: Budget,
@@ -78,40 +78,40 @@ pub(super) struct FloodLimits {
     sent: Frames,
     window_began: Time,
     counts: Counts,
-    /// Of the header block that is being received.
+    /// CONTINUATION frames of the current header block.
     continuations: u32,
-    /// Open streams, in the order of their numbers.
+    /// Open streams, sorted.
     open: Vec<u32>,
     last_stream: u32,
     streams: u32,
-    /// Open streams that wait for something to happen, as Watch does.
+    /// Open streams that wait for an event, as Watch does.
     waiting: u32,
-    /// Open streams that wait for a job of ours.
+    /// Open streams that wait for a job.
     working: u32,
-    /// Open streams whose reply has begun, in the order of their numbers.
+    /// Open streams whose reply has begun, sorted.
     replying: Vec<u32>,
-    /// Bytes of content that were let out since no stream was open.
-    let_out: u32,
-    /// Since when replies make no progress.
+    /// Bytes of content sent since no stream was open.
+    content_sent: u32,
+    /// Start of the time without progress of replies.
     windowless: Option<Time>,
-    /// The connection takes no bytes.
+    /// The socket is not writable.
     is_blocked: bool,
-    /// When streams last moved: one opened while none was, one ended, or content came.
+    /// Last progress: a first stream opened, a stream ended, or content arrived.
     moved: Time,
     opened: Time,
     has_frames: bool,
 }
 
-/// What a connection is to be told at this moment.
+/// The timeout that applies to a connection now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     /// Nothing.
     Nothing,
-    /// It has no request, and has had none for this long.
+    /// No request for this long.
     Idle(Duration),
-    /// It has requests, and nothing has come of them for this long.
+    /// Requests without progress for this long.
     Stalled(Duration),
-    /// It has said nothing of HTTP/2 for this long.
+    /// No HTTP/2 frame for this long.
     Silent(Duration),
 }
 
@@ -144,7 +144,7 @@ impl FloodLimits {
             waiting: 0,
             working: 0,
             replying: Vec::new(),
-            let_out: 0,
+            content_sent: 0,
             windowless: None,
             is_blocked: false,
             moved: now,
@@ -153,7 +153,7 @@ impl FloodLimits {
         }
     }
 
-    /// Bytes came from the client and are not worked off yet.
+    /// Counts bytes from the client before they are processed.
     pub(super) fn handle_received(&mut self, mut bytes: &[u8], now: Time) -> Result<(), Abuse> {
         self.turn_window(now);
         while let Some(frame) = self.received.next(&mut bytes) {
@@ -163,7 +163,7 @@ impl FloodLimits {
         Ok(())
     }
 
-    /// Bytes went to the client. Streams reset here were reset because of it (MadeYouReset).
+    /// Counts bytes to the client. Streams reset here were reset for the client's errors (MadeYouReset).
     pub(super) fn handle_sent(&mut self, mut bytes: &[u8], now: Time) -> Result<(), Abuse> {
         self.turn_window(now);
         while let Some(frame) = self.sent.next(&mut bytes) {
@@ -212,7 +212,7 @@ impl FloodLimits {
     }
 
     fn open(&mut self, stream: u32, now: Time) -> Result<(), Abuse> {
-        // Trailers open nothing.
+        // Trailers do not open a stream.
         if stream <= self.last_stream {
             return Ok(());
         }
@@ -236,16 +236,16 @@ impl FloodLimits {
                 self.replying.remove(at);
             }
             if self.open.is_empty() {
-                self.let_out = 0;
+                self.content_sent = 0;
             }
         }
     }
 
-    /// A reply with content is all there when its fields are sent, and a stream of messages begins with one: what does not follow at once
-    /// waits for a window, or for the network.
+    /// Detects replies that wait for a window: content is complete when the header is sent, and a message stream begins with a message, so
+    /// content that does not follow immediately waits for a window or for the network.
     fn look_for_window(&mut self, sent: &Frame, now: Time) {
         if sent.kind == DATA {
-            self.let_out = self.let_out.saturating_add(sent.len);
+            self.content_sent = self.content_sent.saturating_add(sent.len);
             if sent.len > 0 {
                 self.renew(now);
             }
@@ -259,20 +259,20 @@ impl FloodLimits {
         }
     }
 
-    /// Replies made progress.
+    /// Records progress of replies.
     const fn renew(&mut self, now: Time) {
         self.windowless = Some(now);
     }
 
-    /// Replies of which more is to come. Streams that wait for something to happen have said what there is, once they said anything.
+    /// Replies with pending content. Streams that wait for events have none after their first message.
     const fn stalled_replies(&self) -> usize {
-        match self.let_out {
+        match self.content_sent {
             0 => self.replying.len(),
             _ => self.replying.len().saturating_sub(self.waiting as usize),
         }
     }
 
-    /// The connection takes no bytes, or takes them again: then it is the network that is slow.
+    /// Records whether the socket is writable; if not, the network is slow.
     pub(super) const fn block(&mut self, is_blocked: bool, now: Time) {
         if self.is_blocked && !is_blocked {
             self.renew(now);
@@ -280,10 +280,10 @@ impl FloodLimits {
         self.is_blocked = is_blocked;
     }
 
-    /// Since when replies wait for a window, on a connection that has not let out as much as everybody's first window. A slow client is not
-    /// meant: what does not fit behind that is a matter of [`Due::Stalled`].
+    /// Since when replies wait for a window on a connection that has not taken its initial window. Slow clients are covered by
+    /// [`Due::Stalled`] instead.
     pub(super) const fn windowless(&self) -> Option<Time> {
-        if self.is_blocked || self.let_out >= WINDOW_LEN || self.stalled_replies() == 0 {
+        if self.is_blocked || self.content_sent >= WINDOW_LEN || self.stalled_replies() == 0 {
             return None;
         }
         self.windowless
@@ -296,12 +296,12 @@ impl FloodLimits {
         }
     }
 
-    /// A stream begins, or stops, to wait for something to happen.
+    /// A stream begins or stops to wait for an event.
     pub(super) const fn waits(&mut self, begins: bool) {
         if begins { self.waiting += 1 } else { self.waiting = self.waiting.saturating_sub(1) }
     }
 
-    /// A stream begins, or stops, to wait for a job of ours: until then nothing is to be expected of it, and that is not its client's doing.
+    /// A stream begins or stops to wait for a job, during which the client is not responsible for missing progress.
     pub(super) const fn works(&mut self, begins: bool, now: Time) {
         if begins {
             self.working += 1;
@@ -311,32 +311,32 @@ impl FloodLimits {
         }
     }
 
-    /// Streams that wait for something to happen.
+    /// Number of streams that wait for an event.
     pub(super) const fn waiting(&self) -> u32 {
         self.waiting
     }
 
-    /// Streams from which something is to be expected.
+    /// Number of streams that should make progress.
     fn ordinary(&self) -> usize {
         self.open.len().saturating_sub(self.waiting as usize + self.working as usize)
     }
 
-    /// True when the connection has had all the streams it may have.
+    /// True if the connection has used all its streams.
     pub(super) const fn is_used_up(&self) -> bool {
         self.streams >= self.budget.streams
     }
 
-    /// The highest stream that was begun.
+    /// The highest stream.
     pub(super) const fn last_stream(&self) -> u32 {
         self.last_stream
     }
 
-    /// True when a frame of ours may be put in between.
+    /// True if a frame can be inserted into the sent bytes.
     pub(super) const fn is_between_sent(&self) -> bool {
         self.sent.is_between()
     }
 
-    /// What takes how long already.
+    /// The timeout that applies now, and since when.
     pub(super) fn due(&self, now: Time) -> Due {
         if !self.has_frames {
             Due::Silent(now.since(self.opened))
@@ -350,7 +350,7 @@ impl FloodLimits {
     }
 }
 
-/// Adds to a count, unless that is too much.
+/// Adds to a counter; `None` above the limit.
 const fn within(count: &mut u32, more: u32, max: u32) -> Option<()> {
     *count = count.saturating_add(more);
     if *count <= max { Some(()) } else { None }

@@ -1,4 +1,4 @@
-//! Every budget at its last frame and at the next one; streams that open, end, wait and stall.
+//! Every budget at and above its limit; streams that open, end, wait and stall.
 //!
 //! Does not know about: connections.
 
@@ -24,18 +24,18 @@ fn limits() -> FloodLimits {
     limits
 }
 
-/// How many of these a connection may send at once, and why it ends then.
+/// The number of frames until a connection is ended, and the reason.
 fn allowed(limits: &mut FloodLimits, mut next: impl FnMut(u32) -> Vec<u8>) -> (u32, Abuse) {
     for count in 0..100_000 {
         if let Err(abuse) = limits.handle_received(&next(count), at(1)) {
             return (count, abuse);
         }
     }
-    panic!("no limit was found");
+    panic!("no limit found");
 }
 
 #[test]
-fn each_flood_ends_where_its_budget_says() {
+fn each_flood_ends_at_its_budget() {
     let odd = |count: u32| count * 2 + 1;
     let rapid_reset =
         |count| [frame(HEADERS, END, odd(count), 20), frame(RST_STREAM, 0, odd(count), 4)].concat();
@@ -53,7 +53,7 @@ fn each_flood_ends_where_its_budget_says() {
 }
 
 #[test]
-fn what_we_are_made_to_reset_counts_as_reset() {
+fn resets_for_client_errors_count_as_resets() {
     let mut limits = limits();
     for count in 0..200 {
         limits.handle_received(&frame(HEADERS, END, count * 2 + 1, 1), at(1)).unwrap();
@@ -63,7 +63,7 @@ fn what_we_are_made_to_reset_counts_as_reset() {
 }
 
 #[test]
-fn a_count_begins_anew_after_its_window_and_updates_go_with_what_was_sent() {
+fn counters_restart_after_the_window_and_updates_depend_on_sent_frames() {
     let mut limits = limits();
     let ping = frame(6, 0, 0, 8);
     for second in [1, 11, 22] {
@@ -83,7 +83,7 @@ fn a_count_begins_anew_after_its_window_and_updates_go_with_what_was_sent() {
 }
 
 #[test]
-fn requests_in_a_row_are_no_abuse_and_use_the_connection_up() {
+fn sequential_requests_are_no_abuse_and_use_up_the_connection() {
     let mut limits = limits();
     for count in 0..10_000 {
         assert!(!limits.is_used_up());
@@ -97,17 +97,17 @@ fn requests_in_a_row_are_no_abuse_and_use_the_connection_up() {
 }
 
 #[test]
-fn a_stall_is_told_from_a_wait_and_from_work() {
+fn a_stall_differs_from_waiting_and_working() {
     let mut limits = FloodLimits::new(Budget::default(), at(0));
     assert_eq!(limits.due(at(5)), Due::Silent(Duration::from_secs(5)));
     limits.handle_received(&[0; PREFACE_LEN], at(1)).unwrap();
-    assert_eq!(limits.due(at(6)), Due::Silent(Duration::from_secs(6)), "the preface alone says little");
+    assert_eq!(limits.due(at(6)), Due::Silent(Duration::from_secs(6)), "the preface alone is not a frame");
     limits.handle_received(&frame(4, 0, 0, 6), at(6)).unwrap();
     limits.handle_received(&frame(HEADERS, END, 1, 9), at(10)).unwrap();
     assert_eq!(limits.due(at(15)), Due::Stalled(Duration::from_secs(5)));
     limits.waits(true);
     assert_eq!(limits.due(at(15)), Due::Nothing);
-    // An upload moves; one that stops is a stall.
+    // An upload is progress; one that stops is a stall.
     limits.handle_received(&frame(HEADERS, 0, 3, 9), at(20)).unwrap();
     limits.handle_received(&frame(DATA, 0, 3, 900), at(25)).unwrap();
     assert_eq!(limits.due(at(27)), Due::Stalled(Duration::from_secs(2)));
@@ -116,19 +116,19 @@ fn a_stall_is_told_from_a_wait_and_from_work() {
     limits.waits(false);
     limits.handle_received(&frame(RST_STREAM, 0, 1, 4), at(31)).unwrap();
     assert_eq!(limits.due(at(33)), Due::Idle(Duration::from_secs(2)));
-    // Trailers open nothing, and a reset of what is over ends nothing.
+    // Trailers do not open a stream, and a reset of an ended stream has no effect.
     limits.handle_received(&frame(HEADERS, END, 3, 4), at(34)).unwrap();
     limits.handle_received(&frame(RST_STREAM, 0, 3, 4), at(34)).unwrap();
     assert_eq!(limits.due(at(35)), Due::Idle(Duration::from_secs(4)));
 }
 
 #[test]
-fn whoever_keeps_a_window_closed_is_told_from_slow_clients() {
+fn a_closed_window_differs_from_a_slow_client() {
     let begin = || {
         let mut limits = FloodLimits::new(Budget::default(), at(0));
         limits.handle_received(&[0; PREFACE_LEN], at(0)).unwrap();
         limits.handle_received(&frame(HEADERS, END, 1, 9), at(1)).unwrap();
-        assert_eq!(limits.windowless(), None, "nothing is there for it yet");
+        assert_eq!(limits.windowless(), None, "there is no reply yet");
         limits
     };
     let sends = |limits: &mut FloodLimits, frames: &[Vec<u8>], secs| {
@@ -137,7 +137,7 @@ fn whoever_keeps_a_window_closed_is_told_from_slow_clients() {
     let mut limits = begin();
     sends(&mut limits, &[frame(HEADERS, END, 1, 9)], 2);
     assert_eq!(limits.windowless(), None, "without content no window is needed");
-    // A byte is progress, and none that lasts.
+    // A byte is progress, but not for long.
     let mut limits = begin();
     sends(&mut limits, &[frame(HEADERS, 0, 1, 9), frame(DATA, 0, 1, 1)], 2);
     sends(&mut limits, &[frame(DATA, 0, 1, 0)], 3);
@@ -146,11 +146,11 @@ fn whoever_keeps_a_window_closed_is_told_from_slow_clients() {
     assert_eq!(limits.windowless(), Some(at(4)));
     sends(&mut limits, &[frame(DATA, END, 1, 5)], 5);
     assert_eq!(limits.windowless(), None);
-    // A window that is closed after replies that were taken is as closed as one that never was open.
+    // A window that closes after earlier replies counts like one that never opened.
     limits.handle_received(&frame(HEADERS, END, 3, 9), at(6)).unwrap();
     sends(&mut limits, &[frame(HEADERS, 0, 3, 9)], 7);
     assert_eq!(limits.windowless(), Some(at(7)));
-    // Whoever took a whole window is slow, and so is a network that takes nothing.
+    // A client that took a whole window is slow, and so is a network that takes nothing.
     limits.block(true, at(8));
     assert_eq!(limits.windowless(), None);
     limits.block(false, at(9));
@@ -161,12 +161,12 @@ fn whoever_keeps_a_window_closed_is_told_from_slow_clients() {
     sends(&mut limits, &[frame(HEADERS, 0, 1, 9)], 2);
     limits.handle_received(&frame(HEADERS, END, 3, 9), at(3)).unwrap();
     sends(&mut limits, &[frame(HEADERS, 0, 3, 9)], 3);
-    assert_eq!(limits.windowless(), Some(at(2)), "since the first of them");
+    assert_eq!(limits.windowless(), Some(at(2)), "since the first reply");
     limits.handle_received(&frame(RST_STREAM, 0, 1, 4), at(4)).unwrap();
-    assert_eq!(limits.windowless(), Some(at(2)), "to give up one is no progress of the other");
+    assert_eq!(limits.windowless(), Some(at(2)), "the end of one reply is no progress of the other");
     limits.handle_received(&frame(RST_STREAM, 0, 3, 4), at(4)).unwrap();
-    assert_eq!(limits.windowless(), None, "nobody waits any more");
-    // An upload beside it waits for nothing of ours.
+    assert_eq!(limits.windowless(), None, "no reply waits any more");
+    // A concurrent upload does not wait for a window.
     limits.handle_received(&frame(HEADERS, 0, 5, 9), at(5)).unwrap();
     limits.handle_received(&frame(HEADERS, END, 7, 9), at(5)).unwrap();
     sends(&mut limits, &[frame(HEADERS, 0, 7, 9), frame(DATA, END, 7, 3)], 6);
@@ -174,16 +174,16 @@ fn whoever_keeps_a_window_closed_is_told_from_slow_clients() {
 }
 
 #[test]
-fn whoever_watches_needs_a_window_once() {
+fn a_watch_needs_a_window_once() {
     let mut limits = FloodLimits::new(Budget::default(), at(0));
     limits.handle_received(&[0; PREFACE_LEN], at(0)).unwrap();
     limits.handle_received(&frame(HEADERS, END, 1, 9), at(1)).unwrap();
     limits.waits(true);
     limits.handle_sent(&frame(HEADERS, 0, 1, 9), at(1)).unwrap();
-    assert_eq!(limits.windowless(), Some(at(1)), "the first message is there at once");
+    assert_eq!(limits.windowless(), Some(at(1)), "the first message is immediate");
     limits.handle_sent(&frame(DATA, 0, 1, 7), at(1)).unwrap();
     assert_eq!(limits.windowless(), None);
-    // A request an hour later has a time of its own.
+    // A request an hour later has its own timeout.
     limits.handle_received(&frame(HEADERS, END, 3, 9), at(3600)).unwrap();
     limits.handle_sent(&frame(HEADERS, 0, 3, 9), at(3601)).unwrap();
     assert_eq!(limits.windowless(), Some(at(3601)));
@@ -192,12 +192,12 @@ fn whoever_watches_needs_a_window_once() {
 }
 
 #[test]
-fn a_job_of_ours_is_no_stall() {
+fn a_job_is_no_stall() {
     let mut limits = FloodLimits::new(Budget::default(), at(0));
     limits.handle_received(&[0; PREFACE_LEN], at(0)).unwrap();
     limits.handle_received(&frame(HEADERS, END, 1, 9), at(1)).unwrap();
     limits.works(true, at(1));
     assert_eq!(limits.due(at(60)), Due::Nothing);
     limits.works(false, at(60));
-    assert_eq!(limits.due(at(61)), Due::Stalled(Duration::from_secs(1)), "its reply is to be taken");
+    assert_eq!(limits.due(at(61)), Due::Stalled(Duration::from_secs(1)), "its reply is not taken");
 }

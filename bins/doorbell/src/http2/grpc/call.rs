@@ -1,13 +1,13 @@
-//! A call that its route lets go on: in progress, to the guards and the log of that route, until its last byte is out.
+//! An admitted call, which is in progress for the guards and the log of its route until its last byte is sent.
 //!
-//! Does not know about: what is answered.
+//! Does not know about: replies.
 
 use crate::http::{Date, Later, Status};
 use doorbell::time::{Clock as _, OsClock};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use std::sync::Arc;
 
-/// What a route says to a request of gRPC that may go on, as the work of a request that is answered later: the fields of the answer.
+/// The result of a route for an admitted gRPC request, as the work of a deferred reply: the header fields of the reply.
 #[derive(Clone, Debug)]
 pub(crate) struct GoOn(Arc<HeaderMap>);
 
@@ -15,13 +15,13 @@ pub(crate) struct GoOn(Arc<HeaderMap>);
 #[derive(Debug)]
 pub(in crate::http2) struct Call {
     later: Box<Later>,
-    /// Of the answer, once it has begun.
+    /// Status of the reply, once it has begun.
     status: Option<Status>,
     content_len: usize,
 }
 
 impl GoOn {
-    /// `None` when the fields cannot be sent.
+    /// `None` if the fields are invalid.
     pub(crate) fn new(headers: &[(String, String)]) -> Option<Self> {
         let mut fields = HeaderMap::new();
         for (name, value) in headers {
@@ -33,7 +33,7 @@ impl GoOn {
 }
 
 impl Call {
-    /// `Err`: it is another work that the request waits for.
+    /// `Err` if the request waits for other work.
     pub(in crate::http2) fn of(later: Box<Later>) -> Result<Self, Box<Later>> {
         match later.work::<GoOn>() {
             Some(_) => Ok(Self { later, status: None, content_len: 0 }),
@@ -41,7 +41,7 @@ impl Call {
         }
     }
 
-    /// What the answer says beside it: the fields of the route, and those of its guards.
+    /// The header fields of the route and of its guards.
     pub(in crate::http2) fn fields(&self) -> HeaderMap {
         let mut fields = self.later.work::<GoOn>().map(|go_on| (*go_on.0).clone()).unwrap_or_default();
         for line in self.later.lines().split(|&byte| byte == b'\n') {
@@ -59,12 +59,12 @@ impl Call {
         fields
     }
 
-    /// The answer begins.
+    /// Records the status of the reply.
     pub(in crate::http2) const fn begin(&mut self, status: Status) {
         self.status = Some(status);
     }
 
-    /// So much of it is on its way.
+    /// Counts sent content.
     pub(in crate::http2) const fn add_content(&mut self, len: usize) {
         self.content_len += len;
     }

@@ -1,6 +1,6 @@
-//! `grpc.health.v1.Health`: Check, Watch and List of what there is in [`Statuses`].
+//! `grpc.health.v1.Health`: Check, Watch and List over [`Statuses`].
 //!
-//! Does not know about: connections beyond the account each request carries, how messages are written.
+//! Does not know about: connections, except for the account in each request; the encoding of messages.
 
 use super::statuses::{OVERALL, Statuses, Watched};
 use crate::config::model::{AlbAnswer, Grpc};
@@ -22,10 +22,10 @@ use tonic_health::ServingStatus;
 use tonic_health::pb::health_server::Health;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-/// Services of a list (grpc/health/v1/health.proto).
+/// Maximum number of services in a list (grpc/health/v1/health.proto).
 const LIST_MAX: usize = 100;
 
-/// How often an open Watch asks for what runs only when somebody asks; what is new enough does not run for that.
+/// Interval at which an open Watch requests on-demand checks. Fresh results are not repeated.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
 /// The service behind all connections.
@@ -36,7 +36,7 @@ pub(super) struct HealthService(Arc<Shared>);
 struct Shared {
     statuses: Arc<Statuses>,
     counters: Arc<Counters>,
-    /// True from the moment on at which streams that would never end are ended.
+    /// True once endless streams must end.
     ends: watch::Receiver<bool>,
     watches: Arc<AtomicU32>,
     watches_max: u32,
@@ -47,14 +47,14 @@ struct Shared {
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
 pub(super) struct ListRequest {}
 
-/// The reply of `List`.
+/// The response of `List`.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(super) struct ListResponse {
     #[prost(btree_map = "string, message", tag = "1")]
     pub(super) statuses: BTreeMap<String, HealthCheckResponse>,
 }
 
-/// A place among the Watch streams of the process and of its connection.
+/// A permit among the Watch streams of the process and of the connection.
 #[derive(Debug)]
 struct Place {
     shared: Arc<Shared>,
@@ -63,12 +63,12 @@ struct Place {
 
 /// One Watch stream.
 struct Watching {
-    /// `None`: nobody knows the service, and nobody will.
+    /// `None` for an unknown service.
     status: Option<Watched>,
-    /// Where what is watched runs when somebody asks, by whom it is asked for.
+    /// The statuses and the service, if it has on-demand checks.
     asks: Option<(Arc<Statuses>, String)>,
-    /// What was told last.
-    told: Option<ServingStatus>,
+    /// The last sent status.
+    sent: Option<ServingStatus>,
     ends: watch::Receiver<bool>,
     over: bool,
     _place: Place,
@@ -100,7 +100,7 @@ impl HealthService {
         Ok(ListResponse { statuses: all.map(|(name, status)| (name.to_owned(), reply(status))).collect() })
     }
 
-    /// What an AWS application load balancer reads of the service without a name: code 12 is well (its default of a target group).
+    /// The status for an AWS application load balancer, which takes code 12 for healthy (the default of a target group).
     pub(super) fn tell_alb(&self, answer: AlbAnswer, prober: Option<Prober>) -> Status {
         match (self.0.statuses.get(OVERALL, prober), answer) {
             (Some(ServingStatus::Serving), _) | (_, AlbAnswer::Always) => Status::unimplemented("well"),
@@ -117,7 +117,7 @@ impl HealthService {
         if account.lock().limits.waiting() >= shared.watches_per_conn_max {
             return refuse("too many Watch streams on this connection");
         }
-        // The place is given back when it is dropped, also if it is one too many.
+        // The permit is released on drop, also above the limit.
         account.lock().limits.waits(true);
         let before = shared.watches.fetch_add(1, Ordering::Relaxed);
         let place = Place { shared: Arc::clone(shared), account };
@@ -139,12 +139,12 @@ const fn reply(status: ServingStatus) -> HealthCheckResponse {
     HealthCheckResponse { status: status as i32 }
 }
 
-/// Who calls, if it is a prober that is known.
+/// The prober, if it is known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct By(pub(super) Option<Prober>);
 
 impl By {
-    /// By its name; many clients of gRPC have only that of their library, and then it counts from where they ask.
+    /// Detects the prober by its user agent, or by its address, because many gRPC clients send only the name of their library.
     pub(super) fn of(user_agent: Option<&[u8]>, addr: Option<IpAddr>) -> Self {
         Self(user_agent.and_then(Prober::of_user_agent).or_else(|| addr.and_then(Prober::of_source)))
     }
@@ -154,7 +154,7 @@ pub(super) fn prober_of<T>(request: &Request<T>) -> Option<Prober> {
     request.extensions().get::<By>().and_then(|by| by.0)
 }
 
-/// `SERVICE_UNKNOWN`, which only Watch says.
+/// `SERVICE_UNKNOWN`, which only Watch sends.
 const UNKNOWN: HealthCheckResponse = HealthCheckResponse { status: 3 };
 
 #[tonic::async_trait]
@@ -176,7 +176,7 @@ impl Health for HealthService {
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<Self::WatchStream>, Status> {
         let account = request.extensions().get::<Account>().cloned();
-        let account = account.ok_or_else(|| Status::internal("a request without a connection"))?;
+        let account = account.ok_or_else(|| Status::internal("request without a connection"))?;
         let place = self.enter(account)?;
         let prober = prober_of(&request);
         let service = request.into_inner().service;
@@ -184,7 +184,7 @@ impl Health for HealthService {
         let watching = Watching {
             status: statuses.watch(&service, prober),
             asks: statuses.is_on_demand(&service).then(|| (Arc::clone(statuses), service)),
-            told: None,
+            sent: None,
             ends: self.0.ends.clone(),
             over: false,
             _place: place,
@@ -202,12 +202,12 @@ impl Watching {
             Some(news) => Some((Ok(news), self)),
             None => {
                 self.over = true;
-                Some((Err(Status::unavailable("the server goes away")), self))
+                Some((Err(Status::unavailable("the server is shutting down")), self))
             }
         }
     }
 
-    /// The next thing to tell; `None` at the end. What is new goes out before that.
+    /// The next response; `None` at the end, after the last change.
     async fn news(&mut self) -> Option<HealthCheckResponse> {
         let Self { status, asks, told, ends, .. } = self;
         let Some(status) = status else {
@@ -249,7 +249,7 @@ mod tests {
     use crate::registry::HealthRegistry;
 
     #[test]
-    fn who_calls_is_known_by_name_and_else_by_address() {
+    fn probers_are_known_by_name_or_else_by_address() {
         let (google, stranger) = ("35.191.1.2".parse().unwrap(), "192.0.2.1".parse().unwrap());
         for (user_agent, addr, expect) in [
             (Some("kube-probe/1.34 grpc-go/1.72.1"), Some(google), Some(Prober::Kubelet)),
@@ -277,7 +277,7 @@ mod tests {
         let (before, after) = (service(), service());
         let (first, second) = (before.enter(account()).unwrap(), after.enter(account()).unwrap());
         assert!(before.enter(account()).is_err() && after.enter(account()).is_err());
-        assert_eq!(common.watches().load(Ordering::Relaxed), 2, "who is refused takes no place");
+        assert_eq!(common.watches().load(Ordering::Relaxed), 2, "a refused stream takes no permit");
         drop(first);
         drop(before);
         let third = after.enter(account()).unwrap();

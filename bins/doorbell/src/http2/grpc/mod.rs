@@ -1,9 +1,9 @@
-//! What is asked by gRPC: health, and nothing else.
+//! gRPC: the health service, and nothing else.
 //!
-//! Does not know about: routes, of which it hears only what they said; frames.
+//! Does not know about: routes, except for their results; frames.
 //!
-//! Every other method is UNIMPLEMENTED, code 12. An AWS load balancer takes that for well at `/AWS.ALB/healthcheck` by default, so there it
-//! is said only while the service without a name serves.
+//! Every other method is UNIMPLEMENTED, code 12. An AWS load balancer takes that for healthy at `/AWS.ALB/healthcheck` by default, so there
+//! it is sent only while the service without a name is serving.
 
 mod call;
 mod health;
@@ -38,10 +38,10 @@ const GRPC: &str = "application/grpc";
 /// The path of every method of the service.
 const HEALTH: &str = "/grpc.health.v1.Health/";
 
-/// Bytes of a message; a health request is a name.
+/// Maximum size of a message; a health request is a name.
 const MESSAGE_LEN_MAX: usize = 4096;
 
-/// Answers gRPC requests.
+/// Serves gRPC requests.
 #[derive(Clone, Debug)]
 pub(super) struct Answers {
     health: HealthService,
@@ -57,7 +57,7 @@ pub(crate) fn is_grpc(content_type: &[u8], is_post: bool, path: &str) -> bool {
     is_content || (is_post && path == Grpc::ALB_PATH)
 }
 
-/// The same of a request of hyper.
+/// As [`is_grpc`], for a request of hyper.
 pub(super) fn asks_by_grpc<B>(request: &Request<B>) -> bool {
     let content_type = request.headers().get(header::CONTENT_TYPE);
     let content_type = content_type.map_or(&b""[..], header::HeaderValue::as_bytes);
@@ -78,7 +78,7 @@ impl Answers {
         Self { health, server, alb: grpc.alb }
     }
 
-    /// Answers a call, which a route lets go on, of the connection with this account, from this address.
+    /// Serves an admitted call of the connection with this account, from this address.
     pub(super) async fn answer<B>(
         mut self,
         mut request: Request<B>,
@@ -109,14 +109,14 @@ impl Answers {
             None if request.uri().path() == Grpc::ALB_PATH => {
                 self.health.tell_alb(self.alb, by.0).into_http()
             }
-            None => Status::unimplemented("there is no such service").into_http(),
+            None => Status::unimplemented("unknown service").into_http(),
         };
         call.begin(crate::http::Status::new(response.status().as_u16()).unwrap_or(crate::http::Status::OK));
         response.map(|body| ReplyBody::Grpc(body, Some(call)))
     }
 }
 
-/// `List` as tonic wants a method to be.
+/// `List` as a method for tonic.
 struct List(HealthService);
 
 impl UnaryService<ListRequest> for List {

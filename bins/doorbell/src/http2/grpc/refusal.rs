@@ -1,35 +1,35 @@
-//! What a route said to a request of gRPC that may not go on, in the codes of gRPC.
+//! Maps the reply of a route to a refused gRPC request to gRPC status codes.
 //!
-//! Does not know about: why it was said, requests.
+//! Does not know about: reasons, requests.
 //!
-//! As gRPC's own table of HTTP statuses has it, but for what is known better here: a rate limit is RESOURCE_EXHAUSTED, which clients do not
-//! take for a broken server; a certificate that is missing is UNAUTHENTICATED, and one of somebody else PERMISSION_DENIED.
+//! Follows gRPC's table of HTTP statuses, with exceptions where more is known: a rate limit is RESOURCE_EXHAUSTED, which clients do not take
+//! for a broken server; a missing certificate is UNAUTHENTICATED, a wrong one PERMISSION_DENIED.
 
 use crate::http2::body::ReplyBody;
 use hyper::{Response, StatusCode, header};
 use tonic::Status;
 
-/// An end of a call without an answer.
+/// The status of a refused call.
 #[derive(Debug)]
 pub(in crate::http2) struct Refusal(Status);
 
 impl Refusal {
-    /// `may_lack_cert`: the client was asked for a certificate and showed none that is good.
+    /// `may_lack_cert`: the client was asked for a certificate and sent no valid one.
     pub(in crate::http2) fn of<B>(said: &Response<B>, may_lack_cert: bool) -> Self {
         let wants_token = said.headers().contains_key(header::WWW_AUTHENTICATE);
         Self(match said.status() {
-            StatusCode::UNAUTHORIZED => Status::unauthenticated("a token is needed"),
-            StatusCode::BAD_REQUEST if wants_token => Status::unauthenticated("this is no token"),
-            StatusCode::BAD_REQUEST => Status::internal("this is no request"),
+            StatusCode::UNAUTHORIZED => Status::unauthenticated("missing token"),
+            StatusCode::BAD_REQUEST if wants_token => Status::unauthenticated("invalid token"),
+            StatusCode::BAD_REQUEST => Status::internal("invalid request"),
             StatusCode::FORBIDDEN if may_lack_cert && !wants_token => {
-                Status::unauthenticated("a client certificate is needed")
+                Status::unauthenticated("missing client certificate")
             }
-            StatusCode::FORBIDDEN => Status::permission_denied("this client may not ask"),
-            StatusCode::TOO_MANY_REQUESTS => Status::resource_exhausted("too many requests of this client"),
-            StatusCode::SERVICE_UNAVAILABLE => Status::unavailable("too many requests at once"),
-            StatusCode::INTERNAL_SERVER_ERROR => Status::internal("something went wrong"),
-            // Whatever else a route answers is not of gRPC.
-            _ => Status::unimplemented("there is no such service"),
+            StatusCode::FORBIDDEN => Status::permission_denied("permission denied"),
+            StatusCode::TOO_MANY_REQUESTS => Status::resource_exhausted("rate limit exceeded"),
+            StatusCode::SERVICE_UNAVAILABLE => Status::unavailable("too many concurrent requests"),
+            StatusCode::INTERNAL_SERVER_ERROR => Status::internal("internal error"),
+            // Other statuses are not gRPC.
+            _ => Status::unimplemented("unknown service"),
         })
     }
 
@@ -44,9 +44,9 @@ mod tests {
     use tonic::Code;
 
     #[test]
-    fn each_reply_has_its_code() {
+    fn each_status_has_its_code() {
         let challenge = (header::WWW_AUTHENTICATE, "Bearer");
-        // A route that only looks like one of gRPC lets nothing go on.
+        // A route that only looks like gRPC admits nothing.
         let (grpc, text) = ((header::CONTENT_TYPE, "application/grpc"), (header::CONTENT_TYPE, "text/plain"));
         for (status, field, may_lack_cert, code) in [
             (200, grpc.clone(), true, Code::Unimplemented),

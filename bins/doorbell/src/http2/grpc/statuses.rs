@@ -1,10 +1,10 @@
-//! What each gRPC service's health is now, as the board has published it for all protocols; calls that watch are woken when it changes.
+//! The health of each gRPC service, as published by the registry for all protocols; wakes Watch calls on changes.
 //!
-//! Does not know about: what makes a status, calls.
+//! Does not know about: the rules of a status, calls.
 //!
-//! Who asks is known by `User-Agent`, as over HTTP: what a drain tells a kubelet and a load balancer may differ here, too.
+//! Probers are detected by `User-Agent`, as over HTTP, because a drain may be reported differently to kubelets and load balancers.
 //!
-//! [`Statuses::follow`] finds them by the endpoints that `[grpc]` names.
+//! [`Statuses::follow`] connects them to the endpoints that `[grpc]` names.
 
 use crate::config::model::Config;
 use crate::http::prober::Prober;
@@ -17,10 +17,10 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tonic_health::ServingStatus;
 
-/// The service without a name: all of this process.
+/// The service without a name: the whole process.
 pub(super) const OVERALL: &str = "";
 
-/// The statuses by service. The services are known from the start.
+/// The statuses by service. The set of services is fixed.
 #[derive(Debug)]
 pub(crate) struct Statuses {
     services: BTreeMap<String, Service>,
@@ -31,17 +31,17 @@ pub(crate) struct Statuses {
 #[derive(Debug)]
 struct Service {
     endpoint: usize,
-    /// Wakes calls that watch, each time one of these differs.
+    /// Wakes Watch calls when a status changes.
     news: [watch::Sender<ServingStatus>; Audience::ALL.len()],
-    /// What runs when somebody asks.
+    /// On-demand checks.
     demands: Box<[RunTrigger]>,
-    /// Where who asks is counted; services may share an endpoint.
+    /// Counts probers; services may share an endpoint.
     probe_counters: Option<Arc<ProbeCounters>>,
     /// Whether it is the first service of its endpoint.
     is_first: bool,
 }
 
-/// A service that is watched.
+/// A watched service.
 #[derive(Debug)]
 pub(super) struct Watched {
     published: Arc<Published>,
@@ -51,8 +51,7 @@ pub(super) struct Watched {
 }
 
 impl Statuses {
-    /// The services of a configuration, each as its endpoint is and will be. gRPC knows two answers, and serving is what the same
-    /// endpoint answers by HTTP with a code that says so.
+    /// The services of a configuration, which follow their endpoints. A service is SERVING if the HTTP status of its endpoint means up.
     pub(crate) fn follow(config: &Config, registry: &HealthRegistry) -> Arc<Self> {
         let overall = (OVERALL.to_owned(), config.grpc.overall.position);
         let services = config.grpc.services.iter();
@@ -81,14 +80,14 @@ impl Statuses {
         statuses
     }
 
-    /// What a prober is told, who is counted.
+    /// The status for a prober, which is counted.
     pub(super) fn get(&self, service: &str, prober: Option<Prober>) -> Option<ServingStatus> {
         let service = self.services.get(service)?;
         service.ask();
         Some(service.count(&self.published, prober))
     }
 
-    /// The status now and every later one; a slow reader misses those in between. A call that watches counts as one that asks once.
+    /// The current status and later ones; a slow reader misses intermediate ones. A Watch counts as one probe.
     pub(super) fn watch(&self, service: &str, prober: Option<Prober>) -> Option<Watched> {
         let service = self.services.get(service)?;
         service.ask();
@@ -98,12 +97,12 @@ impl Statuses {
         Some(Watched { published: Arc::clone(&self.published), endpoint: service.endpoint, audience, news })
     }
 
-    /// Has run what runs when somebody asks for the service.
+    /// Requests the on-demand checks of the service.
     pub(super) fn ask(&self, service: &str) {
         self.services.get(service).into_iter().for_each(Service::ask);
     }
 
-    /// Whether anything does.
+    /// Whether the service has on-demand checks.
     pub(super) fn is_on_demand(&self, service: &str) -> bool {
         self.services.get(service).is_some_and(|service| !service.demands.is_empty())
     }
@@ -112,7 +111,7 @@ impl Statuses {
         self.services.len()
     }
 
-    /// All services at one moment, as a prober is told, who counts once for each endpoint behind them.
+    /// The statuses of all services at one moment, for a prober, which is counted once per endpoint.
     pub(super) fn all(&self, prober: Option<Prober>) -> impl Iterator<Item = (&str, ServingStatus)> {
         let set = self.published.load();
         self.services.iter().map(move |(name, service)| {
@@ -131,7 +130,7 @@ impl Service {
         self.demands.iter().for_each(RunTrigger::request);
     }
 
-    /// What a prober is told, who is counted.
+    /// The status for a prober, which is counted.
     fn count(&self, published: &Published, prober: Option<Prober>) -> ServingStatus {
         let (state, serves) = published.load().states(self.endpoint)[audience_of(prober) as usize];
         self.count_as(prober, state);
@@ -146,13 +145,13 @@ impl Service {
 }
 
 impl Watched {
-    /// The status now; [`Self::changed`] waits for another one.
+    /// The current status; [`Self::changed`] waits for the next one.
     pub(super) fn status(&mut self) -> ServingStatus {
         self.news.mark_unchanged();
         status(self.published.load().states(self.endpoint)[self.audience as usize].1)
     }
 
-    /// Waits until the status may be another one. `None` when that cannot happen any more.
+    /// Waits until the status may have changed. `None` if it cannot change any more.
     pub(super) async fn changed(&mut self) -> Option<()> {
         self.news.changed().await.ok()
     }
@@ -205,7 +204,7 @@ mod tests {
         now(None, [no, yes, no, no]);
         now(KUBELET, [yes, yes, no, yes]);
         assert!(watched.has_changed() && !by_kubelet.has_changed());
-        // A service that nobody has is no endpoint's.
+        // An unknown service has no status.
         assert_eq!((statuses.get("shop.Other", None), statuses.get("alive", KUBELET)), (None, Some(yes)));
         let rows = registry.prober_stats().rows();
         let rows: Vec<_> =
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn only_news_wake_what_watches() {
+    fn only_changes_wake_a_watch() {
         let config = config(
             "[listener.a]\nbind = \":8080\"\nhttp2 = true\n[check.db]\ntype = \"ttl\"\nttl = \"1h\"\nrise = 1\nfall = 1\n\
              [health.readyz]\nrequire = [\"db\"]\n[grpc]\nservices = { a = \"readyz\" }\n",
@@ -234,7 +233,7 @@ mod tests {
         let mut watched = statuses.watch("a", None).unwrap();
         assert_eq!(watched.status(), ServingStatus::NotServing);
         registry.drain(true);
-        assert!(!watched.has_changed(), "another reason, and the same status");
+        assert!(!watched.has_changed(), "the status is unchanged");
         registry.drain(false);
         let finding = Finding { outcome: Outcome::Success, latency: Duration::ZERO, reason: String::new() };
         let _next = registry.found(0, &finding);

@@ -1,17 +1,16 @@
-//! One request of HTTP/2 as a request of HTTP/1.1, so that routes, guards and the log decide about it as about any other, and their
-//! reply back again.
+//! Converts an HTTP/2 request to HTTP/1.1, so that routes, guards and the log handle it like any other, and converts the reply back.
 //!
 //! Does not know about: connections, frames, gRPC.
 //!
-//! The request is written as bytes and read by the same machine that reads those of clients: nothing is taken for valid because hyper
-//! let it through. A body is read and dropped, since no route takes one; its limits are those of HTTP/1.1.
+//! The request is written as bytes and parsed by the same machine that parses those of clients, so that validity does not depend on hyper.
+//! A body is read and dropped, because no route uses one; its limits are those of HTTP/1.1.
 //!
 //! # Decision: a fragment in `:path` is not refused
 //!
-//! *Context.* A `#` in a target is 400 in HTTP/1. In HTTP/2, h2 makes a `http::uri::PathAndQuery` of `:path`, which cuts it at the
-//! first `#` and keeps no trace of that; neither h2 nor hyper shows the field as it was sent. *Choice.* Such a request is
-//! answered as one without the fragment. Routes, guards and the log see the same path, so nothing can be got past them with it. To
-//! refuse it would take a second HPACK decoder in front of hyper. *What would change it:* an h2 that shows or refuses it.
+//! *Context.* A `#` in a target is 400 in HTTP/1. In HTTP/2, h2 turns `:path` into a `http::uri::PathAndQuery`, which cuts it at the first
+//! `#` without a trace; neither h2 nor hyper exposes the field as sent. *Choice.* Such a request is served as one without the fragment.
+//! Routes, guards and the log see the same path, so it cannot bypass them. Refusing it would need a second HPACK decoder in front of hyper.
+//! *What would change it:* an h2 that exposes or refuses it.
 
 use super::body::ReplyBody;
 use super::counters::{Counters, count};
@@ -36,7 +35,7 @@ use tokio::sync::oneshot;
 /// The state of one request in the machine.
 type Conn = <Http1 as Protocol>::Conn;
 
-/// What this thread's requests are written into, one after the other.
+/// The buffers of this thread, reused for each request.
 struct Scratch {
     head: Vec<u8>,
     input: Vec<u8>,
@@ -53,7 +52,7 @@ thread_local! {
     }) };
 }
 
-/// Fields that are about one connection, or written here (RFC 9113 8.2.2 and 8.3.1). `Expect` has nobody to wait for: no body is kept.
+/// Fields of one connection, or written here (RFC 9113 8.2.2 and 8.3.1). `Expect` is dropped, because no body is kept.
 const NOT_COPIED: [HeaderName; 8] = [
     header::CONNECTION,
     header::CONTENT_LENGTH,
@@ -65,20 +64,20 @@ const NOT_COPIED: [HeaderName; 8] = [
     header::UPGRADE,
 ];
 
-/// As much of a body that is too large is read, and as long (see `doorbell::Limits`).
+/// Maximum size to read of a body that is too large (see `doorbell::Limits`).
 const LINGER_LEN: u64 = 64 << 10;
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Why a body ends a request.
+/// Why reading a body failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BodyError {
-    /// The client went.
+    /// The client disconnected.
     Gone,
     TooLarge,
     TooSlow,
 }
 
-/// What requests of a connection are answered with.
+/// The context of the requests of a connection.
 #[derive(Debug)]
 pub(super) struct With<'a> {
     pub(super) http: &'a Http1,
@@ -88,15 +87,15 @@ pub(super) struct With<'a> {
     pub(super) client: &'a Client<'a>,
 }
 
-/// What a service said.
+/// The result of a service.
 enum Said {
-    /// `None`: there is no reply, and the stream is to be reset.
+    /// `None`: no reply, the stream must be reset.
     Answered(Option<Response<ReplyBody>>),
-    /// The answer comes later.
+    /// A deferred reply.
     Later(Box<Later>),
 }
 
-/// Answers one request. `None`: there is no reply, and the stream is to be reset.
+/// Serves one request. `None`: no reply, the stream must be reset.
 pub(super) async fn answer<B: Body<Data = Bytes>>(
     with: &With<'_>,
     parts: &Parts,
@@ -110,20 +109,20 @@ pub(super) async fn answer<B: Body<Data = Bytes>>(
     }
     match ask(with, parts).await {
         Asked::Answered(reply) => reply,
-        // Who does not ask by gRPC gets no further.
+        // A gRPC route serves gRPC requests only.
         Asked::Call(_) => refuse(Status::UNSUPPORTED_MEDIA_TYPE),
     }
 }
 
-/// What comes of a request.
+/// The result of a request.
 pub(super) enum Asked {
-    /// `None`: there is no reply, and the stream is to be reset.
+    /// `None`: no reply, the stream must be reset.
     Answered(Option<Response<ReplyBody>>),
-    /// It is one of gRPC, and may go on.
+    /// An admitted gRPC request.
     Call(Call),
 }
 
-/// What routes, guards and the log make of a request, whatever its body is.
+/// Passes a request through routes, guards and the log, regardless of its body.
 pub(super) async fn ask(with: &With<'_>, parts: &Parts) -> Asked {
     let mut conn = with.http.open(OsClock.now());
     match SCRATCH.with_borrow_mut(|scratch| scratch.ask(with, &mut conn, parts)) {
@@ -132,7 +131,7 @@ pub(super) async fn ask(with: &With<'_>, parts: &Parts) -> Asked {
     }
 }
 
-/// Has a job done, and answers with what comes of it.
+/// Waits for a job and replies with its result.
 async fn wait(with: &With<'_>, mut conn: Conn, mut later: Box<Later>) -> Asked {
     let _working = Working::begin(with.account);
     loop {
@@ -169,7 +168,7 @@ async fn wait(with: &With<'_>, mut conn: Conn, mut later: Box<Later>) -> Asked {
 
 fn time_out(with: &With<'_>, conn: &mut Conn, awaited: Awaited) -> Option<Response<ReplyBody>> {
     count(&with.counters.jobs_timed_out);
-    // The timer may be a little ahead of the clock.
+    // The timer may fire a little before the clock.
     let now = OsClock.now().max(awaited.deadline());
     let said =
         SCRATCH.with_borrow_mut(|scratch| scratch.tell(with, now, |io| with.http.handle_timeout(conn, io)));
@@ -180,7 +179,7 @@ fn time_out(with: &With<'_>, conn: &mut Conn, awaited: Awaited) -> Option<Respon
     }
 }
 
-/// While it is there nobody blames the client for what a job takes.
+/// Exempts the client from timeouts while a job runs.
 struct Working<'a>(&'a Account);
 
 impl<'a> Working<'a> {
@@ -196,8 +195,8 @@ impl Drop for Working<'_> {
     }
 }
 
-/// Reads what nobody wants, within the limits that hold for it. Of what is too large a bounded rest is read before that is said, as
-/// after such a reply in HTTP/1.1: some clients lose a reply that comes in the middle of what they send.
+/// Reads and drops a body within its limits. Of a body that is too large, a bounded rest is read before the reply, as in HTTP/1.1, because
+/// some clients lose a reply that arrives while they send.
 async fn drop_body<B: Body<Data = Bytes>>(
     limits: &Limits,
     headers: &HeaderMap,
@@ -220,7 +219,7 @@ async fn drop_body<B: Body<Data = Bytes>>(
     }
 }
 
-/// How long a body was, or that it is longer than `read_max`.
+/// The length of a body, or an error if it is longer than `read_max`.
 async fn read_all<B: Body<Data = Bytes>>(
     mut body: Pin<&mut B>,
     read_max: u64,
@@ -255,10 +254,10 @@ impl Scratch {
         said
     }
 
-    /// Has the machine of a request told something, and takes what it says.
+    /// Runs a step of a request's machine and takes its output.
     fn tell(&mut self, with: &With<'_>, now: Time, tell: impl FnOnce(Io<'_>) -> Next) -> Said {
         self.input.clear();
-        // Also what a service that panicked has left.
+        // May contain the output of a panicked service.
         self.out.clear();
         self.out.drop_unfinished();
         let io = Io {
@@ -280,13 +279,12 @@ impl Scratch {
     }
 }
 
-/// The request as bytes. `Host` comes from `:authority`; a `host` field that says something else is written beside it, and two
-/// of them are refused.
+/// Writes the request as bytes. `Host` is `:authority`; a differing `host` field is written too, and two of them are refused.
 fn write_head(parts: &Parts, head: &mut Vec<u8>) {
     let authority = parts.uri.authority().map(|authority| authority.as_str().as_bytes());
     let target = match parts.uri.path_and_query() {
         Some(target) => target.as_str().as_bytes(),
-        // CONNECT has an authority alone.
+        // CONNECT has an authority only.
         None => authority.unwrap_or_default(),
     };
     for part in [parts.method.as_str().as_bytes(), b" ", target, b" HTTP/1.1\r\n"] {
@@ -313,7 +311,7 @@ fn write_head(parts: &Parts, head: &mut Vec<u8>) {
     head.extend_from_slice(b"\r\n");
 }
 
-/// The reply that begins `written`, of which `body` is the rest. What we wrote ourselves can be read; if not, there is no reply.
+/// The reply whose head is in `written`, with `body` as its content. `None` if the head cannot be parsed, which our own output can.
 fn reply_of(written: &[u8], body: Bytes) -> Option<Response<ReplyBody>> {
     let (status_line, mut rest) = split_line(written)?;
     let status = StatusCode::from_bytes(status_line.strip_prefix(b"HTTP/1.1 ")?.get(..3)?).ok()?;
@@ -327,7 +325,7 @@ fn reply_of(written: &[u8], body: Bytes) -> Option<Response<ReplyBody>> {
         let colon = line.iter().position(|&byte| byte == b':')?;
         let (name, value) = line.split_at(colon);
         let name = HeaderName::from_bytes(name).ok()?;
-        // What is about the connection has no place in HTTP/2.
+        // Connection-specific fields are invalid in HTTP/2.
         if name != header::CONNECTION {
             headers.append(name, HeaderValue::from_bytes(value.strip_prefix(b": ")?).ok()?);
         }

@@ -11,7 +11,7 @@ use http_body_util::{BodyExt as _, Full};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
-/// Tells what it was asked.
+/// A service that records its requests.
 fn echo(asked: &Arc<Mutex<String>>) -> Http1 {
     let asked = Arc::clone(asked);
     Http1::new(service_fn(move |request, reply| {
@@ -62,7 +62,7 @@ fn get(uri: &str) -> hyper::http::request::Builder {
 }
 
 #[test]
-fn a_request_comes_as_it_was_sent_and_the_reply_as_it_was_written() {
+fn requests_and_replies_are_converted_exactly() {
     let request = get("http://example.org:81/a%20b?c=d").header("accept", "*/*").header("te", "trailers");
     let (status, asked, headers, body) = ask(request, b"");
     assert_eq!(
@@ -75,7 +75,7 @@ fn a_request_comes_as_it_was_sent_and_the_reply_as_it_was_written() {
 }
 
 #[test]
-fn a_reply_to_head_has_no_content_and_says_how_long_it_were() {
+fn a_reply_to_head_has_no_content_but_its_length() {
     let (status, _, headers, body) = ask(hyper::Request::head("http://a/"), b"");
     assert_eq!((status, headers["content-length"].as_bytes(), body.len()), (200, &b"6"[..], 0));
 }
@@ -115,7 +115,7 @@ fn the_rules_of_the_machine_hold() {
     assert_eq!(ask(get(&long), b"").0, 414);
 }
 
-/// See the module: nothing here can refuse it.
+/// See the module: it cannot be refused here.
 #[test]
 fn a_fragment_is_cut_before_the_request_gets_here() {
     for uri in ["http://a/b#c", "http://a/b?c#d"] {
@@ -139,7 +139,7 @@ fn a_body_is_read_within_its_limit() {
     assert_eq!(ask(post().header("expect", "100-continue"), b"0123").0, 201);
 }
 
-/// Keeps pumps for the test to run.
+/// Keeps jobs for the test to run.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<Pump>>>);
 
@@ -154,7 +154,7 @@ impl Executor for Kept {
 }
 
 #[test]
-fn a_request_may_wait_for_a_job_and_holds_no_blame_meanwhile() {
+fn a_request_that_waits_for_a_job_does_not_time_out() {
     let kept = Kept::default();
     let timeout = Duration::from_millis(500);
     let jobs = Offload::builder().queue_max(Class::Normal, 1).timeout(timeout).build_on(kept.clone());
@@ -163,7 +163,7 @@ fn a_request_may_wait_for_a_job_and_holds_no_blame_meanwhile() {
         let reply = reply.header("X-Layer", "yes");
         jobs.run(request, reply, move || match path.as_str() {
             "/then" => Then::then(|reply| reply.status(Status::ACCEPTED).body("then\n")),
-            "/panic" => panic!("a job that panics"),
+            "/panic" => panic!("panic of a job"),
             _ => Reply::text(Status::OK, "reply\n").into(),
         })
     }));
@@ -189,7 +189,7 @@ fn a_request_may_wait_for_a_job_and_holds_no_blame_meanwhile() {
             assert_eq!(reply.status(), status, "{path}");
             assert_eq!(reply.headers().contains_key("x-layer"), status != 500, "{path}");
         }
-        // One waits until its time is up, and another finds no room meanwhile.
+        // One request times out; another finds the queue full meanwhile.
         let (late, busy) = tokio::join!(ask("/reply"), ask("/reply"));
         for reply in [late.unwrap(), busy.unwrap()] {
             assert_eq!(
@@ -201,7 +201,7 @@ fn a_request_may_wait_for_a_job_and_holds_no_blame_meanwhile() {
     let fields: Vec<_> = counters.fields().filter(|(_, count)| *count > 0).collect();
     assert_eq!((fields, counters.jobs()), (vec![("http2_jobs_refused", 1), ("http2_jobs_timed_out", 1)], 4));
     run();
-    // Who goes calls off what has not begun.
+    // A client that disconnects cancels a job that has not started.
     runtime.block_on(async {
         let gone = tokio::time::timeout(Duration::from_millis(1), ask("/panic")).await;
         assert!(gone.is_err());
@@ -210,7 +210,7 @@ fn a_request_may_wait_for_a_job_and_holds_no_blame_meanwhile() {
     assert_eq!(counters.fields().map(|(_, count)| count).sum::<u64>(), 2);
 }
 
-/// A reply that a ring worker replaces is replaced here, too: made at once or by a job.
+/// A reply that a worker would replace is replaced here too, whether immediate or by a job.
 #[test]
 fn an_invalid_reply_is_a_500_that_is_counted() {
     let kept = Kept::default();

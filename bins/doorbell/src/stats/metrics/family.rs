@@ -1,13 +1,13 @@
-//! Metric families as plain data, and how they are given to the encoder.
+//! Metric families as plain data, and their conversion for the encoder.
 //!
-//! Does not know about: what is measured, the text that comes of it.
+//! Does not know about: the metrics, the text format.
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use std::fmt;
 
-/// In the order in which they are shown.
+/// Families in output order.
 #[derive(Debug, Default)]
 pub(super) struct Families(Vec<Family>);
 
@@ -29,7 +29,7 @@ struct Sample {
 enum Value {
     Histogram {
         sum: f64,
-        /// Upper ends, and how many are in a bucket and not in the ones before it.
+        /// Upper bounds with non-cumulative counts.
         buckets: Vec<(f64, u64)>,
     },
     Number(f64),
@@ -39,17 +39,17 @@ enum Value {
 pub(super) struct Filling<'f>(&'f mut Vec<Sample>);
 
 impl Families {
-    /// Something that only goes up; the name is without `_total`.
+    /// A counter; the name is without `_total`.
     pub(super) fn counter(&mut self, name: &'static str, help: &'static str) -> Filling<'_> {
         self.family(name, help, MetricType::Counter)
     }
 
-    /// Something that goes up and down.
+    /// A gauge.
     pub(super) fn gauge(&mut self, name: &'static str, help: &'static str) -> Filling<'_> {
         self.family(name, help, MetricType::Gauge)
     }
 
-    /// How many there are of each size.
+    /// A histogram.
     pub(super) fn histogram(&mut self, name: &'static str, help: &'static str) -> Filling<'_> {
         self.family(name, help, MetricType::Histogram)
     }
@@ -73,7 +73,7 @@ impl Filling<'_> {
         self.push(labels, Value::Number(value))
     }
 
-    /// Times in microseconds, shown in seconds. The last bucket has no bound.
+    /// Adds durations in microseconds, shown in seconds. The last bucket has no bound.
     pub(super) fn times<const N: usize>(
         &mut self,
         labels: [(&'static str, &str); N],
@@ -92,7 +92,7 @@ impl Filling<'_> {
         self
     }
 
-    /// As [`Self::add`], for what is counted.
+    /// As [`Self::add`], for an integer.
     pub(super) fn count<const N: usize>(
         &mut self,
         labels: [(&'static str, &str); N],
@@ -101,7 +101,7 @@ impl Filling<'_> {
         self.add(labels, as_f64(value))
     }
 
-    /// One sample for each of `states`, 1 for the one that is.
+    /// Adds a sample for each of `states`, 1 for the current one.
     pub(super) fn one_of<const N: usize>(
         &mut self,
         labels: [(&'static str, &str); N],
@@ -133,7 +133,7 @@ fn encode(encoder: &mut MetricEncoder<'_>, kind: MetricType, value: &Value) -> f
     }
 }
 
-/// Exact up to 2^53, as every number of a scrape.
+/// Exact up to 2^53.
 #[expect(clippy::cast_precision_loss, reason = "a sample is a double")]
 pub(super) const fn as_f64(value: u64) -> f64 {
     value as f64
@@ -141,7 +141,7 @@ pub(super) const fn as_f64(value: u64) -> f64 {
 
 impl Collector for Families {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        // A family without samples tells nothing.
+        // Families without samples are omitted.
         for family in self.0.iter().filter(|family| !family.samples.is_empty()) {
             let mut encoder = encoder.encode_descriptor(family.name, family.help, None, family.kind)?;
             for Sample { labels, value } in &family.samples {

@@ -19,18 +19,21 @@ pub(super) fn gather(scrape: &Scrape, families: &mut Families) {
 
 fn endpoints(scrape: &Scrape, families: &mut Families) {
     let all = &scrape.status.endpoints;
-    let mut up = families.gauge("doorbell_endpoint_up", "Whether a health endpoint says that it serves.");
+    let mut up = families.gauge("doorbell_endpoint_up", "1 if the health endpoint is up.");
     for one in all {
         let serves = matches!(one.state, EndpointWord::Up | EndpointWord::Degraded);
         up.add([("endpoint", &one.name)], if serves { 1.0 } else { 0.0 });
     }
-    let mut state = families.gauge("doorbell_endpoint_state", "1 for the state of a health endpoint.");
+    let mut state =
+        families.gauge("doorbell_endpoint_state", "1 for the current state of a health endpoint.");
     for one in all {
         let words = EndpointWord::ALL.map(EndpointWord::as_str);
         state.one_of([("endpoint", &one.name)], "state", words, one.state.as_str());
     }
-    let mut forced = families
-        .gauge("doorbell_endpoint_forced", "1 for the state that was set by hand, whatever the checks say.");
+    let mut forced = families.gauge(
+        "doorbell_endpoint_forced",
+        "1 for the state that an operator has set, regardless of the checks.",
+    );
     for one in all {
         let is_forced = matches!(one.cause, CauseWord::Forced | CauseWord::Maintenance);
         let words = EndpointWord::ALL.map(EndpointWord::as_str);
@@ -43,7 +46,7 @@ fn endpoints(scrape: &Scrape, families: &mut Families) {
     }
     let mut weight = families.gauge(
         "doorbell_endpoint_weight",
-        "The weight that load balancers are told: of the checks that serve, and all of it in a state that is not theirs.",
+        "Weight reported to load balancers: the sum of the healthy checks, or all of it if the state does not come from checks.",
     );
     for one in all {
         if let Some(sum) = one.weight {
@@ -54,12 +57,12 @@ fn endpoints(scrape: &Scrape, families: &mut Families) {
 
 fn checks(scrape: &Scrape, families: &mut Families) {
     let all = &scrape.checks;
-    let mut up = families.gauge("doorbell_check_up", "Whether a check counts as up.");
+    let mut up = families.gauge("doorbell_check_up", "1 if the check is up.");
     for one in all {
         let is_up = matches!(one.state, CheckWord::Up | CheckWord::Degraded | CheckWord::GoingDown);
         up.add([("check", &one.name)], if is_up { 1.0 } else { 0.0 });
     }
-    let mut state = families.gauge("doorbell_check_state", "1 for the state of a check.");
+    let mut state = families.gauge("doorbell_check_state", "1 for the current state of a check.");
     for one in all {
         state.one_of(
             [("check", &one.name)],
@@ -68,26 +71,26 @@ fn checks(scrape: &Scrape, families: &mut Families) {
             one.state.as_str(),
         );
     }
-    let mut results = families
-        .gauge("doorbell_check_consecutive_results", "Results of one kind since the last of the other.");
+    let mut results =
+        families.gauge("doorbell_check_consecutive_results", "Consecutive results of one kind.");
     for one in all {
         results.add([("check", &one.name), ("result", "success")], f64::from(one.successes));
         results.add([("check", &one.name), ("result", "failure")], f64::from(one.failures));
     }
     let mut took =
-        families.gauge("doorbell_check_last_duration_seconds", "How long the last run of a check took.");
+        families.gauge("doorbell_check_last_duration_seconds", "Duration of the last run of a check.");
     for one in all {
         if let Some(last) = &one.last {
             took.add([("check", &one.name)], f64::from(last.latency_us) / 1e6);
         }
     }
-    let mut age = families.gauge("doorbell_check_age_seconds", "How old the last result of a check is.");
+    let mut age = families.gauge("doorbell_check_age_seconds", "Age of the last result of a check.");
     for one in all {
         if let Some(last) = &one.last {
             age.add([("check", &one.name)], as_f64(last.age_ms) / 1e3);
         }
     }
-    let help = "When a check last succeeded, in seconds since 1970.";
+    let help = "Time of the last success of a check in seconds since 1970.";
     let mut success = families.gauge("doorbell_check_last_success_timestamp_seconds", help);
     for one in all {
         if let Some(&at) = scrape.last_successes.get(&one.name) {
@@ -96,20 +99,19 @@ fn checks(scrape: &Scrape, families: &mut Families) {
     }
 }
 
-/// Checks of which the parts of runs are timed: each is ten lines and more for every part, and whoever has more checks than these
-/// has no use for them.
+/// Maximum number of checks with a histogram of phases, because each phase takes more than ten lines.
 const TIMED_MAX: usize = 1_000;
 
-/// What the runs of each check came to.
+/// The results of each check.
 fn results(scrape: &Scrape, families: &mut Families) {
-    let help = "Runs of a check, by result and by the part in which it came out; the results it was told are among them.";
+    let help = "Results of a check, by result and by the phase that decided it, including pushed ones.";
     each(scrape, families.counter("doorbell_check_attempts", help), |attempts, check, counts| {
         for (result, reason, count) in counts.attempts() {
             attempts.count([("check", check), ("result", result), ("reason", reason)], count);
         }
     });
     if scrape.checks.len() <= TIMED_MAX {
-        let help = "How long the parts of runs took.";
+        let help = "Duration of the phases of runs.";
         each(scrape, families.histogram("doorbell_check_duration_seconds", help), |times, check, counts| {
             for (phase, one) in counts.durations() {
                 let labels = [("check", check), ("phase", phase.as_str())];
@@ -117,29 +119,29 @@ fn results(scrape: &Scrape, families: &mut Families) {
             }
         });
     }
-    let help = "Changes of the state of a check, by where it went.";
+    let help = "State changes of a check, by new state.";
     each(scrape, families.counter("doorbell_check_transitions", help), |transitions, check, counts| {
         for (state, count) in counts.transitions() {
             transitions.count([("check", check), ("to", state.as_str())], count);
         }
     });
-    let help = "When the first certificate that a check was shown ends, in seconds since 1970.";
+    let help = "Earliest expiry of a certificate seen by a check in seconds since 1970.";
     let ends = families.gauge("doorbell_check_certificate_not_after_timestamp_seconds", help);
     each(scrape, ends, |ends, check, counts| {
         if let Some(at) = counts.certificate_ends() {
             ends.count([("check", check)], at);
         }
     });
-    let help = "Runs that took longer than until the next one was due.";
+    let help = "Runs that took longer than the interval.";
     each(scrape, families.counter("doorbell_check_overruns", help), |overruns, check, counts| {
         overruns.count([("check", check)], counts.overruns);
     });
-    let help =
-        "Calls for a run that came while one went on; of many who ask until the next run one is counted.";
+    let help = "Requested runs during a run of the same check; at most one is counted per run.";
     each(scrape, families.counter("doorbell_check_coalesced", help), |coalesced, check, counts| {
         coalesced.count([("check", check)], counts.coalesced);
     });
-    let help = "Calls for a run that found a result which was new enough; of many who ask one is counted.";
+    let help =
+        "Requested runs for which the last result was fresh enough; at most one is counted per result.";
     each(scrape, families.counter("doorbell_check_cache_hits", help), |hits, check, counts| {
         hits.count([("check", check)], counts.cache_hits);
     });
@@ -153,7 +155,7 @@ fn each(scrape: &Scrape, mut family: Filling<'_>, add: impl Fn(&mut Filling<'_>,
     }
 }
 
-/// What the checks did all together.
+/// Totals over all checks.
 fn runs(scrape: &Scrape, families: &mut Families) {
     let count = |name: &str| scrape.check_runs.get(name).copied();
     let mut add = |from: &str, name, help| {
@@ -161,13 +163,17 @@ fn runs(scrape: &Scrape, families: &mut Families) {
             families.counter(name, help).count([], count);
         }
     };
-    add("runs", "doorbell_check_runs", "Runs of checks that are over.");
-    add("failed", "doorbell_check_failures", "Runs of checks that found no success.");
-    add("waited", "doorbell_check_waits", "Runs that waited because too many others ran.");
-    add("pushed", "doorbell_check_pushes", "Results that were told from outside.");
-    add("pushes_refused", "doorbell_check_pushes_refused", "Results told from outside that found no place.");
+    add("runs", "doorbell_check_runs", "Finished runs of checks.");
+    add("failed", "doorbell_check_failures", "Failed runs of checks.");
+    add("waited", "doorbell_check_waits", "Runs that waited for `runtime.checks_in_flight`.");
+    add("pushed", "doorbell_check_pushes", "Pushed results.");
+    add(
+        "pushes_refused",
+        "doorbell_check_pushes_refused",
+        "Pushed results refused because the queue was full.",
+    );
     if let Some(lag) = &scrape.check_lag {
-        let help = "How late runs of checks started, all checks together.";
+        let help = "Start delay of runs, over all checks.";
         let mut late = families.histogram("doorbell_check_schedule_lag_seconds", help);
         late.times([], &LAG_BOUNDS_US, &lag.buckets, lag.sum_us);
     }
@@ -175,7 +181,7 @@ fn runs(scrape: &Scrape, families: &mut Families) {
 
 fn probers(scrape: &Scrape, families: &mut Families) {
     let all = &scrape.probers;
-    let mut probes = families.counter("doorbell_probes", "Probes, by who asked and what they were told.");
+    let mut probes = families.counter("doorbell_probes", "Probes, by endpoint, prober and verdict.");
     for one in all {
         for (verdict, &count) in EndpointState::ALL.iter().zip(&one.states).filter(|(_, count)| **count > 0) {
             let labels =
@@ -183,26 +189,26 @@ fn probers(scrape: &Scrape, families: &mut Families) {
             probes.count(labels, count);
         }
     }
-    let help = "When a prober was last seen, in seconds since 1970.";
+    let help = "Time of the last probe of a prober in seconds since 1970.";
     let mut seen = families.gauge("doorbell_prober_last_seen_timestamp_seconds", help);
     for one in all {
         let labels = [("endpoint", &*one.endpoint), ("prober", one.prober_name())];
         seen.add(labels, scrape.origins.workers.secs(since_zero(one.last)));
     }
-    let mut apart = families
-        .gauge("doorbell_prober_interval_seconds", "How far apart probes come, or came while they did.");
+    let mut apart =
+        families.gauge("doorbell_prober_interval_seconds", "Interval between probes of a prober.");
     for one in all {
         if let Some(interval) = one.interval {
             let labels = [("endpoint", &*one.endpoint), ("prober", one.prober_name())];
             apart.add(labels, interval.as_secs_f64());
         }
     }
-    let mut views =
-        families.gauge("doorbell_lb_view_state", "1 for the state in which a load balancer sees us.");
+    let mut views = families
+        .gauge("doorbell_lb_view_state", "1 for the state of this server in the load balancer's view.");
     for (endpoint, view) in &scrape.views {
         let words = LbState::ALL.map(LbState::as_str);
         views.one_of([("endpoint", endpoint), ("lb", &view.lb)], "state", words, view.state.as_str());
     }
-    let help = "States of load balancers that were not understood, came from an address that is not trusted, or had to go for another.";
+    let help = "Views of load balancers that were invalid, came from an untrusted address, or were evicted.";
     families.counter("doorbell_lb_views_refused", help).count([], scrape.views_refused);
 }

@@ -1,6 +1,6 @@
-//! What is counted by listener, limiter, `[tls.NAME]` and the like, as metrics.
+//! Metrics by listener, limiter, `[tls.NAME]` and so on.
 //!
-//! Does not know about: who counts it, texts.
+//! Does not know about: the counters, text formats.
 
 use super::Scrape;
 use super::family::{Families, Filling, as_f64};
@@ -13,26 +13,26 @@ pub(super) fn gather(scrape: &Scrape, families: &mut Families) {
     requests(scrape, families);
     handshakes(scrape, families);
     limits(scrape, families);
-    let help = "Connections of checks, by what became of them.";
+    let help = "Connections of checks, by result.";
     of(scrape, families.counter("doorbell_egress_connects", help), |connects, item, count| {
         if let Item::Connect(result) = item {
             connects.count([("result", result)], count);
         }
     });
-    let help = "Attempts of checks to connect that found no free port and were repeated with others.";
+    let help = "Connection attempts of checks that were repeated because no port was free.";
     of(scrape, families.counter("doorbell_egress_port_window_retries", help), |retries, item, count| {
         if *item == Item::ConnectRetry {
             retries.count([], count);
         }
     });
     gates(scrape, families);
-    let help = "Probes for whoever asks /probe, by module and by what came of them.";
+    let help = "Probes requested at /probe, by module and result.";
     of(scrape, families.counter("doorbell_blackbox_probes", help), |probes, item, count| {
         if let Item::Probed { module, result } = item {
             probes.count([("module", module), ("result", result)], count);
         }
     });
-    let help = "Lines of the access log that are lost, by why.";
+    let help = "Lost lines of the access log, by reason.";
     of(scrape, families.counter("doorbell_access_log_dropped", help), |dropped, item, count| {
         if let Item::AccessLost(reason) = item {
             dropped.count([("reason", reason)], count);
@@ -41,27 +41,27 @@ pub(super) fn gather(scrape: &Scrape, families: &mut Families) {
 }
 
 fn connections(scrape: &Scrape, families: &mut Families) {
-    let help = "Connections accepted.";
+    let help = "Accepted connections.";
     of(scrape, families.counter("doorbell_connections_accepted", help), |accepted, item, count| {
         if let Item::Accepted { listener } = item {
             accepted.count([("listener", listener)], count);
         }
     });
-    let mut active = families.gauge("doorbell_connections_active", "Connections that are open.");
+    let mut active = families.gauge("doorbell_connections_active", "Open connections.");
     gauges(&mut active, "listener", &scrape.conns_live);
-    let help = "Connections that are over, by why.";
+    let help = "Closed connections, by reason.";
     of(scrape, families.counter("doorbell_connections_closed", help), |closed, item, count| {
         if let Item::Closed { listener, reason } = item {
             closed.count([("listener", listener), ("reason", reason)], count);
         }
     });
-    let help = "Connections that could not be accepted, by the error of accept(2).";
+    let help = "Failed accepts, by the error of accept(2).";
     of(scrape, families.counter("doorbell_accept_errors", help), |errors, item, count| {
         if let Item::AcceptError { listener, errno } = item {
             errors.count([("listener", listener), ("errno", errno)], count);
         }
     });
-    let help = "PROXY headers, by version and by what came of them.";
+    let help = "PROXY headers, by version and result.";
     of(scrape, families.counter("doorbell_proxy_protocol", help), |proxied, item, count| {
         if let Item::Proxied { listener, version, result } = item {
             proxied.count([("listener", listener), ("version", version), ("result", result)], count);
@@ -69,17 +69,17 @@ fn connections(scrape: &Scrape, families: &mut Families) {
     });
 }
 
-/// Routes of health are not among them: who probes is counted by prober.
+/// Counters of TCP gates.
 fn gates(scrape: &Scrape, families: &mut Families) {
-    let help = "Addresses of a TCP gate that are open.";
+    let help = "Open addresses of a TCP gate.";
     gauges(&mut families.gauge("doorbell_tcp_gate_listeners", help), "gate", &scrape.gates_open);
-    let help = "Connections to a TCP gate, by what became of them.";
+    let help = "Connections to a TCP gate, by result.";
     of(scrape, families.counter("doorbell_tcp_gate_connections", help), |conns, item, count| {
         if let Item::Gated { gate, result } = item {
             conns.count([("gate", gate), ("result", result)], count);
         }
     });
-    let help = "What a TCP gate could not do and tries again, by the call that failed.";
+    let help = "Failed system calls of a TCP gate, which are repeated.";
     of(scrape, families.counter("doorbell_tcp_gate_errors", help), |errors, item, count| {
         if let Item::GateError { gate, call } = item {
             errors.count([("gate", gate), ("call", call)], count);
@@ -89,7 +89,8 @@ fn gates(scrape: &Scrape, families: &mut Families) {
 
 fn requests(scrape: &Scrape, families: &mut Families) {
     let (counted, rest) = &scrape.requests;
-    let help = "Requests that a route answered, or none; routes of health have doorbell_probes, and here those for one check.";
+    let help =
+        "Requests by route; health routes are counted in doorbell_probes, except those for a single check.";
     let mut requests = families.counter("doorbell_http_requests", help);
     let mut redirects = BTreeMap::new();
     for (Counted { listener, route, method, code }, count) in counted {
@@ -100,30 +101,30 @@ fn requests(scrape: &Scrape, families: &mut Families) {
             *redirects.entry((&**route, code)).or_default() += count;
         }
     }
-    let help = "Requests with a route for which there was no place to be counted in.";
+    let help = "Requests that are not counted by route because the table was full.";
     families.counter("doorbell_http_requests_uncounted", help).count([], *rest);
-    let mut family = families.counter("doorbell_redirects", "Requests that were sent elsewhere.");
+    let mut family = families.counter("doorbell_redirects", "Requests that were redirected.");
     for ((route, code), count) in &redirects {
         family.count([("route", route), ("code", code)], *count);
     }
 }
 
 fn handshakes(scrape: &Scrape, families: &mut Families) {
-    let help = "TLS handshakes, by what came of them; the version is known of those that are done.";
+    let help = "TLS handshakes, by result; completed ones with their version.";
     of(scrape, families.counter("doorbell_tls_handshakes", help), |handshakes, item, count| {
         if let Item::Handshake { listener, version, result } = item {
             handshakes.count([("listener", listener), ("version", version), ("result", result)], count);
         }
     });
-    let help = "TLS handshakes that resumed a session; they are among those that are done.";
+    let help = "Completed TLS handshakes that resumed a session.";
     of(scrape, families.counter("doorbell_tls_handshakes_resumed", help), |resumed, item, count| {
         if let Item::Resumed { listener } = item {
             resumed.count([("listener", listener)], count);
         }
     });
-    let mut active = families.gauge("doorbell_tls_handshakes_active", "TLS handshakes that go on.");
+    let mut active = families.gauge("doorbell_tls_handshakes_active", "TLS handshakes in progress.");
     gauges(&mut active, "listener", &scrape.handshakes_live);
-    let help = "1 for a TLS listener that is closed because its first certificate cannot be used yet.";
+    let help = "1 for a TLS listener that is closed until its first certificate can be used.";
     let mut waiting = families.gauge("doorbell_listener_waiting", help);
     for listener in scrape.handshakes_live.keys() {
         waiting.count([("listener", listener)], 0);
@@ -131,7 +132,7 @@ fn handshakes(scrape: &Scrape, families: &mut Families) {
     for closed in &scrape.status.waiting {
         waiting.count([("listener", &closed.listener)], 1);
     }
-    let help = "When the first certificate of a table ends, in seconds since 1970.";
+    let help = "Earliest expiry of a certificate of a [tls.NAME] table in seconds since 1970.";
     let mut ends = families.gauge("doorbell_tls_certificate_not_after_timestamp_seconds", help);
     for (tls, &at) in &scrape.certificate_ends {
         ends.count([("tls", tls)], u64::try_from(at).unwrap_or(0));
@@ -145,17 +146,17 @@ fn limits(scrape: &Scrape, families: &mut Families) {
             decisions.count([("limiter", limiter), ("decision", decision)], count);
         }
     });
-    let help = "Keys that a rate limit forgot before their time: more came at once than it has room for.";
+    let help = "Keys evicted early from a rate limit because its table was full.";
     of(scrape, families.counter("doorbell_rate_limit_evictions", help), |evictions, item, count| {
         if let Item::LimitEviction { limiter } = item {
             evictions.count([("limiter", limiter)], count);
         }
     });
-    let help = "Keys that have used something of their rate.";
+    let help = "Keys in the table of a rate limit.";
     gauges(&mut families.gauge("doorbell_rate_limit_keys", help), "limiter", &scrape.limiter_keys);
 }
 
-/// Fills a family with those of all numbers that are its own.
+/// Fills a family with the items that belong to it.
 fn of(scrape: &Scrape, mut family: Filling<'_>, add: impl Fn(&mut Filling<'_>, &Item, u64)) {
     scrape.items.iter().for_each(|(item, &count)| add(&mut family, item, count));
 }

@@ -1,10 +1,10 @@
-//! Metrics: what is counted anyway, gathered when somebody scrapes.
+//! Metrics: collects the counters for a scrape.
 //!
-//! Does not know about: HTTP, how anything is counted.
+//! Does not know about: HTTP, how values are counted.
 //!
-//! Labels are names from the configuration and words of small fixed sets, load balancers aside: those name themselves, and few are kept.
-//! How long requests took is not among them: that needs a look at a clock for each, which the rings do not take, and whose replies are there
-//! before they are asked for has nothing to see in it. Whoever stands before this server knows.
+//! Labels are names of the configuration and words of small fixed sets, except for load balancers, which name themselves; few are kept.
+//! Request durations are not measured: that would need a clock read per request, which workers avoid, and the replies are pre-rendered.
+//! Proxies in front of this server measure them.
 
 mod engine;
 mod family;
@@ -31,63 +31,62 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 pub(crate) use text::Exposition;
 
-/// What there is to tell at one moment.
+/// The values of one scrape.
 #[derive(Clone, Debug)]
 struct Scrape {
     build: Build,
     status: Status,
-    /// On the clock of the workers.
+    /// The time on the clock of the workers.
     now: Time,
     origins: Origins,
     checks: Vec<CheckView>,
-    /// When checks last succeeded, on the clock of the checks.
+    /// The last success of each check, on the clock of the checks.
     last_successes: BTreeMap<String, Duration>,
     probers: Vec<ProberRow>,
     views: Vec<(String, LbView)>,
     views_refused: u64,
-    /// By worker.
+    /// Counters of the engine, by worker.
     workers: Vec<Snapshot>,
     refused: BTreeMap<&'static str, u64>,
-    /// What is counted by listener, limiter and the like.
+    /// Counters by listener, limiter and so on.
     items: BTreeMap<Item, u64>,
-    /// By listener.
+    /// Open connections, by listener.
     conns_live: BTreeMap<Box<str>, u64>,
     handshakes_live: BTreeMap<Box<str>, u64>,
-    /// Addresses that are open, by TCP gate.
+    /// Open addresses, by TCP gate.
     gates_open: BTreeMap<Box<str>, u64>,
-    /// By limiter.
+    /// Keys, by limiter.
     limiter_keys: BTreeMap<Box<str>, u64>,
-    /// By `[tls.NAME]`, in seconds from 1970 on.
+    /// Earliest expiry by `[tls.NAME]`, in seconds since 1970.
     certificate_ends: BTreeMap<Box<str>, i64>,
-    /// Requests by route, and those for which there was no number.
+    /// Requests by route, and the number of uncounted ones.
     requests: (Vec<(Counted, u64)>, u64),
-    /// Connections and requests of HTTP/2, where it is spoken.
+    /// Connections and requests of HTTP/2, if a listener has it.
     http2: Option<(u64, u64)>,
-    /// What the checks did all together.
+    /// Totals over all checks.
     check_runs: BTreeMap<String, u64>,
     check_lag: Option<LagCounts>,
     check_counts: BTreeMap<Box<str>, CheckCounts>,
     config_hash: String,
     reloads: Reloads,
-    /// Lines of the log that nobody will read.
+    /// Lost log lines.
     log_lost: u64,
     process: process::Process,
 }
 
-/// What the program was made of and with.
+/// Build information.
 #[derive(Clone, Copy, Debug)]
 struct Build {
     revision: &'static str,
     rustc: &'static str,
 }
 
-/// The time of day at which a clock stood at 0. It is kept from scrape to scrape, so that the timestamp of what does not change does not
-/// change either; a time of day that was set is followed.
+/// The time of day at which a clock was 0. Kept between scrapes, so that unchanged timestamps do not vary; follows steps of the time of day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Origin(Duration);
 
 impl Origin {
-    /// What is less than this is the distance of two looks at two clocks.
+    /// A smaller difference is the time between reading two clocks.
     const SET_BY: Duration = Duration::from_millis(500);
 
     const fn found(time_of_day: Duration, since_zero: Duration) -> Self {
@@ -98,13 +97,13 @@ impl Origin {
         if kept.0.abs_diff(self.0) < Self::SET_BY { kept } else { self }
     }
 
-    /// In seconds since 1970, to the millisecond.
+    /// Seconds since 1970, with milliseconds.
     fn secs(self, since_zero: Duration) -> f64 {
         as_f64(millis(self.0.saturating_add(since_zero))) / 1e3
     }
 }
 
-/// An origin for each clock that timestamps are taken from.
+/// The origins of all clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Origins {
     workers: Origin,
@@ -132,7 +131,7 @@ impl Origins {
         origins
     }
 
-    /// A thread that was stopped between two clocks does not know which of them went on: what was kept is as good.
+    /// Keeps the previous origins unless the clocks differ by more than the time that reading them took.
     fn or_kept(self, kept: Option<Self>, took: Duration) -> Self {
         match kept {
             None => self,
@@ -150,14 +149,14 @@ fn since_zero(time: Time) -> Duration {
     time.since(Time::ZERO)
 }
 
-/// Everything as it is now, in words that a scraper takes: an `Accept` field says which.
+/// The current metrics in the format of the `Accept` field.
 pub(crate) fn render(operator: &Operator, accept: &[u8]) -> (Exposition, String) {
     let exposition = Exposition::accepted(accept);
     let scrape = Scrape::of(operator);
     (exposition, exposition.render(gather(&scrape)))
 }
 
-/// The little of it that nginx tells.
+/// The metrics of nginx's `stub_status`.
 pub(crate) fn stub_status(operator: &Operator) -> String {
     nginx::stub_status(&Scrape::of(operator))
 }
@@ -226,7 +225,7 @@ impl Scrape {
         }
         for gate in running.ports.keys().filter_map(|port| port.strip_prefix("tcp_gate.")) {
             self.gates_open.insert(gate.into(), process_stats.gates_open(gate));
-            // What was not yet is 0, and not nothing: a rate begins there.
+            // Counters start at 0, so that rates are defined from the first event on.
             for item in Item::of_gate(gate) {
                 self.items.entry(item).or_default();
             }
@@ -234,7 +233,7 @@ impl Scrape {
         let keys = server_stats.limiter_keys();
         self.limiter_keys = keys.map(|(limiter, count)| (limiter.into(), count as u64)).collect();
         self.certificate_ends = server_stats.certificate_ends();
-        // Handshakes have a family of their own.
+        // Handshakes have their own family.
         let refused = process_stats.refusals().into_iter().filter(|(why, _)| !is_of_handshakes(why));
         for (why, count) in refused.chain(server_stats.http2_refusals()) {
             *self.refused.entry(why).or_default() += count;

@@ -1,11 +1,11 @@
-//! nginx's `stub_status`, for exporters and agents that read it already.
+//! nginx's `stub_status`, for existing exporters and agents.
 //!
 //! Does not know about: HTTP.
 
 use super::Scrape;
 use crate::stats::server::Item;
 
-/// With the spaces that nginx writes. What a connection does at the moment is not counted here: all of them wait.
+/// The text with the spaces of nginx. The state of connections is not known: all are counted as waiting.
 pub(super) fn stub_status(scrape: &Scrape) -> String {
     let active: u64 = scrape.conns_live.values().sum();
     let of_item = |(item, count): (&Item, &u64)| matches!(item, Item::Accepted { .. }).then_some(*count);

@@ -1,4 +1,4 @@
-//! The process as every exporter shows it, from `/proc/self`.
+//! The standard process metrics, from `/proc/self`.
 //!
 //! Does not know about: doorbell.
 
@@ -7,11 +7,11 @@ use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
 use std::fs;
 
-/// What the kernel says of us; what it does not say is left out.
+/// Values from the kernel; unavailable ones are omitted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Process {
     pub(super) cpu_secs: Option<f64>,
-    /// From 1970 on.
+    /// Start time in seconds since 1970.
     pub(super) start_secs: Option<f64>,
     pub(super) threads: Option<u64>,
     pub(super) virtual_bytes: Option<u64>,
@@ -23,7 +23,7 @@ pub(super) struct Process {
 impl Process {
     pub(super) fn read() -> Self {
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-        // The name in parentheses may hold anything (proc_pid_stat(5)); behind it is field 3.
+        // The name in parentheses may contain any character (proc_pid_stat(5)); field 3 follows it.
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
         let secs = |ticks: u64| as_f64(ticks) / as_f64(clock_ticks_per_second());
@@ -34,7 +34,7 @@ impl Process {
             threads: field(20),
             virtual_bytes: field(23),
             resident_bytes: field(24).map(|pages| pages * page_size() as u64),
-            // Without the one that this looks through.
+            // Excludes the descriptor of this directory.
             open_fds: fs::read_dir("/proc/self/fd").ok().map(|fds| (fds.count() as u64).saturating_sub(1)),
             max_fds: getrlimit(Resource::Nofile).current,
         }
@@ -42,18 +42,18 @@ impl Process {
 
     pub(super) fn gather(&self, families: &mut Families) {
         if let Some(secs) = self.cpu_secs {
-            families.counter("process_cpu_seconds", "CPU time used, in and out of the kernel.").add([], secs);
+            families.counter("process_cpu_seconds", "User and system CPU time in seconds.").add([], secs);
         }
         if let Some(secs) = self.start_secs {
-            let help = "When the process started, in seconds since 1970.";
+            let help = "Start time of the process in seconds since 1970.";
             families.gauge("process_start_time_seconds", help).add([], secs);
         }
         let gauges = [
-            ("process_threads", "Threads.", self.threads),
-            ("process_virtual_memory_bytes", "Address space in use.", self.virtual_bytes),
-            ("process_resident_memory_bytes", "Memory in use.", self.resident_bytes),
-            ("process_open_fds", "Descriptors that are open.", self.open_fds),
-            ("process_max_fds", "Descriptors that may be open.", self.max_fds),
+            ("process_threads", "Number of threads.", self.threads),
+            ("process_virtual_memory_bytes", "Virtual memory size in bytes.", self.virtual_bytes),
+            ("process_resident_memory_bytes", "Resident memory size in bytes.", self.resident_bytes),
+            ("process_open_fds", "Open file descriptors.", self.open_fds),
+            ("process_max_fds", "Maximum number of open file descriptors.", self.max_fds),
         ];
         for (name, help, value) in gauges {
             if let Some(value) = value {
@@ -63,7 +63,7 @@ impl Process {
     }
 }
 
-/// When the system started, in seconds from 1970 on (proc_stat(5)).
+/// Boot time of the system in seconds since 1970 (proc_stat(5)).
 fn boot_secs() -> Option<u64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     stat.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse().ok())

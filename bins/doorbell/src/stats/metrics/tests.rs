@@ -1,4 +1,4 @@
-//! What is gathered of a made-up moment, word for word.
+//! The exact metrics of a sample scrape.
 //!
 //! Does not know about: a running server.
 
@@ -132,7 +132,7 @@ fn status() -> Status {
     }
 }
 
-/// Every counter of the engine has another number, so that one in the place of another shows.
+/// Every counter of the engine has a different value, so that swapped counters are detected.
 fn snapshot() -> Snapshot {
     let mut snapshot = Snapshot::default();
     let mut number = 100;
@@ -149,12 +149,12 @@ fn snapshot() -> Snapshot {
 }
 
 #[test]
-fn the_golden_files_tell_every_counter_of_the_engine_apart() {
+fn the_golden_files_distinguish_every_counter_of_the_engine() {
     let mut numbers: Vec<u64> = snapshot().fields().map(|(_, number)| number).collect();
     let count = numbers.len();
     numbers.sort_unstable();
     numbers.dedup();
-    assert_eq!((numbers.len(), numbers.contains(&0)), (count, false), "a counter has no number of its own");
+    assert_eq!((numbers.len(), numbers.contains(&0)), (count, false), "two counters have the same value");
 }
 
 fn scrape() -> Scrape {
@@ -220,7 +220,7 @@ fn scrape() -> Scrape {
 }
 
 #[test]
-fn the_time_of_what_does_not_change_does_not_change() {
+fn unchanged_timestamps_do_not_vary() {
     let ms = Duration::from_millis;
     let found = |unix_ms, now_ms| {
         let origin = Origin::found(ms(unix_ms), ms(now_ms));
@@ -228,24 +228,24 @@ fn the_time_of_what_does_not_change_does_not_change() {
     };
     let first = found(1_800_000_000_000, 1_000);
     assert_eq!(first.or_kept(None, Duration::ZERO), first);
-    // Two looks at two clocks are never at one moment.
+    // Two clocks are never read at the same time.
     for (unix_ms, now_ms) in
         [(1_800_000_001_003, 2_000), (1_800_000_061_000, 61_900), (1_800_003_600_001, 3_601_000)]
     {
         assert_eq!(found(unix_ms, now_ms).or_kept(Some(first), ms(1)), first);
     }
     let set = found(1_800_003_601_000, 1_000);
-    assert_eq!(set.or_kept(Some(first), ms(1)), set, "a time of day that was set is followed");
+    assert_eq!(set.or_kept(Some(first), ms(1)), set, "a step of the time of day is followed");
     assert_eq!(set.or_kept(Some(first), ms(3_600_000)), first, "a thread was stopped between two clocks");
-    // Before the first configuration is served there is no clock of checks.
+    // Before the first configuration there is no clock of checks.
     let early = Origins { checks: Origin::default(), ..first };
     assert_eq!(first.or_kept(Some(early), ms(1)), first);
     assert!((first.workers.secs(ms(900)) - 1_799_999_999.9).abs() < 1e-6);
 }
 
-/// Through all clocks there are: what a scrape tells of the past, the next one tells in the same words.
+/// With all clocks: two scrapes report the same timestamps of the past.
 #[test]
-fn two_scrapes_tell_one_past() {
+fn two_scrapes_report_the_same_past() {
     let operator = Operator::new(Supervisor::without_signals().queue());
     let start = || {
         let text = Exposition::accepted(b"").render(gather(&Scrape::of(&operator)));
@@ -257,9 +257,9 @@ fn two_scrapes_tell_one_past() {
     }
 }
 
-/// `DOORBELL_BLESS=1` writes the files anew.
+/// `DOORBELL_BLESS=1` rewrites the files.
 #[test]
-fn what_a_scraper_reads() {
+fn the_golden_files_match() {
     for (accept, name) in [
         (&b"text/plain"[..], "metrics.txt"),
         (b"application/openmetrics-text; version=1.0.0", "metrics.openmetrics.txt"),
@@ -308,7 +308,7 @@ fn names_are_unique_and_every_family_is_explained() {
 }
 
 #[test]
-fn parts_of_runs_are_not_timed_for_thousands_of_checks() {
+fn phases_are_not_exported_for_thousands_of_checks() {
     let mut scrape = scrape();
     let timed =
         |scrape: &Scrape| Exposition::Text.render(gather(scrape)).contains("doorbell_check_duration_seconds");
@@ -319,7 +319,7 @@ fn parts_of_runs_are_not_timed_for_thousands_of_checks() {
 }
 
 #[test]
-fn which_text() {
+fn the_format_follows_the_accept_field() {
     for (accept, expect) in [
         ("", Exposition::Text),
         ("*/*", Exposition::Text),

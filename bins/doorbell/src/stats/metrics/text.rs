@@ -1,12 +1,12 @@
-//! The two texts that scrapers read.
+//! The two text formats of scrapers.
 //!
-//! Does not know about: what is measured.
+//! Does not know about: the metrics.
 
 use super::family::Families;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 
-/// A form of the text.
+/// A text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exposition {
     /// OpenMetrics 1.0.
@@ -16,7 +16,7 @@ pub(crate) enum Exposition {
 }
 
 impl Exposition {
-    /// The older form, unless the newer one is named and not refused.
+    /// The older format, unless the newer one is accepted explicitly.
     pub(super) fn accepted(accept: &[u8]) -> Self {
         let is_named = accept.split(|&byte| byte == b',').any(|range| {
             let mut parts = range.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
@@ -38,7 +38,7 @@ impl Exposition {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(families));
         let mut text = String::new();
-        // A `String` takes everything.
+        // Writing to a `String` cannot fail.
         let _always = encode(&mut text, &registry);
         match self {
             Self::OpenMetrics => text,
@@ -47,7 +47,7 @@ impl Exposition {
     }
 }
 
-/// The older form has the names of counters with their `_total`, the help of a family first or second, and no end.
+/// Converts to the older format: counter names with `_total`, HELP before TYPE, no EOF.
 fn older(text: &str) -> String {
     let mut lines = String::with_capacity(text.len());
     let mut help = None;
