@@ -1,6 +1,6 @@
-//! The commands that do not serve: what they print and how they end.
+//! The commands that do not serve: output and exit codes.
 //!
-//! Does not know about: what happens inside.
+//! Does not know about: internals.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "cli/alone.rs"]
@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-/// How long a test waits for what must come, however busy the machine is.
+/// Maximum time to wait for an expected event, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn doorbell(args: &[&str]) -> Command {
@@ -39,7 +39,7 @@ fn fixture(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config").join(name).to_str().unwrap().to_owned()
 }
 
-/// A file of this test run alone.
+/// Writes a file of this test run.
 fn scratch(name: &str, text: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&path, text).unwrap();
@@ -166,7 +166,7 @@ fn dumps_read_back() {
         let (code, out, _) = run(&[&["config", "dump", "-q", "-c", &file], with_defaults].concat());
         assert_eq!(code, 0);
         let path = scratch(&format!("dump{}.toml", with_defaults.len()), &out);
-        // The long drain of that file stays a warning.
+        // The long drain of that file is still a warning.
         assert_eq!(run(&["validate", "-c", path.to_str().unwrap()]).0, 0);
     }
     let (code, out, _) = run(&["config", "dump", "-o", "json"]);
@@ -185,7 +185,7 @@ fn an_unusable_configuration_ends_with_78() {
         (fixture("routes.toml").as_str(), "27 errors; nothing was started"),
         ("/nonexistent/doorbell.toml", "no such file: /nonexistent/doorbell.toml"),
         (folder, "is a directory"),
-        (binary.to_str().unwrap(), "is not UTF-8 text: look at byte 1"),
+        (binary.to_str().unwrap(), "is not valid UTF-8 at byte 1"),
         (large.to_str().unwrap(), "is larger than 4 MiB"),
     ] {
         let (code, out, err) = run(&["-c", file]);
@@ -212,16 +212,16 @@ fn a_healthcheck_without_a_server_ends_with_1() {
 
 #[test]
 fn a_healthcheck_gives_up_in_time() {
-    // The kernel completes the connection; nobody ever answers.
+    // The kernel completes the connection, but no reply is ever sent.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
     let (code, _, err) = run(&["healthcheck", "--timeout", "200ms", "--address", &address]);
     assert_eq!((code, err), (1, format!("doorbell: {address}/readyz: no response within 200ms\n")));
 }
 
-/// What a pod is given says how long a drain may take.
+/// The grace period of a pod limits the duration of a drain.
 #[test]
-fn the_time_that_a_pod_is_given_is_looked_at() {
+fn the_grace_period_of_a_pod_is_checked() {
     let file = fixture("good_minimal.toml");
     let check = |grace: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_doorbell"));

@@ -1,6 +1,6 @@
-//! The running program: what it answers, how it starts, drains, stops and fails.
+//! The running program: replies, start, drain, stop, failures.
 //!
-//! Does not know about: what happens inside. Every server gets a port of its own from the kernel.
+//! Does not know about: internals. Every server gets its own port from the kernel.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 #![expect(
     clippy::disallowed_methods,
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a test waits for what must come, however busy the machine is.
+/// Maximum time to wait for an expected event, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A started program; killed when the test ends early.
@@ -223,7 +223,7 @@ fn a_raw_listener_answers_and_may_speak_first() {
 }
 
 #[test]
-fn switches_reach_the_engine_and_change_no_answer() {
+fn tuning_reaches_the_engine_and_changes_no_reply() {
     for (number, (tuning, said)) in [
         ("accept = \"multishot\"", "multishot accept, ordinary descriptors"),
         ("accept = \"poll\"\nwait_min = \"200us\"", "accept by polling, ordinary descriptors"),
@@ -238,7 +238,7 @@ fn switches_reach_the_engine_and_change_no_answer() {
             "version = 1\n[lifecycle]\ndrain_delay = \"0s\"\n[tuning]\n{tuning}\n[listener.web]\nbind = \"127.0.0.1:0\"\ntcp = {{ quickack = false }}\nlimits = {{ connections_per_ip = \"off\" }}\n"
         );
         let mut server = Running::with_file(&format!("tuning-{number}.toml"), &text, &[]);
-        // Without io_uring the switches are taken all the same.
+        // Without io_uring the settings are accepted too.
         if server.ready["driver"] == "io_uring" {
             let why = server.ready["why"].as_str().unwrap();
             assert!(why.contains(said), "{tuning}: {why}");
@@ -264,9 +264,9 @@ fn redirect_needs_no_file() {
     assert_eq!(server.status("/readyz"), "200");
 }
 
-/// Challenges go before the redirect, on hosts that are redirected and on all others (RFC 8555 8.3).
+/// Challenges take precedence over the redirect on every host (RFC 8555 8.3).
 #[test]
-fn challenges_are_answered_before_a_redirect() {
+fn challenges_take_precedence_over_a_redirect() {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("acme");
     let dir = root.join(".well-known/acme-challenge");
     std::fs::create_dir_all(&dir).unwrap();
@@ -320,7 +320,7 @@ fn successful_probes_are_not_logged() {
 }
 
 #[test]
-fn each_failed_start_has_a_sentence_and_a_code() {
+fn each_failed_start_has_a_message_and_a_code() {
     let program = env!("CARGO_BIN_EXE_doorbell");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -345,7 +345,7 @@ fn each_failed_start_has_a_sentence_and_a_code() {
     let (code, err) = failed(Command::new(program).args(["--listen", "fd:3"]));
     assert_eq!((code, err.lines().count()), (Some(78), 1), "{err}");
 
-    // Only somebody who may not bind a low port can see this; root may.
+    // Root may bind a low port, so this shows only for other users.
     let (code, err) = failed(Command::new(program).args(["--listen", "127.0.0.1:1", "validate"]));
     assert_eq!(code, Some(2), "{err}");
     if std::net::TcpListener::bind("127.0.0.1:1")
@@ -358,12 +358,12 @@ fn each_failed_start_has_a_sentence_and_a_code() {
 
 #[test]
 fn a_socket_of_the_parent_is_served() {
-    // The shell becomes doorbell, so its number is known to be right: LISTEN_PID=$$.
+    // The shell executes doorbell, so LISTEN_PID=$$ is right.
     let program = env!("CARGO_BIN_EXE_doorbell");
     let script = format!(
         "export LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=web; exec {program} --listen systemd:web --workers 1"
     );
-    // No listening socket has number 3: it is refused by number, and nothing is served.
+    // Descriptor 3 is not a listening socket, so the start fails.
     let (code, err) = failed(Command::new("/bin/sh").args(["-c", &script]));
     assert_eq!(code, Some(78), "{err}");
     assert!(err.starts_with("doorbell: descriptor 3 ") && err.lines().count() == 1, "{err}");
@@ -394,7 +394,7 @@ fn a_socket_of_the_parent_is_served() {
     assert_eq!(server.end(), Some(0));
 }
 
-/// Logs on a full disk, and a second stream that is full too: the doors stay open and the end is a clean one.
+/// A log on a full disk, and a full standard error: the server keeps serving and stops cleanly.
 #[test]
 fn a_full_disk_costs_log_lines_and_nothing_else() {
     let socket = std::env::temp_dir().join(format!("doorbell-full-{}.sock", std::process::id()));

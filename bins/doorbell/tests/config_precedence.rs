@@ -1,4 +1,4 @@
-//! Challenges of certificate authorities are answered whatever is redirected beside them: the router that a file means.
+//! Precedence of routes in a configuration: ACME challenges over redirects.
 //!
 //! Does not know about: how a route is served.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]

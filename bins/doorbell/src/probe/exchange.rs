@@ -350,11 +350,11 @@ impl Run<'_> {
         self.ask.timeout.saturating_sub(self.start.elapsed())
     }
 
-    fn overdue(&self, doing: &str) -> Said {
+    fn overdue(&self, doing: &str) -> Judged {
         Report::timed_out(self.ask.timeout, doing)
     }
 
-    fn broken(&self, error: &std::io::Error, doing: &str) -> Said {
+    fn broken(&self, error: &std::io::Error, doing: &str) -> Judged {
         match is_timeout(error) {
             true => self.overdue(doing),
             false => (Verdict::ProtocolFailed, cause_of(error)),

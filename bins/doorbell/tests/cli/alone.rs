@@ -1,6 +1,6 @@
-//! The commands that ask others, or tell of this program and its system: probe, await, doctor, config init, man.
+//! Commands without a server: probe, await, doctor, config init, man.
 //!
-//! Does not know about: a configuration that serves.
+//! Does not know about: serving.
 
 #![expect(clippy::disallowed_methods, reason = "foreign processes live in real time")]
 
@@ -12,7 +12,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Answers once and gives what was asked.
+/// Sends one response and returns the request.
 fn answering(answer: &'static str) -> (SocketAddr, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
@@ -21,7 +21,7 @@ fn answering(answer: &'static str) -> (SocketAddr, JoinHandle<String>) {
         let mut request = vec![0; 1024];
         let len = stream.read(&mut request).unwrap();
         stream.write_all(answer.as_bytes()).unwrap();
-        // What is unread at the close resets the connection, which may discard the answer.
+        // Unread data at the close would reset the connection and might discard the response.
         stream.shutdown(Shutdown::Write).unwrap();
         let _ = std::io::copy(&mut stream, &mut std::io::sink());
         request.truncate(len);
@@ -64,7 +64,7 @@ fn a_probe_of_grpc_names_a_server_of_http1() {
 }
 
 #[test]
-fn probes_report_to_machines() {
+fn probes_report_as_json_and_metrics() {
     let (addr, server) = answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     let (code, out, _) = run(&["probe", &format!("http://{addr}/"), "-o", "json", "--as", "haproxy"]);
     assert_eq!(server.join().unwrap(), "OPTIONS / HTTP/1.0\r\n\r\n");
@@ -113,7 +113,7 @@ fn await_becomes_the_command() {
 }
 
 #[test]
-fn await_sees_what_comes_late() {
+fn await_waits_for_late_targets() {
     let addr = free_addr();
     let late = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(300));
@@ -125,7 +125,7 @@ fn await_sees_what_comes_late() {
 }
 
 #[test]
-fn the_doctor_looks_and_does_not_touch() {
+fn the_doctor_changes_nothing() {
     let file = scratch("sysctl.conf", "");
     let path = file.to_str().unwrap();
     let before = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_rmem").ok();
@@ -136,7 +136,7 @@ fn the_doctor_looks_and_does_not_touch() {
     let findings = report["findings"].as_array().unwrap();
     let named = |name: &str| findings.iter().find(|finding| finding["name"] == name);
     assert!(named("io_uring").is_some() && named("open files").is_some(), "{out}");
-    assert_eq!(named("bandwidth-delay product").unwrap()["value"], "25000000 bytes, so buffers of 50000000");
+    assert_eq!(named("bandwidth-delay product").unwrap()["value"], "25000000 bytes; buffers need 50000000");
     let written = std::fs::read_to_string(&file).unwrap();
     for change in report["sysctl"].as_array().unwrap() {
         let line = format!("{} = {}", change["key"].as_str().unwrap(), change["value"].as_str().unwrap());
@@ -150,16 +150,16 @@ fn the_doctor_looks_and_does_not_touch() {
 }
 
 #[test]
-fn first_files_are_valid() {
+fn starter_files_are_valid() {
     for place in ["docker", "haproxy", "k8s", "redirect", "systemd"] {
         let (code, out, _) = run(&["config", "init", place]);
         assert_eq!(code, 0);
-        // One that is missing is warned of, as the file cannot make it.
+        // A missing directory is a warning.
         let out = out.replace("/var/lib/acme/.well-known/acme-challenge", env!("CARGO_TARGET_TMPDIR"));
         let file = scratch(&format!("init-{place}.toml"), &out);
         let (code, out, err) = run(&["validate", "-c", file.to_str().unwrap()]);
         assert_eq!(code, 0, "{place}: {out}{err}");
-        // Without the section there are neither metrics nor a page, where there were without a file.
+        // With a file but without the section there are neither metrics nor a page.
         let (_, dump, _) = run(&["config", "dump", "-c", file.to_str().unwrap(), "-o", "json"]);
         let dump: serde_json::Value = serde_json::from_str(&dump).unwrap();
         assert!(
@@ -191,7 +191,7 @@ fn pages_completions_versions() {
     let (code, out, err) = run(&["man", "prob"]);
     assert!(code == 2 && out.is_empty() && err.contains("unknown page \"prob\""), "{code} {out}{err}");
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("man");
-    // It is made where it is not there, and named where it cannot be.
+    // The folder is created, or named in the error.
     let _old = std::fs::remove_dir_all(&folder);
     let (code, _, err) = run(&["man", "--folder", "/dev/null/man"]);
     assert!(code != 0 && err.contains("/dev/null/man"), "{err}");

@@ -1,6 +1,6 @@
-//! What a wrong command line, a wrong file or a wrong place is told, and which door `healthcheck` and `probe` find.
+//! Errors of the command line, of files and of targets, and the listener that `healthcheck` and `probe` find.
 //!
-//! Does not know about: a doorbell that is steered.
+//! Does not know about: the commands of operators.
 
 use super::serving::{Serving, folder};
 use super::{doorbell, finish, fixture, run, scratch};
@@ -71,7 +71,7 @@ fn a_healthcheck_asks_where_the_file_listens() {
         let healthy = (0, format!("{expected}/readyz: 200\n"), String::new());
         assert_eq!(run(&["healthcheck", "-c", file]), healthy, "{text}");
         assert_eq!(with(&["healthcheck"], &[("DOORBELL_CONFIG", file)]), healthy);
-        // It asks what runs, which the file does not have to start any more.
+        // The running instance is queried, even if its file has become invalid.
         fs::write(file, format!("{text}{wrong}")).unwrap();
         assert_eq!(run(&["healthcheck", "-c", file]), healthy);
         if text.contains("plain") && number == 0 {
@@ -97,15 +97,15 @@ fn a_healthcheck_asks_where_the_file_listens() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Alone in a place where no other doorbell can be found, as in a container.
+/// In a namespace without other instances, as in a container.
 #[test]
-fn a_healthcheck_without_arguments_asks_the_one_that_runs() {
+fn a_healthcheck_without_arguments_queries_the_running_instance() {
     let port = free_port();
     let (elsewhere, taken) = (format!("127.0.0.1:{port}"), "mount -t tmpfs tmpfs /run");
     let file = scratch("by_itself.toml", "version = 1\n[listener.a]\nbind = \"127.0.0.1:1\"\n");
     for args in [format!("serve --listen {elsewhere}"), format!("-c {} --listen {elsewhere}", file.display())]
     {
-        // A healthcheck fails until the server has begun.
+        // A healthcheck fails until the server has started.
         let script = format!(
             "{taken} && mkdir /run/doorbell || exit 99; \"$0\" {args} >/dev/null & while kill -0 $!; do \
              \"$0\" healthcheck --timeout 60s && kill $! && exit 0; sleep 0.05; done; exit 1"
@@ -126,7 +126,7 @@ fn a_healthcheck_without_arguments_asks_the_one_that_runs() {
 }
 
 #[test]
-fn a_probe_knows_whom_to_trust() {
+fn a_probe_verifies_with_the_given_ca() {
     let folder = folder("trust");
     certificates(&folder);
     let place = folder.to_str().unwrap();
@@ -206,9 +206,9 @@ fn a_probe_shows_its_certificate() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Nobody is to believe that an option was heard that was not.
+/// Options without effect are errors instead of being ignored.
 #[test]
-fn options_that_mean_nothing_for_a_target_are_refused() {
+fn options_without_effect_on_a_target_are_refused() {
     for (args, said) in [
         (
             &["grpc://127.0.0.1:1", "--tls-no-verify"][..],
@@ -243,7 +243,7 @@ fn options_that_mean_nothing_for_a_target_are_refused() {
         let (code, out, err) = run(&[&["probe"], args].concat());
         assert!(code == 1 && out.is_empty() && err.contains(said), "{args:?}: {code} {err}");
     }
-    // A redirect that is followed may lead to TLS.
+    // A followed redirect may use TLS.
     let kubelet = ["probe", "http://127.0.0.1:1", "--as", "kubelet", "--tls-no-verify"];
     assert_eq!(run(&kubelet).0, 2);
     for (args, said) in [
@@ -259,7 +259,7 @@ fn options_that_mean_nothing_for_a_target_are_refused() {
 }
 
 #[test]
-fn targets_that_are_none_are_told_every_form() {
+fn invalid_targets_list_every_form() {
     for args in [
         &["--check", "foo://x"][..],
         &["run", "--check", "foo://x", "--", "/bin/true"],
@@ -275,7 +275,7 @@ fn targets_that_are_none_are_told_every_form() {
 }
 
 #[test]
-fn a_file_without_its_option_is_understood() {
+fn a_file_without_its_option_gets_a_suggestion() {
     let (good, bad) = (fixture("good_minimal.toml"), fixture("routes.toml"));
     assert_eq!(run(&["validate", &good]), run(&["validate", "-c", &good]));
     assert_eq!(run(&["validate", &bad]), run(&["validate", "-c", &bad]));
@@ -292,7 +292,7 @@ fn a_file_without_its_option_is_understood() {
 }
 
 #[test]
-fn a_report_is_there_whatever_went_wrong() {
+fn a_report_is_printed_for_every_error() {
     for form in ["json", "sarif"] {
         let (code, out, err) = run(&["validate", "-c", "/nonexistent/a.toml", "-o", form]);
         let report: serde_json::Value = serde_json::from_str(&out).unwrap();
@@ -314,7 +314,7 @@ fn a_report_is_there_whatever_went_wrong() {
 }
 
 #[test]
-fn two_files_are_compared_by_what_they_mean() {
+fn two_files_are_compared_by_their_effective_values() {
     let old = scratch("old.toml", "version = 1\n[log]\nlevel = \"info\"\n[listener.a]\nbind = \":8080\"\n");
     let same = scratch("same.toml", "version = 1\nlistener.a.bind = [\"[::]:8080\"]   # the same\n");
     let new = scratch(
@@ -329,7 +329,7 @@ fn two_files_are_compared_by_what_they_mean() {
         assert!(out.lines().any(|found| found == line), "{line}: {out}");
     }
     assert!(!out.contains("bind"), "{out}");
-    // Of secrets it is only said that they differ.
+    // Secrets are only reported as different.
     let [one, other] = ["one", "other"].map(|token| {
         let text =
             format!("version = 1\n[admin]\nbind = \"127.0.0.1:0\"\ntoken = \"hunter-{token}-0123456789\"\n");
@@ -348,7 +348,7 @@ fn two_files_are_compared_by_what_they_mean() {
 }
 
 #[test]
-fn color_is_decided_before_anything_is_said() {
+fn color_applies_to_every_output() {
     let forced = [("CLICOLOR_FORCE", "1")];
     for args in [&["--help"][..], &["validate", "--help"], &["--nope"], &["validate", "-o", "xml"]] {
         let has_color = |color: &[&str], env: &[(&str, &str)]| {
@@ -366,7 +366,7 @@ fn color_is_decided_before_anything_is_said() {
 }
 
 #[test]
-fn an_address_of_another_machine_is_told_so() {
+fn an_address_of_another_machine_is_reported() {
     for listen in ["203.0.113.7:0", "[2001:db8::7]:0"] {
         let (code, _, err) = run(&["--listen", listen, "--admin", "off"]);
         assert!(
@@ -378,7 +378,7 @@ fn an_address_of_another_machine_is_told_so() {
 }
 
 #[test]
-fn commands_without_a_configuration_say_so() {
+fn commands_without_a_configuration_refuse_one() {
     for args in [
         &["completions", "bash"][..],
         &["config", "init", "k8s"],
@@ -407,14 +407,14 @@ fn commands_without_a_configuration_say_so() {
 }
 
 #[test]
-fn the_first_file_for_kubernetes_leaves_defaults_alone() {
+fn the_starter_file_for_kubernetes_sets_no_defaults() {
     let (_, text, _) = run(&["config", "init", "k8s"]);
     let plain = |line: &&str| !line.trim_start().starts_with('#');
     assert!(!text.lines().filter(plain).any(|line| line.contains("on_drain")), "{text}");
     assert!(text.contains("kubelet = \"ignore\""), "{text}");
 }
 
-/// Its name alone says that a header field is a credential.
+/// A header field is a credential by its name.
 #[test]
 fn a_credential_in_a_header_field_is_never_shown() {
     let file = |name: &str, secret: &str| {
@@ -453,9 +453,9 @@ fn a_credential_in_a_header_field_is_never_shown() {
     assert!(code != 0 && err.matches("masked-secret").count() == 4, "stars are no password: {err}");
 }
 
-/// Whoever misspells a key is told so, and neither a terminal nor a log nor the output of CI gets to know what stood behind it.
+/// A misspelt key is reported without its value, which must not reach a terminal, a log or the output of CI.
 #[test]
-fn what_stands_behind_a_misspelt_key_of_a_secret_is_never_shown() {
+fn the_value_of_a_misspelt_key_of_a_secret_is_never_shown() {
     let good = "version = 1\n[listener.a]\nbind = \"127.0.0.1:0\"\n";
     let same = scratch("no_secret.toml", good);
     for (number, more) in [
@@ -478,7 +478,7 @@ fn what_stands_behind_a_misspelt_key_of_a_secret_is_never_shown() {
     .into_iter()
     .enumerate()
     {
-        // Before the table, where it is no table of its own.
+        // Inserted before the table, unless it is a table itself.
         let text = if more.starts_with('[') { format!("{good}{more}") } else { good.replacen('[', &format!("{more}["), 1) };
         let file = scratch(&format!("misspelt_{number}.toml"), &text);
         let (file, same) = (file.to_str().unwrap(), same.to_str().unwrap());
@@ -497,7 +497,7 @@ fn what_stands_behind_a_misspelt_key_of_a_secret_is_never_shown() {
             assert!(format!("{out}{err}").contains("error"), "{args:?}: {out}{err}");
         }
         let (_, _, err) = run(&["validate", "-c", file]);
-        // Of an unknown table only the header is.
+        // For an unknown table only the header is shown.
         assert!(err.contains("****") || err.contains("[atuh.a]"), "the line itself is shown: {err}");
     }
     for name in [

@@ -1,10 +1,10 @@
-//! What the command line says of itself to somebody who has never seen it.
+//! Help texts, and suggestions for unknown arguments.
 //!
-//! Does not know about: what commands do.
+//! Does not know about: the effect of commands.
 
 use super::{fixture, run};
 
-/// Every command by how it is called, from the lists of commands themselves.
+/// Every command with its path, from the lists in the help texts.
 fn commands() -> Vec<Vec<String>> {
     fn below(path: &[String], found: &mut Vec<Vec<String>>) {
         let mut args: Vec<&str> = path.iter().map(String::as_str).collect();
@@ -34,7 +34,7 @@ fn help_of(path: &[String]) -> String {
 }
 
 #[test]
-fn every_command_has_examples_that_stand_on_their_lines() {
+fn every_command_has_examples_on_lines_of_their_own() {
     for path in commands().iter().chain([&Vec::new()]).filter(|path| path.join(" ") != "config") {
         let help = help_of(path);
         let examples: Vec<&str> = help
@@ -60,13 +60,13 @@ fn every_command_has_examples_that_stand_on_their_lines() {
                 line.strip_prefix("  ").is_some_and(|line| words.iter().any(|word| line.starts_with(word)));
             assert!(is_whole, "{path:?} is wrapped: {line}");
         }
-        // A paragraph flows: a line that is cut early goes on with a new sentence or a new thing.
+        // Paragraphs are wrapped at 100 columns.
         assert!(help.lines().all(|line| line.chars().count() <= 100), "{path:?}:\n{help}");
     }
 }
 
 #[test]
-fn options_are_shown_where_they_mean_something() {
+fn options_are_shown_where_they_have_an_effect() {
     for path in commands() {
         let (name, help) = (path.join(" "), help_of(&path));
         let writes_log = ["redirect", "run", "serve"].contains(&&*name);
@@ -90,11 +90,11 @@ fn options_are_shown_where_they_mean_something() {
         }
     }
     let (code, out, err) = run(&["version", "--log-level", "debug", "--log-format", "json"]);
-    assert_eq!((code, err.as_str()), (0, ""), "a habit is no mistake: {out}");
+    assert_eq!((code, err.as_str()), (0, ""), "log options are accepted: {out}");
 }
 
 #[test]
-fn help_is_a_word_too() {
+fn help_is_a_command_too() {
     for (words, option) in [
         (&["help"][..], &["--help"][..]),
         (&["help", "probe"], &["probe", "--help"]),
@@ -123,7 +123,7 @@ fn words_of_other_programs_lead_to_ours() {
 }
 
 #[test]
-fn whoever_only_asked_is_not_told_of_a_start() {
+fn a_dump_does_not_mention_a_start() {
     let (code, out, err) = run(&["config", "dump", "-c", &fixture("routes.toml")]);
     assert!(
         code == 78 && out.is_empty() && err.ends_with("27 errors; nothing was written\n"),
@@ -132,10 +132,10 @@ fn whoever_only_asked_is_not_told_of_a_start() {
 }
 
 #[test]
-fn probers_have_the_names_that_others_give_them() {
-    let nobody = format!("grpc://{}", doorbell_testkit::peers::free_addr());
+fn probers_have_alternative_names() {
+    let closed = format!("grpc://{}", doorbell_testkit::peers::free_addr());
     for name in ["alb", "blackbox_exporter", "grpc_health_probe", "apache", "keepalived", "route53"] {
-        let (code, out, err) = run(&["probe", &nobody, "--as", name]);
+        let (code, out, err) = run(&["probe", &closed, "--as", name]);
         assert!(code == 2 && err.contains("connect-failed"), "{name}: {code} {out}{err}");
     }
     let (code, _, err) = run(&["probe", "http://127.0.0.1:1/", "--as", "grpc-health-probe"]);
@@ -143,10 +143,10 @@ fn probers_have_the_names_that_others_give_them() {
 }
 
 #[test]
-fn a_healthcheck_and_a_probe_say_the_same_of_the_same() {
-    let nobody = doorbell_testkit::peers::free_addr().to_string();
-    let (code, _, err) = run(&["healthcheck", "--address", &nobody]);
-    assert_eq!((code, err), (1, format!("doorbell: {nobody}/readyz: connection refused\n")));
-    let (code, _, err) = run(&["probe", &format!("http://{nobody}/readyz")]);
+fn a_healthcheck_and_a_probe_report_the_same_cause() {
+    let closed = doorbell_testkit::peers::free_addr().to_string();
+    let (code, _, err) = run(&["healthcheck", "--address", &closed]);
+    assert_eq!((code, err), (1, format!("doorbell: {closed}/readyz: connection refused\n")));
+    let (code, _, err) = run(&["probe", &format!("http://{closed}/readyz")]);
     assert!(code == 2 && err.ends_with("connection refused\n"), "{err}");
 }

@@ -1,6 +1,6 @@
-//! Which doorbell a command reaches: never another one than the file named with -c means. And what it shows, and writes.
+//! The instance that a command selects: never another one than that of the file given with -c. And output of commands.
 //!
-//! Does not know about: what commands do.
+//! Does not know about: the effect of commands.
 #![expect(clippy::disallowed_methods, reason = "foreign processes live in real time")]
 
 use super::serving::{Serving, folder};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const FILE: &str = "version = 1\n[lifecycle]\ndrain_delay = \"0s\"\n[listener.a]\nbind = \"127.0.0.1:0\"\n";
 
 #[test]
-fn a_file_never_means_another_doorbell() {
+fn a_file_never_selects_another_instance() {
     let folder = folder("meant");
     let at = |name: &str| folder.join(name).to_str().unwrap().to_owned();
     let write = |name: &str, text: &str| {
@@ -36,7 +36,7 @@ fn a_file_never_means_another_doorbell() {
             69,
             "no control socket at",
         ),
-        // What else is wrong does not hide which one is meant.
+        // Other problems of a file do not change its selection.
         (
             "gone_and_wrong.toml",
             format!("{FILE}[log]\nlevl = 1\n[control]\nsocket = \"{}\"\n", at("no.sock")),
@@ -52,7 +52,7 @@ fn a_file_never_means_another_doorbell() {
         }
         if said.starts_with("no running") {
             let err = run(&["status", "-c", &file]).2;
-            assert!(err.contains(&mine) && err.contains("--socket"), "it names those that run: {err}");
+            assert!(err.contains(&mine) && err.contains("--socket"), "it lists the running instances: {err}");
         }
         let output = doorbell(&["quit", "--now"]).envs(env).env("DOORBELL_CONFIG", &file).output().unwrap();
         assert_eq!(finish(output).0, code, "{name} by its variable");
@@ -61,7 +61,7 @@ fn a_file_never_means_another_doorbell() {
     let (code, _, err) = run(&["quit", "--now", "-c", "nope.toml"]);
     assert!(code == 78 && err.contains("no such file"), "{code} {err}");
 
-    // By any name of its file, and whatever became of that.
+    // By any path of its file, even if it has become invalid.
     std::os::unix::fs::symlink(&mine, folder.join("link.toml")).unwrap();
     for file in [mine.as_str(), "mine.toml", "./../mine.toml", "link.toml"] {
         let file = file.replace("..", &format!("../{}", folder.file_name().unwrap().to_str().unwrap()));
@@ -72,7 +72,7 @@ fn a_file_never_means_another_doorbell() {
     assert_eq!(run(&["status", "-c", &mine]).0, 0);
     fs::write(&mine, "version = 1\n[listener\n").unwrap();
     let (code, _, err) = run(&["reload", "-c", &mine]);
-    assert!(code == 1 && err.contains("not TOML"), "the one that serves says what is wrong: {code} {err}");
+    assert!(code == 1 && err.contains("not TOML"), "the running instance reports the problem: {code} {err}");
     assert_eq!(run(&["quit", "--now", "-c", &mine]).0, 0);
     fs::remove_dir_all(&folder).unwrap();
 }
@@ -110,7 +110,7 @@ fn status_names_every_address() {
 }
 
 #[test]
-fn what_cannot_be_written_is_a_failure() {
+fn a_failed_write_is_a_failure() {
     let folder = folder("full");
     let file = folder.join("a.toml");
     fs::write(&file, FILE).unwrap();
@@ -135,7 +135,7 @@ fn what_cannot_be_written_is_a_failure() {
 }
 
 #[test]
-fn whoever_watches_is_told_again_until_nobody_reads() {
+fn watching_refreshes_until_the_reader_ends() {
     let folder = folder("watch");
     let file = folder.join("a.toml");
     fs::write(&file, FILE).unwrap();

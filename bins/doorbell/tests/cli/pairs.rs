@@ -1,4 +1,4 @@
-//! Pairs of doorbell and a program: `run`.
+//! `doorbell run`: doorbell together with a program.
 //!
 //! Does not know about: other commands.
 
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
-/// A pair that runs, with what the command printed first.
+/// A running pair, with the first line of the command.
 struct Running {
     child: Child,
     first: String,
@@ -24,7 +24,7 @@ impl Running {
         Self::start_aloud(&[&["-q"], args].concat(), script)
     }
 
-    /// Not quiet: the first line may be one of doorbell's log.
+    /// Without --quiet: the first line may be a log line.
     fn start_aloud(args: &[&str], script: &str) -> Self {
         let args = [&["run"], args, &["--", "/bin/sh", "-c", script]].concat();
         let mut child = doorbell(&args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -38,7 +38,7 @@ impl Running {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// The code of the pair, and what both wrote until then.
+    /// The exit code of the pair, and the output of both.
     fn end_and_lines(mut self) -> (Option<i32>, String) {
         let mut lines = format!("{}\n", self.first);
         self.lines.read_to_string(&mut lines).unwrap();
@@ -61,11 +61,11 @@ impl Running {
 const LISTEN: [&str; 2] = ["--listen", "127.0.0.1:0"];
 
 #[test]
-fn a_pair_ends_with_its_command_says_so_and_has_its_code() {
+fn a_pair_ends_with_the_code_of_its_command_and_logs_it() {
     for (script, expected, said) in [
-        ("echo; exit 7", 7, "the command ended (exit status: 7)"),
-        ("echo; kill -KILL $$", 137, "the command ended (signal: 9 (SIGKILL))"),
-        ("echo; exit 0", 0, "the command ended (exit status: 0)"),
+        ("echo; exit 7", 7, "the command exited (exit status: 7)"),
+        ("echo; kill -KILL $$", 137, "the command exited (signal: 9 (SIGKILL))"),
+        ("echo; exit 0", 0, "the command exited (exit status: 0)"),
     ] {
         let (code, lines) = Running::start_aloud(&LISTEN, script).end_and_lines();
         assert_eq!(code, Some(expected), "{script}: {lines}");
@@ -78,13 +78,13 @@ fn a_pair_ends_with_its_command_says_so_and_has_its_code() {
 }
 
 #[test]
-fn a_doorbell_that_fails_is_the_failure_of_the_pair() {
+fn a_failed_doorbell_fails_the_pair() {
     let script = "trap 'exit 0' TERM; echo; while :; do sleep 0.02; done";
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = taken.local_addr().unwrap().to_string();
     assert_eq!(Running::start(&["--listen", &addr], script).end(), Some(73));
     assert_eq!(ended_door(script, Signal::KILL), Some(137));
-    // Ended without a failure, but under a command that still ran.
+    // Stopped without a failure while the command still ran.
     assert_eq!(ended_door(script, Signal::INT), Some(1));
 }
 
@@ -96,7 +96,7 @@ fn a_doorbell_that_outlives_its_command_leaves_the_code_of_the_command() {
 }
 
 #[test]
-fn a_doorbell_that_stays_without_its_command_is_never_ready_again() {
+fn a_doorbell_that_keeps_serving_without_its_command_is_never_ready_again() {
     let (folder, file, socket) = controlled("stays", "0s");
     let script = "echo; read line; exit 7";
     let args = ["run", "--stay", "-c", &file, "--", "/bin/sh", "-c", script];
@@ -119,10 +119,10 @@ fn a_doorbell_that_stays_without_its_command_is_never_ready_again() {
     assert_eq!([status("/readyz"), status("/livez")], ["503", "200"]);
     for back in ["undrain", "ready"] {
         let (_, out, err) = run(&[back, "--socket", &socket]);
-        assert!(out.contains("the command ended (exit status: 7)"), "{back}: {out}{err}");
+        assert!(out.contains("the command exited (exit status: 7)"), "{back}: {out}{err}");
         assert_eq!(status("/readyz"), "503", "{back}");
     }
-    // The next configuration does not know better.
+    // A reload does not change that.
     let (code, out, err) = run(&["reload", "--socket", &socket]);
     assert_eq!((code, status("/readyz").as_str()), (0, "503"), "{out}{err}");
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
@@ -132,7 +132,7 @@ fn a_doorbell_that_stays_without_its_command_is_never_ready_again() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// A file with a control socket, in a folder of its own that comes first.
+/// A folder, and a file in it with a control socket.
 fn controlled(name: &str, delay: &str) -> (PathBuf, String, String) {
     let folder = serving::folder(name);
     let (file, socket) = (folder.join("doorbell.toml"), folder.join("control.sock"));
@@ -148,7 +148,7 @@ fn controlled_text(socket: impl AsRef<Path>, delay: &str) -> String {
     )
 }
 
-/// Until `doorbell status` has this in it.
+/// Waits until `doorbell status` contains a text.
 fn await_status(socket: &str, wanted: &str) {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -161,15 +161,15 @@ fn await_status(socket: &str, wanted: &str) {
     }
 }
 
-/// Only the serving process knows whether its stop goes on, and when it has ended.
+/// Only the serving process knows whether its stop was cancelled.
 #[test]
-fn a_command_is_told_when_doorbell_closes_and_not_when_that_is_called_off() {
+fn a_command_is_stopped_when_doorbell_closes_and_not_when_the_stop_is_cancelled() {
     let (folder, file, socket) = controlled("pair", "1h");
     let mut running =
         Running::start(&["-c", &file], "trap 'exit 3' TERM; echo; while :; do sleep 0.02; done");
     for _ in 0..2 {
         await_status(&socket, "ready for");
-        // The second time `run` is to know that the first stop is no more: otherwise it would be the end at once.
+        // The second TERM is a first one again, because the stop was cancelled.
         running.signal(Signal::TERM);
         await_status(&socket, "draining");
         let (code, out, err) = run(&["undrain", "--socket", &socket]);
@@ -177,13 +177,13 @@ fn a_command_is_told_when_doorbell_closes_and_not_when_that_is_called_off() {
     }
     std::fs::write(&file, controlled_text(&socket, "0s")).unwrap();
     assert_eq!(run(&["reload", "--socket", &socket]).0, 0);
-    assert_eq!(running.child.try_wait().unwrap(), None, "the command was told of a stop that is no more");
+    assert_eq!(running.child.try_wait().unwrap(), None, "the command was stopped by a cancelled stop");
     running.signal(Signal::TERM);
     assert_eq!(running.end(), Some(3));
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// The code of a pair whose doorbell alone got a signal.
+/// The exit code of a pair of which only doorbell got a signal.
 fn ended_door(script: &str, signal: Signal) -> Option<i32> {
     let running = Running::start(&LISTEN, script);
     kill_process(serving_child(running.child.id()), signal).unwrap();
@@ -207,7 +207,7 @@ fn options_of_serve_reach_the_doorbell_of_a_pair() {
     }
 }
 
-/// The doorbell that serves, of a `run`, once it takes signals, which a thread does.
+/// The serving process of a `run`, once its signal thread runs.
 fn serving_child(parent: u32) -> Pid {
     let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
     let serving = children.split_whitespace().next().unwrap();
@@ -224,12 +224,12 @@ fn serving_child(parent: u32) -> Pid {
 }
 
 #[test]
-fn a_command_is_told_after_the_delay_and_at_once_by_a_second_signal() {
+fn a_command_is_stopped_after_the_delay_or_by_a_second_signal() {
     let config = "version = 1\n[lifecycle]\ndrain_delay = \"DELAY\"\n[listener.a]\nbind = \"127.0.0.1:0\"\n";
     let script = "trap 'exit 9' TERM INT; echo ready; while :; do sleep 0.02; done";
     let slow = scratch("run-slow.toml", &config.replace("DELAY", "400ms"));
     let running = Running::start(&["-c", slow.to_str().unwrap()], script);
-    // One that does not serve yet has nothing to drain.
+    // Before it serves there is nothing to drain.
     serving_child(running.child.id());
     let from = Instant::now();
     running.signal(Signal::TERM);
@@ -253,8 +253,8 @@ fn other_signals_reach_the_command() {
 }
 
 #[test]
-fn orphans_are_taken_in_and_reaped() {
-    // The middle shell ends at once; what it started has lost its parent then.
+fn orphans_are_adopted_and_reaped() {
+    // The middle shell exits immediately and leaves an orphan.
     let script = "/bin/sh -c 'sleep 3600 & echo $!'; while :; do sleep 0.02; done";
     let running = Running::start(&LISTEN, script);
     let orphan = Pid::from_raw(running.first.parse().unwrap()).unwrap();
@@ -265,7 +265,7 @@ fn orphans_are_taken_in_and_reaped() {
         text.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim().to_owned()
     };
     let until = Instant::now() + PATIENCE;
-    // The middle shell may not have ended yet.
+    // The middle shell may not have exited yet.
     while parent() != ours {
         assert!(Instant::now() < until, "{} took it in", parent());
         std::thread::sleep(Duration::from_millis(5));
@@ -280,12 +280,12 @@ fn orphans_are_taken_in_and_reaped() {
 }
 
 #[test]
-fn doorbell_ends_with_whoever_runs_it() {
+fn doorbell_ends_with_its_parent() {
     let mut running = Running::start(&LISTEN, "echo $PPID; exec sleep 60");
     let parent = running.first.clone();
     let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
     assert_eq!(children.split_whitespace().count(), 2, "{children}");
-    // Until it has begun to serve it has not said that it wants to be told.
+    // Before it serves it has not set its parent death signal.
     let serving = serving_child(parent.parse().unwrap());
     running.child.kill().unwrap();
     running.child.wait().unwrap();

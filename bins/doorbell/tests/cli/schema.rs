@@ -1,13 +1,13 @@
-//! The schema of configuration files against every file that there is: what is valid is, and a misspelt key is not.
+//! The JSON Schema against every configuration file: valid files match, misspelt keys do not.
 //!
-//! Does not know about: all of JSON Schema, only what ours uses. Patterns are looked at by the checks of `deploy/`.
+//! Does not know about: all of JSON Schema, only what ours uses. The checks of `deploy/` cover patterns.
 
 use super::{doorbell, finish};
 use doorbell_proxy::config::schema;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Every way in which a value is not as the schema has it.
+/// Every violation of the schema by a value.
 fn complaints(schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
     if let Some(expected) = schema["type"].as_str() {
         let is_it = match expected {
@@ -40,7 +40,7 @@ fn complaints(schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) 
         let fits = |form: &Value| {
             let mut inner = Vec::new();
             complaints(form, value, at, &mut inner);
-            // A word that is filled in from outside.
+            // A value with a variable.
             let is_pattern = !form["pattern"].is_null() && form["type"].is_null();
             inner.is_empty() && (!is_pattern || value.as_str().is_some_and(|text| text.contains("${")))
         };
@@ -104,7 +104,7 @@ fn every_good_file_is_valid() {
     }
 }
 
-/// Each key of every good file, one at a time, with a letter too many.
+/// Adds a letter to each key of every good file, one at a time.
 #[test]
 fn a_misspelt_key_is_not() {
     let mut misspelt = 0;
@@ -114,7 +114,7 @@ fn a_misspelt_key_is_not() {
         let mut is_free = false;
         for (number, line) in lines.iter().enumerate() {
             if let Some(header) = line.strip_prefix('[') {
-                // In these the user chooses the keys.
+                // The user chooses the keys of these tables.
                 is_free = [
                     ".headers",
                     ".weight",
@@ -163,7 +163,7 @@ fn wrong_values_are_not_valid() {
     }
 }
 
-/// Every form with a default, by its place.
+/// Every form with a default, by its path.
 fn with_default<'s>(schema: &'s Value, at: &str, found: &mut Vec<(String, &'s Value)>) {
     if schema.get("default").is_some() {
         found.push((at.to_owned(), schema));

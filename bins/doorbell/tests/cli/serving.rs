@@ -1,6 +1,6 @@
-//! A doorbell that serves while commands ask for it.
+//! A running instance for the tests of commands.
 //!
-//! Does not know about: what they ask.
+//! Does not know about: the commands.
 
 use super::{PATIENCE, doorbell};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -56,7 +56,7 @@ pub(super) fn ask(addr: &str, request: &str) -> String {
     answer
 }
 
-/// A folder of this test alone, short enough for the path of a socket.
+/// A folder of one test, with a path short enough for a socket.
 pub(super) fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("doorbell-cli-{}-{name}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);

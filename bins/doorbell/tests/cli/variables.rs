@@ -1,6 +1,6 @@
-//! The environment: keys by variables, variables that are empty, and what is there without a file.
+//! Environment variables: overrides of keys, empty variables, and the defaults without a file.
 //!
-//! Does not know about: what keys do.
+//! Does not know about: the effect of keys.
 
 use super::serving::{Serving, ask};
 use super::{doorbell, finish, scratch};
@@ -53,7 +53,7 @@ fn any_key_with_one_value_can_be_a_variable() {
 }
 
 #[test]
-fn a_wrong_variable_is_named_with_what_is_wrong() {
+fn an_invalid_variable_is_named_with_its_problem() {
     let file = scratch("variables_wrong.toml", "version = 1\n[listener.a]\nbind = \":8080\"\n");
     let file = file.to_str().unwrap();
     for (name, value, parts) in [
@@ -83,7 +83,7 @@ fn a_wrong_variable_is_named_with_what_is_wrong() {
         let report: serde_json::Value = serde_json::from_str(&out).unwrap();
         assert_eq!((code, &report["problems"][0]["at"]["variable"]), (1, &name.into()), "{out}");
     }
-    // In the environment a secret is where it belongs, and it is never shown.
+    // A secret from the environment is never shown.
     let token = "0123456789abcdef0123456789abcdef";
     let secret = [("DOORBELL__ADMIN__TOKEN", token)];
     assert_eq!(run(&["validate", "-c", file], &secret).0, 0);
@@ -118,7 +118,7 @@ fn empty_variables_count_as_unset() {
 }
 
 #[test]
-fn metrics_are_there_without_a_file() {
+fn metrics_are_served_without_a_file() {
     let metrics = |addr: &str| ask(addr, "GET /metrics HTTP/1.0\r\n\r\n");
     for (args, env) in [
         (&["--admin", "127.0.0.1:0"][..], &[][..]),
@@ -138,7 +138,7 @@ fn metrics_are_there_without_a_file() {
     let (code, _, err) = run(&["--listen", "127.0.0.1:0"], &[("DOORBELL_ADMIN", "9130")]);
     assert!(code == 2 && err.contains("DOORBELL_ADMIN") && err.contains("127.0.0.1:9130"), "{code} {err}");
 
-    // By itself: where the address is free, and only to look at. Of two, one has it.
+    // By default: read-only, and skipped if the address is in use.
     let args = ["serve", "--listen", "127.0.0.1:0"];
     let both = [Serving::start(&args, &[]), Serving::start(&args, &[])];
     assert!(both.iter().any(|one| one.ready["admin"].is_null()), "one address for two");
@@ -150,20 +150,20 @@ fn metrics_are_there_without_a_file() {
         let refused = ask(admin, "POST /-/drain HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
         assert!(refused.starts_with("HTTP/1.1 403 ") && refused.contains("--admin"), "{refused}");
     }
-    // With a file only what it says.
+    // With a file only if it is configured.
     let file = scratch("no_admin.toml", "version = 1\n[listener.a]\nbind = \"127.0.0.1:0\"\n");
     let serving = Serving::start(&["-c", file.to_str().unwrap()], &[]);
     assert!(serving.ready["admin"].is_null());
 }
 
 #[test]
-fn variables_of_serve_are_read_or_named() {
+fn variables_of_serve_are_used_or_reported() {
     let at = |address: &'static str| [("DOORBELL_LISTEN", address)];
     let args = ["serve", "--admin", "off"];
     let serving = Serving::start(&args, &at("127.0.0.1:0, 127.0.0.2:0"));
     let addresses = serving.ready["addresses"].as_str().unwrap();
     assert!(addresses.starts_with("127.0.0.1:") && addresses.contains(" 127.0.0.2:"), "{addresses}");
-    // The command line goes first.
+    // The command line takes precedence.
     let args = ["serve", "--admin", "off", "--listen", "127.0.0.3:0"];
     assert!(Serving::start(&args, &at("127.0.0.1:0")).addr().starts_with("127.0.0.3:"));
     for (name, value, fix) in [
@@ -171,7 +171,7 @@ fn variables_of_serve_are_read_or_named() {
         ("DOORBELL_LOG", "loud", "error, warn, info, debug, trace"),
     ] {
         let (code, _, err) = run(&["serve"], &[(name, value)]);
-        assert!(code == 2 && err.contains(&format!("{name} cannot be {value:?}")), "{code} {err}");
+        assert!(code == 2 && err.contains(&format!("invalid value {value:?} of {name}")), "{code} {err}");
         assert!(err.contains(fix) && !err.contains("--log-level"), "{err}");
     }
     let mut child = doorbell(&["serve", "--listen", "127.0.0.1:0"])

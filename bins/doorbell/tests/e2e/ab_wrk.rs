@@ -1,6 +1,6 @@
-//! The two load programs everybody has: ab (HTTP/1.0) and wrk (HTTP/1.1 keep-alive).
+//! Two common load programs: ab (HTTP/1.0) and wrk (HTTP/1.1 keep-alive).
 //!
-//! Does not know about: how fast is fast; only that nothing fails.
+//! Does not know about: speed; only that nothing fails.
 
 use crate::support::{Doorbell, on_both_engines, program, stdout};
 

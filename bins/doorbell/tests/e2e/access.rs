@@ -1,6 +1,6 @@
-//! The access log as files and lines: which requests are in it, one line each, whatever they hold; and files that are moved away.
+//! The access log: which requests are logged, one line each, whatever they contain; and rotated files.
 //!
-//! Does not know about: what else a line says.
+//! Does not know about: other fields of a line.
 
 use std::fs;
 use std::path::Path;
@@ -20,10 +20,10 @@ on_auto! {
     a_sample_beside_errors
     nothing
     lines_that_a_full_disk_does_not_take_are_counted
-    lines_that_nobody_reads_are_dropped_and_counted
+    unread_lines_are_dropped_and_counted
     a_request_cannot_make_a_second_line
     a_file_that_is_moved_away
-    whose_token_it_was
+    the_bearer_of_the_token_is_logged
     a_trace_is_refused_by_the_routes_like_any_method
 }
 
@@ -46,7 +46,7 @@ fn lines(path: &Path) -> Vec<String> {
     fs::read_to_string(path).unwrap_or_default().lines().map(str::to_owned).collect()
 }
 
-/// Ends the server, which writes what it still has, and gives all lines.
+/// Stops the server, which writes pending lines, and returns all lines.
 fn all_lines(mut doorbell: Doorbell, scratch: &Scratch) -> Vec<String> {
     doorbell.process.signal(Signal::TERM);
     let (status, _) = doorbell.process.wait();
@@ -54,7 +54,7 @@ fn all_lines(mut doorbell: Doorbell, scratch: &Scratch) -> Vec<String> {
     lines(&scratch.path("access.log"))
 }
 
-/// Two that are good, a probe that is good, and four that are not: 404, 405, 503 and what is no HTTP.
+/// Two successful requests, a successful probe, and four failures: 404, 405, 503 and invalid HTTP.
 fn ask_for_everything(doorbell: &Doorbell) {
     for (path, status) in
         [("/hello/1", 200), ("/livez", 200), ("/missing", 404), ("/never", 503), ("/hello/2", 200)]
@@ -68,7 +68,7 @@ fn ask_for_everything(doorbell: &Doorbell) {
     assert_eq!(send(doorbell.addr, b"nonsense\r\n\r\n").unwrap().status, 400);
 }
 
-/// Status and target of each line, in the order of a list that does not depend on which worker was first.
+/// Status and target of each line, sorted, because the order depends on the workers.
 fn summary(lines: &[String]) -> Vec<String> {
     let part = |line: &String| {
         let (_, rest) = line.split_once("] \"").unwrap();
@@ -158,7 +158,7 @@ fn a_sample(engine: &str) {
     sampled(engine, "all");
 }
 
-/// What fails, and one in so many of what does not.
+/// All failures, and a sample of the rest.
 fn a_sample_beside_errors(engine: &str) {
     sampled(engine, "errors");
 }
@@ -207,14 +207,14 @@ fn lines_that_a_full_disk_does_not_take_are_counted(engine: &str) {
     assert_eq!((&totals["access_dropped"], &totals["access_failed"]), (&0.into(), &3.into()), "{totals}");
 }
 
-fn lines_that_nobody_reads_are_dropped_and_counted(engine: &str) {
+fn unread_lines_are_dropped_and_counted(engine: &str) {
     const CONNS: usize = 9;
     const REQUESTS: usize = 1000;
     let scratch = Scratch::new();
     let pipe = scratch.path("pipe");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
     assert!(made.success());
-    // Somebody has it open, and never reads.
+    // The reader never reads.
     let _reader = fs::File::options().read(true).write(true).open(&pipe).unwrap();
     let doorbell = log_to(engine, &pipe);
     for _ in 0..CONNS {
@@ -292,7 +292,7 @@ fn a_file_that_is_moved_away(engine: &str) {
         "until it is told, it writes where it wrote"
     );
     doorbell.process.signal(Signal::USR2);
-    // The signal may be heard after the first of these.
+    // The signal may be handled after the first of these.
     ask(40);
     assert!(wait_until(LIMIT, || file.exists()).is_some(), "{}", doorbell.process.log());
     ask(60);
@@ -307,7 +307,7 @@ fn a_file_that_is_moved_away(engine: &str) {
     assert_eq!(found.len(), 80, "each request is in one of the files");
 }
 
-fn whose_token_it_was(engine: &str) {
+fn the_bearer_of_the_token_is_logged(engine: &str) {
     const ALICE: &str = "alice-0123456789abcdef0123456789";
     const SECRET: &str = "0123456789abcdef0123456789abcdef";
     let long = "b".repeat(100);
@@ -346,7 +346,7 @@ fn whose_token_it_was(engine: &str) {
         let whole = lines.join("\n");
         assert!(tokens.iter().all(|token| !whole.contains(token.as_str())), "a token is in the log: {whole}");
         let cut = &long[..32];
-        // Who got in by no name, who did not get in, and where nobody was asked.
+        // A token without a name, a refused request, and a route without a guard.
         let expected = if format == "text" {
             let cut = format!("{cut}\\...");
             ["alice", "bob@example.com", &cut, "eve\\x22\\x20\\x5C\\x20x", "-", "-", "-"].map(str::to_owned)
@@ -358,7 +358,7 @@ fn whose_token_it_was(engine: &str) {
     }
 }
 
-/// Who it was in a line of either format; in JSON nobody is an empty text here.
+/// The subject in a line of either format; empty if there is none.
 fn subject(line: &str) -> String {
     match serde_json::from_str::<Value>(line) {
         Ok(object) => object["subject"].as_str().unwrap_or_default().to_owned(),

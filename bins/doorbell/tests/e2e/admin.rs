@@ -1,6 +1,6 @@
-//! The admin listener: what it shows, who may steer through it, and what Prometheus and a browser make of it.
+//! The admin listener: its views, permissions, and how Prometheus and browsers read it.
 //!
-//! Does not know about: how anything is counted.
+//! Does not know about: how values are counted.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -15,22 +15,22 @@ use crate::support::{Doorbell, LIMIT, StopAtEnd, on_auto, on_both_engines};
 
 on_auto! {
     everything_is_shown
-    whoever_probes_is_counted
-    operators_steer_it
-    a_check_is_told_its_results
+    probers_are_counted
+    operators_send_commands
+    results_are_pushed_to_a_check
     a_token_is_needed_where_there_is_one
-    the_page_names_what_is_wrong_first
+    the_page_shows_problems_first
     a_page_of_another_site_sees_and_changes_nothing
     a_proxy_on_this_machine_changes_nothing
     a_hostile_reason_is_only_text
-    events_come_as_they_happen
+    events_are_streamed
 }
 
 on_both_engines! {
     probes_during_a_thousand_changes_a_second_are_whole
 }
 
-/// One check that is told its results, and a place to tell them.
+/// A check with pushed results, and a route for them.
 const CONFIG: &str = r#"
 version = 1
 
@@ -165,7 +165,7 @@ fn everything_is_shown(engine: &str) {
     assert_eq!(get(doorbell.addr, "/-/status").0, 404, "not where probes are answered");
 }
 
-fn whoever_probes_is_counted(engine: &str) {
+fn probers_are_counted(engine: &str) {
     let (doorbell, admin) = start(engine);
     let state = |word: &str| {
         format!(
@@ -189,7 +189,7 @@ fn whoever_probes_is_counted(engine: &str) {
     };
     assert_eq!(down("fail?note=gone"), 204);
     assert!(wait_until(LIMIT, || ask(doorbell.addr, KUBELET).status == 503).is_some());
-    // The clock of the workers is a coarse one, and of two at the same tick either may be the last.
+    // The workers' clock is coarse, so the order of two probes in the same tick is undefined.
     std::thread::sleep(Duration::from_millis(20));
     assert_eq!(ask(doorbell.addr, KUBELET).status, 503);
     ask(doorbell.addr, &state("DOWN"));
@@ -219,8 +219,8 @@ fn whoever_probes_is_counted(engine: &str) {
     assert!(page.contains("kubelet") && page.contains("their view: b/s1@vm down"), "{page}");
 }
 
-/// A configuration without a route for it: the admin listener takes what the application says.
-fn a_check_is_told_its_results(engine: &str) {
+/// Without a route for it: the admin listener accepts pushed results.
+fn results_are_pushed_to_a_check(engine: &str) {
     let config = CONFIG.split("[route.push]").next().unwrap();
     let more = "[check.run]\ntype = \"tcp\"\naddress = \"127.0.0.1:1\"\nseverity = \"info\"\n";
     let (doorbell, admin) = start_with(engine, &format!("{config}{more}"));
@@ -255,14 +255,14 @@ fn a_check_is_told_its_results(engine: &str) {
         let (status, text) = send(admin, method, path, "");
         assert_eq!(status, expected, "{method} {path}: {text}");
     }
-    // Who may steer it, and nobody else.
+    // Only with permission to change something.
     let path = "/-/checks/app/pass";
     assert_eq!(send(admin, "POST", path, "Origin: https://evil.example\r\n").0, 403);
     assert_eq!((told(), get(admin, "/readyz")), (503, (503, "maintenance\n".to_owned())), "the same verdict");
     assert_eq!((post(admin, path).0, wait_until(LIMIT, || told() == 200).is_some()), (200, true));
 }
 
-fn operators_steer_it(engine: &str) {
+fn operators_send_commands(engine: &str) {
     let (mut doorbell, admin) = start(engine);
     let told = || ask(doorbell.addr, KUBELET).status;
     let connected = || {
@@ -276,7 +276,7 @@ fn operators_steer_it(engine: &str) {
     let (status, text) = post(admin, "/-/drain?wait=400ms");
     assert!(status == 200 && text.contains("draining"), "{text}");
     assert!(began.elapsed() >= Duration::from_millis(400));
-    // Once nobody is connected there is nothing to wait for.
+    // The wait ends when no connection is open.
     let waits = std::thread::spawn(move || post(admin, "/-/drain?wait=60s"));
     std::thread::sleep(Duration::from_millis(300));
     assert!(!waits.is_finished(), "somebody is connected");
@@ -285,7 +285,7 @@ fn operators_steer_it(engine: &str) {
     assert_eq!(waits.join().unwrap().0, 200);
     assert_eq!((told(), get(admin, "/readyz").0, get(admin, "/livez").0), (503, 503, 200));
     assert_eq!((post(admin, "/-/undrain").0, told()), (200, 200));
-    assert_eq!((get(admin, "/-/drain").0, told()), (200, 503), "as a hook of Kubernetes asks");
+    assert_eq!((get(admin, "/-/drain").0, told()), (200, 503), "as a hook of Kubernetes sends it");
     assert_eq!((post(admin, "/-/ready").0, told()), (200, 200));
     assert_eq!((post(admin, "/-/drain?target=readyz&reason=new+fans&for=1h&wait=1s").0, told()), (200, 503));
     let status = json(admin, "/-/status");
@@ -341,7 +341,7 @@ fn a_token_is_needed_where_there_is_one(engine: &str) {
     assert!(!doorbell.process.log().contains(TOKEN));
 }
 
-fn the_page_names_what_is_wrong_first(engine: &str) {
+fn the_page_shows_problems_first(engine: &str) {
     let more = "[check.zzz]\ntype = \"ttl\"\nttl = \"1h\"\ninitial = \"fully-up\"\nfall = 1\nrise = 1\n\
         [health.aaa]\nrequire = [\"app\"]\n\
         on_drain = { kubelet = \"ignore\", load_balancer = \"ignore\", default = \"ignore\" }\n";
@@ -371,11 +371,11 @@ fn the_page_names_what_is_wrong_first(engine: &str) {
     let addr = doorbell.addr_of(1);
     assert!(
         down.contains(&format!("<span>{addr} <small></small></span>")),
-        "each in a box of its own: {down}"
+        "each in its own element: {down}"
     );
 }
 
-/// What a browser on this machine sends for a page whose site was rebound to the loopback, and for one that posts here.
+/// Requests of a browser on this machine for a page under DNS rebinding, and for a page of another site that posts here.
 fn a_page_of_another_site_sees_and_changes_nothing(engine: &str) {
     let hosts = "[admin]\nhosts = [\"doorbell.example\"]\n";
     let (doorbell, admin) = start_with(engine, &CONFIG.replace("[admin]\n", hosts));
@@ -406,7 +406,7 @@ fn a_page_of_another_site_sees_and_changes_nothing(engine: &str) {
         assert_eq!(asked(own, "POST", result, &fields), 403, "{fields}");
     }
     assert_eq!(told(), 200);
-    // A program that is no browser may know us by any name, and a page of ours may ask.
+    // Other programs may use any name, and pages of this server may send requests.
     assert_eq!(asked(own, "POST", "/push/app/pass", "Host: app\r\n"), 204);
     assert_eq!(asked(own, "POST", result, &format!("Host: {own}\r\nOrigin: http://{own}\r\n")), 204);
     assert!(wait_until(LIMIT, || told() == 503).is_some());
@@ -445,7 +445,7 @@ fn a_hostile_reason_is_only_text(engine: &str) {
     }
 }
 
-fn events_come_as_they_happen(engine: &str) {
+fn events_are_streamed(engine: &str) {
     let (_doorbell, admin) = start(engine);
     let follow = |fields: &str, query: &str| {
         let mut stream = TcpStream::connect(admin).unwrap();
@@ -463,7 +463,7 @@ fn events_come_as_they_happen(engine: &str) {
     let id: u64 = next(&mut reader, "id: ")["id: ".len()..].parse().unwrap();
     let event: Value = serde_json::from_str(&next(&mut reader, "data: ")["data: ".len()..]).unwrap();
     assert_eq!((&event["number"], &event["reason"]), (&id.into(), &"why".into()), "{event}");
-    // Whoever comes again says what was the last.
+    // A reconnecting client sends the last event.
     let mut again = follow(&format!("Last-Event-ID: {}\r\n", id - 1), "");
     assert_eq!(next(&mut again, "id: "), format!("id: {id}"));
     let mut all = follow("", "?since=0");
@@ -475,7 +475,7 @@ fn events_come_as_they_happen(engine: &str) {
     assert!(wait_until(LIMIT, || next(&mut follow("", ""), "HTTP/1.1 ").contains("200")).is_some());
 }
 
-/// A probe is told one state or the other, whole, and after the last change the last one.
+/// A probe gets one state or the other, never a mixture, and after the last change the last one.
 fn probes_during_a_thousand_changes_a_second_are_whole(engine: &str) {
     const SECONDS: u64 = 2;
     let (doorbell, admin) = start(engine);
@@ -507,7 +507,7 @@ fn probes_during_a_thousand_changes_a_second_are_whole(engine: &str) {
             let read = stream.read(&mut buf).unwrap();
             assert!(buf[..read].starts_with(b"HTTP/1.1 204"), "{}", buf[..read].escape_ascii());
             pushes.fetch_add(1, Ordering::Relaxed);
-            // A thousand a second, and not more.
+            // A thousand a second.
             std::thread::sleep(Duration::from_millis(at).saturating_sub(began.elapsed()));
             if at % 500 == 499 {
                 stream = TcpStream::connect(addr).unwrap();

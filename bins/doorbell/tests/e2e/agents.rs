@@ -1,7 +1,7 @@
-//! What load balancers are told without HTTP: HAProxy's agent-check through up, drain and maintenance, and ports that are open only
+//! Health without HTTP: HAProxy's agent-check through up, drain and maintenance, and ports that are open only
 //! while an endpoint is up.
 //!
-//! Does not know about: how lines are made.
+//! Does not know about: how lines are rendered.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -17,11 +17,11 @@ use crate::haproxy::row;
 use crate::support::{Doorbell, LIMIT, Process, Scratch, free_port, on_auto, program};
 
 on_auto! {
-    agents_tell_everything
+    agents_report_every_state
     haproxy_follows_an_agent
-    haproxy_need_not_say_whom_it_means
-    gates_are_open_while_all_is_well
-    what_runs_when_somebody_asks_runs_for_agents_and_gates
+    haproxy_need_not_select_an_endpoint
+    gates_are_open_while_the_endpoint_is_up
+    on_demand_checks_run_for_agents_and_gates
 }
 
 pub(crate) const CONFIG: &str = r#"
@@ -63,13 +63,13 @@ pub(crate) fn tell(doorbell: &Doorbell, what: &str) {
     assert_eq!(ask_with(doorbell, &head).status, 204, "{what}");
 }
 
-/// What an agent says to whoever sends this.
+/// The reply of an agent to these bytes.
 pub(crate) fn line(addr: SocketAddr, sent: &[u8]) -> String {
     let got = exchange(addr, sent).unwrap();
     String::from_utf8(got.bytes).unwrap()
 }
 
-/// Waits until an agent says this: what is told to a check is taken in a moment later.
+/// Waits until an agent replies with this, because pushed results take effect a moment later.
 pub(crate) fn await_line(addr: SocketAddr, sent: &[u8], expected: &str) {
     let mut last = String::new();
     let came = wait_until(LIMIT, || {
@@ -79,7 +79,7 @@ pub(crate) fn await_line(addr: SocketAddr, sent: &[u8], expected: &str) {
     assert!(came.is_some(), "{expected:?} was awaited, not {last:?}");
 }
 
-fn agents_tell_everything(engine: &str) {
+fn agents_report_every_state(engine: &str) {
     let more = "[agent.plain]\nbind = \"127.0.0.1:0\"\n[agent.named]\nbind = \"127.0.0.1:0\"\nhealth = \"livez\"\nselect_by_send = true\n";
     let mut doorbell = Doorbell::start_with(engine, &format!("{CONFIG}{more}"));
     let (plain, named) = (doorbell.addr_of(1), doorbell.addr_of(2));
@@ -87,7 +87,7 @@ fn agents_tell_everything(engine: &str) {
     tell(&doorbell, "db/pass");
     await_line(plain, b"", "up ready 60% # degraded cache\n");
     tell(&doorbell, "cache/pass");
-    // Whatever is sent to one that selects nothing.
+    // An agent without selection ignores what is sent.
     await_line(plain, b"livez\n", "up ready 100%\n");
     for (sent, expected) in [
         (&b"readyz\n"[..], "up ready 100%\n"),
@@ -101,7 +101,7 @@ fn agents_tell_everything(engine: &str) {
     tell(&doorbell, "db/fail");
     await_line(named, b"readyz\n", "down ready # db\n");
     await_line(named, b"\n", "up ready 100%\n");
-    // One who sends no end of a line is not waited for, and one who sends nothing is told of the agent's own endpoint before long.
+    // An unterminated line is refused, and a silent client gets the agent's own endpoint after a timeout.
     assert_eq!(line(named, &[b'x'; 4000]), "");
     let began = std::time::Instant::now();
     let mut silent = TcpStream::connect(named).unwrap();
@@ -154,7 +154,7 @@ fn haproxy_follows_an_agent(engine: &str) {
     tell(&doorbell, "db/pass");
     tell(&doorbell, "cache/pass");
     await_row(&socket, ["UP", "100"]);
-    // What the agent took out, it puts in again.
+    // The agent enables the server that it disabled.
     tell(&doorbell, "db/maintenance");
     await_row(&socket, ["MAINT", "100"]);
     tell(&doorbell, "db/pass");
@@ -173,8 +173,8 @@ fn haproxy_follows_an_agent(engine: &str) {
     assert_eq!(doorbell.process.wait().0.code(), Some(0));
 }
 
-/// Without `agent-send`, to an agent where that selects: what it says is of its own endpoint.
-fn haproxy_need_not_say_whom_it_means(engine: &str) {
+/// Without `agent-send`, an agent with selection reports its own endpoint.
+fn haproxy_need_not_select_an_endpoint(engine: &str) {
     let Some(haproxy) = program("haproxy") else { return };
     let more = "[agent.lb]\nbind = \"127.0.0.1:0\"\nhealth = \"readyz\"\nselect_by_send = true\n";
     let doorbell = Doorbell::start_with(engine, &format!("{CONFIG}{more}"));
@@ -201,12 +201,12 @@ fn haproxy_need_not_say_whom_it_means(engine: &str) {
     await_row(&socket, ["DOWN (agent)", "100"]);
 }
 
-/// More than one read of a gate takes, as a client of TLS begins.
+/// More than one read of a gate takes, like the beginning of TLS.
 const HELLO: [u8; 1500] = [0x16; 1500];
 
-/// What comes of a connection: refused, reset, ended, or open.
+/// The result of a connection: refused, reset, ended, or open.
 fn knock(addr: SocketAddr) -> &'static str {
-    // A reset is told once, by whichever call comes first.
+    // A reset is reported once, by the first call.
     let is_reset = |error: &std::io::Error| error.kind() == std::io::ErrorKind::ConnectionReset;
     let mut stream = match TcpStream::connect_timeout(&addr, Duration::from_secs(2)) {
         Ok(stream) => stream,
@@ -221,7 +221,7 @@ fn knock(addr: SocketAddr) -> &'static str {
     }
 }
 
-fn gates_are_open_while_all_is_well(engine: &str) {
+fn gates_are_open_while_the_endpoint_is_up(engine: &str) {
     let gates = [("close", "refused"), ("reset", "reset"), ("accept-and-fin", "ended")];
     let ports = gates.map(|_| free_port());
     let mut more = String::new();
@@ -244,14 +244,14 @@ fn gates_are_open_while_all_is_well(engine: &str) {
     all_are(true);
     tell(&doorbell, "db/fail");
     all_are(false);
-    // Each of them is ended, and none reset.
+    // Each is closed, and none reset.
     assert_eq!([(); 50].map(|()| knock(addrs[2])), ["ended"; 50]);
     assert_eq!([(); 50].map(|()| knock(addrs[1])), ["reset"; 50]);
     tell(&doorbell, "db/pass");
     all_are(true);
-    // A crowd that says nothing does not keep others out.
+    // Many silent connections do not block others.
     let crowd: Vec<_> = (0..300).map(|_| TcpStream::connect(addrs[0]).unwrap()).collect();
-    // More than are held, and more than are waited for until they end.
+    // More than the limits of open and of closing connections.
     assert_eq!([(); 20].map(|()| knock(addrs[0])), ["ended"; 20]);
     all_are(true);
     drop(crowd);
@@ -261,8 +261,8 @@ fn gates_are_open_while_all_is_well(engine: &str) {
     assert_eq!(doorbell.process.wait().0.code(), Some(0));
 }
 
-/// A file that comes behind the first run, of which nobody else asks.
-fn what_runs_when_somebody_asks_runs_for_agents_and_gates(engine: &str) {
+/// A file that appears after the first run, and that nothing else requests.
+fn on_demand_checks_run_for_agents_and_gates(engine: &str) {
     let scratch = Scratch::new();
     let (one, other) = (scratch.path("one"), scratch.path("other"));
     let port = free_port();

@@ -1,4 +1,4 @@
-//! HTTP/2 behind TLS where it is not plain who serves a client: a ClientHello in two records, and no room for one more.
+//! HTTP/2 over TLS in special cases: a ClientHello in two records, and the connection limit.
 //!
 //! Does not know about: HTTP/2 itself.
 
@@ -50,7 +50,7 @@ impl Listener {
         if in_two {
             let mut hello = Vec::new();
             session.write_tls(&mut hello).unwrap();
-            // The first must be heard alone.
+            // The first record must be received alone.
             for record in cut(&hello) {
                 socket.write_all(&record).unwrap();
                 thread::sleep(Duration::from_millis(20));

@@ -1,7 +1,7 @@
-//! What answers tell beside the status, and who is known to have asked: probers of gRPC and of HAProxy's agent-check, header fields that
-//! follow the state, and answers that leave checks out.
+//! Details of health replies, and known probers: those of gRPC and of HAProxy's agent-check, header fields that
+//! follow the state, and replies that exclude checks.
 //!
-//! Does not know about: how any of them is made.
+//! Does not know about: how replies are rendered.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -31,13 +31,13 @@ const GRPC: &str = "[admin]\nbind = \"127.0.0.1:0\"\n[check.app]\ntype = \"ttl\"
     [grpc]\nservices = { orders = \"readyz\", alive = \"livez\" }\n\
     [route.push]\npath = \"/-/checks/{check}/{result}\"\npush = true\n";
 
-/// How a prober calls itself; tonic adds its own name behind it, as grpc-go does.
+/// A client with a prober's user agent, to which tonic appends its own name, as grpc-go does.
 async fn prober(doorbell: &Doorbell, user_agent: &'static str) -> Channel {
     let endpoint = Endpoint::from_shared(doorbell.url("")).unwrap().user_agent(user_agent).unwrap();
     endpoint.connect_timeout(LIMIT).connect().await.unwrap()
 }
 
-/// Who came to an endpoint, how often, and what he was told last.
+/// The probers of an endpoint, with counts and last verdicts.
 fn probers(admin: SocketAddr, endpoint: &str) -> Vec<(String, u64, String)> {
     let all = json(admin, "/-/probers");
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -68,7 +68,7 @@ fn grpc_probers_are_known_and_told_apart(engine: &str) {
         let list =
             call(prober(&doorbell, "GoogleHC/1.0").await, "/grpc.health.v1.Health/List").await.unwrap();
         assert_eq!(list.services(), ["", "alive", "orders"]);
-        // Those that watch are told of a drain, or not, as those that ask.
+        // A Watch follows the same rules for a drain as a Check.
         let mut by_envoy = HealthClient::new(prober(&doorbell, "Envoy/HC").await);
         let mut by_kubelet = HealthClient::new(prober(&doorbell, KUBELET).await);
         let mut envoy = watch(&mut by_envoy, "orders").await;
@@ -82,7 +82,7 @@ fn grpc_probers_are_known_and_told_apart(engine: &str) {
         }
         assert_eq!(ask(ALB, "alive").await, yes);
         let quiet = tokio::time::timeout(Duration::from_millis(200), kubelet.message()).await;
-        assert!(quiet.is_err(), "a kubelet is told nothing of a drain: {quiet:?}");
+        assert!(quiet.is_err(), "a drain is not reported to the kubelet: {quiet:?}");
     });
     let expected = [
         row("elb", 2, "drain"),
@@ -120,7 +120,7 @@ fn agent_checks_are_counted(engine: &str) {
     });
     assert!(came.is_some());
     assert_eq!(probers(admin, "readyz"), [row("haproxy", told, "up")]);
-    // A name that nobody has is no endpoint's.
+    // An unknown name is no endpoint.
     assert!(agents::line(named, b"nobody\n").starts_with("down # there is no"));
     assert_eq!(agents::line(named, b"\n"), "up ready 100%\n");
     assert!(
@@ -134,7 +134,7 @@ fn agent_checks_are_counted(engine: &str) {
     );
 }
 
-/// Two checks that are told, and a route for each kind of prober.
+/// Two checks with pushed results, and a route for each kind of prober.
 fn health(more: &str) -> String {
     let readyz = "[health.readyz]\n";
     assert!(agents::CONFIG.contains(readyz));
@@ -187,7 +187,7 @@ fn fields_follow_the_state(engine: &str) {
     );
     tell(&doorbell, "db/fail");
     await_fields(503, [Some("7"), None, Some("0")]);
-    // Whoever wants none is told nothing.
+    // Without configuration there are no fields.
     let doorbell = Doorbell::start_with(engine, &health(""));
     let reply = get_as(&doorbell, envoy);
     let fields =
@@ -221,7 +221,7 @@ fn checks_are_left_out(engine: &str) {
         ),
         ("/seen?exclude=db", 200, "degraded\ncache: unknown\n".to_owned()),
         ("/seen?exclude=db&exclude=cache", 200, "up\n".to_owned()),
-        // Whoever sees no details is told the whole, and not which checks there are.
+        // Clients without details get the verdict, but not the names of checks.
         ("/readyz?verbose&exclude=db", 503, "readyz check failed\n".to_owned()),
         ("/readyz?exclude=nobody", 503, "down\n".to_owned()),
     ] {

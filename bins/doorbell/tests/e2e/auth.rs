@@ -1,4 +1,4 @@
-//! Bearer tokens from files: who gets in, and what those are told who do not.
+//! Bearer tokens from files: admitted and refused requests.
 //!
 //! Does not know about: signed tokens.
 
@@ -72,6 +72,6 @@ fn any_of_two_lists(engine: &str) {
     }
     let reply = get(doorbell.addr, "/both", &["Authorization: Bearer nobody-0123456789abcdef"]);
     assert_eq!(reply.status, 401);
-    // The first of the lists says what it wants.
+    // The first list refuses.
     assert_eq!(reply.field("www-authenticate"), Some("Bearer realm=\"more\", error=\"invalid_token\""));
 }

@@ -1,4 +1,4 @@
-//! TLS listeners before their first certificate (`wait_for_certificate`): closed until the pair can be used, and open from then on.
+//! TLS listeners before their first certificate (`wait_for_certificate`): closed until the certificate can be used, then open.
 //!
 //! Does not know about: the replacement of a loaded certificate.
 
@@ -20,7 +20,7 @@ on_auto! {
     a_listener_opens_when_its_pair_is_whole
     an_acme_client_gets_the_first_certificate
     a_reload_opens_at_once_and_keeps_waiting_for_others
-    an_open_listener_waits_no_more
+    an_open_listener_does_not_wait_again
     a_listener_whose_address_is_taken_opens_when_it_is_free
     without_the_key_nothing_starts
 }
@@ -36,7 +36,7 @@ fn tls(folder: &Path, name: &str, port: u16) -> String {
     )
 }
 
-/// What `/hello` says on the plain listener and on these.
+/// A plain listener and waiting ones, with the content of `/hello`.
 fn config(folder: &Path, hello: &str, waiting: &[(&str, u16)], more: &str) -> String {
     let tables: String = waiting.iter().map(|(name, port)| tls(folder, name, *port)).collect();
     let names: Vec<&str> = std::iter::once("web").chain(waiting.iter().map(|(name, _)| *name)).collect();
@@ -45,7 +45,7 @@ fn config(folder: &Path, hello: &str, waiting: &[(&str, u16)], more: &str) -> St
         .replace("path = \"/hello\"", &format!("listener = {names:?}\npath = \"/hello\""))
 }
 
-/// One that waits for `tls.crt` and `tls.key`.
+/// An instance with a listener that waits for `tls.crt` and `tls.key`.
 fn start(engine: &str, more: impl Fn(&Path) -> String) -> (Reloaded, SocketAddr) {
     let (scratch, port) = (Scratch::new(), free_port());
     let folder = scratch.path("");
@@ -61,7 +61,7 @@ fn is_closed(addr: SocketAddr) -> bool {
     TcpStream::connect(addr).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
 }
 
-/// Listeners that wait, each with the reason.
+/// Waiting listeners with their reasons.
 fn waiting(reloaded: &Reloaded) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let status = reloaded.status();
@@ -83,11 +83,11 @@ fn write_private(reloaded: &Reloaded, name: &str, text: &str) {
     make_private(Path::new(&reloaded.scratch.write(name, text)));
 }
 
-/// Written as programs do that know nothing of each other: first one file, then half of the other, then another key, then the right one.
+/// Written as by independent programs: first one file, then half of the other, then a wrong key, then the right one.
 fn a_listener_opens_when_its_pair_is_whole(engine: &str) {
     let (reloaded, addr) = start(engine, |_| String::new());
     let doorbell = &reloaded.doorbell;
-    // What does not need the certificate is served, and is ready.
+    // The rest is served and ready.
     assert_eq!(reloaded.hello(), "0");
     assert_eq!(ask(doorbell.addr, "/readyz").0, 200);
     assert!(is_closed(addr));
@@ -111,7 +111,7 @@ fn a_listener_opens_when_its_pair_is_whole(engine: &str) {
     let status = reloaded.status();
     assert_eq!((&status["generation"], &status["addresses"][1]), (&2.into(), &addr.to_string().into()));
     assert!(!reloaded.say(&["status"]).contains("waiting"));
-    // A connection of before is served where it was.
+    // An earlier connection is still served.
     std::io::Write::write_all(&mut client, b"GET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         .unwrap();
     let mut reply = String::new();
@@ -119,7 +119,7 @@ fn a_listener_opens_when_its_pair_is_whole(engine: &str) {
     assert!(reply.starts_with("HTTP/1.1 200 "), "{reply}");
 }
 
-/// As an ACME client does HTTP-01 with a web root: the authority asks over plain HTTP before there is a certificate.
+/// HTTP-01 with a web root: the ACME server requests the token over plain HTTP before there is a certificate.
 fn an_acme_client_gets_the_first_certificate(engine: &str) {
     let (reloaded, addr) = start(engine, |folder| {
         let webroot = folder.join("challenges");
@@ -139,7 +139,7 @@ fn a_reload_opens_at_once_and_keeps_waiting_for_others(engine: &str) {
     let (reloaded, addr) = start(engine, |_| String::new());
     let other = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let (port, late) = (("tls", addr.port()), ("late", other.port()));
-    // One more that waits, which comes by a reload.
+    // A reload adds another waiting listener.
     write(&reloaded, "1", &[port, late]);
     reloaded.say(&["reload"]);
     let names = |reloaded: &Reloaded| waiting(reloaded).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
@@ -153,15 +153,15 @@ fn a_reload_opens_at_once_and_keeps_waiting_for_others(engine: &str) {
     assert_eq!(Https::new(addr).get("/hello").unwrap().status, 200, "{said}");
     assert!(is_closed(other));
     assert_eq!(names(&reloaded), ["late"]);
-    // One that is taken out of the configuration is waited for no more.
+    // A removed listener does not wait any more.
     write(&reloaded, "2", &[port]);
     reloaded.say(&["reload"]);
     assert_eq!(names(&reloaded), [""; 0]);
     assert_eq!(Https::new(addr).get("/hello").unwrap().body, b"2");
 }
 
-/// A renewal that goes wrong closes nothing.
-fn an_open_listener_waits_no_more(engine: &str) {
+/// A failed renewal closes nothing.
+fn an_open_listener_does_not_wait_again(engine: &str) {
     let (reloaded, addr) = start(engine, |_| String::new());
     localhost().write(&reloaded.scratch, "tls");
     opens(&reloaded, addr);

@@ -1,6 +1,6 @@
-//! Probes for Prometheus: what the metrics say, what may be probed, and how often a target is asked.
+//! Probes for Prometheus: metrics, allowed targets, and caching.
 //!
-//! Does not know about: how a probe is made.
+//! Does not know about: how a probe runs.
 
 use std::io::Write as _;
 use std::net::TcpListener;
@@ -15,12 +15,12 @@ use crate::upstream::{Does, Upstream};
 
 on_auto! {
     targets_are_probed_and_the_metrics_have_the_right_names
-    what_is_not_allowed_is_not_connected_to
-    many_who_ask_are_one_probe
+    forbidden_targets_are_not_connected_to
+    identical_requests_share_a_probe
     targets_that_misbehave
 }
 
-/// Its address is that of the probes; the listener's is the first of all.
+/// Starts an instance; its second address is that of `[blackbox]`.
 fn start(engine: &str, more: &str) -> Doorbell {
     let config = format!(
         "version = 1\n[runtime]\nworkers = 1\n[lifecycle]\ndrain_delay = \"0s\"\n[listener.plain]\nbind = \"127.0.0.1:0\"\nhttp2 = true\n\
@@ -36,7 +36,7 @@ fn value(text: &str, name: &str) -> Option<f64> {
 }
 
 fn asked(doorbell: &Doorbell, query: &str) -> (u16, String) {
-    // The port accepts its own address as Host; another name may be that of a rebinding page.
+    // The port accepts its own address as Host; another name may come from DNS rebinding.
     let reply = ask_with(doorbell, &format!("GET /probe{query} HTTP/1.1\r\nHost: {}", doorbell.addr));
     (reply.status, String::from_utf8(reply.body).unwrap())
 }
@@ -96,7 +96,7 @@ fn targets_are_probed_and_the_metrics_have_the_right_names(engine: &str) {
     );
     let text = probe(&doorbell, &format!("target={}&module=tcp_connect", bad.addr));
     assert_eq!((value(&text, "probe_success"), value(&text, "probe_http_status_code")), (Some(1.0), None));
-    // Ourselves, by the port that speaks HTTP/2.
+    // This server itself, by its HTTP/2 port.
     let grpc = probe(&doorbell, &format!("target={}&module=grpc_plain", doorbell.addr_of(0)));
     for (name, expected) in [
         ("probe_success", 1.0),
@@ -126,7 +126,7 @@ fn check_with_promtool(text: &str) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-fn what_is_not_allowed_is_not_connected_to(engine: &str) {
+fn forbidden_targets_are_not_connected_to(engine: &str) {
     let doorbell = start(engine, "cache = \"0s\"\nmodules = [\"http_2xx\", \"tcp_connect\"]\n");
     for target in [
         "192.0.2.1",
@@ -141,12 +141,12 @@ fn what_is_not_allowed_is_not_connected_to(engine: &str) {
         let (status, text) = asked(&doorbell, &format!("?target={target}"));
         assert_eq!(status, 403, "{target}: {text}");
     }
-    // An address that is allowed, and leads to one that is not.
+    // An allowed address that redirects to a forbidden one.
     let away = Does::Says(
         b"HTTP/1.1 302 Found\r\nLocation: http://192.0.2.1/\r\nContent-Length: 0\r\n\r\n".to_vec(),
     );
     let leads = Upstream::start(away);
-    // What is asked for may be probed; that it leads there is what is wrong with it.
+    // The target is allowed, so the forbidden redirect is a failed probe.
     let text = probe(&doorbell, &format!("target={}", leads.addr));
     assert_eq!((value(&text, "probe_success"), leads.conns()), (Some(0.0), 1), "{text}");
     for (query, expected) in [
@@ -161,8 +161,8 @@ fn what_is_not_allowed_is_not_connected_to(engine: &str) {
     assert_eq!(ask(&doorbell, "/metrics").0, 404);
 }
 
-/// However many ask at once, and again within the time of the cache.
-fn many_who_ask_are_one_probe(engine: &str) {
+/// Concurrent requests, and requests within the cache time.
+fn identical_requests_share_a_probe(engine: &str) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
     let conns = Arc::new(AtomicUsize::new(0));

@@ -1,6 +1,6 @@
 //! The status page in a browser, with scripts and without them.
 //!
-//! Does not know about: how anything is counted.
+//! Does not know about: how values are counted.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -17,7 +17,7 @@ on_auto! {
     it_is_readable_without_scripts
 }
 
-/// What a phone shows, and what a browser makes of the page: it renews itself, nothing is wider than the screen, and no script of a check's
+/// On a phone: the page refreshes itself, nothing is wider than the screen, and no script in a check's
 /// reason runs.
 fn a_browser_shows_it(engine: &str) {
     let Some(chromium) = program("chromium") else { return };
@@ -28,7 +28,7 @@ fn a_browser_shows_it(engine: &str) {
     browser.wait_for(
         "document.body.className === 'is-live' && document.title === 'All is well \u{2013} doorbell'",
     );
-    // On a wide screen a sentence has the whole of its row.
+    // On a wide screen a sentence uses the whole row.
     browser.show_on(1200, 900, 1, false);
     let widths = "[...document.querySelectorAll('.none')].map(one => one.scrollHeight < 60).join()";
     assert_eq!(browser.eval(widths), "true");
@@ -38,7 +38,7 @@ fn a_browser_shows_it(engine: &str) {
     }
     let note = "%3Cimg+src%3Dx+onerror%3Ddocument.title%3D1%3E%3Cscript%3Edocument.title%3D2%3C%2Fscript%3E+and+a+reason+that+is+long+enough+to+be+wider+than+any+phone_is_without_a_place_to_break_the_line_at_all";
     push(&doorbell, &format!("fail?note={note}"));
-    // Nobody touches the page: it hears of it.
+    // The page updates without interaction.
     browser.wait_for("document.title === 'Down \u{2013} doorbell' && document.body.textContent.includes('<img src=x onerror=')");
     assert_eq!(browser.eval("document.querySelectorAll('img, #live script').length"), 0);
     assert_eq!(browser.eval("document.body.textContent.includes('kubelet')"), true);
@@ -59,7 +59,7 @@ fn a_browser_shows_it(engine: &str) {
     }
 }
 
-/// The same page where no script runs: all of it is there, as wide as a phone, and it comes again by itself.
+/// Without scripts: the page is complete, as wide as a phone, and refreshes itself.
 fn it_is_readable_without_scripts(engine: &str) {
     let Some(chromium) = program("chromium") else { return };
     let (doorbell, admin) = start(engine);
@@ -71,7 +71,7 @@ fn it_is_readable_without_scripts(engine: &str) {
     browser.open();
     browser.ask("Emulation.setScriptExecutionDisabled", &serde_json::json!({ "value": true }));
     browser.go_to(&format!("http://{admin}/-/"));
-    // The debugger may ask all the same.
+    // The debugger can still evaluate expressions.
     browser.wait_for("document.readyState === 'complete' && document.title === 'Down \u{2013} doorbell'");
     let shown = browser.eval("document.body.innerText");
     let shown = shown.as_str().unwrap().to_lowercase();
@@ -96,7 +96,7 @@ fn push(doorbell: &Doorbell, result: &str) {
     assert_eq!(ask(doorbell.addr, &push).status, 204);
 }
 
-/// A browser without a screen, asked over two pipes as its debugger asks.
+/// A headless browser, controlled by its debugging protocol over two pipes.
 struct Browser {
     child: Child,
     output: BufReader<ChildStdout>,
@@ -125,7 +125,7 @@ impl Browser {
         Self { child, output, session: None, asked: 0, _scratch: scratch }
     }
 
-    /// A page as large as that of a phone.
+    /// Opens a page with the size of a phone.
     fn open(&mut self) {
         let target = self.ask("Target.createTarget", &serde_json::json!({ "url": "about:blank" }));
         let attach = serde_json::json!({ "targetId": target["targetId"], "flatten": true });
@@ -150,7 +150,7 @@ impl Browser {
 
     fn eval(&mut self, expression: &str) -> Value {
         let asked = serde_json::json!({ "expression": expression, "returnByValue": true });
-        // Between two pages there is nobody to ask.
+        // Fails between two pages.
         self.try_ask("Runtime.evaluate", &asked)
             .map_or(Value::Null, |answer| answer["result"]["value"].clone())
     }

@@ -1,6 +1,6 @@
-//! More requests at once than a route or a listener takes: the others are told to come again and counted, and places come back.
+//! Concurrency limits of routes and listeners: excess requests are refused and counted, and permits are returned.
 //!
-//! Does not know about: how often a client may come.
+//! Does not know about: rate limits.
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -19,14 +19,14 @@ on_both_engines! {
 }
 
 const CLIENTS: usize = 8;
-/// Requests in one go: as many bytes as fit between the two ends while neither reads.
+/// Pipelined requests: as many as fit into the socket buffers.
 const PIPELINED: usize = 8;
-/// Connections are made anew, so that all workers get some.
+/// New connections for each batch, so that all workers get some.
 const BATCHES: usize = 16;
-/// Refusals that are enough to tell. Each takes two workers that answer in the same microseconds.
+/// Sufficient refusals. Each needs two workers that reply within the same microseconds.
 const REFUSED_MIN: u64 = 5;
 
-/// `/slow` is a redirect with an address so long that writing it takes a while.
+/// `/slow` is a redirect with a location so long that writing it takes a while.
 fn serve(engine: &str, listener: &str, route: &str) -> Doorbell {
     Doorbell::start_with(
         engine,
@@ -39,14 +39,14 @@ fn serve(engine: &str, listener: &str, route: &str) -> Doorbell {
     )
 }
 
-/// What all clients were told.
+/// The replies to all clients.
 #[derive(Debug, Default)]
 struct Told {
     good: AtomicU64,
     busy: AtomicU64,
 }
 
-/// Asks from all sides until enough was refused. Of each batch the last request is for `/open`, which `open_too` says may be refused.
+/// Sends requests from several threads until enough are refused. The last of each batch is for `/open`, which may be refused if `open_too`.
 fn flood(server: SocketAddr, open_too: bool) -> Told {
     let told = Told::default();
     let start = Instant::now();
@@ -92,7 +92,7 @@ fn assert_limited(engine: &str, doorbell: Doorbell, open_too: bool) {
     let (good, busy) = (good.into_inner(), busy.into_inner());
     eprintln!("{engine}: {busy} of {} requests refused", good + busy);
     assert!(busy >= REFUSED_MIN, "{busy} refused, {good} not");
-    // One at a time finds a place each time: neither those who got in nor those who did not keep theirs.
+    // Sequential requests are admitted: neither admitted nor refused requests keep their permits.
     for n in 0..50 {
         assert_eq!(get(doorbell.addr, &format!("/slow/{n}"), &[]).status, 308, "{n}");
     }

@@ -1,6 +1,6 @@
-//! Checks of real servers and what probes are told of them, from the first run to the drain.
+//! Checks of real servers and their effect on probes, from the first run to the drain.
 //!
-//! Does not know about: how a check is run.
+//! Does not know about: how a check runs.
 
 use std::time::{Duration, Instant};
 
@@ -12,13 +12,13 @@ use crate::support::{Doorbell, LIMIT, Scratch, at_most, binary, on_auto, stdout}
 use crate::upstream::{Does, Upstream};
 
 on_auto! {
-    an_http_check_decides_what_probes_are_told
+    an_http_check_decides_the_replies_to_probes
     a_check_needs_no_file
     formats_and_details
-    a_drain_is_told_to_each_as_he_wants
-    grace_is_for_what_has_no_result_yet
+    a_drain_is_reported_by_audience
+    the_grace_period_is_for_checks_without_a_result
     a_kubelet_makes_an_event_of_degraded
-    slow_servers_are_timed_out_and_nobody_waits
+    slow_servers_time_out_and_delay_nothing
     a_request_is_what_the_file_says
     redirects_are_followed_on_the_same_host
 }
@@ -75,7 +75,7 @@ pub(crate) fn ask(doorbell: &Doorbell, path: &str) -> (u16, String) {
     (reply.status, String::from_utf8(reply.body).unwrap())
 }
 
-/// Waits until the answer begins so.
+/// Waits until the reply begins with this.
 pub(crate) fn await_answer(doorbell: &Doorbell, path: &str, expected: (u16, &str)) {
     let mut last = None;
     let came = wait_until(LIMIT, || {
@@ -87,7 +87,7 @@ pub(crate) fn await_answer(doorbell: &Doorbell, path: &str, expected: (u16, &str
     assert!(came.is_some(), "{expected:?} was awaited, not {last:?}\n{}", doorbell.process.log());
 }
 
-fn an_http_check_decides_what_probes_are_told(engine: &str) {
+fn an_http_check_decides_the_replies_to_probes(engine: &str) {
     let upstream = Upstream::start(Does::reply(503, "starting"));
     let doorbell = start(engine, &http(&upstream.url("/healthz")));
     await_answer(&doorbell, "/readyz", (503, "down\napp: down (status 503, expected 200-299)\n"));
@@ -98,7 +98,7 @@ fn an_http_check_decides_what_probes_are_told(engine: &str) {
     assert_eq!(ask(&doorbell, "/readyz/apps").0, 404);
     upstream.now(Does::reply(500, "broken"));
     await_answer(&doorbell, "/readyz/app", (503, "down: status 500, expected 200-299\n"));
-    // What is shown is the reason of the change.
+    // The reason of the change is shown.
     upstream.now(Does::reply(200, "fine"));
     await_answer(&doorbell, "/readyz", (200, "up"));
     let addr = upstream.addr;
@@ -168,12 +168,12 @@ details = "never"
     upstream.now(Does::reply(500, ""));
     await_answer(&doorbell, "/readyz", (503, "down"));
     assert_eq!(get("/seen/app", token).1, "down: status 500, expected 200-299\n");
-    // A single check has the format that is asked for, too.
+    // A single check uses the requested format too.
     let single = r#"{"status":"fail","description":"down","output":"status 500, expected 200-299"}"#;
     assert_eq!(get("/seen/app?format=json", token), (json.to_owned(), single.to_owned()));
     let component = r#"{"status":"DOWN","details":{"state":"down","reason":"status 500, expected 200-299"}}"#;
     assert_eq!(get("/seen/app?format=spring", token).1, component);
-    // Nothing tells a check that is there from one that is not.
+    // Existing and unknown checks cannot be distinguished.
     for (route, field) in
         [("/seen", ""), ("/seen", "\r\nAuthorization: Bearer x"), ("/auto", ""), ("/auto", token)]
     {
@@ -192,7 +192,7 @@ details = "never"
     assert_eq!((options.status, options.field("allow")), (503, Some("GET, HEAD, OPTIONS")));
 }
 
-fn a_drain_is_told_to_each_as_he_wants(engine: &str) {
+fn a_drain_is_reported_by_audience(engine: &str) {
     let upstream = Upstream::start(Does::reply(200, ""));
     let more = "\n[health.readyz]\nrequire = [\"app\"]\non_drain = { default = 599, kubelet = \"ignore\" }\n";
     let config = format!("{BASE}{}{more}", http(&upstream.url("/")));
@@ -207,7 +207,7 @@ fn a_drain_is_told_to_each_as_he_wants(engine: &str) {
     };
     assert_eq!((probe("kube-probe/1.34"), probe("ELB-HealthChecker/2.0"), probe("curl/8")), (200, 599, 599));
     assert_eq!(ask(&doorbell, "/livez"), (200, "up\n".to_owned()));
-    // Checks go on: whoever is still told of them is told the truth.
+    // Checks keep running, and audiences that ignore the drain see their results.
     upstream.now(Does::reply(500, ""));
     let told = wait_until(LIMIT, || probe("kube-probe/1.34") == 503);
     assert!(told.is_some(), "{}", doorbell.process.log());
@@ -222,7 +222,7 @@ fn a_kubelet_makes_an_event_of_degraded(engine: &str) {
                 [route.guarded]\npath = \"/guarded\"\nhealth = \"readyz\"\ndetails_auth = \"ops\"\n";
     let doorbell = start(engine, &(http(&upstream.url("/")) + more));
     await_answer(&doorbell, "/readyz", (200, "up\napp: up\n"));
-    // What the prober of a kubelet sends, byte for byte.
+    // The exact request of a kubelet.
     let agent = "User-Agent: kube-probe/1.34\r\nAccept: */*";
     let kubelet = |path: &str| {
         ask_with(&doorbell, &format!("GET {path} HTTP/1.1\r\nHost: {}\r\n{agent}", doorbell.addr))
@@ -230,7 +230,7 @@ fn a_kubelet_makes_an_event_of_degraded(engine: &str) {
     assert_eq!(kubelet("/readyz").status, 200);
     upstream.now(Does::reply(500, ""));
     await_answer(&doorbell, "/readyz", (200, "degraded\napp: down (status 500, expected 200-299)\n"));
-    // Routes hear of it one after the other.
+    // Routes are updated one after the other.
     await_answer(&doorbell, "/guarded", (200, "degraded\n"));
     await_answer(&doorbell, "/readyz/app", (503, "down"));
     for path in ["/readyz", "/readyz?verbose"] {
@@ -239,14 +239,14 @@ fn a_kubelet_makes_an_event_of_degraded(engine: &str) {
         assert_eq!(told.field("cache-control"), Some("no-store"));
         assert_eq!(told.body, b"readyz is degraded: app down (status 500, expected 200-299)");
     }
-    // Anybody can call himself so: the reasons are for those who have the token.
+    // Any client can send this name, so reasons need the token.
     let kubelet_with =
         |field: &str| ask_with(&doorbell, &format!("GET /guarded HTTP/1.1\r\nHost: a\r\n{agent}{field}"));
     let anonymous = kubelet_with("");
     assert_eq!((anonymous.status, &*anonymous.body), (302, &b"readyz is degraded"[..]));
     let known = kubelet_with("\r\nAuthorization: Bearer 0123456789abcdef0123456789abcdef");
     assert_eq!(known.body, b"readyz is degraded: app down (status 500, expected 200-299)");
-    // A check by its name, and an endpoint that does not ask for it.
+    // A check by its name, and an endpoint without it.
     assert_eq!((kubelet("/readyz/app").status, kubelet("/livez").status), (503, 200));
     let out = stdout(&binary(), &["probe", &format!("http://{}/readyz", doorbell.addr), "--as", "kubelet"]);
     assert!(
@@ -259,8 +259,8 @@ fn a_kubelet_makes_an_event_of_degraded(engine: &str) {
     assert_eq!(kubelet("/readyz").status, 200);
 }
 
-/// The four ways to let a checker wait, and a good one beside them.
-fn slow_servers_are_timed_out_and_nobody_waits(engine: &str) {
+/// Four ways to hang, and one good server.
+fn slow_servers_time_out_and_delay_nothing(engine: &str) {
     let hung = Upstream::start(Does::Hang);
     let head = b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n".to_vec();
     let slow_head = Upstream::start(Does::Trickles(Vec::new(), head.clone(), Duration::from_millis(300)));
@@ -280,7 +280,7 @@ fn slow_servers_are_timed_out_and_nobody_waits(engine: &str) {
     await_answer(&doorbell, "/readyz", (200, "hung: down (no response within 500ms)"));
     await_answer(&doorbell, "/readyz", (200, "head: down (no response within 500ms)"));
     await_answer(&doorbell, "/readyz", (200, "body: down (no end of the response within 500ms)"));
-    // As much as is looked at was good.
+    // The part that is read was good.
     await_answer(&doorbell, "/readyz", (200, "endless: up"));
     await_answer(&doorbell, "/readyz", (200, "good: up"));
     let mut longest = Duration::ZERO;
@@ -348,8 +348,8 @@ fn redirects_are_followed_on_the_same_host(engine: &str) {
     assert!(refused.contains("is not a URL that can be asked"), "{refused}");
 }
 
-/// At the start nobody is told "down" of what was not looked at yet; whoever looked is believed, and in the end nothing is not enough.
-fn grace_is_for_what_has_no_result_yet(engine: &str) {
+/// A check without a result is not down during the grace period; a result counts immediately; after the grace period it is down.
+fn the_grace_period_is_for_checks_without_a_result(engine: &str) {
     const GRACE: Duration = Duration::from_secs(3);
     let base = BASE.replace("[lifecycle]\n", "[lifecycle]\nstartup_grace = \"3s\"\n");
     let silent = "[check.app]\ntype = \"ttl\"\nttl = \"1h\"\n";
@@ -358,7 +358,7 @@ fn grace_is_for_what_has_no_result_yet(engine: &str) {
     assert_eq!(ask(&doorbell, "/readyz").0, 200, "in grace");
     assert_eq!(ask(&start(engine, silent), "/readyz").0, 503, "without it");
     wait_until(LIMIT, || ask(&doorbell, "/readyz").0 == 503).expect("it ends by itself");
-    // The clock of states goes in steps of up to 4 ms.
+    // The clock of states has steps of up to 4 ms.
     assert!(began.elapsed() + Duration::from_millis(50) >= GRACE, "{:?}", began.elapsed());
     let long = base.replace("\"3s\"", "\"1h\"");
     let failing = Doorbell::start_with(engine, &format!("{long}{}", http("http://127.0.0.1:1/")));

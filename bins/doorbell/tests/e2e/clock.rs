@@ -1,4 +1,4 @@
-//! The system's clock, set an hour ahead and back while doorbell serves: only what is about the time of day moves.
+//! The system's clock, set an hour ahead and back while doorbell serves: only what depends on the time of day moves.
 //!
 //! Does not know about: workers, which read clocks without libc and get theirs set in the simulator. Of the program's other threads
 //! Debian's libfaketime changes the time of day, and no other clock.
@@ -20,29 +20,29 @@ use crate::support::{Doorbell, LIMIT, Scratch, StopAtEnd, binary, is_full, on_au
 use crate::upstream::{Does, Upstream};
 
 on_auto! {
-    nothing_that_is_well_goes_down_and_nothing_that_ends_goes_on
-    what_operators_declared_lasts_as_long_as_they_said
+    clock_jumps_neither_break_checks_nor_extend_results
+    drains_and_maintenance_last_as_long_as_declared
     a_stop_takes_as_long_as_it_is_given
 }
 
 const HOUR: i64 = 3600;
 
-/// From one look at the program to the next, several runs of every check pass.
+/// Time between two observations, in which every check runs several times.
 const WATCHED: Duration = Duration::from_millis(1_200);
 
 /// The time of day as one process sees it.
 struct TimeOfDay {
     library: String,
     file: PathBuf,
-    /// How much later it is there. Whoever lives by that clock holds this meanwhile.
+    /// Offset of that clock. Locked while something depends on it.
     ahead_secs: Mutex<i64>,
 }
 
 impl TimeOfDay {
-    /// Nothing, with a loud line, where there is no libfaketime.
+    /// `None`, with a message, without libfaketime.
     fn new(scratch: &Scratch) -> Option<Self> {
         let faketime = program("faketime")?;
-        // It knows where its library is.
+        // The program knows the path of its library.
         let library = stdout(&faketime, &["-m", "-f", "+0", "printenv", "LD_PRELOAD"]);
         let time = Self {
             library: library.trim().to_owned(),
@@ -68,7 +68,7 @@ impl TimeOfDay {
             .saturating_add_signed(*self.ahead_secs.lock().unwrap() * 1_000)
     }
 
-    /// Writes a file that changed at this moment of that clock.
+    /// Writes a file with the modification time of that clock.
     fn touch(&self, scratch: &Scratch) {
         let ahead = self.ahead_secs.lock().unwrap();
         let by = Duration::from_secs(ahead.unsigned_abs());
@@ -87,7 +87,7 @@ impl TimeOfDay {
             .env("FAKETIME_TIMESTAMP_FILE", &self.file)
             .env("FAKETIME_NO_CACHE", "1")
             .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
-            // When a file changed does not move with the clock.
+            // The times of files are not faked.
             .env("NO_FAKE_STAT", "1");
         let doorbell = Doorbell::try_start_command(&mut command).unwrap_or_else(|log| panic!("{log}"));
         let socket = scratch.path("control.sock");
@@ -96,7 +96,7 @@ impl TimeOfDay {
         control
     }
 
-    /// Else nothing here would be tested.
+    /// Asserts that the program sees the clock; otherwise the test would be void.
     #[track_caller]
     fn is_seen(&self, status: &Value) {
         let (seen, is) = (status["now_unix_ms"].as_u64().unwrap(), self.unix_ms());
@@ -115,7 +115,7 @@ fn sets_said(control: &Controlled) -> usize {
     control.doorbell.process.log().matches("the system's clock was set").count()
 }
 
-/// Tells doorbell that the application lives, in all ways that there are, as long as it does.
+/// Reports the application as alive in every way, while it is.
 fn live(control: &Controlled, time: &TimeOfDay, is_alive: &AtomicBool) {
     while is_alive.load(Ordering::Relaxed) {
         time.touch(&control.scratch);
@@ -137,7 +137,7 @@ fn await_told(control: &Controlled, path: &str, expected: u16, limit: Duration) 
     wait_until(limit, is_told).is_some()
 }
 
-/// Probes for a while, each of which must get these answers, and looks at what operators see.
+/// Probes for a while, expecting these replies, and checks the operator's view.
 #[track_caller]
 fn all_is_as_before(control: &Controlled, time: &TimeOfDay, started: Instant) {
     let since = Instant::now();
@@ -220,7 +220,7 @@ methods = ["POST"]
 push = true
 "#;
 
-fn nothing_that_is_well_goes_down_and_nothing_that_ends_goes_on(engine: &str) {
+fn clock_jumps_neither_break_checks_nor_extend_results(engine: &str) {
     let scratch = Scratch::new();
     let Some(time) = TimeOfDay::new(&scratch) else { return };
     let (good, bad) = (Upstream::start(Does::reply(200, "")), Upstream::start(Does::reply(500, "")));
@@ -258,7 +258,7 @@ fn nothing_that_is_well_goes_down_and_nothing_that_ends_goes_on(engine: &str) {
         assert_eq!(sets_said(&control), 5, "once each time:\n{log}");
         assert_eq!(control.status()["event"].as_u64(), Some(before), "nothing happened:\n{log}");
         assert_eq!(rare.conns(), 1, "what is known of it is not half an hour old");
-        // Now it is an hour earlier than when these began; what nobody says any more is not believed for an hour.
+        // The clock is now an hour before the start of these; a result that is not renewed must not last an hour.
         time.set(0);
         all_is_as_before(&control, &time, started);
         drop(stop);
@@ -311,7 +311,7 @@ fn half_hours_are_left(control: &Controlled, started: Instant) {
     }
 }
 
-fn what_operators_declared_lasts_as_long_as_they_said(engine: &str) {
+fn drains_and_maintenance_last_as_long_as_declared(engine: &str) {
     const SHORT: Duration = Duration::from_secs(1);
     let scratch = Scratch::new();
     let Some(time) = TimeOfDay::new(&scratch) else { return };
@@ -325,7 +325,7 @@ fn what_operators_declared_lasts_as_long_as_they_said(engine: &str) {
         are_told(&control, [503, 503, 200, 200]);
         half_hours_are_left(&control, started);
         time.is_seen(&control.status());
-        // What begins now ends as soon as it would have, whatever the clock says then.
+        // What starts now lasts as long as declared, whatever the clock.
         let until = |ahead_secs: i64| {
             let said = Instant::now();
             control.say(&["maint", "third", "--for", "1s"]);
@@ -365,7 +365,7 @@ fn a_stop_takes_as_long_as_it_is_given(engine: &str) {
         wait_until(LIMIT, || control.probe("/first").0 == 503).expect("load balancers are told");
         time.set(ahead_secs);
         thread::sleep(DELAY / 3);
-        // Until they had time to hear of it, everybody is served.
+        // All requests are served during the delay.
         are_told(&control, [503; 4]);
         time.is_seen(&control.status());
         let (status, _) = control.doorbell.process.wait();
@@ -375,7 +375,7 @@ fn a_stop_takes_as_long_as_it_is_given(engine: &str) {
     }
 }
 
-/// Windows are looked at every half minute.
+/// Windows are checked every half minute.
 #[test]
 fn a_window_follows_the_time_of_day() {
     const SOON: Duration = Duration::from_secs(40);

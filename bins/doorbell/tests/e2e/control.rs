@@ -1,6 +1,6 @@
-//! Operators: every command against a running doorbell, sockets that are taken or left over, and peers that do not speak the protocol.
+//! Operators: every command against a running instance, sockets in use and stale ones, and peers with another protocol.
 //!
-//! Does not know about: what is kept across restarts.
+//! Does not know about: restarts.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -16,16 +16,16 @@ use serde_json::Value;
 
 use crate::support::{Doorbell, LIMIT, Scratch, binary, on_auto, on_both_engines};
 
-on_both_engines! { every_command_is_answered }
+on_both_engines! { every_command_works }
 
 on_auto! {
     the_next_probe_after_a_command_sees_it
-    a_stop_is_called_off_until_listeners_close
+    a_stop_can_be_cancelled_until_listeners_close
     events_are_followed_to_the_end
-    the_last_event_reaches_whoever_follows
+    the_last_event_reaches_followers
 }
 
-/// A doorbell with a control socket of its own.
+/// An instance with its own control socket.
 pub(crate) struct Controlled {
     pub(crate) doorbell: Doorbell,
     pub(crate) socket: PathBuf,
@@ -49,7 +49,7 @@ impl Controlled {
         run_at(&self.socket, args)
     }
 
-    /// Runs a command that must succeed; gives what it prints.
+    /// Runs a command that must succeed, and returns its output.
     pub(crate) fn say(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert!(output.status.success(), "{args:?}: {output:?}\n{}", self.doorbell.process.log());
@@ -97,7 +97,7 @@ const CHECKS: &str = "[check.self]\ntype = \"file\"\npath = \"/proc/self/status\
                       [check.beat]\ntype = \"ttl\"\nttl = \"1h\"\nseverity = \"info\"\n\
                       [check.asked]\ntype = \"file\"\npath = \"/proc/self/status\"\ncache = \"1h\"\nmax_age = \"10h\"\n";
 
-fn every_command_is_answered(engine: &str) {
+fn every_command_works(engine: &str) {
     let mut control = Controlled::start(engine, CHECKS);
     wait_until(LIMIT, || control.status()["checks"]["up"] == 2).expect("they run at the start");
     let status = control.status();
@@ -164,7 +164,7 @@ fn the_next_probe_after_a_command_sees_it(engine: &str) {
     assert_eq!(control.status()["lifecycle"], "ready");
 }
 
-fn a_stop_is_called_off_until_listeners_close(engine: &str) {
+fn a_stop_can_be_cancelled_until_listeners_close(engine: &str) {
     let mut control = Controlled::start(engine, "[lifecycle]\ndrain_delay = \"1h\"\n");
     control.doorbell.process.signal(Signal::TERM);
     wait_until(LIMIT, || control.probe("/readyz").0 == 503).expect("SIGTERM drains");
@@ -178,7 +178,7 @@ fn a_stop_is_called_off_until_listeners_close(engine: &str) {
     assert_eq!(control.probe("/readyz").0, 503);
     control.say(&["ready"]);
     assert_eq!(control.probe("/readyz").0, 200, "ready takes everything back");
-    // Called off twice, it still obeys; and the second signal is the second since then.
+    // After two cancelled stops signals still work, and are counted anew.
     control.doorbell.process.signal(Signal::TERM);
     wait_until(LIMIT, || control.probe("/readyz").0 == 503).unwrap();
     control.doorbell.process.signal(Signal::TERM);
@@ -212,8 +212,8 @@ fn events_are_followed_to_the_end(engine: &str) {
     assert_eq!(events.last().unwrap()["to"], "stopping", "{events:?}");
 }
 
-/// However it ends, and however soon after something happened.
-fn the_last_event_reaches_whoever_follows(engine: &str) {
+/// At any kind of end, and immediately after an event.
+fn the_last_event_reaches_followers(engine: &str) {
     type End = fn(&Controlled);
     let ends: [(&str, End); 3] = [
         ("SIGTERM", |control| control.doorbell.process.signal(Signal::TERM)),
@@ -232,7 +232,7 @@ fn the_last_event_reaches_whoever_follows(engine: &str) {
             command.stdout(std::process::Stdio::piped()).spawn().unwrap()
         };
         let mut followers = [follow(&[]), follow(&["--since", "1"])];
-        // Both have the event before, so the next one comes on its own.
+        // Both have received the previous event, so the next one is sent separately.
         control.say(&["maint", "--reason", "before"]);
         let firsts = followers.each_mut().map(|follower| {
             let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
@@ -254,7 +254,7 @@ fn the_last_event_reaches_whoever_follows(engine: &str) {
 }
 
 #[test]
-fn a_living_socket_is_left_alone_and_one_left_over_is_replaced() {
+fn a_socket_in_use_is_kept_and_a_stale_one_is_replaced() {
     let first = Controlled::start("epoll", "");
     let mode = fs::metadata(&first.socket).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
@@ -275,7 +275,7 @@ fn a_living_socket_is_left_alone_and_one_left_over_is_replaced() {
 }
 
 #[test]
-fn several_doorbells_have_sockets_of_their_own() {
+fn several_instances_have_their_own_sockets() {
     let scratch = Scratch::new();
     let start = || {
         let mut command = Command::new(binary());
@@ -300,21 +300,21 @@ fn several_doorbells_have_sockets_of_their_own() {
     assert!(String::from_utf8_lossy(&text.stdout).contains(&second.addr.to_string()), "{text:?}");
 }
 
-/// What comes back for some bytes, to the end of the connection.
+/// The reply to some bytes, until the end of the connection.
 fn answered(socket: &Path, bytes: &[u8]) -> Vec<u8> {
     let mut stream = UnixStream::connect(socket).unwrap();
     stream.set_read_timeout(Some(LIMIT)).unwrap();
     stream.write_all(bytes).unwrap();
     let mut answer = Vec::new();
-    // A reset is an end, too.
+    // A reset is an end too.
     let _ = stream.read_to_end(&mut answer);
     answer
 }
 
 #[test]
-fn who_does_not_speak_the_protocol_is_told_so() {
+fn other_protocols_get_an_explanation() {
     let control = Controlled::start("epoll", "");
-    // What this version of doorbell speaks.
+    // The protocol version of this build.
     const VERSION: u16 = 5;
     let hello = |version: u16| [b"doorbell".as_slice(), &version.to_le_bytes(), &[0, 0]].concat();
     let other = answered(&control.socket, &hello(99));
@@ -342,7 +342,7 @@ fn who_does_not_speak_the_protocol_is_told_so() {
 }
 
 #[test]
-fn too_many_operators_are_told_so_and_the_silent_cost_nobody_else() {
+fn too_many_operators_are_refused_and_silent_ones_time_out() {
     let control = Controlled::start("epoll", "");
     let silent: Vec<UnixStream> = (0..32).map(|_| UnixStream::connect(&control.socket).unwrap()).collect();
     let busy = control.run(&["status"]);

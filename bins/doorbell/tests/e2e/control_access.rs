@@ -1,6 +1,6 @@
-//! Who may steer a doorbell: by the mode of its socket, by user and by group.
+//! Permissions of the control socket: mode, user, group.
 //!
-//! Does not know about: what is asked once somebody is let in.
+//! Does not know about: the commands.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
@@ -11,11 +11,11 @@ use crate::control::config;
 use crate::plain::get;
 use crate::support::{Doorbell, Scratch, binary, program, skipped};
 
-/// Nobody in particular, and a group that no machine has.
+/// The user `nobody`.
 const STRANGER: u32 = 65534;
 const GROUP: u32 = 4242;
 
-/// Runs the program as others; nothing where that is not possible.
+/// Runs the program as other users, if possible.
 struct Others {
     setpriv: PathBuf,
     binary: PathBuf,
@@ -30,7 +30,7 @@ impl Others {
         }
         let setpriv = program("setpriv")?;
         let scratch = Scratch::new();
-        // Others may not reach the folder that it was built in.
+        // Other users may lack access to the build folder.
         let copy = scratch.path("doorbell");
         if fs::hard_link(binary(), &copy).is_err() {
             fs::copy(binary(), &copy).unwrap();
@@ -39,7 +39,7 @@ impl Others {
         Some(Self { setpriv, binary: copy, scratch })
     }
 
-    /// A command as this user, with this group and these more.
+    /// A command with this user, group and supplementary groups.
     fn command(&self, uid: u32, gid: u32, groups: &[u32]) -> Command {
         let mut command = Command::new(&self.setpriv);
         command.arg(format!("--reuid={uid}")).arg(format!("--regid={gid}"));
@@ -83,7 +83,7 @@ fn access_of(path: &Path) -> (u32, u32, u32) {
 }
 
 #[test]
-fn without_a_group_it_is_root_and_who_runs_it() {
+fn without_a_group_only_root_and_the_same_user_may_connect() {
     let Some(others) = Others::new() else { return };
     let _doorbell = Doorbell::start_with("epoll", &config(&others.scratch, ""));
     assert_eq!(access_of(&others.socket()), (0o600, 0, 0));
@@ -91,7 +91,7 @@ fn without_a_group_it_is_root_and_who_runs_it() {
     others.is_let_in(0, 0, &[]);
     others.is_refused(STRANGER, STRANGER, &[], belongs);
     others.is_refused(STRANGER, 0, &[], belongs);
-    // What somebody opened up by hand is looked at once more.
+    // The peer's user is checked even if the mode was changed by hand.
     fs::set_permissions(others.socket(), fs::Permissions::from_mode(0o666)).unwrap();
     others.is_refused(
         STRANGER,
@@ -103,7 +103,7 @@ fn without_a_group_it_is_root_and_who_runs_it() {
 }
 
 #[test]
-fn a_group_is_let_in_and_nobody_else() {
+fn only_members_of_the_group_may_connect() {
     let Some(others) = Others::new() else { return };
     let text =
         config(&others.scratch, "").replace("[control]\n", &format!("[control]\ngroup = \"{GROUP}\"\n"));
@@ -118,7 +118,7 @@ fn a_group_is_let_in_and_nobody_else() {
 }
 
 #[test]
-fn who_runs_it_need_not_be_root() {
+fn the_user_need_not_be_root() {
     let Some(others) = Others::new() else { return };
     let own = 1234;
     chown(others.scratch.path(""), Some(own), Some(own)).unwrap();
@@ -133,7 +133,7 @@ fn who_runs_it_need_not_be_root() {
     others.is_let_in(0, 0, &[]);
     others.is_refused(own + 1, own, &[], "permission denied");
     drop(doorbell);
-    // It cannot let a group in of which it is no member, and serves nevertheless, also who runs it.
+    // It cannot grant access to a group without being a member, but keeps serving, also its own user.
     let text =
         config(&others.scratch, "").replace("[control]\n", &format!("[control]\ngroup = \"{GROUP}\"\n"));
     let file = others.scratch.write("doorbell.toml", &text);
@@ -149,10 +149,10 @@ fn who_runs_it_need_not_be_root() {
     others.is_refused(STRANGER, GROUP, &[], "permission denied");
 }
 
-/// Under the shipped unit chown(2) is not allowed, whatever it would change. Here what is made belongs to the group of its folder, and who makes
-/// it may not give it away.
+/// The shipped unit denies chown(2). Here new files have the group of their folder, and their owner
+/// may not change it.
 #[test]
-fn what_is_the_groups_already_is_not_given_to_it() {
+fn a_file_with_the_right_group_needs_no_chown() {
     let Some(others) = Others::new() else { return };
     let own = 1234;
     chown(others.scratch.path(""), Some(own), Some(GROUP)).unwrap();

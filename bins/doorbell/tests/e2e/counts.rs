@@ -1,6 +1,6 @@
-//! Metrics after real traffic: what was done is what is counted, down to the last one, and a reload takes nothing back.
+//! Metrics after real traffic: exact counts, which a reload keeps.
 //!
-//! Does not know about: how anything is counted, probers.
+//! Does not know about: how values are counted, probers.
 
 use std::fs;
 use std::io::Write as _;
@@ -20,7 +20,7 @@ use crate::support::{Doorbell, LIMIT, Scratch, free_port, on_auto, on_both_engin
 on_auto! {
     requests_are_counted_by_route
     connections_of_tcp_probes_are_counted_as_they_end
-    a_reload_takes_nothing_back
+    a_reload_keeps_all_counts
     runs_of_checks_are_counted_by_result_and_timed_by_part
     handshakes_and_certificates
     ports_beside_the_listeners
@@ -28,14 +28,14 @@ on_auto! {
 
 on_both_engines! { connections_are_counted_by_listener }
 
-/// What stands behind a series, with all its labels.
+/// The value of a series with all its labels.
 fn value(admin: SocketAddr, series: &str) -> Option<f64> {
     let text = String::from_utf8(get(admin, "/metrics", &[]).body).unwrap();
     let value = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
     value.map(|value| value.parse().unwrap())
 }
 
-/// Waits until all of these are as they should be: a connection is over a moment after its client saw the end.
+/// Waits for these values, because a connection ends shortly after its client has seen the end.
 fn expect(admin: SocketAddr, expected: &[(&str, f64)]) {
     let found = || expected.iter().map(|(series, _)| value(admin, series)).collect::<Vec<_>>();
     let wanted: Vec<_> = expected.iter().map(|(_, value)| Some(*value)).collect();
@@ -52,7 +52,7 @@ fn routes(listeners: &[&str]) -> String {
     )
 }
 
-/// Listeners `a`, `b`, and `p` behind a proxy, then the one of operators.
+/// Listeners `a`, `b`, and `p` behind a proxy, and the admin listener.
 fn config(more: &str) -> String {
     format!(
         "version = 1\n[runtime]\nworkers = 2\n[lifecycle]\nreload = \"SIGHUP\"\n[admin]\nbind = \"127.0.0.1:0\"\n\
@@ -62,7 +62,7 @@ fn config(more: &str) -> String {
     )
 }
 
-/// Each kind of answer in its own way: one that is always the same, one that is made, one behind a guard, one that is verified elsewhere.
+/// Each kind of reply: fixed, rendered, behind a guard, and after a job.
 fn requests_are_counted_by_route(engine: &str) {
     let doorbell = Doorbell::start_with(
         engine,
@@ -173,7 +173,7 @@ fn connections_are_counted_by_listener(engine: &str) {
     );
 }
 
-/// With FIN and with RST, before a byte and behind a reply, where accept is deferred and where it is not.
+/// With FIN and RST, before the first byte and after a reply, with and without deferred accept.
 fn connections_of_tcp_probes_are_counted_as_they_end(engine: &str) {
     let more = "[listener.now]\nbind = \"127.0.0.1:0\"\ntcp = { defer_accept = false }\n\
                 [route.now]\nlistener = \"now\"\npath = \"/hello\"\nreply = { body = \"hello\\n\" }\n";
@@ -211,19 +211,19 @@ fn connections_of_tcp_probes_are_counted_as_they_end(engine: &str) {
         (closed("now", "empty"), 12.0),
         (closed("now", "reset_after_reply"), 4.0),
         (closed("now", "done"), 3.0),
-        // FIN is something that came; who is reset before anything came is never shown to us.
+        // With deferred accept a FIN counts as data, but a reset before any data is never reported.
         (accepted("a"), 12.0),
         (closed("a", "empty"), 5.0),
         (closed("a", "reset_after_reply"), 4.0),
         (closed("a", "done"), 3.0),
         (closed("a", "client_reset"), 0.0),
     ];
-    // What was reset and is not to be counted has been reset by now.
+    // Waits until connections that must not be counted have been reset.
     thread::sleep(Duration::from_millis(100));
     expect(admin, &expected.each_ref().map(|(series, value)| (series.as_str(), *value)));
 }
 
-fn a_reload_takes_nothing_back(engine: &str) {
+fn a_reload_keeps_all_counts(engine: &str) {
     let scratch = Scratch::new();
     let file = scratch.write("doorbell.toml", &config(""));
     let doorbell = Doorbell::try_start(&["serve", "-c", &file, "--driver", engine]).unwrap();
@@ -339,7 +339,7 @@ fn handshakes_and_certificates(engine: &str) {
         ],
     );
     let ends = value(admin, "doorbell_tls_certificate_not_after_timestamp_seconds{tls=\"main\"}").unwrap();
-    // Whoever checks it is shown the same.
+    // A check sees the same certificate.
     let checker = format!(
         "version = 1\n[admin]\nbind = \"127.0.0.1:0\"\n[listener.web]\nbind = \"127.0.0.1:0\"\n\
          [check.web]\ntype = \"tls\"\naddress = \"{web}\"\ntls = {{ verify = false }}\ninterval = \"1h\"\n\
@@ -355,7 +355,7 @@ fn handshakes_and_certificates(engine: &str) {
     );
 }
 
-/// TCP gates and `/probe`, before and behind a reload that changes both.
+/// TCP gates and `/probe`, before and after a reload that changes both.
 fn ports_beside_the_listeners(engine: &str) {
     let [gate, fin, other, blackbox] = [(); 4].map(|()| free_addr());
     let ports = |cache: &str, more: &str| {

@@ -1,8 +1,8 @@
-//! Reloads, drains, maintenance and pushed results under many new connections a second: nobody fails, nobody is reset, and the next probe
-//! sees what is new.
+//! Reloads, drains, maintenance and pushed results under many new connections a second: none fails or is reset, and the next probe
+//! sees the change.
 //!
-//! Does not know about: clients that are slow or keep their connections (`generations`). `DOORBELL_FULL=1` with the build that is shipped
-//! offers the 20,000 a second that are promised, for longer, and holds every change to 10 ms.
+//! Does not know about: slow or persistent clients (`generations`). `DOORBELL_FULL=1` with the shipped build
+//! uses the promised 20,000 a second, for longer, and requires every change within 10 ms.
 
 use std::fs;
 use std::path::Path;
@@ -25,12 +25,12 @@ on_both_engines! {
     a_crowd_is_answered_or_refused_when_listeners_close
 }
 
-/// The promise.
+/// The promised rate.
 const CONNS_A_SECOND: u32 = 20_000;
 const VISIBLE: Duration = Duration::from_millis(10);
-/// Listeners are open until a second signal.
+/// Listeners stay open until a second signal.
 const LONG: &str = "1m";
-/// Without optimisation and beside other tests.
+/// Rate without optimisation and with other tests running.
 const CONNS_A_SECOND_SLOW: u32 = 1_000;
 
 fn config(folder: &Path, round: usize, drain_delay: &str) -> String {
@@ -46,7 +46,7 @@ fn config(folder: &Path, round: usize, drain_delay: &str) -> String {
     )
 }
 
-/// The doorbell, and how long what was new took to be seen.
+/// The instance, and the times until changes were visible.
 struct Scene {
     doorbell: Doorbell,
     scratch: Scratch,
@@ -77,8 +77,8 @@ impl Scene {
         (reply.status, reply.body)
     }
 
-    /// Something is done, and from then on probes come one after the other: how long after it the last one began that was told what was so
-    /// before. A probe that begins later than that is told what is new.
+    /// Makes a change and probes continuously. Records how long after it the last probe began that got the old state.
+    /// Later probes get the new state.
     fn sees(&mut self, what: &'static str, path: &str, is_new: impl Fn(&(u16, Vec<u8>)) -> bool) {
         let done = Instant::now();
         let mut told_old = Duration::ZERO;
@@ -115,7 +115,7 @@ impl Scene {
         self.sees("command", "/readyz", |(status, _)| *status == wanted);
     }
 
-    /// Everything that happens to a doorbell, once.
+    /// Every kind of change, once.
     fn day(&mut self) {
         self.push("fail", 503);
         self.push("pass", 200);
@@ -136,10 +136,10 @@ fn a_crowd_notices_neither_reloads_nor_drains(engine: &str) {
     take(engine, &program);
 }
 
-/// So many connections a second for so long, each to be answered; nothing where none can.
+/// A load of new connections at a rate, each of which must get a reply; `None` if it is not available.
 fn crowd(doorbell: &Doorbell, program: &Path, rate: u32, secs: u64) -> Option<Process> {
     let url = doorbell.url("/hello");
-    // What there is of io_uring is for the load; without it there is none.
+    // The load program needs io_uring.
     if !skip::io_uring() {
         return None;
     }
@@ -149,17 +149,17 @@ fn crowd(doorbell: &Doorbell, program: &Path, rate: u32, secs: u64) -> Option<Pr
     Some(Process::spawn(Command::new(program).args(times).args(rest)))
 }
 
-/// What a crowd says when it is over.
+/// The report of the load program.
 fn report(load: &mut Process) -> Value {
     load.wait();
-    // The last of what it says may be read after it ended.
+    // The last output may be read after the exit.
     let mut report = Value::Null;
     let is_whole = || serde_json::from_str(&load.log()).map(|whole| report = whole).is_ok();
     assert!(wait_until(LIMIT, is_whole).is_some(), "{}", load.log());
     report
 }
 
-/// A crowd meanwhile, where one can come.
+/// Runs the changes under load, if it is available.
 fn take(engine: &str, program: &Path) {
     let (rate, secs) = if is_judged() { (CONNS_A_SECOND, 10) } else { (CONNS_A_SECOND_SLOW, 3) };
     let mut scene = Scene::start(engine, LONG);
@@ -171,10 +171,10 @@ fn take(engine: &str, program: &Path) {
     while start.elapsed() < Duration::from_secs(secs).mul_f64(0.7) {
         scene.day();
         days += 1;
-        // Each command is a process, which on two processors takes its time from the crowd.
+        // Each command is a process, which competes with the load on two CPUs.
         thread::sleep(Duration::from_millis(200));
     }
-    // The crowd is still there when the end begins.
+    // The load still runs when the stop begins.
     scene.push("pass", 200);
     scene.doorbell.process.signal(Signal::TERM);
     scene.sees("signal", "/readyz", |(status, _)| *status == 503);
@@ -213,7 +213,7 @@ fn judge(engine: &str, report: &Value, days: usize, mut seen: Vec<(&'static str,
     );
 }
 
-/// With time between the signal and the close, and without.
+/// With and without a delay between the signal and the close.
 fn a_crowd_is_answered_or_refused_when_listeners_close(engine: &str) {
     let Some(program) = load_program() else { return };
     let (rate, takes) = if is_judged() { (CONNS_A_SECOND, 10) } else { (CONNS_A_SECOND_SLOW, 2) };
@@ -231,7 +231,7 @@ fn a_crowd_is_answered_or_refused_when_listeners_close(engine: &str) {
             let said = format!("{engine}, {drain_delay}: {requests} answered, {failed} refused");
             told(&said);
             let failures = report["failures"].as_array().unwrap();
-            // Nobody else than who found nobody there.
+            // The only failures are refused connections.
             let [only] = failures.as_slice() else { panic!("{said}: {report}") };
             let refused = only["first_error"].as_str().unwrap().contains("refused");
             assert!(only["kind"] == "connect" && refused, "{said}: {report}");

@@ -1,4 +1,4 @@
-//! What operators declared, across restarts and damage; and what files declare.
+//! Drains and maintenance across restarts and damage, and maintenance by files.
 //!
 //! Does not know about: the other commands, kills and full disks (`kills`).
 
@@ -14,14 +14,14 @@ use crate::support::{Doorbell, LIMIT, Scratch, binary, on_auto};
 on_auto! {
     maintenance_survives_a_restart_and_ends_by_itself
     a_drain_survives_a_restart
-    the_state_directory_of_systemd_keeps_what_is_declared
+    the_state_directory_of_systemd_is_used
     files_declare_maintenance
-    what_restarts_an_app_knows_only_the_app
+    a_liveness_endpoint_of_the_app_depends_on_the_app_only
 }
 
 pub(crate) const STATE: &str = "[lifecycle]\ndrain_delay = \"0s\"\nstate_file = \"SCRATCH/state\"\n";
 
-/// Ended as systemd would, and started again.
+/// Stops as systemd does, and starts again.
 fn restart(mut control: Controlled, engine: &str) -> Controlled {
     control.doorbell.process.signal(Signal::TERM);
     control.doorbell.process.wait();
@@ -52,8 +52,8 @@ fn a_drain_survives_a_restart(engine: &str) {
     assert_eq!((control.probe("/readyz").0, &control.status()["lifecycle"]), (200, &"ready".into()));
 }
 
-/// Without a word of the file.
-fn the_state_directory_of_systemd_keeps_what_is_declared(engine: &str) {
+/// Without `state_file` in the configuration.
+fn the_state_directory_of_systemd_is_used(engine: &str) {
     let scratch = Scratch::new();
     fs::create_dir(scratch.path("lib")).unwrap();
     let file = scratch.write("doorbell.toml", &config(&scratch, ""));
@@ -94,8 +94,8 @@ fn files_declare_maintenance(engine: &str) {
     wait_until(LIMIT, || control.probe("/readyz").0 == 200).expect("and that it is gone");
 }
 
-/// As the file for Kubernetes has it: its name alone keeps a drain and maintenance from having the app restarted.
-fn what_restarts_an_app_knows_only_the_app(engine: &str) {
+/// As in the Kubernetes file: by its name the endpoint is not affected by drains and maintenance, which would restart the app.
+fn a_liveness_endpoint_of_the_app_depends_on_the_app_only(engine: &str) {
     let output = Command::new(binary()).args(["config", "init", "k8s"]).output().unwrap();
     let file = String::from_utf8(output.stdout).unwrap();
     let from = file.find("[health.livez]").unwrap();
@@ -126,13 +126,13 @@ fn a_window_of_the_configuration_is_maintenance_while_it_is_open() {
     assert_eq!((&held["source"], &held["reason"]), (&"window".into(), &"weekly patch".into()));
     assert!(held["left_ms"].as_u64().unwrap() > 200_000, "{held}");
     assert!(control.say(&["ready"]).contains("maintenance window ended early"));
-    // The 29th of February comes, and not today.
+    // A window that is not open today.
     let control = Controlled::start_in(control.kill(), "epoll", &window("0 0 29 2 * UTC"));
     assert_eq!(control.probe("/readyz").0, 200);
 }
 
 #[test]
-fn a_damaged_state_is_set_aside_and_said_once() {
+fn a_damaged_state_is_set_aside_and_logged_once() {
     let control = Controlled::start("epoll", STATE);
     control.say(&["maint", "readyz"]);
     let scratch = control.kill();
@@ -149,7 +149,7 @@ fn a_damaged_state_is_set_aside_and_said_once() {
     let control = Controlled::start_in(scratch, "epoll", STATE);
     assert!(!control.doorbell.process.log().contains("set aside"), "{}", control.doorbell.process.log());
     assert_eq!(control.probe("/readyz").0, 200);
-    // Of a later version: kept for that.
+    // A later version is set aside too.
     let mut foreign = whole;
     foreign[8] = 7;
     let scratch = control.kill();
@@ -161,7 +161,7 @@ fn a_damaged_state_is_set_aside_and_said_once() {
 }
 
 #[test]
-fn two_instances_do_not_keep_in_one_file() {
+fn two_instances_do_not_share_a_file() {
     let first = Controlled::start("epoll", STATE);
     first.say(&["maint", "readyz", "--reason", "of the first"]);
     let path = first.scratch.path("state");
@@ -169,7 +169,7 @@ fn two_instances_do_not_keep_in_one_file() {
     let second = Controlled::start("epoll", &shared);
     let log = second.doorbell.process.log();
     assert!(log.contains(&format!("state file {} is in use by another instance", path.display())), "{log}");
-    assert_eq!(second.probe("/readyz").0, 200, "what is declared there is of the other one");
+    assert_eq!(second.probe("/readyz").0, 200, "the state belongs to the other instance");
     let said = second.say(&["drain"]);
     assert!(said.contains("not kept across restarts: the state file"), "{said}");
     let first = restart(first, "epoll");
@@ -178,7 +178,7 @@ fn two_instances_do_not_keep_in_one_file() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_said_by_check() {
+fn an_unwritable_path_is_reported_by_validate() {
     let scratch = Scratch::new();
     let path = scratch.write("state", "");
     for (name, expected) in [("state", true), ("state/state", false), ("new/state", true), ("", false)] {
@@ -192,14 +192,14 @@ fn a_place_that_cannot_be_written_is_said_by_check() {
 }
 
 #[test]
-fn a_state_that_cannot_be_written_is_said_and_stops_nothing() {
+fn a_state_that_cannot_be_written_is_reported_and_stops_nothing() {
     let state = STATE.replace("SCRATCH/state", "/dev/full/state");
     let control = Controlled::start("epoll", &state);
     let log = control.doorbell.process.log();
     assert!(log.contains("cannot write /dev/full/state"), "at the start: {log}");
     let said = control.say(&["maint", "readyz"]);
     assert!(said.contains("not kept across restarts: "), "{said}");
-    assert_eq!(control.probe("/readyz").0, 503, "it holds all the same");
+    assert_eq!(control.probe("/readyz").0, 503, "it takes effect nevertheless");
     control.say(&["maint", "readyz", "--reason", "again"]);
     control.say(&["ready"]);
     let log = control.doorbell.process.log();

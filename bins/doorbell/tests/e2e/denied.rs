@@ -1,4 +1,4 @@
-//! io_uring taken away by seccomp, as container runtimes do: epoll serves at once, with one warning that names the cause.
+//! io_uring denied by seccomp, as in container runtimes: epoll is used immediately, with one warning that names the cause.
 //!
 //! Does not know about: how the filter is installed; the `deny` example of `doorbell-ring` does that.
 
@@ -10,7 +10,7 @@ use doorbell_testkit::peers::{Load, Mode, Reply, exchange};
 
 use crate::support::{Doorbell, LIMIT, at_most, binary, skipped};
 
-/// Where cargo puts the example when it builds the workspace; nothing, loudly, when only this package was built.
+/// Path of the example in the workspace build; `None`, with a message, if only this package was built.
 fn deny() -> Option<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_BIN_EXE_doorbell"));
     let example = folder.parent().unwrap().join("examples/deny");
@@ -23,7 +23,7 @@ fn deny() -> Option<PathBuf> {
 
 const SERVES_WITHIN: Duration = Duration::from_millis(50);
 
-/// Starts the binary without io_uring and asks until it answers; gives the time from start to reply.
+/// Starts the binary without io_uring; returns the time until its first reply.
 fn first_reply(deny: &Path, errno: &str) -> (Duration, Doorbell) {
     let mut command = Command::new(deny);
     command.args([errno, "--"]).arg(binary()).args(["serve", "--listen", "127.0.0.1:0"]);
@@ -59,7 +59,7 @@ fn epoll_serves_with_one_warning() {
 }
 
 #[test]
-fn a_forced_engine_is_not_replaced() {
+fn a_forced_driver_is_not_replaced() {
     let Some(deny) = deny() else { return };
     let mut command = Command::new(&deny);
     command.args(["EPERM", "--"]).arg(binary()).args([

@@ -1,4 +1,4 @@
-//! Descriptors run out while it serves (EMFILE from accept): nobody is reset, little time is used, and it recovers.
+//! Descriptors run out while serving (EMFILE from accept): no connection is reset, CPU use stays low, and it recovers.
 //!
 //! Does not know about: the other accept errors; those are injected in the engine's own tests.
 
@@ -24,7 +24,7 @@ const SPARE: usize = 20;
 const CLIENTS: usize = 60;
 const CPU_SHARE_MAX: f64 = 0.05;
 
-/// More than are left over for all else.
+/// More than the descriptors left for other uses.
 const HUNG: usize = 120;
 
 fn running_out_of_descriptors_costs_little_and_ends(engine: &str) {
@@ -39,7 +39,7 @@ fn running_out_of_descriptors_costs_little_and_ends(engine: &str) {
     let share = (process::thread_cpu(&pid, "").unwrap() - cpu).as_secs_f64() / start.elapsed().as_secs_f64();
     let fds = process::fds(&pid).unwrap();
     eprintln!("{engine}: {fds} descriptors of {} in use, {:.2} % of a core", in_use + SPARE, share * 100.0);
-    // io_uring takes the limit when accept is armed, so a lower one does not reach an accept that is armed already.
+    // io_uring reads the limit when accept is armed, so a lower one does not affect an armed accept.
     assert!(fds + 2 >= in_use + SPARE, "the limit was not reached");
     at_most(format_args!("{engine}: share of a core without descriptors"), share, CPU_SHARE_MAX);
     prlimit(pid_of(&doorbell), Resource::Nofile, before).unwrap();
@@ -54,7 +54,7 @@ fn running_out_of_descriptors_costs_little_and_ends(engine: &str) {
     assert!(freed.is_some(), "{in_use} descriptors became {}", process::fds(&pid).unwrap());
 }
 
-/// As many clients as it takes, none of whom ever says anything; checks that wait, each with a connection of its own; and one that goes on.
+/// Silent clients up to the limit; hanging checks, each with its own connection; and one working check.
 fn clients_leave_checks_their_descriptors(engine: &str) {
     let upstream = Upstream::start(Does::reply(200, ""));
     let hung = Upstream::start(Does::Hang);
@@ -90,7 +90,7 @@ fn clients_leave_checks_their_descriptors(engine: &str) {
     drop(clients);
 }
 
-/// Fewer connections where a service manager keeps sockets of ours, by a copy here of each, one of each for a look, and the message.
+/// Fewer connections if a service manager keeps sockets: by two copies of each and the message.
 fn clients_leave_sockets_that_are_kept_their_descriptors(engine: &str) {
     let scratch = Scratch::new();
     let file = scratch.write(
@@ -120,7 +120,7 @@ fn ask(doorbell: &Doorbell) -> TcpStream {
     stream
 }
 
-/// Lowers the soft limit of the running process and gives what it was.
+/// Lowers the soft limit of the running process and returns the previous one.
 fn limit(doorbell: &Doorbell, fds: usize) -> Rlimit {
     let limit =
         Rlimit { current: Some(fds as u64), maximum: rustix::process::getrlimit(Resource::Nofile).maximum };

@@ -1,4 +1,4 @@
-//! Drains of one endpoint, drains with an end, and hooks that wait: what each prober is told, and what a restart makes of it.
+//! Drains of one endpoint, limited drains, and hooks that wait: their effect on probers, and restarts.
 //!
 //! Does not know about: how a drain ends the program.
 
@@ -18,9 +18,9 @@ use crate::grpc::{block_on, check, next, watch};
 use crate::support::{LIMIT, at_most, free_addr, on_auto};
 
 on_auto! {
-    one_endpoint_drains_and_everybody_is_told
-    a_drain_ends_by_itself
-    a_hook_waits_until_all_had_time_to_hear
+    the_drain_of_one_endpoint_is_reported_everywhere
+    a_limited_drain_ends
+    a_hook_waits_for_drain_delay
 }
 
 fn config(agent: SocketAddr, gate: SocketAddr) -> String {
@@ -40,7 +40,7 @@ fn kubelet(control: &Controlled, path: &str) -> u16 {
     Reply::parse(&exchange(control.doorbell.addr, request.as_bytes()).unwrap().bytes, false).unwrap().status
 }
 
-fn one_endpoint_drains_and_everybody_is_told(engine: &str) {
+fn the_drain_of_one_endpoint_is_reported_everywhere(engine: &str) {
     let (agent, gate) = (free_addr(), free_addr());
     let config = config(agent, gate);
     let control = Controlled::start(engine, &config);
@@ -51,7 +51,7 @@ fn one_endpoint_drains_and_everybody_is_told(engine: &str) {
     let said = control.say(&["drain", "orders", "--reason", "new disks"]);
     assert!(said.contains("orders: draining") && !said.contains("not kept"), "{said}");
     assert_eq!(control.probe("/orders"), (503, "drain\nreason: new disks\n".to_owned()));
-    assert_eq!(kubelet(&control, "/orders"), 200, "its audience is told nothing");
+    assert_eq!(kubelet(&control, "/orders"), 200, "it is not reported to this audience");
     assert_eq!(control.probe("/readyz").0, 200, "another one");
     assert_eq!(line(agent, b""), "up drain 100% # new disks\n");
     gate_is(false);
@@ -65,7 +65,7 @@ fn one_endpoint_drains_and_everybody_is_told(engine: &str) {
         "{log}"
     );
 
-    // Kept across a restart, beside one of all.
+    // Kept across a restart, together with a drain of all.
     control.say(&["drain", "--reason", "kernel"]);
     assert_eq!((control.probe("/readyz").0, control.probe("/orders").0), (503, 503));
     let scratch = control.kill();
@@ -97,7 +97,7 @@ fn one_endpoint_drains_and_everybody_is_told(engine: &str) {
     });
     await_line(agent, b"", "up ready 100%\n");
     gate_is(true);
-    let refused = control.run(&["drain", "nobody"]);
+    let refused = control.run(&["drain", "unknown"]);
     assert_eq!(refused.status.code(), Some(1), "{refused:?}");
 }
 
@@ -106,7 +106,7 @@ async fn channel_at(addr: SocketAddr) -> tonic::transport::Channel {
     endpoint.connect_timeout(LIMIT).connect().await.unwrap()
 }
 
-fn a_drain_ends_by_itself(engine: &str) {
+fn a_limited_drain_ends(engine: &str) {
     let control = Controlled::start(engine, "[lifecycle]\ndrain_delay = \"200ms\"\n");
     let began = Instant::now();
     control.say(&["drain", "--for", "1s"]);
@@ -122,7 +122,7 @@ fn a_drain_ends_by_itself(engine: &str) {
     }
     wait_until(LIMIT, || control.probe("/readyz").0 == 200).expect("it ends");
     assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
-    // With connections that stay, a wait is bounded.
+    // A wait is limited if connections stay open.
     let _open = TcpStream::connect(control.doorbell.addr).unwrap();
     wait_until(LIMIT, || control.status()["counters"]["conns_live"] == 1).unwrap();
     let late = control.run(&["drain", "--wait", "400ms"]);
@@ -130,17 +130,17 @@ fn a_drain_ends_by_itself(engine: &str) {
     assert!(String::from_utf8_lossy(&late.stderr).contains("1 connections are still open"), "{late:?}");
 }
 
-fn a_hook_waits_until_all_had_time_to_hear(engine: &str) {
-    /// As in the text; the test would wait for it twice if the process did.
+fn a_hook_waits_for_drain_delay(engine: &str) {
+    /// The delay in the configuration, which must pass only once.
     const DELAY: Duration = Duration::from_secs(1);
     let text = "[lifecycle]\ndrain_delay = \"1s\"\nstate_file = \"SCRATCH/state\"\n";
     let mut control = Controlled::start(engine, text);
-    // Whoever keeps a connection does not hold the hook up: it is closed behind SIGTERM.
+    // An open connection does not block the hook: it is closed after SIGTERM.
     let _open = TcpStream::connect(control.doorbell.addr).unwrap();
     let began = Instant::now();
     let hook = std::thread::scope(|scope| {
         let hook = scope.spawn(|| control.say(&["prestop"]));
-        wait_until(LIMIT, || control.probe("/readyz").0 == 503).expect("told at once");
+        wait_until(LIMIT, || control.probe("/readyz").0 == 503).expect("reported immediately");
         hook.join().unwrap()
     });
     assert!(hook.contains("drain_delay has passed"), "{hook}");

@@ -1,6 +1,6 @@
-//! The real blackbox_exporter beside ours: what both say of the same target has the same names, labels and values.
+//! The real blackbox_exporter and ours: for the same target both export the same names, labels and values.
 //!
-//! Does not know about: how a probe is made. Prometheus asks either without knowing which.
+//! Does not know about: how a probe runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,10 +12,10 @@ use doorbell_testkit::peers::{exchange, wait_until};
 use crate::pki::{ca, localhost};
 use crate::support::{Doorbell, LIMIT, Process, Scratch, binary, free_addr, program, stdout};
 
-/// What ours has that version 0.23 has not, which later ones have: `probe_timeout_seconds` and the label `serialnumber`.
+/// Metrics and labels of ours that version 0.23 lacks but later ones have.
 const LATER: [&str; 2] = ["probe_timeout_seconds", "serialnumber"];
 
-/// Whose values are those of one probe, and not of the target.
+/// Metrics whose values vary between probes.
 const TIMES: [&str; 4] = [
     "probe_dns_lookup_time_seconds",
     "probe_duration_seconds",
@@ -23,7 +23,7 @@ const TIMES: [&str; 4] = [
     "probe_http_duration_seconds",
 ];
 
-/// Where ours does not speak HTTP/2 the version is another one.
+/// Differs, because ours has no HTTP/2 here.
 const HTTP_2: &str = "probe_http_version";
 
 const MODULES: &str = "modules:
@@ -45,7 +45,7 @@ struct Both {
 }
 
 impl Both {
-    /// `None` where there is no real one.
+    /// `None` if the real one is not installed.
     fn start() -> Option<Self> {
         let exporter = program("prometheus-blackbox-exporter")?;
         let scratch = Scratch::new();
@@ -63,7 +63,7 @@ impl Both {
             plain.port(),
         );
         let file = scratch.write("doorbell.toml", &config);
-        // Both read it.
+        // Both programs read this configuration.
         let command = |program| {
             let mut command = Command::new(program);
             command.env("SSL_CERT_FILE", &ca).env("SSL_CERT_DIR", "/nonexistent");
@@ -89,7 +89,7 @@ impl Both {
 }
 
 fn probe(addr: SocketAddr, module: &str, target: &str) -> BTreeMap<String, String> {
-    // By HTTP/1.0, so that nobody answers in chunks.
+    // HTTP/1.0, so that the response is not chunked.
     let request = format!("GET /probe?module={module}&target={target} HTTP/1.0\r\nHost: {addr}\r\n\r\n");
     let answer = String::from_utf8(exchange(addr, request.as_bytes()).unwrap().bytes).unwrap();
     let (head, text) = answer.split_once("\r\n\r\n").unwrap();
@@ -97,7 +97,7 @@ fn probe(addr: SocketAddr, module: &str, target: &str) -> BTreeMap<String, Strin
     series(text)
 }
 
-/// By name and labels, those in order, what can be compared of the value.
+/// Comparable values by name and sorted labels.
 fn series(text: &str) -> BTreeMap<String, String> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let all = lines.filter_map(|line| {
@@ -114,7 +114,7 @@ fn series(text: &str) -> BTreeMap<String, String> {
     all.collect()
 }
 
-/// The same number is written in more than one way.
+/// Normalizes the notation of numbers.
 fn number(text: &str) -> String {
     text.parse::<f64>().unwrap().to_string()
 }
@@ -152,7 +152,7 @@ fn names_labels_and_values_are_the_same() {
         ("http_2xx", format!("https://{silent}/")),
         ("tcp_connect", silent.to_string()),
         ("tls_connect", silent.to_string()),
-        // Of gRPC the real one does not come back from there.
+        // The real one hangs here with gRPC.
         ("tls_connect", "nowhere.invalid:1".to_owned()),
     ] {
         let (mut theirs, mut ours) = (both.theirs(module, &target), both.ours(module, &target));
@@ -166,7 +166,7 @@ fn names_labels_and_values_are_the_same() {
     assert!(differences.is_empty(), "{differences}");
 }
 
-/// A line for each series that only one has, or with another value.
+/// A line for each series that differs.
 fn differ(all: &mut String, what: &str, ours: &BTreeMap<String, String>, theirs: &BTreeMap<String, String>) {
     let names: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
     for name in names.into_iter().filter(|name| ours.get(*name) != theirs.get(*name)) {
@@ -174,7 +174,7 @@ fn differ(all: &mut String, what: &str, ours: &BTreeMap<String, String>, theirs:
     }
 }
 
-/// `doorbell probe -o prom` has the same ones.
+/// `doorbell probe -o prom` exports the same metrics.
 #[test]
 fn a_probe_by_hand_has_the_same_names() {
     let Some(both) = Both::start() else { return };

@@ -1,6 +1,6 @@
-//! What an operator sees when it cannot start: one clear sentence and an exit code that tells the cause.
+//! Failed starts: one clear message and an exit code for the cause.
 //!
-//! Does not know about: the wording, except for the word that names the cause.
+//! Does not know about: the wording, except for one word of the cause.
 
 use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
@@ -27,7 +27,7 @@ fn serve(args: &[&str]) -> Output {
     Command::new(binary()).arg("serve").args(args).stdin(Stdio::null()).output().unwrap()
 }
 
-/// Exactly one line that tells the cause, and the code.
+/// Asserts the code and exactly one line with the cause.
 fn assert_failure(output: &Output, expected: i32, word: &str) {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(expected), "{stderr}");
@@ -142,7 +142,7 @@ fn usage() {
 #[test]
 fn a_forced_driver_that_is_missing() {
     if skip::absent().is_none() {
-        // `denied.rs` takes io_uring away and asks again.
+        // `denied.rs` repeats this without io_uring.
         return;
     }
     assert_failure(
@@ -153,7 +153,7 @@ fn a_forced_driver_that_is_missing() {
 }
 
 #[test]
-fn healthcheck_tells_alive_from_dead() {
+fn healthcheck_distinguishes_alive_from_dead() {
     let doorbell = Doorbell::start("epoll");
     let url = doorbell.addr.to_string();
     let alive = Command::new(binary()).args(["healthcheck", "--address", &url]).output().unwrap();

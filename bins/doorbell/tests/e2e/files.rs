@@ -37,7 +37,7 @@ fn serve(engine: &str, scratch: &Scratch) -> Doorbell {
     )
 }
 
-/// The CA asks as soon as it is told that the file is there.
+/// The CA requests the file as soon as it exists.
 fn a_challenge_is_answered_at_once(engine: &str) {
     let scratch = Scratch::new();
     let doorbell = serve(engine, &scratch);
@@ -49,7 +49,7 @@ fn a_challenge_is_answered_at_once(engine: &str) {
         assert_eq!((reply.status, reply.body.as_slice()), (200, text.as_bytes()), "{round}");
         assert_eq!(reply.field("content-type"), Some("text/plain"));
     }
-    // Those before a file was there at least; the thread that watches may have been the first to see some files.
+    // At least one job per file that did not exist; the watcher may have seen some files first.
     let jobs = doorbell.totals()["jobs"].as_u64().unwrap();
     assert!((20..=40).contains(&jobs), "{jobs}");
 }
@@ -95,7 +95,7 @@ fn a_challenge_wins_over_redirects(engine: &str) {
     }
 }
 
-/// Beside a redirect of every name below one, a map of links, and routes of one host.
+/// With a wildcard redirect, a link map, and routes of one host.
 fn a_challenge_wins_for_every_host(engine: &str) {
     let scratch = Scratch::new();
     fs::create_dir_all(scratch.path("acme")).unwrap();
@@ -172,7 +172,7 @@ fn nothing_else_is_given_away(engine: &str) {
     ] {
         let reply = send(doorbell.addr, &request(&format!("{CHALLENGES}{target}"), &[])).unwrap();
         let is_refused = matches!(reply.status, 400 | 404);
-        // What is no challenge any more belongs to the redirect, which gives nothing away either.
+        // Other paths are redirected, which discloses nothing either.
         assert!(is_refused || reply.status == 308, "{target}: {}", reply.head);
         let body = String::from_utf8_lossy(&reply.body);
         assert!(

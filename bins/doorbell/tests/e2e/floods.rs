@@ -1,7 +1,7 @@
-//! Attacks on HTTP/2, each from one connection at a time, in the clear and behind TLS: how soon it is ended, what it takes, and what good
-//! clients notice.
+//! Attacks on HTTP/2, each from one connection at a time, in plain text and over TLS: time until the end, cost, and the effect on good
+//! clients.
 //!
-//! Does not know about: which rule ends which attack. `DOORBELL_FULL=1` goes on with each for ten seconds.
+//! Does not know about: which rule ends which attack. `DOORBELL_FULL=1` repeats each for ten seconds.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ use crate::pki::localhost;
 use crate::support::{Doorbell, Scratch, StopAtEnd, at_most};
 use crate::tunnel::Tunnel;
 
-/// Each attack on both engines, in the clear and behind TLS.
+/// Each attack on both drivers, in plain text and over TLS.
 macro_rules! attacks {
     ($($name:ident)*) => {
         mod io_uring { $(#[test] fn $name() { if doorbell_testkit::skip::io_uring() { super::$name(super::By::plain("io_uring")); } })* }
@@ -45,17 +45,17 @@ attacks! {
     window_that_closes_later
 }
 
-/// How long a connection may go on with an attack, and what the process may grow by.
+/// Maximum duration of an attack on one connection.
 const ENDED_MAX: Duration = Duration::from_secs(1);
 const GROWTH_MAX: u64 = 8 << 20;
 
 /// SETTINGS_INITIAL_WINDOW_SIZE of 0: nothing may be sent.
 const NO_WINDOW: [u8; 6] = [0, 4, 0, 0, 0, 0];
 
-/// The part of an attack that comes again and again, by how often it came before.
+/// The repeated part of an attack, by iteration.
 type Wave<'a> = &'a dyn Fn(u32) -> Vec<u8>;
 
-/// What is attacked.
+/// The target of an attack.
 #[derive(Clone, Copy, Debug)]
 struct By {
     engine: &'static str,
@@ -71,7 +71,7 @@ impl By {
         Self { engine, is_tls: true }
     }
 
-    /// How long it is attacked. Behind TLS nothing is other but the way to the same code.
+    /// Duration of the attack. Shorter over TLS, which uses the same code.
     fn seconds(self) -> u64 {
         match (std::env::var_os("DOORBELL_FULL").is_some(), self.is_tls) {
             (true, _) => 10,
@@ -80,7 +80,7 @@ impl By {
         }
     }
 
-    /// All come from one address here, so its handshakes are not counted.
+    /// Without a handshake limit, because all clients have one address.
     fn start(self) -> Target {
         let scratch = Scratch::new();
         let (listener, tls) = if self.is_tls {
@@ -95,7 +95,7 @@ impl By {
     }
 }
 
-/// A doorbell, behind TLS with the tunnel through which frames get there.
+/// An instance, with a tunnel for frames over TLS.
 struct Target {
     doorbell: Doorbell,
     tunnel: Option<Tunnel>,
@@ -108,7 +108,7 @@ impl Target {
         self.tunnel.as_ref().map_or(self.doorbell.addr, |tunnel| tunnel.addr)
     }
 
-    /// Clients of both protocols, one request a connection.
+    /// Good clients of both protocols, one request per connection.
     fn be_good(&self, runs: &AtomicBool, good: &AtomicU64, bad: &AtomicU64) {
         let https = self.tunnel.as_ref().map(|_| Https::new(self.doorbell.addr));
         while runs.load(Ordering::Relaxed) {
@@ -127,7 +127,7 @@ impl Target {
     }
 }
 
-/// An attack with these settings on a listener as it is by default. Each connection is to end within [`ENDED_MAX`]; then comes the next.
+/// Attacks a default listener with these settings. Each connection must end within [`ENDED_MAX`]; then the next one starts.
 fn attack(by: By, why: &str, settings: &[u8], wave: Wave<'_>) {
     let target = by.start();
     let addr = target.addr();
@@ -167,12 +167,12 @@ fn attack(by: By, why: &str, settings: &[u8], wave: Wave<'_>) {
     assert!(why.split('|').any(|why| refused.contains(why)), "{refused}");
 }
 
-/// One connection of an attack, until it is ended: how long it took.
+/// One connection of an attack; returns the time until it ended.
 fn one(addr: SocketAddr, settings: &[u8], wave: Wave<'_>, look: &mut dyn FnMut()) -> Duration {
     let began = Instant::now();
     let Ok(mut peer) = Peer::connect(addr, settings) else { return Duration::ZERO };
     peer.0.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
-    // What the server says is read, so that it has no other reason to end the connection.
+    // Reads the output of the server, so that it has no other reason to end the connection.
     let mut reader = Peer(peer.0.try_clone().unwrap());
     let ended = thread::spawn(move || reader.ending(Duration::from_secs(5)));
     for count in 0.. {
@@ -259,13 +259,13 @@ fn zero_window_stall(by: By) {
     attack(by, "http2_windowless", &NO_WINDOW, &a_hundred_and_nothing_more);
 }
 
-/// The same with a window that lets out a byte of each reply.
+/// As before, with a window of one byte per reply.
 fn small_window_stall(by: By) {
     let window_of_1 = [0, 4, 0, 0, 0, 1];
     attack(by, "http2_windowless", &window_of_1, &a_hundred_and_nothing_more);
 }
 
-/// Replies are taken first; then the window is closed and more are asked for.
+/// Reads replies first, then closes the window and requests more.
 fn window_that_closes_later(by: By) {
     attack(by, "http2_windowless", &[], &|count| match count {
         0..10 => get(odd(count), "/hello"),

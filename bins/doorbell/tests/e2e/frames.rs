@@ -1,4 +1,4 @@
-//! HTTP/2 by hand: frames are written as a client should, or should not, and read back with their headers.
+//! A manual HTTP/2 client, which can also send invalid frames.
 //!
 //! Does not know about: HPACK beyond literals and the first byte of a reply's block.
 
@@ -54,12 +54,12 @@ pub(crate) fn get(stream: u32, path: &str) -> Vec<u8> {
 }
 
 impl Peer {
-    /// Connects and says hello with these settings.
+    /// Connects and sends the preface with these settings.
     pub(crate) fn connect(addr: SocketAddr, settings: &[u8]) -> io::Result<Self> {
         Self::connect_behind(&[], addr, settings)
     }
 
-    /// The same after bytes of a proxy.
+    /// As [`Self::connect`], after a PROXY header.
     pub(crate) fn connect_behind(header: &[u8], addr: SocketAddr, settings: &[u8]) -> io::Result<Self> {
         let mut stream = TcpStream::connect(addr)?;
         stream.write_all(header)?;
@@ -106,7 +106,7 @@ impl Peer {
         }
     }
 
-    /// Reads until the connection ends; whether it ended within `limit`, and whether a GOAWAY came before.
+    /// Reads until the connection ends; returns whether that was within `limit`, and whether there was a GOAWAY.
     pub(crate) fn ending(&mut self, limit: Duration) -> (bool, bool) {
         let mut went = false;
         self.0.set_read_timeout(Some(limit)).unwrap();

@@ -1,4 +1,4 @@
-//! How often one address may begin a TLS handshake: who comes too often gets an alert, is counted, and harms nobody else.
+//! The rate limit of TLS handshakes by address: excess ones get an alert and are counted, and other clients are not affected.
 //!
 //! Does not know about: handshakes that lead nowhere.
 
@@ -35,7 +35,7 @@ fn too_many_handshakes_of_one_address(engine: &str) {
     let doorbell = serve(engine, &scratch);
     let https = Https::new(doorbell.addr);
     let [greedy, modest] = [2, 3].map(|last| https.at(Ipv4Addr::new(127, 0, 0, last)));
-    // A connection that is kept is one handshake, however much is asked on it.
+    // A kept connection is one handshake, however many requests it has.
     let mut kept = greedy.connect().unwrap();
     for n in 0..20 {
         assert_eq!(ask(&mut kept, "/hello").unwrap().status, 200, "{n}");
@@ -45,7 +45,7 @@ fn too_many_handshakes_of_one_address(engine: &str) {
     }
     for n in 0..REFUSED {
         let error = greedy.get("/hello").unwrap_err();
-        // An alert that says so, in a connection that ends in order.
+        // The alert, in a connection that ends with a FIN.
         let told = error.get_ref().and_then(|error| error.downcast_ref::<TlsError>());
         assert_eq!(told, Some(&TlsError::AlertReceived(AlertDescription::InternalError)), "{n}: {error}");
         if n < RATE {
@@ -56,6 +56,6 @@ fn too_many_handshakes_of_one_address(engine: &str) {
     drop(kept);
     let totals = doorbell.totals();
     assert_eq!(totals["refused"], format!("handshakes_gate_refused={REFUSED}"), "{totals}");
-    // The last of them may still be open when the server is told to end.
+    // The last of them may still be open when the server stops.
     assert!(totals["closed"].as_str().unwrap().contains("tls_error="), "{totals}");
 }

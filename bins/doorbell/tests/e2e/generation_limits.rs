@@ -1,6 +1,6 @@
-//! Limits across reloads: nobody gets a new budget, or a second one, because somebody else reloads, and what was refused is counted once.
+//! Limits across reloads: clients get no new or second budget, and refusals are counted once.
 //!
-//! Does not know about: limits while nothing changes.
+//! Does not know about: limits without reloads.
 
 use std::fs;
 
@@ -15,9 +15,9 @@ use crate::support::{LIMIT, on_both_engines};
 
 on_both_engines! {
     a_budget_that_is_spent_stays_spent
-    handshakes_are_counted_on
-    http2_connections_are_counted_on
-    http2_connections_of_an_address_are_counted_on
+    handshake_counts_continue
+    http2_connection_counts_continue
+    http2_connection_counts_by_address_continue
 }
 
 fn limit(more: &str) -> String {
@@ -27,7 +27,7 @@ fn limit(more: &str) -> String {
     )
 }
 
-/// Requests that each generation refused.
+/// Refused requests.
 fn refused(reloaded: &Reloaded, name: &str) -> Option<u64> {
     let log = reloaded.doorbell.process.log();
     let at = log.rfind(&format!("{name}="))?;
@@ -40,7 +40,7 @@ fn a_budget_that_is_spent_stays_spent(engine: &str) {
     let addr = reloaded.doorbell.addr;
     let statuses = |count: usize| (0..count).map(|_| get(addr, "/few", &[]).status).collect::<Vec<_>>();
     assert_eq!(statuses(2), [200; 2]);
-    // Somebody keeps a generation alive that counts with the same table.
+    // A connection keeps a generation alive that shares the table.
     let _old = kept(addr);
     let mut asked = 1;
     for (hello, more) in [("1", ""), ("2", "headers = false"), ("3", "exempt_probes = true")] {
@@ -52,7 +52,7 @@ fn a_budget_that_is_spent_stays_spent(engine: &str) {
         asked += 1;
     }
     assert_eq!(asked, 4);
-    // Another burst is another limit: it begins anew.
+    // A changed burst is a new limit, with new counts.
     reloaded.write("4", &limit("").replace("burst = 3", "burst = 4"));
     reloaded.say(&["reload"]);
     assert_eq!(statuses(5), [200, 200, 200, 200, 429]);
@@ -62,7 +62,7 @@ fn a_budget_that_is_spent_stays_spent(engine: &str) {
     assert_eq!(refused(&reloaded, "rate_limited"), Some(3), "each is counted once");
 }
 
-fn handshakes_are_counted_on(engine: &str) {
+fn handshake_counts_continue(engine: &str) {
     let reloaded = Reloaded::start(engine, "");
     let (cert, key) = localhost().write(&reloaded.scratch, "tls");
     let write = |hello: &str, rate: &str| {
@@ -86,7 +86,7 @@ fn handshakes_are_counted_on(engine: &str) {
     assert_eq!(good(3), [true, true, false], "another rate begins anew");
 }
 
-/// A connection that answers no ping, so that one that is told to go stays as long as it may.
+/// A connection that ignores PING, so that it stays open after GOAWAY.
 fn http2_conn(reloaded: &Reloaded) -> Option<Peer> {
     let mut peer = Peer::connect(reloaded.doorbell.addr, &[]).unwrap();
     peer.write(&frames::get(1, "/hello")).ok()?;
@@ -118,10 +118,10 @@ fn two_are_two_across_generations(engine: &str, listener: &str, more: &str) {
     assert!(came.is_some(), "{}", reloaded.doorbell.process.log());
 }
 
-fn http2_connections_are_counted_on(engine: &str) {
+fn http2_connection_counts_continue(engine: &str) {
     two_are_two_across_generations(engine, "", "[http2]\nmax_connections = 2\n");
 }
 
-fn http2_connections_of_an_address_are_counted_on(engine: &str) {
+fn http2_connection_counts_by_address_continue(engine: &str) {
     two_are_two_across_generations(engine, "limits = { connections_per_ip = 2 }", "");
 }

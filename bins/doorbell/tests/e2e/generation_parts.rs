@@ -1,5 +1,5 @@
-//! What of a doorbell goes on through reloads, part by part: HTTP/2 and gRPC, ports beside the rings, checks, census, counters; and
-//! reloads that are asked for in several ways at once.
+//! Continuity across reloads, part by part: HTTP/2 and gRPC, other ports, checks, prober statistics, counters; and
+//! reloads triggered in several ways at once.
 //!
 //! Does not know about: configurations that are refused.
 
@@ -31,14 +31,14 @@ use crate::support::{LIMIT, Scratch, StopAtEnd, on_auto};
 use crate::upstream::{Does, Upstream};
 
 on_auto! {
-    http2_is_told_to_go_and_its_streams_finish
+    http2_gets_goaway_and_its_streams_finish
     a_watch_ends_and_the_next_one_is_the_new_configurations
-    ports_beside_the_rings_go_on
-    a_gate_means_the_board_of_now
-    what_is_counted_never_goes_back
-    what_checks_remember_outlives_a_reload
-    the_last_file_wins_however_it_is_asked_for
-    a_token_and_a_level_are_taken_and_what_stays_is_said_once
+    other_ports_stay_open
+    a_gate_follows_the_current_registry
+    counters_never_decrease
+    the_state_of_checks_survives_a_reload
+    the_last_file_wins_however_the_reload_is_triggered
+    a_token_and_a_level_are_reloaded_and_fixed_keys_are_logged_once
 }
 
 /// A kept connection on HTTP/2 as most clients write it.
@@ -84,21 +84,21 @@ async fn body(response: hyper::Response<hyper::body::Incoming>) -> Bytes {
     tokio::time::timeout(LIMIT, response.into_body().collect()).await.unwrap().unwrap().to_bytes()
 }
 
-fn http2_is_told_to_go_and_its_streams_finish(engine: &str) {
+fn http2_gets_goaway_and_its_streams_finish(engine: &str) {
     let reloaded = Reloaded::http2(engine);
     let addr = reloaded.doorbell.addr;
     block_on(async {
         let (mut idle, idle_end) = connect(addr).await;
         assert_eq!(body(fetch(&mut idle, addr, "/hello").await).await, "1");
         let (mut busy, busy_end) = connect(addr).await;
-        // Its window is closed after a third, until it reads.
+        // Its window closes after a third, until it reads.
         let begun = fetch(&mut busy, addr, "/large").await;
         reloaded.write_http2("2");
         reloaded.say(&["reload"]);
-        // GOAWAY: nothing more can be asked, and who asked nothing is let go without an error.
+        // GOAWAY: no new requests, and an idle connection ends without an error.
         let ended = tokio::time::timeout(LIMIT, idle_end).await.expect("told to go").unwrap();
         assert!(ended.is_ok(), "{ended:?}");
-        // What was asked before is answered whole, by whoever was asked.
+        // An earlier request gets its whole reply from the old generation.
         assert_eq!(body(begun).await, "1".repeat(60_000));
         let ended = tokio::time::timeout(LIMIT, busy_end).await.expect("told to go").unwrap();
         assert!(ended.is_ok(), "{ended:?}");
@@ -108,7 +108,7 @@ fn http2_is_told_to_go_and_its_streams_finish(engine: &str) {
     assert!(wait_until(LIMIT, || !reloaded.doorbell.process.log().contains("did not end in time")).is_some());
 }
 
-/// Whoever watches is not told that anything is down, because nothing is: the stream ends as it does when a server goes, and the same
+/// A Watch does not report NOT_SERVING: the stream ends as at a server shutdown, and the same
 /// channel finds the new configuration.
 fn a_watch_ends_and_the_next_one_is_the_new_configurations(engine: &str) {
     let reloaded = Reloaded::http2(engine);
@@ -149,8 +149,8 @@ fn more_ports(gates: &[u16], probes: &[u16], timeout: &str) -> String {
     )
 }
 
-/// Nobody finds a port closed that is in both files, whatever else changes.
-fn ports_beside_the_rings_go_on(engine: &str) {
+/// A port in both configurations is never closed, whatever else changes.
+fn other_ports_stay_open(engine: &str) {
     let port = crate::support::free_port;
     let (gate, probes, other) = (port(), port(), port());
     let reloaded = Reloaded::start(engine, &more_ports(&[gate], &[probes], "5s"));
@@ -196,8 +196,8 @@ fn ports_beside_the_rings_go_on(engine: &str) {
     }
 }
 
-/// The board of before lives on with its connections, and becomes stale: a gate does not listen to it.
-fn a_gate_means_the_board_of_now(engine: &str) {
+/// The old registry exists as long as its connections and becomes stale: a gate ignores it.
+fn a_gate_follows_the_current_registry(engine: &str) {
     let port = crate::support::free_port();
     let gate = format!(
         "[tcp_gate.g]\nbind = \"127.0.0.1:{port}\"\n[route.r]\npath = \"/readyz\"\nhealth = \"readyz\"\n"
@@ -212,7 +212,7 @@ fn a_gate_means_the_board_of_now(engine: &str) {
     };
     assert!(wait_until(LIMIT, is_open).is_some());
     let mut old = kept(reloaded.doorbell.addr);
-    // Something that has time pass for both boards.
+    // Activity that advances the time of both registries.
     let own = "[check.b]\ntype = \"file\"\npath = \"/proc/self/status\"\ninterval = \"100ms\"\nrise = 1\n[health.readyz]\nrequire = [\"b\"]\n";
     reloaded.write("1", &format!("{own}{gate}"));
     reloaded.say(&["reload"]);
@@ -223,7 +223,7 @@ fn a_gate_means_the_board_of_now(engine: &str) {
         thread::sleep(Duration::from_millis(50));
     }
     old.write_all(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
-    // Whoever only connects is counted, of both boards together.
+    // Plain connections are counted, for both registries together.
     let is_all = || {
         let counted: Value = serde_json::from_str(&reloaded.say(&["probers", "-o", "json"])).unwrap();
         let row = counted.as_array().unwrap().iter().find(|row| row["prober"] == "tcp").cloned();
@@ -234,8 +234,8 @@ fn a_gate_means_the_board_of_now(engine: &str) {
     assert!(wait_until(LIMIT, is_all).is_some(), "{} connected: {}", connected.get(), said());
 }
 
-/// Census and counters, through reloads and through the ends of those who counted.
-fn what_is_counted_never_goes_back(engine: &str) {
+/// Prober statistics and counters, across reloads and the end of generations.
+fn counters_never_decrease(engine: &str) {
     let admin = crate::support::free_port();
     let more = |n: usize| {
         format!(
@@ -280,7 +280,7 @@ fn what_is_counted_never_goes_back(engine: &str) {
         last.iter().filter(|(key, _)| key.starts_with(name)).map(|(_, value)| value).sum::<f64>()
     };
     let limited = last.iter().find(|(name, _)| name.contains("rate_limited")).map(|(_, value)| *value);
-    // One of all was let through, for all generations together.
+    // One request was admitted, for all generations together.
     assert_eq!(limited, Some(20.0), "{last:?}");
     assert!(
         count("doorbell_probes_total") >= 21.0 || count("doorbell_prober_requests_total") >= 21.0,
@@ -289,7 +289,7 @@ fn what_is_counted_never_goes_back(engine: &str) {
 }
 
 /// Files that are swapped, signals and commands at the same moment.
-fn the_last_file_wins_however_it_is_asked_for(engine: &str) {
+fn the_last_file_wins_however_the_reload_is_triggered(engine: &str) {
     let scratch = Scratch::new();
     let volume = scratch.path("config");
     fs::create_dir(&volume).unwrap();
@@ -326,7 +326,7 @@ fn the_last_file_wins_however_it_is_asked_for(engine: &str) {
         let expected = version.to_string();
         assert!(wait_until(LIMIT, || reloaded.hello() == expected).is_some(), "{expected}: {}", log());
     }
-    // Nothing older comes behind it.
+    // No older version follows.
     thread::sleep(Duration::from_millis(500));
     assert_eq!(reloaded.hello(), version.to_string());
     assert!(!log().contains("reload failed"), "{}", log());
@@ -336,8 +336,8 @@ fn the_last_file_wins_however_it_is_asked_for(engine: &str) {
     assert!((rounds as u64..=3 * rounds as u64).contains(&done), "{done} of {version} files were served");
 }
 
-/// All by the file alone, as in a container: nobody asks for a reload and reads its answer.
-fn a_token_and_a_level_are_taken_and_what_stays_is_said_once(engine: &str) {
+/// By watching the file alone, as in a container, without a reload command.
+fn a_token_and_a_level_are_reloaded_and_fixed_keys_are_logged_once(engine: &str) {
     let scratch = Scratch::new();
     let tokens = ["0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"];
     let token = scratch.write("token", tokens[0]);
@@ -383,10 +383,10 @@ impl Drop for Gone<'_> {
     }
 }
 
-/// A gauge between its thresholds stays what it was, a file that was written by a clock that is ahead does not become new again, and what
-/// is new enough for whoever asks is not asked for anew.
-fn what_checks_remember_outlives_a_reload(engine: &str) {
-    // Where files are few, so that nobody else changes much how many there may be; the other engine's turn comes.
+/// A gauge between its thresholds keeps its state, a file with a future modification time does not become fresh again, and
+/// a fresh on-demand result is not repeated.
+fn the_state_of_checks_survives_a_reload(engine: &str) {
+    // On a small file system, one driver at a time, so that its number of free files is stable.
     static FILES: Mutex<()> = Mutex::new(());
     let _turn = FILES.lock().unwrap_or_else(PoisonError::into_inner);
     let held = PathBuf::from(format!("/dev/shm/doorbell-gauge-{}-{engine}", std::process::id()));
@@ -447,7 +447,7 @@ fn what_checks_remember_outlives_a_reload(engine: &str) {
         }
     }
     assert_eq!(upstream.conns(), 1);
-    // Another rule is another check.
+    // A changed rule is a new check.
     reloaded.write("4", &checks.replace("max_age = \"1s\"", "max_age = \"1m\""));
     reloaded.say(&["reload"]);
     becomes("/beat", 200);

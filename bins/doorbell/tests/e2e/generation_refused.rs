@@ -1,4 +1,4 @@
-//! Configurations that are not taken: nothing of them is in force, they are told once with their place, and what a reload cannot change is
+//! Rejected configurations: nothing of them takes effect, they are reported once with their position, and fixed keys are
 //! named by its key.
 //!
 //! Does not know about: configurations that are taken.
@@ -18,23 +18,23 @@ use crate::generations::{Reloaded, ask, config};
 use crate::support::{LIMIT, free_port, on_auto};
 
 on_auto! {
-    nothing_of_a_refused_file_is_in_force
-    an_address_that_somebody_has_refuses_the_file
-    a_file_that_cannot_be_used_is_told_once_with_its_place
-    a_refused_reload_is_shown_until_one_is_done
-    a_file_that_cannot_be_read_any_more_is_kept_as_it_was
-    threads_that_nothing_needs_for_a_while_stay_as_they_are
+    nothing_of_a_rejected_file_takes_effect
+    an_address_in_use_rejects_the_file
+    an_invalid_file_is_reported_once_with_its_position
+    a_failed_reload_is_shown_until_one_succeeds
+    an_unreadable_file_keeps_the_current_configuration
+    unused_threads_keep_their_settings
 }
 
 const READY: &str = "[route.ready]\npath = \"/readyz\"\nhealth = \"readyz\"\n";
 
 fn threads(reloaded: &Reloaded) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{}/task", reloaded.doorbell.process.pid())).unwrap();
-    // A thread may end while it is looked at.
+    // A thread may end while it is read.
     tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok()).collect()
 }
 
-fn a_refused_reload_is_shown_until_one_is_done(engine: &str) {
+fn a_failed_reload_is_shown_until_one_succeeds(engine: &str) {
     let reloaded = Reloaded::start(engine, "");
     let shown = || (reloaded.status()["refused_reload"].clone(), reloaded.say(&["status"]));
     assert!(shown().0.is_null());
@@ -51,8 +51,8 @@ fn a_refused_reload_is_shown_until_one_is_done(engine: &str) {
     assert!(refused.is_null() && !said.contains("refused "), "{refused} {said}");
 }
 
-/// Everything that there is before it is found that an address of the file is in use.
-fn nothing_of_a_refused_file_is_in_force(engine: &str) {
+/// Everything is built before an address of the file is found to be in use.
+fn nothing_of_a_rejected_file_takes_effect(engine: &str) {
     let reloaded = Reloaded::start(engine, READY);
     let (stranger, target) =
         (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
@@ -95,13 +95,13 @@ fn nothing_of_a_refused_file_is_in_force(engine: &str) {
         assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "{port} is open");
     }
     assert_eq!(target.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "a check of it has run");
-    // Nobody waits for them to end.
+    // They end in the background.
     let are_gone = || !threads(&reloaded).iter().any(|name| name.starts_with("refused"));
     assert!(wait_until(LIMIT, are_gone).is_some(), "{:?}", threads(&reloaded));
     assert_eq!(reloaded.doorbell.fds_at_rest(), fds);
-    // Names mean what they mean in the file that is served.
+    // Names refer to the current configuration.
     assert_eq!(reloaded.run(&["maint", "check:other"]).status.code(), Some(1));
-    // When the address is free, all of it is.
+    // When the address is free, everything takes effect.
     drop(stranger);
     reloaded.say(&["reload"]);
     assert_eq!((reloaded.hello().as_str(), ask(reloaded.doorbell.addr, "/readyz").0), ("bad", 503));
@@ -111,8 +111,8 @@ fn nothing_of_a_refused_file_is_in_force(engine: &str) {
     assert!(wait_until(LIMIT, || target.accept().is_ok()).is_some());
 }
 
-/// Also where it is not one of the rings': what is open stays so, and nothing else is closed for it.
-fn an_address_that_somebody_has_refuses_the_file(engine: &str) {
+/// Also for ports that workers do not serve: open ports stay open.
+fn an_address_in_use_rejects_the_file(engine: &str) {
     let ports = [free_port(), free_port()];
     let [gate, probes] = ports;
     let open = format!(
@@ -141,7 +141,7 @@ fn an_address_that_somebody_has_refuses_the_file(engine: &str) {
     assert!(wait_until(LIMIT, || TcpStream::connect(taken).is_ok()).is_some());
 }
 
-fn a_file_that_cannot_be_used_is_told_once_with_its_place(engine: &str) {
+fn an_invalid_file_is_reported_once_with_its_position(engine: &str) {
     let reloaded = Reloaded::start(engine, "");
     let file = &reloaded.file;
     let good = |hello: &str| {
@@ -149,7 +149,7 @@ fn a_file_that_cannot_be_used_is_told_once_with_its_place(engine: &str) {
             .replace("reload = \"SIGHUP\"", "reload = [\"SIGHUP\", \"file\"]")
     };
     fs::write(file, good("1")).unwrap();
-    // From now on the file is watched, which it was not.
+    // From now on the file is watched.
     reloaded.say(&["reload"]);
     let log = || reloaded.doorbell.process.log();
     let told = || log().matches("reload failed").count();
@@ -174,12 +174,12 @@ fn a_file_that_cannot_be_used_is_told_once_with_its_place(engine: &str) {
         assert!(line.contains(expected), "{text:?}: {line}");
         assert_eq!(reloaded.hello(), "1", "{text:?}");
     }
-    // A directory in its place is none that can be read.
+    // A directory in its place cannot be read.
     fs::remove_file(file).unwrap();
     assert!(wait_until(LIMIT, || told() == 5).is_some(), "{}", log());
     fs::create_dir(file).unwrap();
     assert!(wait_until(LIMIT, || told() == 6 && log().contains("is a directory")).is_some(), "{}", log());
-    // Further looks find the same and say nothing; whoever asks is told again.
+    // Further looks log nothing; a reload command reports it again.
     thread::sleep(Duration::from_millis(5500));
     assert_eq!((told(), reloaded.hello().as_str()), (6, "1"), "{}", log());
     reloaded.doorbell.process.signal(Signal::HUP);
@@ -191,8 +191,8 @@ fn a_file_that_cannot_be_used_is_told_once_with_its_place(engine: &str) {
     assert_eq!(told(), 8, "{}", log());
 }
 
-/// A directory in its place, a link to nowhere, a link to itself: what was served goes on, and whoever asks, reads the log or scrapes knows.
-fn a_file_that_cannot_be_read_any_more_is_kept_as_it_was(engine: &str) {
+/// A directory, a dangling link, a link to itself: the current configuration stays in use, and status, log and metrics show it.
+fn an_unreadable_file_keeps_the_current_configuration(engine: &str) {
     let reloaded = Reloaded::start(engine, "[admin]\nbind = \"127.0.0.1:0\"\n");
     let (file, admin) = (&reloaded.file, reloaded.doorbell.addr_of(1));
     let is_as_metrics_say = |successful: u32, failed: u32| {
@@ -215,7 +215,7 @@ fn a_file_that_cannot_be_read_any_more_is_kept_as_it_was(engine: &str) {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(1) && said.to_lowercase().contains(why), "{why}: {said}");
         assert!(said.contains("doorbell.toml"), "{said}");
-        // Lines of the log come a few milliseconds behind the answer.
+        // Log lines follow the reply by a few milliseconds.
         let is_logged = || {
             let log = reloaded.doorbell.process.log();
             let line = log.lines().filter(|line| line.contains("reload failed")).nth(at - 1);
@@ -237,8 +237,8 @@ fn a_file_that_cannot_be_read_any_more_is_kept_as_it_was(engine: &str) {
     assert_eq!(reloaded.hello(), "1");
 }
 
-/// They are there from their first use on, and what is said of them later must not seem to count.
-fn threads_that_nothing_needs_for_a_while_stay_as_they_are(engine: &str) {
+/// The threads exist from their first use on, and later settings must not appear to take effect.
+fn unused_threads_keep_their_settings(engine: &str) {
     let reloaded = Reloaded::start(engine, "");
     let map = reloaded.scratch.write("links.map", "/a https://a.test/\n");
     let links = format!("[route.links]\npath = \"/{{*rest}}\"\nredirect = {{ map = {map:?} }}\n");
@@ -254,7 +254,7 @@ fn threads_that_nothing_needs_for_a_while_stay_as_they_are(engine: &str) {
     assert!(!reload("2", &format!("{}{links}", compute(2))));
     assert_eq!(count(), 2);
     assert!(!reload("3", &compute(2)));
-    // In between nothing needs them, and they are there all the same.
+    // In between nothing needs them, but they still run.
     assert!(reload("4", &compute(1)), "this was not said");
     assert!(reload("5", &format!("{}{links}", compute(1))));
     assert_eq!((count(), ask(reloaded.doorbell.addr, "/a").0), (2, 308));

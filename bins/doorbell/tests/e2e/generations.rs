@@ -1,6 +1,6 @@
-//! Reloads: whatever a client does meanwhile, nobody is refused, cut or reset; what did not change stays; what cannot be used changes nothing.
+//! Reloads: no client is refused, cut off or reset; unchanged parts stay; invalid configurations change nothing.
 //!
-//! Does not know about: certificates that change by themselves.
+//! Does not know about: changed certificates.
 
 use std::fs;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -18,25 +18,25 @@ use serde_json::Value;
 use crate::support::{Doorbell, LIMIT, Scratch, StopAtEnd, binary, on_both_engines};
 
 on_both_engines! {
-    nobody_is_lost_while_configurations_follow_each_other
-    the_next_probe_sees_what_is_new
-    a_mounted_configuration_is_taken_when_it_is_swapped
-    a_mistake_is_said_with_its_place_and_changes_nothing
-    what_did_not_change_stays_as_it_is
-    what_is_judged_otherwise_is_known_and_a_verdict_that_changes_is_told
-    a_kept_connection_is_answered_by_the_new_configuration
+    no_request_is_lost_during_reloads
+    the_next_probe_sees_the_new_configuration
+    a_mounted_configuration_is_reloaded_when_it_is_swapped
+    an_error_is_reported_with_its_position_and_changes_nothing
+    unchanged_parts_keep_their_state
+    changed_thresholds_keep_results_and_changed_verdicts_are_reported
+    a_kept_connection_uses_the_new_configuration
     listeners_come_and_go
-    reloads_that_come_too_fast_hurry_the_oldest
+    fast_reloads_drain_the_oldest_generation
 }
 
-/// A doorbell whose configuration is a file that tests write.
+/// An instance whose configuration file tests rewrite.
 pub(crate) struct Reloaded {
     pub(crate) doorbell: Doorbell,
     pub(crate) file: PathBuf,
     pub(crate) scratch: Scratch,
 }
 
-/// What `/hello` says, and whatever else there is.
+/// A configuration with the content of `/hello` and more.
 pub(crate) fn config(folder: &Path, hello: &str, more: &str) -> String {
     format!(
         "version = 1\n[runtime]\nworkers = 2\n[lifecycle]\ndrain_delay = \"300ms\"\nreload = \"SIGHUP\"\n\
@@ -77,7 +77,7 @@ impl Reloaded {
             .unwrap()
     }
 
-    /// What a command says that must succeed.
+    /// The output of a command that must succeed.
     pub(crate) fn say(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert!(output.status.success(), "{args:?}: {output:?}\n{}", self.doorbell.process.log());
@@ -111,7 +111,7 @@ pub(crate) fn kept(server: SocketAddr) -> TcpStream {
     stream
 }
 
-fn nobody_is_lost_while_configurations_follow_each_other(engine: &str) {
+fn no_request_is_lost_during_reloads(engine: &str) {
     let reloads = if std::env::var_os("DOORBELL_FULL").is_some() { 300 } else { 25 };
     let mut reloaded = Reloaded::start(engine, "");
     let place = reloaded.doorbell.addr;
@@ -137,7 +137,7 @@ fn nobody_is_lost_while_configurations_follow_each_other(engine: &str) {
             requests = counted;
         }
         assert_eq!(reloaded.status()["counters"]["reloads"], reloads);
-        // The end: whoever connects before listeners close is served.
+        // At the stop, clients that connect before listeners close are served.
         ending.store(true, Ordering::Relaxed);
         reloaded.doorbell.process.signal(Signal::TERM);
         let (status, _) = reloaded.doorbell.process.wait();
@@ -151,7 +151,7 @@ fn nobody_is_lost_while_configurations_follow_each_other(engine: &str) {
     assert!(asked > 10 * reloads && lost.is_empty(), "{} of {asked}: {:?}", lost.len(), lost.first());
 }
 
-/// Refused is only who comes after the end.
+/// A refused connection is expected only after the stop.
 fn is_the_end(error: &std::io::Error, ending: &AtomicBool) -> bool {
     error.kind() == ErrorKind::ConnectionRefused && ending.load(Ordering::Relaxed)
 }
@@ -192,7 +192,7 @@ fn keep_until(server: SocketAddr, going: &AtomicBool, ending: &AtomicBool) -> (u
                     continue 'connections;
                 }
                 Ok(Some(reply)) if reply.status == 200 => {}
-                // An idle connection is closed when listeners are: a request that crosses that is sent again by any client.
+                // Idle connections close with the listeners; clients repeat a request that crosses the close.
                 Err(_) if !was_first && ending.load(Ordering::Relaxed) => continue 'connections,
                 other => {
                     lost.push(format!("kept: {other:?}"));
@@ -204,7 +204,7 @@ fn keep_until(server: SocketAddr, going: &AtomicBool, ending: &AtomicBool) -> (u
     (asked, lost)
 }
 
-fn the_next_probe_sees_what_is_new(engine: &str) {
+fn the_next_probe_sees_the_new_configuration(engine: &str) {
     let reloaded = Reloaded::start(engine, "");
     for number in 1..=20 {
         reloaded.write(&number.to_string(), "");
@@ -216,7 +216,7 @@ fn the_next_probe_sees_what_is_new(engine: &str) {
     assert_eq!(reloaded.status()["generation"], 21);
 }
 
-fn a_mounted_configuration_is_taken_when_it_is_swapped(engine: &str) {
+fn a_mounted_configuration_is_reloaded_when_it_is_swapped(engine: &str) {
     let scratch = Scratch::new();
     let volume = scratch.path("config");
     fs::create_dir(&volume).unwrap();
@@ -252,7 +252,7 @@ fn a_mounted_configuration_is_taken_when_it_is_swapped(engine: &str) {
     swap(4, "version = 1\n[listener.web]\nbind = 8080\n");
     assert!(wait_until(LIMIT, || log().contains("reload failed")).is_some(), "{}", log());
     assert_eq!(reloaded.hello(), "two", "what cannot be used changes nothing");
-    // What was refused already is not refused again.
+    // The same invalid file is not reported again.
     swap(5, "version = 1\n[listener.web]\nbind = 8080\n");
     swap(6, &text("five"));
     assert!(wait_until(LIMIT, || reloaded.hello() == "five").is_some(), "{}", log());
@@ -267,11 +267,11 @@ fn a_mounted_configuration_is_taken_when_it_is_swapped(engine: &str) {
     assert!(known("first-token-0123456789") && !known("second-token-0123456789"));
     scratch.write("secret", "second-token-0123456789");
     assert!(wait_until(LIMIT, || known("second-token-0123456789")).is_some(), "{}", log());
-    // Nobody asked, so nobody is told when the last client of before was accepted.
+    // Without a reload command there is no reply, so wait until the old generation has stopped accepting.
     assert!(wait_until(LIMIT, || !known("first-token-0123456789")).is_some());
 }
 
-fn a_mistake_is_said_with_its_place_and_changes_nothing(engine: &str) {
+fn an_error_is_reported_with_its_position_and_changes_nothing(engine: &str) {
     let reloaded = Reloaded::start(engine, "");
     let port = reloaded.doorbell.addr.port();
     let stranger = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -304,7 +304,7 @@ fn a_mistake_is_said_with_its_place_and_changes_nothing(engine: &str) {
     reloaded.write("good", "[compute]\nthreads = 2\n");
     reloaded.say(&["reload"]);
     assert_eq!((reloaded.hello().as_str(), reloaded.doorbell.addr.port()), ("good", port));
-    // What belongs to the process stays, and that is said.
+    // Fixed keys keep their values, which is reported.
     let text = config(&reloaded.scratch.path(""), "better", "").replace("workers = 2", "workers = 1");
     fs::write(&reloaded.file, text.replace("control.sock", "other.sock")).unwrap();
     let said = reloaded.say(&["reload"]);
@@ -321,7 +321,7 @@ const CHECKS: &str = "[check.self]\ntype = \"file\"\npath = \"/proc/self/status\
     [route.ready]\npath = \"/readyz\"\nhealth = \"readyz\"\n[route.started]\npath = \"/started\"\nhealth = \"started\"\n[route.both]\npath = \"/both\"\nhealth = \"both\"\n\
     [route.push]\npath = \"/push/{check}/{result}\"\nmethods = [\"POST\"]\npush = true\n";
 
-fn what_did_not_change_stays_as_it_is(engine: &str) {
+fn unchanged_parts_keep_their_state(engine: &str) {
     let reloaded = Reloaded::start(engine, "");
     let there = reloaded.scratch.path("there");
     fs::write(&there, "").unwrap();
@@ -332,7 +332,7 @@ fn what_did_not_change_stays_as_it_is(engine: &str) {
     assert!(said.status.success(), "{said:?}");
     let place = reloaded.doorbell.addr;
     assert!(wait_until(LIMIT, || ask(place, "/started").0 == 200).is_some());
-    // On a kept connection, which is the old configuration's after the next reload.
+    // On a kept connection, which belongs to the old configuration after the next reload.
     let mut old = kept(place);
     let push = |stream: &mut TcpStream| {
         stream.write_all(b"POST /push/beat/pass HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").unwrap();
@@ -359,12 +359,12 @@ fn what_did_not_change_stays_as_it_is(engine: &str) {
         assert!(status == 503 && body.contains("maintenance"), "{status} {body}");
     }
     assert_eq!(runs("self"), before, "nothing was asked anew");
-    // Whoever still has a connection of a former configuration is told the state of now, once, and is heard.
+    // Connections of a former configuration get the current state, and their requests have effect.
     reloaded.say(&["ready", "both"]);
     fs::write(&there, "").unwrap();
     assert!(wait_until(LIMIT, || ask(place, "/both").0 == 200).is_some());
     push(&mut old);
-    // A check that is another one is unknown until it ran, and one that is new as well.
+    // Changed and new checks are unknown until they have run.
     let changed = checks.replace("/proc/self/status", "/proc/self/stat");
     reloaded.write("6", &changed);
     reloaded.say(&["reload"]);
@@ -374,7 +374,7 @@ fn what_did_not_change_stays_as_it_is(engine: &str) {
     assert_eq!(reloaded.status()["maintenance"], Value::Array(Vec::new()));
 }
 
-fn what_is_judged_otherwise_is_known_and_a_verdict_that_changes_is_told(engine: &str) {
+fn changed_thresholds_keep_results_and_changed_verdicts_are_reported(engine: &str) {
     let reloaded = Reloaded::start(engine, "");
     let place = reloaded.doorbell.addr;
     let here = reloaded.scratch.path("here");
@@ -401,7 +401,7 @@ fn what_is_judged_otherwise_is_known_and_a_verdict_that_changes_is_told(engine: 
     write("rise = 1\nfall = 3", "1h", &here);
     push("pass");
     assert!(wait_until(LIMIT, || ask(place, "/readyz").0 == 200).is_some(), "{}", reloaded.say(&["checks"]));
-    // However it is judged from now on, it is known.
+    // The result is kept under any new thresholds.
     for (defaults, ttl) in [
         ("rise = 5\nfall = 3", "1h"),
         ("rise = 1\nfall = 3\nmax_age = \"9h\"", "2h"),
@@ -411,7 +411,7 @@ fn what_is_judged_otherwise_is_known_and_a_verdict_that_changes_is_told(engine: 
         let (status, body) = write(defaults, ttl, &here);
         assert_eq!(status, 200, "{defaults}: {body}");
     }
-    // One that asks something new keeps the verdict until its first result, which is told.
+    // A changed probe keeps the verdict until its first result, which is reported.
     let (status, body) = write("rise = 1\nfall = 3\ntimeout = \"10m\"", "1h", &reloaded.scratch.path("gone"));
     assert!(status == 200 || body.contains("here: down"), "{status} {body}");
     assert!(wait_until(LIMIT, || ask(place, "/readyz").0 == 503).is_some());
@@ -425,7 +425,7 @@ fn what_is_judged_otherwise_is_known_and_a_verdict_that_changes_is_told(engine: 
     is_logged("health readyz: down");
     write("rise = 1\nfall = 3\ntimeout = \"10m\"", "1h", &here);
     assert!(wait_until(LIMIT, || ask(place, "/readyz").0 == 200).is_some());
-    // What is down by the thresholds of now is down at once, and that is told.
+    // A check that is down by the new thresholds is down immediately, which is reported.
     let lines = |log: &str| log.matches("health readyz: down").count();
     let before = lines(&reloaded.doorbell.process.log());
     let checks = |name: &str| -> Value {
@@ -440,8 +440,8 @@ fn what_is_judged_otherwise_is_known_and_a_verdict_that_changes_is_told(engine: 
     assert!(wait_until(LIMIT, || lines(&reloaded.doorbell.process.log()) > before).is_some());
 }
 
-/// A token that was taken away is not good for one request more, whether requests are logged and counted or not.
-fn a_kept_connection_is_answered_by_the_new_configuration(engine: &str) {
+/// A removed token is invalid immediately, with and without logging and counting.
+fn a_kept_connection_uses_the_new_configuration(engine: &str) {
     const OLD: &str = "0123456789abcdef0123456789abcdef";
     const NEW: &str = "fedcba9876543210fedcba9876543210";
     for more in ["", "[log]\naccess = \"all\"\n", "[admin]\nbind = \"127.0.0.1:0\"\n"] {
@@ -510,7 +510,7 @@ fn listeners_come_and_go(engine: &str) {
     assert!(gone.is_some(), "nobody listens there any more");
 }
 
-fn reloads_that_come_too_fast_hurry_the_oldest(engine: &str) {
+fn fast_reloads_drain_the_oldest_generation(engine: &str) {
     let reloaded = Reloaded::start(engine, "");
     let mut idle = Vec::new();
     for number in 1..=5 {
@@ -518,7 +518,7 @@ fn reloads_that_come_too_fast_hurry_the_oldest(engine: &str) {
         reloaded.write(&number.to_string(), "");
         reloaded.say(&["reload"]);
     }
-    // Of five that retired two may wait for their idle connections.
+    // Of five retired generations two may wait for their idle connections.
     for stream in &mut idle[..3] {
         let got = finish(stream, LIMIT);
         assert_eq!((got.bytes.len(), got.end), (0, End::Fin), "ended in an orderly way");

@@ -24,13 +24,13 @@ on_auto! {
     checks
     checks_over_tls
     lists
-    what_runs_when_somebody_asks_runs_for_lists_and_watches
+    on_demand_checks_run_for_lists_and_watches
     watches_are_bounded
-    an_aws_load_balancer_is_told_the_verdict
+    an_aws_load_balancer_gets_the_verdict
     everything_else_is_unimplemented
     messages_are_bounded
     off_when_turned_off
-    a_client_certificate_is_demanded_as_everywhere
+    a_client_certificate_is_required_as_elsewhere
 }
 
 on_both_engines! {
@@ -90,7 +90,7 @@ async fn check_all(client: &mut HealthClient<Channel>) {
 fn checks(engine: &str) {
     let doorbell = start(engine);
     block_on(async {
-        // As the kubelet does it: a connection for each.
+        // Like the kubelet: a connection for each.
         for _ in 0..20 {
             check_all(&mut HealthClient::new(channel(&doorbell).await)).await;
         }
@@ -146,8 +146,8 @@ fn lists(engine: &str) {
     assert_eq!(list, expected.map(|(name, status)| (name.to_owned(), status)));
 }
 
-/// Two files that come behind the first run: one is watched, the other is in a list.
-fn what_runs_when_somebody_asks_runs_for_lists_and_watches(engine: &str) {
+/// Two files that appear after the first run: one for a Watch, the other for a List.
+fn on_demand_checks_run_for_lists_and_watches(engine: &str) {
     let scratch = Scratch::new();
     let (watched, listed) = (scratch.path("watched"), scratch.path("listed"));
     let more = format!(
@@ -197,13 +197,13 @@ fn watches_through_a_drain(engine: &str) {
             streams.push(stream);
         }
         doorbell.process.signal(Signal::TERM);
-        // First those who watch are told; everything is still served meanwhile.
+        // Watches report first, while requests are still served.
         for stream in &mut streams[..2] {
             assert_eq!(next(stream).await, Ok(ServingStatus::NotServing));
         }
         assert_eq!(check(&mut client, "").await, Ok(ServingStatus::NotServing));
         assert_eq!(check(&mut client, "alive").await, Ok(ServingStatus::Serving));
-        // Then their streams end, those without news among them.
+        // Then all streams end.
         for stream in &mut streams {
             assert_eq!(next(stream).await, Err(Code::Unavailable));
         }
@@ -211,11 +211,11 @@ fn watches_through_a_drain(engine: &str) {
     assert!(doorbell.process.wait().0.success());
 }
 
-/// Every one of them hears of the drain before its stream ends, without a delay between the two.
+/// Every Watch reports the drain before its stream ends, without a delay in between.
 fn many_watches_through_a_drain(engine: &str) {
     let (conns, streams) = if std::env::var_os("DOORBELL_FULL").is_some() { (100, 100) } else { (10, 50) };
     let grpc = format!("[grpc]\nmax_watches = {}\nwatches_per_connection = {streams}\n", conns * streams);
-    // One thread reads them all, one after the other: the last may be late.
+    // One thread reads them in turn, so the last may be late.
     let times = "timeouts = { linger = \"10s\", write = \"20s\" }";
     let doorbell = Doorbell::start_with(engine, &config(times, &grpc));
     block_on(async {
@@ -254,7 +254,7 @@ fn watches_are_bounded(engine: &str) {
         let third = watch(&mut other, "").await;
         assert_eq!(refused(other.watch(ask("")).await), Code::ResourceExhausted);
         assert_eq!(check(&mut one, "").await, Ok(ServingStatus::Serving), "a Check needs no place");
-        // A place comes back with its stream.
+        // A permit is returned with its stream.
         drop((first, third));
         let mut again = None;
         for _ in 0..100 {
@@ -271,7 +271,7 @@ fn watches_are_bounded(engine: &str) {
 }
 
 /// AWS load balancers take code 12 of this path for a healthy target by default, and any other for an unhealthy one.
-fn an_aws_load_balancer_is_told_the_verdict(engine: &str) {
+fn an_aws_load_balancer_gets_the_verdict(engine: &str) {
     let rest = "[admin]\nbind = \"127.0.0.1:0\"\n[health.readyz]\n[grpc]\n";
     for (alb, in_maintenance) in [
         ("", Code::Unavailable),
@@ -325,13 +325,13 @@ fn off_when_turned_off(engine: &str) {
     let doorbell = Doorbell::start_with(engine, &config("", "[grpc]\nenabled = false\n"));
     assert!(frames::ask(doorbell.addr, "/hello").unwrap().0);
     block_on(async {
-        // A route that is not there, however a client of gRPC reads that.
+        // The route does not exist; gRPC clients map that to a code.
         assert!(call(channel(&doorbell).await, "/grpc.health.v1.Health/List").await.is_err());
     });
 }
 
-/// A route that is exempt makes the handshake ask without demanding; what is not exempt demands.
-fn a_client_certificate_is_demanded_as_everywhere(engine: &str) {
+/// With an exempt route the handshake requests a certificate without requiring it; other routes require it.
+fn a_client_certificate_is_required_as_elsewhere(engine: &str) {
     let scratch = Scratch::new();
     let clients = scratch.write("clients.crt", &ca().pem());
     let (cert, key) = localhost().write(&scratch, "tls");

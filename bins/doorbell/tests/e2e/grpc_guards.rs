@@ -1,6 +1,6 @@
-//! What stands before gRPC health: the limits, tokens, certificates and the log of routes, in the codes of gRPC.
+//! The guards of gRPC health: limits, tokens, certificates and the log of routes, in the codes of gRPC.
 //!
-//! Does not know about: what is answered to those who get in.
+//! Does not know about: replies to admitted calls.
 
 use std::time::{Duration, Instant};
 
@@ -20,15 +20,15 @@ use crate::plain;
 use crate::support::{Doorbell, LIMIT, Scratch, on_auto, program, stdout};
 
 on_auto! {
-    a_token_is_needed_where_the_route_says_so
+    a_token_is_required_by_the_route
     a_signed_token_is_verified_by_a_job
     a_rate_limit_is_resource_exhausted
     probes_may_be_exempt
-    routes_beside_it_guard_what_is_theirs
+    other_routes_keep_their_guards
     the_log_has_every_request
-    a_certificate_of_somebody_else_is_permission_denied
-    who_does_not_ask_by_grpc_is_told_so
-    only_so_many_calls_at_once
+    a_wrong_certificate_is_permission_denied
+    requests_without_grpc_are_refused
+    concurrent_calls_are_limited
 }
 
 const ALICE: &str = "alice-0123456789abcdef0123456789";
@@ -38,7 +38,7 @@ fn ops(scratch: &Scratch) -> String {
     format!("[auth.ops]\nrealm = \"ops\"\ntokens = {{ alice = \"${{file:{alice}}}\" }}\n")
 }
 
-/// A Check with this token: its answer, or what came instead and with which metadata.
+/// A Check with this token: its status, or the error with its metadata.
 async fn check_as(
     client: &mut HealthClient<Channel>,
     token: Option<&str>,
@@ -55,7 +55,7 @@ fn code(answer: Result<ServingStatus, (Code, MetadataMap)>) -> Result<ServingSta
     answer.map_err(|(code, _)| code)
 }
 
-fn a_token_is_needed_where_the_route_says_so(engine: &str) {
+fn a_token_is_required_by_the_route(engine: &str) {
     let scratch = Scratch::new();
     let rest = format!("{}[route.health-of-grpc]\ngrpc = true\nauth = \"ops\"\n", ops(&scratch));
     let doorbell = Doorbell::start_with(engine, &config("", &rest));
@@ -80,7 +80,7 @@ fn a_token_is_needed_where_the_route_says_so(engine: &str) {
     });
 }
 
-/// The signature is verified on the threads of `[compute]`; the call waits for it and goes on.
+/// The signature is verified on the threads of `[compute]`; the call waits for it.
 fn a_signed_token_is_verified_by_a_job(engine: &str) {
     let (scratch, signer) = (Scratch::new(), Signer::new("a", "ES256"));
     let file = scratch.write("key.pem", &signer.pair.public_key_pem());
@@ -112,7 +112,7 @@ fn a_rate_limit_is_resource_exhausted(engine: &str) {
         let (refused, metadata) = check_as(&mut client, None).await.unwrap_err();
         assert_eq!(refused, Code::ResourceExhausted);
         assert!(metadata.contains_key("retry-after"), "{metadata:?}");
-        // Who may not ask watches nothing, either.
+        // A refused client may not Watch either.
         assert_eq!(client.watch(ask("")).await.unwrap_err().code(), Code::ResourceExhausted);
     });
     let totals = doorbell.totals();
@@ -132,8 +132,8 @@ fn probes_may_be_exempt(engine: &str) {
     assert_eq!(doorbell.totals()["refused"], "");
 }
 
-/// The route of gRPC health is as special as any static path, so one of everything is no obstacle; what is not of gRPC health is for that one.
-fn routes_beside_it_guard_what_is_theirs(engine: &str) {
+/// The route of gRPC health is as specific as a static path, so it wins over a catch-all route, which gets the rest.
+fn other_routes_keep_their_guards(engine: &str) {
     let scratch = Scratch::new();
     let rest = format!(
         "{}[route.rest]\npath = \"/{{*rest}}\"\nmethods = [\"any\"]\nauth = \"ops\"\nreply = {{}}\n\
@@ -192,7 +192,7 @@ fn the_log_has_every_request(engine: &str) {
     );
 }
 
-fn a_certificate_of_somebody_else_is_permission_denied(engine: &str) {
+fn a_wrong_certificate_is_permission_denied(engine: &str) {
     let scratch = Scratch::new();
     let clients = scratch.write("clients.crt", &ca().pem());
     let (cert, key) = localhost().write(&scratch, "tls");
@@ -221,8 +221,8 @@ fn a_certificate_of_somebody_else_is_permission_denied(engine: &str) {
     });
 }
 
-/// A call is in progress until its last message: a Watch keeps its place as long as it is open.
-fn only_so_many_calls_at_once(engine: &str) {
+/// A call is in progress until its last message: a Watch keeps its permit while it is open.
+fn concurrent_calls_are_limited(engine: &str) {
     let scratch = Scratch::new();
     for (row, (listener, route)) in [
         ("limits = { requests_in_flight = 1 }", ""),
@@ -262,7 +262,7 @@ fn only_so_many_calls_at_once(engine: &str) {
                     );
                 }
                 drop(watched);
-                // Its place is free when its end was seen.
+                // Its permit is free when its end was processed.
                 let mut free = client.check(asked()).await;
                 let start = Instant::now();
                 while free.is_err() && start.elapsed() < LIMIT {
@@ -285,7 +285,7 @@ fn only_so_many_calls_at_once(engine: &str) {
     }
 }
 
-fn who_does_not_ask_by_grpc_is_told_so(engine: &str) {
+fn requests_without_grpc_are_refused(engine: &str) {
     let doorbell = Doorbell::start_with(engine, &config("", ""));
     let path = "/grpc.health.v1.Health/Check";
     assert_eq!(plain::get(doorbell.addr, path, &[]).status, 404, "in HTTP/1.1 there is no such route");

@@ -1,4 +1,4 @@
-//! `grpc.health.v1` as the health stub of gRPC's own Python package sees it, with and without TLS, and through a drain.
+//! `grpc.health.v1` with the health stub of gRPC's Python package, with and without TLS, and through a drain.
 //!
 //! Does not know about: HTTP/2 itself.
 
@@ -19,7 +19,7 @@ on_auto! {
 const GRPC: &str = "[health.cart]\ninitial = \"down\"\n\
     [grpc]\nservices = { \"shop.Cart\" = \"cart\", \"shop.Orders\" = \"readyz\", alive = \"livez\" }\n";
 
-/// Checks, then watches to the end. Arguments: the address, and who signs its certificate if it has one.
+/// Checks, then watches to the end. Arguments: the address, and the CA certificate if it uses TLS.
 const CLIENT: &str = r#"
 import sys, grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc

@@ -1,6 +1,6 @@
 //! h2spec, the conformance suite of HTTP/2, strictly: over TLS and with prior knowledge.
 //!
-//! Does not know about: what its cases are.
+//! Does not know about: its cases.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! HAProxy checks the binary in both ways it has, and forwards to it.
+//! HAProxy with its kinds of checks of the binary, and forwarding to it.
 //!
 //! Does not know about: HAProxy's statistics beyond the state of a server.
 
@@ -17,16 +17,16 @@ use crate::plain::{request, send_from};
 use crate::support::{CONFIG, Doorbell, LIMIT, Process, Scratch, free_port, on_auto, program};
 
 on_auto! {
-    the_bare_form_and_what_it_says
-    every_form_is_known_as_haproxys
-    only_trusted_balancers_are_believed
+    the_default_check_and_its_state
+    every_check_is_detected_as_haproxy
+    only_trusted_balancers_count
     httpchk_plain
     httpchk_http11
     httpchk_http2
     grpc_check
 }
 
-/// HAProxy with these backends, and where it says how it is. It calls itself `lb-1`.
+/// HAProxy with these backends, and its stats socket. Its name is `lb-1`.
 fn balance(scratch: &Scratch, more: &str) -> Option<(Process, PathBuf)> {
     let (haproxy, socket) = (program("haproxy")?, scratch.path("stats.sock"));
     let config = format!(
@@ -39,8 +39,8 @@ fn balance(scratch: &Scratch, more: &str) -> Option<(Process, PathBuf)> {
     Some((Process::spawn(Command::new(&haproxy).args(["-db", "-q", "-f", &file])), socket))
 }
 
-/// `OPTIONS /` by HTTP/1.0 with no `Host`, asked of what runs without a file.
-fn the_bare_form_and_what_it_says(engine: &str) {
+/// `OPTIONS /` of HTTP/1.0 without `Host`, against an instance without a file.
+fn the_default_check_and_its_state(engine: &str) {
     let own = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--driver", engine];
     let doorbell = Doorbell::try_start(&own).unwrap_or_else(|log| panic!("{log}"));
     let admin = doorbell.addr_of(1);
@@ -77,8 +77,8 @@ fn the_bare_form_and_what_it_says(engine: &str) {
     sees_us("DOWN", "down");
 }
 
-/// None of these is for the sake of `http-check send-state`.
-fn every_form_is_known_as_haproxys(engine: &str) {
+/// Detection without `http-check send-state`.
+fn every_check_is_detected_as_haproxy(engine: &str) {
     let forms = [
         ("/", "option httpchk", ""),
         ("/get", "option httpchk GET /get", ""),
@@ -117,8 +117,8 @@ fn every_form_is_known_as_haproxys(engine: &str) {
     assert_eq!(known, names.iter().map(|name| (Some(name.as_str()), Some("haproxy"))).collect());
 }
 
-/// What a client sends through HAProxy is the client's, though the connection is HAProxy's.
-fn only_trusted_balancers_are_believed(engine: &str) {
+/// A field that a client sends through HAProxy is not HAProxy's.
+fn only_trusted_balancers_count(engine: &str) {
     for (trusted, expected) in [("127.0.0.1", &["back/web@lb-1"][..]), ("10.0.0.0/8", &[])] {
         let doorbell = Doorbell::start_with(
             engine,
@@ -183,7 +183,7 @@ fn httpchk_http2(engine: &str) {
     assert!(totals["http2_requests"].as_u64().unwrap() > 200 && totals["requests"] == 0, "{totals}");
 }
 
-/// A Check of `grpc.health.v1`, as far as HAProxy knows of it: the bytes that a client sends, and those of a reply that says SERVING.
+/// A Check of `grpc.health.v1` as raw bytes: those of a client, and those of a SERVING response.
 fn grpc_check(engine: &str) {
     let field = |name: &str, value: &str| {
         let text = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
@@ -220,7 +220,7 @@ fn with_admin(config: &str) -> String {
     format!("{config}\n[admin]\nbind = \"127.0.0.1:0\"\n")
 }
 
-/// Gives the last line of the log. The doorbell has an admin address.
+/// Returns the last line of the log. The instance has an admin address.
 fn checked(doorbell: Doorbell, check: &str, server: &str) -> Value {
     let Some(haproxy) = program("haproxy") else { return Value::Null };
     let (scratch, admin) = (Scratch::new(), doorbell.addr_of(1));
@@ -240,7 +240,7 @@ fn checked(doorbell: Doorbell, check: &str, server: &str) -> Value {
         state(&socket).is_some_and(|state| state.starts_with("UP") && state.contains("/L7OK"))
     });
     assert!(up.is_some(), "{:?}\n{}", state(&socket), process.log());
-    // Many more checks, each of which HAProxy ends with a reset: it must stay up and we must not complain.
+    // Many more checks, each of which HAProxy ends with a reset: the server must stay up without warnings.
     let accepted = || json(admin, "/-/status")["counters"]["conns_accepted"].as_u64().unwrap();
     let first = accepted();
     assert!(wait_until(LIMIT, || accepted() >= first + 10).is_some(), "{}", process.log());
@@ -267,11 +267,11 @@ fn checked(doorbell: Doorbell, check: &str, server: &str) -> Value {
 
 /// State and last check of the one server, as `UP/L7OK`.
 pub(crate) fn state(socket: &Path) -> Option<String> {
-    // Behind an asterisk while the next check is under way.
+    // Prefixed with an asterisk while a check runs.
     row(socket, ["status", "check_status"]).map(|fields| fields.join("/").replace("* ", ""))
 }
 
-/// These fields of what is known of the one server.
+/// These fields of the server's statistics.
 pub(crate) fn row(socket: &Path, fields: [&str; 2]) -> Option<[String; 2]> {
     let mut stream = UnixStream::connect(socket).ok()?;
     stream.write_all(b"show stat\n").ok()?;

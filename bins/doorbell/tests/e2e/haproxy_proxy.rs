@@ -1,4 +1,4 @@
-//! HAProxy in front with the PROXY protocol: its checks are not taken for clients, and its clients are known by their address.
+//! HAProxy in front with the PROXY protocol: its checks are not counted as clients, and clients are known by their address.
 //!
 //! Does not know about: the header's bytes.
 
@@ -15,10 +15,10 @@ on_both_engines! {
     version_1
     version_2
     version_2_with_tlvs
-    checks_say_that_they_are_local
+    checks_send_a_local_header
 }
 
-/// Clients beside HAProxy itself.
+/// Addresses of clients.
 const CLIENTS: [Ipv4Addr; 2] = [Ipv4Addr::new(127, 0, 0, 5), Ipv4Addr::new(127, 0, 0, 6)];
 
 fn version_1(engine: &str) {
@@ -34,11 +34,11 @@ fn version_2_with_tlvs(engine: &str) {
     behind_haproxy(engine, "require", "send-proxy-v2 proxy-v2-options crc32c,unique-id check-send-proxy");
 }
 
-fn checks_say_that_they_are_local(engine: &str) {
+fn checks_send_a_local_header(engine: &str) {
     behind_haproxy(engine, "require", "send-proxy-v2 check-send-proxy");
 }
 
-/// HAProxy on 127.0.0.1, which is trusted, sends what `server` says to a listener with this demand.
+/// HAProxy on the trusted address 127.0.0.1, with the options `server`, in front of a listener with this PROXY setting.
 fn behind_haproxy(engine: &str, demand: &str, server: &str) {
     let Some(haproxy) = program("haproxy") else { return };
     let doorbell = Doorbell::start_with(

@@ -1,13 +1,13 @@
-//! `doorbell healthcheck` without a word of where to ask, as the image runs it.
+//! `doorbell healthcheck` without arguments, as the image runs it.
 //!
-//! Does not know about: containers; a file system of its own is mounted over /etc.
+//! Does not know about: containers; a file system is mounted over /etc.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::support::{CONFIG, Doorbell, Scratch, binary, free_addr, skipped};
 
-/// In a place where /etc has this file in it and nothing else.
+/// Runs in a namespace in which /etc contains only this file.
 fn ask(file: &Path, more: &[&str]) -> Option<Output> {
     let script = "mount -t tmpfs tmpfs /etc && mount -t tmpfs tmpfs /run && mkdir /etc/doorbell && cp \"$1\" /etc/doorbell/doorbell.toml && echo mounted && shift && exec \"$@\"";
     let ways: [&[&str]; 2] = [&["--mount"], &["--user", "--map-root-user", "--mount"]];
@@ -20,7 +20,7 @@ fn ask(file: &Path, more: &[&str]) -> Option<Output> {
 }
 
 #[test]
-fn the_usual_file_says_where() {
+fn the_usual_file_gives_the_address() {
     let doorbell = Doorbell::start("auto");
     let (scratch, nobody) = (Scratch::new(), free_addr().to_string());
     let file = |addr: &str| scratch.write("doorbell.toml", &CONFIG.replacen("127.0.0.1:0", addr, 1));

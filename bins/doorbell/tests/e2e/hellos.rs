@@ -1,6 +1,6 @@
-//! Handshakes that lead nowhere: garbage by the thousand beside good clients, and peers that stop in the middle.
+//! Failing handshakes: thousands of garbage connections next to good clients, and peers that stop in the middle.
 //!
-//! Does not know about: handshakes that are refused for a reason. `DOORBELL_FULL=1` sends the whole 10,000 a second.
+//! Does not know about: refused handshakes. `DOORBELL_FULL=1` sends 10,000 a second.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -24,10 +24,10 @@ on_both_engines! {
     a_handshake_that_is_handed_over_has_one_time
 }
 
-/// A garbage client begins one connection each time; this many threads keep the rate.
+/// Threads of garbage clients, which open one connection at a time.
 const ATTACKERS: u8 = 4;
 const GOOD_CLIENTS: u8 = 4;
-/// Of each good client, below the 50 handshakes a second that one address may begin by default.
+/// Pause of a good client, below the default limit of 50 handshakes a second.
 const GOOD_PAUSE: Duration = Duration::from_millis(25);
 
 fn serve(engine: &str, scratch: &Scratch, lines: &str) -> Doorbell {
@@ -47,7 +47,7 @@ fn hello(server: SocketAddr) -> Vec<u8> {
     hello_with(server, &[])
 }
 
-/// The same with these protocols.
+/// A real ClientHello with these protocols.
 fn hello_with(server: SocketAddr, alpn: &[&[u8]]) -> Vec<u8> {
     let name = ServerName::try_from("localhost").unwrap();
     let mut config = Https::new(server).config();
@@ -58,7 +58,7 @@ fn hello_with(server: SocketAddr, alpn: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-/// What garbage looks like: noise, noise that begins like TLS, a hello of noise, and a real one that was damaged.
+/// Kinds of garbage: noise, noise that begins like TLS, a hello of noise, and a damaged real one.
 fn garbage(hello: &[u8]) -> [Vec<u8>; 5] {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut noise = |len: usize| -> Vec<u8> {
@@ -127,14 +127,14 @@ fn good_clients_get_through_garbage(engine: &str) {
         percentile(&mut took, 50.0),
         percentile(&mut took, 99.0)
     );
-    // The whole rate is the promise of the long version; the short one takes as much as the machine keeps up with.
+    // The full rate is required in the long version only.
     let reached_min = if full { f64::from(rate) * 0.9 } else { 1.0 };
     assert!(!took.is_empty() && reached >= reached_min, "{reached:.0} a second are too few to tell");
     assert!(lost.len() * 99 <= took.len(), "{:?}", &lost[..lost.len().min(5)]);
     assert!(!doorbell.process.log().contains("ERROR"), "{}", doorbell.process.log());
 }
 
-/// Sends garbage at this rate, as far as the machine can, and gives the number. Some clients hear the alert, some leave, some reset.
+/// Sends garbage at this rate, if possible, and returns the number. Some clients read the alert, some close, some reset.
 fn attack(server: SocketAddr, number: u8, rate: u32, garbage: &[Vec<u8>], attacking: &AtomicBool) -> u32 {
     let (start, mut sent) = (Instant::now(), 0_u32);
     while attacking.load(Ordering::Relaxed) {
@@ -169,15 +169,15 @@ fn ask_until(https: &Https, attacking: &AtomicBool) -> Good {
     good
 }
 
-/// When a handshake must be done, by default.
+/// Default timeout of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// What a busy machine may add.
 const SLACK: Duration = Duration::from_secs(1);
 
-/// At 5 s the handshake is over, its place among all handshakes free, the FIN on its way and its slot free.
+/// After 5 s the handshake is ended, its permit and slot are free, and the FIN is sent.
 fn half_open_handshakes_end(engine: &str) {
     let scratch = Scratch::new();
-    // Without waiting for the first byte, so that one who sends nothing counts from the start.
+    // Without deferred accept, so that a silent client counts from the start.
     let doorbell = serve(engine, &scratch, "tcp = { defer_accept = false }");
     let pid = doorbell.process.pid();
     let fds = || process::fds(&pid).unwrap();
@@ -214,8 +214,8 @@ fn half_open_handshakes_end(engine: &str) {
     assert_eq!(Https::new(doorbell.addr).get("/hello").unwrap().status, 200);
 }
 
-/// A client that is slow with its ClientHello, and then with the rest, where somebody else does the handshake: the time that the first
-/// took is gone.
+/// A client that is slow with its ClientHello and with the rest, where the lane continues the handshake: the time that the first
+/// part took is deducted.
 fn a_handshake_that_is_handed_over_has_one_time(engine: &str) {
     const WHOLE: Duration = Duration::from_secs(3);
     let scratch = Scratch::new();
@@ -230,12 +230,12 @@ fn a_handshake_that_is_handed_over_has_one_time(engine: &str) {
     stream.write_all(first).unwrap();
     thread::sleep(WHOLE * 2 / 3);
     stream.write_all(rest).unwrap();
-    // The server's half of the handshake comes, ours does not.
+    // The server's half of the handshake arrives; ours is not sent.
     let got = finish(&mut stream, LIMIT);
     let took = start.elapsed();
     assert!(!got.bytes.is_empty() && got.end != End::Silence, "{got:?}");
     assert!(took + SLACK / 2 >= WHOLE, "{took:?}");
-    // Did the second half have a time of its own, it would end two thirds later.
+    // With a timeout of its own the second half would end two thirds later.
     at_most(format_args!("{engine}: a handshake in two halves"), took, WHOLE + SLACK);
     assert!(doorbell.totals()["refused"].as_str().unwrap().contains("http2_handshakes_refused=1"));
 }

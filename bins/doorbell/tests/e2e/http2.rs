@@ -1,4 +1,4 @@
-//! HTTP/2 beside HTTP/1.1 on one port: with prior knowledge, cut anywhere, by ALPN, and with the same answers.
+//! HTTP/2 and HTTP/1.1 on one port: with prior knowledge, split anywhere, by ALPN, and with the same replies.
 //!
 //! Does not know about: gRPC, floods.
 
@@ -23,7 +23,7 @@ on_both_engines! {
     off_unless_asked_for
     many_requests_on_one_connection
     a_connection_that_says_nothing_is_closed
-    an_old_connection_is_told_to_go
+    an_old_connection_gets_goaway
     no_more_connections_than_allowed
     no_more_connections_of_one_address_than_allowed
     a_drain_ends_connections
@@ -36,7 +36,7 @@ const ROUTES: &str = "\n[route.health]\npath = [\"/livez\", \"/readyz\"]\nhealth
     [route.large]\npath = \"/large\"\nreply = { body = \"LARGE\" }\n\
     [route.old]\npath = \"/old/{*rest}\"\nredirect = { host = \"new.test\" }\n";
 
-/// A listener that speaks HTTP/2, with more lines of its own and for the rest of the file.
+/// A listener with HTTP/2, with more lines for it and for the rest of the file.
 pub(crate) fn config(listener: &str, rest: &str) -> String {
     format!(
         "version = 1\n[lifecycle]\ndrain_delay = \"0s\"\n[listener.web]\nbind = \"127.0.0.1:0\"\nhttp2 = true\n\
@@ -69,7 +69,7 @@ fn curl_with_prior_knowledge(engine: &str) {
     let file = format!("@{}", scratch.write("body", &body));
     let args = ["-sS", "--http2-prior-knowledge", "-w", "|%{http_code}", "--data-binary", &file, &url];
     assert_eq!(stdout(&curl, &args), "|413");
-    // What HTTP/1.1 says of the same paths.
+    // The replies of HTTP/1.1 for the same paths.
     let plain = stdout(&curl, &["-sS", "-w", "|%{http_code} %{http_version}", &doorbell.url("/hello")]);
     assert_eq!(plain, "hello\n|200 1.1");
 }
@@ -91,7 +91,7 @@ fn curl_by_alpn(engine: &str) {
         let fixed = ["-sS", "--cacert", &ca_file, "-w", "|%{http_version}", &url];
         assert_eq!(stdout(&curl, &[&fixed[..], args].concat()), format!("hello\n|{version}"), "{args:?}");
     }
-    // A client that offers nothing stays on the ring thread as before.
+    // A client without ALPN stays on the worker.
     assert_eq!(Https::new(doorbell.addr).get("/hello").unwrap().status, 200);
     let totals = doorbell.totals();
     assert_eq!(totals["http2_requests"], 2, "{totals}");
@@ -106,13 +106,13 @@ fn the_preface_cut_anywhere(engine: &str) {
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         let mut peer = Peer(stream);
         peer.write(&hello[..cut]).unwrap();
-        // The first piece must be heard alone.
+        // The first piece must be received alone.
         thread::sleep(Duration::from_millis(10));
         peer.write(&hello[cut..]).unwrap();
         let reply = peer.reply(1).unwrap_or_else(|error| panic!("cut at {cut}: {error}"));
         assert_eq!(reply, (true, b"hello\n".to_vec()), "cut at {cut}");
     }
-    // Byte by byte, too.
+    // Also byte by byte.
     let stream = TcpStream::connect(doorbell.addr).unwrap();
     stream.set_nodelay(true).unwrap();
     let mut peer = Peer(stream);
@@ -141,7 +141,7 @@ fn both_protocols_on_one_port(engine: &str) {
     assert_eq!((&totals["connections"], &totals["http2_requests"]), (&400.into(), &200.into()), "{totals}");
 }
 
-/// Bytes in which nothing is of HTTP/1 are a preface gone wrong; what is a bad request of HTTP/1 is told so.
+/// A damaged preface gets no HTTP/1 reply; an invalid HTTP/1 request does.
 fn a_wrong_preface_is_not_answered_in_http1(engine: &str) {
     let doorbell = start(engine);
     let said = |bytes: &[u8]| exchange(doorbell.addr, bytes).unwrap().bytes;
@@ -165,7 +165,7 @@ fn a_wrong_preface_is_not_answered_in_http1(engine: &str) {
     assert!(doorbell.totals()["refused"].as_str().unwrap().contains("http2_protocol=4"));
 }
 
-/// The preface is then a request of a version that nobody speaks.
+/// The preface is then a request of an unknown HTTP version.
 fn off_unless_asked_for(engine: &str) {
     let doorbell = Doorbell::start(engine);
     let mut stream = TcpStream::connect(doorbell.addr).unwrap();
@@ -186,7 +186,7 @@ fn many_requests_on_one_connection(engine: &str) {
         peer.write(&get(count * 2 + 1, "/hello")).unwrap();
         assert_eq!(peer.reply(count * 2 + 1).unwrap(), (true, b"hello\n".to_vec()), "{count}");
     }
-    // The last one is answered, and the client is told that it was.
+    // The last one gets its reply, and the client gets GOAWAY.
     peer.write(&get(599, "/hello")).unwrap();
     let mut kinds = Vec::new();
     while let Ok(frame) = peer.read() {
@@ -227,18 +227,18 @@ fn no_more_connections_than_allowed(engine: &str) {
     };
     let peers = open(3);
     assert!(peers.iter().all(Result::is_ok));
-    // One too many: it is told so, in the protocol that it speaks.
+    // One too many: it is refused in its protocol.
     let mut peer = Peer::connect(doorbell.addr, &[]).unwrap();
     let frames = [peer.read().unwrap(), peer.read().unwrap()];
     assert_eq!(frames.map(|frame| frame.kind), [SETTINGS, GOAWAY]);
     assert_eq!(peer.ending(LIMIT), (true, false));
     drop(peers);
-    // Their places come back when the lane has seen them go.
+    // Their permits are returned when the lane has processed their end.
     wait_until(LIMIT, || open(1).iter().all(Result::is_ok)).unwrap();
     assert!(Shape::Curl.probe(doorbell.addr, "/livez").is_ok());
 }
 
-fn an_old_connection_is_told_to_go(engine: &str) {
+fn an_old_connection_gets_goaway(engine: &str) {
     let doorbell = Doorbell::start_with(engine, &config("keep_alive = { max_age = \"1s\" }", ""));
     let mut peer = Peer::connect(doorbell.addr, &[]).unwrap();
     peer.write(&get(1, "/hello")).unwrap();
@@ -293,7 +293,7 @@ fn guards_hold_and_the_log_is_written(engine: &str) {
     );
 }
 
-/// Whose window is small, or opens late, gets the whole reply, though that takes several times as long as a window may stay closed.
+/// A client with a small or late window gets the whole reply, although that takes several times the window timeout.
 fn slow_clients_are_served(engine: &str) {
     let doorbell = Doorbell::start_with(engine, &config("", "").replace("LARGE", &"x".repeat(900)));
     let window = |len: u32| [&[0, 4][..], &len.to_be_bytes()].concat();

@@ -12,7 +12,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::pki::ca;
 
-/// A client that trusts [`ca`]. Clones are other clients with the same sessions.
+/// A client that trusts [`ca`]. Clones share its sessions.
 #[derive(Clone)]
 pub(crate) struct Https {
     config: Arc<ClientConfig>,
@@ -24,7 +24,7 @@ pub(crate) struct Https {
 pub(crate) type Stream = StreamOwned<ClientConnection, TcpStream>;
 
 impl Https {
-    /// It never resumes a session, so each connection is a full handshake.
+    /// Never resumes a session, so that each connection is a full handshake.
     pub(crate) fn new(server: SocketAddr) -> Self {
         let mut roots = RootCertStore::empty();
         roots.add(ca().certificate().der().clone()).unwrap();
@@ -33,7 +33,7 @@ impl Https {
         Self { config: Arc::new(config), server, source: Ipv4Addr::LOCALHOST }
     }
 
-    /// The same client at another loopback address.
+    /// The same client with another loopback address.
     pub(crate) fn at(&self, source: Ipv4Addr) -> Self {
         Self { source, ..self.clone() }
     }
@@ -46,7 +46,7 @@ impl Https {
         self.connect_behind(&[])
     }
 
-    /// The same after bytes of a proxy.
+    /// As before, after a PROXY header.
     fn connect_behind(&self, header: &[u8]) -> io::Result<Stream> {
         let name = ServerName::try_from("localhost").unwrap();
         let session = ClientConnection::new(Arc::clone(&self.config), name).map_err(io::Error::other)?;
@@ -58,12 +58,12 @@ impl Https {
         Ok(StreamOwned::new(session, socket))
     }
 
-    /// One request on a connection of its own. An end without close_notify is an error.
+    /// One request on a new connection. An end without close_notify is an error.
     pub(crate) fn get(&self, path: &str) -> io::Result<Reply> {
         self.get_behind(&[], path)
     }
 
-    /// The same after bytes of a proxy.
+    /// As before, after a PROXY header.
     pub(crate) fn get_behind(&self, header: &[u8], path: &str) -> io::Result<Reply> {
         let mut stream = self.connect_behind(header)?;
         let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");

@@ -1,8 +1,8 @@
-//! Upstreams that let a checker wait, in every way there is: their checks end on time, their neighbours and probes do not notice, and
-//! nothing piles up.
+//! Upstreams that hang in every way: their checks end on time, other checks and probes are not affected, and
+//! nothing accumulates.
 //!
-//! Does not know about: how a check is run. A second doorbell without checks is probed in turns with the one that has them, so that what the
-//! machine itself takes is known. `DOORBELL_FULL=1` with the build that is shipped takes a byte a second and holds to the promised figures.
+//! Does not know about: how a check runs. A second instance without checks is probed alternately, to account for what the
+//! machine itself takes. `DOORBELL_FULL=1` with the shipped build uses a byte a second and requires the promised figures.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -17,21 +17,21 @@ use crate::support::{Doorbell, LIMIT, at_most, is_judged, is_release, on_both_en
 use crate::upstream::{Does, Upstream};
 
 on_both_engines! {
-    hung_upstreams_hold_nobody_up
+    hung_upstreams_delay_nothing_else
 }
 
-/// The promise: so much later than its timeout a check may end.
+/// Promised maximum delay after the timeout of a check.
 const LATE: Duration = Duration::from_millis(20);
-/// Of each shape, by each kind of check.
+/// Number of checks of each shape and kind.
 const EACH: usize = 6;
-/// With the buffers of all these checks at once: 64 KiB of each that is flooded, and what they are parsed with.
+/// Maximum memory with the buffers of all these checks: 64 KiB for each flooded one, and the parsers.
 const RESIDENT_MAX: u64 = 24 << 20;
 const GROWN_MAX: u64 = 2 << 20;
 
 struct Shape {
     name: &'static str,
     upstream: Upstream,
-    /// Whether its checks run until their time is over; the others end as soon as they have seen as much as they look at.
+    /// Whether its checks time out; the others end when they have read their maximum.
     times_out: bool,
 }
 
@@ -72,7 +72,7 @@ fn config(shapes: &[Shape], good: &Upstream, timeout: Duration) -> String {
     text
 }
 
-/// What the last runs of the checks that wait for this shape came to.
+/// The last results of the checks of this shape.
 fn runs_of(checks: &Value, shape: &str) -> Vec<(String, Duration)> {
     let named = |check: &&Value| check["name"].as_str().unwrap().split('_').nth(1) == Some(shape);
     let runs = checks
@@ -88,12 +88,12 @@ fn runs_of(checks: &Value, shape: &str) -> Vec<(String, Duration)> {
     runs.map(run).collect()
 }
 
-/// Probes this one and that one in turns for a while.
+/// Probes both alternately for a while.
 fn probe_both(servers: [SocketAddr; 2], time: Duration) -> [Vec<Duration>; 2] {
     let mut took = [Vec::new(), Vec::new()];
     let start = Instant::now();
     while start.elapsed() < time {
-        // The first one behind the pause finds a machine that sleeps.
+        // The first one after the pause wakes the machine.
         let first = took[0].len() % 2;
         for at in [first, 1 - first] {
             let from = Instant::now();
@@ -105,8 +105,8 @@ fn probe_both(servers: [SocketAddr; 2], time: Duration) -> [Vec<Duration>; 2] {
     took
 }
 
-fn hung_upstreams_hold_nobody_up(engine: &str) {
-    // A byte a second, and a time in which one of them comes; or the same a few times as fast.
+fn hung_upstreams_delay_nothing_else(engine: &str) {
+    // A byte a second with a timeout of about one byte, or the same a few times faster.
     let (drip, timeout, rounds) = match is_judged() {
         true => (Duration::from_secs(1), Duration::from_millis(1_200), 10),
         false => (Duration::from_millis(250), Duration::from_millis(300), 6),
@@ -121,7 +121,7 @@ fn hung_upstreams_hold_nobody_up(engine: &str) {
     let pid = control.doorbell.process.pid();
     let checks =
         || -> Value { serde_json::from_str(&control.say(&["checks", "--history", "-o", "json"])).unwrap() };
-    // Every buffer there is was used once.
+    // Every buffer has been used once.
     let has_run = || shapes.iter().all(|shape| runs_of(&checks(), shape.name).len() >= 2 * 2 * EACH);
     assert!(wait_until(LIMIT, has_run).is_some(), "{}", checks());
     let (before, asked) = (process::rss_anon_bytes(&pid).unwrap(), good.conns());
@@ -148,8 +148,8 @@ fn hung_upstreams_hold_nobody_up(engine: &str) {
         grown >> 10
     );
     told(&said);
-    // It is due ten times a second.
-    assert!(asked > 0, "the good one is not asked any more");
+    // It runs ten times a second.
+    assert!(asked > 0, "the good server is not checked any more");
     at_most(
         format_args!("{engine}: pause of the good one, in milliseconds"),
         waited.as_millis() / asked as u128,

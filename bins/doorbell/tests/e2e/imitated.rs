@@ -1,6 +1,6 @@
-//! What `doorbell probe --as` sends beside what the program itself sends.
+//! The bytes of `doorbell probe --as` against those of the imitated program.
 //!
-//! Does not know about: programs that cannot be had here; their bytes stand in the tests of the imitation.
+//! Does not know about: programs that are not installed; the unit tests have their bytes.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -13,13 +13,13 @@ use crate::monitors::apache_head;
 use crate::plain::get;
 use crate::support::{LIMIT, Process, Scratch, binary, free_addr, free_port, program, stdout};
 
-/// Answers everybody, and keeps what was asked.
-struct Heard {
+/// A server that records requests.
+struct Recorder {
     addr: SocketAddr,
     requests: Arc<Mutex<Vec<String>>>,
 }
 
-impl Heard {
+impl Recorder {
     fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
@@ -28,7 +28,7 @@ impl Heard {
         std::thread::spawn(move || {
             for mut stream in listener.incoming().map_while(Result::ok) {
                 let (mut request, mut piece) = (Vec::new(), [0; 1024]);
-                // A PROXY header of version 2 begins like an end.
+                // A PROXY header of version 2 begins like the end of a head.
                 while request.len() <= 16 || !request.ends_with(b"\r\n\r\n") {
                     match stream.read(&mut piece) {
                         Ok(len @ 1..) => request.extend_from_slice(&piece[..len]),
@@ -47,12 +47,12 @@ impl Heard {
         self.requests.lock().unwrap().last().cloned()
     }
 
-    /// The program was heard, and is gone; now the imitation.
+    /// Compares the imitation with the recorded request of the program.
     fn assert_same(&self, name: &str) {
         self.assert_same_with(name, "/readyz", &[]);
     }
 
-    /// The same with more options.
+    /// As before, with more options.
     fn assert_same_with(&self, name: &str, path: &str, more: &[&str]) {
         let real = self.last().unwrap();
         let before = self.requests.lock().unwrap().len();
@@ -64,7 +64,7 @@ impl Heard {
     }
 }
 
-/// Without what is another one each time: the port of the client, what a server is called, how long it has been up, the exporter's version.
+/// Removes variable parts: the client's port, the server's name and uptime, the exporter's version.
 fn comparable(request: &str) -> String {
     let lines = request.split("\r\n").map(|line| match line.split_once("; name=") {
         Some((before, after)) if before.starts_with("x-haproxy-server-state: UP") => {
@@ -81,16 +81,16 @@ fn comparable(request: &str) -> String {
     without_version(&lines.collect::<Vec<_>>().join("\r\n"))
 }
 
-/// The exporter tells its version, which is not ours to say.
+/// Removes the exporter's version.
 fn without_version(request: &str) -> String {
     let Some((before, rest)) = request.split_once("Blackbox Exporter/") else { return request.to_owned() };
     format!("{before}Blackbox Exporter/{}", rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.'))
 }
 
 #[test]
-fn apache_asks_so() {
+fn apache_sends_the_same() {
     let Some(apache) = program("apache2") else { return };
-    let (heard, scratch) = (Heard::new(), Scratch::new());
+    let (heard, scratch) = (Recorder::new(), Scratch::new());
     let folder = scratch.path("").to_str().unwrap().trim_end_matches('/').to_owned();
     let config = format!(
         "{}<Proxy balancer://back>\n BalancerMember http://{} hcmethod=GET hcuri=/readyz hcinterval=200ms\n</Proxy>\nProxyPass / balancer://back/\n",
@@ -106,7 +106,7 @@ fn apache_asks_so() {
 }
 
 #[test]
-fn haproxy_asks_so() {
+fn haproxy_sends_the_same() {
     let Some(haproxy) = program("haproxy") else { return };
     const SEND: &str =
         "option httpchk\n http-check send meth OPTIONS uri /readyz ver HTTP/1.1 hdr host web hdr x-b 1";
@@ -127,7 +127,7 @@ fn haproxy_asks_so() {
             &["--send-proxy", "local"],
         ),
     ] {
-        let (heard, scratch) = (Heard::new(), Scratch::new());
+        let (heard, scratch) = (Recorder::new(), Scratch::new());
         let config = format!(
             "defaults\n mode http\n timeout connect 2s\n timeout client 2s\n timeout server 2s\n\
              frontend web\n bind {}\n default_backend b\nbackend b\n {checks}\n server s1 {} check inter 100ms {server}\n",
@@ -144,9 +144,9 @@ fn haproxy_asks_so() {
 }
 
 #[test]
-fn the_blackbox_exporter_asks_so() {
+fn the_blackbox_exporter_sends_the_same() {
     let Some(exporter) = program("prometheus-blackbox-exporter") else { return };
-    let (heard, scratch) = (Heard::new(), Scratch::new());
+    let (heard, scratch) = (Recorder::new(), Scratch::new());
     let modules = scratch.write("blackbox.yml", "modules:\n  http_2xx:\n    prober: http\n    timeout: 5s\n");
     let addr = free_addr();
     let process = Process::spawn(

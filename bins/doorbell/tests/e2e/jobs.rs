@@ -1,8 +1,8 @@
-//! Requests that wait for a job, because their token takes a while to verify: probes beside them, their log lines and limits, a drain, and
-//! a queue that is full.
+//! Requests that wait for a job, because their token is expensive to verify: concurrent probes, log lines and limits, a drain, and
+//! a full queue.
 //!
-//! Does not know about: which tokens are good. `DOORBELL_FULL=1`, for a machine that does nothing else, judges the slowest probes and not
-//! those in the middle.
+//! Does not know about: valid tokens. `DOORBELL_FULL=1`, for an idle machine, judges the slowest probes instead of
+//! the median.
 
 use std::fs;
 use std::io::Write as _;
@@ -20,20 +20,20 @@ use crate::plain::{get, request};
 use crate::support::{Doorbell, Scratch, StopAtEnd, at_most, on_both_engines, program, stdout};
 
 on_both_engines! {
-    probes_beside_signatures_at_full_speed
+    probes_during_signatures_at_full_speed
     only_signatures_with_a_public_key_are_jobs
-    answers_are_logged_and_named
+    replies_are_logged_with_the_bearer
     by_http2_too
-    a_drain_answers_what_is_under_way
+    a_drain_finishes_waiting_requests
     a_full_queue
     a_job_that_comes_too_late
-    so_many_at_once_with_those_that_wait
+    waiting_requests_count_as_concurrent
     no_threads_without_work
-    whoever_sees_details
+    details_need_a_token
     junk_tokens_keep_no_files_waiting
 }
 
-/// A server that takes tokens of `signer` on `/api`, and `[compute]` with these lines.
+/// A server that accepts tokens of `signer` on `/api`, with these lines in `[compute]`.
 struct Server {
     doorbell: Doorbell,
     signer: Signer,
@@ -71,7 +71,7 @@ impl Server {
         get(self.addr(), path, &[&format!("Authorization: Bearer {token}")])
     }
 
-    /// Ends it: its last line, and the lines of its access log that are about `/api`.
+    /// Stops it; returns its last line and the lines of its access log for `/api`.
     fn end(self) -> (Value, Vec<Value>) {
         let totals = self.doorbell.totals();
         let log = fs::read_to_string(self.scratch.path("access.log")).unwrap();
@@ -80,7 +80,7 @@ impl Server {
         (totals, lines.filter(is_api).collect())
     }
 
-    /// Connections that have each asked for `/api` and were not read from.
+    /// Connections with a request for `/api` whose reply is not read yet.
     fn begun(&self, count: usize) -> Vec<TcpStream> {
         let bytes = request("/api/x", &[&format!("Authorization: Bearer {}", self.token())]);
         let begin = |_| {
@@ -102,7 +102,7 @@ fn replies(streams: Vec<TcpStream>) -> Vec<Reply> {
     streams.into_iter().map(read).collect()
 }
 
-fn probes_beside_signatures_at_full_speed(engine: &str) {
+fn probes_during_signatures_at_full_speed(engine: &str) {
     let server = serve(engine, "RS256", "threads = 1", "");
     let probe = |_| {
         let begun = Instant::now();
@@ -133,7 +133,7 @@ fn probes_beside_signatures_at_full_speed(engine: &str) {
     assert_eq!(totals["refused"], "", "{totals}");
 }
 
-/// Has signatures verified one after the other on a kept connection, several of them in one go.
+/// Requests verifications one after the other on a kept connection, several pipelined.
 fn verify(server: &Server, runs: &AtomicBool, verified: &AtomicU64) {
     const AT_ONCE: usize = 8;
     let one = format!("GET /api/x HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {}\r\n\r\n", server.token());
@@ -157,7 +157,7 @@ fn only_signatures_with_a_public_key_are_jobs(engine: &str) {
         let first = if signature.starts_with('A') { 'B' } else { 'A' };
         let swapped = format!("{head}.{first}{}", &signature[1..]);
         let other = Signer::new("a", algorithm).sign(&claims());
-        // Each of these has its signature looked at.
+        // The signature of each of these is verified.
         let jobs = [
             (good.clone(), 308),
             (swapped, 401),
@@ -184,7 +184,7 @@ fn only_signatures_with_a_public_key_are_jobs(engine: &str) {
     }
 }
 
-fn answers_are_logged_and_named(engine: &str) {
+fn replies_are_logged_with_the_bearer(engine: &str) {
     let server = serve(engine, "ES256", "", "");
     let nobody = server.signer.sign(&but("sub", Value::Null));
     for (path, token, status) in [
@@ -233,7 +233,7 @@ fn by_http2_too(engine: &str) {
     assert!(lines.iter().any(|line| line["subject"] == "alice"), "{lines:?}");
 }
 
-fn a_drain_answers_what_is_under_way(engine: &str) {
+fn a_drain_finishes_waiting_requests(engine: &str) {
     const CLIENTS: usize = 400;
     let server = serve(engine, "ES256", "threads = 1", "");
     let streams = server.begun(CLIENTS);
@@ -267,7 +267,7 @@ fn a_full_queue(engine: &str) {
         }
     }
     assert!(refused > 0 && refused < asked, "{refused} of {asked}");
-    // One at a time finds a place each time.
+    // Sequential requests are admitted.
     (0..20).for_each(|n| assert_eq!(server.ask("/api/x", &server.token()).status, 308, "{n}"));
     let (totals, lines) = server.end();
     assert_eq!(totals["refused"], format!("jobs_refused={refused}"), "{totals}");
@@ -275,12 +275,12 @@ fn a_full_queue(engine: &str) {
     assert_eq!((&totals["jobs"], lines.len()), (&json!(asked + 20 - refused), asked + 20), "{totals}");
 }
 
-/// One thread, a queue that is full of junk: new files and new links are there as soon as without it.
+/// One thread and a queue full of junk: new files and links appear as soon as without it.
 fn junk_tokens_keep_no_files_waiting(engine: &str) {
     let outside = Scratch::new();
     fs::create_dir_all(outside.path("files")).unwrap();
     let (dir, map) = (outside.path("files"), outside.write("links.map", "/l/a https://v0.test/\n"));
-    // Without `http2` there are no threads beside.
+    // Without `http2` there are no other threads.
     let stores = format!(
         "[route.files]\npath = \"/f/{{name}}\"\nfiles = {{ dir = {dir:?} }}\n\
          [route.links]\npath = \"/l/{{name}}\"\nredirect = {{ map = {map:?} }}\n"
@@ -303,7 +303,7 @@ fn junk_tokens_keep_no_files_waiting(engine: &str) {
             let (files, links) = (seen(" files"), seen(" links"));
             outside.write(&format!("files/{version}"), "content");
             outside.write("links.map", &format!("/l/a https://v{version}.test/\n"));
-            // The junk goes on meanwhile: whatever waited for the queue would wait for ever.
+            // The junk continues, so a look that waited for the queue would never run.
             let took = wait_until(PATIENCE, || seen(" files") > files && seen(" links") > links);
             assert!(took.is_some(), "{}", server.doorbell.process.log());
             let location = format!("https://v{version}.test/");
@@ -338,7 +338,7 @@ fn send_junk(server: SocketAddr, token: &str, runs: &AtomicBool, refused: &Atomi
 fn a_job_that_comes_too_late(engine: &str) {
     let server = serve(engine, "ES256", "threads = 1\ntimeout = \"20ms\"", "");
     let (mut refused, mut asked) = (0, 0);
-    // Some 55 us each, one after the other: the last of so many waits far longer than that.
+    // Some 55 us each, in sequence: the last of them exceeds the timeout.
     while refused == 0 && asked < 20_000 {
         for reply in replies(server.begun(1000)) {
             asked += 1;
@@ -358,7 +358,7 @@ fn a_job_that_comes_too_late(engine: &str) {
     assert_eq!(lines.len(), asked + 1, "{totals}");
 }
 
-fn so_many_at_once_with_those_that_wait(engine: &str) {
+fn waiting_requests_count_as_concurrent(engine: &str) {
     let server = serve(engine, "ES256", "threads = 1", "limits = { requests_in_flight = 1 }");
     let mut busy = 0;
     for _ in 0..20 {
@@ -382,13 +382,13 @@ fn no_threads_without_work(engine: &str) {
     let is_job = |name: &String| name.starts_with("doorbell-job");
     assert!(!threads(&Doorbell::start(engine)).iter().any(is_job));
     let server = serve(engine, "ES256", "threads = 3\nname = \"verify\"", "");
-    // A thread takes its name when it first runs.
+    // A thread gets its name when it first runs.
     let named = || threads(&server.doorbell).iter().filter(|name| name.starts_with("verify-")).count();
     assert!(wait_until(PATIENCE, || named() == 3).is_some(), "{:?}", threads(&server.doorbell));
 }
 
-/// A health endpoint that shows more to whoever brings a good token; all others get the rest, and no refusal.
-fn whoever_sees_details(engine: &str) {
+/// A health endpoint that shows details to clients with a valid token, and refuses nobody else.
+fn details_need_a_token(engine: &str) {
     let details = "[check.disk]\ntype = \"ttl\"\nttl = \"1h\"\n[health.readyz]\nrequire = [\"disk\"]\n\
         [route.push]\npath = \"/-/checks/{check}/{result}\"\npush = true\n\
         [route.seen]\npath = [\"/seen\", \"/seen/{check}\"]\nhealth = \"readyz\"\ndetails_auth = \"api\"\n";
@@ -405,7 +405,7 @@ fn whoever_sees_details(engine: &str) {
         let (status, body) = ask("/seen?verbose", token);
         assert_eq!((status, body.as_bytes()), (hidden.status, &*hidden.body), "{token}");
     }
-    // Without a good token a check that is there and one that is not are the same.
+    // Without a valid token existing and unknown checks cannot be distinguished.
     assert_eq!((ask("/seen/disk", &server.token()).0, ask("/seen/disk", &bad).0), (shown.0, 404));
     assert_eq!(ask("/seen/other", &server.token()).0, 404);
     let (totals, _) = server.end();

@@ -1,4 +1,4 @@
-//! Signed tokens: a shared secret, a public key in a file, a key set that changes; and tokens that must not get in.
+//! Signed tokens: a shared secret, a public key in a file, a changing key set; and tokens that must be refused.
 //!
 //! Does not know about: how a signature is verified.
 
@@ -20,8 +20,8 @@ on_auto! {
     a_public_key_in_a_file
     a_key_set_that_changes
     a_key_set_of_all_kinds
-    a_key_that_cannot_be_used_is_passed_over
-    a_right_that_is_missing_is_told_by_whichever_rule_knows_the_token
+    an_unusable_key_is_skipped
+    a_missing_right_is_reported_by_the_policy_that_knows_the_token
 }
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
@@ -38,12 +38,12 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// Good for five minutes.
+/// Claims that are valid for five minutes.
 pub(crate) fn claims() -> Value {
     json!({ "iss": "https://issuer.test", "aud": "doorbell", "sub": "alice", "scope": "status:read x", "exp": now() + 300 })
 }
 
-/// The good claims with one of them other, or none.
+/// The valid claims with one of them changed or removed.
 pub(crate) fn but(name: &str, value: Value) -> Value {
     let mut claims = claims();
     if value.is_null() {
@@ -54,7 +54,7 @@ pub(crate) fn but(name: &str, value: Value) -> Value {
     claims
 }
 
-/// The algorithms with a public key, as the configuration calls them.
+/// The algorithms with a public key, by their configuration names.
 const PUBLIC_KEY: [&str; 3] = ["ES256", "EdDSA", "RS256"];
 
 /// A key pair with its name in the key set.
@@ -79,7 +79,7 @@ impl Signer {
         self.sign_as(self.id, claims)
     }
 
-    /// The same with the name of another key.
+    /// Signs with the name of another key.
     fn sign_as(&self, id: &str, claims: &Value) -> String {
         let header = Header { kid: Some(id.to_owned()), ..Header::new(self.algorithm) };
         let der = self.pair.serialize_der();
@@ -104,7 +104,7 @@ impl Signer {
             }
             _ => {
                 let numbers = elements(public);
-                // A number with the highest bit set begins with a zero byte in DER, and does not in a key set.
+                // A number with the highest bit set has a leading zero byte in DER, but not in a key set.
                 let [n, e] = [numbers[0].strip_prefix(&[0]).unwrap_or(numbers[0]), numbers[1]];
                 json!({ "kty": "RSA", "alg": "RS256", "n": base64(n), "e": base64(e) })
             }
@@ -157,7 +157,7 @@ fn status(server: SocketAddr, token: &str) -> u16 {
     reply.status
 }
 
-/// None of these gets in, whatever the signature; `sign` makes a good one.
+/// Asserts that attacks are refused. `sign` makes a valid signature.
 fn assert_attacks_fail(server: SocketAddr, sign: &dyn Fn(&Value) -> String) {
     assert_eq!(status(server, &sign(&claims())), 200);
     let table = [
@@ -179,7 +179,7 @@ fn assert_attacks_fail(server: SocketAddr, sign: &dyn Fn(&Value) -> String) {
     }
     let good = sign(&claims());
     let (head, signature) = good.rsplit_once('.').unwrap();
-    // Each byte of the signature changed, the whole signature gone, and the claims of somebody else under it.
+    // Each byte of the signature changed, no signature, and the claims of another token.
     for at in (0..signature.len()).step_by(5) {
         let mut bytes = signature.as_bytes().to_vec();
         bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
@@ -218,7 +218,7 @@ fn with_public_key(engine: &str, algorithm: &str) {
     let file = scratch.write("key.pem", &pem);
     let doorbell = serve(engine, &format!("algorithm = {algorithm:?}\nkey_file = {file:?}\n{WANTED}"));
     assert_attacks_fail(doorbell.addr, &|claims| signer.sign(claims));
-    // The public key taken for a shared secret, as it stands in the file and without its wrapping.
+    // The public key used as a shared secret, as in the file and without its encoding.
     for secret in [
         pem.as_bytes(),
         pem.trim().as_bytes(),
@@ -227,7 +227,7 @@ fn with_public_key(engine: &str, algorithm: &str) {
     ] {
         assert_eq!(status(doorbell.addr, &hs256(&claims(), secret)), 401);
     }
-    // Other keys, of this kind and of the others.
+    // Other keys of the same and of other algorithms.
     for other in PUBLIC_KEY {
         assert_eq!(status(doorbell.addr, &Signer::new("a", other).sign(&claims())), 401, "{other}");
     }
@@ -252,7 +252,7 @@ fn a_key_set_that_changes(engine: &str) {
     assert!(wait_until(LIMIT, || both() == [200, 200]).is_some(), "{}", doorbell.process.log());
     write(&[&new]);
     assert!(wait_until(LIMIT, || both() == [401, 200]).is_some(), "{}", doorbell.process.log());
-    // A file that cannot be used leaves the keys as they are, and is told of once.
+    // An invalid file leaves the keys unchanged and is reported once.
     let told = || doorbell.process.log().matches("keeping the previous version").count();
     scratch.write("jwks.json", "{ \"keys\": [");
     assert!(wait_until(LIMIT, || told() == 1).is_some(), "{}", doorbell.process.log());
@@ -261,7 +261,7 @@ fn a_key_set_that_changes(engine: &str) {
     assert_eq!(told(), 1);
 }
 
-fn a_key_that_cannot_be_used_is_passed_over(engine: &str) {
+fn an_unusable_key_is_skipped(engine: &str) {
     let scratch = Scratch::new();
     let good = Signer::new("good", "ES256");
     let weak = json!({ "kty": "RSA", "kid": "weak", "n": "AQAB", "e": "AQAB" });
@@ -278,11 +278,11 @@ fn a_key_that_cannot_be_used_is_passed_over(engine: &str) {
     assert!(!log.contains("key 2 of") && !log.contains("key 4 of"), "{log}");
 }
 
-fn a_right_that_is_missing_is_told_by_whichever_rule_knows_the_token(engine: &str) {
+fn a_missing_right_is_reported_by_the_policy_that_knows_the_token(engine: &str) {
     let scratch = Scratch::new();
     let signer = Signer::new("a", "ES256");
     let file = scratch.write("jwks.json", &json!({ "keys": [signer.jwk()] }).to_string());
-    // The signature of the second rule is verified by a job, that of the third at once.
+    // The signature of the second policy is verified by a job, that of the third immediately.
     let second = format!("algorithm = \"ES256\"\njwks_file = {file:?}\n{WANTED}");
     let third = format!("algorithm = \"HS256\"\nsecret = \"{SECRET}\"\n{WANTED}");
     let route = |name: &str, rules: &str| {
@@ -324,14 +324,14 @@ fn a_key_set_of_all_kinds(engine: &str) {
     let all = serve(engine, &format!("algorithm = {PUBLIC_KEY:?}\njwks_file = {file:?}\n{WANTED}"));
     for signer in &signers {
         assert_attacks_fail(all.addr, &|claims| signer.sign(claims));
-        // Under the name of another key, whose algorithm is another one; and as a secret, which its public key is not.
+        // With the name of a key of another algorithm; and with the public key as a secret.
         for other in signers.iter().filter(|other| other.id != signer.id) {
             let swapped = signer.sign_as(other.id, &claims());
             assert_eq!(status(all.addr, &swapped), 401, "{} as {}", signer.id, other.id);
         }
         assert_eq!(status(all.addr, &hs256(&claims(), signer.pair.der_bytes())), 401);
     }
-    // The set has more than the configuration wants: the algorithm is pinned there, not by the token or the set.
+    // The set has more keys than configured: the configuration pins the algorithm, not the token or the set.
     for wanted in PUBLIC_KEY {
         let one = serve(engine, &format!("algorithm = [{wanted:?}]\njwks_file = {file:?}\n{WANTED}"));
         for signer in &signers {

@@ -1,6 +1,6 @@
-//! How long a connection is kept: so many requests, so old; and that its last reply says so.
+//! Limits of kept connections: maximum requests and age, announced in the last reply.
 //!
-//! Does not know about: connections that nobody uses.
+//! Does not know about: idle connections.
 
 use std::io::Write as _;
 use std::net::Ipv4Addr;
@@ -14,7 +14,7 @@ use crate::pki::localhost;
 use crate::support::{Doorbell, LIMIT, Scratch, on_both_engines};
 
 on_both_engines! {
-    so_many_requests_on_one_connection
+    requests_on_one_connection_are_limited
     a_connection_grows_so_old
     a_connection_grows_so_old_behind_tls
 }
@@ -36,9 +36,9 @@ fn closes(reply: &Reply) -> bool {
     reply.field("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
 }
 
-fn so_many_requests_on_one_connection(engine: &str) {
+fn requests_on_one_connection_are_limited(engine: &str) {
     let doorbell = serve(engine, "[listener.web]\nbind = \"127.0.0.1:0\"\nkeep_alive = { max_requests = 3 }");
-    // Five in one go, and one at a time: three are answered, the third says that it is the last.
+    // Five pipelined, and one at a time: three get replies, and the third announces the end.
     let got = exchange(doorbell.addr, &REQUEST.repeat(5)).unwrap();
     let (replies, rest) = Reply::parse_all(&got.bytes);
     assert_eq!(replies.iter().map(closes).collect::<Vec<_>>(), [false, false, true]);
@@ -60,10 +60,10 @@ fn so_many_requests_on_one_connection(engine: &str) {
 }
 
 const AGE: Duration = Duration::from_secs(1);
-/// Clocks of a worker are read once a turn, so an age may seem a little shorter or longer.
+/// A worker reads its clock once per turn, so an age may vary a little.
 const BLUR: Duration = Duration::from_millis(20);
 
-/// Asks from time to time until a reply is the last; gives the number of replies. `start` is from before the connection.
+/// Sends requests until a reply is the last one; returns their number. `start` is before the connection.
 fn ask_until_last(start: Instant, mut ask: impl FnMut() -> Reply) -> usize {
     let mut count = 1;
     while !closes(&ask()) {
@@ -114,6 +114,6 @@ fn a_connection_grows_so_old_behind_tls(engine: &str) {
     let mut stream = Https::new(doorbell.addr).connect().unwrap();
     let count = ask_until_last(start, || ask(&mut stream, "/hello").unwrap());
     assert!(count >= 2, "it was kept at first");
-    // A close_notify, and not just an end.
+    // A close_notify, not only an end.
     assert_eq!(std::io::Read::read(&mut stream, &mut [0; 16]).unwrap(), 0);
 }

@@ -1,7 +1,7 @@
-//! SIGKILL at any moment, also during a start, and disks that fill up: what operators declared is as it was acknowledged, whatever else was
+//! SIGKILL at any moment, also during a start, and full disks: acknowledged drains and maintenance are kept, whatever else was
 //! going on.
 //!
-//! Does not know about: damaged files (`declared`). `DOORBELL_KILL_SEED` gives other moments; `DOORBELL_FULL=1` more of them.
+//! Does not know about: damaged files (`declared`). `DOORBELL_KILL_SEED` selects other moments; `DOORBELL_FULL=1` runs more of them.
 
 use std::fs;
 use std::io::Write as _;
@@ -24,8 +24,8 @@ use crate::support::{
 };
 
 on_auto! {
-    a_kill_at_any_moment_leaves_what_was_acknowledged
-    who_follows_at_once_gets_the_addresses
+    a_kill_at_any_moment_keeps_what_was_acknowledged
+    an_immediate_successor_gets_the_addresses
 }
 
 const CONFIG: &str = "[lifecycle]\ndrain_delay = \"0s\"\nstate_file = \"SCRATCH/state\"\nreload = \"SIGHUP\"\n\
@@ -33,16 +33,16 @@ const CONFIG: &str = "[lifecycle]\ndrain_delay = \"0s\"\nstate_file = \"SCRATCH/
     [route.ready]\npath = \"/readyz\"\nhealth = \"readyz\"\n[route.second]\npath = \"/second\"\nhealth = \"second\"\n\
     [route.push]\npath = \"/push/{check}/{result}\"\nmethods = [\"POST\"]\npush = true\n";
 
-/// One thing of which an operator says this and that, one after the other: the reason that holds, if any.
+/// A target on which an operator sets and clears maintenance or a drain.
 struct Subject {
-    /// What the commands call it; nothing for the drain.
+    /// Name in commands; `None` for the drain.
     name: Option<&'static str>,
-    /// What `status` calls it.
+    /// Name in `status`.
     target: &'static str,
     rng: Rng,
     number: u32,
     acknowledged: Option<String>,
-    /// Said, and perhaps not heard.
+    /// Sent, but perhaps not received.
     under_way: Option<Option<String>>,
 }
 
@@ -61,7 +61,7 @@ impl Subject {
         subjects.map(subject).into()
     }
 
-    /// The words for the next thing to say.
+    /// The next command.
     fn next(&mut self) -> Vec<String> {
         self.number += 1;
         let reason = self.rng.hits(700_000).then(|| format!("{} {}", self.target, self.number));
@@ -78,7 +78,7 @@ impl Subject {
         words
     }
 
-    /// Says one thing after the other, until nobody is there.
+    /// Sends commands until the instance is gone.
     fn operate(&mut self, socket: &Path, goes_on: &AtomicBool) {
         while goes_on.load(Ordering::Relaxed) {
             let words = self.next();
@@ -92,7 +92,7 @@ impl Subject {
         }
     }
 
-    /// Takes what is so after a restart, where that was said.
+    /// Compares the status after a restart with the commands.
     fn check(&mut self, status: &Value) -> Result<(), String> {
         let held =
             status["maintenance"].as_array().unwrap().iter().find(|held| held["target"] == self.target);
@@ -112,7 +112,7 @@ impl Subject {
     }
 }
 
-/// Has the check up and down as fast as it goes, until nobody answers.
+/// Pushes changing results as fast as possible, until the instance is gone.
 fn push_until_end(doorbell: &Doorbell, goes_on: &AtomicBool) -> usize {
     let mut pushed = 0;
     while goes_on.load(Ordering::Relaxed) {
@@ -128,7 +128,7 @@ fn push_until_end(doorbell: &Doorbell, goes_on: &AtomicBool) -> usize {
     pushed
 }
 
-/// Lets everybody work for a while, and kills it. How many things were said and how many results were pushed.
+/// Sends commands and results for a while, then kills the instance. Returns the number of commands and results.
 fn work_and_kill(control: &mut Controlled, subjects: &mut [Subject], rng: &mut Rng) -> (u32, usize) {
     let said = |subjects: &[Subject]| subjects.iter().map(|subject| subject.number).sum::<u32>();
     let before = said(subjects);
@@ -173,7 +173,7 @@ fn start(scratch: Scratch, engine: &str) -> Controlled {
     Controlled { doorbell, socket, scratch }
 }
 
-/// Also while it starts, and with what a kill in the middle of writing leaves beside the file.
+/// Kills during the start, also with the partial file of an interrupted write.
 fn kill_starts(scratch: &Scratch, engine: &str, rng: &mut Rng) {
     for _ in 0..rng.range(0..3) {
         let whole = fs::read(scratch.path("state")).unwrap_or_default();
@@ -186,7 +186,7 @@ fn kill_starts(scratch: &Scratch, engine: &str, rng: &mut Rng) {
     }
 }
 
-fn a_kill_at_any_moment_leaves_what_was_acknowledged(engine: &str) {
+fn a_kill_at_any_moment_keeps_what_was_acknowledged(engine: &str) {
     let seed = std::env::var("DOORBELL_KILL_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(6);
     let rounds = if is_full() { 60 } else { 8 };
     let mut rng = Rng::new(seed);
@@ -213,8 +213,8 @@ fn a_kill_at_any_moment_leaves_what_was_acknowledged(engine: &str) {
     assert!(said > 2 * rounds && pushed > 2 * rounds as usize, "too little to tell: {said} and {pushed}");
 }
 
-/// The kernel takes down a ring after its process has ended.
-fn who_follows_at_once_gets_the_addresses(engine: &str) {
+/// The kernel tears down a ring after its process has ended.
+fn an_immediate_successor_gets_the_addresses(engine: &str) {
     let scratch = Scratch::new();
     let socket = scratch.path("probes.sock");
     let config = format!(
@@ -235,7 +235,7 @@ fn who_follows_at_once_gets_the_addresses(engine: &str) {
     }
 }
 
-/// A disk of 64 KiB in a mount namespace, which this process keeps.
+/// A disk of 64 KiB in a mount namespace.
 struct SmallDisk {
     holder: Process,
     enter: Vec<&'static str>,
@@ -243,7 +243,7 @@ struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// Nothing where namespaces are not to be had.
+    /// `None` if namespaces are not available.
     fn mount(folder: PathBuf) -> Option<Self> {
         let _both = (program("unshare")?, program("nsenter")?);
         fs::create_dir(&folder).unwrap();
@@ -261,7 +261,7 @@ impl SmallDisk {
         })
     }
 
-    /// As it is seen from outside.
+    /// The path from outside the namespace.
     fn path(&self, name: &str) -> PathBuf {
         let folder = self.folder.strip_prefix("/").unwrap();
         Path::new("/proc").join(self.holder.pid()).join("root").join(folder).join(name)
@@ -290,7 +290,7 @@ fn reason_of(control: &Controlled) -> Option<String> {
 }
 
 #[test]
-fn a_disk_that_fills_up_is_said_once_and_keeps_what_was() {
+fn a_full_disk_is_reported_once_and_keeps_the_old_state() {
     let scratch = Scratch::new();
     let Some(disk) = SmallDisk::mount(scratch.path("disk")) else {
         return skipped("no file system can be mounted here; a full disk was not tested");
@@ -311,7 +311,7 @@ fn a_disk_that_fills_up_is_said_once_and_keeps_what_was() {
     let log = control.doorbell.process.log();
     assert_eq!(log.matches("drains and maintenance will be lost").count(), 1, "{log}");
     assert!(!disk.path("state.new").exists(), "no part of it takes room");
-    // Killed on a full disk: what was kept before is whole.
+    // Killed on a full disk: the old state is intact.
     let control = disk.start(control.kill());
     assert_eq!((control.probe("/readyz").0, reason_of(&control).as_deref()), (503, Some("kept")));
     assert!(maintain(&control, "three").contains("not kept"));

@@ -1,6 +1,6 @@
-//! Every other kind of check against what it looks at: TLS, connections, files, and what an application tells.
+//! Other kinds of checks: TLS, connections, files, pushed results.
 //!
-//! Does not know about: how a check is run.
+//! Does not know about: how a check runs.
 
 use std::fs;
 
@@ -12,16 +12,16 @@ use crate::support::{Doorbell, LIMIT, Scratch, on_auto};
 use crate::upstream::{Does, Upstream};
 
 on_auto! {
-    https_is_asked_as_the_file_says
-    connections_and_what_is_said_on_them
+    https_is_checked_as_configured
+    connections_and_their_data
     files_come_and_go
-    grpc_services_are_asked
-    an_application_tells_how_it_is
+    grpc_services_are_checked
+    an_application_pushes_results
     a_quorum_decides
-    checks_beyond_the_cap_wait_their_turn
+    checks_beyond_the_limit_wait
 }
 
-fn https_is_asked_as_the_file_says(engine: &str) {
+fn https_is_checked_as_configured(engine: &str) {
     let scratch = Scratch::new();
     let (cert, key) = localhost().write(&scratch, "tls");
     let trusted = scratch.write("ca.crt", &ca().pem());
@@ -64,7 +64,7 @@ fn https_is_asked_as_the_file_says(engine: &str) {
     assert!(refused.contains("no certificate in it"), "{refused}");
 }
 
-fn connections_and_what_is_said_on_them(engine: &str) {
+fn connections_and_their_data(engine: &str) {
     let ping = b"\x02\0\0PING".to_vec();
     let says = Upstream::start(Does::Echoes { wanted: ping, says: b"..\xffPONG\r\n".to_vec() });
     let hung = Upstream::start(Does::Hang);
@@ -112,7 +112,7 @@ fn files_come_and_go(engine: &str) {
     await_answer(&doorbell, "/readyz/ready", (503, "down: the file lacks \"done\"\n"));
 }
 
-fn grpc_services_are_asked(engine: &str) {
+fn grpc_services_are_checked(engine: &str) {
     let scratch = Scratch::new();
     let (cert, key) = localhost().write(&scratch, "tls");
     let trusted = scratch.write("ca.crt", &ca().pem());
@@ -154,7 +154,7 @@ fn grpc_services_are_asked(engine: &str) {
     }
 }
 
-fn an_application_tells_how_it_is(engine: &str) {
+fn an_application_pushes_results(engine: &str) {
     let more = "[check.worker]\ntype = \"ttl\"\nttl = \"1s\"\n\
                 [check.app]\ntype = \"file\"\npath = \"/\"\n\
                 [route.push]\npath = \"/-/checks/{check}/{result}\"\npush = true\n";
@@ -171,7 +171,7 @@ fn an_application_tells_how_it_is(engine: &str) {
     await_answer(&doorbell, "/readyz", (503, "maintenance\n"));
     assert_eq!(tell("/-/checks/worker/pass"), 204);
     await_answer(&doorbell, "/readyz/worker", (200, "ok"));
-    // Silence is not well.
+    // Silence is a failure.
     await_answer(&doorbell, "/readyz/worker", (503, "stale\n"));
     assert_eq!(tell("/-/checks/worker/pass"), 204);
     await_answer(&doorbell, "/readyz/worker", (200, "ok"));
@@ -184,7 +184,7 @@ fn an_application_tells_how_it_is(engine: &str) {
     for result in ["fail", "pass"].into_iter().cycle().take(20) {
         let wanted = if result == "pass" { 200 } else { 503 };
         assert_eq!(tell(&format!("/-/checks/worker/{result}")), 204);
-        wait_until(LIMIT, || ask(&doorbell, "/readyz").0 == wanted).expect("what was pushed is told");
+        wait_until(LIMIT, || ask(&doorbell, "/readyz").0 == wanted).expect("the pushed result is reported");
     }
     let totals = doorbell.totals();
     assert!(totals["checks"].as_str().unwrap().contains("pushed=26"), "{totals}");
@@ -209,7 +209,7 @@ fn a_quorum_decides(engine: &str) {
     await_answer(&doorbell, "/readyz", (200, "degraded\n"));
 }
 
-fn checks_beyond_the_cap_wait_their_turn(engine: &str) {
+fn checks_beyond_the_limit_wait(engine: &str) {
     let hung = Upstream::start(Does::Hang);
     let good = Upstream::start(Does::reply(200, ""));
     let mut more = String::new();

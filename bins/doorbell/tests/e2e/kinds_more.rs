@@ -1,7 +1,7 @@
 //! Further kinds of checks through the program: certificates, Redis, names, programs, gauges, sockets of this machine, watches, and
-//! what runs only when somebody asks.
+//! on-demand checks.
 //!
-//! Does not know about: how a check is run.
+//! Does not know about: how a check runs.
 
 use std::io::{Read as _, Write as _};
 use std::net::UdpSocket;
@@ -19,16 +19,16 @@ use crate::support::{Doorbell, LIMIT, Scratch, binary, on_auto};
 use crate::upstream::{Does, Upstream};
 
 on_auto! {
-    servers_of_other_kinds_are_asked
+    servers_of_other_kinds_are_checked
     programs_run_only_where_they_may
     gauges_and_sockets_of_this_machine
-    a_watch_is_told_at_once
-    a_watch_of_a_server_that_stands_still_ends
-    who_asks_gets_what_is_known_and_has_the_next_run_made
-    who_asks_seldom_finds_what_is_new_enough
+    a_watch_reports_immediately
+    a_watch_of_a_hung_server_ends
+    a_probe_gets_the_last_result_and_triggers_the_next_run
+    rare_probes_find_a_fresh_result
 }
 
-fn servers_of_other_kinds_are_asked(engine: &str) {
+fn servers_of_other_kinds_are_checked(engine: &str) {
     let scratch = Scratch::new();
     let (cert, key) = localhost().write(&scratch, "tls");
     let trusted = scratch.write("ca.crt", &ca().pem());
@@ -131,7 +131,7 @@ fn gauges_and_sockets_of_this_machine(engine: &str) {
     }
 }
 
-fn a_watch_is_told_at_once(engine: &str) {
+fn a_watch_reports_immediately(engine: &str) {
     let upstream = Doorbell::start_with(
         engine,
         "version = 1\n[runtime]\nworkers = 1\n[listener.plain]\nbind = \"127.0.0.1:0\"\nhttp2 = true\n\
@@ -161,8 +161,8 @@ fn a_watch_is_told_at_once(engine: &str) {
     await_answer(&doorbell, "/readyz/cart", (503, "connection refused\n"));
 }
 
-/// Its kernel still takes what is sent, and nobody ends the connection: only who asks finds out.
-fn a_watch_of_a_server_that_stands_still_ends(engine: &str) {
+/// Its kernel still accepts data and the connection stays open, so only pings detect it.
+fn a_watch_of_a_hung_server_ends(engine: &str) {
     let upstream = Doorbell::start_with(
         engine,
         "version = 1\n[runtime]\nworkers = 1\n[listener.plain]\nbind = \"127.0.0.1:0\"\nhttp2 = true\n",
@@ -183,16 +183,16 @@ fn a_watch_of_a_server_that_stands_still_ends(engine: &str) {
     }
 }
 
-fn who_asks_gets_what_is_known_and_has_the_next_run_made(engine: &str) {
+fn a_probe_gets_the_last_result_and_triggers_the_next_run(engine: &str) {
     let upstream = Upstream::start(Does::reply(200, ""));
-    // Long enough for a busy machine, which the server that hangs is waited for.
+    // Long enough for a busy machine with a hung server.
     let more = format!(
         "[check.app]\ntype = \"http\"\nurl = \"{}\"\ncache = \"300ms\"\ntimeout = \"5s\"\nmax_age = \"10m\"\n",
         upstream.url("/")
     );
     let doorbell = start(engine, &more);
     await_answer(&doorbell, "/readyz/app", (200, "ok"));
-    // Nobody asks, and nothing runs: what was asked for before has its run.
+    // Without probes nothing runs, after the run that was requested before.
     let quiet = || {
         let before = upstream.conns();
         std::thread::sleep(Duration::from_millis(1500));
@@ -200,7 +200,7 @@ fn who_asks_gets_what_is_known_and_has_the_next_run_made(engine: &str) {
     };
     assert!(wait_until(LIMIT, quiet).is_some(), "runs that nobody asked for");
     let quiet = upstream.conns();
-    // Many ask, and one runs in each time.
+    // Many probes cause one run per interval.
     let from = Instant::now();
     let mut asked = 0;
     while from.elapsed() < Duration::from_millis(1500) || upstream.conns() == quiet {
@@ -209,8 +209,8 @@ fn who_asks_gets_what_is_known_and_has_the_next_run_made(engine: &str) {
     }
     let most = from.elapsed().as_millis() / 300 + 2;
     let runs = upstream.conns() - quiet;
-    assert!(runs <= usize::try_from(most).unwrap(), "{runs} runs for {asked} who asked, at most {most}");
-    // A server that hangs holds no probe up: many are answered while few runs begin.
+    assert!(runs <= usize::try_from(most).unwrap(), "{runs} runs for {asked} probes, at most {most}");
+    // A hung server delays no probe: many get replies while few runs start.
     upstream.now(Does::Hang);
     await_answer(&doorbell, "/readyz/app", (503, "down: no response within 5s\n"));
     let (before, mut longest) = (upstream.conns(), Duration::ZERO);
@@ -226,8 +226,8 @@ fn who_asks_gets_what_is_known_and_has_the_next_run_made(engine: &str) {
     await_answer(&doorbell, "/readyz/app", (200, "ok"));
 }
 
-/// However seldom a probe comes, what is known is not too old to mean anything; and few runs are enough for that.
-fn who_asks_seldom_finds_what_is_new_enough(engine: &str) {
+/// However rare probes are, the result is not stale; and few runs are needed for that.
+fn rare_probes_find_a_fresh_result(engine: &str) {
     let upstream = Upstream::start(Does::reply(200, ""));
     let url = upstream.url("/");
     let more = format!(
@@ -236,10 +236,10 @@ fn who_asks_seldom_finds_what_is_new_enough(engine: &str) {
     let doorbell = start(engine, &more);
     await_answer(&doorbell, "/readyz/app", (200, "ok"));
     let (from, before) = (Instant::now(), upstream.conns());
-    // Nothing is asked meanwhile.
+    // Without probes meanwhile.
     assert!(wait_until(LIMIT, || upstream.conns() >= before + 3).is_some());
     assert_eq!(ask(&doorbell, "/readyz"), (200, "up\napp: up\n".to_owned()));
-    // One in every half of the time that a result may be old, and those that were asked for.
+    // One run per half of the maximum age, and those that were requested.
     let (runs, most) = (upstream.conns() - before, from.elapsed().as_millis() / 3_000 + 3);
     assert!(runs <= usize::try_from(most).unwrap(), "{runs} runs, at most {most}");
 }

@@ -1,6 +1,6 @@
-//! What must not depend on whoever reads the log or on how busy the program is: its checks, its drains, its end; and what it does as process 1.
+//! Checks, drains and the stop do not depend on the reader of the log or on load; and the duties of process 1.
 //!
-//! Does not know about: what lines of the log say.
+//! Does not know about: the content of log lines.
 
 use std::fs;
 use std::io::Write as _;
@@ -22,13 +22,13 @@ use crate::support::{
 };
 
 on_auto! {
-    a_reader_of_the_log_that_hangs_holds_nothing_up
-    lines_that_nobody_reads_are_counted
+    a_hung_reader_of_the_log_blocks_nothing
+    unread_lines_are_counted
     a_signal_during_a_long_reload_is_not_lost
     reloads_leave_no_replies_behind
 }
 
-on_both_engines! { sigusr1_writes_the_state_down }
+on_both_engines! { sigusr1_logs_the_state }
 
 /// A child that is killed at the end of the test.
 struct Killed(Child);
@@ -40,8 +40,8 @@ impl Drop for Killed {
     }
 }
 
-/// Standard output and standard error are a pipe that was full before the start, and nobody reads it.
-fn a_reader_of_the_log_that_hangs_holds_nothing_up(engine: &str) {
+/// Standard output and standard error are a full pipe that is never read.
+fn a_hung_reader_of_the_log_blocks_nothing(engine: &str) {
     let scratch = Scratch::new();
     let (watched, addr) = (scratch.write("watched", ""), free_addr());
     let socket = scratch.path("control.sock");
@@ -82,13 +82,13 @@ fn a_reader_of_the_log_that_hangs_holds_nothing_up(engine: &str) {
     say(&["undrain"]);
     answers(200);
     kill_process(Pid::from_child(&child.0), Signal::TERM).unwrap();
-    // Moments for the drain, one second for the reader.
+    // A moment for the drain, one second for the log.
     wait_until(LIMIT, || child.0.try_wait().unwrap().is_some()).expect("it ends");
     assert!(child.0.wait().unwrap().success());
 }
 
-/// What a scraper and an operator learn of a log that nobody reads. A signal has the whole state written, so it is soon full.
-fn lines_that_nobody_reads_are_counted(engine: &str) {
+/// Metrics and status of a log that is not read. A signal logs the whole state, which fills the pipe soon.
+fn unread_lines_are_counted(engine: &str) {
     let scratch = Scratch::new();
     let (addr, admin) = (free_addr(), free_addr());
     let socket = scratch.path("control.sock");
@@ -126,7 +126,7 @@ fn lines_that_nobody_reads_are_counted(engine: &str) {
     wait_until(LIMIT, || child.0.try_wait().unwrap().is_some()).expect("it ends");
 }
 
-fn sigusr1_writes_the_state_down(engine: &str) {
+fn sigusr1_logs_the_state(engine: &str) {
     let check = "[check.app]\ntype = \"ttl\"\nttl = \"1h\"\n[health.readyz]\nrequire = [\"app\"]\n";
     let control = Controlled::start(engine, check);
     control.say(&["maint", "readyz", "--reason", "new disk"]);
@@ -150,7 +150,7 @@ fn sigusr1_writes_the_state_down(engine: &str) {
         (&"ready".into(), &"app".into())
     );
     assert_eq!(control.probe("/livez").0, 200, "and that is all");
-    // Whatever the level is, somebody asked for it.
+    // At any level, because it was requested.
     let addr = free_addr().to_string();
     let args = ["serve", "--listen", &addr, "--driver", engine, "--quiet"];
     let quiet = Process::spawn(Command::new(binary()).args(args));
@@ -159,7 +159,7 @@ fn sigusr1_writes_the_state_down(engine: &str) {
     wait_until(LIMIT, || quiet.log().contains("state: health livez: up")).expect("a signal is an order");
 }
 
-/// A configuration that cannot be read to its end holds the supervisor up, and operators leave more notes than there is place for.
+/// A configuration that cannot be read to its end blocks the supervisor, and operators fill its queue.
 fn a_signal_during_a_long_reload_is_not_lost(engine: &str) {
     let scratch = Scratch::new();
     let text = format!(
@@ -180,7 +180,7 @@ fn a_signal_during_a_long_reload_is_not_lost(engine: &str) {
     doorbell.process.signal(Signal::TERM);
     thread::sleep(Duration::from_millis(100));
     assert!(!doorbell.process.has_ended(), "the reload is under way: {}", doorbell.process.log());
-    // Whoever reads it gets it; the start may have looked at it once more before the reload.
+    // The start may have read it once more before the reload.
     let ended = wait_until(LIMIT, || {
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         if let Ok(fifo) = open(&file, flags, Mode::empty()) {
@@ -193,7 +193,7 @@ fn a_signal_during_a_long_reload_is_not_lost(engine: &str) {
     assert!(status.success(), "{}", doorbell.process.log());
 }
 
-/// Each reload has threads of its own, which must not leave behind what they read last.
+/// Each reload has its own threads, which must not leave cached replies behind.
 fn reloads_leave_no_replies_behind(engine: &str) {
     let reloads = if std::env::var_os("DOORBELL_FULL").is_some() { 200 } else { 60 };
     let scratch = Scratch::new();
@@ -216,7 +216,7 @@ fn reloads_leave_no_replies_behind(engine: &str) {
     let anonymous = || process::rss_anon_bytes(&doorbell.process.pid()).unwrap();
     let mut begin = 0;
     for round in 1..=reloads {
-        // Both workers are asked sooner or later.
+        // Both workers get a request eventually.
         for n in (0..20).cycle().take(60) {
             assert_eq!(get(doorbell.addr, &format!("/h{n}"), &[]).status, 503);
         }
@@ -239,7 +239,7 @@ fn reloads_leave_no_replies_behind(engine: &str) {
     assert!(grown < 40 * 1024 * counted as u64, "{grown} bytes more after {counted} reloads");
 }
 
-/// The children of a process, and whether they are dead.
+/// The children of a process, and whether they are zombies.
 fn children(pid: &str) -> Vec<(String, bool)> {
     let entries = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -252,9 +252,9 @@ fn children(pid: &str) -> Vec<(String, bool)> {
     names.filter_map(child).collect()
 }
 
-/// A check whose program leaves others behind, each of which becomes a child of process 1.
+/// A check whose program leaves orphans, which become children of process 1.
 #[test]
-fn as_process_1_it_takes_in_orphans() {
+fn process_1_reaps_orphans() {
     let alone = ["--pid", "--fork", "--kill-child", "--mount-proc"];
     let as_user = [&["--user", "--map-root-user"][..], &alone].concat();
     let works = |args: &[&str]| {
@@ -283,7 +283,7 @@ fn as_process_1_it_takes_in_orphans() {
         thread::sleep(Duration::from_millis(100));
         most = most.max(children(pid).iter().filter(|(_, is_dead)| *is_dead).count());
     }
-    // Two a run, ten runs a second; each is there for moments.
+    // Two per run, ten runs a second; each exists for moments.
     assert!(most <= 15, "{most} dead children at once");
     let log = doorbell.process.log();
     assert!(is_up() && !log.contains("No child process") && !log.contains("check app: down"), "{log}");

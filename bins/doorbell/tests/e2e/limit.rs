@@ -1,4 +1,4 @@
-//! Rate limits over real sockets: what a client is told, and that two workers share one quota.
+//! Rate limits over real sockets: replies, and the quota shared by two workers.
 //!
 //! Does not know about: where a client's address comes from.
 
@@ -12,14 +12,14 @@ use crate::plain::{get, request, send_from};
 use crate::support::{Doorbell, LIMIT, on_auto};
 
 on_auto! {
-    a_client_is_told_what_it_has_left
+    a_client_gets_its_remaining_quota
     two_workers_share_a_quota
     probes_are_not_counted
-    a_quota_fills_up_again
+    a_quota_is_refilled
     each_kind_of_key
 }
 
-/// One limit on `/`, which brings nothing back while a test lasts unless it says otherwise.
+/// One limit on `/`, which by default is not refilled during a test.
 fn serve(engine: &str, limit: &str) -> Doorbell {
     Doorbell::start_with(
         engine,
@@ -33,13 +33,13 @@ fn serve(engine: &str, limit: &str) -> Doorbell {
     )
 }
 
-/// The four fields of a reply as numbers, where they are there.
+/// The four fields of a reply as numbers, if present.
 fn told(reply: &Reply) -> [Option<u32>; 4] {
     ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset", "retry-after"]
         .map(|name| reply.field(name).map(|value| value.parse().unwrap()))
 }
 
-fn a_client_is_told_what_it_has_left(engine: &str) {
+fn a_client_gets_its_remaining_quota(engine: &str) {
     let doorbell = serve(engine, "key = \"ip\"\nrate = \"1/m\"\nburst = 3\nexempt_probes = false");
     for left in [2, 1, 0] {
         let reply = get(doorbell.addr, "/", &[]);
@@ -53,7 +53,7 @@ fn a_client_is_told_what_it_has_left(engine: &str) {
     assert!(reset.unwrap() > 120 && (1..=60).contains(&retry.unwrap()), "{}", reply.head);
     assert_eq!(get(doorbell.addr, "/livez", &[]).status, 429, "a probe is one of them unless it is exempt");
     assert_eq!(told(&get(doorbell.addr, "/open", &[])), [None; 4], "nothing is counted here");
-    // Another client has its own quota; without `headers` only a refusal tells.
+    // Another client has its own quota; without `headers` only a refusal has the fields.
     let other = send_from(Ipv4Addr::new(127, 0, 0, 9), doorbell.addr, &request("/", &[])).unwrap();
     assert_eq!(other.status, 200);
     let quiet = serve(engine, "key = \"ip\"\nrate = \"1/m\"\nburst = 1\nheaders = false");
@@ -71,7 +71,7 @@ fn two_workers_share_a_quota(engine: &str) {
         let clients: Vec<_> = (0..4).map(|_| scope.spawn(|| ask(doorbell.addr))).collect();
         clients.into_iter().map(|client| client.join().unwrap()).sum()
     });
-    // One more for each minute that it took, on a machine that has none to spare.
+    // One more for each elapsed minute, on a busy machine.
     let refilled = usize::try_from(start.elapsed().as_secs() / 60).unwrap();
     assert!((QUOTA..=QUOTA + refilled).contains(&admitted), "{admitted} of 400 got in");
 }
@@ -87,7 +87,7 @@ fn probes_are_not_counted(engine: &str) {
     assert_eq!(statuses("/livez", &[]), [200; 5]);
 }
 
-fn a_quota_fills_up_again(engine: &str) {
+fn a_quota_is_refilled(engine: &str) {
     let doorbell = serve(engine, "key = \"ip\"\nrate = \"4/s\"\nburst = 1");
     let start = Instant::now();
     let mut admitted = 0;

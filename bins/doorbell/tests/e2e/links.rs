@@ -1,6 +1,6 @@
-//! A map of 100,000 links: read, read again under load, and kept when the new one is broken.
+//! A map of 100,000 links: loaded, reloaded under load, and kept if the new one is invalid.
 //!
-//! Does not know about: the format of a map beyond a line of it.
+//! Does not know about: the format of a map, except for a line.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::plain::get;
 use crate::support::{Doorbell, LIMIT, Scratch, StopAtEnd, at_most, is_long_version, on_auto};
 
 on_auto! {
-    a_link_goes_where_the_map_says
+    links_redirect_to_their_targets
     a_map_changes_under_load
     a_reload_is_no_pause
     a_broken_map_changes_nothing
@@ -48,7 +48,7 @@ fn serve(engine: &str, scratch: &Scratch, more: &str) -> Doorbell {
     )
 }
 
-fn a_link_goes_where_the_map_says(engine: &str) {
+fn links_redirect_to_their_targets(engine: &str) {
     let scratch = Scratch::new();
     replace(&scratch, "# from to status\n/l/a https://a.test/ 301\n/l/b https://b.test/x?y=z\n");
     let table = [
@@ -109,7 +109,7 @@ fn a_map_changes_under_load(engine: &str) {
     assert!(asked > 0, "nobody asked");
 }
 
-/// Asks for links here and there; every answer must be that of a whole map, and versions never go back.
+/// Requests links; every reply must be of a complete map, and versions never decrease.
 fn ask_until(addr: SocketAddr, seed: usize, changing: &AtomicBool) -> usize {
     let (mut asked, mut last) = (0, 0);
     while changing.load(Ordering::Relaxed) {
@@ -134,9 +134,9 @@ fn ask_until(addr: SocketAddr, seed: usize, changing: &AtomicBool) -> usize {
     asked
 }
 
-/// The longest that an answer took while maps are read, beside the longest in as long a time without: a figure for the long versions.
+/// The slowest reply while maps are loaded, compared with as long a time without: a figure for the long versions.
 fn a_reload_is_no_pause(engine: &str) {
-    /// What the scheduler may add; a map that were read by the ring thread would take more each time.
+    /// Scheduling delay; loading a map on the worker would take longer each time.
     const SLACK: Duration = Duration::from_millis(100);
     if !is_long_version("a_reload_is_no_pause") {
         return;
@@ -164,7 +164,7 @@ fn a_reload_is_no_pause(engine: &str) {
     );
 }
 
-/// The longest answer, of all on one connection that are asked for one after the other meanwhile.
+/// The slowest of sequential replies on one connection meanwhile.
 fn longest_answer(server: SocketAddr, meanwhile: impl FnOnce()) -> (Duration, usize) {
     let asking = AtomicBool::new(true);
     thread::scope(|scope| {

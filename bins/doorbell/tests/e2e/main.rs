@@ -1,5 +1,5 @@
-//! The `doorbell` binary end to end: real clients, signals, failures at start, memory. Tests that meet the engine run on io_uring and
-//! on epoll, by name; tests of what lies above it run once, on the engine that the machine gives.
+//! The `doorbell` binary end to end: real clients, signals, failures at start, memory. Tests that depend on the driver run on io_uring and
+//! epoll, by name; others run once, with the default driver.
 //!
 //! Does not know about: the inside of the binary. `DOORBELL_BIN` runs another build of it.
 

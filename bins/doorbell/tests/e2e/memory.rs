@@ -1,6 +1,6 @@
-//! What the process takes: resident memory after start, with checks, and for each idle keep-alive connection; and the time until it answers.
+//! Resident memory after the start, with checks, and for each idle keep-alive connection; and the time until the first reply.
 //!
-//! Does not know about: which allocation it is. The figures are for a release build; a debug build must keep them too, except
+//! Does not know about: single allocations. The figures are for a release build; a debug build must meet them too, except
 //! that its own code and tables are larger.
 
 use std::fmt::Write as _;
@@ -33,13 +33,13 @@ const STARTS: usize = 11;
 const IDLE_CONN_BYTES_MAX: u64 = 1024;
 const CONNS: u32 = 2_000;
 
-/// Two workers, everything else as it comes.
+/// Two workers, otherwise defaults.
 fn with_defaults(engine: &str) -> Doorbell {
     let args = ["serve", "--listen", "127.0.0.1:0", "--driver", engine, "--workers", "2"];
     Doorbell::try_start(&args).unwrap_or_else(|log| panic!("{log}"))
 }
 
-/// What counts of the memory of a process: the pages of the executable itself only for the build that is shipped.
+/// The memory of a process; the pages of the executable count only for the shipped build.
 fn resident(process: &Process, when: &str) -> u64 {
     let pid = process.pid();
     let (all, anon) = (process::rss_bytes(&pid).unwrap(), process::rss_anon_bytes(&pid).unwrap());
@@ -81,7 +81,7 @@ fn resident_with_a_hundred_checks(engine: &str) {
     assert!(counted <= CHECKED_BYTES_MAX, "{engine}: {counted} bytes");
 }
 
-/// From the start of the process to the first answer.
+/// Time from the start of the process to the first reply.
 fn first_answer_with_checks(engine: &str) {
     let upstream = Upstream::start(Does::reply(200, "ok"));
     let mut took: Vec<Duration> = (0..STARTS).map(|_| first_answer(engine, &upstream)).collect();
@@ -107,7 +107,7 @@ fn first_answer(engine: &str, upstream: &Upstream) -> Duration {
 
 fn idle_connections(engine: &str) {
     let doorbell = with_defaults(engine);
-    // Some connections first, so that what is touched once is not counted per connection.
+    // Some connections first, so that one-time allocations are not counted per connection.
     let warm = open(&doorbell, 64);
     let before = process::rss_anon_bytes(&doorbell.process.pid()).unwrap();
     let conns = open(&doorbell, CONNS);
@@ -118,7 +118,7 @@ fn idle_connections(engine: &str) {
     drop((warm, conns));
 }
 
-/// Connections that were answered once and now wait for the next request, from several addresses because of the per-IP cap.
+/// Idle connections after one reply, from several addresses because of the limit per address.
 fn open(doorbell: &Doorbell, count: u32) -> Vec<TcpStream> {
     let conns = (0..count).map(|n| {
         let source = Ipv4Addr::new(127, 0, 1, u8::try_from(n % 8 + 1).expect("at most 8"));

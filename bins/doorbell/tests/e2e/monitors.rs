@@ -1,4 +1,4 @@
-//! Programs that watch services and route around them, told the truth while what stands behind a health endpoint goes and comes back:
+//! Programs that monitor services, while the service behind a health endpoint goes down and comes back:
 //! Apache's mod_proxy_hcheck, keepalived, the blackbox exporter, the monitoring plugins.
 //!
 //! Does not know about: kinds of checks; the endpoint follows a file.
@@ -18,13 +18,13 @@ use crate::support::{
 };
 
 on_auto! {
-    apache_takes_a_member_out_and_in
+    apache_removes_and_restores_a_member
     keepalived_leaves_and_comes_back
     the_blackbox_exporter_measures
     the_monitoring_plugins_agree
 }
 
-/// A service whose `/readyz` is up while the file `alive` is there.
+/// A service whose `/readyz` is up while the file `alive` exists.
 struct Service {
     scratch: Scratch,
     alive: PathBuf,
@@ -67,7 +67,7 @@ impl Service {
     }
 }
 
-/// Waits until this holds, and says what the programs said if it never does.
+/// Waits until this holds, or fails with the output of the programs.
 fn expect(what: &str, logs: &[&Process], holds: impl FnMut() -> bool) {
     let log = || logs.iter().map(|process| process.log()).collect::<Vec<_>>().join("\n---\n");
     assert!(wait_until(LIMIT, holds).is_some(), "{what}:\n{}", log());
@@ -84,7 +84,7 @@ const APACHE_MODULES: [&str; 8] = [
     "proxy_hcheck",
 ];
 
-/// How a configuration of Apache begins that keeps everything in this folder.
+/// The beginning of an Apache configuration that uses only this folder.
 pub(crate) fn apache_head(folder: &str, port: u16) -> String {
     let modules = APACHE_MODULES
         .map(|module| format!("LoadModule {module}_module /usr/lib/apache2/modules/mod_{module}.so\n"));
@@ -96,7 +96,7 @@ pub(crate) fn apache_head(folder: &str, port: u16) -> String {
     )
 }
 
-fn apache_takes_a_member_out_and_in(engine: &str) {
+fn apache_removes_and_restores_a_member(engine: &str) {
     let Some(apache) = program("apache2") else { return };
     let service = Service::new();
     let doorbell = service.start(engine);
@@ -121,14 +121,14 @@ fn apache_takes_a_member_out_and_in(engine: &str) {
         service.come_up();
         expect("Apache takes the member in", &[&process, &doorbell.process], || status() == 200);
     }
-    // A drain is seen while requests are still served.
+    // The drain is visible while requests are still served.
     doorbell.process.signal(Signal::TERM);
     expect("Apache sees the drain", &[&process, &doorbell.process], || status() == 503);
     assert_eq!(get(doorbell.addr, "/hello", &[]).status, 200);
 }
 
-/// keepalived speaks VRRP and nothing else, on a link that exists for this test, in a network of its own. It asks by `check_http`: its own
-/// HTTP_GET is there only for servers of IPVS, which few kernels of test machines have.
+/// keepalived with VRRP only, in its own network namespace. It checks by `check_http`, because its own
+/// HTTP_GET needs IPVS, which few test machines have.
 fn keepalived_leaves_and_comes_back(engine: &str) {
     let programs = ["keepalived", "unshare", "ip", "check_http"].map(program);
     let [Some(keepalived), Some(unshare), Some(ip), Some(check_http)] = programs else { return };
@@ -164,7 +164,7 @@ fn keepalived_leaves_and_comes_back(engine: &str) {
         keepalived = keepalived.display(),
     );
     let script = service.scratch.write("start.sh", &commands);
-    // What is started there ends with it.
+    // Processes in the namespace end with it.
     let process =
         Process::spawn(Command::new(&unshare).args(["-n", "-p", "-f", "--kill-child", "sh", &script]));
     let last = || {
@@ -220,7 +220,7 @@ fn the_monitoring_plugins_agree(engine: &str) {
         let output = run(program, &args);
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
-    // Their exit codes: 0 well, 1 a warning, 2 critical.
+    // Exit codes: 0 ok, 1 warning, 2 critical.
     let (code, said) = ask(&check_http, &["-u", "/readyz", "-s", "up"]);
     assert!(code == Some(0) && said.starts_with("HTTP OK: HTTP/1.1 200 OK"), "{said}");
     assert_eq!(ask(&check_http, &["-u", "/missing"]).0, Some(1));
@@ -228,7 +228,7 @@ fn the_monitoring_plugins_agree(engine: &str) {
     assert_eq!(ask(&check_http, &["-j", "OPTIONS", "-u", "/readyz"]).0, Some(0));
     assert_eq!(ask(&check_tcp, &[]).0, Some(0));
     service.go_down();
-    expect("check_http is told", &[&doorbell.process], || {
+    expect("check_http sees it", &[&doorbell.process], || {
         let (code, said) = ask(&check_http, &["-u", "/readyz"]);
         code == Some(2) && said.starts_with("HTTP CRITICAL: HTTP/1.1 503 Service Unavailable")
     });

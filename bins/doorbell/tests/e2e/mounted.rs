@@ -1,6 +1,6 @@
-//! Certificates that Kubernetes mounts: `tls.crt` leads through `..data` into a directory that is exchanged as a whole.
+//! Certificates mounted by Kubernetes: `tls.crt` points through `..data` into a directory that is replaced as a whole.
 //!
-//! Does not know about: files that are exchanged one by one.
+//! Does not know about: files that are replaced one by one.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -16,7 +16,7 @@ use crate::pki::{Signed, ca, localhost, make_private};
 use crate::support::{Doorbell, LIMIT, Scratch, StopAtEnd, on_auto};
 
 on_auto! {
-    a_new_secret_is_taken_without_a_failed_request
+    a_new_secret_is_used_without_a_failed_request
 }
 
 /// The volume of a Secret as the kubelet writes it.
@@ -36,7 +36,7 @@ impl Volume {
         volume
     }
 
-    /// A new directory, a new link to it, which takes the place of `..data` at once, and the old directory goes.
+    /// Creates a new directory and a link to it, renames the link over `..data`, and removes the old directory.
     fn update(&mut self, certificate: &str, key: &str) {
         let name = |version: usize| format!("..2026_11_21_09_36_06.{version}");
         let old = self.dir.join(name(self.version));
@@ -71,7 +71,7 @@ fn is_presented(https: &Https, signed: &Signed) -> bool {
     stream.conn.peer_certificates().unwrap()[0].as_ref() == signed.der()
 }
 
-fn a_new_secret_is_taken_without_a_failed_request(engine: &str) {
+fn a_new_secret_is_used_without_a_failed_request(engine: &str) {
     let scratch = Scratch::new();
     let mut volume = Volume::new(&scratch, localhost());
     let doorbell = serve(engine, &volume);
@@ -83,7 +83,7 @@ fn a_new_secret_is_taken_without_a_failed_request(engine: &str) {
     let (asked, lost) = thread::scope(|scope| {
         let end = StopAtEnd(&updating);
         let client = scope.spawn(|| ask_until(&https, &updating));
-        // Nobody sends a signal here: the change is noticed, each time anew, although the directory that was watched is gone.
+        // Without a signal: each change is detected, although the watched directory is removed.
         let mut current = localhost().clone();
         for _ in 0..3 {
             current = ca().server(&["localhost"]);
@@ -91,7 +91,7 @@ fn a_new_secret_is_taken_without_a_failed_request(engine: &str) {
             assert!(wait_until(LIMIT, || is_presented(&https, &current)).is_some(), "{}", log());
         }
         assert_eq!(complaints(), 0, "{}", log());
-        // The key of one pair with the certificate of another, then no key that anybody could read.
+        // The key of one pair with the certificate of another, then an invalid key.
         let next = ca().server(&["localhost"]);
         for (count, key) in [(1, current.key.as_str()), (2, "nonsense\n")] {
             volume.update(&next.certificate, key);
@@ -99,7 +99,7 @@ fn a_new_secret_is_taken_without_a_failed_request(engine: &str) {
             assert!(log().contains("tls web: keeping the previous version"), "{}", log());
             thread::sleep(Duration::from_millis(300));
             assert!(is_presented(&https, &current));
-            assert_eq!(complaints(), count, "it is told once: {}", log());
+            assert_eq!(complaints(), count, "it is logged once: {}", log());
         }
         volume.update(&next.certificate, &next.key);
         assert!(wait_until(LIMIT, || is_presented(&https, &next)).is_some(), "{}", log());
@@ -110,7 +110,7 @@ fn a_new_secret_is_taken_without_a_failed_request(engine: &str) {
     assert!(lost.is_empty() && asked >= 20, "{asked}: {:?}", &lost[..lost.len().min(5)]);
 }
 
-/// Asks on new connections until it is over; gives the number of good replies, and what went wrong.
+/// Sends requests on new connections until the end; returns the number of good replies, and the failures.
 fn ask_until(https: &Https, running: &AtomicBool) -> (usize, Vec<String>) {
     let (mut good, mut lost) = (0, Vec::new());
     while running.load(Ordering::Relaxed) {

@@ -1,7 +1,7 @@
-//! Each event, once, through the running program: exactly which series of its metrics move, and by how much.
+//! Each event, once, in a running instance: exactly which metric series change, and by how much.
 //!
-//! Does not know about: what a metric is for. Families that no event of this table can move are listed with the reason: a new one is
-//! missed until it has a row or a reason.
+//! Does not know about: the purpose of metrics. Families that no event of this table changes are listed with a reason: a new one fails the test
+//! until it has a row or a reason.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,7 +74,7 @@ path = "/old"
 redirect = { scheme = "https", host = "new.test" }
 "#;
 
-/// Families that time moves, or that depend on how the kernel cuts and wakes: no event moves them by a known amount.
+/// Families that change with time or kernel scheduling: no event changes them by a known amount.
 const BY_THEMSELVES: [&str; 17] = [
     "doorbell_check_age_seconds",
     "doorbell_check_last_duration_seconds",
@@ -95,7 +95,7 @@ const BY_THEMSELVES: [&str; 17] = [
     "process_",
 ];
 
-/// Families that no event of this table moves, by what does. A new one has no reason yet, and no row.
+/// Families that no event of this table changes, by reason.
 const NOT_HERE: [(&str, &[&str]); 4] = [
     (
         "the same for as long as it runs",
@@ -182,7 +182,7 @@ struct Stand {
     kept: RefCell<Option<TcpStream>>,
 }
 
-/// What an event does to series, a worker's label left out.
+/// The effect of an event on series, without the label of the worker.
 type Moves = &'static [(&'static str, f64)];
 
 struct Row {
@@ -191,7 +191,7 @@ struct Row {
     moves: Moves,
 }
 
-/// A request on a connection of its own, and its reply.
+/// A request on a new connection, and its reply.
 const SERVED: Moves = &[
     ("doorbell_connections_accepted_total{listener=\"web\"}", 1.0),
     ("doorbell_connections_closed_total{listener=\"web\",reason=\"done\"}", 1.0),
@@ -372,7 +372,7 @@ const ROWS: &[Row] = &[
     },
 ];
 
-/// The same without a request.
+/// As before, without a request.
 const COMMANDS: &[Row] = &[
     Row {
         event: "a connection that stays open",
@@ -408,7 +408,7 @@ const COMMANDS: &[Row] = &[
             ("doorbell_lifecycle_state{state=\"draining\"}", 1.0),
             ("doorbell_endpoint_state{endpoint=\"readyz\",state=\"down\"}", -1.0),
             ("doorbell_endpoint_state{endpoint=\"readyz\",state=\"drain\"}", 1.0),
-            // It is answered as before, and drains with the program.
+            // Its reply is unchanged; it drains with the program.
             ("doorbell_endpoint_state{endpoint=\"livez\",state=\"up\"}", -1.0),
             ("doorbell_endpoint_state{endpoint=\"livez\",state=\"drain\"}", 1.0),
             ("doorbell_endpoint_up{endpoint=\"livez\"}", -1.0),
@@ -510,7 +510,7 @@ fn reloaded(stand: &Stand, more: &str, good: bool) {
     assert_eq!(stand.control.run(&["reload"]).status.success(), good);
 }
 
-/// Every series that does not move by itself, those of all workers added up.
+/// Every series with deterministic values, summed over workers.
 fn series(admin: SocketAddr) -> BTreeMap<String, f64> {
     let text = String::from_utf8(get(admin, "/metrics", &[]).body).unwrap();
     let mut found = BTreeMap::new();
@@ -530,7 +530,7 @@ fn without_worker(series: &str) -> String {
     format!("{before}{}", after.trim_start_matches(',')).replace("{}", "")
 }
 
-/// What moved between the two, and by how much; what is not there counts as zero.
+/// The differences between two scrapes; missing series count as zero.
 fn moved(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
     let names: BTreeSet<_> = before.keys().chain(after.keys()).collect();
     let of = |all: &BTreeMap<String, f64>, name: &String| all.get(name).copied().unwrap_or_default();
@@ -554,7 +554,7 @@ fn an_event_moves_its_series_and_no_other(engine: &str) {
         }
         expected.retain(|_, by| *by != 0.0);
         let mut found = BTreeMap::new();
-        // A connection is over a moment after its client saw the end. What moves too late, or too often, shows behind the next event.
+        // A connection ends shortly after its client has seen the end. Late or repeated changes show up in the next event.
         let is_so = wait_until(LIMIT, || {
             found = moved(&before, &series(stand.admin));
             found == expected
@@ -567,7 +567,7 @@ fn an_event_moves_its_series_and_no_other(engine: &str) {
     }
 }
 
-/// By the names of all families there are.
+/// By the names of all families.
 #[test]
 fn every_family_has_a_row_or_a_reason() {
     let text = include_str!("../../src/stats/metrics/golden/metrics.txt");

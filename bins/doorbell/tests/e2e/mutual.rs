@@ -1,6 +1,6 @@
-//! Mutual TLS with curl: who is asked, who gets in, which routes are exempt, and who was revoked.
+//! Mutual TLS with curl: requested and required certificates, exempt routes, revocation.
 //!
-//! Does not know about: certificates of the server.
+//! Does not know about: server certificates.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,15 +13,15 @@ use crate::pki::{Ca, Signed, ca, localhost};
 use crate::support::{Doorbell, LIMIT, Scratch, on_auto, program, run};
 
 on_auto! {
-    nobody_is_asked
+    no_certificate_is_requested
     a_certificate_is_requested
     a_certificate_is_required
     a_probe_needs_no_certificate
-    only_some_names_get_in
-    a_revoked_client_does_not_get_in
+    only_listed_names_are_admitted
+    a_revoked_client_is_refused
     a_client_is_revoked_while_it_runs
-    a_list_that_has_ended_is_told
-    a_list_that_has_ended_may_hold
+    an_expired_list_is_reported
+    an_expired_list_may_still_be_used
 }
 
 const PLAIN_ROUTES: &str = "[route.health]\npath = \"/livez\"\nhealth = \"livez\"\n\
@@ -34,10 +34,10 @@ struct Setup {
     curl: PathBuf,
 }
 
-/// What a client got: the status, or the exit code of curl below 0.
+/// The result of a client: the status, or the negated exit code of curl.
 type Got = i32;
 
-/// curl's exit codes for a handshake that the server ended: 35 while it lasts, 56 or 98 when the alert comes after it.
+/// curl's exit codes for a handshake that the server ended: 35 during it, 56 or 98 if the alert follows it.
 const REFUSED: [Got; 3] = [-35, -56, -98];
 
 impl Setup {
@@ -51,7 +51,7 @@ impl Setup {
             scratch.write("old.crl", &ca().crl_until(&[22], SystemTime::now() - Duration::from_secs(60)));
         ca().client("alice", 21).write(&scratch, "alice");
         ca().client("bob", 22).write(&scratch, "bob");
-        // A name that is too long to be used is none.
+        // A name that is too long is ignored.
         ca().client(&"n".repeat(300), 25).write(&scratch, "nameless");
         Ca::new("Other CA").client("mallory", 23).write(&scratch, "mallory");
         let client_auth = client_auth
@@ -66,7 +66,7 @@ impl Setup {
         Some(Self { doorbell: Doorbell::start_with(engine, &config), scratch, curl })
     }
 
-    /// Asks as one of the clients, or as nobody, with one version of TLS.
+    /// Sends a request as one of the clients, or without a certificate, with one version of TLS.
     fn get(&self, version: &str, who: &str, path: &str) -> Got {
         let url = format!("https://localhost:{}{path}", self.doorbell.addr.port());
         let own = ["crt", "key"].map(|end| self.scratch.path(&format!("{who}.{end}")).display().to_string());
@@ -83,7 +83,7 @@ impl Setup {
         }
     }
 
-    /// Asks in both versions. `expected` below 0 is any refusal of the handshake.
+    /// Sends requests with both versions. `expected` below 0 is any refusal of the handshake.
     fn expect(&self, table: &[(&str, &str, Got)]) {
         for version in ["1.2", "1.3"] {
             for (who, path, expected) in table {
@@ -95,7 +95,7 @@ impl Setup {
     }
 }
 
-fn nobody_is_asked(engine: &str) {
+fn no_certificate_is_requested(engine: &str) {
     let Some(setup) = Setup::start(engine, "client_auth = { mode = \"none\" }", PLAIN_ROUTES) else { return };
     setup.expect(&[("nobody", "/ops", 200), ("alice", "/ops", 200), ("mallory", "/ops", 200)]);
 }
@@ -144,7 +144,7 @@ fn a_probe_needs_no_certificate(engine: &str) {
     ]);
 }
 
-fn only_some_names_get_in(engine: &str) {
+fn only_listed_names_are_admitted(engine: &str) {
     let client_auth = "client_auth = { mode = \"require\", ca = CA }";
     let routes =
         PLAIN_ROUTES.replace("path = \"/ops\"", "path = \"/ops\"\nclient_names = [\"carol\", \"alice\"]");
@@ -158,7 +158,7 @@ fn only_some_names_get_in(engine: &str) {
     ]);
 }
 
-fn a_revoked_client_does_not_get_in(engine: &str) {
+fn a_revoked_client_is_refused(engine: &str) {
     let client_auth = "client_auth = { mode = \"require\", ca = CA, crl = CRL }";
     let Some(setup) = Setup::start(engine, client_auth, PLAIN_ROUTES) else { return };
     setup.expect(&[("alice", "/ops", 200), ("bob", "/ops", -1)]);
@@ -177,8 +177,8 @@ fn a_client_is_revoked_while_it_runs(engine: &str) {
     setup.expect(&[("alice", "/ops", -1), ("bob", "/ops", -1), ("again", "/ops", 200)]);
 }
 
-/// At the start, and when it ends while the server runs. Nobody whom a list should cover gets in meanwhile.
-fn a_list_that_has_ended_is_told(engine: &str) {
+/// At the start, and when it ends while the server runs. Clients that the list should cover are refused meanwhile.
+fn an_expired_list_is_reported(engine: &str) {
     let client_auth = "client_auth = { mode = \"require\", ca = CA, crl = OLD }";
     let Some(setup) = Setup::start(engine, client_auth, PLAIN_ROUTES) else { return };
     let told = || setup.doorbell.process.log().matches("so no client with a certificate gets in").count();
@@ -195,7 +195,7 @@ fn a_list_that_has_ended_is_told(engine: &str) {
     setup.expect(&[("alice", "/ops", -1)]);
 }
 
-fn a_list_that_has_ended_may_hold(engine: &str) {
+fn an_expired_list_may_still_be_used(engine: &str) {
     let client_auth = "client_auth = { mode = \"require\", ca = CA, crl = OLD, expired_crls_hold = true }";
     let Some(setup) = Setup::start(engine, client_auth, PLAIN_ROUTES) else { return };
     setup.expect(&[("alice", "/ops", 200), ("bob", "/ops", -1)]);

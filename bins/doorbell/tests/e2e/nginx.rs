@@ -14,7 +14,7 @@ use crate::support::{Doorbell, LIMIT, Process, Scratch, free_port, on_both_engin
 on_both_engines! {
     in_front_closing
     in_front_keeping_alive
-    its_status_page_is_written_alike
+    the_status_page_has_the_same_format
 }
 
 fn in_front_closing(engine: &str) {
@@ -25,8 +25,8 @@ fn in_front_keeping_alive(engine: &str) {
     behind_nginx(engine, "proxy_http_version 1.1; proxy_set_header Connection \"\";");
 }
 
-/// Exporters and agents that read `stub_status` read ours: the same text but for the numbers.
-fn its_status_page_is_written_alike(engine: &str) {
+/// The same text as nginx's `stub_status`, except for the numbers.
+fn the_status_page_has_the_same_format(engine: &str) {
     let Some(nginx) = program("nginx") else { return };
     let doorbell = Doorbell::start_with(
         engine,

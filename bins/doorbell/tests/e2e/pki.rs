@@ -1,6 +1,6 @@
 //! Certificates made for a test: a CA, what it signs, its revocation list, and their files.
 //!
-//! Does not know about: who presents them.
+//! Does not know about: their use.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -97,7 +97,7 @@ impl Ca {
         self.crl_until(serials, SystemTime::now() + 90 * DAY)
     }
 
-    /// The same, until then.
+    /// As [`Self::crl`], with this end.
     pub(crate) fn crl_until(&self, serials: &[u64], end: SystemTime) -> String {
         let revoke = |&serial: &u64| RevokedCertParams {
             serial_number: SerialNumber::from(serial),
@@ -118,7 +118,7 @@ impl Ca {
 }
 
 impl Signed {
-    /// Writes `NAME.crt` and `NAME.key`, which only we can read, and gives their paths.
+    /// Writes `NAME.crt` and a private `NAME.key`, and returns their paths.
     pub(crate) fn write(&self, scratch: &Scratch, name: &str) -> (String, String) {
         let certificate = scratch.write(&format!("{name}.crt"), &self.certificate);
         let key = scratch.write(&format!("{name}.key"), &self.key);
@@ -131,7 +131,7 @@ impl Signed {
         CertificateDer::from_pem_slice(self.certificate.as_bytes()).unwrap().to_vec()
     }
 
-    /// Puts new files in place of those that [`Signed::write`] wrote, each at once, the certificate first.
+    /// Atomically replaces the files of [`Signed::write`], the certificate first.
     pub(crate) fn replace(&self, scratch: &Scratch, name: &str) {
         for (end, text) in [("crt", &self.certificate), ("key", &self.key)] {
             let fresh = scratch.write(&format!("{name}.{end}.new"), text);
@@ -141,7 +141,7 @@ impl Signed {
     }
 }
 
-/// From yesterday to in three months.
+/// Valid from yesterday for three months.
 fn make_current(params: &mut CertificateParams) {
     let now = date_time_ymd(1970, 1, 1) + SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     (params.not_before, params.not_after) = (now - DAY, now + 90 * DAY);
@@ -149,7 +149,7 @@ fn make_current(params: &mut CertificateParams) {
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Without this a key file gets a warning.
+/// Makes a file private; otherwise a key file causes a warning.
 pub(crate) fn make_private(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
 }

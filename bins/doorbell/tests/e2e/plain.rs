@@ -1,18 +1,18 @@
-//! One request on a connection of its own, in plain text, and its reply.
+//! One request on a new connection, in plain text, and its reply.
 //!
-//! Does not know about: anything that is not whole.
+//! Does not know about: incomplete replies.
 
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use doorbell_testkit::peers::{End, PATIENCE, Reply, connect_from, finish};
 
-/// Asks with these further field lines. A connection that ends otherwise than after one whole reply is a failure.
+/// Sends a request with these header fields. Fails unless the connection ends after one complete reply.
 pub(crate) fn get(server: SocketAddr, path: &str, fields: &[&str]) -> Reply {
     try_get(server, path, fields).unwrap_or_else(|what| panic!("{path} {fields:?}: {what}"))
 }
 
-/// The same, for a server that may refuse to speak.
+/// As [`get`], for a server that may refuse the connection.
 pub(crate) fn try_get(server: SocketAddr, path: &str, fields: &[&str]) -> Result<Reply, String> {
     send(server, &request(path, fields))
 }
@@ -25,7 +25,7 @@ pub(crate) fn send(server: SocketAddr, bytes: &[u8]) -> Result<Reply, String> {
 /// Sends bytes from another loopback address.
 pub(crate) fn send_from(source: Ipv4Addr, server: SocketAddr, bytes: &[u8]) -> Result<Reply, String> {
     let mut stream = connect_from(source, server).map_err(|error| error.to_string())?;
-    // The reply may be on its way although not all of this was taken.
+    // The reply may arrive although not all bytes were accepted.
     let _ = stream.write_all(bytes);
     let got = finish(&mut stream, PATIENCE);
     match Reply::parse(&got.bytes, false) {

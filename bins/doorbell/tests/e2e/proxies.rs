@@ -1,4 +1,4 @@
-//! The client's address behind proxies: PROXY headers and forwarding fields, believed from listed networks only.
+//! The client's address behind proxies: PROXY headers and forwarding fields, from trusted networks only.
 //!
 //! Does not know about: the rules of the headers in detail; other programs that send them (see `haproxy.rs`).
 
@@ -15,20 +15,20 @@ use crate::plain::{request, send_from};
 use crate::support::{Doorbell, LIMIT, Scratch, on_both_engines, program, run};
 
 on_both_engines! {
-    a_proxy_header_tells_the_client
+    a_proxy_header_gives_the_client
     a_proxy_header_is_required
-    a_forwarding_field_tells_the_client
-    only_what_came_by_http_is_redirected_to_https
+    a_forwarding_field_gives_the_client
+    only_requests_with_scheme_http_are_redirected_to_https
     curl_sends_a_proxy_header
     a_network_of_ipv6_is_one_client_to_every_limit
-    a_proxy_header_before_tls_tells_whose_handshake_it_is
+    a_proxy_header_before_tls_gives_the_client_of_the_handshake
 }
 
 const TRUSTED: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const V2_LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
 
-/// Lets each client in once, by its address, and logs it. Only [`TRUSTED`] is believed.
+/// Admits each client once, by its address, and logs it. Only [`TRUSTED`] is trusted.
 fn serve(engine: &str, lines: &str) -> Doorbell {
     Doorbell::start_with(
         engine,
@@ -44,7 +44,7 @@ fn v2(client: Ipv4Addr) -> Vec<u8> {
     let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x13".to_vec();
     header.extend(client.octets());
     header.extend([192, 0, 2, 1, 0xc7, 0x38, 0, 80]);
-    // A TLV that means nothing to us: type 0xE0, four bytes.
+    // An unknown TLV: type 0xE0, four bytes.
     header.extend(b"\xe0\0\x04abcd");
     header
 }
@@ -53,13 +53,13 @@ fn v1(client: Ipv4Addr) -> Vec<u8> {
     format!("PROXY TCP4 {client} 192.0.2.1 51000 80\r\n").into_bytes()
 }
 
-/// The status, or nothing when the connection was closed without a reply.
+/// The status, or `None` if the connection was closed without a reply.
 fn ask(doorbell: &Doorbell, source: Ipv4Addr, header: &[u8], path: &str) -> Option<u16> {
     let bytes = [header, &request(path, &[])].concat();
     send_from(source, doorbell.addr, &bytes).ok().map(|reply| reply.status)
 }
 
-/// What comes of it in the end.
+/// Repeats until there is a result.
 fn poll<T>(mut ask: impl FnMut() -> Option<T>) -> T {
     let mut found = None;
     wait_until(LIMIT, || {
@@ -76,7 +76,7 @@ fn assert_logged(doorbell: &Doorbell, client: &str, path: &str) {
     assert!(wait_until(LIMIT, is_there).is_some(), "{client} {path}: {}", doorbell.process.log());
 }
 
-fn a_proxy_header_tells_the_client(engine: &str) {
+fn a_proxy_header_gives_the_client(engine: &str) {
     let doorbell = serve(engine, "proxy_protocol = \"accept\"");
     for (row, header) in [v1 as fn(Ipv4Addr) -> Vec<u8>, v2].into_iter().enumerate() {
         let row = u8::try_from(row).unwrap();
@@ -88,11 +88,11 @@ fn a_proxy_header_tells_the_client(engine: &str) {
         assert_logged(&doorbell, &one.to_string(), &path);
         assert_logged(&doorbell, &two.to_string(), "/other");
     }
-    // The proxy itself: without a header, and with one that says so.
+    // The proxy itself: without a header, and with a LOCAL one.
     assert_eq!(ask(&doorbell, TRUSTED, &[], "/plain"), Some(200));
     assert_eq!(ask(&doorbell, TRUSTED, V2_LOCAL, "/local"), Some(429));
     assert_logged(&doorbell, "127.0.0.1", "/local");
-    // A stranger's header is no header, so it is not HTTP either; without one the stranger is who it is.
+    // A header from an untrusted address is invalid HTTP; without one the peer is the client.
     for header in [v1(Ipv4Addr::new(203, 0, 113, 99)), v2(Ipv4Addr::new(203, 0, 113, 99))] {
         assert_eq!(ask(&doorbell, STRANGER, &header, "/forged"), Some(400));
     }
@@ -114,7 +114,7 @@ fn a_proxy_header_is_required(engine: &str) {
     assert_logged(&doorbell, "203.0.113.7", "/client");
 }
 
-fn a_forwarding_field_tells_the_client(engine: &str) {
+fn a_forwarding_field_gives_the_client(engine: &str) {
     let fields = [
         ("x-forwarded-for", "X-Forwarded-For: ", "203.0.113.7, 10.1.2.3", "Forwarded: for=198.51.100.9"),
         (
@@ -131,7 +131,7 @@ fn a_forwarding_field_tells_the_client(engine: &str) {
             send_from(source, doorbell.addr, &request(path, fields)).unwrap().status
         };
         let told = format!("{name}{value}");
-        // What the client wrote itself stands on the left, where it is not believed.
+        // Values of the client itself are on the left and not trusted.
         let lied = format!("{name}{}192.0.2.66, {value}", if which == "forwarded" { "for=" } else { "" });
         assert_eq!(ask(TRUSTED, "/one", &[&told]), 200);
         assert_eq!(ask(TRUSTED, "/two", &[&lied]), 429, "the same client");
@@ -139,7 +139,7 @@ fn a_forwarding_field_tells_the_client(engine: &str) {
         assert_eq!(
             ask(TRUSTED, "/other", &[other]),
             200,
-            "the other field means nothing: it is the proxy itself"
+            "the other field is ignored: the client is the proxy itself"
         );
         assert_logged(&doorbell, "127.0.0.1", "/other");
         assert_eq!(ask(STRANGER, "/stranger", &[&told]), 200, "its own quota");
@@ -150,7 +150,7 @@ fn a_forwarding_field_tells_the_client(engine: &str) {
     }
 }
 
-/// One request on a connection that stays open, and its status; nothing when it is closed without a reply.
+/// One request on a connection that stays open; `None` if it is closed without a reply.
 fn ask_and_stay(doorbell: &Doorbell, header: &[u8], path: &str) -> Option<(TcpStream, u16)> {
     let mut stream = connect_from(TRUSTED, doorbell.addr).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -205,7 +205,7 @@ fn a_network_of_ipv6_is_one_client_to_every_limit(engine: &str) {
             assert!(good);
             Ok::<_, std::io::Error>(peer)
         };
-        // A place is free again when the end of the connection was seen.
+        // A permit is free when the end of the connection was processed.
         let first = poll(|| over_http2(1).ok());
         assert_eq!(over_http2(2).is_ok(), !is_one, "{engine} {line}: HTTP/2");
         drop(first);
@@ -218,8 +218,8 @@ fn a_network_of_ipv6_is_one_client_to_every_limit(engine: &str) {
     }
 }
 
-/// Behind a balancer that ends TLS: all requests come in plain text, and the balancer tells by which scheme they came to it.
-fn only_what_came_by_http_is_redirected_to_https(engine: &str) {
+/// Behind a load balancer that terminates TLS: requests arrive in plain text, with the original scheme in a field.
+fn only_requests_with_scheme_http_are_redirected_to_https(engine: &str) {
     let doorbell = Doorbell::start_with(
         engine,
         "version = 1\n[listener.web]\nbind = \"127.0.0.1:0\"\nforwarded = \"x-forwarded-for\"\n\
@@ -258,8 +258,8 @@ fn status(curl: &Path, doorbell: &Doorbell, args: &[&str]) -> String {
     String::from_utf8(run(curl, &[&fixed[..], args].concat()).stdout).unwrap()
 }
 
-/// Handshakes are counted by the carried address, and so is the client in the log.
-fn a_proxy_header_before_tls_tells_whose_handshake_it_is(engine: &str) {
+/// Handshakes are counted by the address in the header, which is also logged.
+fn a_proxy_header_before_tls_gives_the_client_of_the_handshake(engine: &str) {
     let scratch = Scratch::new();
     let (cert, key) = localhost().write(&scratch, "tls");
     let doorbell = Doorbell::start_with(

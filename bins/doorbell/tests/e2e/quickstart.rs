@@ -1,6 +1,6 @@
-//! The picture of the README: its commands are run, and what they say is what it shows.
+//! The picture of the README: runs its commands and compares their output.
 //!
-//! Does not know about: what the commands do. Ports, times and the number of the process are always the same in it. `DOORBELL_BLESS=1` draws it
+//! Does not know about: the commands. Ports, times and the process ID are fixed in it. `DOORBELL_BLESS=1` redraws
 //! anew.
 
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use crate::support::{Doorbell, LIMIT, Scratch, binary, free_addr, program};
 
 const PICTURE: &str = "../../deploy/quickstart.svg";
 
-/// As they are shown; where they are run the folder and the port are others.
+/// The shown commands; they run with another folder and port.
 const COMMANDS: [&str; 6] = [
     "doorbell serve -c /etc/doorbell/doorbell.toml &",
     "curl -s 'http://127.0.0.1:8080/readyz?verbose'",
@@ -31,13 +31,13 @@ const FOLDER: &str = "/etc/doorbell";
 const AGE: &str = "4s";
 const PID: &str = "4711";
 
-/// How a character looks, by the name of its class; empty for what looks like all.
+/// Style of a character, by class; empty for the default.
 type Look = &'static str;
 
 type Line = Vec<(Look, char)>;
 
 #[test]
-fn the_picture_shows_what_the_commands_say() {
+fn the_picture_shows_the_output_of_the_commands() {
     let [Some(curl), Some(shell)] = ["curl", "sh"].map(program) else { return };
     if !skip::io_uring() {
         return;
@@ -54,7 +54,7 @@ fn the_picture_shows_what_the_commands_say() {
     );
 }
 
-/// An application that is well, a database that is not there, and somebody who looks.
+/// A healthy application, a missing database, and an operator.
 fn session(curl: &Path, shell: &Path) -> Vec<Line> {
     let (app, db) = (application(), free_addr());
     let scratch = Scratch::new();
@@ -87,13 +87,13 @@ fn session(curl: &Path, shell: &Path) -> Vec<Line> {
         let came = wait_until(LIMIT, || holds(&run("doorbell status")));
         assert!(came.is_some(), "{}\n{}", run("doorbell status"), doorbell.process.log());
     };
-    // Nothing but what is shown asks the door itself: its connections are counted.
+    // Only the shown commands connect to the listener, because its connections are counted.
     wait_for_status(&|status| status.contains("1 down, 1 up"));
     let mut lines = Vec::new();
     for command in COMMANDS {
         lines.push(format!("$ {command}").chars().map(|c| ("c", c)).collect());
         if command == "doorbell status" {
-            // Ages of a second and more have the same form, and who asked is gone.
+            // Ages from a second on have the same format, and earlier connections have ended.
             wait_for_status(&|status| {
                 !status.contains("ms") && status.contains(" 0 connections open, 1 accepted, 1 request\n")
             });
@@ -107,13 +107,13 @@ fn session(curl: &Path, shell: &Path) -> Vec<Line> {
     lines
 }
 
-/// Says 200 to whoever asks, as long as the test runs.
+/// A server that replies 200, until the test ends.
 fn application() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         for mut stream in listener.incoming().map_while(Result::ok) {
-            // Whoever leaves before is not answered.
+            // The client may have disconnected.
             let _ = stream.read(&mut [0; 1024]);
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
         }
@@ -121,7 +121,7 @@ fn application() -> SocketAddr {
     addr
 }
 
-/// Characters by what a terminal would make of the codes between them.
+/// Characters with the styles of the terminal codes.
 fn looks(line: &str) -> Line {
     let mut look = "";
     let mut parts = line.split("\x1b[");
@@ -142,7 +142,7 @@ fn looks(line: &str) -> Line {
     line
 }
 
-/// Ages and the number of the process as they always are, columns where they were.
+/// Replaces ages and the process ID by fixed values, keeping columns aligned.
 fn steady(line: Line) -> Line {
     let is_word = |c: char| c.is_ascii_alphanumeric();
     let mut out = Line::new();
@@ -186,7 +186,7 @@ rect{fill:#14181d;stroke:#30363d}
 }
 ";
 
-/// In the colors of whoever looks, and with words for those who do not.
+/// Draws the picture, with colors for light and dark mode and a text alternative.
 fn draw(lines: &[Line]) -> String {
     let columns = lines.iter().map(Vec::len).max().unwrap_or(0);
     let (width, height) = (columns * 8 + 36, lines.len() * 20 + 54);
@@ -224,7 +224,7 @@ fn escaped(text: &str) -> String {
 }
 
 #[test]
-fn what_is_different_each_time_is_made_the_same() {
+fn variable_parts_are_replaced() {
     let shown = |line: &str| steady(looks(line)).into_iter().map(|(_, c)| c).collect::<String>();
     for (line, expected) in [
         (

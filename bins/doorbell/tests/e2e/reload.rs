@@ -1,6 +1,6 @@
-//! Certificates that change while requests run: none is lost, and what cannot be used is not.
+//! Certificate changes during requests: none is lost, and invalid certificates are not used.
 //!
-//! Does not know about: how a change is noticed.
+//! Does not know about: how a change is detected.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,9 +16,9 @@ use crate::support::{Doorbell, LIMIT, Scratch, StopAtEnd, at_most, on_both_engin
 
 on_both_engines! {
     no_request_fails_while_certificates_change
-    a_change_is_noticed_without_a_signal
+    a_change_is_detected_without_a_signal
     a_broken_pair_changes_nothing
-    sighup_looks_at_once
+    sighup_looks_immediately
 }
 
 fn serve(engine: &str, scratch: &Scratch) -> Doorbell {
@@ -33,7 +33,7 @@ fn serve(engine: &str, scratch: &Scratch) -> Doorbell {
     )
 }
 
-/// The certificate that the server presents now, DER.
+/// The certificate that the server presents, as DER.
 fn presented(https: &Https) -> Vec<u8> {
     let mut stream = https.connect().unwrap();
     assert_eq!(ask(&mut stream, "/hello").unwrap().status, 200);
@@ -58,7 +58,7 @@ fn no_request_fails_while_certificates_change(engine: &str) {
         let kept = scope.spawn(|| {
             let mut stream = https.connect().unwrap();
             count_until(&swapping, || {
-                // No faster than the other, which has handshakes to do.
+                // No faster than the other thread, which has handshakes to do.
                 thread::sleep(Duration::from_millis(1));
                 ask(&mut stream, "/hello").map(|reply| reply.status)
             })
@@ -67,7 +67,7 @@ fn no_request_fails_while_certificates_change(engine: &str) {
             let next = &pairs[swap % pairs.len()];
             next.replace(&scratch, "tls");
             doorbell.process.signal(Signal::HUP);
-            // Most swaps are waited for, so that each is seen; every tenth comes right after the one before.
+            // Most swaps are awaited, so that each is seen; every tenth follows immediately.
             if swap % 10 != 0 && wait_until(LIMIT, || is_presented(&https, next)).is_some() {
                 seen.fetch_add(1, Ordering::Relaxed);
             }
@@ -86,7 +86,7 @@ fn no_request_fails_while_certificates_change(engine: &str) {
     assert!(fresh >= swaps / 2 && kept >= swaps / 2, "too few to tell: {fresh} and {kept}");
 }
 
-/// Asks until it is over; gives the number of good replies, and what went wrong.
+/// Sends requests until the end; returns the number of good replies, and the failures.
 fn count_until(running: &AtomicBool, mut get: impl FnMut() -> std::io::Result<u16>) -> (usize, Vec<String>) {
     let (mut good, mut lost) = (0, Vec::new());
     while running.load(Ordering::Relaxed) {
@@ -94,7 +94,7 @@ fn count_until(running: &AtomicBool, mut get: impl FnMut() -> std::io::Result<u1
             Ok(200) => good += 1,
             other => lost.push(format!("{other:?}")),
         }
-        // A connection that broke would fail for ever.
+        // A broken connection would fail forever.
         if lost.len() > 100 {
             break;
         }
@@ -102,7 +102,7 @@ fn count_until(running: &AtomicBool, mut get: impl FnMut() -> std::io::Result<u1
     (good, lost)
 }
 
-fn a_change_is_noticed_without_a_signal(engine: &str) {
+fn a_change_is_detected_without_a_signal(engine: &str) {
     let scratch = Scratch::new();
     let doorbell = serve(engine, &scratch);
     let https = Https::new(doorbell.addr);
@@ -120,7 +120,7 @@ fn a_broken_pair_changes_nothing(engine: &str) {
     let https = Https::new(doorbell.addr);
     let next = ca().server(&["localhost"]);
     let complaints = || doorbell.process.log().matches("keeping the previous version").count();
-    // A certificate whose key is another one, a file that is none, and no file.
+    // A certificate with another key, an invalid file, and no file.
     let break_it: [(&str, &dyn Fn()); 3] = [
         ("a foreign key", &|| drop(scratch.write("tls.crt", &next.certificate))),
         ("no PEM", &|| drop(scratch.write("tls.crt", "-----BEGIN CERTIFICATE-----\nnonsense\n"))),
@@ -131,7 +131,7 @@ fn a_broken_pair_changes_nothing(engine: &str) {
         doorbell.process.signal(Signal::HUP);
         let told = wait_until(LIMIT, || complaints() >= count);
         assert!(told.is_some(), "{what}: {}", doorbell.process.log());
-        // Further looks find the same and say nothing.
+        // Further looks log nothing.
         for _ in 0..3 {
             doorbell.process.signal(Signal::HUP);
             thread::sleep(Duration::from_millis(50));
@@ -145,7 +145,7 @@ fn a_broken_pair_changes_nothing(engine: &str) {
     assert!(noticed.is_some(), "what is whole again is taken: {}", doorbell.process.log());
 }
 
-fn sighup_looks_at_once(engine: &str) {
+fn sighup_looks_immediately(engine: &str) {
     let scratch = Scratch::new();
     let doorbell = serve(engine, &scratch);
     let https = Https::new(doorbell.addr);

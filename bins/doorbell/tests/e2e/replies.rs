@@ -1,6 +1,6 @@
-//! Replies with names in them: what a request says comes back in the body and in the fields, and breaks out of neither.
+//! Templates in replies: values of a request in the body and in header fields, without injection.
 //!
-//! Does not know about: how each kind of content is escaped (a test of the binary's library does).
+//! Does not know about: the escaping of each content type (unit tests do).
 
 use std::fs;
 
@@ -11,8 +11,8 @@ use crate::plain::{get, request, send};
 use crate::support::{Doorbell, LIMIT, Scratch, on_auto};
 
 on_auto! {
-    names_stand_for_what_a_request_says
-    nothing_breaks_out
+    names_are_replaced_by_values_of_the_request
+    injection_is_impossible
     braces_are_braces
     a_reply_has_a_bound
     a_content_comes_from_a_file_and_changes_with_it
@@ -27,7 +27,7 @@ fn body(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-fn names_stand_for_what_a_request_says(engine: &str) {
+fn names_are_replaced_by_values_of_the_request(engine: &str) {
     let doorbell = serve(
         engine,
         "[limit.each]\nrate = \"100/s\"\n[route.hello]\npath = \"/hello/{name}/{*rest}\"\nmethods = [\"GET\", \"POST\"]\nlimit = \"each\"\n\
@@ -52,7 +52,7 @@ fn names_stand_for_what_a_request_says(engine: &str) {
     assert_eq!((reply.status, reply.field("x-client")), (204, Some("127.0.0.1")));
 }
 
-fn nothing_breaks_out(engine: &str) {
+fn injection_is_impossible(engine: &str) {
     let kinds = ["text/plain", "text/html", "application/json", "text/javascript"];
     let routes = kinds.iter().enumerate().map(|(n, kind)| {
         format!(
@@ -139,7 +139,7 @@ fn a_content_comes_from_a_file_and_changes_with_it(engine: &str) {
     let scratch = Scratch::new();
     let page = scratch.path("sorry.html");
     let held = |content: &[u8]| {
-        // As whole as an editor leaves it.
+        // Replaced atomically, as editors do.
         fs::write(scratch.path("new"), content).unwrap();
         fs::rename(scratch.path("new"), &page).unwrap();
     };
@@ -159,7 +159,7 @@ fn a_content_comes_from_a_file_and_changes_with_it(engine: &str) {
     let told = || get(doorbell.addr, "/", &[]).body;
     held(b"two\n");
     assert!(wait_until(LIMIT, || told() == b"two\n").is_some(), "{}", doorbell.process.log());
-    // What cannot be had any more is still told, and why.
+    // A missing file keeps the old content and is logged.
     fs::remove_file(&page).unwrap();
     let says = || doorbell.process.log().contains("sorry.html");
     assert!(wait_until(LIMIT, says).is_some(), "{}", doorbell.process.log());

@@ -1,6 +1,6 @@
-//! Restarts that overlap: the new process gets the listening socket of the old one, and no client notices.
+//! Overlapping restarts: the new process gets the listening socket of the old one, without effect on clients.
 //!
-//! Does not know about: who hands the socket over in production; here the test is the parent that owns it.
+//! Does not know about: the owner of the socket in production; here it is the test.
 
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use crate::support::{CONFIG, Doorbell, LIMIT, Process, Scratch, binary, on_both_engines};
 
 on_both_engines! {
-    overlapping_restarts_lose_nobody
+    overlapping_restarts_lose_no_request
 }
 
 /// What a service manager does (sd_listen_fds(3)): the socket becomes descriptor 3, and the environment says so.
@@ -22,7 +22,7 @@ const HAND_OVER: &str = "exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec \
 const RESTARTS: usize = 10;
 const REQUESTS_PER_RESTART: usize = 400;
 
-fn overlapping_restarts_lose_nobody(engine: &str) {
+fn overlapping_restarts_lose_no_request(engine: &str) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
     let scratch = Scratch::new();
@@ -57,7 +57,7 @@ fn overlapping_restarts_lose_nobody(engine: &str) {
     drop(Doorbell { process: running, addr });
 }
 
-/// Asks again and again: at least its share of requests, and until the restarts are over.
+/// Sends at least its share of requests, until the restarts are over.
 fn ask_until(addr: std::net::SocketAddr, restarting: &AtomicBool) -> (usize, Vec<String>) {
     let (mut asked, mut lost) = (0, Vec::new());
     while asked < RESTARTS * REQUESTS_PER_RESTART / 4 || restarting.load(Ordering::Relaxed) {

@@ -1,6 +1,6 @@
-//! Listening sockets that a service manager keeps from one doorbell to the next: nobody who connects between the two is lost.
+//! Listening sockets that a service manager keeps across a restart: no client that connects in between is lost.
 //!
-//! Does not know about: systemd itself; its part is played by a socket that takes descriptors and a shell that passes them on.
+//! Does not know about: systemd itself; a socket that receives descriptors and a shell that passes them on replace it.
 
 use std::io::{self, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
@@ -19,12 +19,12 @@ use crate::plain::get;
 use crate::support::{Doorbell, LIMIT, Scratch, binary, free_addr, on_both_engines, program};
 
 on_both_engines! {
-    who_connects_between_two_is_served
-    another_number_of_workers_loses_nobody
-    what_is_not_configured_any_more_is_refused
+    clients_that_connect_during_a_restart_are_served
+    another_number_of_workers_loses_no_client
+    removed_listeners_refuse_connections
 }
 
-/// The manager's side: what it was told, and what it keeps.
+/// The manager: received messages and kept descriptors.
 struct Manager {
     socket: UnixDatagram,
     scratch: Scratch,
@@ -58,7 +58,7 @@ impl Manager {
         self.scratch.write("doorbell.toml", text)
     }
 
-    /// Starts a doorbell with everything that is kept, as descriptors 3 and up.
+    /// Starts an instance with the kept descriptors, from 3 on.
     fn start(&self, engine: &str, text: &str, room: Option<u32>) -> Doorbell {
         let file = self.file(text);
         let names: Vec<&str> = self.kept.iter().map(|(name, _)| name.as_str()).collect();
@@ -73,7 +73,7 @@ impl Manager {
             Some(room) => command.env("FDSTORE", room.to_string()),
             None => command.env_remove("FDSTORE"),
         };
-        // Between fork and exec: no program that another test starts meanwhile inherits them.
+        // Between fork and exec, so that no program of another test inherits them.
         let mapping = |(child_fd, (_, socket)): (RawFd, &(String, OwnedFd))| {
             Ok(FdMapping { parent_fd: socket.try_clone()?, child_fd })
         };
@@ -97,7 +97,7 @@ impl Manager {
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(fds) = message {
                 assert!(text.starts_with("FDSTORE=1\n"), "{text:?}");
-                // Out of the way of those that a shell puts them at.
+                // Numbers that do not collide with those of the shell.
                 let high = fds.map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 100).unwrap());
                 self.kept.extend(high.map(|fd| (name.unwrap().to_owned(), fd)));
             }
@@ -121,7 +121,7 @@ fn end(mut doorbell: Doorbell) {
     assert!(status.success(), "{}", doorbell.process.log());
 }
 
-/// Clients that connect while nobody serves.
+/// Clients that connect while no process serves.
 fn clients(addr: SocketAddr, count: usize) -> Vec<TcpStream> {
     let client = |number| {
         let mut client = TcpStream::connect(addr).unwrap();
@@ -150,8 +150,8 @@ fn is_refused(addr: SocketAddr) -> bool {
     TcpStream::connect(addr).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-fn who_connects_between_two_is_served(engine: &str) {
-    // It alone passes descriptors of more than one digit.
+fn clients_that_connect_during_a_restart_are_served(engine: &str) {
+    // Only bash passes descriptors of more than one digit.
     let Some(_bash) = program("bash") else { return };
     let mut manager = Manager::new();
     let [web, more] = [free_addr(), free_addr()];
@@ -172,7 +172,7 @@ fn who_connects_between_two_is_served(engine: &str) {
         assert!(!told.contains("FDSTORE"), "they are kept already: {told:?}");
         assert_eq!(manager.kept.len(), 4);
     }
-    // Killed, it says nothing, and loses nobody who was not being served.
+    // Killed, it sends no message, and loses no waiting client.
     doorbell.process.signal(Signal::KILL);
     doorbell.process.wait();
     let waiting = clients(web, 20);
@@ -180,7 +180,7 @@ fn who_connects_between_two_is_served(engine: &str) {
     are_served(waiting, &doorbell);
 }
 
-fn another_number_of_workers_loses_nobody(engine: &str) {
+fn another_number_of_workers_loses_no_client(engine: &str) {
     let Some(_bash) = program("bash") else { return };
     let mut manager = Manager::new();
     let web = free_addr();
@@ -211,7 +211,7 @@ fn another_number_of_workers_loses_nobody(engine: &str) {
     assert_eq!(manager.kept.len(), 1);
 }
 
-fn what_is_not_configured_any_more_is_refused(engine: &str) {
+fn removed_listeners_refuse_connections(engine: &str) {
     let Some(_bash) = program("bash") else { return };
     let mut manager = Manager::new();
     let [web, more, other] = [free_addr(), free_addr(), free_addr()];
@@ -234,7 +234,7 @@ fn what_is_not_configured_any_more_is_refused(engine: &str) {
     assert_eq!(manager.names(), [name_of(web), name_of(web)]);
     assert!(wait_until(LIMIT, || is_refused(other)).is_some(), "{}", doorbell.process.log());
     are_served(clients(web, 10), &doorbell);
-    // The address can be had again.
+    // The address can be bound again.
     manager.file(&both);
     doorbell.process.signal(Signal::HUP);
     manager.until("RELOADING=1");
@@ -244,7 +244,7 @@ fn what_is_not_configured_any_more_is_refused(engine: &str) {
 }
 
 #[test]
-fn nothing_is_kept_where_there_is_no_room_or_nobody_wants_it() {
+fn nothing_is_kept_without_room_or_configuration() {
     let Some(_bash) = program("bash") else { return };
     let web = free_addr();
     let listeners = listener("web", web);
@@ -261,11 +261,11 @@ fn nothing_is_kept_where_there_is_no_room_or_nobody_wants_it() {
         manager.until("READY=1");
         assert_eq!(manager.kept.len(), expected, "{more:?} {room:?}");
         let warns = || doorbell.process.log().contains("set FileDescriptorStoreMax=");
-        // What is written before the end of the start may be read a moment later.
+        // Log lines of the start may be read a moment later.
         let limit = if room == Some(1) { LIMIT } else { Duration::ZERO };
         assert_eq!(wait_until(limit, warns).is_some(), room == Some(1), "{more:?} {room:?}");
         if expected == 2 {
-            // What was kept is used, and forgotten once that is not wanted any more.
+            // Kept sockets are used, and dropped once keeping is turned off.
             end(doorbell);
             manager.until("STOPPING=1");
             let waiting = clients(web, 5);

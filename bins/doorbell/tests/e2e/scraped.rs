@@ -1,6 +1,6 @@
-//! `/metrics` as those read it who scrape: promtool the older text, the strict parser of the Python client the newer one.
+//! `/metrics` with real parsers: promtool for the older format, the strict parser of the Python client for the newer one.
 //!
-//! Does not know about: what any metric says.
+//! Does not know about: the meaning of metrics.
 
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
@@ -37,21 +37,21 @@ fn prometheus_reads_it(engine: &str) {
     if let Some(python) = python("prometheus_client.openmetrics.parser") {
         let said = told(Command::new(&python).args(["-c", OPENMETRICS]), &newer);
         assert_eq!(said.trim(), format!("{} families", families(&newer)), "{newer}");
-        // It is one that refuses.
+        // The parser detects errors.
         let broken = newer.replacen("doorbell_probes_total{", "doorbell_probes{", 1);
         assert_ne!(broken, newer);
         assert!(!heard(Command::new(&python).args(["-c", OPENMETRICS]), &broken).status.success());
     }
 }
 
-/// The strict parser of the Python client, and how many families it finds.
+/// Runs the strict parser of the Python client and prints the number of families.
 const OPENMETRICS: &str = "import sys
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 families = list(text_string_to_metric_families(sys.stdin.read()))
 assert any(sample.name == 'doorbell_probes_total' for family in families for sample in family.samples)
 print(len(families), 'families')";
 
-/// A program that reads this.
+/// Runs a program with this input.
 fn heard(command: &mut Command, input: &str) -> Output {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -59,7 +59,7 @@ fn heard(command: &mut Command, input: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// What such a program says, which has nothing against it.
+/// The output of such a program, which must succeed.
 fn told(command: &mut Command, input: &str) -> String {
     let output = heard(command, input);
     let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();

@@ -12,8 +12,8 @@ use rustix::process::Signal;
 use crate::support::{CONFIG, Doorbell, LIMIT, at_most, on_both_engines};
 
 on_both_engines! {
-    sigterm_finishes_what_was_begun
-    sigterm_ends_at_once_when_idle
+    sigterm_finishes_open_requests
+    sigterm_stops_immediately_when_idle
     sigint_and_sigquit_stop
     a_second_sigterm_stops
     the_port_is_free_after_the_end
@@ -21,7 +21,7 @@ on_both_engines! {
 
 const HALF: &[u8] = b"GET /hello HTTP/1.1\r\nHost: web\r\n";
 
-fn sigterm_finishes_what_was_begun(engine: &str) {
+fn sigterm_finishes_open_requests(engine: &str) {
     let mut doorbell = Doorbell::start(engine);
     let mut begun = TcpStream::connect(doorbell.addr).unwrap();
     begun.write_all(HALF).unwrap();
@@ -42,7 +42,7 @@ fn sigterm_finishes_what_was_begun(engine: &str) {
     assert_eq!(status.code(), Some(0), "{}", doorbell.process.log());
 }
 
-fn sigterm_ends_at_once_when_idle(engine: &str) {
+fn sigterm_stops_immediately_when_idle(engine: &str) {
     let mut doorbell = Doorbell::start(engine);
     exchange(doorbell.addr, b"GET /livez HTTP/1.0\r\n\r\n").unwrap();
     doorbell.process.signal(Signal::TERM);
@@ -67,7 +67,7 @@ fn a_second_sigterm_stops(engine: &str) {
     let mut doorbell = Doorbell::start(engine);
     let mut begun = TcpStream::connect(doorbell.addr).unwrap();
     begun.write_all(HALF).unwrap();
-    // Until this reply is here the half request may still be in the backlog, and then there is nothing to drain.
+    // Before this reply the half request may still be in the backlog, with nothing to drain.
     exchange(doorbell.addr, b"GET /livez HTTP/1.0\r\n\r\n").unwrap();
     std::thread::sleep(Duration::from_millis(50));
     doorbell.process.signal(Signal::TERM);

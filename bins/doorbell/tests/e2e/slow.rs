@@ -1,7 +1,7 @@
-//! slowhttptest in its four modes at once, and a probe that is answered as if nobody else were there.
+//! slowhttptest in its four modes at once, without effect on probes.
 //!
-//! Does not know about: what the modes send. `DOORBELL_FULL=1` takes longer and holds probes to 50 ms, one in a hundred to more than
-//! that by what the machine itself takes: a server of one thread that nobody attacks is asked at the same time.
+//! Does not know about: the modes. `DOORBELL_FULL=1` takes longer and requires 50 ms for probes, with an exception of one in a hundred
+//! for what the machine itself takes, as measured with another server of one thread.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -17,10 +17,10 @@ use crate::plain::{request, send_from};
 use crate::support::{Doorbell, Process, Scratch, StopAtEnd, at_most, is_full, on_both_engines, program};
 
 on_both_engines! {
-    probes_do_not_notice_slow_clients
+    slow_clients_do_not_affect_probes
 }
 
-/// What each mode is called, and how slow it is.
+/// The modes, with their options.
 const MODES: [(&str, &[&str]); 4] = [
     ("slow headers", &["-H", "-i", "1"]),
     ("slow body", &["-B", "-i", "1", "-s", "8192"]),
@@ -28,21 +28,21 @@ const MODES: [(&str, &[&str]); 4] = [
     ("slow read", &["-X", "-w", "1", "-y", "8", "-n", "1", "-z", "1", "-k", "3"]),
 ];
 
-/// Slow readers of a reply that no send buffer holds, by which sends really wait. Few, since the kernel keeps megabytes for each.
+/// Slow readers of a reply that exceeds the send buffer. Few, because the kernel buffers megabytes for each.
 const BIG_READERS: (&str, &[&str]) =
     ("slow read of much", &["-X", "-w", "512", "-y", "1024", "-n", "1", "-z", "32", "-k", "1"]);
 const BIG_CONNS: &str = "20";
 const BIG_LEN: usize = 8 << 20;
 
-/// Within which a probe is answered.
+/// Promised maximum latency of a probe.
 const PROMISE: Duration = Duration::from_millis(50);
 
 const PROBER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 9);
 
-fn probes_do_not_notice_slow_clients(engine: &str) {
+fn slow_clients_do_not_affect_probes(engine: &str) {
     let Some(slowhttptest) = program("slowhttptest") else { return };
     let (secs, conns) = if is_full() { ("30", "250") } else { ("8", "200") };
-    // A reply that does not fit into the smallest window, for those who read slowly.
+    // A reply that exceeds the smallest window, for slow readers.
     let scratch = Scratch::new();
     fs::create_dir_all(scratch.path("files")).unwrap();
     scratch.write("files/big", &"big ".repeat(BIG_LEN / 4));
@@ -74,7 +74,7 @@ fn probes_do_not_notice_slow_clients(engine: &str) {
         let mut attacks: Vec<_> = MODES.iter().map(|mode| start(*mode, conns, &url)).collect();
         attacks.push(start(BIG_READERS, BIG_CONNS, &doorbell.url("/files/big")));
         for (name, mut attack) in attacks {
-            // The last of what it says may be read after it ended.
+            // The last output may be read after the exit.
             let is_over = || attack.has_ended() && attack.log().contains("Exit status");
             let ended = wait_until(Duration::from_secs(60), is_over);
             let log = attack.log();
@@ -102,7 +102,7 @@ fn probes_do_not_notice_slow_clients(engine: &str) {
     assert!(totals["closed"].as_str().unwrap().contains("write_timeout="), "no send has waited: {totals}");
 }
 
-/// The simplest server there is.
+/// A minimal server.
 fn serve(listener: &TcpListener) {
     while let Ok((mut stream, _)) = listener.accept() {
         let _ = stream.read(&mut [0; 1024]);
@@ -110,7 +110,7 @@ fn serve(listener: &TcpListener) {
     }
 }
 
-/// A probe every 20 ms, each on a connection of its own.
+/// A probe every 20 ms, each on a new connection.
 fn probe_until(server: SocketAddr, probing: &AtomicBool) -> (Vec<Duration>, Vec<String>) {
     let (mut took, mut lost) = (Vec::new(), Vec::new());
     let probe = request("/livez", &["User-Agent: kube-probe/1.34"]);

@@ -1,6 +1,6 @@
-//! Every kind of client at once, with reloads and new certificates, for as long as it is asked: nobody is lost, and nothing piles up.
+//! Every kind of client at once, with reloads and new certificates: no request is lost, and nothing accumulates.
 //!
-//! Does not know about: any one kind. `DOORBELL_SOAK_SECS` says how long; a few seconds otherwise.
+//! Does not know about: single kinds. `DOORBELL_SOAK_SECS` is the duration; the default is a few seconds.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,10 +16,10 @@ use crate::plain::{request, try_get};
 use crate::support::{Doorbell, LIMIT, Scratch, StopAtEnd, on_both_engines, told};
 
 on_both_engines! {
-    nobody_is_lost_and_nothing_piles_up
+    nothing_is_lost_and_nothing_accumulates
 }
 
-/// Growth that allocators and caches may take; a leak of a hundred bytes a connection is far more within the hour.
+/// Growth of allocators and caches; a leak of a hundred bytes per connection is far more within the hour.
 const GROWTH_MAX: u64 = 4 << 20;
 
 fn soak_time() -> Duration {
@@ -40,14 +40,14 @@ fn config(cert: &str, key: &str, round: u64) -> String {
     )
 }
 
-/// What the clients have done so far.
+/// Counters of the clients.
 #[derive(Debug, Default)]
 struct Done {
     served: AtomicU64,
     left: AtomicU64,
 }
 
-/// Calls `one` until the soak is over; it gives whether it was served, and nothing where the client went without its reply.
+/// Calls `one` until the end; it returns whether it was served, or `None` if the client did not wait for the reply.
 fn again(runs: &AtomicBool, done: &Done, one: impl Fn() -> Option<Result<(), String>>) {
     while runs.load(Ordering::Relaxed) {
         match one() {
@@ -75,12 +75,12 @@ fn probed(server: SocketAddr) -> Option<Result<(), String>> {
 }
 
 fn left(server: SocketAddr, by_reset: bool) -> Option<Result<(), String>> {
-    // Whatever becomes of it, it is not there to see.
+    // The client does not wait for the result.
     let _gone = misbehave::send_and_leave(server, &request("/livez", &[]), by_reset);
     None
 }
 
-fn nobody_is_lost_and_nothing_piles_up(engine: &str) {
+fn nothing_is_lost_and_nothing_accumulates(engine: &str) {
     let scratch = Scratch::new();
     let (cert, key) = ca().server(&["localhost"]).write(&scratch, "tls");
     let file = scratch.write("doorbell.toml", &config(&cert, &key, 0));

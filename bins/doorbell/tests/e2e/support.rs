@@ -1,6 +1,6 @@
-//! Starts and stops the binary and the outside programs, and says loudly what is missing.
+//! Starts and stops the binary and other programs, and reports missing ones.
 //!
-//! Does not know about: any one test.
+//! Does not know about: single tests.
 
 use std::fmt::{Debug, Display};
 use std::fs;
@@ -20,10 +20,10 @@ use doorbell_testkit::skip::{self, Need};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// The longest that anything a test starts may take to be ready or to end.
+/// Maximum time for a process to be ready or to end.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
-/// One listener, three health routes, a redirect and a fixed reply: what most tests need.
+/// One listener, three health routes, a redirect and a fixed reply, for most tests.
 pub(crate) const CONFIG: &str = r#"
 version = 1
 
@@ -53,7 +53,7 @@ hosts = ["example.com"]
 redirect = { scheme = "https", host = "example.com", status = 308 }
 "#;
 
-/// Runs a test body on both engines; io_uring is skipped loudly where the kernel denies it.
+/// Runs a test body on both drivers; io_uring is skipped with a message if the kernel denies it.
 macro_rules! on_both_engines {
     ($($name:ident)*) => {
         mod io_uring { $(#[test] fn $name() { if doorbell_testkit::skip::io_uring() { super::$name("io_uring"); } })* }
@@ -62,7 +62,7 @@ macro_rules! on_both_engines {
 }
 pub(crate) use on_both_engines;
 
-/// Runs a test body once, on the engine that the machine gives: for what lies above the engine and cannot differ between the two.
+/// Runs a test body once, with the default driver, for behaviour that does not depend on it.
 macro_rules! on_auto {
     ($($name:ident)*) => {
         mod auto { $(#[test] fn $name() { super::$name("auto"); })* }
@@ -75,12 +75,12 @@ pub(crate) fn binary() -> PathBuf {
     std::env::var_os("DOORBELL_BIN").map_or_else(|| env!("CARGO_BIN_EXE_doorbell").into(), PathBuf::from)
 }
 
-/// Whether the long versions were asked for, on a machine that does nothing else.
+/// Whether the long versions were requested, for an idle machine.
 pub(crate) fn is_full() -> bool {
     figures::is_long()
 }
 
-/// Whether a test that takes minutes, or means something on an idle machine only, is to run; where not, its name is printed.
+/// Whether to run a test that takes minutes or needs an idle machine; if not, prints its name.
 pub(crate) fn is_long_version(test: &str) -> bool {
     if !is_full() {
         told(&format!("LONG: {test} runs with DOORBELL_FULL=1"));
@@ -88,36 +88,36 @@ pub(crate) fn is_long_version(test: &str) -> bool {
     is_full()
 }
 
-/// Prints a figure of the binary; it must be at most `limit` where figures are judged. Anywhere else a test must not depend on how fast
-/// the machine is.
+/// Prints a figure of the binary, which must be at most `limit` if figures are judged. Otherwise a test must not depend on the speed of
+/// the machine.
 #[track_caller]
 pub(crate) fn at_most<T: PartialOrd + Debug>(what: impl Display, measured: T, limit: T) {
     told(&format!("{what}: {measured:?} of at most {limit:?}"));
     assert!(!is_judged() || measured <= limit, "{what}: {measured:?} is more than {limit:?}");
 }
 
-/// Whether the binary under test is the build that is shipped.
+/// Whether the binary under test is the shipped build.
 pub(crate) fn is_release() -> bool {
     !cfg!(debug_assertions) || std::env::var_os("DOORBELL_BIN").is_some()
 }
 
-/// Whether figures are held to what is promised, which is of the build that is shipped and of a machine that does nothing else.
+/// Whether figures are compared with the promised ones, which hold for the shipped build on an idle machine.
 pub(crate) fn is_judged() -> bool {
     is_full() && is_release()
 }
 
-/// Says what was measured, also where the test passes.
+/// Prints a measurement, also if the test passes.
 pub(crate) fn told(what: &str) {
     let _ = writeln!(std::io::stderr(), "{what}");
 }
 
-/// Says what was not tested for want of something outside; where everything is required, that is a failure.
+/// Reports what was not tested because something is missing; a failure if everything is required.
 #[track_caller]
 pub(crate) fn skipped(what: &str) {
     skip::skipped(Need::Clients, what);
 }
 
-/// An outside program, or nothing with a loud line. Also looks where Debian keeps daemons and plugins.
+/// The path of a program, or `None` with a message. Also searches Debian's folders of daemons and plugins.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin:/usr/lib/nagios/plugins";
     let found =
@@ -125,7 +125,7 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
     found_or_skipped(name, found)
 }
 
-/// `doorbell-load` of the same build as the binary under test, or nothing with a loud line: `cargo test --workspace` makes it.
+/// `doorbell-load` of the same build as the binary under test, or `None` with a message: `cargo test --workspace` builds it.
 pub(crate) fn load_program() -> Option<PathBuf> {
     let beside = binary().with_file_name("doorbell-load");
     found_or_skipped("doorbell-load", beside.is_file().then_some(beside))
@@ -145,7 +145,7 @@ fn found_or_skipped(name: &str, found: Option<PathBuf>) -> Option<PathBuf> {
     found
 }
 
-/// A folder of its own for one test, removed at the end.
+/// The folder of one test, removed at the end.
 #[derive(Debug)]
 pub(crate) struct Scratch(PathBuf);
 
@@ -175,7 +175,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Both streams of a child go into one log.
+/// Collects the lines of a stream of a child in its log.
 fn keep_lines(stream: impl std::io::Read + Send + 'static, log: &Arc<Mutex<Vec<String>>>) {
     let log = Arc::clone(log);
     thread::spawn(move || {
@@ -185,7 +185,7 @@ fn keep_lines(stream: impl std::io::Read + Send + 'static, log: &Arc<Mutex<Vec<S
     });
 }
 
-/// A running child with what it prints; killed at the end of the test.
+/// A running child with its output; killed at the end of the test.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
@@ -200,7 +200,7 @@ impl Process {
 
     pub(crate) fn spawn_with_stdin(command: &mut Command, stdin: Stdio) -> Self {
         let command = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Not where the system's own doorbells are found, unless a test says where.
+        // Not in the directories of the system, unless a test sets one.
         if !command.get_envs().any(|(name, _)| name == "RUNTIME_DIRECTORY") {
             command.env("RUNTIME_DIRECTORY", std::env::temp_dir().join("doorbell-e2e-run"));
         }
@@ -227,7 +227,7 @@ impl Process {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Waits for the end and gives the status and the time it took.
+    /// Waits for the exit; returns the status and the time it took.
     pub(crate) fn wait(&mut self) -> (ExitStatus, Duration) {
         let took = wait_until(LIMIT, || self.child.try_wait().unwrap().is_some());
         let Some(took) = took else { panic!("did not end in {LIMIT:?}:\n{}", self.log()) };
@@ -265,7 +265,7 @@ impl Doorbell {
         doorbell
     }
 
-    /// Starts with these arguments and waits until the log names a bound address. An early end gives the log.
+    /// Starts with these arguments and waits until the log has a bound address. Returns the log of a failed start.
     pub(crate) fn try_start(args: &[&str]) -> Result<Self, String> {
         Self::try_start_command(Command::new(binary()).args(args))
     }
@@ -280,20 +280,20 @@ impl Doorbell {
         match addr {
             Some(addr) => Ok(Self { process, addr }),
             None => {
-                // The readers may be a moment behind the end of the process.
+                // The output may be read a moment after the exit.
                 thread::sleep(Duration::from_millis(50));
                 Err(process.log())
             }
         }
     }
 
-    /// Ends it with SIGTERM and gives the last line of its log: what was served and what was refused. Without a delay to drain.
+    /// Stops it with SIGTERM and returns the last line of its log, with totals. The configuration must have no drain delay.
     pub(crate) fn totals(mut self) -> Value {
         self.process.signal(Signal::TERM);
         let (status, _) = self.process.wait();
         assert!(status.success(), "{}", self.process.log());
         let mut last = None;
-        // The readers may be a moment behind the end of the process.
+        // The output may be read a moment after the exit.
         wait_until(LIMIT, || {
             let log = self.process.log();
             let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -303,12 +303,12 @@ impl Doorbell {
         last.unwrap_or_else(|| panic!("{}", self.process.log()))
     }
 
-    /// The TCP address of the listener that is at this position in the file, all of which must be on 127.0.0.1.
+    /// The TCP address of the listener at this position in the file; all must be on 127.0.0.1.
     pub(crate) fn addr_of(&self, position: usize) -> SocketAddr {
         bound_addrs(&self.process.log()).nth(position).unwrap()
     }
 
-    /// Descriptors that are open once all is that is opened at the start: it answers before that is done.
+    /// Number of open descriptors after the start has finished, which is after the first replies.
     pub(crate) fn fds_at_rest(&self) -> usize {
         let count = || process::fds(&self.process.pid()).unwrap();
         let mut last = count();
@@ -326,10 +326,10 @@ impl Doorbell {
     }
 }
 
-/// Every `127.0.0.1:PORT` that a log says is listened on, with a port that is not 0: those of listeners first. What checks say of other
-/// addresses does not count.
+/// Every listening address `127.0.0.1:PORT` in a log, with a non-zero port, those of listeners first. Addresses of checks
+/// are ignored.
 fn bound_addrs(log: &str) -> impl Iterator<Item = SocketAddr> {
-    // Before that others may have been told already, and a listener is to be the first.
+    // Other addresses may be logged before, but listeners must be first.
     let others = if log.lines().any(|line| is_ready(&line)) { log } else { "" };
     log.lines().filter(is_ready).chain(others.lines().filter(listens)).flat_map(addrs_of_line)
 }
@@ -350,7 +350,7 @@ fn addrs_of_line(line: &str) -> impl Iterator<Item = SocketAddr> {
     })
 }
 
-/// Sets a flag to false when it goes: threads that run while it is true must end, also when a test fails meanwhile.
+/// Sets a flag to false on drop, so that threads end also if a test fails.
 #[derive(Debug)]
 pub(crate) struct StopAtEnd<'a>(pub(crate) &'a AtomicBool);
 
@@ -365,7 +365,7 @@ pub(crate) fn run(program: &Path, args: &[&str]) -> Output {
     Command::new(program).args(args).stdin(Stdio::null()).output().unwrap()
 }
 
-/// Runs a program that must succeed; gives its stdout.
+/// Runs a program that must succeed; returns its stdout.
 pub(crate) fn stdout(program: &Path, args: &[&str]) -> String {
     let output = run(program, args);
     let out = String::from_utf8_lossy(&output.stdout).into_owned();

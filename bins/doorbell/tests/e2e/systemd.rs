@@ -1,6 +1,6 @@
-//! What a service manager is told, against a socket that writes it down; and sockets that one hands over.
+//! Messages to a service manager, recorded by a socket; and inherited sockets.
 //!
-//! Does not know about: systemd itself, which runs on few machines that run tests.
+//! Does not know about: systemd itself, which few test machines run.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -48,7 +48,7 @@ impl Manager {
         self.said.last().unwrap()
     }
 
-    /// Reads on until this is said; gives the whole of that message.
+    /// Reads until a message contains this, and returns it.
     fn until(&mut self, wanted: &str) -> String {
         loop {
             let message = self.next();
@@ -60,7 +60,7 @@ impl Manager {
 }
 
 #[test]
-fn a_life_is_told() {
+fn the_lifecycle_is_reported() {
     let mut manager = Manager::new();
     let mut doorbell = manager.start(&CONFIG.replace("drain_delay = \"0s\"", "drain_delay = \"1s\""), None);
     let first = manager.next().to_owned();
@@ -80,13 +80,13 @@ fn a_life_is_told() {
 }
 
 #[test]
-fn the_end_is_told_while_connections_are_served() {
+fn a_stop_is_reported_while_connections_are_served() {
     use std::io::Write as _;
     let mut manager = Manager::new();
     let mut doorbell = manager
         .start(&CONFIG.replace("drain_delay = \"0s\"", "drain_delay = \"0s\"\ndrain_timeout = \"3s\""), None);
     manager.until("READY=1");
-    // A request that does not end keeps the drain from ending.
+    // An unfinished request keeps the drain from ending.
     let mut held = std::net::TcpStream::connect(doorbell.addr).unwrap();
     held.write_all(b"GET /hello HTTP/1.1\r\n").unwrap();
     std::thread::sleep(Duration::from_millis(50));
@@ -99,7 +99,7 @@ fn the_end_is_told_while_connections_are_served() {
 
 #[test]
 fn ready_may_wait_for_the_first_round_of_checks() {
-    // It accepts and says nothing, so the first result is a time-out.
+    // It accepts and sends nothing, so the first result is a timeout.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let config = |ready_on: &str| {
         format!(
@@ -121,9 +121,9 @@ fn ready_may_wait_for_the_first_round_of_checks() {
     assert!(ready.starts_with("READY=1") && ready.contains("1 unknown"), "{ready:?}");
 }
 
-/// Which a reload that comes before would say as well.
+/// A reload ends with READY=1, which must not be sent before the checks have results.
 #[test]
-fn a_reload_does_not_say_that_all_is_ready() {
+fn an_early_reload_does_not_report_ready() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let config = format!(
         "version = 1\n[systemd]\nready_on = \"checks\"\n[listener.probes]\nbind = \"127.0.0.1:0\"\n\
@@ -141,9 +141,9 @@ fn a_reload_does_not_say_that_all_is_ready() {
     assert!(is_looked_at, "{}", doorbell.process.log());
 }
 
-/// A message of more than 4,096 bytes is dropped whole, and with it what else it says.
+/// systemd drops messages of more than 4,096 bytes.
 #[test]
-fn many_endpoints_are_told_by_their_states() {
+fn many_endpoints_are_summarized_by_state() {
     use std::fmt::Write as _;
     let mut config = CONFIG.to_owned();
     for number in 0..300 {
@@ -157,7 +157,7 @@ fn many_endpoints_are_told_by_their_states() {
 }
 
 #[test]
-fn the_watchdog_is_petted_while_workers_idle() {
+fn watchdog_messages_are_sent_while_workers_idle() {
     let mut manager = Manager::new();
     let doorbell = manager.start(CONFIG, Some(200_000));
     for _ in 0..5 {
@@ -171,7 +171,7 @@ fn the_watchdog_is_petted_while_workers_idle() {
     assert!(manager.socket.recv(&mut [0; 512]).is_err());
 }
 
-/// Holds one thread by ptrace(2), as a debugger does, until it is told to end.
+/// Stops one thread by ptrace(2), as a debugger does, until it is ended.
 const HOLD: &str = "import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
 libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
@@ -185,7 +185,7 @@ os.waitpid(thread, ALL)
 print('held', flush=True)
 sys.stdin.read()";
 
-/// What holds it, until this is dropped; nothing where nobody may.
+/// Stops a thread until the result is dropped; `None` if ptrace is not permitted.
 fn hold(python: &Path, thread: &str) -> Option<Process> {
     let mut command = Command::new(python);
     let holder = Process::spawn_with_stdin(command.args(["-c", HOLD, thread]), Stdio::piped());
@@ -198,7 +198,7 @@ fn hold(python: &Path, thread: &str) -> Option<Process> {
 }
 
 #[test]
-fn a_thread_that_stands_still_is_told_by_silence() {
+fn a_hung_thread_stops_the_watchdog_messages() {
     const PERIOD: Duration = Duration::from_millis(200);
     let Some(python) = program("python3") else { return };
     let mut manager = Manager::new();
@@ -220,7 +220,7 @@ fn a_thread_that_stands_still_is_told_by_silence() {
         std::thread::sleep(4 * PERIOD);
         let heard = std::iter::from_fn(|| manager.socket.recv(&mut buf).ok().map(|len| buf[..len].to_vec()));
         let pets = heard.filter(|said| said.starts_with(b"WATCHDOG=1")).count();
-        // It may have turned just before. Of who goes on there are four a period.
+        // It may have made progress just before. A running process sends four per period.
         assert!(pets <= 1, "{name}: petted {pets} times");
         manager.socket.set_nonblocking(false).unwrap();
         drop(holder);
@@ -229,7 +229,7 @@ fn a_thread_that_stands_still_is_told_by_silence() {
 }
 
 #[test]
-fn nobody_is_told_who_is_not_to_be() {
+fn nothing_is_sent_unless_configured() {
     let manager = Manager::new();
     let doorbell = manager.start(&format!("{CONFIG}\n[systemd]\nnotify = false\n"), Some(50_000));
     assert_eq!(get(doorbell.addr, "/livez", &[]).status, 200);
@@ -237,9 +237,9 @@ fn nobody_is_told_who_is_not_to_be() {
     assert!(manager.socket.recv(&mut [0; 512]).is_err());
 }
 
-/// The real program that hands sockets over, with the file that `config init` writes for it.
+/// systemd's own activation program, with the file of `config init`.
 #[test]
-fn sockets_of_systemd_are_taken() {
+fn sockets_of_systemd_are_used() {
     let Some(activate) = program("systemd-socket-activate") else { return };
     let scratch = Scratch::new();
     let first = Command::new(binary()).args(["config", "init", "systemd"]).output().unwrap();
@@ -256,15 +256,15 @@ fn sockets_of_systemd_are_taken() {
         &file,
     ]);
     let process = Process::spawn(&mut command);
-    // It starts doorbell with the first connection.
+    // The program starts doorbell with the first connection.
     let answered = wait_until(LIMIT, || std::net::TcpStream::connect(addr).is_ok());
     assert!(answered.is_some(), "{}", process.log());
     assert_eq!(get(addr, "/livez", &[]).status, 200, "{}", process.log());
 }
 
-/// `doorbell.socket` beside a configuration that opens its own address: the one holds what the other wants.
+/// `doorbell.socket` with a configuration that binds its own address, which the unit holds.
 #[test]
-fn a_socket_of_systemd_that_is_not_taken_is_named() {
+fn an_unused_socket_of_systemd_is_reported() {
     let Some(activate) = program("systemd-socket-activate") else { return };
     let scratch = Scratch::new();
     let held = free_addr();
@@ -291,7 +291,7 @@ fn a_socket_of_systemd_that_is_not_taken_is_named() {
     assert!(wait_until(LIMIT, || process.log().contains(expected)).is_some(), "{}", process.log());
 }
 
-/// The unit and the socket that are shipped name what the configuration names.
+/// The shipped unit and socket use the names of the configuration.
 #[test]
 fn the_shipped_socket_has_the_name_of_the_first_file() {
     let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/systemd/doorbell.socket");
@@ -300,7 +300,7 @@ fn the_shipped_socket_has_the_name_of_the_first_file() {
     let first = String::from_utf8(first.stdout).unwrap();
     let name = socket.lines().find_map(|line| line.strip_prefix("FileDescriptorName=")).unwrap();
     assert!(first.contains(&format!("bind = \"systemd:{name}\"")), "{first}");
-    // Enabled with the service, and not started by it: with `bind = "0.0.0.0:8080"` it would hold the port.
+    // Enabled with the service, but not started by it: it would hold the port of `bind = "0.0.0.0:8080"`.
     let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/systemd/doorbell.service");
     let service = std::fs::read_to_string(deploy).unwrap();
     assert!(service.contains("\nAlso=doorbell.socket\n"), "{service}");

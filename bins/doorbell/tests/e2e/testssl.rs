@@ -1,6 +1,6 @@
-//! testssl.sh looks for every weakness it knows, and finds none that matters.
+//! testssl.sh finds no relevant weakness.
 //!
-//! Does not know about: what it looks for. Only with `DOORBELL_FULL=1`: it takes minutes.
+//! Does not know about: its tests. Only with `DOORBELL_FULL=1`, because it takes minutes.
 
 use std::fs;
 use std::process::Command;
@@ -16,7 +16,7 @@ use crate::support::{Doorbell, Process, Scratch, is_long_version, program};
 /// It takes about a minute on an idle machine of two cores.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// What it says of this test and not of us, with the reason.
+/// Findings caused by this test, with the reason.
 const NOT_OURS: [(&str, &str); 3] = [
     ("cert_revocation", "the test CA has neither a CRL nor an OCSP responder to name"),
     ("engine_problem", "its own openssl may come without engines"),
@@ -24,15 +24,15 @@ const NOT_OURS: [(&str, &str); 3] = [
     ("sessionresumption_ticket", "its client may leave before the ticket of TLS 1.3 is there"),
 ];
 
-/// Fields a site sets for itself; without them the tool complains about the site.
+/// Fields that a site sets itself; without them the tool complains.
 const HEADERS: &str = "headers = { Content-Security-Policy = \"default-src 'none'\", X-Content-Type-Options = \"nosniff\", X-Frame-Options = \"DENY\" }";
 
 #[test]
-fn nothing_of_weight_is_found() {
-    if !is_long_version("nothing_of_weight_is_found") {
+fn nothing_relevant_is_found() {
+    if !is_long_version("nothing_relevant_is_found") {
         return;
     }
-    // Debian's name, and that of everybody else.
+    // Debian's name, and the usual one.
     let Some(testssl) =
         ["testssl", "testssl.sh"].iter().find_map(|name| installed(name)).or_else(|| program("testssl"))
     else {
@@ -82,7 +82,7 @@ fn look_at(testssl: &std::path::Path, engine: &str) {
         .collect();
     eprintln!("{engine}: {} findings in {:?}, {} of weight", findings.len(), start.elapsed(), weighty.len());
     assert!(weighty.is_empty(), "{weighty:#?}\n{}", process.log());
-    // It did look: at both versions, both certificates and the field it reads from a reply.
+    // It has tested both versions, both certificates and a header field.
     for (id, word) in [
         ("TLS1_2", "offered"),
         ("TLS1_3", "offered"),

@@ -1,6 +1,6 @@
-//! HTTPS as curl and openssl see it: versions, names, ALPN, resumption, and plain HTTP on the wrong port.
+//! HTTPS with curl and openssl: versions, names, ALPN, resumption, and plain HTTP on the wrong port.
 //!
-//! Does not know about: client certificates, certificates that change.
+//! Does not know about: client certificates, changed certificates.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -16,7 +16,7 @@ on_both_engines! {
     the_name_chooses_the_certificate
     a_connection_is_kept
     a_session_is_resumed
-    plain_http_is_told_what_to_do
+    plain_http_gets_an_explanation
     security_is_only_promised_over_tls
 }
 
@@ -35,7 +35,7 @@ fn serve(engine: &str, scratch: &Scratch, lines: &str) -> Doorbell {
     Doorbell::start_with(engine, &config)
 }
 
-/// curl that trusts the CA and finds the host here. Nothing when there is no curl.
+/// curl that trusts the CA and resolves the host to this server; `None` without curl.
 fn curl(doorbell: &Doorbell, scratch: &Scratch, host: &str, args: &[&str]) -> Option<Output> {
     let port = doorbell.addr.port();
     let (resolve, ca_file) = (format!("{host}:{port}:127.0.0.1"), scratch.path("ca.crt"));
@@ -84,7 +84,7 @@ fn the_name_chooses_the_certificate(engine: &str) {
              [listener.web]\nbind = \"127.0.0.1:0\"\ntls = \"web\"\n{ROUTES}"
         );
         let doorbell = Doorbell::start_with(engine, &config);
-        // curl compares the name with the certificate, so success says that it was the right one.
+        // curl verifies the name, so success means the right certificate.
         for host in ["one.test", "two.test", "deep.two.test"] {
             let Some(output) = curl(&doorbell, &scratch, host, &[]) else { return };
             assert!(output.status.success(), "{host}: {}", text(&output));
@@ -140,7 +140,7 @@ fn a_session_is_resumed(engine: &str) {
     }
 }
 
-fn plain_http_is_told_what_to_do(engine: &str) {
+fn plain_http_gets_an_explanation(engine: &str) {
     let scratch = Scratch::new();
     let doorbell = serve(engine, &scratch, "");
     let got = exchange(doorbell.addr, b"GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
@@ -150,7 +150,7 @@ fn plain_http_is_told_what_to_do(engine: &str) {
     assert!(body.contains("TLS") && body.contains("https://"), "{body}");
 }
 
-/// Replies of routes, those of guards, and those that no route gave, in both protocols.
+/// Replies of routes, of guards, and without a route, in both protocols.
 fn security_is_only_promised_over_tls(engine: &str) {
     let Some(curl) = program("curl") else { return };
     let scratch = Scratch::new();
@@ -184,7 +184,7 @@ fn security_is_only_promised_over_tls(engine: &str) {
         let got = exchange(doorbell.addr_of(1), request.as_bytes()).unwrap();
         String::from_utf8_lossy(&got.bytes).to_ascii_lowercase()
     };
-    // The limit is one for both listeners.
+    // Both listeners share the limit.
     assert!(in_plain("GET", "/limited").starts_with("http/1.1 200 "));
     for (method, path, status) in [
         ("GET", "/hello", 200),

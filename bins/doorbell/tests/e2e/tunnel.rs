@@ -1,4 +1,4 @@
-//! A way into TLS for tests that write frames by hand: what goes into it in the clear reaches a server over TLS, with `h2` by ALPN.
+//! A tunnel for tests that write frames by hand: plain bytes reach a server over TLS, with `h2` by ALPN.
 //!
 //! Does not know about: frames.
 
@@ -13,7 +13,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::https::Https;
 
-/// Each connection to it is one to the server, and ends with it. All of them end when it is dropped.
+/// Each connection to it is one to the server, and ends with it. All end on drop.
 pub(crate) struct Tunnel {
     pub(crate) addr: SocketAddr,
     end: Option<oneshot::Sender<()>>,

@@ -1,6 +1,6 @@
-//! Servers to be checked: good ones, failing ones, and those that let a checker wait.
+//! Servers for checks: good, failing and hanging ones.
 //!
-//! Does not know about: who asks.
+//! Does not know about: checks.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,22 +9,22 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// What a server does with a connection.
+/// Behaviour of a server.
 #[derive(Clone, Debug)]
 pub(crate) enum Does {
-    /// Accepts and says nothing.
+    /// Accepts and sends nothing.
     Hang,
-    /// Reads a request and answers with these bytes.
+    /// Reads a request and sends these bytes.
     Says(Vec<u8>),
-    /// The same, but behind the first of these one byte at a time.
+    /// As before, but sends the second part one byte at a time.
     Trickles(Vec<u8>, Vec<u8>, Duration),
-    /// Answers with a head and content without an end.
+    /// Sends a head and endless content.
     Endless,
-    /// Answers with these bytes whoever sent these.
+    /// Sends these bytes to clients that sent those.
     Echoes { wanted: Vec<u8>, says: Vec<u8> },
 }
 
-/// A server on a port of its own; it ends with the test.
+/// A server on its own port; it ends with the test.
 #[derive(Debug)]
 pub(crate) struct Upstream {
     pub(crate) addr: SocketAddr,
@@ -63,7 +63,7 @@ impl Upstream {
         Self { addr, inside, thread: Some(thread) }
     }
 
-    /// From the next connection on.
+    /// Sets the behaviour from the next connection on.
     pub(crate) fn now(&self, does: Does) {
         *self.inside.does.lock().unwrap() = does;
     }
@@ -103,7 +103,7 @@ impl Inside {
             }
             self.conns.fetch_add(1, Ordering::Relaxed);
             let shared = Arc::clone(&self);
-            // What the other side breaks off is no failure of ours.
+            // A disconnect by the client is no failure.
             thread::spawn(move || shared.serve(stream).is_ok());
         }
     }

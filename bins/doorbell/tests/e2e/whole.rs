@@ -1,8 +1,8 @@
-//! Probes while the state changes a thousand times a second: each is told one state, whole, and none waits for a change.
+//! Probes while the state changes a thousand times a second: each gets one consistent state, and none waits for a change.
 //!
-//! Does not know about: how replies are made. Quiet times and times of changes take turns, with the same clients on the same connections, and
-//! what is judged is the ratio of neighbours: whatever else a machine does comes and goes, and meets both alike. `DOORBELL_FULL=1` with the
-//! build that is shipped holds the slowest in a hundred to 1.2 times of those without changes.
+//! Does not know about: how replies are rendered. Quiet and changing periods alternate, with the same clients on the same connections, and
+//! the ratio of neighbouring periods is judged, so that other load affects both alike. `DOORBELL_FULL=1` with the
+//! shipped build requires a p99 of at most 1.2 times that without changes.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -15,7 +15,7 @@ use doorbell_testkit::peers::wait_until;
 use crate::support::{Doorbell, LIMIT, at_most, is_full, on_both_engines, told};
 
 on_both_engines! {
-    no_probe_is_told_half_a_state
+    no_probe_gets_a_mixed_state
 }
 
 const CONFIG: &str = r#"
@@ -51,20 +51,20 @@ path = "/push/{check}/{result}"
 push = true
 "#;
 
-/// What is pushed, and all that a probe may be told then: status, length and content belong together.
+/// Pushed results.
 const PUSHED: [&str; 3] = ["pass", "fail?note=refused", "warn?note=slow%20and%20long%20to%20tell"];
-const TOLD: [(u16, &str); 3] = [
+const REPLIES: [(u16, &str); 3] = [
     (200, "up\napp: up\n"),
     (503, "down\napp: down (refused)\n"),
     (200, "degraded\napp: degraded (slow and long to tell)\n"),
 ];
 const WARNED: (u16, &str) = (302, "readyz is degraded: app degraded (slow and long to tell)");
 
-/// The promise.
+/// The promised rate.
 const CHANGES_A_SECOND: u32 = 1_000;
 const RATIO_MAX: f64 = 1.2;
 
-/// Behind each change of turns, what is under way is not counted.
+/// Time after each change of periods that is not counted.
 const SETTLES: Duration = Duration::from_millis(20);
 
 /// One connection, kept.
@@ -109,7 +109,7 @@ impl Client {
     }
 }
 
-/// Whose turn it is: turns with an even number are quiet. Beyond the last one everybody ends.
+/// The current period. After the last one all threads end.
 struct Turns {
     now: AtomicUsize,
     count: usize,
@@ -120,20 +120,20 @@ impl Turns {
         Some(self.now.load(Ordering::Relaxed)).filter(|now| *now < self.count)
     }
 
-    /// Of a turn, whether it has changes: quiet, changing, changing, quiet, so that a drift of the machine is no difference.
+    /// Whether a period has changes: quiet, changing, changing, quiet, which compensates for drift.
     const fn has_changes(turn: usize) -> bool {
         matches!(turn % 4, 1 | 2)
     }
 }
 
-/// Of one turn: how long each probe took, and how many times the answer was another one than before.
+/// Latencies of probes in one period, and the number of changed replies.
 #[derive(Clone, Debug, Default)]
 struct Probed {
     took: Vec<Duration>,
     changes: usize,
 }
 
-/// Probes as long as turns last.
+/// Probes until the last period ends.
 fn probe(addr: SocketAddr, agent: &str, turns: &Turns) -> Vec<Probed> {
     let mut client = Client::new(addr, agent);
     let mut probed = vec![Probed::default(); turns.count];
@@ -145,7 +145,7 @@ fn probe(addr: SocketAddr, agent: &str, turns: &Turns) -> Vec<Probed> {
         }
         let (status, content) = client.ask("GET /readyz");
         let took = from.elapsed();
-        let whole = TOLD.into_iter().chain([WARNED]).position(|told| told == (status, &*content));
+        let whole = REPLIES.into_iter().chain([WARNED]).position(|reply| reply == (status, &*content));
         let Some(at) = whole else { panic!("{agent}: {status} {content:?}") };
         assert!(at == 3 || agent != "kube-probe/1.34" || at < 2, "a kubelet is warned: {status} {content:?}");
         assert!(at != 3 || agent == "kube-probe/1.34", "only a kubelet is warned: {status} {content:?}");
@@ -154,13 +154,13 @@ fn probe(addr: SocketAddr, agent: &str, turns: &Turns) -> Vec<Probed> {
             probed[turn].took.push(took);
             probed[turn].changes += usize::from(is_new);
         }
-        // As fast as probers are that are many; without a pause there would be no time for changes.
+        // The rate of many probers; without a pause there would be no time for changes.
         thread::sleep(Duration::from_micros(200));
     }
     probed
 }
 
-/// Pushes as long as turns last, the same or another one each time; how many a second that were in the turns with changes.
+/// Pushes until the last period ends, the same or another result each time; returns the rate in periods with changes.
 fn push(addr: SocketAddr, turns: &Turns) -> f64 {
     let mut client = Client::new(addr, "app");
     let start = Instant::now();
@@ -183,7 +183,7 @@ fn push(addr: SocketAddr, turns: &Turns) -> f64 {
     f64::from(changes) / changing.as_secs_f64()
 }
 
-/// Somebody and a kubelet probe, while the application pushes.
+/// A client and a kubelet probe, while the application pushes.
 fn take_turns(addr: SocketAddr, count: usize, each: Duration) -> (f64, Vec<Probed>, [usize; 2]) {
     let turns = Turns { now: AtomicUsize::new(0), count };
     thread::scope(|scope| {
@@ -212,7 +212,7 @@ fn percentile(took: &[Duration], percent: usize) -> Duration {
     took[(took.len() - 1) * percent / 100]
 }
 
-/// The p99 of neighbours, without changes and with them, by their ratio.
+/// The p99 of neighbouring periods, without and with changes, by their ratio.
 fn neighbours(turns: &[Probed]) -> Vec<(f64, [Duration; 2])> {
     let pair = |(at, pair): (usize, &[Probed])| {
         let with_changes = usize::from(Turns::has_changes(2 * at + 1));
@@ -224,13 +224,13 @@ fn neighbours(turns: &[Probed]) -> Vec<(f64, [Duration; 2])> {
     pairs
 }
 
-fn no_probe_is_told_half_a_state(engine: &str) {
+fn no_probe_gets_a_mixed_state(engine: &str) {
     let (pairs, each) = if is_full() { (11, 800) } else { (3, 250) };
     let doorbell = Doorbell::start_with(engine, CONFIG);
     let addr = doorbell.addr;
     let mut client = Client::new(addr, "app");
     client.ask("POST /push/app/pass");
-    // The first state is none of those that come and go.
+    // The first state is none of the pushed ones.
     wait_until(LIMIT, || client.ask("GET /readyz").0 == 200).unwrap();
     let (pace, turns, changes) = take_turns(addr, 2 * pairs, Duration::from_millis(each));
     let by_ratio = neighbours(&turns);

@@ -1,6 +1,6 @@
-//! More workers than there are processors: all of them start, serve and end.
+//! More workers than CPUs: all of them start, serve and end.
 //!
-//! Does not know about: how connections are spread over them.
+//! Does not know about: how connections are distributed.
 
 use std::net::TcpStream;
 

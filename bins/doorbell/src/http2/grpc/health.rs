@@ -209,9 +209,9 @@ impl Watching {
 
     /// The next response; `None` at the end, after the last change.
     async fn news(&mut self) -> Option<HealthCheckResponse> {
-        let Self { status, asks, told, ends, .. } = self;
+        let Self { status, asks, sent, ends, .. } = self;
         let Some(status) = status else {
-            if told.replace(ServingStatus::Unknown).is_none() {
+            if sent.replace(ServingStatus::Unknown).is_none() {
                 return Some(UNKNOWN);
             }
             let _ended = ends.wait_for(|ends| *ends).await;
@@ -219,7 +219,7 @@ impl Watching {
         };
         loop {
             let now = status.status();
-            if told.replace(now) != Some(now) {
+            if sent.replace(now) != Some(now) {
                 return Some(reply(now));
             }
             let ask_again = async {

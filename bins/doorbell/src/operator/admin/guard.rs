@@ -114,7 +114,7 @@ impl Ends {
 impl Wanted {
     fn of(admin: &Admin) -> Self {
         if admin.by_itself {
-            return Self::Nobody;
+            return Self::Never;
         }
         let Some(token) = &admin.token else { return Self::Here };
         let mut tokens = Tokens::new();
