@@ -94,7 +94,7 @@ mod tests {
         let mut found = BTreeMap::new();
         places(&schema, "", &mut found);
         for (at, expected) in [
-            ("runtime.engine", Some(Value::from("auto"))),
+            ("runtime.driver", Some(Value::from("auto"))),
             ("lifecycle.drain_delay", Some("5s".into())),
             ("listener.NAME.tcp.backlog", Some(4096.into())),
             ("check_defaults.interval", Some("5s".into())),

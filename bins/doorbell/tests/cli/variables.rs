@@ -181,7 +181,7 @@ fn variables_of_serve_are_used_or_reported() {
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let said = lines.find(|line| line.contains("DOORBELL_WORKERS")).unwrap();
-    assert!(said.contains("is not read") && said.contains("DOORBELL__RUNTIME__WORKERS"), "{said}");
+    assert!(said.contains("has no effect") && said.contains("DOORBELL__RUNTIME__WORKERS"), "{said}");
     child.kill().unwrap();
     child.wait().unwrap();
 }
