@@ -1,8 +1,9 @@
-//! Code blocks: configurations are valid.
+//! Code blocks: configurations are valid, command lines are accepted.
 //!
 //! Does not know about: pages.
 
 use crate::page::Block;
+use doorbell_proxy::cli::book::command_line;
 use doorbell_proxy::config::{Outside, Severity, Source, parse_with};
 use std::path::Path;
 
@@ -37,6 +38,61 @@ fn secret(path: &Path) -> Result<String, String> {
     Ok(format!("{name}{}", "0".repeat(32)))
 }
 
+/// Every command of ours: lines of `sh`, and of `console` those with `$ `.
+pub(crate) fn commands(block: &Block) -> Result<usize, String> {
+    let mut count = 0;
+    let text = block.text.replace("\\\n", " ");
+    let lines = text.lines().filter_map(|line| match block.language() {
+        "sh" => Some(line),
+        _ => line.strip_prefix("$ "),
+    });
+    for line in lines {
+        let words = words(line)?;
+        let Some(words) = ours(&words) else { continue };
+        count += 1;
+        // `help COMMAND` is what the program makes of it.
+        let is_help = words.get(1).is_some_and(|word| word == "help");
+        let parsed = command_line().try_get_matches_from(words);
+        if let Some(error) = parsed.err().filter(|error| error.use_stderr() && !is_help) {
+            return Err(format!("{line}\n{error}"));
+        }
+    }
+    Ok(count)
+}
+
+/// From our name on: at the begin, behind variables, or what another program runs, as in `kubectl exec .. -- /doorbell status`.
+fn ours(words: &[String]) -> Option<&[String]> {
+    let is_prefix = |word: &String| word == "sudo" || word.contains('=') && !word.starts_with('-');
+    let first = words.iter().position(|word| !is_prefix(word))?;
+    let is_ours = |at: &usize| words.get(*at).is_some_and(|word| word == "doorbell" || word == "/doorbell");
+    let behind = words.iter().position(|word| word == "--").map(|at| at + 1);
+    let at = [Some(first), behind].into_iter().flatten().find(is_ours)?;
+    Some(&words[at..])
+}
+
+/// The words of the first command of a line, as a shell takes them.
+fn words(line: &str) -> Result<Vec<String>, String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    let mut letters = line.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match (letter, quote) {
+            (letter, Some(mark)) if letter == mark => quote = None,
+            (letter, Some(_)) => word.get_or_insert_default().push(letter),
+            ('\'' | '"', None) => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            ('\\', None) => word.get_or_insert_default().extend(letters.next()),
+            ('|' | ';' | '&' | '>' | '<', None) => break,
+            ('#', None) if word.is_none() => break,
+            (letter, None) if letter.is_whitespace() => words.extend(word.take()),
+            (letter, None) => word.get_or_insert_default().push(letter),
+        }
+    }
+    words.extend(word);
+    if quote.is_some() { Err(format!("a quote has no end: {line}")) } else { Ok(words) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,5 +116,23 @@ mod tests {
             let found = configuration(&block(info, text));
             assert_eq!(found.is_ok(), is_good, "{info}: {text}: {found:?}");
         }
+    }
+
+    #[test]
+    fn wrong_commands_are_found() {
+        for (text, found) in [
+            ("$ doorbell status\nready\n$ doorbell drain --reason 'a b' | cat\n", Ok(2)),
+            ("$ curl localhost\n", Ok(0)),
+            ("$ kubectl exec pod -- /doorbell status\n", Ok(1)),
+            ("$ kubectl exec pod -- /doorbell statsu\n", Err(())),
+            ("$ A=b doorbell --help\n$ doorbell probe \\\n    http://h/\n", Ok(2)),
+            ("$ doorbell statsu\n", Err(())),
+            ("$ doorbell status --nonsense\n", Err(())),
+            ("$ doorbell drain 'a\n", Err(())),
+        ] {
+            assert_eq!(commands(&block("console", text)).map_err(drop), found, "{text}");
+        }
+        assert_eq!(commands(&block("sh", "doorbell statsu\n")).map_err(drop), Err(()));
+        assert_eq!(words("a  \"b c\"\\ d 'e|f' | g").unwrap(), ["a", "b c d", "e|f"]);
     }
 }

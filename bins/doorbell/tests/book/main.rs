@@ -92,6 +92,11 @@ fn every_configuration_is_valid() {
 }
 
 #[test]
+fn every_command_line_is_accepted() {
+    every_block(&["console", "sh"], 40, blocks::commands);
+}
+
+#[test]
 fn code_blocks_name_a_known_language() {
     let unknown = |page: &Page| {
         let blocks = page.blocks.iter().filter(|block| !blocks::LANGUAGES.contains(&block.language()));
