@@ -1,6 +1,6 @@
-//! `[admin]`: where people, scrapers and hooks ask a running doorbell.
+//! `[admin]`: address of metrics, pages and the admin API of a running instance.
 //!
-//! Does not know about: what can be asked.
+//! Does not know about: the pages and calls.
 
 use super::super::bind::Bind;
 use super::Secret;
@@ -9,31 +9,34 @@ use crate::http::router::host;
 use doorbell_config::{Entry, Problem, Section, TEXTS, Table};
 use std::net::SocketAddr;
 
-/// Metrics and the pages for people and for scripts, below /-/. Without the table nobody listens, unless doorbell runs without a file.
+/// Metrics and pages for operators and scripts, below /-/. Default: no such address, except without
+/// a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 pub struct Admin {
-    /// An IP address and a port.
+    /// IP address and port.
     #[key(default = "127.0.0.1:9130", read = Bind::address, shown)]
     pub bind: SocketAddr,
-    /// Names by which clients reach the address; one or a list. Requests for another name are refused: those of clients on the same machine
-    /// always, as a name of another site can be rebound to the loopback, all others where this key is given. IP addresses, localhost and the
-    /// name of the machine need no entry.
+    /// Host names of this address; one or a list. Requests with another host are refused: from
+    /// clients on the same machine always (DNS rebinding), from other clients if this key is set.
+    /// IP addresses, localhost and the name of the machine need no entry.
     #[key(read = hosts)]
     pub hosts: Vec<String>,
-    /// The bearer token of whoever changes something. Without one, changes are for clients on the same machine, and refused where a proxy
-    /// sent them (X-Forwarded-For, Via, Forwarded and the like).
+    /// Bearer token for changes. Default: changes are limited to clients on the same machine, and
+    /// refused if a proxy forwarded them (X-Forwarded-For, Via, Forwarded and similar fields).
     pub token: Option<Secret>,
-    /// True says that others than this machine are meant to see it; without it `doorbell validate` warns of such an address.
+    /// Confirms that remote access is intended; otherwise `doorbell validate` warns of an address
+    /// that is not a loopback address.
     #[key(default = false)]
     pub open: bool,
-    /// Whether nobody asked for it, as without a file: then it only shows, and does without its address where somebody else has that.
+    /// Whether it is the default without a configuration file: read-only, and skipped if the port
+    /// is in use.
     #[key(skip)]
     pub by_itself: bool,
 }
 
 impl Admin {
-    /// What is there without a file.
+    /// The default without a configuration file.
     #[must_use]
     pub fn by_itself() -> Self {
         Self { by_itself: true, ..Self::default() }

@@ -1,6 +1,6 @@
 //! `[auth.NAME]`: credentials that a route accepts.
 //!
-//! Does not know about: routes, how a token is verified, what is in key files.
+//! Does not know about: routes, verification of tokens, contents of key files.
 
 use crate::http::auth::jwt::Algorithm;
 use crate::http::auth::{Policy, PolicyError, TokenError, TokenWarning, Tokens};
@@ -11,22 +11,23 @@ use std::time::Duration;
 /// The shortest HMAC secret (RFC 7518 3.2).
 const HMAC_SECRET_LEN_MIN: usize = 32;
 
-/// A token that is good, where only the rest is looked at.
+/// A valid token, to validate a realm alone.
 const TOKEN_FOR_CHECKS: &[u8] = b"0123456789abcdef0123456789abcdef";
 
-/// Tokens that are let in.
+/// Accepted tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 pub struct Auth {
-    /// Named by routes.
+    /// Referred to by routes.
     #[key(table_name)]
     pub name: String,
-    /// What clients are told in `WWW-Authenticate`.
+    /// Realm in `WWW-Authenticate`.
     #[key(default = "doorbell", read = realm)]
     pub realm: String,
-    /// Bearer tokens by the name of whom each is given to, which the access log shows; best as ${file:PATH}.
+    /// Bearer tokens by the name of their holder, which the access log shows; preferably
+    /// ${file:PATH}.
     pub tokens: Map<Secret>,
-    /// Signed tokens (JWT, RFC 7519) that are let in.
+    /// Accepted signed tokens (JWT, RFC 7519).
     pub jwt: Option<Jwt>,
 }
 
@@ -34,26 +35,27 @@ pub struct Auth {
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 pub struct Jwt {
-    /// Algorithms that a signature may have, whatever the token says: ES256, EdDSA, HS256, RS256; one or a list. Required.
+    /// Accepted signature algorithms: ES256, EdDSA, HS256, RS256; one or a list. Required.
     #[key(name = "algorithm", required = "\"RS256\"", filled)]
     pub algorithms: Vec<JwtAlgorithm>,
-    /// The one public key, as PEM; read again when it changes.
+    /// PEM file with the public key; read again when it changes.
     pub key_file: Option<At<PathBuf>>,
-    /// A JSON Web Key Set with the public keys; read again when it changes.
+    /// JSON Web Key Set with the public keys; read again when it changes.
     pub jwks_file: Option<At<PathBuf>>,
-    /// The shared secret of HS256, best as ${file:PATH}.
+    /// Shared secret of HS256, preferably ${file:PATH}.
     pub secret: Option<At<Secret>>,
-    /// What the claim `iss` must be; one or a list. Without it anything.
+    /// Accepted values of the claim `iss`; one or a list. Default: any.
     #[key(name = "issuer")]
     pub issuers: Vec<String>,
-    /// Of these the claim `aud` must name one. Without it, tokens that have an `aud` are refused.
+    /// Accepted values of the claim `aud`; one or a list. Default: tokens with an `aud` are
+    /// refused.
     #[key(name = "audience")]
     pub audiences: Vec<String>,
     // RFC 7519 4.1.4: "no more than a few minutes".
-    /// By how much clocks may differ when `exp` and `nbf` are looked at.
+    /// Permitted clock difference for `exp` and `nbf`.
     #[key(default = "1m", range = "0s..=10m")]
     pub leeway: Duration,
-    /// Claims that must have these values; others get 403.
+    /// Required claims and their values; other tokens get 403.
     pub require: Map<String>,
 }
 
@@ -86,7 +88,7 @@ impl From<JwtAlgorithm> for Algorithm {
 }
 
 impl Auth {
-    /// Whether some of its tokens have a signature that takes tens of microseconds to verify.
+    /// Whether verifying a signature may take tens of microseconds (public keys).
     #[must_use]
     pub fn is_heavy(&self) -> bool {
         let is_heavy = |algorithm: &JwtAlgorithm| *algorithm != JwtAlgorithm::Hs256;
@@ -141,7 +143,7 @@ fn check_token(name: &str, secret: &At<Secret>, tokens: &mut Tokens, at: &Sectio
 fn realm(entry: &Entry<'_>) -> Option<String> {
     let realm = entry.string()?;
     let mut tokens = Tokens::new();
-    // The token is a good one.
+    // The token is valid: only the realm can be wrong.
     let _ = tokens.add("check", TOKEN_FOR_CHECKS);
     if let Err(error @ PolicyError::Realm) = Policy::bearer(&realm, tokens) {
         let message = format!("{realm:?} cannot be a realm: {error}");
@@ -185,7 +187,7 @@ impl Jwt {
         }
     }
 
-    /// HS256 wants a secret that both sides keep, the others the public half of a key.
+    /// HS256 needs a shared secret, the other algorithms a public key.
     fn check_key_fits(&self, at: &Section<'_>) {
         let place = || at.place("algorithm").unwrap_or_default();
         if self.algorithms.len() > 1 && self.jwks_file.is_none() {

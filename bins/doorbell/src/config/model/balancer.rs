@@ -1,27 +1,29 @@
-//! `[agent.NAME]` and `[tcp_gate.NAME]`: what load balancers are told without HTTP.
+//! `[agent.NAME]` and `[tcp_gate.NAME]`: health for load balancers without HTTP.
 //!
-//! Does not know about: how it is told.
+//! Does not know about: the agent protocol, opening and closing sockets.
 
 use super::super::bind::{Bind, addresses};
 use doorbell_config::{At, Link, Table, Words};
 use std::net::SocketAddr;
 
-/// One agent. Its line names the checks that are down, and an operator's reason, to whoever connects.
+/// One agent. Every client sees the checks that are down and the operator's reason.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Agent {
-    /// Named by messages.
+    /// Named in logs and errors.
     #[key(table_name)]
     pub name: String,
-    /// Where it listens: an address and a port, unix:PATH, systemd:NAME or fd:NUMBER; one or a list.
+    /// Addresses to listen on: an address and a port, unix:PATH, systemd:NAME or fd:NUMBER; one or
+    /// a list. Required.
     #[key(name = "bind", required = "\"127.0.0.1:9131\"", filled)]
     pub binds: Vec<At<Bind>>,
-    /// The endpoint whose state it tells.
+    /// Endpoint to report.
     #[key(default = "readyz", shown)]
     pub health: At<Link>,
-    /// Whether `agent-send "NAME\n"` of HAProxy names another endpoint.
+    /// Lets `agent-send "NAME\n"` of HAProxy select another endpoint.
     #[key(default = false)]
     pub select_by_send: bool,
-    /// Connections that HAProxy may open to the server, told as `maxconn:N`. Without it nothing is said about them.
+    /// Maximum number of connections from HAProxy to the server, sent as `maxconn:N`. Default: not
+    /// sent.
     #[key(range = 1..=1_000_000)]
     pub maxconn: Option<u32>,
 }
@@ -29,28 +31,29 @@ pub struct Agent {
 /// One gate.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct TcpGate {
-    /// Named by messages.
+    /// Named in logs and errors.
     #[key(table_name)]
     pub name: String,
-    // What opens and closes is an address: a socket that somebody handed to us cannot be opened again.
-    /// An address and a port; one or a list. Required.
+    // Addresses only: a socket that was passed to the process cannot be opened again once closed.
+    /// Addresses and ports to listen on; one or a list. Required.
     #[key(name = "bind", required = "\"127.0.0.1:9132\"", filled, read = addresses)]
     pub binds: Vec<At<SocketAddr>>,
-    /// The endpoint that it follows.
+    /// Endpoint to follow.
     #[key(default = "readyz", shown)]
     pub health: At<Link>,
-    /// What happens to connections otherwise: close has nobody listen, reset and accept-and-fin accept and end them so.
+    /// Connections while the endpoint is not up: close refuses them (the socket is closed), reset
+    /// and accept-and-fin accept them and end them with RST or FIN.
     #[key(default = "close")]
     pub when_down: WhenDown,
 }
 
-/// What happens to connections while an endpoint is not up.
+/// Treatment of connections while an endpoint is not up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum WhenDown {
-    /// They are accepted and ended.
+    /// Accepted and ended with FIN.
     AcceptAndFin,
-    /// Nobody listens: they are refused.
+    /// Refused: the socket is closed.
     Close,
-    /// They are accepted and reset.
+    /// Accepted and reset.
     Reset,
 }

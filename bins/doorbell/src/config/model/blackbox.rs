@@ -1,6 +1,6 @@
-//! `[blackbox]`: probes that somebody asks for, as of Prometheus' blackbox_exporter.
+//! `[blackbox]`: probes on request, compatible with Prometheus' blackbox_exporter.
 //!
-//! Does not know about: how a probe is made.
+//! Does not know about: how a probe runs.
 
 use super::super::bind::addresses;
 use super::super::networks;
@@ -9,32 +9,33 @@ use doorbell_config::{At, Problem, Section, Table, Words};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// /probe?target=..&module=.. as of Prometheus' blackbox_exporter.
+/// /probe?target=..&module=.., compatible with Prometheus' blackbox_exporter.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 pub struct Blackbox {
-    /// Where it listens: an address and a port; one or a list.
+    /// Addresses and ports to listen on; one or a list. Required.
     #[key(name = "bind", required = "\"127.0.0.1:9115\"", filled, read = addresses)]
     pub binds: Vec<At<SocketAddr>>,
-    /// Networks that may be probed, as in "10.0.0.0/8": every address a target leads to must be in one of them.
+    /// Networks that may be probed, such as "10.0.0.0/8": every address of a target must be in one
+    /// of them. Required.
     #[key(with = networks)]
     pub targets: Vec<At<Network>>,
-    /// Modules that may be asked for, by the names they have in blackbox_exporter's example.
+    /// Permitted modules, named as in the example of blackbox_exporter.
     #[key(
         default = ["grpc", "grpc_plain", "http_2xx", "http_post_2xx", "tcp_connect", "tls_connect"],
         filled
     )]
     pub modules: Vec<Module>,
-    /// For so long everybody who asks the same gets the same result.
+    /// How long a result is shared between identical requests.
     #[key(default = "5s", range = "0s..=1h")]
     pub cache: Duration,
     // Prometheus waits for ten seconds.
-    /// Longest probe; Prometheus' own scrape timeout makes it shorter.
+    /// Maximum duration of a probe; the scrape timeout of Prometheus shortens it.
     #[key(default = "9s500ms", range = "100ms..=2m")]
     pub timeout: Duration,
 }
 
-/// A kind of probe, by its name in blackbox_exporter's own example.
+/// A kind of probe, named as in the example of blackbox_exporter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Words)]
 pub enum Module {
     /// `grpc.health.v1` over TLS.
@@ -42,13 +43,13 @@ pub enum Module {
     /// The same in plain text.
     #[word("grpc_plain")]
     GrpcPlain,
-    /// GET, and 2xx.
+    /// GET with a 2xx response.
     #[word("http_2xx")]
     Http2xx,
-    /// POST, and 2xx.
+    /// POST with a 2xx response.
     #[word("http_post_2xx")]
     HttpPost2xx,
-    /// A connection.
+    /// A TCP connection.
     #[word("tcp_connect")]
     TcpConnect,
     /// A TLS handshake.

@@ -1,4 +1,4 @@
-//! `[compute]`: the threads for work that would hold up a ring thread.
+//! `[compute]`: threads for work that would delay a worker.
 //!
 //! Does not know about: which work that is.
 
@@ -6,39 +6,39 @@ use doorbell::offload;
 use doorbell_config::{Problem, Section, Table};
 use std::time::Duration;
 
-/// The system shows 15 bytes of a thread's name; three are for its number.
+/// The kernel stores 15 bytes of a thread's name; three are for its number.
 const NAME_LEN_MAX: usize = 12;
 
-/// As many processors as `sched_setaffinity(2)` knows by the usual mask.
+/// Largest processor number in the usual mask of `sched_setaffinity(2)`.
 const CPU_MAX: u32 = 1023;
 
-/// Threads for what would hold up replies to probes: signatures with a public key, files and link maps of routes. They are there only
-/// where something needs them.
+/// Threads for work that would delay replies to probes: public-key signatures, files and link maps
+/// of routes. Started only if a route needs them.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 pub struct Compute {
-    /// Number of threads; auto is one for each processor but one.
+    /// Number of threads; auto is the number of processors minus one.
     #[key(default = "auto", none = "auto", range = 1..=1024)]
     pub threads: Option<u32>,
-    /// What the threads are called, before a number.
+    /// Name of the threads, before a number.
     #[key(default = offload::THREAD_NAME)]
     pub name: String,
-    /// Thread i runs on the i-th of these processors; [] is wherever the system likes.
+    /// Processors: thread i runs on the i-th of them; [] leaves the choice to the kernel.
     #[key(default = [], range = 0..=CPU_MAX)]
     pub cpus: Vec<u32>,
-    /// Stack of each thread; auto is what threads have anyway.
+    /// Stack size of each thread; auto is the default of threads.
     #[key(default = "auto", none = "auto", range = "64KiB..=1GiB", size)]
     pub stack_size: Option<u32>,
-    /// Added to the nice value of the process, 0 to 19: probes go before jobs.
+    /// Nice value added to that of the process, so that probes take precedence over jobs.
     #[key(default = offload::NICE, range = 0..=19)]
     pub nice: u8,
-    /// Requests to routes of health that may wait for a thread; one more gets 503.
+    /// Maximum number of requests to health routes that wait for a thread; further ones get 503.
     #[key(default = offload::QUEUE_MAX, range = 1..=100_000)]
     pub queue_high: u32,
-    /// Requests to all other routes that may wait for a thread; one more gets 503.
+    /// Maximum number of requests to other routes that wait for a thread; further ones get 503.
     #[key(default = offload::QUEUE_MAX, range = 1..=100_000)]
     pub queue_normal: u32,
-    /// Longest wait and work of a request; then 503.
+    /// Maximum time of a request in the queue and on a thread; then 503.
     #[key(default = offload::TIMEOUT, range = "1ms..=1h")]
     pub timeout: Duration,
 }

@@ -1,6 +1,6 @@
-//! `[control]` and `[maintenance]`: how operators reach a running doorbell.
+//! `[control]` and `[maintenance]`: the control socket, and planned maintenance.
 //!
-//! Does not know about: what they may ask.
+//! Does not know about: the commands of the control socket.
 
 use crate::config::Schedule;
 use doorbell_config::{At, Entry, Link, Table, Text};
@@ -11,34 +11,37 @@ use std::time::Duration;
 /// Bytes of a path that fit into `sockaddr_un` with a NUL, less the name of the file that locks it (unix(7)).
 const SOCKET_PATH_LEN_MAX: usize = 102;
 
-/// The socket by which `doorbell status`, `maint`, `drain` and their like reach a running doorbell.
+/// Control socket, for `doorbell status`, `maint`, `drain` and similar commands.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Control {
-    /// An absolute path, off, or auto: a name in $RUNTIME_DIRECTORY, /run/doorbell or $XDG_RUNTIME_DIR/doorbell.
+    /// Absolute path, off, or auto: a socket in $RUNTIME_DIRECTORY, /run/doorbell or
+    /// $XDG_RUNTIME_DIR/doorbell.
     #[key(default = "auto")]
     pub socket: ControlSocket,
-    /// A group whose members may use it, too, by name or number. Without it root and the user that doorbell runs as.
+    /// Group that may use the socket in addition to root and the user of the process, by name or
+    /// number. Default: none.
     #[key(read = group)]
     pub group: Option<String>,
 }
 
-/// Where commands are taken.
+/// Location of the control socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ControlSocket {
-    /// In the first directory for run-time files that can be used.
+    /// In the first usable directory for run-time files.
     Auto,
-    /// Nowhere.
+    /// No control socket.
     Off,
-    /// Here.
+    /// At this path.
     Path(PathBuf),
 }
 
-/// When endpoints and checks are in maintenance without anybody saying so to doorbell.
+/// Maintenance of endpoints and checks by files and schedules.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Maintenance {
-    /// A folder: a file `all`, or with the name of an endpoint or a check, is maintenance of that; its first line says why.
+    /// Directory: a file `all`, or with the name of an endpoint or a check, declares its
+    /// maintenance; the first line is the reason.
     pub file_dir: Option<PathBuf>,
-    /// Windows that come again and again.
+    /// Recurring maintenance windows.
     #[key(name = "window")]
     pub windows: Vec<Window>,
 }
@@ -46,18 +49,19 @@ pub struct Maintenance {
 /// One window.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Window {
-    /// Start of each window: minute, hour, day, month, day of week, and a time zone, as in "0 3 * * SUN Europe/Berlin"; without one TZ, then
-    /// /etc/localtime, then UTC. Where clocks change: a time that is skipped in spring starts no window on that day, one that comes twice in
-    /// autumn starts two. `doorbell ready` ends an open window until its next start. Required.
+    /// Start of each window: minute, hour, day, month, day of week, and optionally a time zone,
+    /// such as "0 3 * * SUN Europe/Berlin". Default time zone: TZ, then /etc/localtime, then UTC.
+    /// When clocks change, a skipped time starts no window on that day, a repeated one starts two.
+    /// `doorbell ready` ends an open window until its next start. Required.
     #[key(required = "\"0 3 * * SUN\"")]
     pub cron: Schedule,
-    // One that is open for longer can be written as several.
-    /// How long it lasts, from each of these moments on. Required.
+    // A longer window can be written as several.
+    /// Duration of each window. Required.
     #[key(name = "for", required = "\"30m\"", range = "1s..=1d")]
     pub length: Duration,
-    /// Which endpoints; one or a list. Without it every endpoint but livez and startupz.
+    /// Endpoints in maintenance; one or a list. Default: all except livez and startupz.
     pub endpoints: Vec<At<Link>>,
-    /// What is told to those who see details.
+    /// Reason, shown to clients that see details.
     #[key(default = "")]
     pub reason: String,
 }
