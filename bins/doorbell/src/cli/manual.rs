@@ -109,7 +109,7 @@ mod tests {
         for part in [
             ".SH \"[lifecycle]\"\n",
             ".SH \"[listener.NAME]\"\n",
-            ".TP\n\\fBdrain_delay\\fR\nAfter SIGTERM probers are told to stay away for so long, and everything is still served. Default: 5s.\n",
+            ".TP\n\\fBdrain_delay\\fR\nTime after SIGTERM in which endpoints report the drain and all requests are still served. Default: 5s.\n",
             ".TP\n\\fBtcp.backlog\\fR\n",
             "One of auto, epoll or io_uring. Default: auto.",
             "Range: 1 to 65535.",

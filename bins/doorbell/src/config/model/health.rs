@@ -1,6 +1,6 @@
-//! `[health.NAME]`: what a set of checks means, and with which codes it is answered.
+//! `[health.NAME]`: endpoints, their checks, and the status code of each state.
 //!
-//! Does not know about: routes, which answer with it.
+//! Does not know about: routes that report an endpoint.
 
 use doorbell_config::{At, Entry, Json, Key, Link, Map, Table, Words};
 use doorbell_health::Severity;
@@ -20,71 +20,72 @@ const ON_STALE: [(&str, OnStale); 4] = [
 
 const ON_DRAIN: [(&str, OnDrain); 2] = [("ignore", OnDrain::Ignore), ("report", OnDrain::Report)];
 
-/// One endpoint. readyz without any list of checks has all of them, each by its severity.
+/// One endpoint. readyz without lists of checks contains all checks, each with its severity.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Health {
-    /// Named by routes.
+    /// Referred to by routes.
     #[key(table_name)]
     pub name: String,
-    /// What an endpoint without checks is.
+    /// State of an endpoint without checks.
     #[key(default = "up")]
     pub initial: HealthState,
-    /// Checks of which one that is down makes it down.
+    /// Checks that make it down when one of them is down.
     #[key(shown)]
     pub require: Option<Vec<At<Link>>>,
-    /// Checks of which one that is not up makes it degraded.
+    /// Checks that make it degraded when one of them is not up.
     #[key(shown)]
     pub degrading: Option<Vec<At<Link>>>,
-    /// Checks that are only shown.
+    /// Checks that are shown and do not affect the state.
     #[key(shown)]
     pub info: Option<Vec<At<Link>>>,
-    /// Checks of which enough must be up. Members that no list has are degrading.
+    /// Checks of which a minimum must be up. Members that no list contains are degrading.
     pub quorum: Option<QuorumOf>,
-    /// By check, how much of the work goes with it; told by `endpoint_weight` and by agents.
+    /// Weight of each check: its share of the capacity, for `endpoint_weight` and agents.
     #[key(range = 0..=1_000_000)]
     pub weight: Map<u32>,
-    /// Stays degraded when all checks of the quorum are down at once. Without the table it is down then.
+    /// Stays degraded when all checks of the quorum are down at once. Default: it is down.
     pub fail_open: Option<FailOpen>,
-    /// Whether it stays up once it was up.
+    /// Keeps it up after it was up once.
     #[key(default = false)]
     pub latch: bool,
-    /// What a result counts as that is older than `max_age` of its check.
+    /// State of a check whose result is older than its `max_age`.
     #[key(default = "down", words = ON_STALE)]
     pub on_stale: OnStale,
-    /// What each audience is told while doorbell or this endpoint alone drains: report is `status.drain`, ignore is as if nothing were, or a
-    /// code. Without it report, of livez ignore.
+    /// Replies to each audience during a drain of the process or of this endpoint: report
+    /// (`status.drain`), ignore (as without a drain), or a status code. Default: report, and ignore
+    /// for liveness and startup endpoints.
     pub on_drain: DrainReplies,
-    /// How degraded is told. With kube-warning a kubelet gets 302 and makes an event of it, with reasons if it sees details; others get
-    /// `status.degraded`.
+    /// Reply while degraded. With kube-warning, a kubelet gets 302 and records an event, with
+    /// reasons if it sees details; other clients get `status.degraded`.
     #[key(default = "status")]
     pub degraded_via: DegradedVia,
-    /// Codes by state.
+    /// Status codes by state.
     pub status: Statuses,
-    /// `Retry-After` of every 503. Without it none.
+    /// `Retry-After` of every 503. Default: none.
     #[key(range = "1s..=1d")]
     pub retry_after: Option<Duration>,
-    /// Whether answers carry `x-envoy-degraded: true` while it is degraded.
+    /// Sends `x-envoy-degraded: true` while it is degraded.
     #[key(default = false)]
     pub envoy_degraded: bool,
-    /// Whether answers carry `X-Load-Balancing-Endpoint-Weight`, the sum of `weight` of the checks that serve; all of it within a `fail_open`,
-    /// behind a `latch` or when forced.
+    /// Sends `X-Load-Balancing-Endpoint-Weight`: the sum of `weight` of the serving checks, and the
+    /// full sum during `fail_open`, behind a `latch` or when forced.
     #[key(default = false)]
     pub endpoint_weight: bool,
-    /// Largest content of an answer; load balancers look at no more than 1KiB.
+    /// Maximum size of a reply's body; load balancers read at most 1KiB.
     #[key(default = "1KiB", range = BODY_LEN_MIN..=BODY_LEN_MAX, size)]
     pub max_body: u32,
-    /// The checks, in the order in which they are shown; each once.
+    /// Its checks in the order of display, each once.
     #[key(skip)]
     pub uses: Vec<CheckUse>,
 }
 
-/// Checks of which enough must be up.
+/// Checks of which a minimum must be up.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct QuorumOf {
-    /// The checks.
+    /// Checks of the quorum. Required.
     #[key(required = "[\"NAME\", ..]", filled)]
     pub of: Vec<At<Link>>,
-    /// How many must be up: a number, or a part as in "60%".
+    /// Minimum that must be up: a number, or a percentage such as "60%". Required.
     #[key(required = "1", with = quorum_min)]
     pub min: Option<At<Quorum>>,
 }
@@ -92,12 +93,12 @@ pub struct QuorumOf {
 /// Stays degraded when all checks of the quorum are down at once.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct FailOpen {
-    /// For how long it stays so.
+    /// Maximum duration of the degraded state; then it is down. Required.
     #[key(required = "\"2m\"", range = "100ms..=30d")]
     pub max_age: Duration,
 }
 
-/// What each audience is told in a drain.
+/// Replies to each audience during a drain.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct DrainReplies {
     /// Clients other than kubelets and load balancers.
@@ -106,30 +107,30 @@ pub struct DrainReplies {
     /// Kubelets.
     #[key(with = on_drain)]
     pub kubelet: Option<OnDrain>,
-    /// Load balancers, as they can be told by what they send.
+    /// Load balancers, recognized by their requests.
     #[key(with = on_drain)]
     pub load_balancer: Option<OnDrain>,
 }
 
-/// Codes by state.
+/// Status codes by state.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Statuses {
-    /// The code of up.
+    /// Status code of up.
     #[key(default = 200, range = 200..=399)]
     pub up: u16,
-    /// The code of degraded.
+    /// Status code of degraded.
     #[key(default = 200, range = 200..=599)]
     pub degraded: u16,
-    /// The code of down.
+    /// Status code of down.
     #[key(default = 503, range = 200..=599)]
     pub down: u16,
-    /// The code while doorbell drains.
+    /// Status code during a drain.
     #[key(default = 503, range = 200..=599)]
     pub drain: u16,
-    /// The code of maintenance.
+    /// Status code of maintenance.
     #[key(default = 503, range = 200..=599)]
     pub maintenance: u16,
-    /// Codes by check, while that check is the reason: a kubelet shows the code alone.
+    /// Status codes by check, while that check is the reason: a kubelet shows the code alone.
     #[key(range = 200..=599)]
     pub by_check: Map<u16>,
 }
@@ -139,22 +140,23 @@ pub struct Statuses {
 pub struct CheckUse {
     /// The position in [`super::Config::checks`].
     pub check: usize,
-    /// What it does when it is down.
+    /// Its effect when it is down.
     pub severity: Severity,
-    /// Whether it is one of the quorum.
+    /// Whether it is a member of the quorum.
     pub in_quorum: bool,
-    /// What it adds to the weight.
+    /// Its share of the weight.
     pub weight: u32,
-    /// The code of the endpoint when it is down because of this check.
+    /// Status code of the endpoint when it is down because of this check.
     pub code: Option<u16>,
 }
 
-/// How a kubelet is told that an endpoint is degraded. All others are told by the status.
+/// Reply of a degraded endpoint to a kubelet. Other clients get the status code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum DegradedVia {
-    /// By a redirect that it does not follow: a success of which it makes an event of type `Warning`, with the reason.
+    /// A redirect that it does not follow: a success that it records as an event of type `Warning`,
+    /// with the reason.
     KubeWarning,
-    /// By the status, as everybody.
+    /// The status code, as for other clients.
     Status,
 }
 
@@ -167,14 +169,15 @@ pub enum HealthState {
     Up,
 }
 
-/// What probers of an endpoint make of it, as its name says.
+/// Purpose of an endpoint's probes, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Whether the process lives: what is down is restarted.
+    /// Whether the process is alive: it is restarted when down.
     Liveness,
-    /// Whether it takes traffic.
+    /// Whether it accepts traffic.
     Readiness,
-    /// Whether it has started: until then nothing else is probed, and in the end it is restarted.
+    /// Whether it has started: until then there are no other probes, and after a time limit it is
+    /// restarted.
     Startup,
 }
 
@@ -214,7 +217,8 @@ impl Health {
         Codes { degraded, down, drain, maintenance, up }
     }
 
-    /// What the kubelet, load balancers and all others are told during a drain. What is about the process being alive takes no notice of it.
+    /// Replies to kubelets, load balancers and other clients during a drain. Liveness and startup
+    /// endpoints ignore it by default.
     #[must_use]
     pub fn on_drain(&self) -> [OnDrain; 3] {
         let usual = if Self::is_readiness(&self.name) { OnDrain::Report } else { OnDrain::Ignore };
@@ -222,7 +226,7 @@ impl Health {
         [kubelet, load_balancer, None].map(|told| told.or(default).unwrap_or(usual))
     }
 
-    /// What is said in header fields beside; a field has whole seconds.
+    /// Header fields of a state; times are rounded up to whole seconds.
     #[must_use]
     pub fn fields(&self) -> StateFields {
         let secs = |time: Duration| time.as_secs() + u64::from(time.subsec_nanos() > 0);
@@ -233,8 +237,8 @@ impl Health {
         }
     }
 
-    /// False for endpoints that stay up while the process lives: see [`Role::of`]. Probers of these restart what is down, and neither a drain
-    /// nor maintenance is a reason for that.
+    /// False for liveness and startup endpoints: see [`Role::of`]. Their probers restart what is
+    /// down, and neither a drain nor maintenance is a reason for that.
     #[must_use]
     pub fn is_readiness(name: &str) -> bool {
         Role::of(name) == Role::Readiness
@@ -242,14 +246,14 @@ impl Health {
 }
 
 impl CheckUse {
-    /// A use with this severity, outside of the quorum, of no weight.
+    /// A check with this severity, outside the quorum, without weight.
     #[must_use]
     pub const fn new(check: usize, severity: Severity) -> Self {
         Self { check, severity, in_quorum: false, weight: 0, code: None }
     }
 }
 
-/// A count, or a part such as `"60%"`.
+/// A count, or a percentage such as `"60%"`.
 mod quorum_min {
     use super::{At, DeValue, Entry, Json, Key, Quorum, json};
 
@@ -284,7 +288,7 @@ mod quorum_min {
     }
 }
 
-/// A code, or a word.
+/// A status code, or a word.
 mod on_drain {
     use super::{DeValue, Entry, Json, Key, ON_DRAIN, OnDrain, json};
     use doorbell_config::word_of;

@@ -1,65 +1,69 @@
-//! `[http2]` and `[grpc]`: what HTTP/2 connections may cost, and what is answered to gRPC health checks.
+//! `[http2]` and `[grpc]`: limits of HTTP/2 connections, and gRPC health checks.
 //!
-//! Does not know about: listeners, which turn HTTP/2 on.
+//! Does not know about: listeners that enable HTTP/2.
 
 use doorbell_config::{At, Link, Map, Problem, Section, Table, Words};
 
 /// Limits of HTTP/2, on listeners with `http2 = true`.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Http2 {
-    /// Connections of all listeners together; one more gets GOAWAY, or an alert behind TLS.
+    /// Maximum number of connections on all listeners together; further ones get GOAWAY, or a TLS
+    /// alert.
     #[key(default = 4096, range = 1..=1_000_000, nonzero)]
     pub max_connections: u32,
-    /// Requests of one connection at once.
+    /// Maximum number of concurrent requests of a connection.
     #[key(default = 100, range = 1..=1000, nonzero)]
     pub concurrent_streams: u32,
-    /// Requests of one connection; then it is told to go.
+    /// Maximum number of requests of a connection; then it gets GOAWAY.
     #[key(default = 10_000, range = 1..=1_000_000_000, nonzero)]
     pub max_requests: u32,
 }
 
-// What stands before it says a route with `grpc = true`; a listener without one has a route of that kind that lets everybody in.
+// A route with `grpc = true` sets the guards; a listener without such a route gets one without
+// guards.
 /// Health by gRPC (grpc.health.v1: Check, Watch, List) on listeners with `http2 = true`.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 pub struct Grpc {
-    /// False makes grpc.health.v1 a path like any other.
+    /// Serves grpc.health.v1; `false` makes its paths ordinary ones.
     #[key(default = true)]
     pub enabled: bool,
-    /// The endpoint that the service without a name stands for.
+    /// Endpoint of the service without a name.
     #[key(default = "readyz")]
     pub overall: At<Link>,
-    /// Endpoints by the name of the service.
+    /// Endpoints by service name.
     pub services: Map<Link>,
-    /// Streams of Watch at once.
+    /// Maximum number of concurrent Watch streams.
     #[key(default = 16_384, range = 1..=1_000_000, nonzero)]
     pub max_watches: u32,
-    /// Streams of Watch at once of one connection.
+    /// Maximum number of concurrent Watch streams of a connection.
     #[key(default = 10, range = 1..=1000, nonzero)]
     pub watches_per_connection: u32,
-    /// What `/AWS.ALB/healthcheck` is told: verdict is code 12 while the service without a name serves and 14 otherwise, always is 12 in any
-    /// case.
+    /// Reply to `/AWS.ALB/healthcheck`: verdict is code 12 while the service without a name serves
+    /// and 14 otherwise, always is 12 in either case.
     #[key(default = "verdict")]
     pub alb: AlbAnswer,
 }
 
-/// The answer to what an AWS application load balancer asks for by default, who takes code 12, UNIMPLEMENTED, for well.
+/// Reply to the default health check of an AWS application load balancer, which accepts code 12,
+/// UNIMPLEMENTED, as healthy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum AlbAnswer {
-    /// Always 12: well while there is an answer.
+    /// Always 12: healthy while the process replies.
     Always,
     /// 12 while the service without a name serves, and otherwise 14, UNAVAILABLE.
     Verdict,
 }
 
-/// As long as a name in a request may be: its message is 4 KiB at most.
+/// Maximum length of a service name in a request, whose message has at most 4 KiB.
 const SERVICE_LEN_MAX: usize = 1024;
 
 impl Grpc {
-    /// The paths that are asked for: the methods of the service, and what an AWS application load balancer asks for by default.
+    /// Paths of the calls: the methods of the service, and the default health check of an AWS
+    /// application load balancer.
     pub const PATHS: [&str; 2] = ["/grpc.health.v1.Health/{method}", Self::ALB_PATH];
 
-    /// What an AWS application load balancer asks for by default.
+    /// The default health check of an AWS application load balancer.
     pub const ALB_PATH: &str = "/AWS.ALB/healthcheck";
 
     /// The default, where `readyz` has this position in [`super::Config::health`].

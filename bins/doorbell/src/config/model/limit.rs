@@ -1,6 +1,6 @@
-//! `[limit.NAME]`: how often a client may come.
+//! `[limit.NAME]`: request rates of clients.
 //!
-//! Does not know about: routes, how requests are counted.
+//! Does not know about: routes, counting requests.
 
 use crate::http::limit::{BURST_MAX, KEYS_MAX, Quota};
 use doorbell_config::{Entry, Json, Key, Problem, Rate, Section, Table, Value, literal};
@@ -12,42 +12,42 @@ use std::ops::Range;
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 pub struct Limit {
-    /// Named by routes.
+    /// Referred to by routes.
     #[key(table_name)]
     pub name: String,
-    /// What a client is: "ip", "ip/24", "ip/24,56" (IPv4, IPv6), "header:NAME" or "token". Where no bits are said for IPv6 those of
-    /// `runtime.client_ipv6_prefix` count.
+    /// Identity of a client: "ip", "ip/24", "ip/24,56" (bits of IPv4, IPv6), "header:NAME" or
+    /// "token". Default for the bits of IPv6: `runtime.client_ipv6_prefix`.
     #[key(default = "ip")]
     pub key: LimitKey,
-    /// Requests in a time, as in "20/s", "600/m" or "1000/h". Required.
+    /// Maximum rate of requests, such as "20/s", "600/m" or "1000/h". Required.
     #[key(required = "\"20/s\"")]
     pub rate: Rate,
-    /// Requests at once. Without it as many as in `rate`.
+    /// Maximum number of requests at once. Default: the number of requests in `rate`.
     #[key(default_with = Self::usual_burst, range = 1..=BURST_MAX, nonzero)]
     pub burst: u32,
-    /// Clients that are remembered; the oldest are forgotten first.
+    /// Maximum number of tracked clients; the oldest are dropped first.
     #[key(default = 65_536, range = 1..=KEYS_MAX, nonzero)]
     pub table: u32,
-    /// Whether known probers are not counted; anybody can look like one.
+    /// Exempts known probers; any client can imitate one.
     #[key(default = false)]
     pub exempt_probes: bool,
-    /// Whether replies carry `RateLimit-*`.
+    /// Sends `RateLimit-*` in replies.
     #[key(default = true)]
     pub headers: bool,
 }
 
-/// What clients are told apart by.
+/// Identity of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LimitKey {
-    /// The first field with this name.
+    /// The first header field with this name.
     Header(String),
-    /// All of an IPv4 address, and of an IPv6 address as much as is one client.
+    /// The whole IPv4 address, or the configured prefix of an IPv6 address.
     Ip,
     /// The first bits of the address.
     Prefix {
         /// Bits of an IPv4 address, 1 to 32.
         v4_len: u8,
-        /// Bits of an IPv6 address, 1 to 128; `None`: as many as are one client.
+        /// Bits of an IPv6 address, 1 to 128; `None`: the configured prefix.
         v6_len: Option<u8>,
     },
     /// The bearer token.
