@@ -1,4 +1,4 @@
-//! `[listener.NAME]`: where and what is spoken, to whom, within which limits.
+//! `[listener.NAME]`: addresses, protocols, trusted proxies, timeouts and limits.
 //!
 //! Does not know about: routes, opening sockets.
 
@@ -17,62 +17,65 @@ pub struct Listener {
     /// Named in logs and errors.
     #[key(table_name)]
     pub name: String,
-    /// An address and a port, unix:PATH, systemd:NAME or fd:NUMBER; one or a list. Required.
+    /// Addresses to listen on: an address and a port, unix:PATH, systemd:NAME or fd:NUMBER; one or
+    /// a list. Required.
     #[key(name = "bind", required = "\"127.0.0.1:8080\"", filled)]
     pub binds: Vec<At<Bind>>,
-    /// http1, or raw: the same bytes for everybody, then the end.
+    /// http1, or raw (the same bytes for every client, then the end of the connection).
     #[key(default = "http1")]
     pub protocol: Protocol,
-    /// The name of a `[tls.NAME]`. Without it, it is plain.
+    /// Name of a `[tls.NAME]`. Default: no TLS.
     pub tls: Option<At<Link>>,
-    /// Whether PROXY headers (v1, v2) of `trusted_proxies` are believed: off, accept, or require.
+    /// PROXY headers (v1, v2) from `trusted_proxies`: off, accept, or require.
     #[key(default = "off")]
     pub proxy_protocol: ProxyProtocol,
-    /// Networks whose `forwarded` and `proxy_protocol` are believed, as in "10.0.0.0/8"; one or a list.
+    /// Networks whose `forwarded` and `proxy_protocol` headers are accepted, such as "10.0.0.0/8";
+    /// one or a list.
     #[key(with = networks)]
     pub trusted_proxies: Vec<At<Network>>,
-    /// Which header of `trusted_proxies` says who the client is.
+    /// Header from `trusted_proxies` with the address of the client: off, forwarded or
+    /// x-forwarded-for.
     #[key(default = "off")]
     pub forwarded: Forwarded,
-    /// Whether HTTP/2 is spoken, too: with prior knowledge, and behind TLS where ALPN chooses it.
+    /// Enables HTTP/2 in addition to HTTP/1.1: with prior knowledge, and over TLS by ALPN.
     #[key(default = false)]
     pub http2: bool,
     /// Connections with several requests.
     pub keep_alive: KeepAlive,
-    /// How long clients may take.
+    /// Deadlines of clients.
     pub timeouts: Timeouts,
-    /// What a client may send and hold.
+    /// Limits of requests and connections.
     pub limits: Limits,
     /// Options of the socket.
     pub tcp: Tcp,
-    /// raw: the bytes that everybody gets.
+    /// With raw: the bytes of every reply. Required.
     pub reply: Option<String>,
-    /// raw: whether the reply is sent at once, and not only when the client has said something.
+    /// With raw: sends the reply at once instead of after the first bytes of the client.
     #[key(default = false)]
     pub speaks_first: bool,
 }
 
-/// What a listener speaks.
+/// Protocol of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum Protocol {
     /// HTTP/1.0 and HTTP/1.1.
     Http1,
-    /// The same bytes for everybody, then close.
+    /// The same bytes for every client, then close.
     Raw,
 }
 
 /// Whether a connection begins with a PROXY header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum ProxyProtocol {
-    /// From a trusted proxy it may.
+    /// Optional, from trusted proxies only.
     Accept,
-    /// It is not looked for.
+    /// Not expected: the connection begins with the request.
     Off,
-    /// It must, and come from a trusted proxy.
+    /// Required, from trusted proxies only.
     Require,
 }
 
-/// Which header field of a trusted proxy tells the client's address.
+/// Header field of a trusted proxy with the client's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum Forwarded {
     /// `Forwarded` (RFC 7239).
@@ -86,28 +89,28 @@ pub enum Forwarded {
 /// Connections with several requests.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct KeepAlive {
-    /// False makes every answer the last of its connection.
+    /// Keeps connections open after a reply; `false` closes them.
     #[key(default = true)]
     pub enabled: bool,
-    /// Longest wait for the next request; longer than the interval of those who probe.
+    /// Maximum wait for the next request; should exceed the interval of probers.
     #[key(default = "30s", range = "10ms..=1d")]
     pub idle: Duration,
-    /// Requests of one connection.
+    /// Maximum number of requests of a connection.
     #[key(default = 1000, range = 1..=1_000_000_000, nonzero)]
     pub max_requests: u32,
-    // A connection that ends sooner would cost more than it gives; thirty days is as good as no end.
-    /// Longest life of a connection, or off.
+    // Shorter lives cost more in handshakes than they save; thirty days is practically no limit.
+    /// Maximum age of a connection, or off.
     #[key(default = "1h", none = "off", range = "1s..=30d")]
     pub max_age: Option<Duration>,
 }
 
-/// How long clients may take. No deadline is shorter than what a timer can keep, none longer than a day.
+/// Deadlines of clients: at least the resolution of the timers, at most a day.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Timeouts {
-    /// To the end of the header, from the first byte or from the accept.
+    /// Maximum time to the end of the header, from the first byte or from the accept.
     #[key(default = "10s", range = "10ms..=1d")]
     pub header: Duration,
-    /// Between two pieces of a body.
+    /// Maximum time between two pieces of a body.
     #[key(default = "10s", range = "10ms..=1d")]
     pub body: Duration,
     /// Without progress of an answer; the same on every listener.
@@ -118,24 +121,24 @@ pub struct Timeouts {
     pub linger: Duration,
 }
 
-/// What a client may send and hold.
+/// Limits of requests and connections.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Limits {
-    /// Largest request line with its fields; beyond it 431.
+    /// Maximum size of the request line and header fields; larger ones get 431.
     #[key(default = "16KiB", range = "256B..=1MiB", size, nonzero)]
     pub header_bytes: u32,
-    /// Fields of a request; beyond them 431.
+    /// Maximum number of header fields; more get 431.
     #[key(default = 100, range = 1..=1000, nonzero)]
     pub headers: u32,
-    /// Largest content of a request; beyond it 413. 0B takes none.
+    /// Maximum size of a request body; larger ones get 413. 0B permits none.
     #[key(default = "64KiB", range = "0B..=64MiB", size)]
     pub body_bytes: u32,
     // What is answered and closed at once is not held.
     /// Connections that one address may hold, or off for no cap; the same on every listener.
     #[key(default = 1024, none = "off", range = 1..=4_000_000, nonzero)]
     pub connections_per_ip: Option<u32>,
-    /// Requests that are answered at once, or off for as many as there are connections; one more gets 503. A Watch of gRPC is one as long as
-    /// it is open.
+    /// Maximum number of requests in progress, or off; further ones get 503. A Watch of gRPC counts
+    /// while it is open.
     #[key(default = "off", none = "off", range = 1..=4_000_000, nonzero)]
     pub requests_in_flight: Option<u32>,
 }
@@ -143,16 +146,16 @@ pub struct Limits {
 /// Options of the socket.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Tcp {
-    /// Connections that the kernel keeps until they are accepted; its somaxconn is the cap.
+    /// Maximum number of connections that wait for an accept; the kernel caps it at somaxconn.
     #[key(default = 4096, range = 1..=1_048_576)]
     pub backlog: u32,
-    /// Whether the kernel wakes us only when a client has said something (TCP_DEFER_ACCEPT).
+    /// Accepts a connection only after the first bytes of the client (TCP_DEFER_ACCEPT).
     #[key(default = true)]
     pub defer_accept: bool,
-    /// Whether small segments go out at once (TCP_NODELAY).
+    /// Sends small segments at once (TCP_NODELAY).
     #[key(default = true)]
     pub nodelay: bool,
-    /// Whether a request is acknowledged before its answer (TCP_QUICKACK).
+    /// Acknowledges a request before its reply (TCP_QUICKACK).
     #[key(default = true)]
     pub quickack: bool,
 }
@@ -163,27 +166,27 @@ pub(crate) fn links_to(listeners: &[Listener], positions: impl IntoIterator<Item
     positions.into_iter().map(link).collect()
 }
 
-/// The address when nothing else is said: reachable from this machine only.
+/// Address of the default listener: reachable from this machine only.
 pub const DEFAULT_ADDR: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
 impl Listener {
-    /// The one that is there where none is written.
+    /// The listener of a configuration without listeners.
     #[must_use]
     pub fn local() -> Self {
         Self { name: "default".into(), binds: vec![Bind::Tcp(DEFAULT_ADDR).into()], ..Self::default() }
     }
 
-    /// Everything it listens on.
+    /// Its addresses.
     pub fn addresses(&self) -> impl Iterator<Item = &Bind> {
         self.binds.iter().map(|bind| &bind.value)
     }
 
-    /// Whose PROXY headers and whose `Forwarded` or `X-Forwarded-For` are believed.
+    /// Networks whose PROXY headers and `Forwarded` or `X-Forwarded-For` are accepted.
     pub fn trusted(&self) -> impl Iterator<Item = Network> {
         self.trusted_proxies.iter().map(|network| network.value)
     }
 
-    /// Whether requests are taken.
+    /// Whether it serves HTTP.
     #[must_use]
     pub fn is_http(&self) -> bool {
         self.protocol == Protocol::Http1
@@ -239,7 +242,7 @@ impl Listener {
         }
     }
 
-    /// Whoever is believed can be anyone it likes, so nobody is believed who is not listed.
+    /// A trusted peer can claim any address, so only listed networks are trusted.
     fn check_proxies(&self, at: &Section<'_>) {
         let no_proxies = |key: &str, place: Range<usize>| {
             let message = format!("`{key}` without `trusted_proxies` would believe any client");

@@ -1,4 +1,4 @@
-//! `[log]`: what the process says about itself and about requests.
+//! `[log]`: the log and the access log.
 //!
 //! Does not know about: how lines are written.
 
@@ -6,53 +6,54 @@ use doorbell_config::{Entry, Json, Key, Problem, Section, Table, Value, Words, l
 use serde_json::json;
 use std::path::PathBuf;
 
-/// What is written, and where.
+/// Log and access log.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 pub struct Log {
-    /// How log lines look; auto is text on a terminal and JSON elsewhere.
+    /// Format of log lines; auto is text on a terminal and JSON elsewhere.
     #[key(default = "auto")]
     pub format: LogFormat,
-    /// The least severe messages that are written.
+    /// Minimum severity of log lines.
     #[key(default = "info")]
     pub level: LogLevel,
-    // A line names the bearer of a token by the name of that token or the `sub` of a signed one, else a client by its certificate; never
-    // the token.
-    /// Which requests get a line; probes that succeed only with all.
+    // A line identifies the client by the name of its token, by the `sub` of a signed one, or by
+    // its certificate; it never contains the token.
+    /// Requests in the access log: off, errors, or all; only all includes successful probes.
     #[key(default = "off")]
     pub access: Access,
-    /// How a line of the access log looks.
+    /// Format of access log lines.
     #[key(default = "text")]
     pub access_format: AccessFormat,
-    /// A path, or "-" for standard output.
+    /// File of the access log, or "-" for standard output.
     #[key(default = "-")]
     pub access_file: AccessFile,
-    /// One in so many of the requests that succeed gets a line.
+    /// Logs one in this many successful requests.
     #[key(default = 1, range = 1..=1_000_000)]
     pub access_sample: u32,
 }
 
-/// Which requests get a line.
+/// Requests in the access log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum Access {
-    /// Every one, probes included.
+    /// All requests, including probes.
     All,
-    /// Those that are answered with 400 or more; of the others a sample, where one is asked for, and no probes.
+    /// Requests with status 400 or above; of the others a sample if `access_sample` is set, without
+    /// probes.
     Errors,
     /// None.
     Off,
 }
 
-/// How an access line looks.
+/// Format of an access log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum AccessFormat {
     /// One JSON object a line.
     Json,
-    /// For people.
+    /// Human-readable text.
     Text,
 }
 
-/// Where access lines go.
+/// Destination of the access log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessFile {
     /// Appended to this file.
@@ -61,14 +62,14 @@ pub enum AccessFile {
     Stdout,
 }
 
-/// How a log line looks.
+/// Format of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Words)]
 pub enum LogFormat {
     /// Text on a terminal, JSON elsewhere.
     Auto,
     /// One JSON object a line.
     Json,
-    /// For people.
+    /// Human-readable text.
     Text,
 }
 
@@ -84,7 +85,7 @@ pub enum LogLevel {
 }
 
 impl Log {
-    /// Whether requests are logged alike.
+    /// Whether both have the same access log.
     #[must_use]
     pub fn has_access_of(&self, other: &Self) -> bool {
         Self { format: self.format, level: self.level, ..other.clone() } == *self

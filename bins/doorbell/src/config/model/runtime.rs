@@ -15,40 +15,42 @@ pub struct Runtime {
     /// of the memory limit beyond 8 MiB, and at most 4 in a container without a CPU quota.
     #[key(default = "auto", none = "auto", range = 1..=1024)]
     pub workers: Option<u32>,
-    /// Whether each thread stays on its core.
+    /// Pins each worker to a processor.
     #[key(default = false)]
     pub pin_cpus: bool,
-    /// Connections of the whole process; auto is 65536, or fewer where open files are limited.
+    /// Maximum number of connections of the process; auto is 65536, or fewer if open files are
+    /// limited.
     #[key(default = "auto", none = "auto", range = 16..=4_000_000)]
     pub max_connections: Option<u32>,
     /// Bits of an IPv6 address that count as one address in `limits.connections_per_ip`, `handshakes_per_ip` and `[limit.NAME]`, 1 to
     /// 128. A provider gives each customer at least a /64.
     #[key(default = CLIENT_V6_LEN, range = 1..=128)]
     pub client_ipv6_prefix: u8,
-    /// Checks that run at once; what is due beyond that waits its turn.
+    /// Maximum number of checks that run at once; further ones are queued.
     #[key(default = 1024, range = 1..=65_536, nonzero)]
     pub checks_in_flight: u32,
-    /// When a thread fails: exit ends with code 1; degrade goes on and is not ready.
+    /// Reaction to a failed worker: exit ends the process with code 1, degrade continues and
+    /// reports not ready.
     #[key(default = "exit")]
     pub on_worker_failure: OnWorkerFailure,
 }
 
-/// Which driver runs.
+/// I/O driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum Driver {
     /// io_uring where it works, epoll elsewhere.
     Auto,
     /// epoll only.
     Epoll,
-    /// io_uring or nothing.
+    /// io_uring only.
     #[word("io_uring")]
     IoUring,
 }
 
-/// What a failed worker means for the process.
+/// Reaction to a failed worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum OnWorkerFailure {
-    /// Stay, but not ready.
+    /// Continue, and report not ready.
     Degrade,
     /// Exit with status 1.
     Exit,

@@ -1,48 +1,53 @@
-//! `[tls.NAME]`: what a TLS listener presents and demands.
+//! `[tls.NAME]`: certificates of a TLS listener, and its requirements of clients.
 //!
-//! Does not know about: listeners, what is in the files it names.
+//! Does not know about: listeners, contents of the files.
 
 use super::uncountable;
 use doorbell_config::{At, Entry, Problem, Rate, Section, Table, Words};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// One of them.
+/// Certificates and requirements of TLS listeners.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 pub struct Tls {
-    /// Named by listeners.
+    /// Referred to by listeners.
     #[key(table_name)]
     pub name: String,
-    /// PEM file with the certificate and its chain; taken over when it changes.
+    /// PEM file with the certificate and its chain; reloaded when it changes.
     pub cert: Option<At<PathBuf>>,
     /// PEM file with the key of `cert`.
     pub key: Option<At<PathBuf>>,
-    /// Several pairs, chosen by the name that the client asks for; the first is for clients that ask for none.
+    /// Pairs of certificate and key, chosen by the server name of the client; the first is for
+    /// clients without a server name.
     #[key(filled)]
     pub certificates: Vec<CertificateFiles>,
-    /// True: without a pair that can be used, doorbell starts and keeps the TLS listeners of this table closed until the pair appears; their
-    /// addresses are not bound until then. For the first certificate by ACME HTTP-01, which a listener without TLS answers.
+    /// Starts without a usable pair, and binds the addresses of the TLS listeners of this table
+    /// only when one appears. For the first certificate by ACME HTTP-01, whose challenge a listener
+    /// without TLS serves.
     #[key(default = false)]
     pub wait_for_certificate: bool,
-    /// The oldest version of TLS.
+    /// Minimum version of TLS.
     #[key(default = "1.2")]
     pub min_version: TlsVersion,
     /// Certificates of clients.
     pub client_auth: ClientAuth,
-    /// Whether a client that comes again needs half a handshake only.
+    /// Lets returning clients resume a session.
     #[key(default = true)]
     pub session_resumption: bool,
-    /// For a name that no certificate has: default presents the first one, refuse ends the handshake.
+    /// Handshakes for an unknown server name: default presents the first certificate, refuse ends
+    /// the handshake.
     #[key(default = "default")]
     pub unknown_server_name: UnknownServerName,
-    /// From the accept to the end of the handshake.
+    /// Maximum time from the accept to the end of the handshake.
     #[key(default = "5s", range = "10ms..=1d")]
     pub handshake_timeout: Duration,
-    /// Handshakes that one address may begin, as in "600/m", or off; a load balancer is one address.
+    /// Maximum rate of handshakes of one address, such as "600/m", or off; a load balancer is one
+    /// address.
     #[key(default = "50/s", none = "off")]
     pub handshakes_per_ip: Option<Rate>,
-    /// `Strict-Transport-Security` of every reply, those of refusals and errors too; a route may have its own in `headers`. Without it none.
+    /// `Strict-Transport-Security` of every reply, including refusals and errors; `headers` of a
+    /// route takes precedence. Default: none.
     #[key(read = hsts)]
     pub hsts: Option<String>,
 }
@@ -50,10 +55,10 @@ pub struct Tls {
 /// A certificate chain and its private key.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct CertificateFiles {
-    /// PEM file with the certificate and its chain; taken over when it changes.
+    /// PEM file with the certificate and its chain; reloaded when it changes.
     #[key(required = "\"/etc/doorbell/tls/tls.crt\"")]
     pub cert: At<PathBuf>,
-    /// PEM file with its key.
+    /// PEM file with the key of `cert`.
     #[key(required = "\"/etc/doorbell/tls/tls.key\"")]
     pub key: At<PathBuf>,
 }
@@ -73,16 +78,17 @@ pub enum TlsVersion {
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 pub struct ClientAuth {
-    /// Whether clients are asked for a certificate, and whether they need one.
+    /// Client certificates: none, request, or require.
     #[key(default = "none")]
     pub mode: ClientAuthMode,
-    /// PEM file with those who sign clients' certificates.
+    /// PEM file with the CA certificates of clients. Required unless `mode` is none.
     pub ca: Option<At<PathBuf>>,
-    /// PEM files that say which of them were revoked; one or a list.
+    /// PEM files with revocation lists; one or a list.
     #[key(name = "crl")]
     pub crls: Vec<At<PathBuf>>,
-    // Whom a list would name by now nobody knows (RFC 5280 6.3.3).
-    /// True: a list past its nextUpdate still counts. Otherwise no client with a certificate gets in then, nor with a resumed session.
+    // An expired list may lack certificates that were revoked since (RFC 5280 6.3.3).
+    /// Applies a revocation list past its nextUpdate. Otherwise it refuses all client certificates,
+    /// including those of resumed sessions.
     #[key(default = false)]
     pub expired_crls_hold: bool,
 }
@@ -90,15 +96,15 @@ pub struct ClientAuth {
 /// Whether clients present a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum ClientAuthMode {
-    /// They are not asked.
+    /// Not requested.
     None,
-    /// They are asked, and get in without one.
+    /// Requested; clients without one are accepted.
     Request,
-    /// They are asked, and do not get in without one.
+    /// Requested; clients without one are refused.
     Require,
 }
 
-/// What a client gets that asks for a name which no certificate has.
+/// Reaction to a server name without a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum UnknownServerName {
     /// The first certificate.
@@ -108,7 +114,7 @@ pub enum UnknownServerName {
 }
 
 impl Tls {
-    /// Chain and key of every certificate that is named with both.
+    /// Chain and key of every complete pair.
     pub fn pairs(&self) -> impl Iterator<Item = [&At<PathBuf>; 2]> {
         let own = self.cert.as_ref().zip(self.key.as_ref()).map(|(cert, key)| [cert, key]);
         let pairs = self.certificates.iter().map(|pair| [&pair.cert, &pair.key]).chain(own);
@@ -149,7 +155,7 @@ impl Tls {
 }
 
 impl ClientAuth {
-    /// Without a mode that asks, the rest has no effect and is dropped.
+    /// With `mode = "none"` the other keys have no effect and are dropped.
     fn check(&mut self, at: &Section<'_>) {
         let useless = |place, message: &str, help: &str| {
             at.problem(Problem::warning("no-effect", place, message).help(help));

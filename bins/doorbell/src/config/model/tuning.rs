@@ -1,6 +1,6 @@
-//! `[tuning]`: switches of the engine.
+//! `[tuning]`: techniques of the drivers.
 //!
-//! Does not know about: what a switch does (`doorbell::Tuning` says).
+//! Does not know about: the techniques themselves (see `doorbell::Tuning`).
 
 use doorbell::{Accepting, Receiving};
 use doorbell_config::{Problem, Section, Table, Words};
@@ -11,59 +11,64 @@ const ACCEPTS: [(&str, Accepting); 3] =
 
 const RECEIVES: [(&str, Receiving); 2] = [("poll", Receiving::Poll), ("single-shot", Receiving::SingleShot)];
 
-/// How the engine does its work. The switches are there to be measured, and to be turned off where a kernel errs; clients see the same with any
-/// of them. All but `send_more` are of io_uring.
+/// Techniques of the drivers, to measure them and to disable them on a kernel with a bug. No switch
+/// changes what a client sees. All but `send_more` are specific to io_uring.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches")]
 pub struct Tuning {
-    /// multishot is one operation for all connections, single-shot one each; with poll the listener is polled and emptied. A listening socket
-    /// that workers or processes share is always polled.
+    /// multishot is one operation for all connections, single-shot one per connection; poll polls
+    /// the listener and empties its backlog. A listening socket that workers or processes share is
+    /// always polled.
     #[key(default = "multishot", words = ACCEPTS)]
     pub accept: Accepting,
-    /// Completions do not interrupt the thread.
+    /// Completions do not interrupt the thread (IORING_SETUP_COOP_TASKRUN).
     #[key(default = true)]
     pub coop_taskrun: bool,
-    /// Completions are worked off only when a worker waits; needs `single_issuer`.
+    /// Completions are processed only while the worker waits (IORING_SETUP_DEFER_TASKRUN); needs
+    /// `single_issuer`.
     #[key(default = true)]
     pub defer_taskrun: bool,
-    /// ordinary are those of the process, direct those of the ring, where the kernel closes them at once and no listening socket is shared.
-    /// Direct ones hide the addresses of clients: a listener that needs them is refused at start.
+    /// ordinary uses descriptors of the process; direct those of the ring, if the kernel closes
+    /// them at once and no listening socket is shared. Direct ones hide the addresses of clients: a
+    /// listener that needs these is refused at start.
     #[key(default = "ordinary")]
     pub descriptors: Descriptors,
-    /// What should complete at once is a plain system call; of ordinary descriptors.
+    /// With ordinary descriptors: operations that should complete at once are plain system calls.
     #[key(default = true)]
     pub direct_calls: bool,
-    /// No index array between submission and entries.
+    /// Omits the index array of the submission queue (IORING_SETUP_NO_SQARRAY).
     #[key(default = true)]
     pub no_sqarray: bool,
-    /// A receive that has to wait polls before it tries; of `receive = "single-shot"`.
+    /// With `receive = "single-shot"`: a receive that must wait polls before the first attempt
+    /// (IORING_RECVSEND_POLL_FIRST).
     #[key(default = true)]
     pub poll_first: bool,
-    /// poll polls a connection once for all its requests, single-shot has an operation for each wait.
+    /// poll is one poll per connection for all its requests, single-shot one operation per wait.
     #[key(default = "poll", words = RECEIVES)]
     pub receive: Receiving,
-    /// The descriptor of the ring is registered with its thread.
+    /// Registers the descriptor of the ring with its thread (IORING_REGISTER_RING_FDS).
     #[key(default = true)]
     pub registered_ring: bool,
-    /// A last answer leaves together with the end of the connection.
+    /// Sends the last reply of a connection together with the FIN (MSG_MORE).
     #[key(default = true)]
     pub send_more: bool,
-    /// One thread submits.
+    /// Declares that only one thread submits (IORING_SETUP_SINGLE_ISSUER).
     #[key(default = true)]
     pub single_issuer: bool,
-    /// A close that succeeds makes no completion; of direct descriptors.
+    /// With direct descriptors: a successful close produces no completion (IOSQE_CQE_SKIP_SUCCESS).
     #[key(default = false)]
     pub skip_success: bool,
-    /// After connections came, the next wait gathers more for so long; best with `accept = "poll"`.
+    /// Time in which the wait after an accept gathers further connections; best with `accept =
+    /// "poll"`.
     #[key(default = "0s", range = Duration::ZERO..=doorbell::Tuning::WAIT_MIN_MAX)]
     pub wait_min: Duration,
 }
 
-/// Which descriptors io_uring uses.
+/// Descriptors of io_uring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum Descriptors {
-    /// Of the ring, where the kernel closes them at once; ordinary ones elsewhere.
+    /// Those of the ring, if the kernel closes them at once; otherwise ordinary ones.
     Direct,
     /// Those of the process.
     Ordinary,

@@ -1,6 +1,6 @@
 //! `methods` of a route: names of methods, or `any`.
 //!
-//! Does not know about: which methods a route has without the key.
+//! Does not know about: the default methods of a route.
 
 use crate::http::Method;
 use crate::http::router::MethodSet;

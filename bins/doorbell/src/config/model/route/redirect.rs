@@ -1,6 +1,6 @@
-//! `redirect = { .. }` of a route: a location made from a template, or a map of links.
+//! `redirect = { .. }` of a route: a location from a template, or a map of links.
 //!
-//! Does not know about: what is in the map, how a location is written.
+//! Does not know about: contents of the map, building a location.
 
 use super::Route;
 use super::sources::host_help;
@@ -27,15 +27,15 @@ pub struct Redirect {
     /// Path of the location, with the parameters of `path`. Default: the path of the request.
     #[key(default = "{path}")]
     pub path: String,
-    // What is not among the links today may be tomorrow, and browsers keep a 308.
+    // Links change, and browsers cache a 308 permanently.
     /// Status code: 301, 302, 303, 307 or 308. Default: 308, and 302 with `map`.
     #[key(with = status, default_with = Self::usual_status)]
     pub status: RedirectStatus,
     /// Keeps the query of the request.
     #[key(default = true)]
     pub keep_query: bool,
-    /// File with one link in each line, for the last parameter of `path`; read again when it
-    /// changes.
+    /// File with one link per line: the whole path of the request and its location; read again when
+    /// it changes.
     pub map: Option<At<PathBuf>>,
     /// With `map`: location for links that are not in it. Default: 404.
     pub default: Option<At<String>>,
@@ -78,7 +78,7 @@ impl Redirect {
         }
     }
 
-    /// The rules for a location from a template, beside the hosts and paths of its route.
+    /// The rules for a location from a template, together with the hosts and paths of its route.
     pub(super) fn check_route(&self, route: &Route, at: &Section<'_>) {
         if at.place("hosts").is_none() && at.place("redirect.host").is_none() {
             let message = format!("redirect `{}` would trust any Host a client sends", route.name);
@@ -96,7 +96,7 @@ impl Redirect {
             };
             at.problem(Problem::error("bad-host", host.span.clone(), message).help(help));
         }
-        // A location is made from a list, never from what a client sends.
+        // A location never contains a host that only the client chose.
         let wildcards = route.hosts.iter().filter(|host| host.starts_with("*."));
         for host in wildcards.filter(|_| at.place("redirect.host").is_none()) {
             let message = format!("redirect `{}` would trust any Host below {:?}", route.name, host.value);
@@ -110,7 +110,7 @@ impl Redirect {
 
     fn check_path(&self, route: &Route, at: &Section<'_>) {
         let place = at.place("redirect.path").or_else(|| at.place("redirect")).unwrap_or_default();
-        // Hosts were checked one by one; with a good one in their place the rest is checked too.
+        // Hosts were validated one by one; a placeholder host lets the builder validate the rest.
         let to = Self { host: Some("localhost".to_owned().into()), ..self.clone() };
         match build_redirect(&to, &[]) {
             Ok(redirect) => {
@@ -130,7 +130,7 @@ impl Redirect {
                 Problem::error("bad-path", place, format!("{path:?} is not a path template"))
                     .help("write \"{path}\", \"/new{path}\" or \"/new/{name}\"; it begins with `/` and holds no `?` or `#`"),
             ),
-            // The host is ours, and port 0 does not pass the range.
+            // The host is the placeholder, and the range excludes port 0.
             Err(RedirectBuildError::BadHost(_) | RedirectBuildError::NoHost | RedirectBuildError::ZeroPort) => {}
         }
     }
@@ -143,7 +143,7 @@ pub(crate) fn build_redirect(to: &Redirect, hosts: &[String]) -> Result<Location
         builder = builder.port(port);
     }
     match &to.host {
-        // The router accepts only hosts of the route, and they all go to this one.
+        // The router accepts only hosts of the route, and all of them redirect to this one.
         Some(host) => builder.canonical_host(&host.value).build(),
         None => hosts.iter().fold(builder, |builder, host| builder.host(host)).build(),
     }

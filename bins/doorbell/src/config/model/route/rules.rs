@@ -1,5 +1,4 @@
-//! Rules between keys of one route: an action and a path for it, fields and templates that can be
-//! sent.
+//! Rules between keys of one route: its action and path, valid header fields and templates.
 //!
 //! Does not know about: other routes, listeners and endpoints.
 
@@ -13,7 +12,7 @@ use std::ops::Range;
 
 const ACTIONS: [&str; 6] = ["files", "grpc", "health", "push", "redirect", "reply"];
 
-/// Fields that the connection writes by itself, so that they cannot contradict what is sent.
+/// Fields that the connection writes itself, so that they match the reply.
 const OWN_FIELDS: [&str; 8] = [
     "connection",
     "content-length",
@@ -95,7 +94,7 @@ fn check_actions(route: &Route, at: &Section<'_>) {
     }
 }
 
-/// A pushed result names its check, and a request for a file the file: the path must have a part
+/// A pushed result names its check, and a request for a file its name: the path needs a parameter
 /// for each.
 fn check_names(route: &Route, at: &Section<'_>) {
     for path in &route.paths {
@@ -121,7 +120,7 @@ fn check_names(route: &Route, at: &Section<'_>) {
     }
 }
 
-/// How health is reported, and keys of it on other routes.
+/// Keys of health routes, and their use on other routes.
 fn check_health(route: &Route, at: &Section<'_>) {
     if route.health.is_none() {
         for key in ["format", "details", "details_auth"] {
@@ -170,8 +169,8 @@ fn check_reply(route: &Route, reply: &Reply, at: &Section<'_>) {
         check_template(route, value, at);
     }
     let Some(file) = &reply.file else { return };
-    // What is beside the file must not be about another content, nor about the request: the reply
-    // is one for all.
+    // A reply from a file is the same for all requests: no second content, and no fields made from
+    // the request.
     if let Some(place) = place("body").filter(|_| !reply.body.is_empty()) {
         let message = "a reply has its content from a file or from `body`".to_owned();
         contradiction(place, message, "remove one of the two");

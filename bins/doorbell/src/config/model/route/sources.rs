@@ -1,4 +1,4 @@
-//! Hosts, paths, client names and content types of a route, each checked by itself.
+//! Hosts, paths, client names and content types of a route, each validated alone.
 //!
 //! Does not know about: the rest of the route.
 
@@ -17,7 +17,7 @@ pub(super) fn hosts(entry: &Entry<'_>) -> Option<Vec<At<String>>> {
     })
 }
 
-/// How a host is written.
+/// Help for an invalid host.
 pub(super) fn host_help(text: &str) -> &'static str {
     if text.contains('*') {
         "write \"*.example.com\" for every name below it, or list the hosts"
@@ -52,7 +52,7 @@ pub(super) fn client_names(entry: &Entry<'_>) -> Option<Vec<At<String>>> {
     })
 }
 
-/// What a header field can carry.
+/// Help for an invalid field value.
 pub(super) const FIELD_VALUE_HELP: &str =
     "no line breaks or other control characters, no space at either end";
 
