@@ -79,7 +79,7 @@ impl Bind {
         match Self::read(entry)? {
             Self::Tcp(addr) => Some(addr),
             other @ (Self::Fd(_) | Self::Systemd(_) | Self::Unix(_)) => {
-                let message = format!("\"{other}\" cannot be listened on: it is no IP address and port");
+                let message = format!("\"{other}\" cannot be listened on: it is not an IP address and port");
                 entry.refuse("bad-address", message, "write an address and a port, as in \"0.0.0.0:9132\"")
             }
         }
@@ -128,7 +128,7 @@ impl fmt::Display for Bind {
 impl fmt::Display for BindError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::HostName => "a name stands where an IP address is needed",
+            Self::HostName => "it is a name, not an IP address",
             Self::NoPort => "the port is missing",
             Self::Other => "it is not an address",
         })

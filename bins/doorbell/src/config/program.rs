@@ -89,7 +89,7 @@ fn example(key: &str) -> Option<&'static str> {
 fn elsewhere(kind: &str, key: &str) -> Option<&'static str> {
     Some(match (kind, key) {
         ("listener.NAME", "protocols" | "h2" | "h2c" | "alpn") => {
-            "HTTP/1 is always spoken, and HTTP/2 with `http2 = true`: behind TLS by ALPN, else with prior knowledge"
+            "HTTP/1 is always enabled, and HTTP/2 with `http2 = true`: over TLS by ALPN, otherwise with prior knowledge"
         }
         _ => return None,
     })

@@ -76,7 +76,7 @@ impl Schedule {
         })?;
         let schedule = Self { text: text.to_owned(), crontab };
         // One that never comes is a mistake, as the 30th of February.
-        schedule.next(0).ok_or("it never comes")?;
+        schedule.next(0).ok_or("it never occurs")?;
         Ok(schedule)
     }
 
@@ -123,7 +123,7 @@ impl Text for Schedule {
             }
         };
         if let (true, Err(zone)) = (schedule.is_local(), system_zone()) {
-            let message = format!("TZ is {zone:?}, which is no time zone: this schedule is in UTC");
+            let message = format!("TZ is {zone:?}, which is not a time zone: this schedule is in UTC");
             entry.problem(
                 Problem::warning("bad-time-zone", entry.span(), message)
                     .help("set TZ to a name as in Europe/Berlin, or write it as the last word here"),
@@ -196,7 +196,7 @@ mod tests {
             ("30 0 3 * * 1-5", "no seconds, leave \"30\" out"),
             ("0 0 3 * * *", "no seconds"),
             ("0 0 3 * * SUN Europe/Berlin", "no seconds"),
-            ("0 0 30 2 *", "never comes"),
+            ("0 0 30 2 *", "never occurs"),
             ("@daily@", "1 of 5 fields"),
         ] {
             let why = Schedule::parse(text).unwrap_err();

@@ -154,7 +154,7 @@ impl ClientTls {
             at.problem(problem.help("write both `cert` and `key`"));
         }
         if let Some(ca) = at.right_place("ca").filter(|_| !self.verify) {
-            let message = "with `verify = false` nobody looks who signed the certificate";
+            let message = "`verify = false` accepts any certificate";
             let problem = Problem::error("contradiction", ca, message);
             at.problem(problem.help("remove `ca`, or `verify = false`"));
         }
@@ -263,7 +263,7 @@ impl Text for Url {
             let help = if !text.contains("://") {
                 format!("write \"http://{text}\"")
             } else if text.contains('@') {
-                "write who asks into `headers`, not into the URL".to_owned()
+                "put the credentials into `headers`, not into the URL".to_owned()
             } else {
                 "write \"http://host:port/path\" or \"https://host/path\", without `#`".to_owned()
             };

@@ -12,7 +12,7 @@ pub(super) fn check(latencies: [Option<Duration>; 2], at: &Section<'_>) {
         && slow >= down
     {
         at.problem(
-            Problem::error("contradiction", degraded, "what is slower is down already, and never degraded")
+            Problem::error("contradiction", degraded, "slower results are down already, so never degraded")
                 .also(expect, "down from here on")
                 .help("make `max_latency` of `degraded` the shorter one"),
         );

@@ -71,7 +71,7 @@ fn check_policy(jwt: &Jwt, keys: Vec<Key>, span: &Range<usize>, problems: &Probl
 fn ignored_key(span: &Range<usize>, why: &JwksError) -> Problem {
     let why = in_full(why);
     let (message, help) =
-        why.split_once("; ").unwrap_or((&why, "ask whoever publishes the set for a key that is good"));
+        why.split_once("; ").unwrap_or((&why, "ask the publisher of the set for a valid key"));
     Problem::warning("ignored-key", span.clone(), format!("{message}; it is ignored")).help(help)
 }
 

@@ -75,7 +75,7 @@ pub(super) fn check(config: &Config, places: &Places, unix_secs: i64, problems: 
             let message = format!("there is no directory {:?}", files.dir);
             problems.add(
                 Problem::warning("missing-directory", place, message)
-                    .help("make it; until then every file of it is answered with 404"),
+                    .help("create it; until then its files get 404"),
             );
         }
     }
@@ -132,7 +132,7 @@ fn check_access_file(path: &Path, place: Range<usize>, problems: &Problems) {
         let message = format!("{path:?} cannot be written: its directory is not there, or it is one");
         problems.add(
             Problem::error("missing-directory", place, message)
-                .help("make the directory, or name another file; \"-\" is standard output"),
+                .help("create the directory, or name another file; \"-\" is standard output"),
         );
     }
 }
@@ -203,5 +203,5 @@ fn read_whole(path: &Path, len_max: u64) -> std::io::Result<Vec<u8>> {
 
 fn cannot_read(path: &At<PathBuf>, why: &str) -> Problem {
     Problem::error("missing-file", path.span.clone(), format!("{:?} cannot be read: {why}", path.value))
-        .help("put the file there, readable for the user that doorbell runs as")
+        .help("create the file, readable for the user of the process")
 }

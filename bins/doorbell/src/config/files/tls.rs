@@ -42,13 +42,16 @@ fn check_crls(crls: &[At<PathBuf>], warnings: &[TlsWarning], problems: &Problems
     for warning in warnings {
         let TlsWarning::CrlExpired { origin, ago_secs, holds } = warning else { continue };
         let Some(crl) = crls.iter().find(|crl| crl.value.display().to_string() == *origin) else { continue };
-        let then =
-            if *holds { "whoever was revoked since gets in" } else { "no client with a certificate gets in" };
+        let then = if *holds {
+            "certificates revoked since are accepted"
+        } else {
+            "clients with a certificate are refused"
+        };
         let message =
             format!("the revocation list in {:?} expired {} ago: {then}", crl.value, rough(*ago_secs));
         let help = match holds {
-            true => "put a new list there",
-            false => "put a new list there, or believe old ones with `expired_crls_hold = true`",
+            true => "install a new list",
+            false => "install a new list, or accept old ones with `expired_crls_hold = true`",
         };
         problems.add(Problem::warning("crl-expired", crl.span.clone(), message).help(help));
     }
@@ -126,7 +129,7 @@ fn check_pair(cert: &At<PathBuf>, key: &At<PathBuf>, unix_secs: i64, problems: &
                     rough(in_secs)
                 );
                 Problem::warning("certificate-not-yet-valid", cert.span.clone(), message)
-                    .help("look at the clock of this machine")
+                    .help("check the clock of this machine")
             }
             // The engine may learn to tell more.
             other => Problem::warning("certificate", cert.span.clone(), other.to_string()),

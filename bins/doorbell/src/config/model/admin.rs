@@ -58,10 +58,10 @@ impl Admin {
             }
         } else if let Some(place) = outside {
             let message =
-                "everybody who reaches this address sees all states and metrics, and nobody there can drain";
+                "every client that reaches this address sees all states and metrics, and none can drain";
             at.problem(
                 Problem::warning("open-admin", place, message)
-                    .help("set `token = \"${file:/run/secrets/doorbell-admin}\"`, say `open = true` where that is meant, or bind \"127.0.0.1:9130\""),
+                    .help("set `token = \"${file:/run/secrets/doorbell-admin}\"`, set `open = true` if that is intended, or bind \"127.0.0.1:9130\""),
             );
         }
     }

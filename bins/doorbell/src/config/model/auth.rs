@@ -98,7 +98,7 @@ impl Auth {
     fn check(&self, at: &Section<'_>) {
         let has_wrong = at.place("tokens").is_some() && !at.is_right("tokens");
         if self.tokens.is_empty() && !has_wrong && at.place("jwt").is_none() {
-            let message = format!("auth rule `{}` has no key, so nobody could ever get in", self.name);
+            let message = format!("auth rule `{}` has no key, so it would refuse every client", self.name);
             at.problem(
                 Problem::error("no-key", at.span.clone(), message)
                     .help("add `tokens = { NAME = \"${file:/run/secrets/NAME}\" }` or `jwt = { .. }`"),
@@ -110,7 +110,7 @@ impl Auth {
             if name.is_empty() || !printable {
                 let message = format!("{:?} is not a name", name.value);
                 let problem = Problem::error("bad-name", name.span.clone(), message);
-                at.problem(problem.help("logs call the bearer so: no spaces, no control characters"));
+                at.problem(problem.help("logs contain this name: no spaces, no control characters"));
             }
             check_token(name, secret, &mut tokens, at);
         }
@@ -163,9 +163,9 @@ impl Jwt {
             at.problem(problem.help("write \"30s\""));
         }
         for (name, value) in self.require.iter().filter(|(_, value)| value.trim().is_empty()) {
-            let message = format!("claim `{}` must hold something", name.value);
+            let message = format!("claim `{}` needs a value", name.value);
             let problem = Problem::error("bad-value", value.span.clone(), message);
-            at.problem(problem.help("write what it must hold"));
+            at.problem(problem.help("write the required value"));
         }
     }
 
@@ -182,7 +182,7 @@ impl Jwt {
             [(first, first_place), (second, place), ..] => at.problem(
                 Problem::error("two-keys", place.clone(), format!("both `{first}` and `{second}`"))
                     .also(first_place.clone(), "first here")
-                    .help("one kind of key verifies the signatures; for several keys take `jwks_file`"),
+                    .help("one kind of key verifies the signatures; for several keys use `jwks_file`"),
             ),
         }
     }
@@ -220,7 +220,7 @@ impl Jwt {
             let message = format!("the secret has {len} bytes, HS256 needs at least {HMAC_SECRET_LEN_MIN}");
             at.problem(
                 Problem::error("short-secret", secret.span.clone(), message)
-                    .help("`openssl rand -base64 32` makes one that nobody guesses (RFC 7518 3.2)"),
+                    .help("`openssl rand -base64 32` generates one (RFC 7518 3.2)"),
             );
         }
     }

@@ -60,16 +60,16 @@ pub enum Module {
 impl Blackbox {
     fn check(&self, at: &Section<'_>) {
         if self.targets.is_empty() {
-            let message = "without `targets` whoever reaches the port could have any address asked";
+            let message = "without `targets`, every client of this port could probe any address";
             let problem = Problem::error("no-targets", at.span.clone(), message);
             at.problem(problem.help("add the networks that may be probed: `targets = [\"10.0.0.0/8\"]`"));
         }
         let is_all = |network: &&At<Network>| ["0.0.0.0/0", "::/0"].contains(&&*network.to_string());
         if let Some(all) = self.targets.iter().find(is_all) {
             let message =
-                "every address may be probed, this machine's own and those of cloud metadata among them";
+                "every address may be probed, including those of this machine and of cloud metadata";
             let problem = Problem::warning("any-target", all.span.clone(), message);
-            at.problem(problem.help("write the networks that are to be probed"));
+            at.problem(problem.help("list the networks to probe"));
         }
     }
 }

@@ -216,7 +216,7 @@ impl Listener {
                     "set `protocol = \"raw\"`, or answer HTTP with a [route.NAME]",
                 ),
                 Protocol::Raw => (
-                    format!("`{key}` has no meaning on a raw listener"),
+                    format!("`{key}` has no effect on a raw listener"),
                     "remove it, or set `protocol = \"http1\"`",
                 ),
             };
@@ -245,7 +245,7 @@ impl Listener {
     /// A trusted peer can claim any address, so only listed networks are trusted.
     fn check_proxies(&self, at: &Section<'_>) {
         let no_proxies = |key: &str, place: Range<usize>| {
-            let message = format!("`{key}` without `trusted_proxies` would believe any client");
+            let message = format!("`{key}` without `trusted_proxies` would trust any client");
             at.problem(
                 Problem::error("no-trusted-proxies", place, message)
                     .help("list the networks of your load balancers, `trusted_proxies = [\"10.0.0.0/8\"]`"),
@@ -261,7 +261,7 @@ impl Listener {
         match (believers.next(), self.trusted_proxies.is_empty()) {
             (Some(key), true) => no_proxies(key, given),
             (None, false) => {
-                let message = "`trusted_proxies` has nothing to be trusted with";
+                let message = "`trusted_proxies` has no effect";
                 at.problem(Problem::warning("no-effect", given, message).help(
                     "set `proxy_protocol = \"accept\"` or `forwarded = \"x-forwarded-for\"`, or remove it",
                 ));
@@ -270,7 +270,8 @@ impl Listener {
         }
         let is_all = |network: &&At<Network>| network.to_string().ends_with("/0");
         for network in self.trusted_proxies.iter().filter(is_all) {
-            let message = format!("{} trusts everyone: any client can pretend to be another", network.value);
+            let message =
+                format!("{} trusts every client: any of them can claim another address", network.value);
             at.problem(
                 Problem::warning("trusts-everyone", network.span.clone(), message)
                     .help("list the networks of your load balancers only"),

@@ -94,7 +94,7 @@ impl Log {
     fn check(&self, at: &Section<'_>) {
         let place = at.right_place("access_sample").filter(|_| self.access_sample > 1);
         if let (Some(place), Access::Off) = (place, self.access) {
-            let message = "`access_sample` is about requests that succeed, and none are logged";
+            let message = "`access_sample` has no effect: successful requests are not logged";
             at.problem(
                 Problem::warning("no-effect", place, message)
                     .help("set `access = \"all\"`, or `\"errors\"` for those that fail and the sample; or remove `access_sample`"),

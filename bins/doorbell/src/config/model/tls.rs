@@ -162,14 +162,14 @@ impl ClientAuth {
         };
         if self.mode == ClientAuthMode::None {
             if let Some(place) = at.right_place("ca").or_else(|| at.right_place("crl")) {
-                let message = "no client is asked for a certificate, so nothing is checked against this";
+                let message = "no client certificate is requested, so this has no effect";
                 useless(place, message, "set `mode = \"require\"` or `\"request\"`");
             }
             *self = Self::default();
             return;
         }
         if at.place("ca").is_none() {
-            let message = "client certificates cannot be checked without those who sign them";
+            let message = "client certificates cannot be verified without the CA certificates";
             at.problem(
                 Problem::error("missing-key", at.span.clone(), message)
                     .help("add `ca = \"/etc/doorbell/tls/clients-ca.crt\"`"),

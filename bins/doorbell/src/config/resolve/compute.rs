@@ -11,10 +11,10 @@ pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
         return;
     };
     if !config.needs_compute() {
-        let message = "[compute] has no effect: nothing here is work for its threads";
+        let message = "[compute] has no effect: no route needs its threads";
         problems.add(
             Problem::warning("no-effect", place, message)
-                .help("remove it; files of routes are read there, and tokens with a public key (RS256, ES256, EdDSA) verified, where a route asks for them"),
+                .help("remove it; the threads read files of routes and verify tokens with a public key (RS256, ES256, EdDSA)"),
         );
     }
 }

@@ -51,7 +51,9 @@ impl Conflicts<'_> {
             };
             for error in errors {
                 let (code, conflict, verb) = match error {
-                    RouteError::Duplicate(conflict) => ("duplicate-route", conflict, "answers the same as"),
+                    RouteError::Duplicate(conflict) => {
+                        ("duplicate-route", conflict, "serves the same requests as")
+                    }
                     RouteError::Shadowed(conflict) => ("shadowed-route", conflict, "is partly hidden by"),
                     // A wrong host or path never gets here, and an empty method list was reported.
                     RouteError::BadHost { .. }

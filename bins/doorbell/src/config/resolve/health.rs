@@ -158,7 +158,7 @@ impl Reader<'_> {
         }
         let Some(min) = &quorum.min else { return };
         if min.min(members) > members && members > 0 {
-            let message = format!("the quorum has {members} checks and wants more of them");
+            let message = format!("the quorum has {members} checks and requires more of them");
             let problem = Problem::error("out-of-range", min.span.clone(), message);
             self.names.problems.add(problem.help(format!("at most {members}")));
         }

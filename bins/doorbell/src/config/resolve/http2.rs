@@ -76,7 +76,7 @@ pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
         let message = format!("more than {SERVICES_MAX} services cannot be listed by `List`");
         problems.add(
             Problem::warning("limit-too-high", extra.span.clone(), message)
-                .help("Check and Watch answer for all of them; clients of List get RESOURCE_EXHAUSTED"),
+                .help("Check and Watch serve all of them; clients of List get RESOURCE_EXHAUSTED"),
         );
     }
 }
@@ -89,7 +89,7 @@ fn routes(config: &Config, places: &Places, problems: &Problems) {
         let (why, help) =
             match (config.grpc.enabled, silent.and_then(|position| config.listeners.get(position))) {
                 (false, _) => {
-                    ("[grpc] is turned off".to_owned(), "remove `enabled = false` from [grpc]".to_owned())
+                    ("[grpc] is disabled".to_owned(), "remove `enabled = false` from [grpc]".to_owned())
                 }
                 (true, Some(listener)) => (
                     format!("listener `{}` does not speak HTTP/2", listener.name),

@@ -41,7 +41,7 @@ fn drain(config: &Config, places: &Places, grace: Option<&str>, problems: &Probl
     let known =
         told.and_then(|grace| grace.parse().ok().map(Duration::from_secs).or_else(|| parse_duration(grace)));
     if let (Some(told), None) = (told, known) {
-        let message = format!("TERMINATION_GRACE_PERIOD is {told:?}, which is no time");
+        let message = format!("TERMINATION_GRACE_PERIOD is {told:?}, which is not a number of seconds");
         problems.add(
             Problem::warning("bad-grace", span.clone(), message).help("it is in seconds, as in a pod: 30"),
         );
@@ -50,10 +50,10 @@ fn drain(config: &Config, places: &Places, grace: Option<&str>, problems: &Probl
         let sum = format_duration(drain_delay + drain_timeout);
         let help = match known {
             Some(grace) => format!(
-                "TERMINATION_GRACE_PERIOD says that the end comes after {}: raise terminationGracePeriodSeconds, or lower `drain_delay` and `drain_timeout`",
+                "TERMINATION_GRACE_PERIOD is {}: raise terminationGracePeriodSeconds, or lower `drain_delay` and `drain_timeout`",
                 format_duration(grace)
             ),
-            None => "Kubernetes kills after 30s unless terminationGracePeriodSeconds says more".to_owned(),
+            None => "Kubernetes kills after 30s unless terminationGracePeriodSeconds is larger".to_owned(),
         };
         problems.add(Problem::warning("drain-too-long", span, format!("draining may take {sum}")).help(help));
     }
@@ -68,7 +68,7 @@ fn listeners(config: &Config, places: &Places, problems: &Problems) {
         let name = &listener.name;
         let place = |key: &str| places.get(&format!("listener.{name}{key}"));
         if listener.is_http() && places.get("route").is_some() && !named {
-            let message = format!("listener `{name}` has no route and answers everything with 404");
+            let message = format!("listener `{name}` has no route and replies to every request with 404");
             problems.add(
                 Problem::warning("no-route", place("").unwrap_or_default(), message)
                     .help(format!("add a [route.NAME] with `listener = \"{name}\"`")),
@@ -102,7 +102,7 @@ fn unused(config: &Config, places: &Places, problems: &Problems) {
             || config.agents.iter().any(|agent| agent.select_by_send);
         let built_in = ["livez", "readyz"].contains(&&*written.name);
         if !used && !built_in {
-            let message = format!("no route answers with health endpoint `{}`", written.name);
+            let message = format!("no route reports health endpoint `{}`", written.name);
             problems.add(
                 Problem::warning("unused-health", places.name(["health", &written.name]), message)
                     .help(format!("add a [route.NAME] with `health = \"{}\"`", written.name)),
@@ -159,7 +159,7 @@ fn unused_checks(config: &Config, places: &Places, problems: &Problems) {
         let is_pushed =
             matches!(check.kind, CheckKind::Ttl(_)) && places.key(["check", &check.name, "ttl"]).is_some();
         if is_pushed && !takes_pushes {
-            let message = format!("nobody can tell how check `{}` is", check.name);
+            let message = format!("check `{}` has no source of results", check.name);
             problems.add(
                 Problem::warning("no-push", place(), message).help(
                     "add [admin], which takes POST /-/checks/NAME/pass, or a [route.NAME] with `path = \"/-/checks/{check}/{result}\"` and `push = true`",
@@ -215,10 +215,9 @@ impl OfRoute<'_> {
             router::param_names(path).is_ok_and(|names| names.iter().any(|name| name == "check"))
         };
         if let Some(path) = self.route.paths.iter().find(asks).filter(|path| !path.span.is_empty()) {
-            let message =
-                format!("{:?} always gets 404: single checks are details, and nobody sees those", path.value);
+            let message = format!("{:?} always gets 404: no client sees details", path.value);
             let help =
-                "add `details = \"always\"`, or `details_auth = \"NAME\"` for whoever has one of its tokens";
+                "add `details = \"always\"`, or `details_auth = \"NAME\"` for clients with one of its tokens";
             self.warn("no-effect", path.span.clone(), message, help);
         }
     }
@@ -236,7 +235,8 @@ impl OfRoute<'_> {
                 && !config.needs_client_cert(listener, route)
         };
         if route.auth.is_empty() && route.positions().any(is_open) {
-            let message = format!("route `{}` believes everybody who can connect", route.name);
+            let message =
+                format!("route `{}` accepts results from every client that can connect", route.name);
             let help = "add `auth = \"NAME\"`, or put it on a listener of 127.0.0.1";
             self.warn("open-push", place, message, help);
         }
@@ -264,17 +264,17 @@ impl OfRoute<'_> {
         let (Some(health), name) = (&route.health, &route.name) else { return };
         let Some(health_place) = self.place("health") else { return };
         if let Some(place) = self.place("auth").filter(|_| !route.auth.is_empty()) {
-            let message = format!("health route `{name}` wants a token, which the kubelet does not send");
+            let message = format!("health route `{name}` requires a token, which the kubelet does not send");
             self.problems.add(
                 Problem::warning("auth-on-probe", place, message)
                     .also(health.span.clone(), "a probe")
-                    .help("set `httpHeaders` with `Authorization` in the probe, or make another route for whoever has a token"),
+                    .help("set `httpHeaders` with `Authorization` in the probe, or add another route for clients with a token"),
             );
         }
         if route.positions().any(|listener| config.needs_client_cert(listener, route)) {
             let wanted = self.place("client_cert").or_else(|| self.place("client_names"));
             let message =
-                format!("health route `{name}` wants a certificate, which the kubelet cannot present");
+                format!("health route `{name}` requires a certificate, which the kubelet cannot present");
             let help = "set `client_cert = \"exempt\"` on this route";
             self.warn("client-cert-on-probe", wanted.unwrap_or(health_place), message, help);
         }

@@ -24,17 +24,17 @@ fn guesses(route: &Route, config: &Config, places: &Places, problems: &Problems)
             ("each guess counts as another client", "count by address on this route, `key = \"ip\"`")
         }
         LimitKey::Ip | LimitKey::Prefix { .. } if limit.exempt_probes => {
-            ("anybody can look like a prober", "name a limit without `exempt_probes` on this route")
+            ("any client can imitate a prober", "name a limit without `exempt_probes` on this route")
         }
         LimitKey::Ip | LimitKey::Prefix { .. } => return,
     };
     if route.auth.is_empty() || has_cert {
         return;
     }
-    let message = format!("limit `{}` does not slow down who guesses tokens: {why}", limit.name);
+    let message = format!("limit `{}` does not limit token guessing: {why}", limit.name);
     let problem = Problem::warning("limit-by-guess", link.span.clone(), message);
     let problem = match places.key(["route", &route.name, "auth"]) {
-        Some(auth) => problem.also(auth, "asked after the limit"),
+        Some(auth) => problem.also(auth, "checked after the limit"),
         None => problem,
     };
     problems.add(problem.help(help));

@@ -31,7 +31,7 @@ pub(crate) fn resolve(config: &mut Config, places: &Places, grace: Option<&str>,
     if let Some(extra) = config.checks.get(CHECKS_MAX) {
         let message = format!("more than {CHECKS_MAX} checks");
         let problem = Problem::error("out-of-range", places.name(["check", &extra.name]), message);
-        problems.add(problem.help("share them among several doorbells"));
+        problems.add(problem.help("distribute them over several instances"));
     }
     health::resolve(&mut config.health, &config.checks, places, problems);
     let names = config.health.iter().map(|health| &health.name);

@@ -50,7 +50,7 @@ impl Resolver<'_> {
                 route.listeners.push(only.into());
                 return;
             }
-            let message = format!("route `{}` does not say on which listener it is", route.name);
+            let message = format!("route `{}` names no listener", route.name);
             let place = self.places.get(&table).unwrap_or_default();
             let help = format!("add `listener = ` with one or a list of {}", quoted(&names));
             self.problems.add(Problem::error("missing-key", place, message).help(help));
@@ -122,8 +122,7 @@ impl Resolver<'_> {
         }
         let silent = route.positions().find(|position| !asks(position));
         if let Some(listener) = silent.and_then(|position| self.listeners.get(position)) {
-            let message =
-                format!("`{key}`, but listener `{}` asks no client for a certificate", listener.name);
+            let message = format!("`{key}`, but listener `{}` requests no client certificate", listener.name);
             let help = match listener.tls.as_ref().and_then(|link| self.tls.get(link.position)) {
                 Some(tls) => format!(
                     "add `client_auth = {{ mode = \"require\", ca = \"CA.crt\" }}` to [tls.{}]",

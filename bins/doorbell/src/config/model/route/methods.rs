@@ -14,13 +14,11 @@ fn one(entry: &Entry<'_>) -> Option<Vec<Method>> {
     let name = entry.string()?;
     match Method::from_bytes(name.as_bytes()) {
         _ if name == "any" => Some(MethodSet::ANY.iter().collect()),
-        Some(Method::Connect) => {
-            entry.refuse("bad-value", "CONNECT opens a tunnel, which no route can", "remove it")
-        }
+        Some(Method::Connect) => entry.refuse("bad-value", "routes cannot serve CONNECT", "remove it"),
         Some(Method::Trace) => entry.refuse(
             "bad-value",
-            "TRACE is answered with 405 before any route",
-            "remove it; what comes back could hold what a proxy added (RFC 9110 9.3.8)",
+            "TRACE always gets 405",
+            "remove it; its reply could expose header fields that a proxy added (RFC 9110 9.3.8)",
         ),
         Some(method) => Some(vec![method]),
         None => {

@@ -62,15 +62,15 @@ impl Redirect {
         };
         if at.place("map").is_none() {
             let help = "set `host` and `path` to where all requests go, or add `map`";
-            useless("default", "`default` has no meaning without `map`".to_owned(), help);
+            useless("default", "`default` has no effect without `map`".to_owned(), help);
             return;
         }
         for key in ["scheme", "host", "port", "path", "keep_query"] {
-            let message = format!("`{key}` has no meaning beside `map`");
-            useless(key, message, "remove it; the map has whole locations");
+            let message = format!("`{key}` has no effect with `map`");
+            useless(key, message, "remove it; the map contains complete locations");
         }
         if let Some(default) = self.default.as_ref().filter(|default| !is_location(default)) {
-            let message = format!("{:?} is not where a client could go", default.value);
+            let message = format!("{:?} is not a valid location", default.value);
             at.problem(
                 Problem::error("bad-value", default.span.clone(), message)
                     .help("write \"https://example.com/\" or a path on the same host, percent-encoded"),

@@ -53,7 +53,7 @@ pub(super) fn check(route: &mut Route, at: &Section<'_>) {
     }
     let exempt = at.right_place("client_cert").filter(|_| route.client_cert == Some(ClientCert::Exempt));
     if let (Some(exempt), Some(names)) = (exempt, at.right_place("client_names")) {
-        let message = "a route that needs no certificate cannot ask for its name";
+        let message = "an exempt route cannot require the name of a certificate";
         at.problem(
             Problem::error("contradiction", names, message)
                 .also(exempt, "no certificate needed")
@@ -68,7 +68,7 @@ fn check_actions(route: &Route, at: &Section<'_>) {
     match written.as_slice() {
         [_] => {}
         [] => {
-            let message = format!("route `{}` does not say what it answers", route.name);
+            let message = format!("route `{}` has no action", route.name);
             at.problem(Problem::error("missing-key", at.span.clone(), message).help(
                 "add one of `files = { .. }`, `grpc = true`, `health = \"readyz\"`, `push = true`, `redirect = { .. }`, `reply = { .. }`",
             ));
@@ -78,7 +78,7 @@ fn check_actions(route: &Route, at: &Section<'_>) {
             at.problem(
                 Problem::error("two-actions", place.clone(), message)
                     .also(first_place.clone(), "first here")
-                    .help("a route answers in one way; make two routes"),
+                    .help("a route has one action; use two routes"),
             );
         }
     }
@@ -86,11 +86,11 @@ fn check_actions(route: &Route, at: &Section<'_>) {
         at.problem(Problem::error("bad-value", at.place(key).unwrap_or_default(), message).help(help));
     };
     if route.push == Some(false) {
-        off("push", "a route that takes nothing", "remove the route, or write `push = true`");
+        off("push", "this route accepts nothing", "remove the route, or write `push = true`");
     }
     if route.grpc == Some(false) {
         let help = "remove the route; `enabled = false` in [grpc] turns gRPC health off";
-        off("grpc", "a route that answers nothing", help);
+        off("grpc", "this route serves nothing", help);
     }
 }
 
@@ -125,7 +125,7 @@ fn check_health(route: &Route, at: &Section<'_>) {
     if route.health.is_none() {
         for key in ["format", "details", "details_auth"] {
             let Some(place) = at.right_place(key) else { continue };
-            let message = format!("`{key}` is for routes that answer with health");
+            let message = format!("`{key}` is only for health routes");
             let problem = Problem::error("contradiction", place, message);
             at.problem(problem.help(format!("remove `{key}`, or add `health = \"readyz\"`")));
         }
@@ -135,15 +135,16 @@ fn check_health(route: &Route, at: &Section<'_>) {
     match (at.right_place("details_auth"), route.details == Details::Authenticated) {
         (None, true) if route.auth.is_empty() => {
             at.problem(
-                Problem::error("missing-key", place, "nobody can show who he is")
-                    .help("add `details_auth = \"NAME\"`, with the [auth.NAME] of those who see the details"),
+                Problem::error("missing-key", place, "no client can authenticate here").help(
+                    "add `details_auth = \"NAME\"`, with the [auth.NAME] of clients that see the details",
+                ),
             );
         }
         (Some(auth), false) => at.problem(
             Problem::error(
                 "contradiction",
                 auth,
-                "`details_auth` only matters where details are for the authenticated",
+                "`details_auth` has no effect with this value of `details`",
             )
             .also(place, "said here")
             .help("write `details = \"authenticated\"`, or remove one of them"),
@@ -172,7 +173,7 @@ fn check_reply(route: &Route, reply: &Reply, at: &Section<'_>) {
     // A reply from a file is the same for all requests: no second content, and no fields made from
     // the request.
     if let Some(place) = place("body").filter(|_| !reply.body.is_empty()) {
-        let message = "a reply has its content from a file or from `body`".to_owned();
+        let message = "a reply has either `file` or `body`".to_owned();
         contradiction(place, message, "remove one of the two");
     }
     if is_empty {
@@ -180,8 +181,9 @@ fn check_reply(route: &Route, reply: &Reply, at: &Section<'_>) {
     }
     for (name, value) in route.written_fields().filter(|(_, value)| Template::parse(value).fixed().is_none())
     {
-        let message = format!("field `{}` is made from the request, and the content from a file", name.value);
-        let help = "write the content into `body`, or the field without names";
+        let message =
+            format!("field `{}` depends on the request, but the content comes from a file", name.value);
+        let help = "set `body` instead of `file`, or remove the parameters from the field";
         contradiction(value.span.clone(), message, help);
     }
 }
@@ -211,10 +213,10 @@ fn check_field((name, value): &(At<String>, At<String>), at: &Section<'_>) {
 fn check_template(route: &Route, text: &At<String>, at: &Section<'_>) {
     let template = Template::parse(text);
     if template.fixed().is_none() && text.len() > TEMPLATE_LEN_MAX {
-        let message = "a text with names in it is made anew for every request, so it must be short";
+        let message = "a text with parameters is built for every request, so its length is limited";
         at.problem(
             Problem::error("out-of-range", text.span.clone(), message)
-                .help("at most 16KiB; write `{{` for a brace that is no name's"),
+                .help("at most 16KiB; write `{{` for a literal brace"),
         );
     }
     for path in &route.paths {
