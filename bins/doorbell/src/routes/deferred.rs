@@ -1,4 +1,4 @@
-//! Requests that go on when a job has verified their token: on the thread that took them, as if nothing had been between.
+//! Requests that continue after a job verified their token, on the worker that received them.
 //!
 //! Does not know about: tokens.
 
@@ -13,7 +13,7 @@ use doorbell::offload;
 use std::sync::Arc;
 
 impl RouteService {
-    /// Has a token verified. Who brought it is told to `promise`.
+    /// Verifies a token in a job. `promise` receives the name of its holder.
     #[inline(never)]
     pub(super) fn put_off<'a>(
         &self,
@@ -22,7 +22,7 @@ impl RouteService {
         request: &Request<'_>,
         reply: Responder<'a>,
     ) -> Answered<'a> {
-        let routes = self.this.upgrade().expect("whoever is called is there");
+        let routes = self.this.upgrade().expect("the service exists while it serves");
         let owned = request.detach();
         let lane = token_job.lane().clone();
         lane.run(request, reply, move || {
@@ -41,7 +41,7 @@ impl RouteService {
         })
     }
 
-    /// Counts a request whose answer was put off.
+    /// Counts a request whose reply was deferred.
     fn count_late(&self, request: &Request<'_>, answered: &Answered<'_>) {
         let placed = match (self.router.find_plain(request), self.router.find_for(request)) {
             (Some(found), _) => found.value(),
@@ -53,7 +53,8 @@ impl RouteService {
         }
     }
 
-    /// Answers for a health endpoint, or the check of this name, when a job has found out whether who asks sees the details.
+    /// Replies for a health endpoint, or the check of this name, after a job determined whether the
+    /// client sees details.
     #[inline(never)]
     pub(super) fn give_viewed<'a>(
         &self,
@@ -78,7 +79,8 @@ impl RouteService {
         })
     }
 
-    /// The answer to a request whose token is good. Routes do not change, so it is the route whose guards wanted it.
+    /// The reply to a request with a valid token. Routes do not change, so the look-up finds the
+    /// route whose guards required it.
     fn go_on<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         let found = match (self.router.find_plain(request), self.router.find_for(request)) {
             (Some(found), _) => found.matched(request),

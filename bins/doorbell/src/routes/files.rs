@@ -1,7 +1,9 @@
-//! Small files of a directory as replies: read by jobs of the compute lane whenever they change, looked up in memory by the ring threads.
+//! Small files of a directory as replies: jobs of the compute lane read them when they change,
+//! workers look them up in memory.
 //!
-//! Does not know about: routes, watching. Made for `/.well-known/acme-challenge/` (RFC 8555 8.3): few files, each there for minutes, and asked for as
-//! soon as it is there. So one that is not in memory is looked for once more, by a job of its own, before it is missing.
+//! Does not know about: routes, watching. Made for `/.well-known/acme-challenge/` (RFC 8555 8.3):
+//! few files, which exist for minutes and are requested at once. A file that is not in memory is
+//! therefore looked up by a job before the reply is 404.
 
 use crate::build::compute::Reading;
 use crate::config::model::Files;
@@ -19,15 +21,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Files of one directory. More are refused, so that a directory given by mistake does not fill the memory.
+/// Maximum number of files of a directory, so that a directory named by mistake does not fill the
+/// memory.
 const FILES_MAX: usize = 10_000;
 
-/// Bytes of all files of one directory.
+/// Maximum size of all files of a directory.
 const BYTES_MAX: u64 = 64 << 20;
 
 type Table = HashMap<Box<[u8]>, Stored>;
 
-/// The longest name that a file can have (`NAME_MAX`, limits.h).
+/// Maximum length of a file name (`NAME_MAX`, limits.h).
 const NAME_LEN_MAX: usize = 255;
 
 /// The replies. Clones share them.
@@ -47,7 +50,7 @@ struct Stored {
     reply: StaticReply,
 }
 
-/// The side that reads.
+/// Reads the files.
 #[derive(Debug)]
 pub(crate) struct DirectoryReader {
     content: Arc<Content>,
@@ -55,7 +58,7 @@ pub(crate) struct DirectoryReader {
 }
 
 impl Directory {
-    /// The files as they are now. A directory that is not there yet is an empty one.
+    /// Reads the current files. A directory that does not exist yet counts as empty.
     pub(crate) fn open(
         files: Files,
         headers: Vec<(String, String)>,
@@ -69,19 +72,19 @@ impl Directory {
         (Self(content), reader)
     }
 
-    /// Gives the reply for the file of this name to `found`.
+    /// Passes the reply for the file of this name to `found`.
     pub(crate) fn with<T>(&self, name: &[u8], found: impl FnOnce(Option<&StaticReply>) -> T) -> T {
         found(self.0.table.load().get(name).map(|stored| &stored.reply))
     }
 
-    /// Reads the file of this name: one that came a moment ago, and that nobody has looked at yet.
+    /// Reads the file of this name, which may be newer than the last scan.
     pub(crate) fn fetch(&self, name: &[u8]) -> Option<StaticReply> {
         let dir = self.0.dir().ok()?;
         self.0.look_at(&dir, name)?;
         self.0.reply(&dir, name)
     }
 
-    /// False for what cannot be the name of a file here: no job is worth it.
+    /// False if this cannot be the name of a file here, so that no job is started.
     pub(crate) fn may_have(name: &[u8]) -> bool {
         !name.starts_with(b".")
             && (1..=NAME_LEN_MAX).contains(&name.len())
@@ -171,13 +174,14 @@ impl Content {
     }
 }
 
-/// Opens a file of this name. A symbolic link may lead to anywhere below the directory, as those of a mounted ConfigMap do, but not out of
-/// it: whoever may write there could otherwise publish whatever this process can read.
+/// Opens a file of this name. A symbolic link may lead anywhere below the directory, as in a
+/// mounted ConfigMap, but not out of it: a user with write access could otherwise publish any file
+/// that this process can read.
 fn open_beneath(dir: &OwnedFd, name: &[u8], flags: OFlags) -> rustix::io::Result<File> {
     let (name, flags) = (OsStr::from_bytes(name), flags | OFlags::CLOEXEC);
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     let opened = match rustix::fs::openat2(dir, name, flags, Mode::empty(), resolve) {
-        // Linux before 5.6, or a sandbox that does not know the call: no links at all.
+        // Linux before 5.6, or a sandbox without the call: no links.
         Err(Errno::NOSYS | Errno::PERM) => {
             rustix::fs::openat(dir, name, flags | OFlags::NOFOLLOW, Mode::empty())
         }

@@ -1,7 +1,8 @@
-//! What a route of gRPC says of a request that got past its guards: go on, or that it is not asked by gRPC.
+//! A gRPC route's decision on a request that passed its guards: continue, or 415 if it is not a
+//! gRPC call.
 //!
-//! Does not know about: messages, calls. The Tokio lane answers those that may go on, and to guards and log each is a request that is
-//! answered later: it is in progress until its call ends.
+//! Does not know about: messages, calls. The Tokio lane serves the calls. For guards and log, each
+//! is a deferred request, in progress until its call ends.
 
 use super::fixed::with_headers;
 use crate::http::{Answered, Method, Request, Responder, StaticReply, Status, Time};
@@ -9,7 +10,7 @@ use crate::http2::{GoOn, is_grpc};
 use crate::stats::requests::RequestCounters;
 use std::sync::Arc;
 
-/// The two things that are said.
+/// The two decisions.
 #[derive(Debug)]
 pub(super) struct GrpcAnswer {
     go_on: GoOn,
@@ -19,12 +20,12 @@ pub(super) struct GrpcAnswer {
 }
 
 impl GrpcAnswer {
-    /// `None` when the fields cannot be sent.
+    /// `None` if the fields cannot be sent.
     pub(super) fn build(
         headers: &[(String, String)],
         counters: Option<&Arc<RequestCounters>>,
     ) -> Option<Self> {
-        let other = StaticReply::text(Status::UNSUPPORTED_MEDIA_TYPE, "this is asked by gRPC\n");
+        let other = StaticReply::text(Status::UNSUPPORTED_MEDIA_TYPE, "this path serves gRPC only\n");
         Some(Self {
             go_on: GoOn::new(headers)?,
             other: with_headers(other, headers)?,
@@ -38,7 +39,7 @@ impl GrpcAnswer {
         if !is_grpc(content_type, method == Method::Post, request.path()) {
             return reply.send(&self.other);
         }
-        // The lane has times of its own for what goes on.
+        // The lane has its own deadlines.
         reply.watch(
             |reply| reply.later(Time::MAX, Box::new(self.go_on.clone())),
             || {

@@ -25,7 +25,7 @@ pub(super) struct Health {
 }
 
 impl Health {
-    /// `trusted`: the load balancers whose reported states are believed; without any, all are.
+    /// `trusted`: the load balancers whose reported states are accepted; if empty, all are.
     pub(super) fn new(
         cache: Arc<ReplyCache>,
         viewers: Viewers,

@@ -1,6 +1,7 @@
-//! The service of a listener with what stands before all its routes (log, trusted proxies, a cap on requests at once), and without.
+//! The service of a listener, with and without the layers in front of all its routes (log, trusted
+//! proxies, limit of requests in progress).
 //!
-//! Does not know about: routes. A request that is answered later is logged and counted when it is, like any other.
+//! Does not know about: routes. A deferred request is logged and counted when its reply is sent.
 
 use super::{RouteNote, RouteService};
 use crate::build::access_log::Lines;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub(crate) struct BareService<const COUNTS: bool>(pub(crate) Arc<RouteService>);
 
-/// A [`RouteService`] and what stands before all its routes.
+/// A [`RouteService`] and the layers in front of all its routes.
 #[derive(Clone, Debug)]
 pub(crate) struct LayeredService {
     pub(crate) routes: Arc<RouteService>,
@@ -24,16 +25,16 @@ pub(crate) struct LayeredService {
     pub(crate) at_most: Option<AtMost>,
 }
 
-/// What is known of a request beside its answer.
+/// Properties of a request for the log.
 struct Told {
     route: Option<RouteNote>,
     subject: Subject,
-    /// The log hears of it when it is answered.
+    /// Whether it is logged only when the reply is sent.
     is_logged_later: bool,
 }
 
 impl LayeredService {
-    /// True when there is nothing to watch.
+    /// True if no layer is enabled.
     pub(crate) const fn is_idle(&self) -> bool {
         self.log.is_none() && self.proxies.is_none() && self.at_most.is_none()
     }
@@ -79,7 +80,7 @@ impl LayeredService {
 }
 
 impl Told {
-    /// Whose token it is says more than whose certificate.
+    /// The name of the token takes precedence over that of the certificate.
     #[inline]
     fn entry<'a>(&self, entry: Entry<'a>, subject: Option<&'a str>) -> Entry<'a> {
         Entry {
@@ -100,7 +101,7 @@ impl<const COUNTS: bool> Service for BareService<COUNTS> {
         self.0.hands_over(begun)
     }
 
-    /// The routes tell what a path takes.
+    /// The routes know the methods of a path.
     fn takes_trace(&self) -> bool {
         true
     }
@@ -120,7 +121,7 @@ impl Service for LayeredService {
         self.routes.hands_over(begun)
     }
 
-    /// The routes tell what a path takes.
+    /// The routes know the methods of a path.
     fn takes_trace(&self) -> bool {
         true
     }

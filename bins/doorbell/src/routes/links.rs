@@ -1,6 +1,6 @@
-//! A file of links as redirects: read again when it changes, while the old ones go on being answered.
+//! A file of links as redirects: read again when it changes, while the old links stay in use.
 //!
-//! Does not know about: routes, how the file reads (`doorbell-http` does).
+//! Does not know about: routes, the format of the file (`doorbell-http` has it).
 
 use crate::build::compute::Reading;
 use crate::http::linkmap::{LinkMap, MAP_BYTES_MAX};
@@ -11,33 +11,33 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Mistakes of a file that are told; the others are counted.
+/// Maximum number of reported errors of a file; the others are counted.
 const MISTAKES_TOLD_MAX: usize = 5;
 
 /// The links. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Links(Arc<ArcSwap<LinkMap>>);
 
-/// The side that reads.
+/// Reads the file.
 #[derive(Debug)]
 pub(crate) struct LinksReader {
     links: Arc<ArcSwap<LinkMap>>,
     path: PathBuf,
     stamps: Stamps,
-    /// Those of the look that is not done yet.
+    /// Stamps of a read in progress.
     looked_at: Option<Stamps>,
     reading: Reading,
 }
 
 impl Links {
-    /// The links as they are now, or why they cannot be used.
+    /// Reads the current links.
     pub(crate) fn open(path: PathBuf, reading: Reading) -> Result<(Self, LinksReader), String> {
         let stamps = Stamps::of([path.as_path()]);
         let links = Arc::new(ArcSwap::from_pointee(read(&path)?));
         Ok((Self(Arc::clone(&links)), LinksReader { links, path, stamps, looked_at: None, reading }))
     }
 
-    /// The links of this moment.
+    /// The current links.
     pub(crate) fn load(&self) -> Guard<Arc<LinkMap>> {
         self.0.load()
     }
@@ -66,7 +66,7 @@ impl Watched for LinksReader {
             }
             Err(why) => Look::Refused(why),
         });
-        // Of what changes meanwhile the stamps are others, so that it will be looked at.
+        // A change during the read has other stamps, so the next look finds it.
         match look {
             Look::Later => self.looked_at = Some(stamps),
             Look::Changed(_) | Look::Refused(_) | Look::Same => self.stamps = stamps,

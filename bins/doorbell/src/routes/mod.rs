@@ -1,6 +1,7 @@
-//! The routes of one listener, compiled: each request is one look-up and one reply, which for most exists already.
+//! The compiled routes of one listener: each request is one look-up and one reply, usually
+//! pre-rendered.
 //!
-//! Does not know about: sockets. Nothing here allocates for a request that is answered from what exists.
+//! Does not know about: sockets. A request with a pre-rendered reply allocates nothing here.
 
 mod deferred;
 pub(crate) mod files;
@@ -40,34 +41,35 @@ pub(crate) struct RouteService {
     router: Router<Placed>,
     fixed: Fixed,
     wants_client: bool,
-    /// HTTP/2 with prior knowledge is spoken elsewhere.
+    /// Whether connections of HTTP/2 with prior knowledge are handed over.
     hands_over_http2: bool,
-    /// Where requests are counted that no route takes, if somebody might ask.
+    /// Counters of requests without a route, if there is an admin address.
     unrouted: Option<RequestCounters>,
-    /// Itself, for requests that are answered later.
+    /// This service, for deferred requests.
     this: Weak<Self>,
-    /// What answers on connections that are left, once a later configuration serves.
+    /// The service of the next configuration, for remaining connections.
     successor: OnceLock<Later>,
 }
 
 impl GivesWay for RouteService {
     fn give_way_to(&self, later: Later) {
-        // Plain requests, which most are, pay for a look at the successor only when there is one.
+        // The fast path of plain requests does not check for a successor, so it is disabled now.
         let _first = self.successor.set(later);
         self.router.forgo_plain();
     }
 }
 
-/// An answer and what the log calls its route.
+/// An answer, its route in the log, and its counters.
 #[derive(Clone, Debug)]
 struct Placed {
     answer: Answer,
     note: RouteNote,
-    /// Where its requests are counted: not if that is a part of the answer, nor where nobody might ask.
+    /// Counters of its requests; `None` if the answer counts them itself, or without an admin
+    /// address.
     counters: Option<Arc<RequestCounters>>,
 }
 
-/// What the log says of a route.
+/// A route in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct RouteNote {
     /// Its position in [`Config::routes`].
@@ -75,32 +77,33 @@ struct RouteNote {
     is_probe: bool,
 }
 
-/// What the services of all listeners share.
+/// Parts shared by the services of all listeners.
 #[derive(Debug)]
 pub(crate) struct Materials<'a> {
     pub(crate) config: &'a Config,
     pub(crate) registry: &'a HealthRegistry,
-    /// Where pushed results are left; nowhere when there is no check.
+    /// Receives pushed results; `None` without checks.
     pub(crate) push: Option<&'a Push>,
     pub(crate) common: &'a Common,
     pub(crate) stores: &'a Stores,
-    /// Those that are made of it.
+    /// The services built from this configuration.
     pub(crate) services: &'a RouteServices,
 }
 
-/// A configuration that was checked and still cannot be compiled: a defect, told by name instead of a panic.
+/// A validated configuration that cannot be compiled: a defect, reported instead of a panic.
 #[derive(Debug, thiserror::Error)]
 #[error("route `{0}` cannot be built")]
 pub(crate) struct BuildError(String);
 
 impl RouteService {
-    /// The routes of a listener for requests that come `by` this. Routes of gRPC are not there for those that cannot ask by gRPC.
+    /// The routes of a listener for requests that arrive `by` this. gRPC routes exist only for
+    /// HTTP/2.
     pub(crate) fn build(materials: &Materials<'_>, listener: usize, by: By) -> Result<Arc<Self>, BuildError> {
         let Materials { config, common, .. } = *materials;
         let name = config.listeners.get(listener).map_or("", |listener| listener.name.as_str());
         let trusted: Networks =
             config.listeners.get(listener).into_iter().flat_map(|listener| listener.trusted()).collect();
-        // Only there metrics are to be had.
+        // Metrics are served only at the admin address.
         let counters = |route: &str| config.admin.is_some().then(|| RequestCounters::new(name, route));
         let mut builder = Router::builder();
         let mut wants_client = false;
@@ -117,7 +120,8 @@ impl RouteService {
                 answer = Answer::Guarded(Arc::new(Guarded { guards, answer }));
             }
             let is_probe = route.is_probe();
-            // A probe of a whole endpoint is counted by prober, one of a single check by its answer.
+            // Probes of a whole endpoint are counted by prober, those of a single check by its
+            // answer.
             let mut counters = counters.filter(|_| !is_probe);
             if let (Answer::Reply(reply), Some(counted)) = (&answer, &counters)
                 && let Some(fixed) = counted.fixed(&route.methods, reply.status().code())
@@ -140,7 +144,7 @@ impl RouteService {
             BuildError(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
         })?;
         let fixed = Fixed::new();
-        // Behind TLS it is chosen by ALPN, before there is a request.
+        // Over TLS, ALPN selects HTTP/2 before the first request.
         let hands_over_http2 = config.has_http2(listener) && config.tls_of(listener).is_none();
         Ok(Arc::new_cyclic(|this| {
             let this = Weak::clone(this);
@@ -160,13 +164,14 @@ impl RouteService {
         self.hands_over_http2 && matches!(begun, Begun::Http2 | Begun::NotHttp1)
     }
 
-    /// Whether requests are counted. To be asked once: [`Self::serve`] is then the one or the other.
+    /// Whether requests are counted. Evaluated once, to select the variant of [`Self::serve`].
     pub(crate) const fn counts(&self) -> bool {
         self.unrouted.is_some()
     }
 
-    /// The answer, and the route it came from. Most requests are for what needs neither host nor parameters. Who brought a token
-    /// is told to `subject`. `COUNTS` is what [`Self::counts`] says: a look at that costs a probe as much as to count it.
+    /// Replies, and returns the route. Most requests need neither host nor parameters. `subject`
+    /// receives the name of a token's holder. `COUNTS` equals [`Self::counts`]: evaluating that for
+    /// each probe would cost as much as counting it.
     #[inline(always)]
     fn serve<'a, const COUNTS: bool>(
         &self,
@@ -178,7 +183,7 @@ impl RouteService {
             return self.look_up(request, reply, subject);
         };
         let Placed { answer, note, .. } = found.value();
-        // One match for both would cost a probe of health an instruction more.
+        // One match for both would cost an additional instruction per health probe.
         let answered = if COUNTS {
             match answer {
                 Answer::Counted(counted) => {
@@ -199,7 +204,7 @@ impl RouteService {
         (answered, Some(*note))
     }
 
-    /// All answers but those that probes get: apart, so that those stay as cheap.
+    /// Answers other than those to probes, separate to keep the fast path small.
     #[inline(never)]
     fn serve_plain<'a>(
         &self,

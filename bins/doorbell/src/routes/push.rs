@@ -1,6 +1,6 @@
-//! What a route of pushes does: takes the word of the application for how a check is.
+//! Push routes: accept the results of checks from the application.
 //!
-//! Does not know about: who may say it, what follows from it.
+//! Does not know about: guards, states that follow from a result.
 
 use super::fixed::{Fixed, with_headers};
 use crate::config::model::Config;
@@ -13,25 +13,25 @@ use doorbell_health::Outcome;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Bytes of a note that are looked at; fewer are kept.
+/// Maximum number of bytes of a note that are decoded; fewer are kept.
 const NOTE_BYTES_MAX: usize = 1024;
 
-/// Takes results for the checks of type `ttl`.
+/// Accepts results for the checks of type `ttl`.
 #[derive(Debug)]
 pub(super) struct PushAnswer {
     push: Push,
-    /// By name.
+    /// Positions of the checks, by name.
     checks: HashMap<Box<[u8]>, usize>,
     taken: StaticReply,
     busy: StaticReply,
     bad_result: StaticReply,
     cross_site: StaticReply,
-    /// Whether the router has let only named hosts in.
+    /// Whether the route is limited to named hosts.
     has_hosts: bool,
 }
 
 impl PushAnswer {
-    /// `None` when the fields cannot be sent.
+    /// `None` if the fields cannot be sent.
     pub(super) fn build(
         push: Push,
         config: &Config,

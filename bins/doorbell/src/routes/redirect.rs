@@ -1,6 +1,6 @@
 //! A redirect whose location is made from the request.
 //!
-//! Does not know about: how a location is made (`doorbell-http` does).
+//! Does not know about: building a location (`doorbell-http` does it).
 
 use super::fixed::Fixed;
 use crate::config::model;
@@ -9,10 +9,10 @@ use crate::http::redirect::{Redirect, RedirectError, RedirectTarget, Scheme};
 use crate::http::router::Params;
 use crate::http::{Answered, Method, Request, Responder, Status};
 
-/// Most locations are short: a small buffer costs nothing to clear.
+/// Most locations are short, and a small buffer is cheap to clear.
 const LOCATION_LEN_SHORT: usize = 512;
 
-/// Every byte of the longest request line percent-encoded, and room for our own part.
+/// Every byte of the longest request line percent-encoded, and space for the configured part.
 const LOCATION_LEN_MAX: usize = 32 << 10;
 
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl RedirectAnswer {
         match self.redirect.location(target, &mut buf) {
             Ok(location) if self.leads_back(location, request) => reply.send(&fixed.not_found),
             Ok(location) => self.send_to(location, reply),
-            // A byte that must not be sent on may come after the end of the short buffer.
+            // A forbidden byte may follow after the end of the short buffer.
             Err(RedirectError::BadTarget) => reply.send(&fixed.bad_request),
             Err(RedirectError::Misdirected) => reply.send(&fixed.misdirected),
             Err(RedirectError::TooLong) => reply.send(&fixed.too_long),
@@ -80,10 +80,11 @@ impl RedirectAnswer {
         let headers = self.headers.iter();
         headers.fold(builder, |builder, (name, value)| builder.header(name, value)).empty()
     }
-    /// Whether the location is the address of the request, query aside. Behind a proxy that ends TLS, a request that came by https needs
-    /// no redirect to https, and a client that got one would follow it without end.
+    /// Whether the location is the address of the request, apart from the query. Behind a proxy
+    /// that terminates TLS, an https request needs no redirect to https, and a client would follow
+    /// it in a loop.
     fn leads_back(&self, location: &[u8], request: &Request<'_>) -> bool {
-        // A client follows 301, 302 and 303 with a GET, which may be for another route.
+        // A client follows 301, 302 and 303 with a GET, which may match another route.
         if !matches!(self.status.code(), 307 | 308) && !matches!(request.method(), Method::Get | Method::Head)
         {
             return false;

@@ -1,4 +1,4 @@
-//! What a route answers, in the form that a request needs.
+//! The answer of a route, in the form that a request needs.
 //!
 //! Does not know about: looking routes up.
 
@@ -21,29 +21,29 @@ use crate::stats::requests::{Fixed as Count, RequestCounters};
 use doorbell_config::At;
 use std::sync::Arc;
 
-/// What a route answers.
+/// The answer of a route.
 #[derive(Clone, Debug)]
 pub(super) enum Answer {
-    /// As `Reply`, where it is counted.
+    /// As `Reply`, with counters.
     Counted(Arc<(StaticReply, Count)>),
     Files(Arc<FilesAnswer>),
     Grpc(Arc<GrpcAnswer>),
-    /// One of the others, for those who get past the guards.
+    /// One of the others, behind guards.
     Guarded(Arc<Guarded>),
     Health(Arc<Health>),
     Links(Arc<LinksAnswer>),
-    /// A reply with names in it.
+    /// A reply with parameters.
     Made(Arc<MadeReply>),
-    /// Nobody can be told anything where there is no check.
+    /// 404: pushes without checks.
     Nothing,
     Push(Arc<PushAnswer>),
     Redirect(Arc<RedirectAnswer>),
     Reply(StaticReply),
-    /// As `Health`, where tokens of those who see details take a while to verify.
+    /// As `Health`, if the tokens for details are verified in a job.
     Viewed(Arc<Health>),
 }
 
-/// An answer and what stands before it.
+/// An answer and its guards.
 #[derive(Debug)]
 pub(super) struct Guarded {
     pub(super) guards: Guards,
@@ -51,7 +51,8 @@ pub(super) struct Guarded {
 }
 
 impl Answer {
-    /// `trusted` are the proxies of the listener. `counters` is for answers that count a part of their requests.
+    /// `trusted`: the proxies of the listener. `counters`: for answers that count a part of their
+    /// requests.
     pub(super) fn build(
         route: &Route,
         trusted: &Networks,
@@ -103,7 +104,7 @@ impl Answer {
         }
     }
 
-    /// True when it is to know a client's address.
+    /// Whether it needs the addresses of clients.
     pub(super) fn wants_client(&self) -> bool {
         match self {
             Self::Made(made) => made.wants_client(),
@@ -113,7 +114,7 @@ impl Answer {
     }
 }
 
-/// A reply without names, of which only the braces that are written twice become others.
+/// A reply without parameters, with doubled braces replaced by single ones.
 fn fixed_reply(
     status: Status,
     content_type: &str,
@@ -123,7 +124,7 @@ fn fixed_reply(
     let fixed = |text: &str| Template::parse(text).fixed().map(str::to_owned);
     let headers = headers.iter().map(|(name, value)| Some((name.clone(), fixed(value)?)));
     let reply = with_headers(StaticReply::new(status), &headers.collect::<Option<Vec<_>>>()?)?;
-    // Without content there is no type to tell.
+    // An empty reply has no type.
     if body.is_empty() { Some(reply) } else { reply.body(content_type, body).ok() }
 }
 
@@ -145,7 +146,7 @@ fn build_health(
 }
 
 impl RouteService {
-    /// Who brought a token is told to `subject`.
+    /// `subject` receives the name of a token's holder.
     #[inline(never)]
     pub(super) fn give<'a, 'p>(
         &self,
@@ -183,7 +184,7 @@ impl RouteService {
         }
     }
 
-    /// As [`Self::give`], apart from what gets here seldom. What was `found` few answers want to know.
+    /// As [`Self::give`], behind guards. `found` is a closure because few answers need it.
     #[inline(never)]
     pub(super) fn give_guarded<'a, 'r, 'p>(
         &self,

@@ -1,6 +1,6 @@
-//! Answers that come from files: those of a directory, and the links of a map.
+//! Answers from files: those of a directory, and the links of a map.
 //!
-//! Does not know about: how files are read.
+//! Does not know about: reading files.
 
 use super::fixed::Fixed;
 use crate::config::model;
@@ -16,15 +16,15 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct FilesAnswer {
     directory: Directory,
-    /// Where a file is looked for that is not in memory.
+    /// The lane of jobs that look up files that are not in memory.
     lane: Option<Offload>,
 }
 
-/// The links of a map, by the path.
+/// The links of a map, by the path of the request.
 #[derive(Debug)]
 pub(super) struct LinksAnswer {
     links: Links,
-    /// Where a path goes that is not among them, with which status.
+    /// Location and status of other paths.
     default: Option<(String, Status)>,
     headers: Vec<(String, String)>,
 }
@@ -52,7 +52,8 @@ impl FilesAnswer {
         })
     }
 
-    /// Has a job look whether the file came just now: a CA asks for its challenge as soon as it is told that it is there.
+    /// Looks up a new file in a job: a CA requests its challenge as soon as the client reports it
+    /// ready.
     #[inline(never)]
     fn fetch<'a>(
         &self,

@@ -1,22 +1,24 @@
-//! The service that replies on connections kept across a reload: the same listener's, of the configuration that serves now.
+//! The service that replies on connections kept across a reload: that of the same listener in the
+//! current configuration.
 //!
 //! Does not know about: routes, reloads.
 //!
-//! A connection stays with the server that accepted it and gets `Connection: close` with its next reply. That reply is the new
-//! configuration's, too: a token or a route that was taken away is not good for one request more.
+//! A connection stays with the server that accepted it and gets `Connection: close` with its next
+//! reply. That reply comes from the new configuration: a removed token or route does not apply to
+//! another request.
 
 use crate::build::access_log::By;
 use crate::http::{Answered, Peer, Request, Responder, Service};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A service with everything in front of it.
+/// A service with its layers.
 pub(super) type Whole = Arc<dyn Service + Send + Sync>;
 
-/// The service of a later configuration; none where that has no such listener.
+/// The service of a later configuration; `None` if that has no such listener.
 pub(crate) struct Later(Option<Whole>);
 
-/// A service that leaves its requests to another one. A configuration is followed by one other.
+/// A service that passes its requests on to its only successor.
 pub(crate) trait GivesWay: Send + Sync {
     fn give_way_to(&self, later: Later);
 }
@@ -39,7 +41,7 @@ impl RouteServices {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(known);
     }
 
-    /// From now on the services of a later configuration reply to every request.
+    /// Lets the services of a later configuration reply to every request.
     pub(crate) fn give_way_to(&self, later: &Self) {
         let later = later.0.lock().unwrap_or_else(PoisonError::into_inner);
         for known in &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {

@@ -1,7 +1,8 @@
-//! A reply that is made from the request: names in its body and fields stand for parts of it.
+//! A reply with parameters: names in its body and fields stand for parts of the request.
 //!
-//! Does not know about: how names are written in a text (`config::template` does). What a client sends is escaped for the place where it comes to
-//! stand, so that it ends no header field, no string and no element; a reply that would grow out of its bounds is a 414.
+//! Does not know about: the syntax of parameters (`config::template` has it). Input of the client
+//! is escaped for its context, so that it cannot end a header field, a string or an element; a
+//! reply that would exceed its limits is a 414.
 
 use super::fixed::Fixed;
 use crate::config::template::{Part, Template};
@@ -9,13 +10,13 @@ use crate::http::router::Params;
 use crate::http::{Answered, Request, Responder, Status};
 use std::io::Write;
 
-/// Most replies are short: a small buffer costs nothing to clear.
+/// Most replies are short, and a small buffer is cheap to clear.
 const LEN_SHORT: usize = 512;
 
-/// Bytes of one text when it is written out.
+/// Maximum size of an expanded text.
 const LEN_MAX: usize = 32 << 10;
 
-/// Bytes of one header field: what proxies commonly take of all of them is 8 KiB.
+/// Maximum size of a header field: proxies commonly accept 8 KiB for all of them.
 const FIELD_LEN_MAX: usize = 4 << 10;
 
 #[derive(Debug)]
@@ -27,27 +28,27 @@ pub(super) struct MadeReply {
     headers: Vec<(String, Template)>,
 }
 
-/// How a part of a request is written, by what it becomes a part of.
+/// Escaping of a part of a request, by its context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Escape {
-    /// As HTML and XML have it.
+    /// As in HTML and XML.
     Html,
-    /// As in a string of JSON.
+    /// As in a JSON string.
     Json,
-    /// As in an address: everything that could mean something is `%XX`.
+    /// As in a URL: every byte with a meaning is `%XX`.
     Percent,
-    /// As it is, but for what does not print.
+    /// Verbatim, apart from unprintable bytes.
     Plain,
 }
 
-/// What stands for names.
+/// The values of parameters.
 struct Facts<'f> {
     params: &'f Params<'f, 'f>,
     request: &'f Request<'f>,
 }
 
 impl MadeReply {
-    /// `None` when every request gets the same.
+    /// `None` if the reply has no parameters.
     pub(super) fn build(
         status: Status,
         content_type: &str,
@@ -64,7 +65,7 @@ impl MadeReply {
         Some(Self { status, content_type: content_type.to_owned(), body, escape, headers })
     }
 
-    /// True when it tells a client its address.
+    /// Whether it contains the address of the client.
     pub(super) fn wants_client(&self) -> bool {
         self.templates().any(|template| template.parts().contains(&Part::Client))
     }
@@ -104,7 +105,7 @@ impl MadeReply {
             && facts.fill(&self.body, self.escape, buf).is_some()
     }
 
-    /// What fits.
+    /// Sends the reply, after [`Self::fits`].
     fn write<'a>(&self, facts: &Facts<'_>, buf: &mut [u8], reply: Responder<'a>) -> Answered<'a> {
         let mut builder = reply.status(self.status);
         for (name, value) in &self.headers {
@@ -119,7 +120,7 @@ impl MadeReply {
 }
 
 impl Facts<'_> {
-    /// The text with everything in its place; `None` when it does not fit.
+    /// The expanded text; `None` if it does not fit.
     fn fill<'b>(&self, template: &Template, escape: Escape, buf: &'b mut [u8]) -> Option<&'b [u8]> {
         let room = buf.len();
         let mut left = &mut *buf;
@@ -142,7 +143,8 @@ impl Facts<'_> {
 }
 
 impl Escape {
-    /// For content of this type. Where nobody knows how it is escaped, nothing that could mean something is let through.
+    /// For content of this type. For types without a known escaping, every byte with a meaning is
+    /// percent-encoded.
     fn of(content_type: &str) -> Self {
         let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         match &*essence {
@@ -155,7 +157,7 @@ impl Escape {
         }
     }
 
-    /// `None` when there is no room.
+    /// `None` if there is no space.
     fn write(self, bytes: &[u8], out: &mut &mut [u8]) -> Option<()> {
         bytes
             .iter()
@@ -163,12 +165,12 @@ impl Escape {
                 (_, 0..=b' ' | 0x7f..) => write!(out, "%{byte:02X}"),
                 (Self::Html, b'&' | b'<' | b'>' | b'"' | b'\'') => write!(out, "&#{byte};"),
                 (Self::Json, b'"' | b'\\') => out.write_all(&[b'\\', byte]),
-                // What begins a tag, for those who put JSON into a page.
+                // Begins a tag if the JSON is embedded in a page.
                 (Self::Json, b'<') => out.write_all(b"\\u003c"),
                 (Self::Percent, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~') => {
                     out.write_all(&[byte])
                 }
-                // They separate nothing in a header field, and an address with a port is one.
+                // Not separators in a header field; an address with a port contains one.
                 (Self::Percent, b'/' | b':' | b'@' | b'%' | b'[' | b']' | b'+') => out.write_all(&[byte]),
                 (Self::Percent, _) => write!(out, "%{byte:02X}"),
                 (Self::Html | Self::Json | Self::Plain, _) => out.write_all(&[byte]),

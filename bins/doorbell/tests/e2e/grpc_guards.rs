@@ -292,5 +292,5 @@ fn requests_without_grpc_are_refused(engine: &str) {
     let Some(curl) = program("curl") else { return };
     let url = doorbell.url(path);
     let reply = stdout(&curl, &["-sS", "-w", "|%{http_code}", "--http2-prior-knowledge", "-d", "", &url]);
-    assert_eq!(reply, "this is asked by gRPC\n|415");
+    assert_eq!(reply, "this path serves gRPC only\n|415");
 }

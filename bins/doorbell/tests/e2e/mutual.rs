@@ -199,9 +199,5 @@ fn an_expired_list_may_still_be_used(engine: &str) {
     let client_auth = "client_auth = { mode = \"require\", ca = CA, crl = OLD, expired_crls_hold = true }";
     let Some(setup) = Setup::start(engine, client_auth, PLAIN_ROUTES) else { return };
     setup.expect(&[("alice", "/ops", 200), ("bob", "/ops", -1)]);
-    assert!(
-        setup.doorbell.process.log().contains("but is still used"),
-        "{}",
-        setup.doorbell.process.log()
-    );
+    assert!(setup.doorbell.process.log().contains("but is still used"), "{}", setup.doorbell.process.log());
 }
