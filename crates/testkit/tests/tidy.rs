@@ -4,6 +4,7 @@
 //! Does not know about: the implementation of rules.
 
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 
 use doorbell_testkit::tidy::{self, Complaint, Quoted, ROOMS, Ratchet, Retired, Source};
 
@@ -57,13 +58,17 @@ const fn retired(word: &'static str, instead: &'static str, allowed: &'static [&
     Retired { word, instead, allowed }
 }
 
-fn workspace() -> Vec<Source> {
-    let sources = tidy::load().expect("the workspace can be read");
-    assert!(
-        sources.iter().any(|source| source.path == "crates/testkit/tests/tidy.rs"),
-        "the walk missed this very file"
-    );
-    sources
+/// All files, read once for all tests.
+fn workspace() -> &'static [Source] {
+    static SOURCES: LazyLock<Vec<Source>> = LazyLock::new(|| {
+        let sources = tidy::load().expect("the workspace can be read");
+        assert!(
+            sources.iter().any(|source| source.path == "crates/testkit/tests/tidy.rs"),
+            "the walk missed this very file"
+        );
+        sources
+    });
+    &SOURCES
 }
 
 fn assert_none(complaints: &[Complaint]) {
@@ -76,81 +81,81 @@ fn assert_none(complaints: &[Complaint]) {
 
 #[test]
 fn every_file_opens_with_what_it_owns() {
-    assert_none(&tidy::headers(&workspace()));
+    assert_none(&tidy::headers(workspace()));
 }
 
 #[test]
 fn files_and_functions_stay_short() {
     let sources = workspace();
-    assert_none(&tidy::file_lengths(&sources, LONG_FILES));
-    assert_none(&tidy::function_lengths(&sources, LONG_FUNCTIONS));
+    assert_none(&tidy::file_lengths(sources, LONG_FILES));
+    assert_none(&tidy::function_lengths(sources, LONG_FUNCTIONS));
 }
 
 #[test]
 fn packages_point_downwards() {
-    assert_none(&tidy::package_arrows(&workspace()));
+    assert_none(&tidy::package_arrows(workspace()));
 }
 
 #[test]
 fn published_packages_have_what_registries_show() {
-    assert_none(&tidy::publishable(&workspace()));
+    assert_none(&tidy::publishable(workspace()));
 }
 
 #[test]
 fn rooms_see_what_the_list_allows() {
-    assert_none(&tidy::rooms(&workspace(), ROOMS));
+    assert_none(&tidy::rooms(workspace(), ROOMS));
 }
 
 #[test]
 fn circles_of_files_only_shrink() {
-    assert_none(&tidy::circle_sizes(&workspace(), CIRCLES));
+    assert_none(&tidy::circle_sizes(workspace(), CIRCLES));
 }
 
 #[test]
 fn unsafe_lives_in_the_ring_crate_only() {
     let sources = workspace();
-    assert_none(&tidy::unsafe_outside(&sources));
-    assert_none(&tidy::forbids_unsafe(&sources));
+    assert_none(&tidy::unsafe_outside(sources));
+    assert_none(&tidy::forbids_unsafe(sources));
 }
 
 #[test]
 fn claims_and_invariants_are_stated() {
-    assert_none(&tidy::claims(&workspace()));
+    assert_none(&tidy::claims(workspace()));
 }
 
 #[test]
 fn nothing_is_left_open_or_ignored() {
     let sources = workspace();
-    assert_none(&tidy::left_open(&sources));
-    assert_none(&tidy::ignores(&sources));
+    assert_none(&tidy::left_open(sources));
+    assert_none(&tidy::ignores(sources));
 }
 
 #[test]
 fn prose_cites_no_lines_and_no_machine() {
     let sources = workspace();
-    assert_none(&tidy::line_citations(&sources));
-    assert_none(&tidy::machine_paths(&sources));
+    assert_none(&tidy::line_citations(sources));
+    assert_none(&tidy::machine_paths(sources));
 }
 
 #[test]
 fn no_test_asserts_that_a_machine_is_fast() {
-    assert_none(&tidy::time_bounds(&workspace(), TIME_BOUNDS));
+    assert_none(&tidy::time_bounds(workspace(), TIME_BOUNDS));
 }
 
 #[test]
 fn names_use_no_retired_word() {
-    assert_none(&tidy::retired_words(&workspace(), RETIRED));
+    assert_none(&tidy::retired_words(workspace(), RETIRED));
 }
 
 #[test]
 fn comments_and_strings_are_plain_english() {
     assert!(QUOTED.iter().all(|quoted| !quoted.reason.is_empty()), "each quotation has a reason");
-    assert_none(&tidy::dialect(&workspace(), DIALECT, QUOTED));
+    assert_none(&tidy::dialect(workspace(), DIALECT, QUOTED));
 }
 
 #[test]
 fn every_source_is_reached() {
-    assert_none(&tidy::unreferenced(&workspace()));
+    assert_none(&tidy::unreferenced(workspace()));
 }
 
 /// Each rule on samples: some that it must report, and similar ones that it must not.
