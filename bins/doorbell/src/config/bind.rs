@@ -1,4 +1,4 @@
-//! Where a listener listens: an address, a path, or a socket somebody handed to us.
+//! Bind addresses: an IP address and port, a path, or a socket passed to the process.
 //!
 //! Does not know about: opening sockets.
 
@@ -7,30 +7,30 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
-/// What a bind address looks like, for help texts.
+/// Forms of a bind address, for help texts.
 pub(crate) const BIND_FORM: &str = "one of \"0.0.0.0:8080\", \"[::]:8080\", \":8080\", \"unix:/run/doorbell.sock\", \"systemd:NAME\", \"fd:3\"";
 
-/// Where a listener listens.
+/// A bind address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Bind {
     /// A listening socket passed by the parent process, by its number.
     Fd(u32),
     /// A descriptor by its name in `LISTEN_FDNAMES`.
     Systemd(String),
-    /// An address and a port; port 0 takes a free one.
+    /// An address and a port; port 0 selects a free one.
     Tcp(SocketAddr),
     /// A path in the file system.
     Unix(PathBuf),
 }
 
-/// Why a text is not a bind address.
+/// Reason why a text is not a bind address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BindError {
     /// A name where an IP address is needed.
     HostName,
-    /// An IP address alone.
+    /// An IP address without a port.
     NoPort,
-    /// Nothing known.
+    /// Any other text.
     Other,
 }
 
@@ -74,7 +74,7 @@ impl std::str::FromStr for Bind {
 }
 
 impl Bind {
-    /// Reads what can be nothing but an address and a port.
+    /// Reads an address and a port; other forms are errors.
     pub(crate) fn address(entry: &Entry<'_>) -> Option<SocketAddr> {
         match Self::read(entry)? {
             Self::Tcp(addr) => Some(addr),
@@ -86,7 +86,7 @@ impl Bind {
     }
 }
 
-/// A list of such.
+/// Reads a list of addresses and ports.
 pub(crate) fn addresses(entry: &Entry<'_>) -> Option<Vec<At<SocketAddr>>> {
     entry.list(TEXTS, |entry| Some(At { value: Bind::address(entry)?, span: entry.span() }))
 }

@@ -1,12 +1,13 @@
-//! What doorbell answers when nobody said what: probes, under all their usual names.
+//! The default configuration: probes under all their usual paths.
 //!
 //! Does not know about: files.
 
 use super::model::{Config, Grpc, Health, Listener, Route, links_to};
 use doorbell_config::Link;
 
-/// Kubernetes (`/livez`, `/healthz`), MicroProfile (`/health/live`), Spring (`/actuator/health/liveness`), linkerd
-/// (`/live`). A process that answers has also started. Single checks are for those who see details, so no default path is about one.
+/// Kubernetes (`/livez`, `/healthz`), MicroProfile (`/health/live`), Spring
+/// (`/actuator/health/liveness`), linkerd (`/live`). A process that replies has also started.
+/// Single checks are details, so no default path reports one.
 const LIVE_PATHS: [&str; 7] = [
     "/livez",
     "/healthz",
@@ -17,10 +18,11 @@ const LIVE_PATHS: [&str; 7] = [
     "/health/started",
 ];
 
-/// The same for readiness, and `/`, which HAProxy's `option httpchk` and cloud load balancers ask for by default.
+/// The same for readiness, and `/`, the default of HAProxy's `option httpchk` and of cloud load
+/// balancers.
 const READY_PATHS: [&str; 5] = ["/readyz", "/health/ready", "/ready", "/actuator/health/readiness", "/"];
 
-/// What runs without a file.
+/// The configuration without a file.
 #[must_use]
 pub fn default_config() -> Config {
     let mut config = Config {

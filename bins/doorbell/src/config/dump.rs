@@ -1,4 +1,4 @@
-//! A configuration as TOML or JSON, with or without what is the default anyway.
+//! A configuration as TOML or JSON, with or without default values.
 //!
 //! Does not know about: the file it came from; comments and order are lost.
 
@@ -6,10 +6,10 @@ use super::model::Config;
 use doorbell_config::Table as _;
 use serde_json::{Map, Value};
 
-/// As a file that reads back to the same configuration.
+/// A TOML file that results in the same configuration.
 ///
 /// # Errors
-/// Never for a configuration that was checked.
+/// Never for a validated configuration.
 pub fn to_toml(config: &Config, with_defaults: bool) -> Result<String, toml::ser::Error> {
     toml::to_string_pretty(&to_json(config, with_defaults))
 }
@@ -18,7 +18,7 @@ pub fn to_toml(config: &Config, with_defaults: bool) -> Result<String, toml::ser
 #[must_use]
 pub fn to_json(config: &Config, with_defaults: bool) -> Value {
     let mut root = config.to_json(with_defaults);
-    // An endpoint that is always there need not be written.
+    // An endpoint that always exists is omitted.
     if let Some(health) = root.get_mut("health").and_then(Value::as_object_mut) {
         let is_empty = |value: &Value| value.as_object().is_some_and(Map::is_empty);
         health.retain(|name, value| !is_empty(value) || !["livez", "readyz"].contains(&&**name));

@@ -2,8 +2,8 @@
 //!
 //! Does not know about: sockets, command lines. Entry: [`parse`].
 //!
-//! [`model`] has the tables, each key a field; `resolve` finds what tables name, and checks them against each other. Nothing runs before all of
-//! it is done.
+//! [`model`] has the tables, each key a field; `resolve` resolves names and validates tables
+//! against each other. Nothing runs before all of this is complete.
 
 mod bind;
 mod defaults;
@@ -40,7 +40,7 @@ use program::PROGRAM;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
-/// What came of a file.
+/// Result of a file.
 #[derive(Clone, Debug)]
 pub struct Parsed {
     /// The configuration, unless one of the problems is an error.
@@ -49,7 +49,7 @@ pub struct Parsed {
     pub problems: Vec<Problem>,
 }
 
-/// What a file may refer to outside of itself.
+/// Environment and files that a configuration refers to.
 #[derive(Clone, Copy)]
 #[expect(missing_debug_implementations, reason = "functions have nothing to show")]
 pub struct Outside<'a> {
@@ -57,28 +57,28 @@ pub struct Outside<'a> {
     pub env: Env<'a>,
     /// `${file:PATH}`
     pub read_secret: ReadSecret<'a>,
-    /// The time in seconds since 1970 at which certificates and keys are looked at; `None` leaves them alone.
+    /// Time in seconds since 1970 for validating certificates and keys; `None` skips them.
     pub files_at: Option<i64>,
 }
 
-/// How long whoever ends us waits before it kills, in seconds: what `terminationGracePeriodSeconds` of a pod says, which Kubernetes itself does
-/// not tell.
+/// Seconds between SIGTERM and SIGKILL: `terminationGracePeriodSeconds` of a pod, which Kubernetes
+/// does not pass to the process itself.
 const GRACE_VARIABLE: &str = "TERMINATION_GRACE_PERIOD";
 
-/// Reads a file, and looks at the files it names. Every problem is reported, not only the first.
+/// Reads a file and the files it names. Every problem is reported, not only the first.
 #[must_use]
 pub fn parse(source: &Source, env: Env<'_>) -> Parsed {
     parse_over(source, env, &Overrides::default())
 }
 
-/// The same with variables that stand in for keys.
+/// The same with variables that override keys.
 #[must_use]
 pub fn parse_over(source: &Source, env: Env<'_>, overrides: &Overrides) -> Parsed {
     let outside = Outside { env, read_secret: &secret::read_file, files_at: Some(files::now()) };
     parse_all(source, outside, overrides).0
 }
 
-/// The same, and the files that secrets and contents of replies were taken from, whether they could be read or not.
+/// The same, and the files with secrets and contents of replies, readable or not.
 pub(crate) fn parse_and_list(source: &Source, env: Env<'_>, overrides: &Overrides) -> (Parsed, Vec<PathBuf>) {
     let secrets = RefCell::new(Vec::new());
     let read_secret = |path: &Path| {
@@ -95,20 +95,20 @@ pub(crate) fn parse_and_list(source: &Source, env: Env<'_>, overrides: &Override
     (parsed, files)
 }
 
-/// What a file says as far as it can be read, whatever else is wrong with it: for whoever looks for a doorbell that runs with it, and
-/// starts none. `None` for what is no TOML, of which nobody can tell where anything belongs.
+/// The readable part of a file, in spite of other errors: for commands that look for an instance
+/// with this file and start none. `None` if it is not TOML.
 pub(crate) fn glean(source: &Source, env: Env<'_>, overrides: &Overrides) -> Option<Config> {
     let outside = Outside { env, read_secret: &secret::read_file, files_at: None };
     parse_all(source, outside, overrides).1
 }
 
-/// The same as [`parse`], with something else around the file.
+/// The same as [`parse`], with another environment.
 #[must_use]
 pub fn parse_with(source: &Source, outside: Outside<'_>) -> Parsed {
     parse_all(source, outside, &Overrides::default()).0
 }
 
-/// Also what the file says where some of it cannot be used.
+/// Also returns the readable part of an invalid file.
 fn parse_all(source: &Source, outside: Outside<'_>, overrides: &Overrides) -> (Parsed, Option<Config>) {
     let Outside { env, read_secret, files_at } = outside;
     let grace = env(GRACE_VARIABLE);

@@ -1,6 +1,6 @@
 //! Keys with networks in CIDR form.
 //!
-//! Does not know about: what they are believed with.
+//! Does not know about: their purpose.
 
 use crate::http::forwarded::{Network, NetworkError};
 use doorbell_config::{At, Entry, Json, Key, TEXTS, Value as _, form};

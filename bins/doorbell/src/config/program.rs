@@ -1,4 +1,4 @@
-//! What the reader of configuration files must know of ours as a whole: the variables, and where secrets are.
+//! Parameters of the configuration reader: names of variables, and locations of secrets.
 //!
 //! Does not know about: how values are read.
 
@@ -8,7 +8,7 @@ use doorbell_config::{Program, is_credential};
 use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
-/// Prefix of the environment variables that stand in for keys.
+/// Prefix of the environment variables that override keys.
 pub(crate) const VARIABLES: &str = "DOORBELL__";
 
 pub(super) const PROGRAM: Program = Program {
@@ -24,12 +24,12 @@ pub(super) const PROGRAM: Program = Program {
     example,
 };
 
-/// Keys of `[auth.NAME]`, of its `jwt` and of `[admin]` that hold no secret. What is not known is taken for one, so that a secret under a
-/// misspelled key is hidden as well.
+/// Keys of `[auth.NAME]`, of its `jwt` and of `[admin]` without a secret. Unknown keys count as
+/// secrets, so that a secret under a misspelled key is hidden, too.
 const OPEN_KEYS: &[&str] =
     &["algorithm", "audience", "bind", "issuer", "jwks_file", "key_file", "leeway", "realm", "require"];
 
-/// Where secrets stand in clear text.
+/// Locations of secrets in clear text.
 fn clear_secrets(root: &DeTable<'_>) -> Vec<Range<usize>> {
     let mut spans = Vec::new();
     if let Some(auth) = root.get("auth") {
@@ -50,10 +50,10 @@ fn clear_secrets(root: &DeTable<'_>) -> Vec<Range<usize>> {
         None => {}
     }
     if let Some(checks) = root.get("check").and_then(|checks| checks.get_ref().as_table()) {
-        // Other keys of a check are no secrets, and are what a report is about.
+        // Other keys of a check are not secrets, and reports need to show them.
         for check in checks.iter().filter_map(|(_, check)| check.get_ref().as_table()) {
             let basic = check.get("basic");
-            // One that is no table is not what it should be, and may be both in one.
+            // A value that is not a table is an error, and may contain both.
             let password = basic
                 .map(|basic| basic.get_ref().as_table().map_or(Some(basic), |basic| basic.get("password")));
             let secrets = [check.get("bearer"), check.get("password"), password.flatten()];
@@ -69,7 +69,7 @@ fn clear_secrets(root: &DeTable<'_>) -> Vec<Range<usize>> {
     spans
 }
 
-/// A table in one line, of those that are often taken for a single value.
+/// Tables that are often mistaken for a single value, in one line.
 fn example(key: &str) -> Option<&'static str> {
     Some(match key {
         "certificates" => "certificates = [{ cert = \"/etc/a.crt\", key = \"/etc/a.key\" }]",
@@ -85,7 +85,7 @@ fn example(key: &str) -> Option<&'static str> {
     })
 }
 
-/// What is said in another way than others say it, and than the words suggest.
+/// Help for keys that other programs have under another name.
 fn elsewhere(kind: &str, key: &str) -> Option<&'static str> {
     Some(match (kind, key) {
         ("listener.NAME", "protocols" | "h2" | "h2c" | "alpn") => {
@@ -103,7 +103,7 @@ mod tests {
     use serde_json::Value;
     use std::collections::BTreeSet;
 
-    /// Else what is wrong with the value of a key that is no secret could not be seen.
+    /// Otherwise reports could not show a wrong value of a key without a secret.
     #[test]
     fn only_keys_of_secrets_are_like_them() {
         fn keys<'s>(form: &'s Value, found: &mut BTreeSet<&'s str>) {

@@ -1,6 +1,6 @@
-//! Times that come again and again, as cron writes them.
+//! Recurring times in the syntax of cron.
 //!
-//! Does not know about: what happens then.
+//! Does not know about: maintenance.
 
 use cronexpr::{Crontab, FallbackTimezoneOption, MakeTimestamp, ParseOptions, parse_crontab_with};
 use doorbell_config::{Entry, Problem, Text};
@@ -9,26 +9,27 @@ use std::ffi::OsString;
 use std::fmt;
 use std::time::Duration;
 
-/// What one looks like, for help texts.
+/// Form of a schedule, for help texts.
 const SCHEDULE_FORM: &str = "minute, hour, day of month, month, day of week and perhaps a time zone, as in \"0 3 * * SUN Europe/Berlin\"";
 
 /// Fields of a schedule without its time zone.
 const FIELDS: usize = 5;
 
-/// Beginnings of one window that are looked at: one every minute of the longest window, and one more.
+/// Maximum number of examined starts of a window: one per minute of the longest window, and one
+/// more.
 const STARTS_MAX: usize = 24 * 60 + 1;
 
-/// A cron expression; without a time zone in that of the system.
+/// A cron expression; the default time zone is that of the system.
 #[derive(Clone)]
 pub struct Schedule {
     text: String,
     crontab: Crontab,
 }
 
-/// The time zone of schedules that name none: `TZ`, then `/etc/localtime`, then UTC.
+/// The default time zone: `TZ`, then `/etc/localtime`, then UTC.
 ///
 /// # Errors
-/// `TZ`, where it is set and cannot be resolved: UTC stands in for it.
+/// The value of `TZ` if it cannot be resolved: UTC is used instead.
 pub(crate) fn system_zone() -> Result<String, OsString> {
     let named = |zone: &TimeZone| zone.iana_name().unwrap_or("without a name").to_owned();
     match (TimeZone::try_system(), std::env::var_os("TZ")) {
@@ -41,17 +42,17 @@ pub(crate) fn system_zone() -> Result<String, OsString> {
 /// A window at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
-    /// When the one began that is open, in Unix milliseconds.
+    /// Start of the open window, in Unix milliseconds.
     pub(crate) open_since: Option<u64>,
-    /// When it ends, or the next one begins.
+    /// End of the open window, or start of the next one.
     pub(crate) changes_at: u64,
 }
 
 impl Schedule {
-    /// A schedule, or why it is none.
+    /// Parses a schedule.
     ///
     /// # Errors
-    /// A sentence.
+    /// The reason, as a sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
         let fields: Vec<&str> = text.split_ascii_whitespace().collect();
         match fields.as_slice() {
@@ -69,13 +70,13 @@ impl Schedule {
         let mut options = ParseOptions::default();
         options.fallback_timezone_option = FallbackTimezoneOption::System;
         let crontab = parse_crontab_with(text, options).map_err(|error| {
-            // What comes before is a drawing of where it is wrong.
+            // The part before it is a drawing of the position.
             let drawn = error.to_string();
             let why = drawn.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
             why.trim_matches(['|', '^', ' ', '~']).to_owned()
         })?;
         let schedule = Self { text: text.to_owned(), crontab };
-        // One that never comes is a mistake, as the 30th of February.
+        // A schedule that never occurs is an error, such as February 30.
         schedule.next(0).ok_or("it never occurs")?;
         Ok(schedule)
     }
@@ -85,7 +86,7 @@ impl Schedule {
         self.text.split_ascii_whitespace().count() == FIELDS
     }
 
-    /// What a window of this length is at a moment.
+    /// State of a window of this length at a moment.
     pub(crate) fn slot(&self, now_unix_ms: u64, length: Duration) -> Slot {
         let length = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
         let never = Slot { open_since: None, changes_at: u64::MAX };
@@ -98,7 +99,7 @@ impl Schedule {
         Slot { open_since: Some(last), changes_at: last.saturating_add(length) }
     }
 
-    /// The first one after a moment.
+    /// The first time after a moment.
     fn next(&self, after_unix_ms: u64) -> Option<u64> {
         let after = MakeTimestamp::from_millisecond(i64::try_from(after_unix_ms).ok()?).ok()?;
         u64::try_from(self.crontab.find_next(after).ok()?.timestamp().as_millisecond()).ok()
@@ -205,7 +206,7 @@ mod tests {
         assert_eq!(Schedule::parse("0 3 * * SUN").unwrap().to_string(), "0 3 * * SUN");
     }
 
-    /// Also where the system has no database, as an image from scratch.
+    /// Also without a database in the system, as in an image from scratch.
     #[test]
     fn time_zones_come_with_the_program() {
         let bundled = jiff::tz::TimeZoneDatabase::bundled();

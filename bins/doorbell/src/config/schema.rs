@@ -1,15 +1,16 @@
 //! The JSON Schema of configuration files, for editors.
 //!
-//! Does not know about: keys, but for the few whose value a reader takes apart by hand. Rules between keys are `doorbell validate`'s.
+//! Does not know about: keys, apart from a few with a custom reader. `doorbell validate` has the
+//! rules between keys.
 
 use super::model::Config;
 use doorbell_config::Table as _;
 use serde_json::{Value, json};
 
-/// Draft 7, which editors know best.
+/// Draft 7, which editors support best.
 const DIALECT: &str = "http://json-schema.org/draft-07/schema#";
 
-/// What a file looks like.
+/// The schema of a configuration file.
 #[must_use]
 pub fn schema() -> Value {
     let mut schema = Config::schema();
@@ -86,8 +87,7 @@ mod tests {
         }
     }
 
-    /// Some that matter, by what the documents of others and the code say; and none of those that
-    /// follow from other keys.
+    /// Important defaults, and none for keys whose default follows from other keys.
     #[test]
     fn defaults_are_those_of_a_file_without_them() {
         let schema = schema();

@@ -1,10 +1,11 @@
-//! Text with names in it that a request gives a meaning: `{path}`, `{host}`, `{method}`, `{client}` and the parameters of a path.
+//! Text with parameters: `{path}`, `{host}`, `{method}`, `{client}` and the parameters of a path.
 //!
-//! Does not know about: requests, how what stands for a name is escaped.
+//! Does not know about: requests, escaping of values.
 //!
-//! A brace that does not stand around a name is a brace, so that JSON needs nothing; `{{` is a brace before what would be a name.
+//! Braces without a name are literal, so JSON needs no escaping; `{{` is a literal brace before a
+//! name.
 
-/// One text, in the order in which it is written out.
+/// A parsed text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Template(Vec<Part>);
 
@@ -13,22 +14,22 @@ pub(crate) struct Template(Vec<Part>);
 pub(crate) enum Part {
     /// The address of the client.
     Client,
-    /// The host that the request names.
+    /// The host of the request.
     Host,
     /// The method.
     Method,
-    /// A parameter of the path, as it stands there.
+    /// A parameter of the path, verbatim.
     Param(String),
-    /// The whole path, as it stands in the request.
+    /// The whole path, verbatim.
     Path,
-    /// As it is.
+    /// Literal text.
     Text(String),
 }
 
-/// The names that every request knows. A parameter that is called so is not to be had.
+/// The names that every request has. They hide path parameters of the same name.
 pub(crate) const NAMES: [&str; 4] = ["client", "host", "method", "path"];
 
-/// Bytes of a template with names in it: it is written out in memory that is kept small.
+/// Maximum size of a template with parameters: it is expanded in a small buffer.
 pub(crate) const TEMPLATE_LEN_MAX: usize = 16 << 10;
 
 impl Template {
@@ -65,7 +66,7 @@ impl Template {
         &self.0
     }
 
-    /// Names of the path's parameters that are asked for.
+    /// Names of the path parameters in use.
     pub(crate) fn params(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|part| match part {
             Part::Param(name) => Some(&**name),
@@ -73,7 +74,7 @@ impl Template {
         })
     }
 
-    /// The text, where it is the same for every request.
+    /// The text if it has no parameters.
     pub(crate) fn fixed(&self) -> Option<&str> {
         match self.0.as_slice() {
             [] => Some(""),
@@ -95,7 +96,7 @@ impl Part {
     }
 }
 
-/// As parameters of paths are called, but for those that begin with a digit.
+/// Valid names of path parameters that do not begin with a digit.
 fn is_name(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')

@@ -1,4 +1,4 @@
-//! Keys of signed tokens: do they load, do they suit the algorithm?
+//! Keys of signed tokens: whether they load and match the algorithm.
 //!
 //! Does not know about: tokens.
 
@@ -9,13 +9,13 @@ use doorbell_config::{At, Problem, Problems};
 use serde_json::Value;
 use std::ops::Range;
 
-/// More than a public key in PEM with a long comment.
+/// Exceeds a public key in PEM with a long comment.
 const PEM_LEN_MAX: u64 = 1 << 20;
 
 pub(super) fn check(jwt: &Jwt, problems: &Problems) {
     let algorithms: Vec<Algorithm> =
         jwt.algorithms.iter().map(|algorithm| Algorithm::from(*algorithm)).collect();
-    // A key that does not suit its algorithm at all was told without a look at it.
+    // A kind of key that does not match the algorithm is already reported.
     let (keys, span) = match (algorithms.as_slice(), &jwt.key_file, &jwt.jwks_file, &jwt.secret) {
         ([algorithm], Some(path), None, None) if *algorithm != Algorithm::Hs256 => {
             let Some(pem) = read(path, PEM_LEN_MAX, problems) else { return };
@@ -44,14 +44,15 @@ pub(super) fn check(jwt: &Jwt, problems: &Problems) {
     }
 }
 
-/// Whether whoever has this set can sign: with a shared secret (RFC 7518 6.4), or with the private half of a key (6.2.2, 6.3.2).
+/// Whether this set permits signing: it contains a shared secret (RFC 7518 6.4) or a private key
+/// (6.2.2, 6.3.2).
 fn holds_secret(set: &[u8]) -> bool {
     let set: Value = serde_json::from_slice(set).unwrap_or_default();
     let keys = set["keys"].as_array().into_iter().flatten();
     keys.into_iter().any(|key| key["kty"] == "oct" || !key["d"].is_null())
 }
 
-/// What is only known of all keys together, and of the scopes.
+/// Problems of the whole set, and of the scopes.
 fn check_policy(jwt: &Jwt, keys: Vec<Key>, span: &Range<usize>, problems: &Problems) {
     if let Err(error) = JwtPolicy::builder().keys(keys).build() {
         problems.add(bad_key(span, &error.to_string()));
@@ -67,7 +68,7 @@ fn check_policy(jwt: &Jwt, keys: Vec<Key>, span: &Range<usize>, problems: &Probl
     }
 }
 
-/// The others are used (RFC 7517 5).
+/// The other keys are used (RFC 7517 5).
 fn ignored_key(span: &Range<usize>, why: &JwksError) -> Problem {
     let why = in_full(why);
     let (message, help) =
@@ -81,7 +82,7 @@ fn bad_key(span: &Range<usize>, why: &str) -> Problem {
     if help.is_empty() { problem } else { problem.help(help) }
 }
 
-/// What is wrong with the set, and with which of its keys.
+/// The error of the set, with its cause in a key.
 fn in_full(error: &JwksError) -> String {
     match error {
         JwksError::Key { error: cause, .. } => format!("{error}: {cause}"),

@@ -1,6 +1,6 @@
-//! The files a configuration names: are they there, and do they hold what they should?
+//! The files of a configuration: whether they exist and have valid contents.
 //!
-//! Does not know about: what else the configuration says; when a file changes.
+//! Does not know about: other parts of the configuration; changes of files.
 
 mod jwt;
 mod tls;
@@ -18,20 +18,20 @@ use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// Of the content of a reply, which every generation holds once.
+/// Maximum size of a reply's content, of which every generation has a copy.
 const REPLY_BYTES_MAX: u64 = 1 << 20;
 
-/// Mistakes of a link map that are told; the others are counted.
+/// Maximum number of reported errors of a link map; the others are counted.
 const MISTAKES_TOLD_MAX: usize = 5;
 
-/// The time of day in seconds since 1970.
+/// Current time in seconds since 1970.
 #[expect(clippy::disallowed_methods, reason = "read once, when a configuration is loaded")]
 pub(super) fn now() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }
 
-/// Looks at every file that is named, at this time in seconds since 1970.
+/// Validates every file, at this time in seconds since 1970.
 pub(super) fn check(config: &Config, places: &Places, unix_secs: i64, problems: &Problems) {
     for tls in &config.tls {
         tls::check(tls, unix_secs, problems);
@@ -81,7 +81,7 @@ pub(super) fn check(config: &Config, places: &Places, unix_secs: i64, problems: 
     }
 }
 
-/// Takes the contents of replies from their files.
+/// Reads the contents of replies from their files.
 pub(super) fn fill_replies(config: &mut Config, problems: &Problems) {
     for reply in config.routes.iter_mut().filter_map(|route| route.reply.as_mut()) {
         let content = reply.file.as_ref().and_then(|file| read(file, REPLY_BYTES_MAX, problems));
@@ -89,14 +89,14 @@ pub(super) fn fill_replies(config: &mut Config, problems: &Problems) {
     }
 }
 
-/// Files that secrets came from.
+/// Validates the permissions of files with secrets.
 pub(super) fn check_secrets(files: &[At<PathBuf>], problems: &Problems) {
     for file in files {
         check_private("secret-readable", file, problems);
     }
 }
 
-/// What is in this file should be nobody else's.
+/// Warns if other users can read this file.
 fn check_private(code: &'static str, file: &At<PathBuf>, problems: &Problems) {
     let Ok(meta) = std::fs::metadata(&file.value) else { return };
     let mode = meta.permissions().mode() & 0o777;
@@ -107,7 +107,7 @@ fn check_private(code: &'static str, file: &At<PathBuf>, problems: &Problems) {
     }
 }
 
-/// A socket takes the place of one that no process listens on, and of nothing else.
+/// A socket replaces only a socket on which no process listens.
 fn check_path(bind: &At<Bind>, problems: &Problems) {
     let Bind::Unix(path) = &bind.value else { return };
     if std::fs::symlink_metadata(path).is_ok_and(|meta| !meta.file_type().is_socket()) {
@@ -147,7 +147,7 @@ fn check_state_file(at: &At<PathBuf>, problems: &Problems) {
     }
 }
 
-/// Whether a file can be made there by this user, with the directories that are missing.
+/// Whether this user can create the file, including missing directories.
 fn may_be_written(path: &Path) -> std::io::Result<()> {
     if path.is_dir() {
         return Err(Errno::ISDIR.into());
@@ -160,7 +160,7 @@ fn may_be_written(path: &Path) -> std::io::Result<()> {
     Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
 }
 
-/// The link map of every start and every reload, read as it will be then.
+/// Validates a link map in the same way as a start or reload.
 fn check_links(map: &At<PathBuf>, problems: &Problems) {
     let Some(bytes) = read(map, MAP_BYTES_MAX as u64, problems) else { return };
     let Ok(text) = String::from_utf8(bytes) else {
@@ -180,7 +180,7 @@ fn check_links(map: &At<PathBuf>, problems: &Problems) {
     }
 }
 
-/// The content of a file, or nothing and a problem.
+/// The content of a file; `None` after reporting a problem.
 fn read(path: &At<PathBuf>, len_max: u64, problems: &Problems) -> Option<Vec<u8>> {
     let why = match read_whole(&path.value, len_max) {
         Ok(bytes) if bytes.len() as u64 <= len_max => return Some(bytes),
@@ -192,7 +192,7 @@ fn read(path: &At<PathBuf>, len_max: u64, problems: &Problems) -> Option<Vec<u8>
 }
 
 fn read_whole(path: &Path, len_max: u64) -> std::io::Result<Vec<u8>> {
-    // A pipe would make us wait, and a device may have no end.
+    // Reading a pipe would block, and a device may have no end.
     if !std::fs::metadata(path)?.is_file() {
         return Err(std::io::Error::other("it is not a file"));
     }

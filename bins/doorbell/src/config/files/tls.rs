@@ -1,6 +1,6 @@
-//! Certificates, keys and CA bundles: do they load, do they belong together, are they still good?
+//! Certificates, keys and CA bundles: whether they load, match, and are still valid.
 //!
-//! Does not know about: what a certificate looks like (the engine's TLS does).
+//! Does not know about: the format of certificates (the engine's TLS has it).
 
 use super::super::model::{ClientAuthMode, Tls};
 use super::{cannot_read, read_whole};
@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// More than any chain, bundle or revocation list of a sound size.
+/// Exceeds any reasonable chain, bundle or revocation list.
 const FILE_LEN_MAX: u64 = 16 << 20;
 
 pub(super) fn check(tls: &Tls, unix_secs: i64, problems: &Problems) {
@@ -57,7 +57,7 @@ fn check_crls(crls: &[At<PathBuf>], warnings: &[TlsWarning], problems: &Problems
     }
 }
 
-/// What a check believes, and what it shows of itself.
+/// The CA bundle and client certificate of a check.
 pub(super) fn check_client(
     tls: &ClientTls,
     place: impl Fn(&str) -> Option<Range<usize>>,
@@ -75,7 +75,7 @@ pub(super) fn check_client(
     }
 }
 
-/// A pair that listeners wait for does not stop the start, whatever is wrong with it.
+/// A pair that listeners wait for does not prevent the start, whatever its error.
 fn check_awaited(cert: &At<PathBuf>, key: &At<PathBuf>, unix_secs: i64, problems: &Problems) {
     let found = Problems::default();
     check_pair(cert, key, unix_secs, &found);
@@ -131,13 +131,13 @@ fn check_pair(cert: &At<PathBuf>, key: &At<PathBuf>, unix_secs: i64, problems: &
                 Problem::warning("certificate-not-yet-valid", cert.span.clone(), message)
                     .help("check the clock of this machine")
             }
-            // The engine may learn to tell more.
+            // The enum is non-exhaustive.
             other => Problem::warning("certificate", cert.span.clone(), other.to_string()),
         });
     }
 }
 
-/// Looked at before the engine opens them, since it would wait at a pipe.
+/// Validated before the engine opens them, because it would block on a pipe.
 fn all_there(paths: &[&At<PathBuf>], problems: &Problems) -> bool {
     let mut all = true;
     for path in paths {
@@ -152,7 +152,7 @@ fn all_there(paths: &[&At<PathBuf>], problems: &Problems) -> bool {
     all
 }
 
-/// At the file that the error is about; what follows its last semicolon is the fix.
+/// Reported at the file of the error; the text after its last semicolon is the help.
 fn problem_of(error: &TlsError, paths: &[&At<PathBuf>], otherwise: &At<PathBuf>) -> Problem {
     let text = error.to_string();
     let is_named = |path: &&&At<PathBuf>| text.starts_with(&format!("{}: ", path.value.display()));
@@ -169,7 +169,7 @@ fn problem_of(error: &TlsError, paths: &[&At<PathBuf>], otherwise: &At<PathBuf>)
     }
 }
 
-/// Days from two days on, so that nobody has to count seconds.
+/// In days from two days on, otherwise in smaller units.
 fn rough(secs: u64) -> String {
     match secs / 86_400 {
         0 | 1 => format_duration(Duration::from_secs(secs)),

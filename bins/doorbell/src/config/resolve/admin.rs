@@ -1,16 +1,16 @@
-//! `[admin]`, beside the other tables.
+//! `[admin]` against the other tables.
 //!
-//! Does not know about: what can be asked there.
+//! Does not know about: its pages and calls.
 
 use super::super::bind::Bind;
 use super::super::model::Config;
 use doorbell_config::{Places, Problem, Problems};
 
-/// The same address as that of a listener.
+/// Reports the address of a listener.
 pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
     let Some(admin) = &config.admin else { return };
     let place = places.get("admin.bind").or_else(|| places.get("admin"));
-    // An address that cannot be read is reported already.
+    // An invalid address is already reported.
     let Some(place) = place.filter(|place| !problems.has_error_at(place)) else { return };
     let same = |bound: &Bind| matches!(bound, Bind::Tcp(addr) if *addr == admin.bind && addr.port() != 0);
     let mut binds = config.listeners.iter().flat_map(|listener| &listener.binds);

@@ -5,7 +5,7 @@
 use super::super::model::{Compute, Config};
 use doorbell_config::{Places, Problem, Problems};
 
-/// What only says the default has the effect that it would have anyway.
+/// Default values are not reported.
 pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
     let Some(place) = places.get("compute").filter(|_| config.compute != Compute::default()) else {
         return;

@@ -1,6 +1,6 @@
-//! Routes against each other: which hide others, which swallow challenges of certificate authorities.
+//! Conflicts between routes: hidden routes, and redirects of ACME challenges.
 //!
-//! Does not know about: what else a route says.
+//! Does not know about: other keys of a route.
 
 use super::super::model::{Action, Route};
 use crate::http::Method;
@@ -8,23 +8,23 @@ use crate::http::router::{self, Lookup, MethodSet, RouteError, Router};
 use doorbell_config::{At, Places, Problem, Problems};
 use std::ops::Range;
 
-/// Where a certificate authority looks for the answer to its challenge (RFC 8555 8.3).
+/// Path of ACME challenges (RFC 8555 8.3).
 const CHALLENGES: &str = "/.well-known/acme-challenge/";
 
-/// The routes of a file, and where they are written.
+/// The routes of a file and their positions.
 struct Conflicts<'a> {
     routes: &'a [Route],
     places: &'a Places,
     problems: &'a Problems,
 }
 
-/// Reports routes that take requests of others, on as many listeners as there are.
+/// Reports routes that take requests of others, on every listener.
 pub(super) fn find(routes: &[Route], listeners: usize, places: &Places, problems: &Problems) {
     Conflicts { routes, places, problems }.find(listeners);
 }
 
 impl Conflicts<'_> {
-    /// Builds the router of each listener only to see whether it can be built.
+    /// Builds the router of each listener only to validate it.
     fn find(&self, listeners: usize) {
         let mut reported: Vec<(String, String)> = Vec::new();
         for position in 0..listeners {
@@ -55,7 +55,7 @@ impl Conflicts<'_> {
                         ("duplicate-route", conflict, "serves the same requests as")
                     }
                     RouteError::Shadowed(conflict) => ("shadowed-route", conflict, "is partly hidden by"),
-                    // A wrong host or path never gets here, and an empty method list was reported.
+                    // Invalid hosts and paths, and empty method lists, are already reported.
                     RouteError::BadHost { .. }
                     | RouteError::BadPath { .. }
                     | RouteError::NoMethods { .. } => {
@@ -84,7 +84,7 @@ impl Conflicts<'_> {
         }
     }
 
-    /// Where a route's path is written; the last place of several equal ones if asked.
+    /// Position of a route's path; with `last`, the last of several equal ones.
     fn place_of_path(&self, name: &str, path: &str, last: bool) -> Range<usize> {
         let route = self.routes.iter().find(|route| route.name == name);
         let paths = route.into_iter().flat_map(|route| &route.paths);
@@ -95,7 +95,7 @@ impl Conflicts<'_> {
         place.or_else(|| self.places.get(&format!("route.{name}"))).unwrap_or_default()
     }
 
-    /// A redirect that takes what a route of files has for a certificate authority: the next renewal would fail.
+    /// Reports redirects that take the challenges of a files route: the next renewal would fail.
     fn find_swallowed(&self, listener: usize, router: &Router<usize>) {
         let routes = self.routes;
         let here = |route: &&Route| route.acts() && route.is_on(listener);
@@ -137,9 +137,9 @@ impl Conflicts<'_> {
         }
     }
 
-    /// A redirect that takes some challenges, but not those that anybody would guess.
+    /// Reports redirects that take some challenges, but not the sample.
     fn find_narrower(&self, redirect: &Route, route: &Route, path: &str) {
-        // `{*rest}` only takes what nobody else does.
+        // `{*rest}` only takes paths that no other route takes.
         let is_narrower =
             |path: &&At<String>| path.strip_prefix(CHALLENGES).is_some_and(|rest| !rest.starts_with("{*"));
         let Some(inside) = redirect.paths.iter().find(is_narrower).filter(|_| is_redirect(redirect)) else {
@@ -177,7 +177,7 @@ fn is_redirect(route: &Route) -> bool {
     matches!(route.action(), Action::Redirect(_) | Action::Links(_))
 }
 
-/// A host that the pattern takes.
+/// A host that matches the pattern.
 fn name_of(pattern: &str) -> String {
     match pattern.strip_prefix("*.") {
         Some(domain) => format!("a-name-of-nobody.{domain}"),
@@ -185,7 +185,7 @@ fn name_of(pattern: &str) -> String {
     }
 }
 
-/// A path that the pattern takes and that nobody would write as it is.
+/// A path that matches the pattern and that no configuration contains literally.
 fn sample_of(pattern: &str) -> String {
     let parts = pattern.split('/').map(|part| if part.starts_with('{') { "a-token-of-nobody" } else { part });
     parts.collect::<Vec<_>>().join("/")

@@ -1,4 +1,4 @@
-//! `[health.NAME]` with its checks found, each with what it means there.
+//! `[health.NAME]` with its checks resolved, each with its effect.
 //!
 //! Does not know about: routes.
 
@@ -7,10 +7,10 @@ use doorbell_checks::options::Check;
 use doorbell_config::{At, Link, Named, Names, Places, Problem, Problems, format_size};
 use doorbell_health::Severity;
 
-/// What every prober reads of a body (health checks of Google Cloud: 1024 bytes).
+/// Bytes of a body that every prober reads (health checks of Google Cloud: 1024).
 pub(super) const PROBE_BODY_LEN_MAX: u32 = 1024;
 
-/// All endpoints; `livez` and `readyz` are always there.
+/// All endpoints; `livez` and `readyz` always exist.
 pub(super) fn resolve(health: &mut Named<Health>, checks: &[Check], places: &Places, problems: &Problems) {
     let names = Names::new(["check", "unknown-check"], checks.iter().map(|check| &check.name), problems);
     for one in health.iter_mut() {
@@ -24,7 +24,7 @@ pub(super) fn resolve(health: &mut Named<Health>, checks: &[Check], places: &Pla
     }
 }
 
-/// Where nothing is written `readyz` has every check, by its severity.
+/// Without lists, `readyz` has every check, with its severity.
 fn default_uses(name: &str, checks: &[Check]) -> Vec<CheckUse> {
     let mut uses = Vec::new();
     if name == "readyz" {
@@ -65,7 +65,7 @@ fn find_checks(health: &mut Health, checks: &[Check], names: &Names<'_>) {
     health.uses = reader.uses;
 }
 
-/// What is written and has no effect, and bodies of which probers read only the start.
+/// Keys without effect, and bodies of which probers read only the start.
 fn lint(health: &Health, places: &Places, problems: &Problems) {
     let Health { name, uses, .. } = health;
     let warn = |key: &str, code: &'static str, message: String, help: &str| {
@@ -109,7 +109,7 @@ struct Reader<'a> {
     checks: &'a [Check],
     names: &'a Names<'a>,
     uses: Vec<CheckUse>,
-    /// Where each of the uses is written.
+    /// Position of each use.
     spans: Vec<std::ops::Range<usize>>,
 }
 
@@ -129,7 +129,8 @@ impl Reader<'_> {
         self.spans.push(link.span.clone());
     }
 
-    /// A member that no list names makes the endpoint degraded when it is down, and is only shown if that is all it is good for.
+    /// A member outside the lists makes the endpoint degraded when it is down, and is only shown if
+    /// its severity is info.
     fn quorum(&mut self, quorum: &mut QuorumOf) {
         let mut members = 0;
         for link in &mut quorum.of {
@@ -164,7 +165,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The use of a check that the endpoint has.
+    /// The endpoint's use of a check.
     fn used(&mut self, name: &At<String>) -> Option<&mut CheckUse> {
         let check = self.names.position(name)?;
         if !self.uses.iter().any(|one| one.check == check) {

@@ -1,19 +1,20 @@
-//! `[grpc]` with its endpoints found, and what of it and of `[http2]` has no effect.
+//! `[grpc]` with its endpoints resolved, and keys of it and of `[http2]` without effect.
 //!
-//! Does not know about: listeners, beyond whether any speaks HTTP/2.
+//! Does not know about: listeners, apart from whether any has HTTP/2.
 
 use super::super::model::{Config, Grpc, Health, Http2, Listener, Route, links_to};
 use crate::http::Method;
 use doorbell_config::{Names, Places, Problem, Problems};
 use std::ops::Range;
 
-/// With its endpoints found.
+/// Resolves the endpoints.
 pub(super) fn resolve_grpc(grpc: &mut Grpc, endpoints: &Names<'_>) {
     endpoints.find(&mut grpc.overall);
     grpc.services.retain(|link| endpoints.find(link));
 }
 
-/// The route of gRPC health on listeners where none is written: one that lets everybody in. What another route takes stays with that one.
+/// The gRPC route of listeners without one: it has no guards, and does not take the paths of other
+/// routes.
 pub(super) fn own_route(listeners: &[Listener], routes: &[Route]) -> Option<Route> {
     let is_written = |position: usize| routes.iter().any(|route| route.is_on(position) && route.is_grpc());
     let speaking = (0..listeners.len()).filter(|&position| speaks_http2(&listeners[position]));
@@ -37,7 +38,7 @@ pub(super) fn own_route(listeners: &[Listener], routes: &[Route]) -> Option<Rout
     Some(Route { name, listeners, paths, grpc: Some(true), ..Route::default() }.completed())
 }
 
-/// What a router tells paths apart by: the names of parameters are not part of it.
+/// The path as the router compares it: without the names of parameters.
 fn shape(path: &str) -> Vec<&str> {
     let part_shape = |part| match part {
         part if str::starts_with(part, "{*") => "{*",
@@ -51,17 +52,17 @@ fn speaks_http2(listener: &Listener) -> bool {
     listener.is_http() && listener.http2
 }
 
-/// It is always there.
+/// It always exists.
 fn readyz(health: &[Health]) -> usize {
     health.iter().position(|known| known.name == "readyz").unwrap_or(0)
 }
 
-/// A list of services has a hundred entries at most, the overall one among them.
+/// A list of services has at most a hundred entries, including the overall one.
 pub(super) const SERVICES_MAX: usize = 99;
 
-/// What is written and has no effect, or more than can be listed.
+/// Keys without effect, and services beyond the maximum of a list.
 pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
-    // What only says the default has the effect that it would have anyway.
+    // Default values are not reported.
     let http2 = places.get("http2").filter(|_| config.http2 != Http2::default());
     let grpc = places.get("grpc").filter(|_| config.grpc != Grpc::of(readyz(&config.health)));
     let tables = [("http2", http2), ("grpc", grpc)];
@@ -81,7 +82,7 @@ pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
     }
 }
 
-/// Routes of gRPC where nobody can ask by gRPC.
+/// Reports gRPC routes on listeners without HTTP/2.
 fn routes(config: &Config, places: &Places, problems: &Problems) {
     for route in config.routes.iter().filter(|route| route.is_grpc()) {
         let Some(place) = places.key(["route", &route.name, "grpc"]) else { continue };

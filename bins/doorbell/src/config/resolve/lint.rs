@@ -1,6 +1,6 @@
-//! Warnings: what is allowed and probably not meant.
+//! Warnings: permitted and probably not intended.
 //!
-//! Does not know about: errors; what is in the files that are named.
+//! Does not know about: errors; contents of files.
 
 use super::super::bind::Bind;
 use super::super::model::{Action, Config, Details, Lifecycle, Route};
@@ -11,10 +11,10 @@ use doorbell_config::{At, Link, Places, Problem, Problems, format_duration, form
 use std::ops::Range;
 use std::time::Duration;
 
-/// What Kubernetes grants between SIGTERM and SIGKILL unless told otherwise.
+/// Default of Kubernetes between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// What is allowed and probably not meant.
+/// Permitted and probably not intended.
 pub(super) fn lint(config: &Config, places: &Places, grace: Option<&str>, problems: &Problems) {
     drain(config, places, grace, problems);
     listeners(config, places, problems);
@@ -30,12 +30,12 @@ pub(super) fn lint(config: &Config, places: &Places, grace: Option<&str>, proble
     }
 }
 
-/// Whoever ends us should not kill before the drain is over: known where a variable says so, and otherwise as Kubernetes does unless told
-/// otherwise.
+/// The drain must fit into the time between SIGTERM and SIGKILL: from the variable, or the default
+/// of Kubernetes.
 fn drain(config: &Config, places: &Places, grace: Option<&str>, problems: &Problems) {
     let Lifecycle { drain_delay, drain_timeout, .. } = config.lifecycle;
     let places = ["lifecycle.drain_timeout", "lifecycle.drain_delay"].map(|key| places.get(key));
-    // The defaults have no place in the file.
+    // Defaults have no position in the file.
     let span = places.into_iter().flatten().next().unwrap_or(0..0);
     let told = grace.map(str::trim).filter(|grace| !grace.is_empty());
     let known =
@@ -62,7 +62,7 @@ fn drain(config: &Config, places: &Places, grace: Option<&str>, problems: &Probl
 fn listeners(config: &Config, places: &Places, problems: &Problems) {
     for (position, listener) in config.listeners.iter().enumerate() {
         let named = config.routes.iter().any(|route| {
-            // After an error it may be missing though it is written.
+            // After an error it may be missing from the model.
             route.listeners.is_empty() || route.is_on(position)
         });
         let name = &listener.name;
@@ -98,7 +98,7 @@ fn unused(config: &Config, places: &Places, problems: &Problems) {
         let gates = config.tcp_gates.iter().map(|gate| &gate.health);
         let used = used
             || endpoints.chain(agents).chain(gates).any(names)
-            // HAProxy may ask one such agent for any endpoint.
+            // HAProxy can select any endpoint of such an agent.
             || config.agents.iter().any(|agent| agent.select_by_send);
         let built_in = ["livez", "readyz"].contains(&&*written.name);
         if !used && !built_in {
@@ -140,7 +140,7 @@ fn unused(config: &Config, places: &Places, problems: &Problems) {
     }
 }
 
-/// Checks that say nothing to any endpoint, and those that nobody can tell anything.
+/// Checks without an endpoint, and push checks without a source of results.
 fn unused_checks(config: &Config, places: &Places, problems: &Problems) {
     let mut used = vec![false; config.checks.len()];
     for one in config.health.iter().flat_map(|health| &health.uses) {
@@ -169,7 +169,7 @@ fn unused_checks(config: &Config, places: &Places, problems: &Problems) {
     }
 }
 
-/// The last part of a path that is about health, in whatever capital letters.
+/// Last segments of health paths, in lower case.
 const HEALTH_PATHS: [&str; 16] = [
     "alive",
     "health",
@@ -206,7 +206,7 @@ impl OfRoute<'_> {
         self.problems.add(Problem::warning(code, place, message).help(help));
     }
 
-    /// A path for single checks that no client may see.
+    /// Reports a path for single checks that no client may see.
     fn single_checks(&self) {
         if !matches!(self.route.action(), Action::Health(health) if health.details == Details::Never) {
             return;
@@ -222,7 +222,7 @@ impl OfRoute<'_> {
         }
     }
 
-    /// A route on which anybody in the network can say how a check is.
+    /// Reports a push route without guards on a reachable address.
     fn push(&self) {
         let Self { route, config, .. } = self;
         let Some(place) = self.place("push").filter(|_| matches!(route.action(), Action::Push)) else {
@@ -242,7 +242,7 @@ impl OfRoute<'_> {
         }
     }
 
-    /// A fixed reply to probers of which they read only the start.
+    /// Reports a fixed reply of which probers read only the start.
     fn long_body(&self) {
         let Some(place) = self.place("reply.body") else { return };
         let len_max = u64::from(PROBE_BODY_LEN_MAX);
@@ -258,7 +258,7 @@ impl OfRoute<'_> {
         }
     }
 
-    /// The kubelet sends no credentials by itself, and can present no certificate at all.
+    /// The kubelet sends no credentials unless configured, and cannot present a certificate.
     fn probes(&self) {
         let Self { route, config, .. } = self;
         let (Some(health), name) = (&route.health, &route.name) else { return };

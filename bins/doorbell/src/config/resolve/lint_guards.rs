@@ -1,6 +1,6 @@
-//! Warnings: guards that stop less than was meant, or somebody else.
+//! Warnings: guards that are weaker than intended, or affect other clients.
 //!
-//! Does not know about: errors; how requests are counted.
+//! Does not know about: errors; counting requests.
 
 use super::super::model::{Config, Forwarded, LimitKey, ProxyProtocol, Route};
 use doorbell_config::{Places, Problem, Problems};
@@ -14,7 +14,8 @@ pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
     }
 }
 
-/// The limit is asked before the token. By what a client writes itself it has a fresh allowance with each guess.
+/// The limit comes before the token. With a key that the client chooses, each guess has a new
+/// allowance.
 fn guesses(route: &Route, config: &Config, places: &Places, problems: &Problems) {
     let Some(link) = &route.limit else { return };
     let Some(limit) = config.limits.get(link.position) else { return };
@@ -40,7 +41,8 @@ fn guesses(route: &Route, config: &Config, places: &Places, problems: &Problems)
     problems.add(problem.help(help));
 }
 
-/// Behind a load balancer that tells the client in a header field, every connection is the balancer's.
+/// Behind a load balancer that names the client in a header field, every connection is the
+/// balancer's.
 fn balancer(position: usize, config: &Config, places: &Places, problems: &Problems) {
     let Some(listener) = config.listeners.get(position) else { return };
     let Some(place) = places.key(["listener", &listener.name, "forwarded"]) else { return };

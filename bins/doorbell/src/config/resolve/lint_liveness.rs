@@ -1,6 +1,7 @@
-//! Warnings of containers that are restarted on purpose: a liveness or startup probe that fails in a drain or in maintenance.
+//! Warnings: liveness or startup probes that fail in a drain or maintenance, and so cause a
+//! restart.
 //!
-//! Does not know about: errors; what else a probe is told.
+//! Does not know about: errors; other parts of a reply.
 
 use super::super::model::{Config, Health, OnDrain, Role, Route};
 use doorbell_config::{At, Link, Problem, Problems};
@@ -15,19 +16,19 @@ pub(super) fn lint(config: &Config, problems: &Problems) {
     }
 }
 
-/// What a path is probed for: its last part that is no parameter says so.
+/// Role of a path, by its last segment that is not a parameter.
 fn role_of(path: &str) -> Role {
     let mut parts = path.trim_end_matches('/').rsplit('/');
     let last = parts.find(|part| !part.starts_with('{')).unwrap_or_default();
     Role::of(last)
 }
 
-/// The path by which a route is probed for something that is restarted when it fails.
+/// The path of a route for liveness or startup probes.
 fn restarting_path(paths: &[At<String>]) -> Option<&String> {
     paths.iter().map(|path| &path.value).find(|path| role_of(path) != Role::Readiness)
 }
 
-/// Whether a kubelet is told of a drain by a status that is a failure.
+/// Whether a kubelet gets a failure status during a drain.
 fn fails_in_drain(health: &Health) -> bool {
     let code = match health.on_drain()[Audience::Kubelet as usize] {
         OnDrain::Code(code) => code,
@@ -38,7 +39,7 @@ fn fails_in_drain(health: &Health) -> bool {
 }
 
 fn drains(route: &Route, config: &Config, problems: &Problems) {
-    // One that is there without a word of the file has no place in it.
+    // A default endpoint has no position in the file.
     let Some(at) = route.health.as_ref().filter(|link| !link.span.is_empty()) else { return };
     let (Some(health), Some(path)) = (config.health.get(at.position), restarting_path(&route.paths)) else {
         return;

@@ -1,6 +1,7 @@
-//! Warnings of endpoints that go down with another machine: other replicas share it, and would all go down at once.
+//! Warnings: endpoints that depend on another machine; replicas share it and would all go down at
+//! once.
 //!
-//! Does not know about: errors; how an endpoint is answered.
+//! Does not know about: errors; replies of an endpoint.
 
 use super::super::model::{Config, Health};
 use doorbell_checks::options::HostPort;
@@ -13,7 +14,7 @@ pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
         let is_written = places.get(&format!("health.{}", health.name)).is_some();
         let is_liveness = !Health::is_readiness(&health.name);
         let is_meant = health.latch || (!is_liveness && health.fail_open.is_some());
-        // `readyz` is there also where nobody asks it.
+        // `readyz` always exists, even without a route.
         if is_meant || (!is_written && !is_asked(config, position)) {
             continue;
         }
@@ -23,7 +24,7 @@ pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
     }
 }
 
-/// Whether anything that is served answers with it.
+/// Whether any route, agent or gate reports it.
 fn is_asked(config: &Config, position: usize) -> bool {
     let grpc = &config.grpc;
     let has_service = grpc.overall.position == position
@@ -46,8 +47,8 @@ struct Shared<'a> {
 }
 
 impl Shared<'_> {
-    /// Each check that alone takes the endpoint down: those of the list one by one, and those that are there by their severity, as no
-    /// list is written, in one word.
+    /// Each check that alone takes the endpoint down: those of a list one by one; without a list,
+    /// those by severity in one warning.
     fn required(&self) {
         let list = || self.health.require.iter().flatten();
         let mut unlisted = Vec::new();
@@ -72,7 +73,7 @@ impl Shared<'_> {
         }
     }
 
-    /// A quorum that the members on this machine do not make up.
+    /// A quorum that the members on this machine cannot reach.
     fn quorum(&self) {
         let place = self.places.get(&format!("health.{}.quorum", self.health.name));
         let (Some(quorum), Some(place)) = (self.health.quorum(), place) else { return };

@@ -1,6 +1,6 @@
-//! Redirects that lead to themselves.
+//! Redirect loops.
 //!
-//! Does not know about: what becomes of them on listeners with trusted proxies.
+//! Does not know about: redirects on listeners with trusted proxies.
 
 use super::super::bind::Bind;
 use super::super::model::{Action, Config, Forwarded, Listener, Redirect, Route};
@@ -8,8 +8,8 @@ use crate::http::Method;
 use crate::http::redirect::Scheme;
 use doorbell_config::{At, Places, Problem, Problems};
 
-/// Refuses redirects that lead to themselves. Where proxies are trusted, each request tells its scheme, and what would lead to itself
-/// gets 404.
+/// Refuses redirects to themselves. With trusted proxies, each request has its own scheme, and a
+/// loop gets 404 at run time.
 pub(super) fn refuse(config: &Config, places: &Places, problems: &Problems) {
     for route in &config.routes {
         let (Action::Redirect(to), Some(place)) =
@@ -17,7 +17,7 @@ pub(super) fn refuse(config: &Config, places: &Places, problems: &Problems) {
         else {
             continue;
         };
-        // A client follows 301, 302 and 303 with a GET, which may be for another route.
+        // A client follows 301, 302 and 303 with a GET, which may match another route.
         let keeps_method = matches!(to.status.code(), 307 | 308);
         if !keeps_method && !route.methods.contains(&Method::Get) {
             continue;
@@ -58,7 +58,7 @@ fn leads_back(route: &Route, to: &Redirect, config: &Config) -> bool {
     let is_host = match &to.host {
         None => true,
         Some(host) if route.hosts.is_empty() => {
-            // Requests for that host may be another route's.
+            // Requests for that host may match another route.
             let mut others = config.routes.iter().filter(|other| other.name != route.name);
             !others.any(|other| other.hosts.iter().any(|other| is(host, other) || other.starts_with("*.")))
         }

@@ -1,7 +1,7 @@
-//! From what was written to what can be used: defaults filled in, names replaced by positions,
-//! tables checked against each other.
+//! Resolves a configuration: fills in defaults, replaces names by positions, validates tables
+//! against each other.
 //!
-//! Does not know about: TOML, what is in the files that are named.
+//! Does not know about: TOML, contents of files.
 
 mod admin;
 mod compute;
@@ -24,8 +24,8 @@ use route::Resolver;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Finds what tables name, and reports what is wrong between them; complete even after problems.
-/// `grace` is the time that the service manager waits, as it is written.
+/// Resolves names and reports problems between tables; complete even after problems. `grace` is the
+/// time that the service manager waits, unparsed.
 pub(crate) fn resolve(config: &mut Config, places: &Places, grace: Option<&str>, problems: &Problems) {
     listeners(config, places, problems);
     if let Some(extra) = config.checks.get(CHECKS_MAX) {
@@ -69,7 +69,7 @@ pub(crate) fn resolve(config: &mut Config, places: &Places, grace: Option<&str>,
     check_together(config, places, grace, problems);
 }
 
-/// What is wrong, or probably not meant, between tables.
+/// Errors and warnings between tables.
 fn check_together(config: &Config, places: &Places, grace: Option<&str>, problems: &Problems) {
     find_twice_bound(config, problems);
     tls::check_waits(config, places, problems);
@@ -83,7 +83,7 @@ fn check_together(config: &Config, places: &Places, grace: Option<&str>, problem
     lint_shared::lint(config, places, problems);
 }
 
-/// Those that are written, or the default one.
+/// The configured listeners, or the default one.
 fn listeners(config: &mut Config, places: &Places, problems: &Problems) {
     let names = Names::new(["tls", "unknown-tls"], config.tls.iter().map(|tls| &tls.name), problems);
     for listener in config.listeners.iter_mut() {

@@ -1,18 +1,18 @@
-//! `[route.NAME]` beside the other tables: its listeners, limits, tokens, client certificates and
+//! `[route.NAME]` against the other tables: its listeners, limits, tokens, client certificates and
 //! endpoint.
 //!
-//! Does not know about: how a route is served; other routes.
+//! Does not know about: serving a route; other routes.
 
 use super::super::model::{ClientAuthMode, ClientCert, Listener, Route, Tls};
 use doorbell_config::{At, Link, Names, Places, Problem, Problems, did_you_mean, quoted};
 
-/// Bytes of a request line, whatever a listener says (`doorbell-http`'s default).
+/// Maximum size of a request line (`doorbell-http`'s default).
 const LINE_BYTES_MAX: u32 = 8 << 10;
 
-/// What stands around the path in the shortest request line.
+/// Bytes around the path in the shortest request line.
 const LINE_REST_LEN: usize = "GET  HTTP/1.1".len();
 
-/// What routes may name.
+/// Tables that routes refer to.
 pub(super) struct Resolver<'a> {
     pub(super) listeners: &'a [Listener],
     pub(super) tls: &'a [Tls],
@@ -77,11 +77,11 @@ impl Resolver<'_> {
         route.listeners = found;
     }
 
-    /// A path that no request can hold is one that nothing can reach.
+    /// Reports a path that is too long for any request.
     fn check_lengths(&self, route: &Route) {
         let line_max = |position: usize| {
             let listener = self.listeners.get(position).filter(|listener| listener.is_http())?;
-            // In HTTP/2 there is no request line, only fields.
+            // HTTP/2 has no request line.
             let cap = if listener.http2 { u32::MAX } else { LINE_BYTES_MAX };
             Some(listener.limits.header_bytes.min(cap))
         };
@@ -97,7 +97,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// A client can only be asked for a certificate where its listener speaks TLS and asks.
+    /// Client certificates require a listener with TLS that requests them.
     fn check_client_cert(&self, route: &Route) {
         let asks = |position: &usize| {
             let listener = self.listeners.get(*position);
@@ -107,7 +107,7 @@ impl Resolver<'_> {
         let place = |key: &str| self.places.get(&format!("route.{}.{key}", route.name));
         let exempt = route.client_cert == Some(ClientCert::Exempt);
         let has_names = !route.client_names.is_empty();
-        // After another error there is nothing to compare with.
+        // After another error the model is incomplete.
         if (exempt && has_names) || route.listeners.is_empty() {
             return;
         }
@@ -116,7 +116,7 @@ impl Resolver<'_> {
             None if has_names => "client_names",
             None => return,
         };
-        // A listener that never asks needs no exemption.
+        // A listener that requests no certificate needs no exemption.
         if exempt && route.positions().any(|position| asks(&position)) {
             return;
         }
@@ -136,7 +136,7 @@ impl Resolver<'_> {
     }
 }
 
-/// The length of the shortest path that a pattern takes: a parameter is at least one byte.
+/// Length of the shortest path that matches a pattern: a parameter has at least one byte.
 fn shortest(pattern: &str) -> usize {
     pattern.split('/').map(|part| if part.starts_with('{') { 2 } else { part.len() + 1 }).sum::<usize>() - 1
 }

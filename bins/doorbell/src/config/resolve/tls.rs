@@ -1,12 +1,13 @@
-//! `[tls.NAME]`, beside the listeners that name it.
+//! `[tls.NAME]` against the listeners that refer to it.
 //!
-//! Does not know about: what is in the files.
+//! Does not know about: contents of files.
 
 use super::super::bind::Bind;
 use super::super::model::Config;
 use doorbell_config::{Places, Problem, Problems};
 
-/// A listener can wait for its certificate where closed means closed, and where another one answers meanwhile.
+/// A listener can wait for its certificate if its socket can be closed, and if another listener is
+/// open.
 pub(super) fn check_waits(config: &Config, places: &Places, problems: &Problems) {
     let waits = |listener: usize| config.tls_of(listener).is_some_and(|tls| tls.wait_for_certificate);
     for (position, listener) in config.listeners.iter().enumerate().filter(|(position, _)| waits(*position)) {
