@@ -1,6 +1,6 @@
-//! What a configuration file is told: every file of `tests/config` against the text beside it.
+//! Reports on configuration files: every file of `tests/config` against its expected text.
 //!
-//! Does not know about: the command line. With `DOORBELL_BLESS` set the expected texts are written anew.
+//! Does not know about: the command line. With `DOORBELL_BLESS` set the expected texts are regenerated.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use doorbell_proxy::config::{
@@ -163,9 +163,8 @@ fn what_is_dumped_reads_back_the_same() {
     assert!(seen >= 3);
 }
 
-/// What is logged for whoever looks for a bug is made so.
 #[test]
-fn no_secret_is_shown_to_whoever_debugs() {
+fn debug_output_hides_secrets() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config/good_checks.toml");
     let config = parse(&read(&file)).config.unwrap();
     let shown = format!("{config:?}");

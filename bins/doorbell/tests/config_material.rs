@@ -81,7 +81,8 @@ impl Drop for Folder {
     }
 }
 
-/// A certificate that is good until 2040, from an issuer that is until 2029, and lists of those whom that one revoked: until 2025, and until 2099.
+/// A certificate valid until 2040, its issuer valid until 2029, and revocation lists of that issuer
+/// valid until 2025 and until 2099.
 fn write_chain(folder: &Folder) {
     let (root_key, key) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
     let mut ca = CertificateParams::new(Vec::new()).unwrap();
@@ -271,7 +272,7 @@ fn token(name: &str) -> String {
     )
 }
 
-/// Secrets, and who else can read them.
+/// Files with secrets that other users can read.
 fn secret_cases() -> Vec<Case> {
     let hmac = |name: &str| jwt(&format!("algorithm = \"HS256\", secret = \"${{file:DIR/{name}}}\""));
     let set = |name: &str| jwt(&format!("algorithm = \"HS256\", jwks_file = \"${{DIR}}/{name}\""));

@@ -80,7 +80,7 @@ enum Phase {
     Running,
     /// TERM was received: the command gets it when the server closes its listeners.
     Delaying,
-    /// Both have been told to stop.
+    /// Both received the request to stop.
     Ending,
 }
 

@@ -1,6 +1,6 @@
 //! The operators' book: its generated pages follow from the code, its links lead somewhere, and what it shows is accepted.
 //!
-//! Does not know about: how pages are rendered. With `DOORBELL_BLESS` set the generated pages are written anew.
+//! Does not know about: how pages are rendered. With `DOORBELL_BLESS` set the generated pages are regenerated.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod blocks;
@@ -71,7 +71,7 @@ fn every_link_leads_somewhere() {
     assert!(count >= 100, "only {count} links");
 }
 
-/// Counts what `check` is told of the blocks in `languages`, and collects what is wrong.
+/// Sums the checks of the blocks in `languages`, and collects the errors.
 fn every_block(languages: &[&str], count_min: usize, check: impl Fn(&page::Block) -> Result<usize, String>) {
     let (mut count, mut wrong) = (0, Vec::new());
     for page in pages() {

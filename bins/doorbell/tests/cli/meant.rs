@@ -159,7 +159,7 @@ fn watching_refreshes_until_the_reader_ends() {
         if let Some(ended) = child.try_wait().unwrap() {
             break ended;
         }
-        assert!(Instant::now() < until, "it goes on when nobody reads");
+        assert!(Instant::now() < until, "it continues without a reader");
         std::thread::sleep(Duration::from_millis(10));
     };
     assert_eq!(ended.code(), Some(0));

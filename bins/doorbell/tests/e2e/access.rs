@@ -289,7 +289,7 @@ fn a_file_that_is_moved_away(engine: &str) {
     ask(20);
     assert!(
         wait_until(LIMIT, || lines(&old).len() == 40).is_some(),
-        "until it is told, it writes where it wrote"
+        "until the signal, it writes to the old file"
     );
     doorbell.process.signal(Signal::USR2);
     // The signal may be handled after the first of these.

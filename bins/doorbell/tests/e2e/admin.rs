@@ -279,7 +279,7 @@ fn operators_send_commands(engine: &str) {
     // The wait ends when no connection is open.
     let waits = std::thread::spawn(move || post(admin, "/-/drain?wait=60s"));
     std::thread::sleep(Duration::from_millis(300));
-    assert!(!waits.is_finished(), "somebody is connected");
+    assert!(!waits.is_finished(), "a client is connected");
     drop(kept);
     assert!(wait_until(LIMIT, || waits.is_finished()).is_some(), "the minute is waited for");
     assert_eq!(waits.join().unwrap().0, 200);
@@ -335,7 +335,7 @@ fn a_token_is_needed_where_there_is_one(engine: &str) {
     assert_eq!(
         (get(admin, "/-/status").0, get(admin, "/metrics").0),
         (200, 200),
-        "to be seen by whoever is let here"
+        "visible to authorized clients"
     );
     assert_eq!(post(admin, "/-/quit").0, 401);
     assert!(!doorbell.process.log().contains(TOKEN));

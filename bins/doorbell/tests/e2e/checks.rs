@@ -289,7 +289,7 @@ fn slow_servers_time_out_and_delay_nothing(engine: &str) {
         assert_eq!(ask(&doorbell, "/readyz").0, 200);
         longest = longest.max(from.elapsed());
     }
-    at_most(format_args!("{engine}: probe beside checks that hang"), longest, Duration::from_millis(400));
+    at_most(format_args!("{engine}: probe during hanging checks"), longest, Duration::from_millis(400));
     let memory = rss_bytes(&doorbell.process.pid()).unwrap();
     assert!(memory < 64 << 20, "{memory} bytes");
     let before = good.conns();

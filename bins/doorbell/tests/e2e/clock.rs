@@ -362,7 +362,7 @@ fn a_stop_takes_as_long_as_it_is_given(engine: &str) {
         let mut control = time.start(scratch, engine, &more);
         let began = Instant::now();
         control.doorbell.process.signal(Signal::TERM);
-        wait_until(LIMIT, || control.probe("/first").0 == 503).expect("load balancers are told");
+        wait_until(LIMIT, || control.probe("/first").0 == 503).expect("load balancers see it");
         time.set(ahead_secs);
         thread::sleep(DELAY / 3);
         // All requests are served during the delay.

@@ -108,7 +108,7 @@ fn every_command_works(engine: &str) {
     assert_eq!(status["addresses"][0], control.doorbell.addr.to_string());
     let text = control.say(&["status"]);
     assert!(text.starts_with("doorbell ") && text.contains("ready for") && text.contains("readyz"), "{text}");
-    assert!(!text.contains('\x1b'), "no colors where nobody sees them: {text:?}");
+    assert!(!text.contains('\x1b'), "no colors without a terminal: {text:?}");
     assert!(control.say(&["status", "-o", "wide"]).contains("conns_accepted"));
 
     let checks = control.say(&["checks"]);
@@ -178,7 +178,7 @@ fn a_stop_can_be_cancelled_until_listeners_close(engine: &str) {
     assert_eq!(control.probe("/readyz").0, 503);
     control.say(&["ready"]);
     assert_eq!(control.probe("/readyz").0, 200, "ready takes everything back");
-    // After two cancelled stops signals still work, and are counted anew.
+    // After two cancelled stops signals still work, and the count starts from zero.
     control.doorbell.process.signal(Signal::TERM);
     wait_until(LIMIT, || control.probe("/readyz").0 == 503).unwrap();
     control.doorbell.process.signal(Signal::TERM);
@@ -197,7 +197,7 @@ fn events_are_followed_to_the_end(engine: &str) {
     control.say(&["drain", "--reason", "kernel"]);
     control.say(&["quit", "--now", "--wait"]);
     let output = follower.wait_with_output().unwrap();
-    assert!(output.status.success(), "the end of doorbell is no failure of whoever follows");
+    assert!(output.status.success(), "the end of the instance is not an error of the follower");
     let events: Vec<Value> = String::from_utf8(output.stdout)
         .unwrap()
         .lines()
@@ -266,7 +266,7 @@ fn a_socket_in_use_is_kept_and_a_stale_one_is_replaced() {
     assert_eq!(first.status()["lifecycle"], "ready", "the end of the second takes nothing from the first");
     let scratch = first.kill();
     let socket = scratch.path("control.sock");
-    assert!(socket.exists(), "nobody was left to remove it");
+    assert!(socket.exists(), "no process was left to remove it");
     let gone = run_at(&socket, &["status"]);
     assert_eq!(gone.status.code(), Some(69));
     assert!(said(&gone).contains("it was killed"), "{}", said(&gone));

@@ -25,7 +25,7 @@ struct Others {
 impl Others {
     fn new() -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
-            skipped("only root can ask as another user; who may use a control socket was not tested");
+            skipped("only root can act as another user; access to the control socket was not tested");
             return None;
         }
         let setpriv = program("setpriv")?;

@@ -153,7 +153,7 @@ fn a_hook_waits_for_drain_delay(engine: &str) {
     assert!(!fs::exists(control.scratch.path("state")).unwrap(), "a hook declares nothing for the next one");
 
     let control = Controlled::start_in(control.scratch, engine, text);
-    assert_eq!(control.probe("/readyz").0, 200, "a container that the kubelet restarts begins anew");
+    assert_eq!(control.probe("/readyz").0, 200, "a restarted container starts without the drain");
     let called_off = std::thread::scope(|scope| {
         let hook = scope.spawn(|| control.say(&["prestop"]));
         wait_until(LIMIT, || control.probe("/readyz").0 == 503).unwrap();

@@ -83,7 +83,7 @@ fn handshake_counts_continue(engine: &str) {
     write("3", "3/h");
     assert_eq!(good(2), [false; 2]);
     write("4", "2/h");
-    assert_eq!(good(3), [true, true, false], "another rate begins anew");
+    assert_eq!(good(3), [true, true, false], "another rate starts from zero");
 }
 
 /// A connection that ignores PING, so that it stays open after GOAWAY.
@@ -108,7 +108,7 @@ fn two_are_two_across_generations(engine: &str, listener: &str, more: &str) {
     write("2");
     assert!(
         http2_conn(&reloaded).is_none(),
-        "those of before are there: {}",
+        "the previous connections still count: {}",
         reloaded.doorbell.process.log()
     );
     write("3");

@@ -250,7 +250,7 @@ fn unused_threads_keep_their_settings(engine: &str) {
         assert_eq!(reloaded.hello(), hello);
         said.contains("compute.threads cannot change while doorbell runs")
     };
-    assert!(!reload("1", &compute(3)), "nobody has needed them");
+    assert!(!reload("1", &compute(3)), "not needed yet");
     assert!(!reload("2", &format!("{}{links}", compute(2))));
     assert_eq!(count(), 2);
     assert!(!reload("3", &compute(2)));

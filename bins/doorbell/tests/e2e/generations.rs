@@ -358,7 +358,7 @@ fn unchanged_parts_keep_their_state(engine: &str) {
         let (status, body) = ask(place, "/both");
         assert!(status == 503 && body.contains("maintenance"), "{status} {body}");
     }
-    assert_eq!(runs("self"), before, "nothing was asked anew");
+    assert_eq!(runs("self"), before, "no check ran again");
     // Connections of a former configuration get the current state, and their requests have effect.
     reloaded.say(&["ready", "both"]);
     fs::write(&there, "").unwrap();
@@ -507,7 +507,7 @@ fn listeners_come_and_go(engine: &str) {
     old.read_to_end(&mut rest).unwrap();
     assert_eq!(rest, b"", "nothing answers for a listener that is gone");
     let gone = wait_until(LIMIT, || TcpStream::connect(more_addr).is_err() && !path.exists());
-    assert!(gone.is_some(), "nobody listens there any more");
+    assert!(gone.is_some(), "the address is closed");
 }
 
 fn fast_reloads_drain_the_oldest_generation(engine: &str) {

@@ -175,7 +175,7 @@ fn off_unless_asked_for(engine: &str) {
     assert!(text.starts_with("HTTP/1.1 505 "), "{text}");
     let threads = std::fs::read_dir(format!("/proc/{}/task", doorbell.process.pid())).unwrap();
     let names = threads.map(|thread| std::fs::read_to_string(thread.unwrap().path().join("comm")).unwrap());
-    assert!(!names.into_iter().any(|name| name.trim() == "http2"), "there is a runtime that nobody needs");
+    assert!(!names.into_iter().any(|name| name.trim() == "http2"), "an unneeded runtime exists");
 }
 
 fn many_requests_on_one_connection(engine: &str) {

@@ -137,7 +137,7 @@ fn hung_upstreams_delay_nothing_else(engine: &str) {
     let [p50, p99] =
         [50.0, 99.0].map(|percent| [percentile(&mut beside, percent), percentile(&mut quiet, percent)]);
     let said = format!(
-        "{engine}: {} probes beside {} checks that wait: p50 {:?} and p99 {:?}, without them {:?} and {:?}; resident {} KiB, {} KiB of it new",
+        "{engine}: {} probes during {} waiting checks: p50 {:?} and p99 {:?}, without them {:?} and {:?}; resident {} KiB, {} KiB of it new",
         beside.len(),
         2 * EACH * shapes.len(),
         p50[0],
@@ -158,7 +158,7 @@ fn hung_upstreams_delay_nothing_else(engine: &str) {
     assert!(grown <= GROWN_MAX && (resident <= RESIDENT_MAX || !is_release()), "{said}");
     for (percent, [beside, quiet], times) in [(50, p50, 1.25), (99, p99, 1.5)] {
         let limit = quiet.mul_f64(times) + Duration::from_micros(100);
-        at_most(format_args!("{engine}: p{percent} beside checks that hang"), beside, limit);
+        at_most(format_args!("{engine}: p{percent} during hanging checks"), beside, limit);
     }
 }
 

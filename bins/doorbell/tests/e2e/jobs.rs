@@ -127,7 +127,7 @@ fn probes_during_signatures_at_full_speed(engine: &str) {
         );
         busy
     });
-    at_most(format_args!("{engine}: p99 beside {} signatures", verified.into_inner()), busy, idle * 2);
+    at_most(format_args!("{engine}: p99 during {} signatures", verified.into_inner()), busy, idle * 2);
     let (totals, lines) = server.end();
     assert!(lines.len() > 1000 && totals["jobs"] == lines.len(), "{} lines, {totals}", lines.len());
     assert_eq!(totals["refused"], "", "{totals}");
@@ -363,7 +363,7 @@ fn waiting_requests_count_as_concurrent(engine: &str) {
     let mut busy = 0;
     for _ in 0..20 {
         let refused = replies(server.begun(100)).iter().filter(|reply| reply.body == b"busy\n").count();
-        assert!(refused < 100, "somebody gets in");
+        assert!(refused < 100, "some requests are accepted");
         busy += refused;
         if busy > 0 {
             break;
@@ -387,7 +387,7 @@ fn no_threads_without_work(engine: &str) {
     assert!(wait_until(PATIENCE, || named() == 3).is_some(), "{:?}", threads(&server.doorbell));
 }
 
-/// A health endpoint that shows details to clients with a valid token, and refuses nobody else.
+/// A health endpoint that shows details to clients with a valid token, and refuses no other client.
 fn details_need_a_token(engine: &str) {
     let details = "[check.disk]\ntype = \"ttl\"\nttl = \"1h\"\n[health.readyz]\nrequire = [\"disk\"]\n\
         [route.push]\npath = \"/-/checks/{check}/{result}\"\npush = true\n\

@@ -55,7 +55,7 @@ fn requests_on_one_connection_are_limited(engine: &str) {
     assert_eq!(
         (&totals["requests"], &totals["refused"]),
         (&6.into(), &"".into()),
-        "nobody was refused: {totals}"
+        "no request was refused: {totals}"
     );
 }
 

@@ -198,7 +198,7 @@ fn a_probe_gets_the_last_result_and_triggers_the_next_run(engine: &str) {
         std::thread::sleep(Duration::from_millis(1500));
         upstream.conns() == before
     };
-    assert!(wait_until(LIMIT, quiet).is_some(), "runs that nobody asked for");
+    assert!(wait_until(LIMIT, quiet).is_some(), "runs without a request");
     let quiet = upstream.conns();
     // Many probes cause one run per interval.
     let from = Instant::now();

@@ -81,7 +81,7 @@ fn probes_are_not_counted(engine: &str) {
     let statuses = |path: &str, fields: &[&str]| -> Vec<u16> {
         (0..5).map(|_| get(doorbell.addr, path, fields).status).collect()
     };
-    assert_eq!(statuses("/livez", &[]), [200; 5], "a health route, whoever asks");
+    assert_eq!(statuses("/livez", &[]), [200; 5], "a health route, for every client");
     assert_eq!(statuses("/", &["User-Agent: kube-probe/1.34"]), [200; 5], "a prober, whatever it asks");
     assert_eq!(statuses("/", &[]), [200, 200, 429, 429, 429], "and none of them was counted");
     assert_eq!(statuses("/livez", &[]), [200; 5]);

@@ -106,7 +106,7 @@ fn a_map_changes_under_load(engine: &str) {
         clients.into_iter().map(|client| client.join().unwrap()).sum::<usize>()
     });
     eprintln!("{engine}: {CHANGES} maps of {LINKS} links, {asked} requests meanwhile, none failed");
-    assert!(asked > 0, "nobody asked");
+    assert!(asked > 0, "no request was sent");
 }
 
 /// Requests links; every reply must be of a complete map, and versions never decrease.

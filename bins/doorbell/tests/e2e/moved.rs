@@ -108,7 +108,7 @@ const NOT_HERE: [(&str, &[&str]); 4] = [
         ],
     ),
     (
-        "another configuration, in tests beside this one",
+        "another configuration, in other tests",
         &[
             "doorbell_access_log_dropped_total",
             "doorbell_accept_errors_total",

@@ -1,7 +1,7 @@
 //! The picture of the README: runs its commands and compares their output.
 //!
-//! Does not know about: the commands. Ports, times and the process ID are fixed in it. `DOORBELL_BLESS=1` redraws
-//! anew.
+//! Does not know about: the commands. Ports, times and the process ID are fixed in it. `DOORBELL_BLESS=1`
+//! redraws it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -50,7 +50,7 @@ fn the_picture_shows_the_output_of_the_commands() {
     let kept = fs::read_to_string(&path).unwrap();
     assert_eq!(
         kept, drawn,
-        "deploy/quickstart.svg is not what the commands say: DOORBELL_BLESS=1 draws it anew"
+        "deploy/quickstart.svg differs from the output of the commands: DOORBELL_BLESS=1 redraws it"
     );
 }
 

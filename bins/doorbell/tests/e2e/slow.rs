@@ -88,15 +88,15 @@ fn slow_clients_do_not_affect_probes(engine: &str) {
         (took.len(), percentile(&mut took, 50.0), percentile(&mut took, 99.0), percentile(&mut took, 100.0));
     let control_max = percentile(&mut control_took, 100.0);
     eprintln!(
-        "{engine}: {count} probes beside four times {conns} slow clients: p50 {p50:?}, p99 {p99:?}, max {max:?}, {} lost; \
-         a server that nobody attacks: p99 {:?}, max {control_max:?}, {} lost",
+        "{engine}: {count} probes during four times {conns} slow clients: p50 {p50:?}, p99 {p99:?}, max {max:?}, {} lost; \
+         a server without slow clients: p99 {:?}, max {control_max:?}, {} lost",
         lost.len(),
         percentile(&mut control_took, 99.0),
         control_lost.len()
     );
     assert!(lost.is_empty() && count > 0, "{count}: {:?}", &lost[..lost.len().min(5)]);
-    at_most(format_args!("{engine}: p99 of probes beside slow clients"), p99, PROMISE);
-    at_most(format_args!("{engine}: slowest probe beside slow clients"), max, PROMISE + control_max);
+    at_most(format_args!("{engine}: p99 of probes during slow clients"), p99, PROMISE);
+    at_most(format_args!("{engine}: slowest probe during slow clients"), max, PROMISE + control_max);
     assert!(!doorbell.process.log().contains("ERROR"), "{}", doorbell.process.log());
     let totals = doorbell.totals();
     assert!(totals["closed"].as_str().unwrap().contains("write_timeout="), "no send has waited: {totals}");

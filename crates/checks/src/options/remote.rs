@@ -20,7 +20,7 @@ pub struct GrpcCheck {
     #[key(default = "")]
     pub service: String,
     /// check makes a call for each run; watch is one call that stays open and reports every change,
-    /// repeated no sooner than `fast_interval` after it began. Beside it each run makes a call of
+    /// repeated no sooner than `fast_interval` after it began. In addition, each run makes a call of
     /// Check, which must complete in time.
     #[key(default = "check")]
     pub mode: GrpcMode,
