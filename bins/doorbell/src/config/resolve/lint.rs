@@ -41,9 +41,9 @@ fn drain(config: &Config, places: &Places, grace: Option<&str>, problems: &Probl
     let known =
         told.and_then(|grace| grace.parse().ok().map(Duration::from_secs).or_else(|| parse_duration(grace)));
     if let (Some(told), None) = (told, known) {
-        let message = format!("TERMINATION_GRACE_PERIOD is {told:?}, which is not a number of seconds");
+        let message = format!("TERMINATION_GRACE_PERIOD is {told:?}, which is not a duration");
         problems.add(
-            Problem::warning("bad-grace", span.clone(), message).help("it is in seconds, as in a pod: 30"),
+            Problem::warning("bad-grace", span.clone(), message).help("write seconds, as in a pod: 30"),
         );
     }
     if drain_delay + drain_timeout > known.unwrap_or(GRACE) {
