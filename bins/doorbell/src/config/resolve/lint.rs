@@ -42,9 +42,8 @@ fn drain(config: &Config, places: &Places, grace: Option<&str>, problems: &Probl
         told.and_then(|grace| grace.parse().ok().map(Duration::from_secs).or_else(|| parse_duration(grace)));
     if let (Some(told), None) = (told, known) {
         let message = format!("TERMINATION_GRACE_PERIOD is {told:?}, which is not a duration");
-        problems.add(
-            Problem::warning("bad-grace", span.clone(), message).help("write seconds, as in a pod: 30"),
-        );
+        problems
+            .add(Problem::warning("bad-grace", span.clone(), message).help("write seconds, as in a pod: 30"));
     }
     if drain_delay + drain_timeout > known.unwrap_or(GRACE) {
         let sum = format_duration(drain_delay + drain_timeout);
