@@ -235,7 +235,7 @@ fn tuning_reaches_the_engine_and_changes_no_reply() {
     .enumerate()
     {
         let text = format!(
-            "version = 1\n[lifecycle]\ndrain_delay = \"0s\"\n[tuning]\n{tuning}\n[listener.web]\nbind = \"127.0.0.1:0\"\ntcp = {{ quickack = false }}\nlimits = {{ connections_per_ip = \"off\" }}\n"
+            "version = 1\n[lifecycle]\ndrain_delay = \"0s\"\n[tuning]\n{tuning}\n[listener.web]\nbind = \"127.0.0.1:0\"\ntcp = {{ quickack = false }}\n[connections]\nper_ip_max = \"off\"\n"
         );
         let mut server = Running::with_file(&format!("tuning-{number}.toml"), &text, &[]);
         // Without io_uring the settings are accepted too.

@@ -38,7 +38,7 @@ const WAYS: [(&str, &str); 6] = [
     ("", ""),
     ("polled accept", "accept = \"poll\"\nwait_min = \"200us\""),
     ("single shots", "accept = \"single-shot\"\nreceive = \"single-shot\""),
-    ("direct descriptors", "descriptors = \"direct\"\n[listener.main.limits]\nconnections_per_ip = \"off\""),
+    ("direct descriptors", "descriptors = \"direct\"\n[connections]\nper_ip_max = \"off\""),
     ("no direct calls", "direct_calls = false\nsend_more = false"),
     (
         "no set-up flags",

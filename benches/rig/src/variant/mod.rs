@@ -96,7 +96,7 @@ impl Settings {
         }
         // A direct descriptor has no known address, so a cap per address would not work.
         if self.iter().any(|setting| setting == ("tuning.descriptors", "\"direct\"")) {
-            text.push_str("\n[listener.main.limits]\nconnections_per_ip = \"off\"\n");
+            text.push_str("\n[connections]\nper_ip_max = \"off\"\n");
         }
         text
     }

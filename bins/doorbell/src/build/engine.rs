@@ -3,7 +3,7 @@
 //! Does not know about: listeners, other generations.
 
 use crate::config::format_duration;
-use crate::config::model::{Config, Descriptors, Driver, OnWorkerFailure, Timeouts};
+use crate::config::model::{Config, Descriptors, Driver, OnWorkerFailure};
 use crate::control_plane::ControlPlane;
 use crate::exit::{Exit, Failure};
 use crate::operator::Operator;
@@ -19,13 +19,9 @@ pub(crate) fn builder(config: &Config, registry: &Arc<HealthRegistry>, operator:
     let runtime = &config.runtime;
     let (observed, told) = (Arc::clone(registry), operator.clone());
     let mut builder = Server::builder();
-    let common = config.listeners.first();
-    let Timeouts { write, linger, .. } = common.map(|listener| listener.timeouts.clone()).unwrap_or_default();
+    let connections = &config.connections;
     if let Some(count) = runtime.max_connections {
         builder = builder.conns_max(count);
-    }
-    if let Some(listener) = common {
-        builder = builder.conns_per_ip_max(listener.limits.connections_per_ip.unwrap_or(0));
     }
     let workers = u16::try_from(workers::count(config)).ok().and_then(NonZeroU16::new);
     builder
@@ -45,8 +41,9 @@ pub(crate) fn builder(config: &Config, registry: &Arc<HealthRegistry>, operator:
             OnWorkerFailure::Degrade => doorbell::OnWorkerFailure::Degrade,
             OnWorkerFailure::Exit => doorbell::OnWorkerFailure::Stop,
         })
-        .write_timeout(write)
-        .linger_timeout(linger)
+        .conns_per_ip_max(connections.per_ip_max.unwrap_or(0))
+        .write_timeout(connections.write_timeout)
+        .linger_timeout(connections.linger_timeout)
         .client_v6_len(runtime.client_ipv6_prefix)
         .drain_timeout(config.lifecycle.drain_timeout)
         .observer(move |event| observe(event, &observed, &told))

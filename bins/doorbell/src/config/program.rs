@@ -91,6 +91,11 @@ fn elsewhere(kind: &str, key: &str) -> Option<&'static str> {
         ("listener.NAME", "protocols" | "h2" | "h2c" | "alpn") => {
             "HTTP/1 is always enabled, and HTTP/2 with `http2 = true`: over TLS by ALPN, otherwise with prior knowledge"
         }
+        ("listener.NAME.timeouts", "write") => "it is `write_timeout` of [connections], for all listeners",
+        ("listener.NAME.timeouts", "linger") => "it is `linger_timeout` of [connections], for all listeners",
+        ("listener.NAME.limits", "connections_per_ip") => {
+            "it is `per_ip_max` of [connections], for all listeners"
+        }
         _ => return None,
     })
 }

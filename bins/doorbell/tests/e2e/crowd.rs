@@ -37,7 +37,7 @@ fn config(folder: &Path, round: usize, drain_delay: &str) -> String {
     let socket = folder.join("control.sock");
     format!(
         "version = 1\n[runtime]\nworkers = 2\n[lifecycle]\ndrain_delay = \"{drain_delay}\"\nreload = \"SIGHUP\"\n[control]\nsocket = {socket:?}\n\
-         [listener.web]\nbind = \"127.0.0.1:0\"\nlimits = {{ connections_per_ip = 60000 }}\n\
+         [listener.web]\nbind = \"127.0.0.1:0\"\n[connections]\nper_ip_max = 60000\n\
          [check.app]\ntype = \"ttl\"\nttl = \"1h\"\nrise = 1\nfall = 1\n[health.readyz]\nrequire = [\"app\"]\n\
          [route.ready]\npath = \"/readyz\"\nhealth = \"readyz\"\n\
          [route.push]\npath = \"/push/{{check}}/{{result}}\"\npush = true\n\

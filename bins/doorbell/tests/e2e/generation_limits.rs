@@ -94,12 +94,12 @@ fn http2_conn(reloaded: &Reloaded) -> Option<Peer> {
 }
 
 /// As many connections as `more` allows, which is two.
-fn two_are_two_across_generations(engine: &str, listener: &str, more: &str) {
+fn two_are_two_across_generations(engine: &str, more: &str) {
     let reloaded = Reloaded::start(engine, "");
     let write = |hello: &str| {
         let text = config(&reloaded.scratch.path(""), hello, more);
-        let listener = format!("[listener.web]\nhttp2 = true\n{listener}\n");
-        fs::write(&reloaded.file, text.replace("[listener.web]\n", &listener)).unwrap();
+        let text = text.replace("[listener.web]\n", "[listener.web]\nhttp2 = true\n");
+        fs::write(&reloaded.file, text).unwrap();
         reloaded.say(&["reload"]);
     };
     write("1");
@@ -119,9 +119,9 @@ fn two_are_two_across_generations(engine: &str, listener: &str, more: &str) {
 }
 
 fn http2_connection_counts_continue(engine: &str) {
-    two_are_two_across_generations(engine, "", "[http2]\nmax_connections = 2\n");
+    two_are_two_across_generations(engine, "[http2]\nmax_connections = 2\n");
 }
 
 fn http2_connection_counts_by_address_continue(engine: &str) {
-    two_are_two_across_generations(engine, "limits = { connections_per_ip = 2 }", "");
+    two_are_two_across_generations(engine, "[connections]\nper_ip_max = 2\n");
 }

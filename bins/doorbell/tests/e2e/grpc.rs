@@ -216,8 +216,8 @@ fn many_watches_through_a_drain(engine: &str) {
     let (conns, streams) = if std::env::var_os("DOORBELL_FULL").is_some() { (100, 100) } else { (10, 50) };
     let grpc = format!("[grpc]\nmax_watches = {}\nwatches_per_connection = {streams}\n", conns * streams);
     // One thread reads them in turn, so the last may be late.
-    let times = "timeouts = { linger = \"10s\", write = \"20s\" }";
-    let doorbell = Doorbell::start_with(engine, &config(times, &grpc));
+    let times = "[connections]\nlinger_timeout = \"10s\"\nwrite_timeout = \"20s\"\n";
+    let doorbell = Doorbell::start_with(engine, &config("", &format!("{times}{grpc}")));
     block_on(async {
         let mut watching = Vec::new();
         for _ in 0..conns {

@@ -248,7 +248,7 @@ fn an_old_connection_gets_goaway(engine: &str) {
 }
 
 fn no_more_connections_of_one_address_than_allowed(engine: &str) {
-    let doorbell = Doorbell::start_with(engine, &config("limits = { connections_per_ip = 2 }", ""));
+    let doorbell = Doorbell::start_with(engine, &config("", "[connections]\nper_ip_max = 2\n"));
     let mut peers = Vec::new();
     for _ in 0..2 {
         let mut peer = Peer::connect(doorbell.addr, &[]).unwrap();

@@ -25,7 +25,7 @@ fn serve(engine: &str, limit: &str) -> Doorbell {
         engine,
         &format!(
             "version = 1\n[runtime]\nworkers = 2\n[listener.web]\nbind = \"127.0.0.1:0\"\n\
-             limits = {{ connections_per_ip = 4000 }}\n[limit.web]\n{limit}\n\
+             [connections]\nper_ip_max = 4000\n[limit.web]\n{limit}\n\
              [route.web]\npath = \"/\"\nlimit = \"web\"\nreply = {{ body = \"hello\\n\" }}\n\
              [route.live]\npath = \"/livez\"\nlimit = \"web\"\nhealth = \"livez\"\n\
              [route.open]\npath = \"/open\"\nreply = {{ body = \"open\\n\" }}\n"

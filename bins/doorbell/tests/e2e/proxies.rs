@@ -183,7 +183,7 @@ fn a_network_of_ipv6_is_one_client_to_every_limit(engine: &str) {
             &format!(
                 "version = 1\n[runtime]\nworkers = 2\n{line}\n[limit.once]\nrate = \"1/h\"\nburst = 1\n\
                  [tls.a]\ncert = {cert:?}\nkey = {key:?}\nhandshakes_per_ip = \"1/h\"\n\
-                 [listener.plain]\n{listener}\nhttp2 = true\nlimits = {{ connections_per_ip = 1 }}\n\
+                 [listener.plain]\n{listener}\nhttp2 = true\n[connections]\nper_ip_max = 1\n\
                  [listener.tls]\n{listener}\ntls = \"a\"\n\
                  [route.once]\nlistener = \"plain\"\npath = \"/once\"\nlimit = \"once\"\nreply = {{}}\n\
                  [route.any]\nlistener = [\"plain\", \"tls\"]\npath = \"/hello\"\nreply = {{}}\n"

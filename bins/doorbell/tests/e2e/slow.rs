@@ -49,7 +49,7 @@ fn slow_clients_do_not_affect_probes(engine: &str) {
     let dir = scratch.path("files");
     let config = format!(
         "version = 1\n[runtime]\nworkers = 2\n[lifecycle]\ndrain_delay = \"0s\"\ndrain_timeout = \"1s\"\n\
-         [listener.web]\nbind = \"127.0.0.1:0\"\ntimeouts = {{ write = \"3s\" }}\n\
+         [listener.web]\nbind = \"127.0.0.1:0\"\n[connections]\nwrite_timeout = \"3s\"\n\
          [route.big]\npath = \"/files/{{name}}\"\nfiles = {{ dir = {dir:?}, max_bytes = \"16MiB\" }}\n\
          [route.live]\npath = \"/livez\"\nhealth = \"livez\"\n\
          [route.hello]\npath = \"/hello\"\nmethods = [\"GET\", \"HEAD\", \"POST\"]\nreply = {{ body = \"{}\" }}\n",

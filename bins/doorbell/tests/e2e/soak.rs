@@ -33,8 +33,8 @@ fn config(cert: &str, key: &str, round: u64) -> String {
     format!(
         "version = 1\n[runtime]\nworkers = 2\n[lifecycle]\ndrain_delay = \"0s\"\nreload = \"SIGHUP\"\n\
          [tls.web]\ncert = {cert:?}\nkey = {key:?}\nhandshakes_per_ip = \"off\"\n\
-         [listener.plain]\nbind = \"127.0.0.1:0\"\nlimits = {{ connections_per_ip = 10000 }}\n\
-         [listener.tls]\nbind = \"127.0.0.1:0\"\ntls = \"web\"\nlimits = {{ connections_per_ip = 10000 }}\n\
+         [connections]\nper_ip_max = 10000\n[listener.plain]\nbind = \"127.0.0.1:0\"\n\
+         [listener.tls]\nbind = \"127.0.0.1:0\"\ntls = \"web\"\n\
          [route.live]\nlistener = [\"plain\", \"tls\"]\npath = \"/livez\"\nhealth = \"livez\"\n\
          [route.round]\nlistener = \"plain\"\npath = \"/round\"\nreply = {{ body = \"{round}\" }}\n"
     )

@@ -113,15 +113,9 @@ pub struct Timeouts {
     /// Maximum time between two pieces of a body.
     #[key(default = "10s", range = "10ms..=1d")]
     pub body: Duration,
-    /// Without progress of an answer; the same on every listener.
-    #[key(default = "10s", range = "10ms..=1d")]
-    pub write: Duration,
-    /// Reading what still comes behind the last answer; the same on every listener.
-    #[key(default = "1s", range = "10ms..=1d")]
-    pub linger: Duration,
 }
 
-/// Limits of requests and connections.
+/// Limits of requests.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Limits {
     /// Maximum size of the request line and header fields; larger ones get 431.
@@ -133,10 +127,6 @@ pub struct Limits {
     /// Maximum size of a request body; larger ones get 413. 0B permits none.
     #[key(default = "64KiB", range = "0B..=64MiB", size)]
     pub body_bytes: u32,
-    // What is answered and closed at once is not held.
-    /// Connections that one address may hold, or off for no cap; the same on every listener.
-    #[key(default = 1024, none = "off", range = 1..=4_000_000, nonzero)]
-    pub connections_per_ip: Option<u32>,
     /// Maximum number of requests in progress, or off; further ones get 503. A Watch of gRPC counts
     /// while it is open.
     #[key(default = "off", none = "off", range = 1..=4_000_000, nonzero)]

@@ -8,6 +8,7 @@ mod auth;
 mod balancer;
 mod blackbox;
 mod compute;
+mod connections;
 mod control;
 mod health;
 mod http2;
@@ -26,6 +27,7 @@ pub use auth::{Auth, Jwt, JwtAlgorithm};
 pub use balancer::{Agent, TcpGate, WhenDown};
 pub use blackbox::{Blackbox, Module};
 pub use compute::Compute;
+pub use connections::Connections;
 pub use control::{Control, ControlSocket, Maintenance, Window};
 use doorbell_checks::options::{Check, CheckDefaults};
 use doorbell_config::{Named, Problem, Section, Table};
@@ -66,6 +68,8 @@ pub struct Config {
     pub version: u8,
     /// Process: driver, workers, connections.
     pub runtime: Runtime,
+    /// Limits of each connection, on all listeners.
+    pub connections: Connections,
     /// Log and access log.
     pub log: Log,
     /// Start, reload and drain.

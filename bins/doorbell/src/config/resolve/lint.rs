@@ -18,6 +18,7 @@ const GRACE: Duration = Duration::from_secs(30);
 pub(super) fn lint(config: &Config, places: &Places, grace: Option<&str>, problems: &Problems) {
     drain(config, places, grace, problems);
     listeners(config, places, problems);
+    connections(config, places, problems);
     unused(config, places, problems);
     unused_checks(config, places, problems);
     for route in &config.routes {
@@ -73,18 +74,18 @@ fn listeners(config: &Config, places: &Places, problems: &Problems) {
                     .help(format!("add a [route.NAME] with `listener = \"{name}\"`")),
             );
         }
-        if let (Some(cap), Some(place), Some(all)) = (
-            listener.limits.connections_per_ip,
-            place(".limits.connections_per_ip"),
-            config.runtime.max_connections,
-        ) && cap > all
-        {
-            let message = "more connections for one address than for all of them";
-            problems.add(
-                Problem::warning("limit-too-high", place, message)
-                    .help(format!("`max_connections` is {all}")),
-            );
-        }
+    }
+}
+
+fn connections(config: &Config, places: &Places, problems: &Problems) {
+    if let (Some(cap), Some(place), Some(all)) =
+        (config.connections.per_ip_max, places.get("connections.per_ip_max"), config.runtime.max_connections)
+        && cap > all
+    {
+        let message = "more connections for one address than for all of them";
+        problems.add(
+            Problem::warning("limit-too-high", place, message).help(format!("`max_connections` is {all}")),
+        );
     }
 }
 

@@ -56,12 +56,11 @@ fn balancer(position: usize, config: &Config, places: &Places, problems: &Proble
         let message = format!("{what}, and behind a load balancer all of them are its own");
         problems.add(Problem::warning("limits-the-balancer", place.clone(), message).help(help));
     };
-    let cap_of = |name: &str| places.get(&format!("listener.{name}.limits.connections_per_ip"));
-    if let Some(cap) = listener.limits.connections_per_ip
-        && config.listeners.iter().all(|written| cap_of(&written.name).is_none())
+    if let Some(cap) = config.connections.per_ip_max
+        && places.get("connections.per_ip_max").is_none()
     {
         let what = format!("one address may hold {cap} connections");
-        warn(what, "set `limits = { connections_per_ip = .. }` to as many as the balancer opens".to_owned());
+        warn(what, "set `per_ip_max` in [connections] to as many as the balancer opens".to_owned());
     }
     let table = config.tls_of(position);
     if let Some(tls) = table

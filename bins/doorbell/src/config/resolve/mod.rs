@@ -27,7 +27,7 @@ use std::ops::Range;
 /// Resolves names and reports problems between tables; complete even after problems. `grace` is the
 /// time that the service manager waits, unparsed.
 pub(crate) fn resolve(config: &mut Config, places: &Places, grace: Option<&str>, problems: &Problems) {
-    listeners(config, places, problems);
+    listeners(config, problems);
     if let Some(extra) = config.checks.get(CHECKS_MAX) {
         let message = format!("more than {CHECKS_MAX} checks");
         let problem = Problem::error("out-of-range", places.name(["check", &extra.name]), message);
@@ -84,7 +84,7 @@ fn check_together(config: &Config, places: &Places, grace: Option<&str>, problem
 }
 
 /// The configured listeners, or the default one.
-fn listeners(config: &mut Config, places: &Places, problems: &Problems) {
+fn listeners(config: &mut Config, problems: &Problems) {
     let names = Names::new(["tls", "unknown-tls"], config.tls.iter().map(|tls| &tls.name), problems);
     for listener in config.listeners.iter_mut() {
         listener.tls.take_if(|link| !names.find(link));
@@ -92,40 +92,6 @@ fn listeners(config: &mut Config, places: &Places, problems: &Problems) {
     if config.listeners.is_empty() {
         config.listeners.push(Listener::local());
     }
-    unify(&mut config.listeners, places, problems);
-}
-
-/// Three limits belong to the engine and not to a listener: written on one they hold on all, and
-/// may not differ.
-fn unify(listeners: &mut [Listener], places: &Places, problems: &Problems) {
-    one_value("timeouts.write", |listener| &mut listener.timeouts.write, listeners, places, problems);
-    one_value("timeouts.linger", |listener| &mut listener.timeouts.linger, listeners, places, problems);
-    let key = "limits.connections_per_ip";
-    one_value(key, |listener| &mut listener.limits.connections_per_ip, listeners, places, problems);
-}
-
-fn one_value<T: Copy + PartialEq>(
-    key: &str,
-    field: fn(&mut Listener) -> &mut T,
-    listeners: &mut [Listener],
-    places: &Places,
-    problems: &Problems,
-) {
-    let written = listeners.iter_mut().filter_map(|listener| {
-        let place = places.key(["listener", &listener.name, key])?;
-        (!problems.has_error_at(&place)).then(|| (*field(listener), place))
-    });
-    let written: Vec<_> = written.collect();
-    let Some((value, first)) = written.first() else { return };
-    for (_, place) in written.iter().filter(|(other, _)| other != value) {
-        let message = format!("`{key}` must be the same on every listener");
-        problems.add(
-            Problem::error("contradiction", place.clone(), message)
-                .also(first.clone(), "first here")
-                .help("write it on one listener; it then holds on all of them"),
-        );
-    }
-    listeners.iter_mut().for_each(|listener| *field(listener) = *value);
 }
 
 /// The same address twice. Port 0 is another port each time.

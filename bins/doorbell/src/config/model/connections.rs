@@ -1,0 +1,21 @@
+//! `[connections]`: limits of each connection, on all listeners.
+//!
+//! Does not know about: listeners, which own the limits of their requests.
+
+use doorbell_config::Table;
+use std::time::Duration;
+
+/// Limits of each connection, on all listeners.
+#[derive(Clone, Debug, PartialEq, Eq, Table)]
+pub struct Connections {
+    /// Maximum time without write progress.
+    #[key(default = "10s", range = "10ms..=1d")]
+    pub write_timeout: Duration,
+    /// Maximum time to read further input after the last reply.
+    #[key(default = "1s", range = "10ms..=1d")]
+    pub linger_timeout: Duration,
+    // A connection that gets its reply and is closed at once does not count.
+    /// Maximum number of connections of one client address, or off.
+    #[key(default = 1024, none = "off", range = 1..=4_000_000, nonzero)]
+    pub per_ip_max: Option<u32>,
+}
