@@ -234,7 +234,7 @@ fn the_grace_period_of_a_pod_is_checked() {
     }
     let (code, err) = check("24");
     assert!(
-        code == 0 && err.contains("drain-too-long") && err.contains("the end comes after 24s"),
+        code == 0 && err.contains("drain-too-long") && err.contains("TERMINATION_GRACE_PERIOD is 24s"),
         "{code} {err}"
     );
     let (code, err) = check("soon");
