@@ -330,10 +330,10 @@ fn other_protocols_get_an_explanation() {
     assert!(http.starts_with(b"This is the control socket of doorbell"), "{http:?}");
     let framed = |len: u32, bytes: &[u8]| [hello(VERSION).as_slice(), &len.to_le_bytes(), bytes].concat();
     for (bytes, why) in [
-        (framed(u32::MAX, b""), "at most 16384 are allowed"),
-        (framed(16_385, &[0; 16_385]), "at most 16384 are allowed"),
-        (framed(3, &[0xff; 3]), "cannot be decoded"),
-        (framed(0, b""), "cannot be decoded"),
+        (framed(u32::MAX, b""), "the maximum is 16384"),
+        (framed(16_385, &[0; 16_385]), "the maximum is 16384"),
+        (framed(3, &[0xff; 3]), "invalid frame"),
+        (framed(0, b""), "invalid frame"),
     ] {
         let answer = answered(&control.socket, &bytes);
         assert!(String::from_utf8_lossy(&answer).contains(why), "{why}: {answer:?}");

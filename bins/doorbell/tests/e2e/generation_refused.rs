@@ -43,12 +43,12 @@ fn a_failed_reload_is_shown_until_one_succeeds(engine: &str) {
         assert!(!reloaded.run(&["reload"]).status.success());
         let (refused, said) = shown();
         assert!(refused["reason"].as_str().is_some_and(|why| why.contains("nothing")), "{round}: {refused}");
-        assert!(said.contains("refused ") && said.contains("has an error"), "{round}: {said}");
+        assert!(said.contains("failed ") && said.contains("has an error"), "{round}: {said}");
     }
     reloaded.write("1", "");
     reloaded.say(&["reload"]);
     let (refused, said) = shown();
-    assert!(refused.is_null() && !said.contains("refused "), "{refused} {said}");
+    assert!(refused.is_null() && !said.contains("reload  "), "{refused} {said}");
 }
 
 /// Everything is built before an address of the file is found to be in use.
