@@ -26,7 +26,7 @@ fn a_browser_shows_it(engine: &str) {
     browser.open();
     browser.go_to(&format!("http://{admin}/-/"));
     browser.wait_for(
-        "document.body.className === 'is-live' && document.title === 'All is well \u{2013} doorbell'",
+        "document.body.className === 'is-live' && document.title === 'Healthy \u{2013} doorbell'",
     );
     // On a wide screen a sentence uses the whole row.
     browser.show_on(1200, 900, 1, false);
@@ -86,7 +86,7 @@ fn it_is_readable_without_scripts(engine: &str) {
         "it has its style"
     );
     push(&doorbell, "pass");
-    browser.wait_for("document.title === 'All is well \u{2013} doorbell'");
+    browser.wait_for("document.title === 'Healthy \u{2013} doorbell'");
 }
 
 fn push(doorbell: &Doorbell, result: &str) {

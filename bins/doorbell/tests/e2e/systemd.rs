@@ -220,8 +220,9 @@ fn a_hung_thread_stops_the_watchdog_messages() {
         std::thread::sleep(4 * PERIOD);
         let heard = std::iter::from_fn(|| manager.socket.recv(&mut buf).ok().map(|len| buf[..len].to_vec()));
         let pets = heard.filter(|said| said.starts_with(b"WATCHDOG=1")).count();
-        // It may have made progress just before. A running process sends four per period.
-        assert!(pets <= 1, "{name}: petted {pets} times");
+        // A message may have been on its way, and the thread may have made progress just before it was
+        // stopped. A running process sends four per period.
+        assert!(pets <= 2, "{name}: petted {pets} times");
         manager.socket.set_nonblocking(false).unwrap();
         drop(holder);
         manager.until("WATCHDOG=1");

@@ -44,7 +44,7 @@ pub struct Listener {
     pub keep_alive: KeepAlive,
     /// Deadlines of clients.
     pub timeouts: Timeouts,
-    /// Limits of requests and connections.
+    /// Limits of requests.
     pub limits: Limits,
     /// Options of the socket.
     pub tcp: Tcp,
