@@ -25,9 +25,8 @@ fn a_browser_shows_it(engine: &str) {
     let mut browser = Browser::start(&chromium);
     browser.open();
     browser.go_to(&format!("http://{admin}/-/"));
-    browser.wait_for(
-        "document.body.className === 'is-live' && document.title === 'Healthy \u{2013} doorbell'",
-    );
+    browser
+        .wait_for("document.body.className === 'is-live' && document.title === 'Healthy \u{2013} doorbell'");
     // On a wide screen a sentence uses the whole row.
     browser.show_on(1200, 900, 1, false);
     let widths = "[...document.querySelectorAll('.none')].map(one => one.scrollHeight < 60).join()";
