@@ -2,9 +2,10 @@
 //!
 //! Each row of a probe is a whole request of a worker that has served the same request before: bytes in, route, state, counters, bytes out.
 //! Its time is one second after the previous request, because a request within the same step of the clock costs ten instructions less.
-//! **A row of `health` may cost 60 instructions more than the same row of `fixed`**, and its limit is that. One row is an exception: the state
-//! that HAProxy sends with `send-state` differs each time and is parsed. A row of `change` is one result that changes the state of a check and
-//! of its endpoint, with the replies: ten thousand checks may cost hardly more than a hundred.
+//! **The limit of a row of `health` is the cost of the same row of `fixed` plus 60 instructions.**
+//! One row is an exception: the state that HAProxy sends with `send-state` differs each time and is
+//! parsed. A row of `change` is one result that changes the state of a check and of its endpoint,
+//! with the replies: ten thousand checks may cost hardly more than a hundred.
 //!
 //! Does not know about: time; sockets and the kernel are in the rig.
 use doorbell_benches::machine::Machine;

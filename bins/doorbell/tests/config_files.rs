@@ -295,7 +295,8 @@ fn form_of<'s>(schema: &'s Value, key: &[&str]) -> Option<&'s Value> {
     own.and_then(|form| form_of(form, rest)).or_else(|| forms.into_iter().find_map(|form| form_of(form, key)))
 }
 
-/// `5s; after SIGTERM ..` says that it is 5s by default. Words are left alone: there they may be one of several.
+/// The comment `5s; after SIGTERM ..` claims the default 5s. A comment that begins with a word is
+/// skipped: it may list the possible values.
 #[test]
 fn what_the_annotated_examples_call_a_default_is_one() {
     let schema = schema();
@@ -320,7 +321,7 @@ fn what_the_annotated_examples_call_a_default_is_one() {
                 place[1] = "*";
             }
             let form = form_of(&schema, &place).unwrap_or_else(|| panic!("{name}: {line}"));
-            // What checks share stands in `[check_defaults]`.
+            // The keys that all checks share are in `[check_defaults]`.
             let shared = form_of(&schema, &["check_defaults", key]).filter(|_| table[0] == "check");
             let Some(default) = form.get("default").or_else(|| shared?.get("default")) else { continue };
             looked_at += 1;

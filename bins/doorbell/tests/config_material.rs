@@ -173,7 +173,7 @@ fn tls_cases() -> Vec<Case> {
     ]
 }
 
-/// What ends before the certificate itself.
+/// Material that expires before the server certificate: a chain and a revocation list.
 fn end_cases() -> Vec<Case> {
     let crl = |rest: &str| client_auth("issuer.crt", &format!(", crl = \"${{DIR}}/{rest}"));
     vec![

@@ -18,8 +18,9 @@ pub struct Limits {
     /// [`Limits::client_v6_len`]); 0 for no cap. Default 1,024.
     ///
     /// A connection that is served and closed in the turn that accepted it does not count, and may
-    /// exceed the cap. Unix sockets have no cap. While workers begin to count, each may hold up to
-    /// its share (cap / workers) uncounted.
+    /// exceed the cap. Unix sockets have no cap. Counting begins when a worker exceeds its share,
+    /// which is cap / workers. Until the other workers have started to count, each may hold up to
+    /// its share uncounted.
     pub conns_per_ip_max: u32,
     /// Prefix length of an IPv6 address that counts as one client, 1 to 128. Default 64, the
     /// smallest network that providers assign to a customer.

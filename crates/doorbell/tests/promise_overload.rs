@@ -86,8 +86,8 @@ fn slow_clients_are_cut_on_time_and_good_ones_served(engine: Engine) {
     assert!(held.iter().all(|life| *life + CLOCK_STEP >= HEADER_TIMEOUT), "{held:?}");
     assert_eq!(good, 100);
     let latest = held.iter().copied().max().unwrap_or_default();
-    at_most(format_args!("{engine:?}: life of a slow client"), latest, HEADER_TIMEOUT + CUT_SLACK);
-    at_most(format_args!("{engine:?}: time of a good client"), slowest, Duration::from_secs(1));
+    at_most(format_args!("{engine:?}: lifetime of a slow client"), latest, HEADER_TIMEOUT + CUT_SLACK);
+    at_most(format_args!("{engine:?}: reply time of a good client"), slowest, Duration::from_secs(1));
     at_most(format_args!("{engine:?}: share of a core"), share, 0.05);
     server.stop().unwrap();
 }

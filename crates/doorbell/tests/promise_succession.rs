@@ -443,8 +443,8 @@ fn the_file_of_another_server_is_not_removed(engine: Engine) {
     }
 }
 
-/// The middle server accepts only for a moment: a client for which it was woken must be passed on
-/// to the last one.
+/// The middle server accepts only for a moment. If the kernel wakes it for a client, it must pass
+/// the client on to the last server.
 fn a_generation_that_is_skipped_passes_clients_on(engine: Engine) {
     let _turn = alone();
     let going = AtomicBool::new(true);

@@ -15,7 +15,7 @@ const LONG_FUNCTIONS: Ratchet<'static> = &[];
 /// Files with assertions that a measured time is below a bound, and their number. This list may
 /// only shrink.
 const TIME_BOUNDS: Ratchet<'static> = &[];
-/// Circles of files that depend on each other, by package, the largest first. They may only shrink.
+/// Sizes of dependency cycles of files, by package, the largest first. They may only shrink.
 const CIRCLES: &[(&str, &[usize])] = &[];
 /// Words that names no longer use.
 const RETIRED: &[Retired] = &[
@@ -44,7 +44,7 @@ const RETIRED: &[Retired] = &[
 /// Packages whose comments and strings are not yet in plain English: lines with a mark in 1,000.
 /// This list may only shrink.
 const DIALECT: Ratchet<'static> = &[];
-/// Texts that contain a mark and stay.
+/// Allowed texts that contain a word of the list `MARKS`.
 const QUOTED: &[Quoted] = &[
     quoted("crates/testkit/src/tidy/dialect.rs", "\"", "the list of marks itself"),
     quoted("crates/testkit/tests/tidy.rs", "asks", "bad samples of the rule"),

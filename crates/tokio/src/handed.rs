@@ -30,7 +30,8 @@ pub struct Connection {
     pub listener: ListenerIndex,
     /// The client's address, if the server looked it up: see [`doorbell::HandedConn::client`].
     pub client: Option<IpAddr>,
-    /// Time left for what the client began: see [`doorbell::HandedConn::time_left`].
+    /// Time left for the client's TLS handshake or request: see
+    /// [`doorbell::HandedConn::time_left`].
     pub time_left: Duration,
 }
 

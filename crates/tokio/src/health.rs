@@ -220,7 +220,8 @@ impl Health {
         })
     }
 
-    /// Whether a time of any server exceeds the limit; 0 means none.
+    /// Whether connections of any server wait longer than the limit. `since` returns the start of
+    /// the wait, 0 for none.
     fn waits_beyond(&self, now: Time, since: impl Fn(&Waits) -> u64) -> bool {
         let limit = self.inside.accept_within_nanos.load(Ordering::Relaxed);
         self.beats().any(|beat| {
@@ -258,8 +259,9 @@ impl Heartbeat {
         let mut ticks = tokio::time::interval(limit / TICKS_A_LIMIT);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut workers = Workers::new(tokio::runtime::Handle::current().metrics());
-        // A tick is as old as the last sign of any worker, plus the time that a worker may be
-        // silent longer than a runtime.
+        // A beat records the last activity of the worker that has been inactive longest. A worker
+        // may be inactive for `SILENCE_MIN`, which can exceed the limit of the runtime: the
+        // difference is added.
         let allowance = nanos(SILENCE_MIN.saturating_sub(limit));
         loop {
             let now = nanos_now();

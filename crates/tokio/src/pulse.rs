@@ -8,7 +8,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// The place of one heartbeat at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Place {
-    /// The last beat; 0 if the place is free, so that no beat is missed.
+    /// Time of the last beat; 0 if the place is free, which never counts as a missed beat.
     nanos: AtomicU64,
 }
 
@@ -37,9 +37,9 @@ impl Pulse {
         if self.ended.load(Ordering::SeqCst) {
             return false;
         }
-        // The end may happen in between, and then a new owner: the place no longer has the old
-        // value and must not change. A plain store would leave a beat that is never removed. (If
-        // the new owner's first beat equals our last one, a later beat does no harm.)
+        // The end may happen after the load, and a new owner may take the place. The value has then
+        // changed and must not be overwritten: a plain store would leave a beat that is never
+        // removed. (If the new owner's first beat equals our last one, a later beat does no harm.)
         let _not_after_the_end =
             place.nanos.compare_exchange(last, nanos, Ordering::SeqCst, Ordering::Relaxed);
         true

@@ -16,7 +16,7 @@ const POLL_MAX: Duration = Duration::from_millis(100);
 /// Polls between two updates of the statistics.
 const POLLS_A_RENEWAL: u32 = 61;
 
-/// Shortest time without a sign after which a worker counts as blocked.
+/// Shortest time without activity after which a worker counts as blocked.
 pub(crate) const SILENCE_MIN: Duration = POLL_MAX.saturating_mul(POLLS_A_RENEWAL);
 
 /// The workers of one runtime.
@@ -45,8 +45,8 @@ impl Workers {
         Self { metrics, signs: Vec::new() }
     }
 
-    /// Time of the last sign of the worker that is silent longest. Call it from a task of the
-    /// runtime.
+    /// Time of the last activity of the worker that has been inactive longest. Call it from a task
+    /// of the runtime.
     pub(crate) fn oldest_sign(&mut self, now: u64) -> u64 {
         let workers = self.metrics.num_workers();
         if workers == 1 {
@@ -85,7 +85,7 @@ mod tests {
         let at = |parks, busy| Figures { parks, busy: Duration::from_nanos(busy) };
         let mut sign = Sign { figures: at(2, 5), at: 1 };
         sign.renew(at(2, 5), 2);
-        assert_eq!(sign.at, 1, "it runs and updates nothing");
+        assert_eq!(sign.at, 1, "a running worker without an update shows no activity");
         sign.renew(at(2, 6), 3);
         assert_eq!(sign.at, 3, "it polls");
         sign.renew(at(3, 6), 4);

@@ -72,7 +72,7 @@ fn axum_probes() {
         statuses.push(status(addr, "/livez").unwrap());
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert_eq!(blocked.join().unwrap(), Ok(200), "the program continues after it");
+    assert_eq!(blocked.join().unwrap(), Ok(200), "the blocking request gets its reply");
     statuses.dedup();
     assert!(statuses.starts_with(&[200, 503]), "alive at first, and not when it stays blocked: {statuses:?}");
 }

@@ -98,7 +98,7 @@ async fn beyond_the_cap_clients_wait_where_they_are_and_then_in_the_backlog() {
                 assert_eq!(status_of(addr, "/livez").await, Ok(200), "the listener accepts");
             }
         }
-        // These, and a probe, are not accepted.
+        // These clients and a probe wait in the backlog.
         clients.extend((0..3).map(|_| client(addr)));
         let probe = tokio::task::spawn_blocking(move || status(addr, "/livez"));
         tokio::time::sleep(Duration::from_millis(100)).await;

@@ -86,7 +86,8 @@ impl Technique {
     }
 }
 
-/// All techniques off for which the program with these defaults has a switch.
+/// Settings with all techniques off. A technique that the program with these defaults cannot switch
+/// is left out.
 pub(crate) fn nothing(defaults: &Settings) -> Settings {
     let known = TECHNIQUES.iter().filter(|technique| technique.is_of(Driver::IoUring, defaults));
     known.fold(Settings::default(), |settings, technique| settings.with(&technique.off()))

@@ -98,7 +98,7 @@ pub(crate) struct Turn {
     pub(crate) note: String,
 }
 
-/// A turn of ours and one of the peer.
+/// One turn of our server and one of the peer.
 pub(crate) type Pair = [Turn; 2];
 
 /// A server of the catalogue under a load.
@@ -261,7 +261,7 @@ fn provide(contest: &Contest<Side>, ours: &mut OurPrograms) -> Result<(), String
 }
 
 fn contests(patterns: &[String], is_usual_peer: fn(&Entry) -> bool) -> Result<Vec<Contest<Side>>, RigError> {
-    // The floor may take our place: no server can do better against a peer.
+    // A floor server may replace ours: its result is the best that any server can reach.
     let ours = CATALOGUE.iter().filter(|entry| entry.is_ours() || entry.is_floor());
     let all = ours.flat_map(|ours| {
         let peers = CATALOGUE.iter().filter(move |peer| !peer.is_ours() && peer.name != ours.name);

@@ -11,7 +11,8 @@ use std::num::NonZeroU16;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-/// Maximum time that the watcher waits for one look, during which it does not look at other files. Most take a millisecond.
+/// Maximum time that the watcher waits for one scan, during which it does not scan other files.
+/// Most scans take a millisecond.
 const LOOK_MAX: Duration = Duration::from_millis(500);
 
 /// Starts the threads; `None` if the configuration does not need them.
@@ -38,17 +39,18 @@ pub(crate) fn start(config: &Config) -> Result<Option<Offload>, Failure> {
     builder.build().map(Some).map_err(|error| Failure::new(Exit::Failure, error.to_string()))
 }
 
-/// Runs the looks of one reader.
+/// Runs the scans of one reader.
 #[derive(Debug)]
 pub(crate) struct Reading {
     lane: Option<Offload>,
-    /// The pending result of a look that missed the time limit.
+    /// The pending result of a scan that missed the time limit.
     late: Option<Receiver<Look>>,
 }
 
 impl Reading {
-    /// Runs looks on this lane, or without one on the calling thread. Looks precede jobs that verify tokens, because clients can cause any
-    /// number of those, and one look serves all later requests.
+    /// Runs scans on this lane, or without one on the calling thread. Scans precede jobs that
+    /// verify tokens, because clients can cause any number of those, and one scan serves all later
+    /// requests.
     pub(crate) fn new(lane: Option<Offload>) -> Self {
         Self { lane: lane.map(|lane| lane.class(Class::High)), late: None }
     }
@@ -58,8 +60,9 @@ impl Reading {
         Self { lane: self.lane.clone(), late: None }
     }
 
-    /// Runs a look as a job and waits for it for a limited time. [`Look::Later`] if the queue is full or the look takes longer; then it
-    /// continues, and the next calls return its result without waiting instead of starting another.
+    /// Runs a scan as a job and waits for it for a limited time. [`Look::Later`] if the queue is
+    /// full or the scan takes longer. In the second case the scan continues, and the next calls
+    /// return its result without waiting instead of starting another.
     pub(crate) fn look(&mut self, look: impl FnOnce() -> Look + Send + 'static) -> Look {
         let Some(lane) = &self.lane else { return look() };
         let (found, wait) = match self.late.take() {
@@ -102,7 +105,7 @@ mod tests {
         Look::Changed(std::thread::current().name().unwrap_or_default().to_owned())
     }
 
-    /// Polls until a look has finished.
+    /// Polls until a scan has finished.
     fn found(reading: &mut Reading, look: impl Fn() -> Look + Clone + Send + 'static) -> Look {
         loop {
             match reading.look(look.clone()) {
@@ -142,7 +145,7 @@ mod tests {
         assert!(matches!(reading.look(where_it_runs), Look::Changed(_)), "and the next is a new one");
     }
 
-    #[expect(clippy::disallowed_methods, reason = "how long a look may block the watcher")]
+    #[expect(clippy::disallowed_methods, reason = "how long a scan may block the watcher")]
     #[test]
     fn a_busy_thread_and_a_full_queue_do_not_block() {
         let lane = lane(1);

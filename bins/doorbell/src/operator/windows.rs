@@ -8,7 +8,7 @@ use crate::config::{Schedule, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Maximum time between two looks, because the time of day may jump.
+/// Maximum time between two calls of [`Windows::look`], because the time of day may jump.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
 /// A smaller change of the time of day is slewing, not a step.
@@ -31,7 +31,7 @@ pub(super) struct Windows {
     open: BTreeMap<String, Open>,
     /// Windows that an operator ended early: index, start and target.
     ended: BTreeSet<(usize, u64, String)>,
-    /// Time of the next look, since the start of the program.
+    /// Time at which [`Self::look`] next has something to do, since the start of the program.
     look_at: Option<Duration>,
 }
 
@@ -81,7 +81,8 @@ impl Window {
 }
 
 impl Windows {
-    /// Replaces the windows. Open windows stay open until the next look, and longer if the new configuration has the same window.
+    /// Replaces the windows. Open windows stay open until the next [`Self::look`], and longer
+    /// if the new configuration has the same window.
     pub(super) fn replace(&mut self, all: Vec<Window>) {
         let place = |which: usize| {
             let known = self.all.get(which);
@@ -114,7 +115,8 @@ impl Windows {
         self.look_at
     }
 
-    /// The changes since the last look. Of several open windows of a target the one that ends last counts.
+    /// The changes since the last call. Of several open windows of a target the one that ends last
+    /// counts.
     pub(super) fn look(&mut self, now: Duration, now_unix_ms: u64) -> Changes {
         if self.look_at.is_none_or(|at| at > now) {
             return Changes::new();

@@ -68,7 +68,7 @@ impl Reply {
 }
 
 impl Head {
-    /// Whether `bytes` contains all of the content, or as much as is read.
+    /// Whether `bytes` contains all of the content, or at least `content_len_max` bytes of it.
     pub(super) fn is_whole(&self, bytes: &[u8], content_len_max: usize) -> bool {
         let content = &bytes[self.len.min(bytes.len())..];
         content.len() >= content_len_max

@@ -47,7 +47,7 @@ impl HealthRegistry {
         Self::finish(config, Registry::builder(Time::ZERO, time_of_day()), Instant::now())
     }
 
-    /// The same for a server that follows another one at a reload: with the same origin of times,
+    /// The same for a server that follows another one at a reload: with the same clock origin,
     /// and silent until [`Self::speak_after`].
     pub(crate) fn build_after(config: &Config, before: &Self) -> Result<Arc<Self>, String> {
         Self::finish(config, before.registry.successor(before.now()), before.origin)

@@ -41,7 +41,7 @@ impl HealthRegistry {
         })
     }
 
-    /// Time of the last success of each check, from the origin of times.
+    /// Time of the last success of each check, since `Time::ZERO`.
     pub(crate) fn last_successes(&self) -> BTreeMap<String, Duration> {
         self.with_board(|board| {
             let checks = board.checks();
@@ -51,7 +51,7 @@ impl HealthRegistry {
         })
     }
 
-    /// The time now, from the origin of times.
+    /// The time now, since `Time::ZERO`.
     pub(crate) fn since_zero(&self) -> Duration {
         self.now().since(Time::ZERO)
     }

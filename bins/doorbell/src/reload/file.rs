@@ -25,7 +25,7 @@ pub(crate) struct AwaitedFiles(Arc<Generations>);
 impl ConfigFile {
     /// `None` without a file. A reload can turn watching on and off.
     pub(crate) fn watched(generations: &Arc<Generations>, operator: &Operator) -> Option<Self> {
-        // The first look detects changes since the start.
+        // The first scan detects changes since the start.
         let Reading { files, .. } = generations.read()?;
         let (generations, operator) = (Arc::clone(generations), operator.clone());
         Some(Self { generations, operator, files, stamps: Stamps::default() })
@@ -62,7 +62,7 @@ impl Watched for ConfigFile {
         let Some(Reading { config, files }) = self.generations.read() else { return Look::Same };
         if self.files != files {
             self.files = files;
-            // If the files changed since they were read, the next look detects it by their content.
+            // If the files changed since they were read, the next scan detects it by their content.
             self.stamps = self.stamps();
         }
         if !self.generations.is_outdated(config) {

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Maximum number of retired generations; beyond it the oldest one is drained.
 const RETIRED_MAX: usize = 2;
 
-/// Maximum time of a look at all files.
+/// Maximum time of a scan of all files.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads the configuration for a reload, with the command line applied.
@@ -56,7 +56,7 @@ struct Inside {
     retired: Vec<Generation>,
     /// The problems of the last read configuration, if it had any.
     refused: Option<String>,
-    /// The last logged sentences about fixed keys that differ.
+    /// The last logged messages about changed keys that a reload cannot apply.
     stays: Vec<String>,
     closing: bool,
 }
@@ -238,7 +238,8 @@ impl Generations {
         Ok(format!("generation {number} serves at {addresses}"))
     }
 
-    /// The waiting listeners with their configuration. `None` without any, and while stopping.
+    /// The waiting listeners with their configuration. `None` if no listener waits, and while
+    /// stopping.
     pub(crate) fn awaited(&self) -> Option<(Arc<Awaited>, Config)> {
         let inside = self.lock();
         let current =

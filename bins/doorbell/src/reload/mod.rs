@@ -169,7 +169,7 @@ impl Generation {
         before: Option<&Self>,
     ) -> Result<Started, Failure> {
         let same = before.map(|before| same_checks(&before.config, &config)).unwrap_or_default();
-        // Taken before the files are read, so that the next look detects a change in between.
+        // Taken before the files are read, so that the next scan detects a change in between.
         let stamps = stamps(&config);
         let Built {
             registry,

@@ -7,7 +7,7 @@ use doorbell_proxy::cli::book::command_line;
 use doorbell_proxy::config::{Outside, Severity, Source, parse_with};
 use std::path::Path;
 
-/// What a block may be. Commands stand in `console` or `sh`, where they are checked.
+/// Allowed languages of a block. Commands must be in `console` or `sh` blocks, which are checked.
 pub(crate) const LANGUAGES: [&str; 8] = ["console", "ini", "json", "nginx", "sh", "text", "toml", "yaml"];
 
 /// What a fragment is appended to.

@@ -361,7 +361,7 @@ fn the_page_shows_problems_first(engine: &str) {
         let (one, other) = (format!("<span class=\"name\">{one}<"), format!("<span class=\"name\">{other}<"));
         place(page, &one) < place(page, &other)
     };
-    assert!(first(&page(), "app", "zzz"), "in their order while all are well");
+    assert!(first(&page(), "app", "zzz"), "in the usual order while all checks pass");
     assert_eq!(post(admin, "/-/checks/zzz/fail").0, 200);
     assert!(wait_until(LIMIT, || ask(doorbell.addr, KUBELET).status == 503).is_some());
     let down = page();

@@ -246,7 +246,7 @@ fn a_kubelet_makes_an_event_of_degraded(engine: &str) {
     assert_eq!((anonymous.status, &*anonymous.body), (302, &b"readyz is degraded"[..]));
     let known = kubelet_with("\r\nAuthorization: Bearer 0123456789abcdef0123456789abcdef");
     assert_eq!(known.body, b"readyz is degraded: app down (status 500, expected 200-299)");
-    // A check by its name, and an endpoint without it.
+    // The path of the check itself, and an endpoint that does not use the check.
     assert_eq!((kubelet("/readyz/app").status, kubelet("/livez").status), (503, 200));
     let out = stdout(&binary(), &["probe", &format!("http://{}/readyz", doorbell.addr), "--as", "kubelet"]);
     assert!(

@@ -34,7 +34,7 @@ const WATCHED: Duration = Duration::from_millis(1_200);
 struct TimeOfDay {
     library: String,
     file: PathBuf,
-    /// Offset of that clock. Locked while something depends on it.
+    /// Offset of that clock. Locked while it changes or a file gets a time of that clock.
     ahead_secs: Mutex<i64>,
 }
 
@@ -100,7 +100,7 @@ impl TimeOfDay {
     #[track_caller]
     fn is_seen(&self, status: &Value) {
         let (seen, is) = (status["now_unix_ms"].as_u64().unwrap(), self.unix_ms());
-        assert!(seen.abs_diff(is) < 10_000, "the program sees {seen}, where it is {is}");
+        assert!(seen.abs_diff(is) < 10_000, "time of day in the program: {seen}, expected {is}");
     }
 }
 

@@ -133,7 +133,8 @@ fn the_user_need_not_be_root() {
     others.is_let_in(0, 0, &[]);
     others.is_refused(own + 1, own, &[], "permission denied");
     drop(doorbell);
-    // It cannot grant access to a group without being a member, but keeps serving, also its own user.
+    // A user that is not a member cannot give the socket to the group. The instance still serves,
+    // and its own user still has access.
     let text =
         config(&others.scratch, "").replace("[control]\n", &format!("[control]\ngroup = \"{GROUP}\"\n"));
     let file = others.scratch.write("doorbell.toml", &text);

@@ -94,7 +94,8 @@ fn files_declare_maintenance(engine: &str) {
     wait_until(LIMIT, || control.probe("/readyz").0 == 200).expect("and that it is gone");
 }
 
-/// As in the Kubernetes file: by its name the endpoint is not affected by drains and maintenance, which would restart the app.
+/// As in the Kubernetes file: the endpoint is named `livez`, so drains and maintenance do not
+/// affect it. Otherwise they would restart the app.
 fn a_liveness_endpoint_of_the_app_depends_on_the_app_only(engine: &str) {
     let output = Command::new(binary()).args(["config", "init", "k8s"]).output().unwrap();
     let file = String::from_utf8(output.stdout).unwrap();

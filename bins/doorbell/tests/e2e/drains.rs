@@ -116,9 +116,9 @@ fn a_limited_drain_ends(engine: &str) {
         "load balancers had no time: {:?}",
         began.elapsed()
     );
-    wait_until(LIMIT, || control.status()["lifecycle"] == "ready").expect("that of all is over first");
+    wait_until(LIMIT, || control.status()["lifecycle"] == "ready").expect("the drain of all ends first");
     if began.elapsed() < Duration::from_millis(1_900) {
-        assert_eq!(control.probe("/readyz").0, 503, "and the other goes on");
+        assert_eq!(control.probe("/readyz").0, 503, "the drain of readyz continues");
     }
     wait_until(LIMIT, || control.probe("/readyz").0 == 200).expect("it ends");
     assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());

@@ -112,7 +112,7 @@ fn broken_configuration() {
         let output = serve(&["-c", &file]);
         assert_failure(&output, code::CONFIG, word);
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(stderr.contains(&format!("{name}:")), "the place is missing: {stderr}");
+        assert!(stderr.contains(&format!("{name}:")), "the file is not named: {stderr}");
         let checked = Command::new(binary()).args(["validate", "-c", &file]).output().unwrap();
         assert_eq!(checked.status.code(), Some(1), "{name}");
     }

@@ -161,7 +161,7 @@ fn attack(by: By, why: &str, settings: &[u8], wave: Wave<'_>) {
         "{by:?}: {conns} connections, the longest for {longest:?}; {} KiB more; {good} good clients answered, {bad} not; {refused}",
         growth / 1024
     );
-    at_most(format_args!("{by:?}: life of an attack"), longest, ENDED_MAX);
+    at_most(format_args!("{by:?}: lifetime of an attacking connection"), longest, ENDED_MAX);
     assert!(growth <= GROWTH_MAX, "{growth} bytes");
     assert!(good > 0 && bad * 1000 <= good + bad, "{good} good, {bad} bad");
     assert!(why.split('|').any(|why| refused.contains(why)), "{refused}");

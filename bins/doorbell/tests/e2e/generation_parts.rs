@@ -96,11 +96,11 @@ fn http2_gets_goaway_and_its_streams_finish(engine: &str) {
         reloaded.write_http2("2");
         reloaded.say(&["reload"]);
         // GOAWAY: no new requests, and an idle connection ends without an error.
-        let ended = tokio::time::timeout(LIMIT, idle_end).await.expect("told to go").unwrap();
+        let ended = tokio::time::timeout(LIMIT, idle_end).await.expect("the connection ends").unwrap();
         assert!(ended.is_ok(), "{ended:?}");
         // An earlier request gets its whole reply from the old generation.
         assert_eq!(body(begun).await, "1".repeat(60_000));
-        let ended = tokio::time::timeout(LIMIT, busy_end).await.expect("told to go").unwrap();
+        let ended = tokio::time::timeout(LIMIT, busy_end).await.expect("the connection ends").unwrap();
         assert!(ended.is_ok(), "{ended:?}");
         let (mut next, _end) = connect(addr).await;
         assert_eq!(body(fetch(&mut next, addr, "/hello").await).await, "2");

@@ -205,7 +205,7 @@ fn a_network_of_ipv6_is_one_client_to_every_limit(engine: &str) {
             assert!(good);
             Ok::<_, std::io::Error>(peer)
         };
-        // A permit is free when the end of the connection was processed.
+        // A permit becomes free once the end of the connection has been processed.
         let first = poll(|| over_http2(1).ok());
         assert_eq!(over_http2(2).is_ok(), !is_one, "{engine} {line}: HTTP/2");
         drop(first);

@@ -140,8 +140,8 @@ impl Conn {
         if self.connected {
             return self.fail(FailureKind::Reset, Some(errno), stats);
         }
-        // The error of a failed handshake is reported once, to the first operation; here the send
-        // will get it.
+        // The error of a failed handshake is reported once, to the first operation; if a send is in
+        // flight, it gets the error.
         if errno == Errno(ENOTCONN) && self.send_in_flight {
             return Next::Wait;
         }

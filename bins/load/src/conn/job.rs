@@ -53,7 +53,7 @@ impl Job {
 }
 
 impl Batch {
-    /// The sequence number of the request with the next reply.
+    /// The sequence number of the request whose reply comes next.
     pub(crate) fn next(&self) -> u64 {
         self.first + u64::from(self.done)
     }
@@ -62,7 +62,7 @@ impl Batch {
         self.count - self.done
     }
 
-    /// The intended start of the request with the next reply.
+    /// The intended start of the request whose reply comes next.
     pub(crate) fn due(&self) -> Nanos {
         self.base + self.step * u64::from(self.done)
     }

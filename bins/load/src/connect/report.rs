@@ -257,8 +257,7 @@ fn sorted(times: impl Iterator<Item = u32>) -> Vec<u32> {
     times
 }
 
-/// The smallest time that this share of samples does not exceed, in microseconds; 0 without
-/// samples.
+/// The quantile `share` (0 to 1) of the times, in microseconds; 0 without samples.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -50,8 +50,8 @@ pub struct HandedConn {
     /// The client's address, if it was looked up: the source in a trusted PROXY protocol header,
     /// otherwise the peer.
     pub client: Option<IpAddr>,
-    /// Time left for what the client began, a TLS handshake or a request. The new owner should not
-    /// grant more. Time spent waiting for a place is not deducted.
+    /// Time left for the client's current TLS handshake or request. The new owner should not grant
+    /// more. Time spent waiting for a place is not deducted.
     pub time_left: Duration,
     /// Its place in the limit. Keep it as long as the connection.
     pub permit: Permit,

@@ -31,7 +31,7 @@ struct Kept {
     successors: u32,
     /// The time in seconds by which they defer accept, while that is disabled.
     deferred_s: Option<u32>,
-    /// `None` if there is no file, and after this server gave it up.
+    /// `None` if there is no file, and after this server released it.
     file: Option<Arc<SocketFile>>,
     /// By worker; `None` after the worker failed.
     fds: Vec<Option<OwnedFd>>,
@@ -126,7 +126,7 @@ impl Sockets {
         self.0.iter_mut().filter_map(of).collect()
     }
 
-    /// Gives up the files of Unix sockets: those that no other server uses are removed.
+    /// Releases the files of Unix sockets: those that no other server uses are removed.
     pub(super) fn leave_files(&mut self) {
         self.0.iter_mut().for_each(|kept| kept.file = None);
     }
@@ -195,8 +195,7 @@ impl Sockets {
         self.0.iter_mut().for_each(|kept| kept.fds.fill_with(|| None));
     }
 
-    /// Closes the copies of one worker. With those of the last worker, the files of Unix sockets
-    /// are given up too.
+    /// Closes the copies of one worker. A Unix socket without further copies releases its file.
     pub(super) fn give_up_worker(&mut self, worker: usize) {
         let is_last = |kept: &Kept| kept.fds.iter().enumerate().all(|(at, fd)| at == worker || fd.is_none());
         self.0.iter_mut().filter(|kept| is_last(kept)).for_each(|kept| kept.file = None);

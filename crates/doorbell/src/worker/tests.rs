@@ -1,4 +1,4 @@
-//! Tests of gates: what holds one, and what requests another accept mode.
+//! Tests of listener gates: holding accept, and the errors that request another accept mode.
 //!
 //! Does not know about: drivers, connections.
 

@@ -59,8 +59,8 @@ fn a_connection_leaves_with_the_systems_timeout_and_buffer(engine: Engine) {
         // The first one determines what is assumed of the others.
         for _ in 0..3 {
             let (conn, _client) = handed(&server, &away);
-            assert_eq!(tcp_user_timeout(&conn.fd), Ok(0), "{descriptors:?}: a client may pause");
-            assert_ne!(is_locked(&conn), Some(true), "{descriptors:?}: the kernel tunes it again");
+            assert_eq!(tcp_user_timeout(&conn.fd), Ok(0), "{descriptors:?}: the user timeout is kept");
+            assert_ne!(is_locked(&conn), Some(true), "{descriptors:?}: the send buffer size is fixed");
             assert_eq!(tcp_nodelay(&conn.fd), Ok(true), "{descriptors:?}");
         }
         let server = serve(engine, descriptors, Listen::at(listen()).nodelay(false), &away);

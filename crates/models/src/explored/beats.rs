@@ -20,8 +20,8 @@ pub fn next_heart() -> usize {
     explore(None, || assert_eq!(beats_during_end(|place| assert!(place.take(9), "it is empty")), 9))
 }
 
-/// Returns the value in the place after a heartbeat has ended during its beats; `then` runs after
-/// the end.
+/// Ends a heartbeat while it beats, runs `then` after the end, and returns the final value of the
+/// place.
 fn beats_during_end(then: impl FnOnce(&Place)) -> u64 {
     let shared = Arc::new((Place::default(), Pulse::default()));
     assert!(shared.0.take(1));

@@ -57,7 +57,8 @@ fn submit(
 
 const CONN: ConnId = ConnId { slot: SlotIndex(0), generation: Generation::new(0) };
 
-/// The worker's side: sleeps until it has received `count` results, all of jobs that ran.
+/// The worker's side: sleeps until it has received `count` results, and asserts that each of these
+/// jobs ran.
 fn await_answers(inbox: &Inbox, source: &WakeSource, count: usize) {
     let mut found = Vec::new();
     while found.len() < count {
@@ -168,14 +169,11 @@ pub fn room_of_those_who_left() -> usize {
             match submit(&core, number, &inbox, || {}) {
                 Some(ticket) if ticket.call_off() => left += 1,
                 Some(_) => expected += 1,
-                None => assert!(
-                    expected > 0,
-                    "only a job that was taken and is not counted out yet is in the way"
-                ),
+                None => assert!(expected > 0, "only a taken job that still counts fills the queue"),
             }
         }
         let last = submit(&core, 2, &inbox, || {});
-        assert!(last.is_some() || left < 2, "cancelled jobs are not in the way");
+        assert!(last.is_some() || left < 2, "cancelled jobs do not fill the queue");
         await_answers(&inbox, &source, expected + usize::from(last.is_some()));
         threads.join();
         assert_eq!(core.queued(Class::Normal), 0);

@@ -31,7 +31,7 @@ fn ask(limiter: &Arc<Limiter>, key: &'static [u8]) -> JoinHandle<bool> {
 }
 
 fn allowed(asked: JoinHandle<bool>) -> u32 {
-    u32::from(asked.join().expect("a look at a table does not panic"))
+    u32::from(asked.join().expect("the limiter does not panic"))
 }
 
 /// Returns how many consecutive requests of a key are still allowed.

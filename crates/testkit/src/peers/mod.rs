@@ -6,7 +6,7 @@
 
 #![expect(
     clippy::disallowed_methods,
-    reason = "real peers live in real time; the simulator is where time is virtual"
+    reason = "peers on real sockets use real time; only the simulator has virtual time"
 )]
 
 mod end;

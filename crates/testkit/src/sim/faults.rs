@@ -17,7 +17,7 @@ use super::rng::Rng;
 
 macro_rules! faults {
     ($($(#[$doc:meta])* $kind:ident: $name:literal, $millionths:literal;)*) => {
-        /// The faults that a driver can show through its contract.
+        /// The faults that the contract of a driver makes visible to a worker.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum FaultKind { $($(#[$doc])* $kind,)* }
 

@@ -270,8 +270,8 @@ impl World {
         peer.place = Place::Closed;
         peer.log.closed_at = Some(now);
         if peer.broken.is_some() {
-            // The connection is already broken; the peer learns it from the network, if it still
-            // listens.
+            // The connection is already broken: the peer gets a reset, unless it has left or the
+            // server has ended the connection before.
             if !peer.is_deaf() && !peer.log.ended_by_server() {
                 peer.log.reset = Some((now, ResetCause::ServerGone));
                 peer.script.clear();

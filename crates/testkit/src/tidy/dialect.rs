@@ -9,7 +9,8 @@ use super::lengths::Ratchet;
 use super::source::Source;
 use super::words::has_word;
 
-/// Of 1,000 lines of comments and strings of a package, at most this many may contain a mark.
+/// Of 1,000 lines of comments and strings of a package, at most this many may contain a mark, which
+/// is a word of `MARKS`.
 pub const MARKS_MAX: usize = 5;
 
 /// Persons instead of components, verbs of conversation, and turns of phrase that are not in use.
@@ -50,14 +51,14 @@ const MARKS: [&str; 33] = [
     "whom",
 ];
 
-/// A text with a mark that stays, because it is a quotation, a term or a sample.
+/// A text in which a mark is allowed, because it is a quotation, a term or a sample.
 #[derive(Clone, Copy, Debug)]
 pub struct Quoted {
     /// The file or folder.
     pub path: &'static str,
     /// Part of the line, in lower case.
     pub text: &'static str,
-    /// Why it stays.
+    /// Why it is allowed.
     pub reason: &'static str,
 }
 

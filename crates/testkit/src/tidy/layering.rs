@@ -1,11 +1,11 @@
 //! Permitted dependencies between the rooms of a package, as an allow-list, and the maximum size of
-//! a circle of files.
+//! a dependency cycle of files.
 //!
 //! A room is a top-level module; the root of a crate may depend on all of them. The list
-//! (`rooms.txt`) is exact: an arrow that is not listed is refused, and one that is no longer needed
-//! must be removed. The same holds for the list of circles, which may only shrink.
+//! (`rooms.txt`) is exact: a dependency that is not listed is refused, and one that is no longer
+//! needed must be removed. The same holds for the list of cycles, which may only shrink.
 //!
-//! Does not know about: packages, whose arrows follow from the manifests.
+//! Does not know about: dependencies between packages, which follow from the manifests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,17 +13,17 @@ use super::complaint::Complaint;
 use super::graph::{File, Graph, circles};
 use super::source::Source;
 
-/// The permitted arrows between the rooms of every package.
+/// The permitted dependencies between the rooms of every package.
 pub const ROOMS: &str = include_str!("rooms.txt");
 const ROOMS_PATH: &str = "crates/testkit/src/tidy/rooms.txt";
 
-/// Maximum number of files of a tolerated circle: a type and its parts.
+/// Maximum number of files of a permitted dependency cycle, such as a type and its parts.
 pub const CIRCLE_FILES_MAX: usize = 5;
 
-/// Package, room, and the rooms it depends on; each arrow with a place and a name that need it.
+/// By package and room: the rooms it depends on, each with a path and a name that need it.
 type Arrows<'a> = BTreeMap<(&'a str, &'a str), BTreeMap<&'a str, (&'a str, &'a str)>>;
 
-/// Complains about arrows missing from `list`, and about unneeded ones in it.
+/// Complains about dependencies missing from `list`, and about unneeded ones in it.
 pub fn rooms(sources: &[Source], list: &str) -> Vec<Complaint> {
     let graph = Graph::of(sources);
     let drawn = drawn(&graph);
@@ -46,7 +46,7 @@ pub fn rooms(sources: &[Source], list: &str) -> Vec<Complaint> {
     complaints
 }
 
-/// Complains about circles of more than [`CIRCLE_FILES_MAX`] files: `ratchet` contains the known
+/// Complains about cycles of more than [`CIRCLE_FILES_MAX`] files: `ratchet` contains the known
 /// sizes by package.
 pub fn circle_sizes(sources: &[Source], ratchet: &[(&str, &[usize])]) -> Vec<Complaint> {
     let graph = Graph::of(sources);

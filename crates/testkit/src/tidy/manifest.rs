@@ -1,4 +1,4 @@
-//! The arrows between packages, read from the `Cargo.toml` of each member.
+//! The dependencies between packages, read from the `Cargo.toml` of each member.
 //!
 //! Does not know about: modules, or external dependencies, with one exception: async runtimes stay
 //! out of the core.
@@ -100,8 +100,8 @@ const FOREIGN_TO_CORE: &[&str] =
 const CORE: &[&str] =
     &["crates/doorbell", "crates/egress", "crates/health", "crates/http", "crates/probes", "crates/ring"];
 
-/// Complains about a forbidden arrow, an unknown member, and a member that does not inherit the
-/// workspace lints.
+/// Complains about a forbidden dependency, an unknown member, and a member that does not inherit
+/// the workspace lints.
 pub fn package_arrows(sources: &[Source]) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     let members =

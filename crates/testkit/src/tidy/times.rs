@@ -11,8 +11,8 @@ const MEASURED: [&str; 8] = ["took", "elapsed", "longest", "slowest", "fastest",
 /// Time limits for waiting for a condition: reaching one is a failure on any machine.
 const WAITS: [&str; 6] = ["limit", "LIMIT", "WAIT", "LONG", "PATIENCE", "patience"];
 
-/// Complains about assertions in tests that a measured time is below a bound, by file and number: a
-/// slow machine would fail them.
+/// Complains about test assertions with an upper bound on a measured time, which fail on a slow
+/// machine. Reports their number in each file.
 ///
 /// The list may only shrink.
 pub fn time_bounds(sources: &[Source], ratchet: Ratchet<'_>) -> Vec<Complaint> {

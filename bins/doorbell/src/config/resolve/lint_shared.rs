@@ -47,8 +47,8 @@ struct Shared<'a> {
 }
 
 impl Shared<'_> {
-    /// Each check that alone takes the endpoint down: those of a list one by one; without a list,
-    /// those by severity in one warning.
+    /// Checks that alone take the endpoint down: one warning for each check listed in `require`,
+    /// and one for all others that are required by their severity.
     fn required(&self) {
         let list = || self.health.require.iter().flatten();
         let mut unlisted = Vec::new();

@@ -1,7 +1,7 @@
 //! Watches directories on one thread and lets the users of files read them again when they change.
 //!
-//! Does not know about: the content of files. Symbolic links are resolved at every look, so that the `..data` swap with which Kubernetes
-//! updates a mounted ConfigMap or Secret is detected.
+//! Does not know about: the content of files. Symbolic links are resolved at every scan, so that
+//! the `..data` swap with which Kubernetes updates a mounted ConfigMap or Secret is detected.
 
 use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
@@ -16,19 +16,20 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Delay from a change to the look, because a certificate and its key are two files.
+/// Delay from a change to the scan of the files, because a certificate and its key are two files.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// Interval of looks without a notification, which network file systems do not send (inotify(7)).
+/// Interval of scans without a notification, which network file systems do not send (inotify(7)).
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Maximum number of pending notifications; one is enough for a look.
+/// Maximum number of pending notifications; one is enough for a scan.
 const SIGNALS_MAX: usize = 16;
 
 /// Interval at which a full queue is tried again.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Maximum time that the end waits for a look in progress, which may hang with its file system and is then abandoned.
+/// Maximum time that the end waits for a scan in progress, which may hang with its file system and
+/// is then abandoned.
 const END_MAX: Duration = Duration::from_secs(1);
 
 /// A user of files.
@@ -43,12 +44,12 @@ pub(crate) trait Watched: Send {
     fn look(&mut self) -> Look;
 }
 
-/// The result of a look.
+/// The result of [`Watched::look`], a scan of the files of one user.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     /// The new version is in use; a description.
     Changed(String),
-    /// Not finished: look again soon.
+    /// Not finished: scan again soon.
     Later,
     /// The change cannot be used, for this reason.
     Refused(String),
@@ -78,12 +79,12 @@ struct Item {
     soon: Soon,
 }
 
-/// Why an item is looked at again without a notification.
+/// Why an item is scanned again without a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Soon {
-    /// The last look has not finished.
+    /// The last scan has not finished.
     Asked,
-    /// The last look finished late and may have missed changes.
+    /// The last scan finished late and may have missed changes.
     Again,
     No,
 }
@@ -109,13 +110,13 @@ impl Watch {
         Ok(Self { signals, is_over, thread: Some((thread, ended)) })
     }
 
-    /// Looks at everything now; returns when that has finished, or after `timeout`.
-    #[expect(clippy::disallowed_methods, reason = "a look that hangs is not waited for")]
+    /// Scans all files now; returns when that has finished, or after `timeout`.
+    #[expect(clippy::disallowed_methods, reason = "a scan that hangs is not waited for")]
     pub(crate) fn look(&self, timeout: Duration) {
         let until = Instant::now() + timeout;
         let (done, is_done) = sync_channel(1);
         let mut signal = Signal::Look(done);
-        // The queue fills up while a look hangs.
+        // The queue fills up while a scan hangs.
         while let Err(TrySendError::Full(unsent)) = self.signals.try_send(signal) {
             if Instant::now() >= until {
                 return;
@@ -141,7 +142,8 @@ impl Drop for Watch {
     }
 }
 
-/// The watched directories. Without a watcher (inotify limits, an unusual file system) regular looks still detect every change.
+/// The watched directories. Without a watcher (inotify limits, an unusual file system) regular
+/// scans still detect every change.
 struct Directories {
     watcher: Option<RecommendedWatcher>,
     watched: BTreeSet<PathBuf>,
@@ -154,7 +156,7 @@ impl Directories {
         let hear = move |event: notify::Result<notify::Event>| {
             // An error may mean that changes were missed.
             if event.map_or(true, |event| is_change(event.kind)) {
-                // If the queue is full, a look is due anyway.
+                // If the queue is full, a scan is due anyway.
                 let _due = signal.try_send(Signal::Changed);
             }
         };
@@ -195,7 +197,7 @@ impl Directories {
     }
 }
 
-/// Whether an event is a change. A look opens and reads files, which must not cause another look.
+/// Whether an event is a change. A scan opens and reads files, which must not cause another scan.
 const fn is_change(kind: EventKind) -> bool {
     !matches!(kind, EventKind::Access(access) if !matches!(access, AccessKind::Close(AccessMode::Write)))
 }
@@ -215,7 +217,7 @@ fn run(mut items: Vec<Item>, mut directories: Directories, signals: &Receiver<Si
         let wait = changed_at.map_or(regular, |at| SETTLE.saturating_sub(at.elapsed()));
         let is_soon = SETTLE < wait && items.iter().any(|item| item.soon != Soon::No);
         match signals.recv_timeout(if is_soon { SETTLE } else { wait }) {
-            // Continuous changes must not delay the look forever.
+            // Continuous changes must not delay the scan forever.
             Ok(Signal::Changed) if !wait.is_zero() => {
                 changed_at.get_or_insert_with(Instant::now);
             }

@@ -1,4 +1,4 @@
-//! Detection of file changes, and looks that do not cause further looks.
+//! Detection of file changes, and scans that do not cause further scans.
 //!
 //! Does not know about: real users of files.
 
@@ -65,7 +65,7 @@ impl Watched for Folder {
     }
 }
 
-/// Finishes a look at the third call.
+/// Finishes a scan at the third call.
 struct Slow {
     asked: Arc<AtomicUsize>,
 }
@@ -117,13 +117,14 @@ fn a_hung_look_blocks_neither_looks_nor_the_end() {
     has_begun.recv().unwrap();
     // Fills the queue, as a directory with much traffic does.
     while watch.signals.try_send(Signal::Changed).is_ok() {}
-    // The look hangs until after both calls, so a call that waited for it would never return.
+    // The scan hangs until after both calls, so a call that waited for it would never return.
     watch.look(Duration::from_millis(50));
     drop(watch);
     drop(go_on);
 }
 
-/// Much longer than a look takes on a busy machine, and shorter than [`LOOK_EVERY`], which detects everything.
+/// Much longer than a scan takes on a busy machine, and shorter than [`LOOK_EVERY`], which detects
+/// everything.
 const SOON: Duration = Duration::from_millis(3500);
 
 #[expect(clippy::disallowed_methods, reason = "a test waits for another thread")]

@@ -1,6 +1,6 @@
-//! Circles: sets of files that all depend on each other, directly or indirectly.
+//! Dependency cycles: sets of files that all depend on each other, directly or indirectly.
 //!
-//! Does not know about: tolerated circles.
+//! Does not know about: permitted cycles.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use super::Graph;
 
 type Neighbours<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
-/// Every circle of two or more files, the largest first, each sorted by path.
+/// Every cycle of two or more files, the largest first, each sorted by path.
 pub(in crate::tidy) fn circles(graph: &Graph) -> Vec<Vec<&str>> {
     let (mut forth, mut back) = (Neighbours::new(), Neighbours::new());
     for (from, to, _) in graph.edges() {
