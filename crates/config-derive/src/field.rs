@@ -59,7 +59,7 @@ impl Declared {
             attribute.parse_nested_meta(|meta| key.take(&meta, &mut role))?;
         }
         if matches!(role, Role::Key) && key.doc.is_empty() {
-            return Err(Error::new_spanned(field, "the comment of a key is its documentation"));
+            return Err(Error::new_spanned(field, "a key needs a doc comment"));
         }
         Ok(Self { ident, r#type: field.ty.clone(), role, key })
     }
@@ -95,7 +95,7 @@ impl Key {
         Ok(())
     }
 
-    /// Its name, behind that of the table below that it is in.
+    /// Its name, after the name of its subtable, if any: `SUBTABLE.NAME`.
     pub(crate) fn path(&self) -> String {
         let table = self.table.as_ref().map(|table| table.value() + ".");
         format!("{}{}", table.unwrap_or_default(), self.name)

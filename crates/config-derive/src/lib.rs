@@ -1,9 +1,8 @@
 //! `#[derive(Table)]` and `#[derive(Words)]` of `doorbell-config`, which re-exports and explains
 //! them.
 //!
-//! Both write calls to plain functions of that crate and nothing else: what happens at run time is
-//! there to be read. This crate only turns the declaration of a field into the arguments of those
-//! calls.
+//! Both generate only calls to plain functions of that crate, whose source shows the behaviour at
+//! run time. This crate turns the declaration of a field into the arguments of those calls.
 #![forbid(unsafe_code)]
 
 mod field;
@@ -16,9 +15,11 @@ use syn::{DeriveInput, parse_macro_input};
 /// Makes a struct a table of a configuration file: each field is a key, and its comment the
 /// documentation.
 ///
-/// On the struct, `#[table(check = path)]` names a `fn(&Self, &Section)` for what holds between keys of this table, or a `fn(&mut Self, &Section)`.
+/// On the struct, `#[table(check = path)]` names a `fn(&Self, &Section)`, or a
+/// `fn(&mut Self, &Section)`, that checks rules between keys of this table.
 /// `inherits = "TABLE"` names a top-level table whose keys stand in for those that are left out.
-/// `useless = path` names a `fn(&Self) -> &[&str]`: keys that mean nothing with the others (`http2`, `limits.headers`), which a dump leaves out.
+/// `useless = path` names a `fn(&Self) -> &[&str]`: keys (`http2`, `limits.headers`) that have no
+/// effect with the values of other keys, and that a dump leaves out.
 ///
 /// On a field, `#[key(..)]` takes, separated by commas:
 /// - `default = VALUE`: the value of an absent key, as written in a file. A field needs this or one
@@ -36,11 +37,11 @@ use syn::{DeriveInput, parse_macro_input};
 /// - `other_names = ["NAME", ..]`: names that users look for; the help then suggests the right one.
 /// - `read = FUNCTION`: a `fn(&Entry) -> Option<T>` instead of the type's own.
 /// - `words = LIST`: one of a list of words with their values, for types of other crates.
-/// - `with = module`: `read(&Entry) -> Option<T>`, `dump(&T) -> Option<Json>` and `form(&Key) -> Json` of this module, for types of
-///   other crates.
+/// - `with = module`: `read(&Entry) -> Option<T>`, `dump(&T) -> Option<Json>` and
+///   `form(&Key) -> Json` of this module, for types of other crates.
 /// - `table_name`: no key but the name of the table, as in `[listener.NAME]`.
-/// - `table = "NAME"`: the key is in a table of this name below, where other fields may be, too.
-/// - `flatten`: no key; the field is of a table whose keys stand among these.
+/// - `table = "NAME"`: the key is in a subtable of this name, which several fields may share.
+/// - `flatten`: no key; the type of the field is a table whose keys are also keys of this table.
 /// - `skip`, `skip = VALUE`: no key; the field has its `Default`, or this value.
 #[proc_macro_derive(Table, attributes(table, key))]
 pub fn derive_table(input: TokenStream) -> TokenStream {

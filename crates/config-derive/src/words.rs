@@ -12,7 +12,7 @@ pub(crate) fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
     let mut words = Vec::new();
     for variant in &data.variants {
         if !variant.fields.is_empty() {
-            return Err(Error::new_spanned(variant, "a variant with fields is more than a word"));
+            return Err(Error::new_spanned(variant, "a variant of `Words` cannot have fields"));
         }
         let (ident, word) = (&variant.ident, word_of(variant)?);
         words.push(quote! { (#word, Self::#ident) });

@@ -18,7 +18,7 @@ struct File {
     /// Pause between two greetings, or off.
     #[key(default = "off", none = "off", range = "1ms..=1m")]
     pause: Option<Duration>,
-    /// Number of greetings at most.
+    /// Maximum number of greetings.
     #[key(default_with = names_len)]
     limit: u32,
 }

@@ -24,7 +24,7 @@ pub(crate) enum ExpandError {
 pub(crate) struct Expanded {
     pub(crate) text: String,
     pub(crate) has_literal: bool,
-    /// Whether a part of it comes from elsewhere, and its default, if any, is not in the file.
+    /// Whether a part of it comes from a reference without a default in the file.
     pub(crate) has_reference: bool,
     /// Files that contain parts of it.
     pub(crate) files: Vec<PathBuf>,

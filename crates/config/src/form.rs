@@ -37,8 +37,8 @@ pub fn table(properties: Map<String, Value>) -> Value {
     json!({ "type": "object", "properties": properties, "additionalProperties": false })
 }
 
-/// Adds keys of a table to others: of tables below the keys of both are kept, and of other values
-/// either form will do.
+/// Adds the keys of one table to those of another. If both have a key, subtables are merged, and
+/// other values may have either form.
 pub fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
     for (key, mut form) in from {
         let Some(known) = into.get_mut(&key) else {

@@ -12,7 +12,7 @@ use std::time::Duration;
 pub struct Key {
     /// The name in the file.
     pub name: &'static str,
-    /// The table below that it is in, such as `expect`.
+    /// The subtable that contains the key, such as `expect`.
     pub table: Option<&'static str>,
     /// Documentation: the comment of the field.
     pub doc: &'static str,

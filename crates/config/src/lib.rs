@@ -1,4 +1,4 @@
-//! Configuration files in TOML, from one field a key.
+//! Reads configuration files in TOML; each key is declared by one field.
 //!
 //! A struct is a table and a field a key. The field declares everything about the key: its
 //! documentation, default, range and form.
@@ -50,12 +50,12 @@
 //! from the environment, a [`Secret`] also `${file:/path}`; environment variables may replace keys
 //! ([`Overrides`]). Secrets are never shown.
 //!
-//! What each word of `#[key(..)]` means stands at [`macro@Table`]; the code it writes calls
-//! [`Section::read`] for each key, and nothing hidden. Types of values implement [`Value`], those
-//! that are strings [`Text`]; [`At`] keeps the place of one, [`Map`] has values and [`Named`] tables
-//! by names of the user's choice, and [`Link`] is the name of another table. A rule between keys of
-//! one table is a function of that table (`#[table(check = ..)]`), one between tables runs when all
-//! of them were read, and finds where a key is written by its path ([`Places`]).
+//! [`macro@Table`] documents each word of `#[key(..)]`; the generated code calls [`Section::read`]
+//! for each key. Types of values implement [`Value`]; types that are written as strings implement
+//! [`Text`]. [`At`] keeps the place of a value. [`Map`] contains values, and [`Named`] tables, by
+//! names that the user chooses. [`Link`] is the name of another table. A rule between keys of one
+//! table is a function of that table (`#[table(check = ..)]`). A rule between tables runs after all
+//! of them were read, and finds the place of a key by its path ([`Places`]).
 //!
 //! The crate does not know any key, any table or any other part of doorbell.
 #![forbid(unsafe_code)]

@@ -47,7 +47,7 @@ pub struct Problem {
     pub help: Option<String>,
     /// Secrets in clear text, which are masked in the lines shown.
     pub(crate) hidden: Arc<[Range<usize>]>,
-    /// Environment variables that replace keys; places after the file refer to them.
+    /// Environment variables that replace keys; places after the end of the file refer to them.
     pub(crate) environment: Option<Arc<Environment>>,
 }
 

@@ -16,8 +16,8 @@ pub struct Program {
     pub variables: &'static str,
     /// An example of such a variable, for help texts.
     pub variable_example: &'static str,
-    /// Top-level tables of secrets: on a line that is not TOML, and in a variable, any value below
-    /// them may be a secret.
+    /// Top-level tables of secrets. In a line that is not TOML, and in a variable, any value
+    /// below them may be a secret.
     pub secret_tables: &'static [&'static str],
     /// Keys that never contain a secret; unknown keys are assumed to contain one.
     pub open_keys: &'static [&'static str],

@@ -64,7 +64,7 @@ pub struct Section<'r> {
 }
 
 impl<'r> Section<'r> {
-    /// The table around all others.
+    /// The root table.
     pub(crate) fn root(table: &'r DeTable<'r>, reading: Reading<'r>) -> Self {
         Self::new(reading, table, 0..0, String::new())
     }
@@ -129,7 +129,7 @@ impl<'r> Section<'r> {
         value
     }
 
-    /// A table below of which single keys are read.
+    /// A subtable from which single keys are read.
     fn below(&mut self, name: &'static str) -> Option<&mut Self> {
         if !self.known.contains(&name) {
             let section = self.entry(name, &Key::PLAIN)?.table()?;
@@ -148,7 +148,7 @@ impl<'r> Section<'r> {
         self.is_open = true;
     }
 
-    /// Whether a key is written with a usable value; also of one in a table below, as `expect.status`.
+    /// Whether a key is written with a usable value; also of one in a subtable, as `expect.status`.
     #[must_use]
     pub fn is_right(&self, path: &str) -> bool {
         match path.split_once('.') {
@@ -165,7 +165,7 @@ impl<'r> Section<'r> {
         self.table.contains_key(key) && self.is_right(key)
     }
 
-    /// The place of a key's value, valid or not; also of keys in a table below, as `tcp.backlog`.
+    /// The place of a key's value, valid or not; also of keys in a subtable, as `tcp.backlog`.
     #[must_use]
     pub fn place(&self, path: &str) -> Option<Range<usize>> {
         let mut parts = path.split('.');
@@ -281,7 +281,7 @@ impl<'r> Section<'r> {
     }
 }
 
-/// The kind of a table below one of this kind.
+/// The kind of the subtable `key` of a table of this kind.
 pub(crate) fn kind_below(kind: &str, key: &str) -> String {
     if kind.is_empty() { key.to_owned() } else { format!("{kind}.{key}") }
 }

@@ -63,7 +63,7 @@ pub trait Table: Clone + Sized + 'static {
     }
 }
 
-/// The JSON Schema of keys, those of tables below among their like.
+/// The JSON Schema of keys, those of a subtable grouped together.
 #[must_use]
 pub fn properties_of(keys: &[Key]) -> Map<String, Json> {
     let mut properties = Map::new();
@@ -104,7 +104,7 @@ impl Dump {
         self.shown(key, value.dump(key, self.with_defaults), default.as_ref());
     }
 
-    /// Omits keys, also of tables below, as `tcp.backlog`.
+    /// Omits keys, also of subtables, as `tcp.backlog`.
     pub fn hide(&mut self, paths: &[&str]) {
         for path in paths {
             let (tables, key) = path.rsplit_once('.').unwrap_or(("", path));
@@ -115,7 +115,7 @@ impl Dump {
         }
     }
 
-    /// Shows a value, also of a table below.
+    /// Shows a value of this table, or of the subtable `table`.
     pub fn put(&mut self, table: Option<&str>, name: &str, value: Json) {
         let table = match table {
             None => Some(&mut self.table),
@@ -166,5 +166,5 @@ pub fn default_by<T>(key: &'static Key, read: impl FnOnce(&Entry<'_>) -> Option<
     let raw = DeValue::parse(&text).ok();
     let entry = raw.as_ref().map(|raw| Entry { reading, kind: "".into(), name: key.name, key, raw });
     let value = entry.and_then(|entry| read(&entry));
-    value.unwrap_or_else(|| panic!("the default of `{}` is no value of it: {text}", key.name))
+    value.unwrap_or_else(|| panic!("the default of `{}` is not a valid value: {text}", key.name))
 }

@@ -167,7 +167,7 @@ mod tests {
             seen[usize::from(range.port(random.next()) - 100)] += 1;
         }
         assert!(seen.iter().all(|count| (800..1_200).contains(count)), "{seen:?}");
-        assert_ne!(Random::new().next(), Random::new().next(), "each has its own beginning");
+        assert_ne!(Random::new().next(), Random::new().next(), "each generator has its own seed");
     }
 
     proptest! {

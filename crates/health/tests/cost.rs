@@ -80,7 +80,7 @@ fn a_change_touches_only_the_endpoints_that_use_the_check() {
     }
 }
 
-/// The cost of one result, counted in allocations of a change, does not grow with the board.
+/// The number of allocations for one change does not grow with the size of the board.
 #[test]
 fn a_change_allocates_the_same_on_a_large_board() {
     let allocations = |checks: usize| {

@@ -224,7 +224,7 @@ proptest! {
                 led = moved.to;
             }
             prop_assert_eq!(led, check.state());
-            prop_assert!(check.deadline() > at, "what is due has been done");
+            prop_assert!(check.deadline() > at, "no deadline is overdue");
             if matches!(step, Step::Result(_)) {
                 let due = check.next_due();
                 prop_assert_eq!(due, at.after(check.interval()), "from the start of a run that took no time");

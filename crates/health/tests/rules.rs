@@ -168,7 +168,7 @@ fn only_a_newer_result_of_an_elder_board_is_taken_over() {
     inherit(&mut board, &elder, true, 8);
     assert_eq!(state(&board), CheckState::Up, "newer");
 
-    // A board without results removes nothing.
+    // A board without results overwrites nothing.
     let (empty, _) = make();
     inherit(&mut board, &empty, true, 9);
     assert_eq!(state(&board), CheckState::Up);

@@ -139,8 +139,8 @@ fn the_account_of_outages_agrees_with_the_script() {
             (None, count + 1),
             "each outage was seen once, and the start before the first result"
         );
-        // An outage is seen at most one interval and two fast ones late, its end at most one down
-        // interval and one fast one late.
+        // Maximum delay until an outage is seen: one interval and two fast intervals; until its end
+        // is seen: one down interval and one fast interval.
         let slack = count * 12;
         assert!(down.abs_diff(scripted) <= slack, "down for {down} s, scripted {scripted} s");
     }

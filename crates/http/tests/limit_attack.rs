@@ -24,9 +24,9 @@ const KNOWN: [(u64, u32); 4] = [
     (150, 1),
     // In bursts within its quota.
     (1_000, 5),
-    // A fifth too fast, and refused at that rate.
+    // 20 % above its quota: the excess is refused.
     (83, 1),
-    // Twice too fast.
+    // Twice its quota.
     (50, 1),
 ];
 /// Number of keys for each of these patterns.
@@ -115,7 +115,7 @@ fn a_clock_would_change_verdicts() {
     assert!(changed > without.len() / 100, "{changed} of {}", without.len());
 }
 
-/// Sets of eight with a hand each; a key is its own tag.
+/// Sets of eight words, each set with its own clock hand. A key is its own tag.
 struct ClockTable {
     sets: Vec<([ClockWord; 8], usize)>,
     window: Duration,

@@ -246,7 +246,7 @@ fn field_lines() {
             ]],
         ),
         (
-            "names that some read as framing fields",
+            "names that some parsers read as framing fields",
             vec![refused_fields(
                 400,
                 &[
@@ -434,7 +434,7 @@ fn connections() {
             ],
         ),
         (
-            "9112 9.3: 1.1 stays, 1.0 closes unless it says keep-alive",
+            "9112 9.3: 1.1 stays open, 1.0 closes without keep-alive",
             vec![
                 one(get, &[200], Read),
                 one("GET / HTTP/1.0\r\n\r\n", &[200], CloseClean),

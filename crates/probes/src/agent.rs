@@ -110,8 +110,8 @@ fn line(serving: &Serving<'_>, position: usize, maxconn: Option<u32>) -> String 
     written(words, if note.is_empty() { &why } else { note })
 }
 
-/// The percentage of all weight that serves; 100 without weights. Only no weight at all is 0:
-/// HAProxy then sends no more traffic.
+/// The percentage of all weight that serves; 100 without weights. A serving weight is never
+/// rounded down to 0, at which HAProxy sends no more traffic.
 fn share_of(serving: Option<u32>, all: impl Iterator<Item = u32>) -> u64 {
     let all: u64 = all.map(u64::from).sum();
     let share = |serving: u32| {

@@ -1,8 +1,8 @@
 //! Health as replies: results of checks go in; replies come out, rendered before a probe comes.
 //!
 //! A [`Registry`] has checks and endpoints. Results come by [`Registry::found`], commands of
-//! operators by [`Registry::drain`] and [`Registry::maintain`]. Whatever changes is rendered once
-//! for every format and audience, and published as one set before the call returns. A
+//! operators by [`Registry::drain`] and [`Registry::maintain`]. Replies that change are rendered
+//! once for every format and audience, and published as one set before the call returns. A
 //! [`HealthHandler`] then chooses the reply to a request: without a lock, an allocation or a clock,
 //! and counted by prober.
 //!

@@ -1,4 +1,4 @@
-//! A number for each thread that counts, as small as possible.
+//! A number for each thread with counters; the numbers of ended threads are used again.
 //!
 //! Does not know about: what is counted.
 
@@ -11,7 +11,7 @@ thread_local! {
     static TAKEN: Taken = Taken::first();
 }
 
-/// Shards that are free below the first that was never taken.
+/// Shards given back by ended threads, and the lowest shard that was never taken.
 static FREE: Mutex<Shards> = Mutex::new(Shards { free: Vec::new(), next: 0 });
 
 struct Shards {

@@ -7,7 +7,7 @@ use doorbell_health::{Board, Cause, CheckState, EndpointState, Event};
 /// A change of the state of one check or one endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transition {
-    /// A check has another state.
+    /// The state of a check changed.
     Check {
         /// Position of the check.
         check: usize,

@@ -2,8 +2,8 @@
 //! I/O, for each kernel mechanism.
 //! Does not know about: data; a round is one wake-up there and one back, which is always the same.
 //!
-//! Nanoseconds of CPU time per round. In the guest of `doorbell-rig wakes` a nanosecond is an
-//! instruction, including the kernel's.
+//! Nanoseconds of CPU time per round. In the guest of `doorbell-rig wakes` one nanosecond stands
+//! for one instruction, in the program or in the kernel.
 #![expect(unsafe_code, reason = "pushing an entry is unsafe in the io-uring crate")]
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
 

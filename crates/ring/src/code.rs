@@ -88,7 +88,7 @@ fn code_mappings(maps: &str) -> impl Iterator<Item = Range<usize>> + '_ {
 
 /// Parses the first line of a mapping: `None` if it is another line, `Some(None)` if the mapping is
 /// irrelevant.
-#[expect(clippy::option_option, reason = "no header differs from an irrelevant header")]
+#[expect(clippy::option_option, reason = "another line and an irrelevant mapping are different results")]
 fn header(line: &str) -> Option<Option<Range<usize>>> {
     let mut words = line.split_ascii_whitespace();
     let (start, end) = words.next()?.split_once('-')?;

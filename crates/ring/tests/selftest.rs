@@ -1,4 +1,4 @@
-//! The self-test on this kernel, and on one that refuses.
+//! The self-test on this kernel, and where io_uring is refused or fails.
 //! Does not know about: its implementation.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 

@@ -63,7 +63,7 @@ impl FileRunner {
 }
 
 impl Now {
-    #[expect(clippy::disallowed_methods, reason = "files change by the time of day")]
+    #[expect(clippy::disallowed_methods, reason = "modification times are times of day")]
     fn read() -> Self {
         Self { time_of_day: SystemTime::now(), instant: Instant::now() }
     }

@@ -92,10 +92,10 @@ impl Keys {
             BadIs::Below => (up_above, degraded_below, [up_below, degraded_above]),
         };
         for wrong in wrong.into_iter().flatten() {
-            let problem = Problem::error("contradiction", wrong.span, "this threshold looks the other way");
+            let problem = Problem::error("contradiction", wrong.span, "this threshold is on the wrong side");
             at.problem(problem.also(down.span.clone(), "down").help(match bad_is {
-                BadIs::Above => "with `down_above` go `up_below` and `degraded_above`",
-                BadIs::Below => "with `down_below` go `up_above` and `degraded_below`",
+                BadIs::Above => "use `up_below` and `degraded_above` with `down_above`",
+                BadIs::Below => "use `up_above` and `degraded_below` with `down_below`",
             }));
         }
         for level in [&up, &degraded].into_iter().flatten() {

@@ -277,7 +277,7 @@ impl HttpCheck {
         }
     }
 
-    /// One field, written in one way. What is wrong with a token is said without showing it.
+    /// Refuses a second `Authorization`, and invalid tokens without showing them.
     fn check_authorization(&self, at: &Section<'_>) {
         let (basic, bearer) = (at.right_place("basic"), at.right_place("bearer"));
         if let (Some(token), Some(place)) = (&self.bearer, &bearer) {

@@ -222,13 +222,13 @@ impl CheckKind {
         Url::parse(target).map(HttpCheck::new).map(Self::from)
     }
 
-    /// Whether both check the same; the lifetime of pushed results does not count.
+    /// Whether both test the same thing; the lifetime of pushed results does not count.
     #[must_use]
     pub fn asks_as(&self, other: &Self) -> bool {
         matches!((self, other), (Self::Ttl(_), Self::Ttl(_))) || self == other
     }
 
-    /// TLS of its connections, of those kinds that can have it.
+    /// TLS options of the connections, for kinds that support TLS.
     #[must_use]
     pub fn tls(&self) -> Option<&ClientTls> {
         match self {

@@ -209,6 +209,6 @@ fn command(entry: &Entry<'_>) -> Option<Vec<String>> {
     if is_program && words.len() <= WORDS_MAX && !words.iter().any(|word| word.contains('\0')) {
         return Some(words);
     }
-    let help = "write the path of a program and what it is given, as in [\"/usr/lib/nagios/plugins/check_ntp\", \"-H\", \"a\"]; no shell reads it";
+    let help = "write the path of a program and its arguments, as in [\"/usr/lib/nagios/plugins/check_ntp\", \"-H\", \"a\"]; no shell reads it";
     entry.refuse("bad-value", "this is not a command", help)
 }

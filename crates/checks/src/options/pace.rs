@@ -143,7 +143,7 @@ impl Pace {
         if self.is_scheduled { &[] } else { &["interval"] }
     }
 
-    /// Warns of times that only make sense in one order.
+    /// Warns about times that contradict each other.
     pub(super) fn check(&self, at: &Section<'_>) {
         let place = |keys: [&str; 2]| keys.into_iter().find_map(|key| at.place(key)).unwrap_or_default();
         let is_written = at.place("timeout").is_some();

@@ -308,14 +308,14 @@ impl DnsCheck {
         latency::check([self.max_latency, self.degraded_latency], at);
         let contains = at.right_place("expect.contains");
         for text in self.contains.iter().filter(|text| !self.can_contain(text)) {
-            let message = format!("{text:?} can be no such record");
+            let message = format!("{text:?} cannot be a record of this type");
             let problem = Problem::error("bad-value", contains.clone().unwrap_or_default(), message);
             at.problem(problem.help("an A record is an IPv4 address, an AAAA record an IPv6 address"));
         }
         let least = at.right_place("expect.min_answers").filter(|_| self.min_answers > 0);
         let wants_answers = contains.or(least);
         if let (Some(place), true) = (wants_answers, self.code != DnsCode::NoError) {
-            let problem = Problem::error("contradiction", place, "an error comes without answers");
+            let problem = Problem::error("contradiction", place, "an error response has no answers");
             at.problem(problem.help("remove it, or `code`"));
         }
     }

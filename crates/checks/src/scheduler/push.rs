@@ -21,7 +21,7 @@ pub struct Push {
 #[derive(Debug)]
 enum Destination {
     Here(mpsc::Sender<(usize, Finding)>),
-    /// A later scheduler has taken over; maps check numbers of this one to its own.
+    /// A later scheduler has taken over. The list maps check numbers to those of that scheduler.
     With(Arc<ArcSwap<Self>>, Vec<Option<usize>>),
 }
 

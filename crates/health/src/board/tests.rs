@@ -142,7 +142,7 @@ fn another_cause_is_shown_though_the_state_stays() {
     assert!(shown(&board).contains("refused"), "{}", shown(&board));
     assert_eq!(down(&mut board, b"status 500", at(2)), (0, vec![first, second]));
     assert!(shown(&board).contains("status 500"), "{}", shown(&board));
-    assert_eq!(down(&mut board, b"status 500", at(3)), (0, vec![]), "the same again is nothing new");
+    assert_eq!(down(&mut board, b"status 500", at(3)), (0, vec![]), "the same cause again changes nothing");
 }
 
 #[test]

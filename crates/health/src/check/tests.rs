@@ -197,7 +197,7 @@ fn flapping_is_held_down() {
     assert_eq!(states(&config, "+-+------+"), "?+-+FFFFF-F");
     let calm = format!("+-+-{}+", "-".repeat(25));
     assert!(states(&config, &calm).ends_with("-+"));
-    // Slow changes do not count as flapping: each is 20 s after the one before the previous one.
+    // Slow changes do not count as flapping: any three of them take more than the window of 20 s.
     let slow = ["+".repeat(11), "-".repeat(11)].concat().repeat(4);
     assert!(!states(&config, &slow).contains('F'));
 }

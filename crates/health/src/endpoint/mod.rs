@@ -7,10 +7,10 @@
 //! no requests at the next stop.
 //!
 //! Rules for checks: a required check that is down makes the endpoint down, and so does a missed
-//! quorum; both may fail open ([`FailOpen`]). A required check in maintenance makes it maintenance,
-//! and so does a quorum that is missed only because of maintenance. A degrading check that is not
-//! up, or a degraded check of either kind, makes it degraded. Unknown counts as down, or as up
-//! within [`Grace`].
+//! quorum; both may fail open ([`FailOpen`]). A required check in maintenance puts the endpoint
+//! into maintenance, and so does a quorum that is missed only because of maintenance. A degrading
+//! check that is not up, or a degraded check of either kind, makes the endpoint degraded. Unknown
+//! counts as down, or as up within [`Grace`].
 
 mod config;
 mod tally;

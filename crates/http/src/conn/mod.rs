@@ -76,8 +76,8 @@ pub enum Next {
     /// Read more input.
     Read,
     /// The reply is deferred. Send `out`, execute the work of [`Out::take_later`], and call
-    /// [`Conn::handle_answer`]. Input that arrives before must not be passed in: append a bounded
-    /// amount to `carry`, or leave it in the kernel.
+    /// [`Conn::handle_answer`]. Input that arrives meanwhile must not be passed in: append a
+    /// bounded amount to `carry`, or leave it in the kernel.
     Wait,
 }
 

@@ -57,8 +57,8 @@ impl AtMost {
         None
     }
 
-    /// Serves a request in a place, which it holds until its reply, immediate or deferred; or
-    /// refuses it.
+    /// Serves a request, which holds a place until its reply, immediate or deferred. Refuses it
+    /// if no place is free.
     #[inline]
     pub fn around<'a>(
         &self,

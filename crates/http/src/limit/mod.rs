@@ -12,8 +12,8 @@
 //! one cache line and one set; further bits of the hash select a key's set. So a look-up touches
 //! one line, and two keys are mistaken for each other with a probability of 1 in 2^32 per key in
 //! the set. The hash is SipHash-1-3 with the caller's seed: replies show a client its remaining
-//! quota, so it could search for keys that share a word with another's, which merely fast hashes do
-//! not resist.
+//! quota, so a client could search for keys that share a word with a key of another client. A hash
+//! that is merely fast does not resist such a search.
 //!
 //! **Eviction.** A new key takes an empty or expired word, otherwise the live one nearest to its
 //! expiry. That word contains the least information: if it has spent n tokens, every other key in

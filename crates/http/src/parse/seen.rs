@@ -13,8 +13,8 @@
 //! secrets, and no secret is compared with input in a time that reveals how much of it is right: a
 //! head with `Authorization` is parsed each time. The parser notes whether a head is of this kind,
 //! so that others cost one failed look-up and no further attempt. The limits are compared with
-//! facts stored with the bytes. The sender of such a head is determined when it is learnt, so that
-//! counting probes by prober reads one byte.
+//! facts stored with the bytes. The sender is identified when its head is cached, so that counting
+//! probes by prober reads one byte.
 //! *Measured:* the rows `again` next to their neighbours in `benches/benches/instructions.rs`.
 //! *What would change it:* probers that vary their requests.
 
@@ -39,7 +39,7 @@ struct Place {
     head: Head,
     /// Length of `bytes`; 0 for an empty place.
     len: u8,
-    /// Number of other heads of this place since the last one was learnt.
+    /// Number of other heads of this place since the last one was cached.
     misses: u8,
     bytes: [u8; BYTES_MAX + 1],
 }

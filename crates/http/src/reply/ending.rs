@@ -30,7 +30,7 @@ impl Endings {
         self.told.append(&mut others.told);
     }
 
-    /// Sets the status passed if there is no other end.
+    /// Sets the status for callbacks that are dropped without [`Self::tell`].
     pub(crate) const fn otherwise(&mut self, status: Option<Status>) {
         self.otherwise = status;
     }

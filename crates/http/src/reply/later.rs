@@ -49,12 +49,12 @@ impl Later {
         self.endings.tell(Some(status), content_len);
     }
 
-    /// Reports that the connection stopped waiting, and its protocol reported that.
+    /// Reports that the connection stopped waiting, and that its protocol sent the error.
     pub fn timed_out(&mut self) {
         self.endings.tell(Some(Status::SERVICE_UNAVAILABLE), 0);
     }
 
-    /// Reports that the work panicked, and the protocol reported that.
+    /// Reports that the work panicked, and that the protocol sent the error.
     pub fn panicked(&mut self) {
         self.endings.tell(Some(Status::INTERNAL_SERVER_ERROR), 0);
     }

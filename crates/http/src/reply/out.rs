@@ -152,7 +152,7 @@ impl Out {
         self.is_sent = true;
     }
 
-    /// Removes sent bytes. The following contents are no image until marked as one: a writer that
+    /// Removes sent bytes. New contents are not an image until marked as one: a writer that
     /// takes `head`, or fills it with other bytes, would otherwise leave the identity of a previous
     /// image behind.
     #[inline(always)]

@@ -13,13 +13,12 @@ pub(super) const PLACES: usize = Prober::ALL.len() + 1;
 
 const STATES: usize = EndpointState::ALL.len();
 
-/// Notes of which the times are kept: the mean distance is of the last ones, while one is being
-/// written.
+/// Number of notes kept. The mean interval is that of the last ones; one may be being written.
 const NOTES: usize = 8;
 
 /// A time and a state in one word: whether both are the same as before is one comparison. The clock
 /// of requests may go in steps of 1 to 4 ms (`CLOCK_MONOTONIC_COARSE`), so that few probes of a
-/// flood are noted; the distance of the others follows from their number.
+/// flood are noted; the interval of the others follows from their number.
 const STATE_BITS: u32 = 3;
 
 /// Before the first probe: no state has this number.
@@ -28,7 +27,7 @@ const NEVER: u64 = (1 << STATE_BITS) - 1;
 const _: () = assert!(STATES < 1 << STATE_BITS, "one value is left for `NEVER`");
 
 /// Written by one thread, in cache lines that no other thread writes to. A probe that is not noted
-/// needs only the first of them.
+/// touches the first cache line only.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct ProberCounters {
@@ -40,12 +39,12 @@ pub(super) struct ProberCounters {
     noted: [Note; NOTES],
 }
 
-/// A probe of which the time is known.
+/// A probe with a known time.
 #[derive(Debug, Default)]
 struct Note {
     /// As [`ProberCounters::last`].
     word: AtomicU64,
-    /// Number of replies with the same state by then.
+    /// Number of replies with the same state, up to and including this probe.
     replies: AtomicU64,
 }
 
@@ -85,7 +84,8 @@ impl ProberCounters {
             self.last.store(word, Ordering::Relaxed);
             let notes = self.notes.load(Ordering::Relaxed);
             let note = &self.noted[place_of_note(notes)];
-            // A reader that sees one of these has seen the number before it.
+            // A reader that loaded one of these sees, after its fence, at least this value of
+            // `notes`, and skips the note that is overwritten here.
             note.word.store(word, Ordering::Release);
             note.replies.store(count.load(Ordering::Relaxed), Ordering::Release);
             self.notes.store(notes.wrapping_add(1), Ordering::Release);
@@ -116,14 +116,14 @@ impl ProberCounters {
         state.map(|state| (word >> STATE_BITS, state))
     }
 
-    /// Mean distance in nanoseconds, at least the time from the last probe here to the `last` one
+    /// Mean interval in nanoseconds, at least the time from the last probe here to the `last` one
     /// anywhere: the share of a shard that probes left for another one shrinks.
     fn gap_ns(&self, last: u64) -> Option<f64> {
         let (mut apart, mut come) = (0, 0);
         for pair in self.recent().windows(2) {
             let [(from, before), (to, after)] = [pair[0], pair[1]];
             apart += (to >> STATE_BITS).saturating_sub(from >> STATE_BITS);
-            // The times of probes with the former state in between are not known.
+            // After a change of state, the number of further probes with the former is unknown.
             come += if from & NEVER == to & NEVER { after.saturating_sub(before) } else { 1 };
         }
         let since = last.saturating_sub(self.last()?.0);
@@ -147,7 +147,7 @@ const fn as_f64(nanos: u64) -> f64 {
     nanos as f64
 }
 
-/// Probes reach shards in any order: rates add up, distances do not. The mean stays as it was when
+/// Probes reach shards in any order: rates add up, intervals do not. The mean stays as it was when
 /// no probe comes any more, to be compared with the time since the last one.
 pub(super) fn sum<'t>(all: impl Iterator<Item = &'t ProberCounters> + Clone) -> Option<Sum> {
     let mut states = [0; STATES];

@@ -76,8 +76,8 @@ pub struct ProberRow {
     pub state_last: EndpointState,
     /// Time of the last probe, on the clock of [`Request::now`].
     pub last: Time,
-    /// Mean distance of the last probes, once there were two. It does not grow while no probe
-    /// comes.
+    /// Mean interval of the last probes; `None` before the second. It does not grow while no
+    /// probe comes.
     pub interval: Option<Duration>,
 }
 

@@ -101,7 +101,7 @@ fn a_thread_without_a_shard_counts_too() {
     assert_eq!((row.prober_name(), row.count(), row.state_last), ("kubelet", 2, EndpointState::Down));
 }
 
-/// A mean follows within a few probes, and probes at irregular times have their mean distance.
+/// The mean adapts within a few probes, and irregular probes have their mean interval.
 #[test]
 fn intervals_follow() {
     let prober_stats = prober_stats();
@@ -114,7 +114,7 @@ fn intervals_follow() {
         }
         prober_stats.rows().first().and_then(|row| row.interval).unwrap_or_default().as_millis()
     };
-    assert_eq!(run(&[1000]), 0, "one probe has no distance");
+    assert_eq!(run(&[1000]), 0, "one probe has no interval");
     assert_eq!(run(&[1000; 3]), 1000);
     let slower = run(&[10_000; 40]);
     assert!((9_900..=10_000).contains(&slower), "{slower}");
@@ -143,7 +143,7 @@ fn floods_and_bursts_have_intervals_too() {
     assert!((8..12).contains(&turned), "{turned}");
 }
 
-/// A reader sees correct distances while probes come.
+/// A reader sees correct intervals while probes come.
 #[test]
 fn intervals_are_whole_while_probes_come() {
     const PROBES: u64 = 200_000;
@@ -160,7 +160,7 @@ fn intervals_are_whole_while_probes_come() {
         while !done.load(std::sync::atomic::Ordering::Relaxed) {
             for row in prober_stats.rows() {
                 let millis = row.interval.map(|interval| interval.as_millis());
-                // Between two looks at one row the newest probe is later than the notes are.
+                // The last probe may be newer than the notes read: the interval is then longer.
                 assert!(millis.is_none_or(|millis| millis >= 2), "{millis:?}");
             }
         }
@@ -305,7 +305,7 @@ fn invented_names_do_not_hide_a_load_balancer() {
     let views = Views::default();
     let say = |name: &str, at: u64| views.note(format!("UP; name=b/{name}; node=n").as_bytes(), secs(at));
     let is_seen = |at: u64| views.all(secs(at)).iter().any(|view| &*view.lb == "b/real@n");
-    // All places are taken before it comes for the first time, by names that were reported often.
+    // Names that were reported often take all places before the real one first reports.
     for at in 1..=3 {
         (0..VIEWS_MAX).for_each(|invented| say(&format!("x{invented}"), at));
     }

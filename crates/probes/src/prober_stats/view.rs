@@ -26,7 +26,7 @@ pub(super) const HEARD_FOR: Duration = Duration::from_secs(3_600);
 /// States reported to one endpoint.
 #[derive(Debug, Default)]
 pub(super) struct Views {
-    /// No place is taken behind a free one.
+    /// Filled from the front: after the first free place all are free.
     places: [ArcSwapOption<Place>; VIEWS_MAX],
     refused: AtomicU64,
 }
@@ -266,7 +266,7 @@ pub(super) fn parse(field: &[u8]) -> Option<Said<'_>> {
     Some(Said { state, steps: steps.unwrap_or_default(), server: server?, node })
 }
 
-/// The word and the steps behind it.
+/// The word of the state, and the steps after it, as in `UP 1/3`.
 fn state_of(first: &[u8]) -> (&[u8], Option<(u16, u16)>) {
     match first.iter().position(|&byte| byte == b' ') {
         Some(at) => (&first[..at], steps_of(&first[at + 1..])),

@@ -31,8 +31,8 @@ pub struct RegistryBuilder {
 /// How an endpoint is served, in addition to its [`EndpointConfig`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndpointOptions {
-    /// Whether it is about taking traffic. [`Registry::fail`] and maintenance of [`Subject::All`]
-    /// pass over the others: their probers restart what is down. Default true.
+    /// Whether the endpoint decides about traffic. [`Registry::fail`] and maintenance of
+    /// [`Subject::All`] skip other endpoints, whose probers restart what is down. Default true.
     ///
     /// [`Subject::All`]: super::Subject::All
     pub is_readiness: bool,

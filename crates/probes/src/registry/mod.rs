@@ -32,7 +32,7 @@ pub use succession::SameChecks;
 /// is none.
 pub const CLOCK_STEP_MIN: Duration = Duration::from_secs(1);
 
-/// Called when endpoints have other replies, once these are published.
+/// Called after changed replies of endpoints were published.
 type Follower = Box<dyn Fn(&Serving<'_>) + Send>;
 
 /// Renders the text of one endpoint, by its position, for another protocol.
@@ -71,7 +71,7 @@ struct Inside {
     /// The time of day at the origin of times.
     unix: Duration,
     caches: Vec<Arc<ReplyCache>>,
-    /// For each check, the caches with a reply about it alone, and its place there.
+    /// For each check, the caches with a reply for this check alone, and its position in each.
     singles: Vec<Vec<(Arc<ReplyCache>, usize)>>,
     /// By their place among the texts of a set.
     renderers: Vec<Renderer>,
@@ -85,7 +85,7 @@ struct Inside {
 pub struct Serving<'a> {
     board: &'a Board,
     endpoints: &'a [EndpointPlace],
-    /// Endpoints with other replies than before; `None`: all of them.
+    /// Endpoints whose replies changed; `None`: all of them.
     rendered: Option<&'a [EndpointIndex]>,
 }
 
@@ -191,7 +191,7 @@ impl Registry {
         self.published.publish(set);
     }
 
-    /// Calls `follower` now, and whenever endpoints have other replies. It must neither wait nor
+    /// Calls `follower` now, and whenever replies of endpoints change. It must neither wait nor
     /// call the registry.
     pub fn follow(&self, follower: impl Fn(&Serving<'_>) + Send + 'static) {
         let mut inside = self.lock();
@@ -229,7 +229,7 @@ impl Registry {
         next
     }
 
-    /// When [`Self::tick`] is due, of this registry and those before it.
+    /// The time at which [`Self::tick`] is due for this registry or an earlier one.
     #[must_use]
     pub fn deadline(&self) -> Time {
         let own = self.lock().board.deadline();
@@ -398,7 +398,7 @@ impl Serving<'_> {
         self.endpoints.get(endpoint).and_then(|place| self.board.endpoint(place.index))
     }
 
-    /// Whether the endpoint at this position has other replies than before.
+    /// Whether the replies of the endpoint at this position changed.
     #[must_use]
     pub fn is_news(&self, endpoint: usize) -> bool {
         let is_rendered = |those: &[EndpointIndex]| {

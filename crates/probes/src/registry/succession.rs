@@ -3,8 +3,8 @@
 //!
 //! Does not know about: configurations, servers.
 //!
-//! Of the registries that serve probes one reports transitions. Results go to the newest, which
-//! passes them on to those before it that live. Order of locks: the older registry's first.
+//! Several registries may serve probes, but only one reports transitions. Results go to the newest,
+//! which passes them on to earlier ones that still live. Order of locks: the older registry first.
 
 use super::{Changed, Registry, Report};
 use doorbell_health::{Carry, CheckResult, Time};
@@ -13,20 +13,20 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// A registry before this one.
+/// A registry that this one succeeded.
 #[derive(Clone, Debug)]
 pub(super) struct Elder {
     registry: Weak<Registry>,
-    /// By the position of a check here, its position there.
+    /// For each check here, by position: its position there.
     places: Vec<Option<usize>>,
 }
 
-/// The checks that ask the same as before.
+/// The checks that test the same thing as before.
 #[derive(Clone, Debug, Default)]
 pub struct SameChecks {
-    /// By their position now, their position before.
+    /// For each check, by its position now: its position before.
     pub places: Vec<Option<usize>>,
-    /// By the name of checks that ask something else, how long to wait for their first result.
+    /// For each check that tests something else, by name: how long to wait for its first result.
     pub awaited: HashMap<String, Duration>,
 }
 
@@ -37,10 +37,10 @@ impl SameChecks {
 }
 
 impl Registry {
-    /// Takes over the state of `before`: of checks that ask the same the results, judged by the new
-    /// thresholds; of endpoints their memory, and their verdict about a check that asks something
-    /// else until its first result. From then on results found here are passed on to `before` while
-    /// it lives. A second call takes over results only.
+    /// Takes over the state of `before`. Checks that test the same thing keep their results, judged
+    /// by the new thresholds. Endpoints keep their memory, and their verdict about a check that
+    /// tests something else until its first result. From then on, results found here are passed on
+    /// to `before` while it lives. A second call takes over results only.
     pub fn inherit(&self, before: &Arc<Self>, same: &SameChecks, now: Time) {
         let is_first = self.elders.set(before.with_elders(&same.places)).is_ok();
         let known = before.lock();
@@ -65,8 +65,8 @@ impl Registry {
         report.write();
     }
 
-    /// This registry and those before it that live, as seen from one whose checks are here at
-    /// `places`.
+    /// This registry and the earlier ones that still live, for a successor whose checks have the
+    /// positions `places` here.
     fn with_elders(self: &Arc<Self>, places: &[Option<usize>]) -> Vec<Elder> {
         let own = Elder { registry: Arc::downgrade(self), places: places.to_vec() };
         let living =
@@ -78,8 +78,8 @@ impl Registry {
         std::iter::once(own).chain(living.map(seen)).collect()
     }
 
-    /// The start of the last run of a check that the registry before had, too, and when the next
-    /// one is due: a new configuration is no reason to run it again.
+    /// The start of a check's last run and the time of its next run, if the previous registry had
+    /// the same check: a new configuration is no reason to run it again.
     #[must_use]
     pub fn last_run(&self, check: usize) -> Option<(Time, Time)> {
         self.elders.get()?.first()?.places.get(check).copied().flatten()?;

@@ -264,8 +264,8 @@ fn a_warning_keeps_within_the_body() {
     assert!(body.ends_with("; 34 more"), "{body}");
 }
 
-/// While one thread changes the state all the time, what others read is always one of the states,
-/// and after the last change the last one.
+/// While one thread keeps changing the state, each reply that other threads read is that of one
+/// state, and after the last change that of the last state.
 #[test]
 fn no_reply_is_torn_and_none_stays_old() {
     let registry = one();
@@ -328,15 +328,15 @@ fn all_probes_see_a_change_at_once() {
     // steps.
     let given = [(); 4].map(|()| Arc::new(AtomicUsize::new(0)));
     let [first, target, is_seen, steps] = given.clone();
-    // Each probe is once the first, and no probe after one that saw the change sees the former
-    // state.
+    // Each probe comes first in one of the rounds. Once a probe has seen the change, no later one
+    // sees the former state.
     let look = move || {
         steps.fetch_add(1, Ordering::Relaxed);
         let first = first.load(Ordering::Relaxed);
         for probe in (0..probes.len()).map(|at| (first + at) % probes.len()) {
             let is_new = usize::from(probes[probe]()) == target.load(Ordering::Relaxed);
             let was_seen = is_seen.fetch_or(usize::from(is_new), Ordering::Relaxed) == 1;
-            assert!(is_new || !was_seen, "probe {probe} behind {first} sees the former state");
+            assert!(is_new || !was_seen, "probe {probe}, after {first}, sees the former state");
         }
     };
     *published.pause.0.lock().unwrap() = Some(Box::new(look));

@@ -66,8 +66,8 @@ pub(crate) struct CachedReply {
     pub(crate) own: ThreadCounters,
 }
 
-/// The replies that a thread read last, by the place of the cache. To be put back where they were
-/// taken.
+/// The replies that a thread read last, by the place of the cache. The thread that took
+/// them must put them back.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct ThreadReplies(ManuallyDrop<Box<CachedReplies>>);

@@ -41,11 +41,11 @@ pub struct Published {
 #[derive(Clone, Debug, Default)]
 pub struct ReplySet {
     number: u64,
-    /// By the place of the cache.
+    /// Indexed by the place of the cache.
     pub(crate) caches: Vec<CacheReplies>,
-    /// By the position of the endpoint.
+    /// Indexed by the position of the endpoint.
     pub(crate) states: Vec<States>,
-    /// By the place of the renderer.
+    /// Indexed by the place of the renderer.
     pub(crate) texts: Vec<Texts>,
 }
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct HealthHandler {
     cache: Arc<ReplyCache>,
-    /// Whether clients without a token see details: index of their reply among two.
+    /// Whether clients without a token see details; also the index of their reply.
     tokenless: bool,
     /// Load balancers whose reported states are believed; all if there are none.
     trusted: Networks,

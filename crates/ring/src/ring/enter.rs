@@ -45,8 +45,8 @@ const FULL_RETRIES_MAX: u32 = 64;
 impl Ring {
     /// Submits pushed entries, lets the kernel run deferred work, and waits until `wait_for`
     /// completions are available or `timeout` has passed (`None`: no limit). May return early
-    /// because of completions, a signal, or a busy kernel; read the clock, not the result. Does not
-    /// wait while events already taken out are unread.
+    /// because of completions, a signal, or a busy kernel: only the clock shows whether `timeout`
+    /// has passed. Does not wait while events already taken out are unread.
     ///
     /// # Errors
     /// The ring is permanently broken.

@@ -128,8 +128,8 @@ impl Ring {
     }
 
     /// Accepts from a listener: one connection, or with `multishot` one event for each until it
-    /// ends (`Event::more` false). With `direct` connections arrive as indices of the table instead
-    /// of descriptors.
+    /// ends (`Event::more` false). With `direct`, connections arrive as indices of the table
+    /// instead of descriptors.
     ///
     /// # Panics
     /// If `direct` and the ring has no table.

@@ -150,9 +150,9 @@ impl Ring {
         }
     }
 
-    /// The last event of a multishot accept is accepted only if its number is a connected socket
-    /// and, on a kernel that ends accepts with the mask of their poll, does not look like a mask.
-    /// There, in a rare case, a connection is lost and its descriptor stays open; trusting the
+    /// Trusts the number in the last event of a multishot accept only if it is a connected socket.
+    /// On a kernel that may report a poll mask there, a number that looks like a mask is refused,
+    /// too. In a rare case this loses a connection and leaves its descriptor open; trusting the
     /// number could close an unrelated descriptor.
     #[inline]
     fn decode_accept_fd(&mut self, cqe: Cqe, last_of_many: bool) -> Result<Accepted, Errno> {

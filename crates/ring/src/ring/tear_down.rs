@@ -75,8 +75,8 @@ impl Drop for Ring {
 }
 
 impl Parts {
-    /// Unregisters the ring: a registered ring outlives its descriptor. If this fails, it lives as
-    /// long as its thread.
+    /// Unregisters the ring: a registered ring outlives its descriptor. If this fails, the ring
+    /// lives as long as its thread.
     pub(crate) fn unregister_ring_fd(&mut self) {
         use std::os::fd::AsRawFd;
         if let RingFd::Registered(index) = self.ring_fd {

@@ -262,7 +262,7 @@ impl Bench {
         }
     }
 
-    /// Turns like a worker until the client has something to read.
+    /// Enters the ring in a loop, as a worker does, until the client has something to read.
     fn turn_until_readable(&mut self, client: &TcpStream) -> Result<(), String> {
         let mut wait = self.begin_wait();
         loop {

@@ -61,8 +61,8 @@ impl Json<'_> {
         }
     }
 
-    /// Whether this is a text, or a list of texts with one, that `wanted` accepts. `None` if it is
-    /// neither.
+    /// Whether `wanted` accepts this text, or at least one of this list of texts. `None` if this
+    /// is neither a text nor a list of texts.
     pub(super) fn names_any(&self, mut wanted: impl FnMut(&str) -> bool) -> Option<bool> {
         match self {
             Json::Text(text) => Some(wanted(text)),

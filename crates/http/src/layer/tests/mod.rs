@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Passes requests with its field, and adds a line as evidence of its call.
+/// Passes requests that have this field, and copies it to the reply as evidence of the call.
 struct Needs(&'static str);
 
 impl Guard for Needs {
