@@ -15,7 +15,7 @@ use doorbell_http::prober::Prober;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Maximum length of a line. HAProxy shows the text behind `#` in its log and on its page.
+/// Maximum length of a line. HAProxy shows the text after `#` in its log and on its page.
 const LINE_LEN_MAX: usize = 200;
 
 /// The lines of all endpoints of a registry.

@@ -20,7 +20,7 @@ pub enum Transition {
         /// Reason of the last result; may be empty.
         reason: String,
     },
-    /// An endpoint has another state, or the same state for another cause.
+    /// The state of an endpoint changed, or only its cause.
     Endpoint {
         /// Position of the endpoint.
         endpoint: usize,

@@ -123,7 +123,7 @@ impl ProberCounters {
         for pair in self.recent().windows(2) {
             let [(from, before), (to, after)] = [pair[0], pair[1]];
             apart += (to >> STATE_BITS).saturating_sub(from >> STATE_BITS);
-            // After a change of state, the number of further probes with the former is unknown.
+            // After a change, the number of further probes with the former state is unknown.
             come += if from & NEVER == to & NEVER { after.saturating_sub(before) } else { 1 };
         }
         let since = last.saturating_sub(self.last()?.0);

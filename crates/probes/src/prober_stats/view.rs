@@ -1,5 +1,5 @@
 //! States of our server that load balancers report: `X-Haproxy-Server-State`, by the name of the
-//! server and the node that asks.
+//! server and the node that sends the probe.
 //!
 //! Does not know about: probes, endpoints. The names come from clients, so they are few and short.
 //! A new one takes the place of one that was silent for long, else of the oldest with a single
@@ -139,7 +139,7 @@ impl Views {
                 if least.as_ref().is_none_or(|(least, _, _)| worth < *least) {
                     least = Some((worth, place, known));
                 }
-                // All places behind it are free, too.
+                // All later places are free, too.
                 if is_free {
                     break;
                 }
@@ -241,7 +241,7 @@ impl Said<'_> {
     }
 }
 
-/// Reads `UP 1/3; address=..; port=..; name=b/s1; node=vm; ..`. The order behind the state does not
+/// Reads `UP 1/3; address=..; port=..; name=b/s1; node=vm; ..`. The order after the state does not
 /// matter; a field without the name of a server is refused.
 pub(super) fn parse(field: &[u8]) -> Option<Said<'_>> {
     // Bytes, because text takes 1,700 instructions more.

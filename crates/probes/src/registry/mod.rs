@@ -53,7 +53,7 @@ pub struct Registry {
     inside: Mutex<Inside>,
     /// Notified of every result.
     found: Condvar,
-    /// Whether this registry reports transitions, and not another one of a succession.
+    /// Whether this registry, and no other one of a succession, reports transitions.
     speaks: AtomicBool,
     /// The registries before this one, newest first.
     elders: OnceLock<Vec<Elder>>,
@@ -73,7 +73,7 @@ struct Inside {
     caches: Vec<Arc<ReplyCache>>,
     /// For each check, the caches with a reply for this check alone, and its position in each.
     singles: Vec<Vec<(Arc<ReplyCache>, usize)>>,
-    /// By their place among the texts of a set.
+    /// In the order of their texts in a set.
     renderers: Vec<Renderer>,
     followers: Vec<Follower>,
     /// Checks that run on demand, by position.

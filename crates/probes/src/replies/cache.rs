@@ -93,7 +93,8 @@ impl Drop for End {
 }
 
 impl ThreadReplies {
-    /// Takes the replies of this thread. A second taker has none meanwhile, and reads again.
+    /// Takes the replies of this thread. Until they are put back, a second call starts without
+    /// replies, which are then read again.
     #[inline(always)]
     pub(crate) fn take() -> Self {
         match THREAD_REPLIES.take() {
