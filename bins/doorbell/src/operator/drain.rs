@@ -23,7 +23,7 @@ enum Drained {
 }
 
 impl Operator {
-    /// Drains one endpoint or all, until the drain is cancelled, its time is over or the program ends; with `is_kept` it survives a restart.
+    /// Drains one endpoint or all, until the drain is cancelled, its time limit is reached or the program ends; with `is_kept` it survives a restart.
     pub(crate) fn drain(
         &self,
         target: &str,
@@ -161,13 +161,13 @@ impl Operator {
     /// Ends drains whose time is over.
     pub(super) fn expire_drains(&self, inside: &mut Inside, now: Duration) {
         for endpoint in inside.drains.expire(now) {
-            tracing::info!("{endpoint}: drain ended: its time is over");
+            tracing::info!("{endpoint}: drain ended: time limit reached");
             self.drained_one(inside, &endpoint);
         }
         let moved = inside.life.end_drain_if_due(now);
         self.record(inside, moved);
         if moved.is_some() {
-            tracing::info!("drain of all endpoints ended: its time is over");
+            tracing::info!("drain of all endpoints ended: time limit reached");
             self.drain_all(inside, false);
         }
     }

@@ -44,7 +44,7 @@ impl Operator {
         // First, because windows end by the time of day.
         self.look_at_windows(&mut inside, now);
         for (target, source, hold) in inside.maintenance.expire(now) {
-            tracing::info!(reason = hold.reason, "{target}: maintenance ended: its time is over");
+            tracing::info!(reason = hold.reason, "{target}: maintenance ended: time limit reached");
             self.changed_hold(&inside, &target, source, None, now);
         }
         self.expire_drains(&mut inside, now);

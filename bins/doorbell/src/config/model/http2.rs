@@ -39,8 +39,8 @@ pub struct Grpc {
     /// Maximum number of concurrent Watch streams of a connection.
     #[key(default = 10, range = 1..=1000, nonzero)]
     pub watches_per_connection: u32,
-    /// Reply to `/AWS.ALB/healthcheck`: verdict is code 12 while the service without a name serves
-    /// and 14 otherwise, always is 12 in either case.
+    /// Reply to `/AWS.ALB/healthcheck`: `verdict` sends code 12 while the service without a name
+    /// serves and 14 otherwise; `always` sends 12.
     #[key(default = "verdict")]
     pub alb: AlbAnswer,
 }
