@@ -48,7 +48,7 @@ fn needs_io_uring_too() {
     let _works = skip::io_uring();
 }
 
-/// The reported skips, sorted; the tests must pass.
+/// The skips that the test program reported, sorted. Asserts that its tests passed.
 #[track_caller]
 fn skips(output: &Output) -> Vec<String> {
     let err = String::from_utf8_lossy(&output.stderr);

@@ -44,7 +44,7 @@ faults! {
     AcceptAgain: "accept EAGAIN", 60_000;
     /// `ECONNABORTED` ends accept; that client is gone.
     AcceptConnAborted: "accept ECONNABORTED", 60_000;
-    /// Accept ends without an error and without a request to end.
+    /// Accept ends although it reported no error and the worker did not cancel it.
     AcceptEndedSilently: "accept ended without error", 60_000;
     /// `EHOSTUNREACH` ends accept.
     AcceptHostUnreach: "accept EHOSTUNREACH", 60_000;
