@@ -1,8 +1,8 @@
-//! The rows of Flint's published table: the cost of each layer of a small HTTP server when called
-//! alone.
+//! The rows of Flint's published table: the cost of each layer of a small HTTP server, called in
+//! isolation.
 //!
-//! Does not know about: the frequency of calls. `crates/http/tests/alloc_layers.rs` shows that no
-//! row allocates; the rows of the logger and of two threads on one limiter are in `logger` and
+//! Does not know about: how often a layer is called. `crates/http/tests/alloc_layers.rs` shows that
+//! no row allocates. The rows of the logger, and of two threads on one limiter, are in `logger` and
 //! `limit`.
 //!
 //! `cargo bench -p doorbell-benches --bench flint --bench limit --bench logger`, on two idle cores

@@ -1,12 +1,12 @@
-//! Cost of a request whose work is done by a job, and the amount of work from which that is
+//! Cost of a request whose work runs as a job, and the amount of work for which a job is
 //! worthwhile.
 //!
-//! Does not know about: real work, which is a loop of known length here.
+//! Does not know about: real work. The work is a loop of known length.
 //!
-//! `cargo bench -p doorbell-benches --bench offload` times the same requests with the work done by
-//! the ring thread and by a job. `DOORBELL_OFFLOAD_RATIO=TURNS` alternates between the two and
-//! prints the ratio of their times, which a busy machine disturbs less.
-//! `DOORBELL_OFFLOAD_COUNT=WAY,IN_FLIGHT,REQUESTS` (`home`, `away`) only serves those requests, so
+//! `cargo bench -p doorbell-benches --bench offload` times the same requests with the work on the
+//! ring thread and in a job. `DOORBELL_OFFLOAD_RATIO=TURNS` alternates between both and prints the
+//! ratio of their times, which depends less on other load.
+//! `DOORBELL_OFFLOAD_COUNT=WAY,IN_FLIGHT,REQUESTS` (`home`, `away`) only serves these requests, so
 //! that a profiler can count the ring thread: `valgrind --tool=callgrind --separate-threads=yes`.
 #![expect(
     clippy::disallowed_methods,
@@ -31,7 +31,7 @@ const SIZES: [u64; 6] = [10, 1_000, 3_000, 10_000, 30_000, 100_000];
 /// Requests per turn.
 const REQUESTS: u64 = 2_000;
 
-/// Rounds of a multiplication that the optimizer cannot shorten.
+/// A number of multiplications that the optimizer cannot remove.
 fn work(rounds: u64) -> Reply {
     let mut sum = black_box(1_u64);
     for round in 0..rounds {
@@ -40,7 +40,7 @@ fn work(rounds: u64) -> Reply {
     Reply::text(Status::OK, if sum == 0 { "zero\n" } else { "done\n" })
 }
 
-/// `/home/ROUNDS` and `/away/ROUNDS`.
+/// Starts a server with `/home/ROUNDS` and `/away/ROUNDS`.
 fn serve(engine: Engine) -> Server {
     let jobs = Offload::builder().build().unwrap();
     let service = service_fn(move |request, reply| {
@@ -62,7 +62,7 @@ fn serve(engine: Engine) -> Server {
         .unwrap()
 }
 
-/// Keeps one request in progress on each of its connections.
+/// A client that keeps one request in progress on each of its connections.
 struct Client {
     streams: Vec<TcpStream>,
     reply_len: usize,
@@ -81,7 +81,7 @@ impl Client {
         client
     }
 
-    /// The time for `requests`, rounded up to a multiple of the connections.
+    /// Returns the time for `requests`, rounded up to a multiple of the number of connections.
     fn run(&mut self, way: &str, rounds: u64, requests: u64) -> Duration {
         let request = request(way, rounds);
         let mut reply = vec![0; self.reply_len];
@@ -157,7 +157,7 @@ fn ratios(turns: usize) {
     }
 }
 
-/// The minimum of a few runs.
+/// The minimum time of a few runs.
 fn time_of(rounds: u64) -> Duration {
     let once = || {
         let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! Parsing PROXY headers, and determining the client behind proxies.
+//! Parsing PROXY headers, and determining the client's address behind proxies.
 //!
 //! Does not know about: sockets.
 

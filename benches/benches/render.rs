@@ -1,4 +1,4 @@
-//! Rendering a reply into a connection's output.
+//! Rendering a reply into the output of a connection.
 //!
 //! Does not know about: requests.
 

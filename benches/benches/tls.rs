@@ -1,11 +1,11 @@
-//! Cost of TLS for the server: a full handshake, a resumed one, a request on a kept connection.
+//! Cost of TLS for the server: a full handshake, a resumed handshake, and a request on a kept
+//! connection.
 //!
-//! Does not know about: sockets. Client and server communicate in memory, and only the server's
-//! part is measured.
+//! Does not know about: sockets. Client and server exchange bytes in memory, and only the server's
+//! calls are measured.
 //!
-//! `DOORBELL_TLS_ROUNDS=ROW,COUNT` runs one row this many times and nothing else, so that a
-//! profiler can count it: `valgrind --tool=callgrind --toggle-collect='*served*'
-//! --collect-atstart=no`.
+//! `DOORBELL_TLS_ROUNDS=ROW,COUNT` only runs one row this many times, so that a profiler can count
+//! it: `valgrind --tool=callgrind --toggle-collect='*served*' --collect-atstart=no`.
 #![expect(clippy::disallowed_methods, reason = "a bench reads the clock")]
 
 use std::io::Write;
@@ -26,7 +26,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVer
 const REQUEST: &[u8] =
     b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: probe/1.0\r\nAccept: */*\r\n\r\n";
 
-/// Both ends and their shared configuration.
+/// Client and server with the configuration that they share.
 struct Bench {
     tls: Tls<Http1>,
     client: Arc<ClientConfig>,
@@ -37,7 +37,7 @@ struct Bench {
     spent: Duration,
 }
 
-/// One connection on each side.
+/// The two ends of one connection.
 struct Session {
     client: ClientConnection,
     conn: <Tls<Http1> as Protocol>::Conn,
@@ -75,7 +75,7 @@ impl Bench {
         Session { client, conn: self.tls.open(Time::ZERO), input: Vec::new() }
     }
 
-    /// Transfers the client's output to the server, and the server's output back.
+    /// Passes the client's output to the server, and the server's output back.
     fn turn(&mut self, session: &mut Session) -> bool {
         let mut wire = Vec::new();
         while session.client.wants_write() {
@@ -127,7 +127,7 @@ impl Bench {
     }
 }
 
-/// The rows, and the options of each.
+/// The name of each row, and its options.
 fn rows() -> [(&'static str, &'static SupportedProtocolVersion, bool, bool); 6] {
     [
         ("tls/1.3 handshake, full", &TLS13, false, false),
@@ -139,7 +139,7 @@ fn rows() -> [(&'static str, &'static SupportedProtocolVersion, bool, bool); 6] 
     ]
 }
 
-/// Runs a row `count` times and returns the server's time.
+/// Runs a row `count` times and returns the time spent in the server.
 fn run(row: usize, count: u64) -> Duration {
     let (_, version, resumes, keeps) = rows()[row];
     let mut bench = Bench::new(version, resumes);

@@ -1,10 +1,10 @@
-//! The requests used by the benches, and results of the benches.
+//! The requests that the benches use, and results of the benches.
 //!
 //! `cargo bench -p doorbell-benches --bench parse --bench route --bench render --bench conn --
-//! --warm-up-time 1 --measurement-time 2`, criterion medians on a two-core virtual machine whose
-//! other core was busy; no allocation in any row (`crates/http/tests/alloc.rs` counts them).
-//! Flint's figures are those published for the Go server whose layers we compare with, on its
-//! author's machine.
+//! --warm-up-time 1 --measurement-time 2` gave these criterion medians on a two-core virtual
+//! machine whose other core was busy. No row allocates; `crates/http/tests/alloc.rs` counts
+//! allocations. Flint's figures are those that its author published for the Go server, whose layers
+//! are compared here, on the author's machine.
 //!
 //! | bench | doorbell | goal | Flint |
 //! |---|---|---|---|
@@ -14,11 +14,11 @@
 //! | `route/dynamic` | 52 ns | 60 ns | 1,400 ns |
 //! | `route/not found` | 20 ns | 40 ns | 1,108 ns |
 //! | `render/static`: a reply into the connection's buffer | 10 ns | 40 ns | |
-//! | `conn/probe, keep-alive`: all of it, bytes in to bytes out | 33 ns | | 1,470 ns (its whole chain) |
+//! | `conn/probe, keep-alive`: the whole request, from parsing to rendering | 33 ns | | 1,470 ns (its whole chain) |
 //!
-//! `cargo bench -p doorbell-benches --bench instructions` counts instructions with callgrind; the
-//! counts are exact and each row has a limit. The whole machine converts input bytes to output
-//! bytes, with a router and a service behind a trait object; "again" is a worker that has cached
+//! `cargo bench -p doorbell-benches --bench instructions` counts instructions with callgrind. The
+//! counts are exact, and each row has a limit. The measured code converts input bytes to output
+//! bytes, with a router and a service behind a trait object. "Again" is a worker that has cached
 //! the head ([`doorbell_http::parse::Seen`]).
 //!
 //! | request | first time | again |
@@ -32,7 +32,8 @@
 //! | 16 pipelined | 10,592 | 7,388 |
 //! | redirect | 1,982 | 1,489 |
 //!
-//! Of the first: head 400, route 100, reply 90 when each is called alone.
+//! Of the first count, the head takes 400, the route 100 and the reply 90, when each is called
+//! alone.
 //!
 //! Does not know about: measurements; see `benches/`.
 #![forbid(unsafe_code)]
@@ -45,7 +46,7 @@ pub mod probes;
 pub const PROBE: &[u8] = b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1:18181\r\nUser-Agent: kube-probe/1.34\r\n\
 Accept: */*\r\nConnection: close\r\n\r\n";
 
-/// The same on a persistent connection.
+/// The request of [`PROBE`] on a persistent connection.
 pub const PROBE_KEEP_ALIVE: &[u8] =
     b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1:18181\r\nUser-Agent: kube-probe/1.34\r\n\
 Accept: */*\r\n\r\n";

@@ -1,6 +1,7 @@
-//! Instruction counts of what runs before a service: PROXY header, origin behind proxies, rate limiter.
+//! Instruction counts of the steps before a service: PROXY header, client address behind proxies,
+//! rate limiter.
 //!
-//! Does not know about: time; `limit.rs` and `proxy.rs` measure that.
+//! Does not know about: time; `limit.rs` and `proxy.rs` measure it.
 use doorbell_benches::guard::{AUTHORIZED, Scrape};
 use doorbell_http::auth::Authorization;
 use doorbell_http::forwarded::{ForwardedFrom, Networks, Origin, TrustedProxies};
@@ -25,7 +26,7 @@ const UNAUTHORIZED: &[u8] =
     b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:18181\r\nUser-Agent: Prometheus/3.1.0\r\nAccept: */*\r\n\r\n";
 const NOW: Time = Time::from_nanos(1_000_000_000_000);
 
-/// A limiter with room for a few keys; it contains one.
+/// A limiter with room for a few keys. It contains one key.
 struct Asked {
     shared: Limiter,
     local: LocalLimiter,
@@ -144,7 +145,7 @@ fn origin(behind: Box<Behind>) -> (Origin, Box<Behind>) {
     (behind.origin(), behind)
 }
 
-// The parser's cost for the field, whether or not it is used.
+// The parser's cost of the field, whether or not the field is used.
 #[library_benchmark]
 #[bench::with_authorization(args = (AUTHORIZED), config = at_most(551))]
 #[bench::without(args = (UNAUTHORIZED), config = at_most(427))]
@@ -165,7 +166,7 @@ fn absent(fields: Box<Fields>) -> (bool, Box<Fields>) {
     (fields.request().header("x-api-key").is_none(), fields)
 }
 
-// The same request on the same connection to the same service, without guards, and with a static
+// The same request on the same connection to the same service: without guards, and with a static
 // token and a limiter.
 #[library_benchmark]
 #[bench::plain(args = (Scrape::plain("192.0.2.1")), config = at_most(804))]
@@ -180,7 +181,7 @@ library_benchmark_group!(
     benchmarks = [shared, local, fields, header, origin, head, authorization, absent, scrape]
 );
 
-/// Checks that the counted work is correct.
+/// Asserts that the counted operations give the correct results.
 pub(crate) fn check_replies() {
     for (burst, allowed) in [(9, true), (1, false)] {
         let mut asked = Asked::known(burst);

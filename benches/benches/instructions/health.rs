@@ -1,13 +1,15 @@
-//! Instruction counts of a health probe and of a fixed reply in the proxy, and of a check that changes its state.
+//! Instruction counts of a health probe and of a fixed reply in the proxy, and of a result that
+//! changes a check's state.
 //!
-//! Each row of a probe is a whole request of a worker that has served the same request before: bytes in, route, state, counters, bytes out.
-//! Its time is one second after the previous request, because a request within the same step of the clock costs ten instructions less.
-//! **The limit of a row of `health` is the cost of the same row of `fixed` plus 60 instructions.**
-//! One row is an exception: the state that HAProxy sends with `send-state` differs each time and is
+//! Each row of a probe is a whole request on a worker that has served the same request before:
+//! parsing, route, state, counters, rendering. The request comes one second after the previous one,
+//! because a second request within one step of the clock costs ten instructions less. **The limit
+//! of a row of `health` is the cost of the same row of `fixed` plus 60 instructions.** The
+//! exception is the state that HAProxy sends with `send-state`, which differs each time and is
 //! parsed. A row of `change` is one result that changes the state of a check and of its endpoint,
-//! with the replies: ten thousand checks may cost hardly more than a hundred.
+//! including the replies. With ten thousand checks it may cost hardly more than with a hundred.
 //!
-//! Does not know about: time; sockets and the kernel are in the rig.
+//! Does not know about: time; sockets and the kernel, which the rig measures.
 use doorbell_benches::machine::Machine;
 use doorbell_benches::probes::{ELB, ENVOY, HAPROXY, HAPROXY_STATE, KEEP_ALIVE, KUBELET};
 use doorbell_health::{Board, CheckConfig, CheckIndex, CheckResult, EndpointConfig, Outcome, Severity, Time};
@@ -20,16 +22,16 @@ use crate::harness::at_most;
 
 const FIXED: &str = "reply = { status = 200, content_type = \"text/plain\", body = \"up\\n\" }\nmethods = [\"GET\", \"OPTIONS\"]";
 const HEALTH: &str = "health = \"readyz\"";
-/// Format by `Accept`, and details for authenticated clients.
+/// A health route with the format chosen by `Accept`, and details for authenticated clients.
 const CHOSEN: &str =
     "health = \"readyz\"\nformat = \"auto\"\ndetails = \"authenticated\"\ndetails_auth = \"ops\"";
 
-/// A new connection of a worker that has served the same request several times.
+/// A new connection on a worker that has served the same request several times.
 fn probed(route: &str, input: &[u8]) -> Box<Machine> {
     configured("", route, input)
 }
 
-/// The same with metrics enabled.
+/// As [`probed`], with metrics enabled.
 fn scraped(route: &str, input: &[u8]) -> Box<Machine> {
     configured("[admin]\nbind = \"127.0.0.1:0\"\n", route, input)
 }
@@ -51,7 +53,7 @@ fn configured(more: &str, route: &str, input: &[u8]) -> Box<Machine> {
     machine
 }
 
-// The reply is the same each time, so the cost is that of recognizing the request.
+// The reply is the same each time, so the row shows the cost of recognizing the request.
 #[library_benchmark]
 #[bench::kubelet(args = (probed(FIXED, KUBELET)), config = at_most(282))]
 #[bench::haproxy(args = (probed(FIXED, HAPROXY)), config = at_most(282))]
@@ -79,7 +81,7 @@ fn health(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
     (machine.handle_seen(), machine)
 }
 
-/// An endpoint with this many required checks, all with the same result so far, or none.
+/// An endpoint that requires this many checks. All checks have the same result, or none.
 fn board(checks: usize, result: Option<&CheckResult<'_>>) -> Box<(Board, CheckIndex)> {
     let mut builder = Board::builder(Time::ZERO);
     let config = CheckConfig { rise: 1, fall: 1, ..CheckConfig::default() };
@@ -100,7 +102,7 @@ fn board(checks: usize, result: Option<&CheckResult<'_>>) -> Box<(Board, CheckIn
 const WELL: CheckResult<'_> = CheckResult::success(Duration::from_millis(1));
 const ILL: CheckResult<'_> = CheckResult::new(Outcome::Failure, Duration::from_millis(1), b"refused");
 
-// No check has a result yet, and the first result arrives.
+// The first result arrives while no check has a result.
 #[library_benchmark]
 #[bench::of_100(args = (board(100, None)), config = at_most(145_000))]
 #[bench::of_10_000(args = (board(10_000, None)), config = at_most(145_000))]
@@ -110,7 +112,7 @@ fn first(mut board: Box<(Board, CheckIndex)>) -> Box<(Board, CheckIndex)> {
     board
 }
 
-// All checks were up until now.
+// The first failure arrives while all checks are up.
 #[library_benchmark]
 #[bench::of_100(args = (board(100, Some(&WELL))), config = at_most(145_000))]
 #[bench::of_10_000(args = (board(10_000, Some(&WELL))), config = at_most(145_000))]
@@ -123,7 +125,7 @@ fn fall(mut board: Box<(Board, CheckIndex)>) -> Box<(Board, CheckIndex)> {
 library_benchmark_group!(name = probes, benchmarks = [fixed, health]);
 library_benchmark_group!(name = change, benchmarks = [first, fall]);
 
-/// Checks that the counted work is correct.
+/// Asserts that the counted operations give the correct results.
 pub(crate) fn check_replies() {
     for input in [KUBELET, HAPROXY, HAPROXY_STATE, ELB, ENVOY, KEEP_ALIVE] {
         for route in [FIXED, HEALTH, CHOSEN] {

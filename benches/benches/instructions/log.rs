@@ -1,8 +1,9 @@
 //! Instruction counts of the access log on the thread that serves requests.
 //!
-//! The rows are a whole request, bytes in to bytes out, as the rows `whole` of `machine`; the difference to `without` is the cost of the log.
+//! Each row is a whole request from parsing to rendering, as the rows `whole` of `machine`. The
+//! difference from the row `without` is the cost of the log.
 //!
-//! Does not know about: time; `logger.rs` measures that.
+//! Does not know about: time; `logger.rs` measures it.
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +16,7 @@ use gungraun::{library_benchmark, library_benchmark_group};
 use crate::harness::at_most;
 
 /// Copies records into alternating slots, like a queue. The real writer would run on its own
-/// thread, and callgrind does not support the kernel's clocks that it reads.
+/// thread, and it reads kernel clocks that callgrind does not support.
 #[derive(Clone, Default)]
 struct Slots(Arc<Mutex<Vec<Record>>>);
 
@@ -27,7 +28,7 @@ impl Sink for Slots {
     }
 }
 
-/// A machine, and the destination of its records.
+/// A machine, and the slots that receive its records.
 struct Logging {
     machine: Box<Machine>,
     slots: Slots,
@@ -35,7 +36,7 @@ struct Logging {
 
 impl Logging {
     fn new(input: &[u8], filter: Filter) -> Box<Self> {
-        // The first search in a process detects features of the processor.
+        // The first search in a process detects CPU features, so it is not counted.
         let _ = Machine::logged(input, Filter::ALL, Slots::default()).handle();
         let slots = Slots(Arc::new(Mutex::new(Vec::with_capacity(8))));
         Box::new(Self { machine: Machine::logged(input, filter, slots.clone()), slots })
@@ -63,7 +64,7 @@ fn request(mut logging: Box<Logging>) -> (Next, Box<Logging>) {
 
 library_benchmark_group!(name = log, benchmarks = [request]);
 
-/// Checks that the counted work is correct.
+/// Asserts that the counted operations give the correct results.
 pub(crate) fn check_replies() {
     for (filter, records) in [(Filter::OFF, 0), (Filter::ERRORS, 0), (sampled(), 0), (Filter::ALL, 1)] {
         for input in [ELB, REDIRECT] {

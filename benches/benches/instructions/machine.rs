@@ -1,6 +1,6 @@
 //! Instruction counts of one probe in the HTTP machine.
 //!
-//! Does not know about: time; the other benches measure that.
+//! Does not know about: time; the other benches measure it.
 use doorbell_benches::guard;
 use doorbell_benches::machine::Machine;
 use doorbell_benches::probes::{ELB, ENVOY, HAPROXY, HAPROXY_STATE, KEEP_ALIVE, KUBELET, REDIRECT};
@@ -10,7 +10,7 @@ use gungraun::{library_benchmark, library_benchmark_group};
 
 use crate::harness::at_most;
 
-// Everything: parse, route, reply. The argument is returned so that its drop is not counted.
+// A whole request: parsing, route, reply. The argument is returned so that its drop is not counted.
 #[library_benchmark]
 #[bench::kubelet(args = (Machine::new(KUBELET)), config = at_most(689))]
 #[bench::haproxy(args = (Machine::new(HAPROXY)), config = at_most(603))]
@@ -24,7 +24,7 @@ fn whole(mut machine: Box<Machine>) -> (Next, Box<Machine>) {
     (machine.handle(), machine)
 }
 
-// The same in a worker that has cached this head, as for nearly every probe.
+// A whole request on a worker that has cached this head, which is the case for nearly every probe.
 #[library_benchmark]
 #[bench::kubelet(args = (Machine::again(KUBELET)), config = at_most(410))]
 #[bench::haproxy(args = (Machine::again(HAPROXY)), config = at_most(410))]
@@ -60,7 +60,7 @@ fn reply(mut machine: Box<Machine>) -> Box<Machine> {
     machine
 }
 
-// A token of 32 bytes, compared with one and with eight tokens of that length.
+// A token of 32 bytes, compared with one token and with eight tokens of that length.
 #[library_benchmark]
 #[bench::of_1(args = (guard::policy(1)), config = at_most(162))]
 #[bench::of_8(args = (guard::policy(8)), config = at_most(590))]
@@ -70,7 +70,7 @@ fn token(policy: Policy) -> (bool, Policy) {
 
 library_benchmark_group!(name = machine, benchmarks = [whole, again, parse, route, reply, token]);
 
-/// Checks that the counted work is correct.
+/// Asserts that the counted operations give the correct results.
 pub(crate) fn check_replies() {
     for (input, next, status) in [
         (KUBELET, Next::CloseClean, "200 OK"),

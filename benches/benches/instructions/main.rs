@@ -1,13 +1,14 @@
-//! Exact instruction counts of everything that runs per request, with a limit for each row.
+//! Exact instruction counts of the code that runs for each request, with a limit for each row.
 //!
-//! `cargo bench -p doorbell-benches --bench instructions` counts with callgrind and fails if a row exceeds its limit. It needs `valgrind` and
-//! `gungraun-runner` in the version of `gungraun` (`cargo install gungraun-runner --version =0.20.0`). If one of them is missing it says so and
-//! counts nothing, unless `DOORBELL_REQUIRE_VALGRIND=1` makes that a failure.
+//! `cargo bench -p doorbell-benches --bench instructions` counts with callgrind and fails if a row
+//! exceeds its limit. It needs `valgrind`, and `gungraun-runner` in the version of `gungraun`
+//! (`cargo install gungraun-runner --version =0.20.0`). If either is missing, the bench reports
+//! that and counts nothing; `DOORBELL_REQUIRE_VALGRIND=1` makes that a failure.
 //!
-//! A limit is the count when it was set; a change that lowers a count lowers its limit. All rows are one program, because optimising a program
-//! as a whole takes a minute.
+//! A limit is the count at the time it was set. A change that lowers a count lowers its limit too.
+//! All rows are in one program, because each program takes a minute to optimize.
 //!
-//! Does not know about: time; the other benches measure that.
+//! Does not know about: time; the other benches measure it.
 
 mod edge;
 mod harness;
@@ -20,7 +21,7 @@ use std::process::ExitCode;
 
 #[expect(clippy::exit, reason = "how the harness reports a row beyond its limit")]
 mod counted {
-    //! The harness, in a module because it defines `main`.
+    //! The harness. It is in a module because it defines `main`.
     use crate::edge::edge;
     use crate::health::{change, probes};
     use crate::log::log;
@@ -38,7 +39,7 @@ fn main() -> ExitCode {
     harness::start(check_replies, counted::run)
 }
 
-/// The counted work is the right work.
+/// Asserts that the counted operations give the correct results.
 fn check_replies() {
     machine::check_replies();
     edge::check_replies();

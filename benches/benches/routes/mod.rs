@@ -5,7 +5,8 @@
 use doorbell_http::Method;
 use doorbell_http::router::{MethodSet, Route, Router};
 
-/// GET only, on any host; the value is the index of the path in `paths`.
+/// Builds a router with GET routes for any host. The value of a route is the index of its path in
+/// `paths`.
 pub(crate) fn router(paths: [&str; 8]) -> Router<u32> {
     let mut builder = Router::builder();
     for (value, path) in (0..).zip(paths) {

@@ -4,7 +4,7 @@
 
 use crate::framing::{End, Framing, Seen};
 
-/// The servers we compare with.
+/// A server that doorbell is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Peer {
     /// Go net/http.
@@ -26,7 +26,7 @@ impl Peer {
     }
 }
 
-/// Kinds of differences.
+/// Kinds of differences between two framings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Both accept the same request with different contents: method, target, host or body.
@@ -45,19 +45,19 @@ pub enum Kind {
     TheyEnd,
 }
 
-/// The first difference between two framings.
+/// The first difference between two framings of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Its kind.
+    /// The kind of the difference.
     pub kind: Kind,
     /// The number of the request, from 0.
     pub request: usize,
 }
 
-/// The first difference between `ours` and `theirs`, if any.
+/// Returns the first difference between `ours` and `theirs`, if there is one.
 ///
-/// A refusal and a wait do not differ: neither has accepted anything. Nor do two refusals, whatever
-/// their status.
+/// A refusal and a wait count as equal, because neither accepts anything. Two refusals are equal,
+/// whatever their status.
 pub fn difference(ours: &Framing, theirs: &Framing) -> Option<Difference> {
     let same =
         ours.requests.iter().zip(&theirs.requests).take_while(|(ours, theirs)| is_same(ours, theirs)).count();
@@ -86,7 +86,7 @@ pub fn difference(ours: &Framing, theirs: &Framing) -> Option<Difference> {
     Some(Difference { kind, request: same })
 }
 
-/// Host names are compared regardless of case.
+/// Compares two requests. The case of host names does not matter.
 fn is_same(ours: &Seen, theirs: &Seen) -> bool {
     ours.method == theirs.method
         && ours.target == theirs.target

@@ -1,13 +1,13 @@
-//! A server's interpretation of a stream of bytes: the requests it saw, and the end.
+//! A server's interpretation of a stream of bytes: the requests that it accepted, and the end.
 //!
-//! Does not know about: specific servers, correctness.
+//! Does not know about: specific servers; which interpretation is correct.
 
 /// How a server split a stream of bytes into requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Framing {
     /// The complete requests, including bodies, in order.
     pub requests: Vec<Seen>,
-    /// The result for the rest.
+    /// The result for the bytes after these requests.
     pub end: End,
 }
 
@@ -18,7 +18,7 @@ pub struct Seen {
     pub method: Vec<u8>,
     /// Path and query.
     pub target: Vec<u8>,
-    /// The authority of an absolute target, otherwise `Host`, otherwise empty.
+    /// The authority of an absolute target, otherwise the value of `Host`, otherwise empty.
     pub host: Vec<u8>,
     /// The decoded body.
     pub body: Vec<u8>,
@@ -27,15 +27,15 @@ pub struct Seen {
 /// How a stream ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Between requests: no bytes are left, or they are ignored because the connection closes.
+    /// Between requests. No bytes are left, or the rest is ignored because the connection closes.
     Between,
-    /// Inside a request: more bytes could have completed it.
+    /// Inside a request that more bytes could complete.
     Inside,
-    /// With an error. The status is 0 if there was no reply.
+    /// With an error. The status is 0 if the server sent no reply.
     Refused(u16),
 }
 
-/// Path and query of a target in any form; the path is `/` for an absolute target without one.
+/// Path and query of a target in any form. The path of an absolute target without a path is `/`.
 pub fn path_and_query(target: &[u8]) -> Vec<u8> {
     let colon = target.windows(3).position(|window| window == b"://");
     let Some(colon) = colon.filter(|_| target.first() != Some(&b'/')) else { return target.to_vec() };
@@ -47,7 +47,7 @@ pub fn path_and_query(target: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The status of the last reply that is an error.
+/// The status of the last reply, if that is an error.
 pub fn error_status(replies: &[u8]) -> Option<u16> {
     let starts = replies.windows(10).enumerate().filter(|(_, window)| window.starts_with(b"HTTP/1."));
     starts

@@ -1,4 +1,4 @@
-//! hyper's server, polled by hand over bytes in memory: no runtime, no socket.
+//! hyper's server, polled manually over bytes in memory, without a runtime or a socket.
 //!
 //! Does not know about: other servers.
 
@@ -41,7 +41,7 @@ pub fn frame(stream: &[u8], cut: usize) -> Framing {
     Framing { requests: requests.take(), end }
 }
 
-/// Why a body has no end.
+/// Reasons why a body is incomplete.
 #[derive(Clone, Copy, Debug)]
 enum Broken {
     Malformed,
@@ -129,5 +129,6 @@ impl Write for Wire<'_> {
     }
 }
 
-/// hyper yields now and then; a stream of a few hundred bytes is done long before.
+/// Maximum number of polls. hyper yields occasionally, but needs far fewer polls for a few hundred
+/// bytes.
 const POLLS_MAX: usize = 10_000;

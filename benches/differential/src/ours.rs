@@ -1,4 +1,4 @@
-//! doorbell-http, driven in this process.
+//! doorbell-http, called in this process.
 //!
 //! Does not know about: other servers.
 
@@ -24,11 +24,11 @@ pub struct Ours {
 pub struct Places {
     /// The framing for byte-by-byte input.
     pub framing: Framing,
-    /// One past the last byte of each complete request.
+    /// The position after the last byte of each complete request.
     pub ends: Vec<usize>,
-    /// The byte at which it was refused.
+    /// Position of the byte at which the stream was refused.
     pub refused_at: Option<usize>,
-    /// The error.
+    /// The error of the refusal.
     pub error: Option<RequestError>,
 }
 
@@ -60,7 +60,7 @@ impl Service for Notes {
 }
 
 impl Ours {
-    /// With the default limits.
+    /// Creates a server with the default limits.
     pub fn new() -> Self {
         Self {
             notes: Notes { requests: RefCell::default(), reply: StaticReply::text(Status::OK, "") },
@@ -71,7 +71,7 @@ impl Ours {
         }
     }
 
-    /// Frames `stream`, which arrives in two pieces.
+    /// Frames `stream`, which arrives in two pieces split at `cut`.
     pub fn frame(&mut self, stream: &[u8], cut: usize) -> Framing {
         let mut conn = Conn::new(Time::ZERO, &self.limits);
         self.carry.clear();
@@ -83,7 +83,7 @@ impl Ours {
         self.finish(&mut conn, open)
     }
 
-    /// Frames `stream` byte by byte, with positions.
+    /// Frames `stream` byte by byte, and records positions.
     pub fn places(&mut self, stream: &[u8]) -> Places {
         let mut conn = Conn::new(Time::ZERO, &self.limits);
         self.carry.clear();

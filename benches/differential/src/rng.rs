@@ -1,4 +1,4 @@
-//! Random numbers that are identical everywhere for the same seed.
+//! Random numbers that are the same on every machine for the same seed.
 //!
 //! Does not know about: their use.
 
@@ -9,9 +9,10 @@ pub(crate) struct Rng {
 }
 
 impl Rng {
-    /// The stream of one item of a run: any item can be reproduced without those before it.
+    /// Creates the stream of one item in a run. An item can be reproduced without the items before
+    /// it.
     pub(crate) const fn new(seed: u64, item: u64) -> Self {
-        // Mixed, because the stream of a neighbouring state is the same one a step later.
+        // The seed is mixed, because streams of neighbouring states overlap.
         Self { state: mix(mix(seed.wrapping_add(STEP)) ^ item) }
     }
 
@@ -27,12 +28,12 @@ impl Rng {
         usize::try_from(((self.next() >> 32) * end as u64) >> 32).expect("below `end`")
     }
 
-    /// True once in `count`, on average.
+    /// Returns true once in `count` calls on average.
     pub(crate) fn one_in(&mut self, count: usize) -> bool {
         self.below(count) == 0
     }
 
-    /// One of these.
+    /// Returns one of the items.
     pub(crate) fn pick<'a, T: ?Sized>(&mut self, items: &[&'a T]) -> &'a T {
         items[self.below(items.len())]
     }

@@ -1,4 +1,4 @@
-//! The listener of the floor programs: deferred accept, otherwise the defaults.
+//! The listener of the floor programs, with deferred accept and otherwise default options.
 //!
 //! Does not know about: replies.
 
@@ -10,11 +10,11 @@ use std::time::Duration;
 use rustix::net::sockopt::{Timeout, set_socket_reuseaddr, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen as start, socket_with};
 
-/// The same value as for nginx and HAProxy.
+/// Length of the listen backlog, as for nginx and HAProxy.
 const BACKLOG: i32 = 4096;
-/// Seconds until a connection without data is accepted.
+/// Seconds after which a connection without data is accepted.
 const DEFER_S: u32 = 5;
-/// Maximum time that a client can block the only thread.
+/// Maximum time for which a client can block the only thread.
 const RECEIVE_MAX: Duration = Duration::from_secs(5);
 
 /// Opens a blocking listener on `addr`.

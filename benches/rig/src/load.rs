@@ -1,6 +1,6 @@
 //! A run of the load generator and its report.
 //!
-//! Does not know about: servers, scheduling.
+//! Does not know about: servers; scheduling.
 
 use std::process::Command;
 
@@ -10,25 +10,25 @@ use serde_json::Value;
 use crate::plan::{Load, PATH};
 use crate::tool;
 
-/// The parts of the report that are used.
+/// The parts of the load generator's report that the rig uses.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 pub(crate) struct Done {
     /// Requests with a correct reply.
     pub(crate) requests: u64,
     /// Requests without a correct reply.
     pub(crate) failed: u64,
-    /// Requests that were due at a fixed rate and not started before the end.
+    /// Requests that were due at a fixed rate and not started before the end of the run.
     #[serde(default)]
     unstarted: u64,
     #[serde(default)]
     pub(crate) requests_per_s: f64,
-    /// Microseconds from the due time of a request to the end of its reply, and with `close` to the
-    /// end of its connection.
+    /// Latency in microseconds from the due time of a request to the end of its reply, or with
+    /// `close` to the end of its connection.
     #[serde(default)]
     latency_us: Value,
 }
 
-/// The end and the rate of a load.
+/// How long a load runs, and at which rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Pace {
     /// As fast as replies arrive, up to a total.
@@ -39,16 +39,16 @@ pub(crate) enum Pace {
     Rate { rate: f64, seconds: u32 },
 }
 
-/// Maximum number of unstarted requests per thousand at a fixed rate: fewer than the one per cent
-/// that p99 omits.
+/// Maximum number of unstarted requests per thousand at a fixed rate. It is below the one per cent
+/// that p99 ignores.
 const UNSTARTED_MAX: u64 = 5;
 
-/// Applies a load to the server at `port` with `command`, which starts the load generator.
+/// Runs `command`, which starts the load generator, against the server at `port`.
 pub(crate) fn run(mut command: Command, load: Load, pace: Pace, port: u16) -> Result<Done, String> {
     command.args(arguments(load, pace)).arg(format!("http://127.0.0.1:{port}{PATH}"));
     let output = command.output().map_err(|error| format!("the load generator does not start: {error}"))?;
-    // Exit code 1 comes with a report when requests failed, and without one when no request could
-    // be sent.
+    // Exit code 1 means that requests failed (with a report), or that no request could be sent
+    // (without a report).
     serde_json::from_slice(&output.stdout).map_err(|error| {
         let said = tool::tail(&String::from_utf8_lossy(&output.stderr));
         format!("the load generator gave no report ({error}, {}): {said}", output.status)
@@ -56,8 +56,7 @@ pub(crate) fn run(mut command: Command, load: Load, pace: Pace, port: u16) -> Re
 }
 
 impl Done {
-    /// Returns itself, or an error for a failed request: a server that does not work correctly is
-    /// not measured.
+    /// Returns itself, or an error if a request failed, because only a correct server is measured.
     pub(crate) fn complete(self) -> Result<Self, String> {
         let Self { requests, failed, unstarted, .. } = &self;
         if *failed > 0 || *requests == 0 || unstarted * 1000 > requests * UNSTARTED_MAX {

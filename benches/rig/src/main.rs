@@ -1,7 +1,8 @@
-//! The `doorbell-rig` program: builds an image, boots it, counts instructions, prints them. The
-//! same program is the agent inside the guest.
+//! The `doorbell-rig` program. It builds an image, boots it, counts instructions and prints them.
+//! The same program is the agent inside the guest.
 //!
-//! Does not know about: internals of doorbell or its peers; they are programs with a port.
+//! Does not know about: the implementation of doorbell or its peers, which are only programs with a
+//! port.
 #![forbid(unsafe_code)]
 
 mod ablate;

@@ -1,7 +1,7 @@
-//! One boot: the image, the machine, the events from the guest, and a line of progress for each
-//! sample.
+//! One boot: the image, the virtual machine, the events from the guest, and a line of progress for
+//! each sample.
 //!
-//! Does not know about: purpose of the plan, presentation of outcomes.
+//! Does not know about: the purpose of the plan; how outcomes are shown.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -14,9 +14,9 @@ use crate::plan::{Check, Event, Plan};
 use crate::report::{Conditions, Outcome, Run};
 use crate::vm;
 
-/// Enough for every server with thousands of connections.
+/// Memory of the guest, enough for every server with thousands of connections.
 const MEMORY_MIB: u32 = 1024;
-/// Idle connections per additional MiB of memory: both sides of each are in the guest.
+/// Idle connections per additional MiB of memory. Both ends of each connection are in the guest.
 const IDLE_CONNS_A_MIB: u32 = 20;
 
 /// Options shared by all boots of a command.
@@ -26,13 +26,13 @@ pub(crate) struct Session {
     #[arg(long, value_name = "VERSION", default_value = "6.12")]
     pub(crate) kernel: Kernel,
 
-    /// CPU model, as of QEMU's -cpu
+    /// CPU model, as for QEMU's -cpu
     #[arg(long, value_name = "MODEL", default_value = "max")]
     pub(crate) cpu: String,
 }
 
 impl Session {
-    /// Builds, boots, and returns an outcome for each row and each check of the plan, in its order.
+    /// Builds and boots. Returns an outcome for each row and each check of the plan, in order.
     pub(crate) fn run(&self, plan: &Plan, contents: &Contents) -> Result<Run, RigError> {
         let qemu = vm::version()?;
         let image = image::build(self.kernel, plan, contents, &programs::cache()?)?;
@@ -58,11 +58,11 @@ fn memory_mib(plan: &Plan) -> u32 {
     MEMORY_MIB + idle_conns / IDLE_CONNS_A_MIB
 }
 
-/// Events from the guest so far; each is also shown to the user.
+/// The events from the guest. Each event is also shown to the user.
 struct Progress<'a> {
     plan: &'a Plan,
     run: Run,
-    /// Seconds since boot of this machine, at the start of the guest.
+    /// Uptime of this machine in seconds when the guest was started.
     up_at_s: f64,
     samples: usize,
 }
@@ -75,7 +75,8 @@ impl<'a> Progress<'a> {
         Self { plan, run, up_at_s: now_s(), samples: 0 }
     }
 
-    /// A line garbled by a kernel message is lost; its row must not look complete.
+    /// Completes the run. A console line that a kernel message garbled is lost, so its row must not
+    /// count as complete.
     fn finish(mut self) -> Run {
         let repeat = self.run.conditions.repeat as usize;
         for outcome in &mut self.run.rows {
@@ -133,7 +134,7 @@ impl<'a> Progress<'a> {
     }
 }
 
-/// `3 min left`, from the number of finished items and the seconds they took.
+/// Formats `3 min left`, from the number of finished items and the seconds they took.
 pub(crate) fn time_left(done: usize, all: usize, took_s: f64) -> String {
     let rest = all.saturating_sub(done);
     let share = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
@@ -148,7 +149,7 @@ pub(crate) fn now_s() -> f64 {
         + Duration::from_nanos(now.tv_nsec.unsigned_abs()).as_secs_f64()
 }
 
-/// A line for the user, on standard error.
+/// Prints a line for the user on standard error.
 pub(crate) fn say(line: &str) {
     // A failure to write to standard error cannot be reported.
     let _ = writeln!(io::stderr(), "{line}");

@@ -1,4 +1,4 @@
-//! Cost of waking a thread by each mechanism of the kernel: a program of the ring crate, run once
+//! Cost of waking a thread by each mechanism of the kernel. Runs a program of the ring crate once
 //! in the guest.
 //!
 //! Does not know about: the mechanisms.
@@ -10,13 +10,14 @@ use crate::report::Run;
 use crate::session::Session;
 
 const PROGRAM: &str = "/rig/wakes";
-/// Usually about 2 s of the guest's time.
+/// Time limit in seconds. The program takes about 2 s of the guest's time.
 const SECONDS_MAX: u32 = 120;
 
-/// The output of the program, and whether it completed.
+/// Returns the output of the program, and whether it completed.
 pub(crate) fn run(session: &Session) -> Result<(String, bool), RigError> {
     let wakes = programs::example("doorbell-ring", "wakes")?;
-    // Neither thread preempts the other when it is woken: each wake-up finds the other asleep.
+    // Under SCHED_BATCH a woken thread does not preempt the other, so each wake-up finds its thread
+    // asleep.
     let argv = [CHRT, "--batch", "0", PROGRAM].map(str::to_owned).into();
     let check = Check { name: "wakes".into(), argv, seconds_max: SECONDS_MAX };
     let plan = Plan { checks: vec![check], ..Plan::default() };

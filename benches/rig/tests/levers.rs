@@ -1,24 +1,24 @@
-//! `levers.md` has an entry for each technique of the rig, and each figure in it agrees with its
-//! percentage.
+//! `levers.md` must have an entry for each technique of the rig, and each figure in it must agree
+//! with its percentage.
 //!
-//! Does not know about: measurement, correctness of verdicts.
+//! Does not know about: measurement; whether the conclusions are correct.
 
 use std::process::Command;
 
 const BOOK: &str = include_str!("../levers.md");
-/// Levers without a switch; their entries explain why.
+/// Levers without a switch. Their entries give the reason.
 const WITHOUT_SWITCH: [&str; 3] = ["Minimum wait of the kernel", "Multishot receive", "Prefetch"];
-/// The section of conditions.
+/// The section about conditions.
 const SOURCES: &str = "Where the figures are from";
-/// Maximum difference between a percentage and that of its rounded figures.
+/// Maximum difference between a stated percentage and the percentage of the rounded figures.
 const PERCENT_APART_MAX: f64 = 0.11;
 
-/// Titles and bodies of the sections.
+/// Titles and bodies of the sections of `levers.md`.
 fn sections() -> Vec<(&'static str, &'static str)> {
     BOOK.split("\n## ").skip(1).map(|part| part.split_once('\n').expect("a section has a body")).collect()
 }
 
-/// The names of the techniques and the setting of each, in the order of the rig.
+/// The names of the techniques and the setting of each, in the order of `list`.
 fn techniques() -> Vec<(String, String)> {
     let done = Command::new(env!("CARGO_BIN_EXE_doorbell-rig")).arg("list").output().expect("the rig starts");
     let list = String::from_utf8(done.stdout).expect("the list is text");
@@ -27,13 +27,14 @@ fn techniques() -> Vec<(String, String)> {
     lines.map(|(name, on)| (name.trim().to_owned(), on.to_owned())).collect()
 }
 
-/// Rows of the table in a section, starting with its head.
+/// Rows of the table in a section, starting with the heading.
 fn table(body: &str) -> Vec<Vec<&str>> {
     let lines = body.lines().filter(|line| line.starts_with('|') && !line.starts_with("|---"));
     lines.map(|line| line.trim_matches('|').split('|').map(str::trim).collect()).collect()
 }
 
-/// `18,900 / 19,200 (-1.6 %, -1.0 %)`: the first percentage matches the figures.
+/// Whether the first percentage of a cell such as `18,900 / 19,200 (-1.6 %, -1.0 %)` matches its
+/// figures.
 fn instructions_agree(cell: &str) -> Option<bool> {
     let (figures, percent) = cell.strip_suffix(" %)")?.split_once(" (")?;
     let (with, without) = figures.split_once(" / ")?;
@@ -44,7 +45,8 @@ fn instructions_agree(cell: &str) -> Option<bool> {
     Some(((with - without) / without * 100.0 - server.parse::<f64>().ok()?).abs() <= PERCENT_APART_MAX)
 }
 
-/// `-12 % (-15 % to -9 %)`: the median is between the lowest and the highest.
+/// Whether the median of a cell such as `-12 % (-15 % to -9 %)` is between its lowest and highest
+/// value.
 fn spread_holds_middle(cell: &str) -> Option<bool> {
     let (middle, spread) = cell.strip_suffix(" %)")?.split_once(" % (")?;
     let (low, high) = spread.split_once(" % to ")?;

@@ -1,5 +1,5 @@
-//! What this binary uses of HTTP, in one place.
+//! Re-exports of the HTTP types that this binary uses.
 //!
-//! Does not know about: anything; it only names things.
+//! Does not know about: how the types work. This module contains no code.
 
 pub(crate) use doorbell::http::*;

@@ -1,6 +1,6 @@
-//! What the `doorbell` binary is made of, as a library so that tests and fuzzers can reach it.
+//! The parts of the `doorbell` binary, as a library for tests and fuzzers.
 //!
-//! Does not know about: other users; nothing here is a stable interface.
+//! Does not know about: other users. The interface is not stable.
 #![forbid(unsafe_code)]
 #![doc(hidden)]
 

@@ -1,5 +1,5 @@
-//! Reaps orphaned processes as process 1 of a container, where they become children of this process, so that zombies do not fill the
-//! process table.
+//! Reaps orphaned processes, so that zombies do not fill the process table. As process 1 of a
+//! container, this process is the parent of all orphans.
 //!
 //! Does not know about: the programs of checks, which their checks wait for.
 
@@ -10,10 +10,10 @@ use signal_hook::iterator::Signals;
 use std::io;
 use std::time::Duration;
 
-/// Delay after a signal, so that many zombies are reaped at once.
+/// Delay after a SIGCHLD, so that several zombies are reaped together.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Starts the thread if this is process 1; it runs until the process ends.
+/// Starts the thread if this is process 1. The thread runs until the process ends.
 pub(crate) fn start() -> io::Result<()> {
     if std::process::id() != 1 {
         return Ok(());
@@ -27,7 +27,8 @@ pub(crate) fn start() -> io::Result<()> {
 fn reap_all() {
     loop {
         std::thread::sleep(PAUSE);
-        // While a check starts a program, its child cannot be distinguished from an orphan.
+        // No program of a check may start meanwhile: its process could not be distinguished from an
+        // orphan.
         let taken = CHILDREN.apart_from(|is_own| {
             for pid in zombies().filter(|pid| !is_own(*pid)) {
                 // The exit status of an orphan is not used.
@@ -51,7 +52,8 @@ fn zombies() -> impl Iterator<Item = Pid> {
     .filter_map(Pid::from_raw)
 }
 
-/// Whether `PID (NAME) STATE PARENT ...` describes a zombie child of this parent. A name may contain any character, also a bracket.
+/// Whether `PID (NAME) STATE PARENT ...` describes a zombie child of this parent. A name may
+/// contain any character, including brackets.
 fn is_zombie_of(stat: &[u8], parent: u32) -> bool {
     let Some(end) = memchr::memrchr(b')', stat) else { return false };
     let rest = String::from_utf8_lossy(stat.get(end + 1..).unwrap_or_default()).into_owned();

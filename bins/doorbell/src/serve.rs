@@ -1,4 +1,4 @@
-//! Starts everything that a configuration needs, and serves until the end.
+//! Starts the components that a configuration needs, and serves until the process is stopped.
 //!
 //! Does not know about: files, command lines.
 
@@ -16,7 +16,8 @@ use crate::supervisor::Supervisor;
 use crate::supervisor::queue::Message;
 use std::sync::Arc;
 
-/// Serves until a signal ends it. `origin` names the source of the configuration, `again` reads it for a reload.
+/// Serves until a signal or command stops the process. `origin` names the source of the
+/// configuration; `again` reads it for a reload.
 pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<Exit, Failure> {
     let supervisor = Supervisor::start()?;
     let operator = Operator::new(supervisor.queue());
@@ -27,7 +28,7 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
     parent::on_command_end(move |end| queue.send(Message::CommandEnded(end))).map_err(no_thread)?;
     let started = config.clone();
     let is_configured = again.is_some();
-    // Bound first, so that an address that cannot be bound prevents the start.
+    // Bound before anything is served, so that an unusable address prevents the start.
     let admin = started.admin.as_ref().map(crate::operator::admin::bind).transpose()?.flatten();
     let guard = Arc::new(crate::operator::admin::Guard::closed());
     let shared = SharedState::new(operator.clone(), Arc::clone(&guard));
@@ -43,7 +44,7 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
     if let Some(admin) = admin {
         control_plane.runtime().spawn(admin.serve(operator.clone(), guard));
     }
-    // The code that reads options and files does not run again soon.
+    // The code that read options and files is rarely needed again.
     let forgotten = doorbell::forget_code_pages();
     tracing::debug!(bytes = forgotten, "released code pages used at startup");
     announce(&operator, &started, &control_plane, admin_addr);
@@ -68,7 +69,7 @@ pub(crate) fn run(config: Config, origin: &str, again: Option<Read>) -> Result<E
     ended
 }
 
-/// Logs the summary at the end: what was served and what was refused.
+/// Logs a summary of served and refused connections and requests at the end.
 fn sum_up(operator: &Operator, generations: &Generations) {
     let Some(running) = operator.running() else { return };
     let (stats, server_stats) = (running.process_stats.stats(), &running.server_stats);

@@ -1,4 +1,4 @@
-//! The default number of workers, from the CPUs and the memory that this process may use.
+//! The default number of workers, derived from the CPUs and the memory that this process may use.
 //!
 //! Does not know about: the work of a worker.
 
@@ -7,15 +7,18 @@ use rustix::thread::sched_getaffinity;
 use std::num::NonZero;
 use std::sync::OnceLock;
 
-/// Memory of one worker: ring, buffers, stack and connections. Measured with the program of the image, as charged to its cgroup with 1, 8
-/// and 64 workers on Linux 6.18: a worker on io_uring takes 0.68 MiB, of which the kernel uses 0.62 MiB for the ring, and 0.69 MiB while
-/// 256 connections are busy; on epoll 0.09 and 0.10 MiB. None of it is locked (`VmLck`, `VmPin`).
+/// Memory of one worker: ring, buffers, stack and connections. Measured with the program of the
+/// image, as charged to its cgroup with 1, 8 and 64 workers on Linux 6.18: a worker on io_uring
+/// takes 0.68 MiB, of which the kernel uses 0.62 MiB for the ring, and 0.69 MiB while 256
+/// connections are busy; on epoll 0.09 and 0.10 MiB. None of this memory is locked (`VmLck`,
+/// `VmPin`).
 const MEMORY_OF_WORKER: u64 = 1 << 20;
 
-/// Memory of the rest: 1 MiB, and 6 MiB of code unless another cgroup has it in memory.
+/// Memory in addition to that of the workers: 1 MiB, and 6 MiB of code unless the code is charged
+/// to another cgroup.
 const MEMORY_OF_PROGRAM: u64 = 8 << 20;
 
-/// Maximum in a container without a CPU quota, which shares the CPUs with others.
+/// Maximum in a container without a CPU quota, because it shares the CPUs with other containers.
 const SHARED_MAX: usize = 4;
 
 /// Maximum of `runtime.workers`.
@@ -46,7 +49,8 @@ pub(crate) fn count(config: &Config) -> usize {
     asked.unwrap_or_else(|| usual().count)
 }
 
-/// The default number. Determined once, so that a reload has as many as the start.
+/// The default number of workers. Determined once, so that a reload has the same number as the
+/// start.
 pub(crate) fn usual() -> &'static Workers {
     static USUAL: OnceLock<Workers> = OnceLock::new();
     USUAL.get_or_init(|| {
@@ -56,7 +60,7 @@ pub(crate) fn usual() -> &'static Workers {
 }
 
 impl Limits {
-    /// `None` without a cgroup of version 2.
+    /// Reads the limits; `None` without a cgroup of version 2.
     pub(crate) fn of(read: Read<'_>) -> Option<Self> {
         let mut limits = Self::default();
         let own = read("/proc/self/cgroup")?;
@@ -104,7 +108,8 @@ fn choose(cores: usize, limits: Limits, is_container: bool) -> Workers {
     Workers { count: count.clamp(1, MAX), why }
 }
 
-/// Detects container runtimes: Kubernetes and podman set variables, Docker and podman create a file, and images are mounted with overlayfs.
+/// Detects container runtimes: Kubernetes and podman set variables, Docker and podman create a
+/// file, and images are mounted with overlayfs.
 fn is_container(read: Read<'_>) -> bool {
     let has_variable =
         ["KUBERNETES_SERVICE_HOST", "container"].iter().any(|name| std::env::var_os(name).is_some());
@@ -112,7 +117,7 @@ fn is_container(read: Read<'_>) -> bool {
     has_variable || has_file || is_stacked(&read("/proc/self/mountinfo").unwrap_or_default())
 }
 
-/// Whether the root of this process is an overlay (proc_pid_mountinfo(5)).
+/// Whether the root file system of this process is an overlay (proc_pid_mountinfo(5)).
 fn is_stacked(mounts: &str) -> bool {
     let is_root = |line: &&str| line.split(' ').nth(4) == Some("/");
     let root = mounts.lines().rfind(is_root).and_then(|line| line.split_once(" - "));
@@ -166,7 +171,7 @@ mod tests {
             )
         };
         assert!(is_stacked(&root("overlay")) && !is_stacked(&root("ext4")) && !is_stacked(""));
-        // The last mount on a path hides the others.
+        // The last mount on a path hides earlier ones.
         assert!(!is_stacked(&format!("{}{}", root("overlay"), root("tmpfs"))));
     }
 }

@@ -1,6 +1,6 @@
-//! The commands that do not serve: output and exit codes.
+//! Commands that do not serve: output and exit codes.
 //!
-//! Does not know about: internals.
+//! Does not know about: the implementation.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 #[path = "cli/alone.rs"]
@@ -39,7 +39,7 @@ fn fixture(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config").join(name).to_str().unwrap().to_owned()
 }
 
-/// Writes a file of this test run.
+/// Writes a file into the scratch directory of this test.
 fn scratch(name: &str, text: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&path, text).unwrap();
@@ -166,7 +166,7 @@ fn dumps_read_back() {
         let (code, out, _) = run(&[&["config", "dump", "-q", "-c", &file], with_defaults].concat());
         assert_eq!(code, 0);
         let path = scratch(&format!("dump{}.toml", with_defaults.len()), &out);
-        // The long drain of that file is still a warning.
+        // Without the variable, the long drain of that file is still a warning.
         assert_eq!(run(&["validate", "-c", path.to_str().unwrap()]).0, 0);
     }
     let (code, out, _) = run(&["config", "dump", "-o", "json"]);
@@ -212,7 +212,7 @@ fn a_healthcheck_without_a_server_ends_with_1() {
 
 #[test]
 fn a_healthcheck_gives_up_in_time() {
-    // The kernel completes the connection, but no reply is ever sent.
+    // The kernel completes the connection, but the server never replies.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
     let (code, _, err) = run(&["healthcheck", "--timeout", "200ms", "--address", &address]);

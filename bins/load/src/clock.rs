@@ -1,14 +1,14 @@
-//! The only code that reads the clock: nanoseconds since the start of the run, the same for every
-//! thread.
+//! The only code that reads the clock. Times are nanoseconds since the start of the run, identical
+//! for every thread.
 //!
-//! Does not know about: users of the time.
+//! Does not know about: the use of times.
 
 use std::time::{Duration, Instant};
 
 /// Nanoseconds since the start of the run.
 pub(crate) type Nanos = u64;
 
-/// Never: later than the end of any run.
+/// A time later than the end of any run.
 pub(crate) const NEVER: Nanos = Nanos::MAX;
 
 /// A clock that threads can share.

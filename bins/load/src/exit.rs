@@ -1,6 +1,6 @@
 //! Exit codes and the error that carries one.
 //!
-//! Does not know about: causes.
+//! Does not know about: what causes an error.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 pub enum Exit {
     /// 0: every request got the expected reply.
     Clean,
-    /// 1: a request failed or got wrong bytes, or none could be sent.
+    /// 1: a request failed or got wrong bytes, or no request could be sent.
     Failures,
     /// 69: a separate network is not possible (sysexits: unavailable).
     NoNetwork,
@@ -20,17 +20,17 @@ pub enum Exit {
     Usage,
 }
 
-/// Why there is no report: one sentence for the user, and the exit code.
+/// A failure without a report: one sentence for the user, and the exit code.
 #[derive(Debug)]
 pub struct Failure {
-    /// The code.
+    /// The exit code.
     pub exit: Exit,
-    /// What went wrong and what to do, without a final line break.
+    /// The error and its remedy, without a final line break.
     pub message: String,
 }
 
 impl Exit {
-    /// The number.
+    /// The number of the exit code.
     #[must_use]
     pub const fn code(self) -> u8 {
         match self {

@@ -15,16 +15,17 @@ use syn::{DeriveInput, parse_macro_input};
 /// Makes a struct a table of a configuration file: each field is a key, and its comment the
 /// documentation.
 ///
-/// On the struct, `#[table(check = path)]` names a `fn(&Self, &Section)`, or a
-/// `fn(&mut Self, &Section)`, that checks rules between keys of this table.
-/// `inherits = "TABLE"` names a top-level table whose keys stand in for those that are left out.
-/// `useless = path` names a `fn(&Self) -> &[&str]`: keys (`http2`, `limits.headers`) that have no
-/// effect with the values of other keys, and that a dump leaves out.
+/// On the struct, `#[table(check = path)]` names a `fn(&Self, &Section)`, or a `fn(&mut Self,
+/// &Section)`, that checks rules between keys of this table. `inherits = "TABLE"` names a top-level
+/// table from which missing keys are inherited. `useless = path` names a `fn(&Self) -> &[&str]`:
+/// keys (`http2`, `limits.headers`) that have no effect because of the values of other keys. A dump
+/// omits them.
 ///
 /// On a field, `#[key(..)]` takes, separated by commas:
-/// - `default = VALUE`: the value of an absent key, as written in a file. A field needs this or one
-///   of the next two, unless its type is optional (`Option`, `Vec` or another table).
-/// - `default_with = path`: the same, from a `fn(&Self) -> T` that depends on the other keys.
+/// - `default = VALUE`: the value of an absent key, as written in a file. A field needs `default`,
+///   `default_with` or `required`, unless its type is optional (`Option`, `Vec` or another table).
+/// - `default_with = path`: the value of an absent key, from a `fn(&Self) -> T` that depends on the
+///   other keys.
 /// - `required = "EXAMPLE"`: the key is required; an example of its value.
 /// - `range = "LOW..=HIGH"`: minimum and maximum, as written in a file; or two expressions,
 ///   `LOW..=HIGH`.
@@ -34,23 +35,24 @@ use syn::{DeriveInput, parse_macro_input};
 /// - `filled`: an empty list is refused.
 /// - `shown`: a dump shows the key even at its default.
 /// - `name = "NAME"`: the name of the key, if it differs from the field's.
-/// - `other_names = ["NAME", ..]`: names that users look for; the help then suggests the right one.
-/// - `read = FUNCTION`: a `fn(&Entry) -> Option<T>` instead of the type's own.
-/// - `words = LIST`: one of a list of words with their values, for types of other crates.
-/// - `with = module`: `read(&Entry) -> Option<T>`, `dump(&T) -> Option<Json>` and
-///   `form(&Key) -> Json` of this module, for types of other crates.
-/// - `table_name`: no key but the name of the table, as in `[listener.NAME]`.
+/// - `other_names = ["NAME", ..]`: other names that users may try; the help then suggests the right
+///   name.
+/// - `read = FUNCTION`: a `fn(&Entry) -> Option<T>` that replaces the reader of the type.
+/// - `words = LIST`: a list of pairs of a word and its value, for enums of other crates.
+/// - `with = module`: uses the functions `read(&Entry) -> Option<T>`, `dump(&T) -> Option<Json>`
+///   and `form(&Key) -> Json` of this module, for types of other crates.
+/// - `table_name`: not a key; the field contains the name of the table, as in `[listener.NAME]`.
 /// - `table = "NAME"`: the key is in a subtable of this name, which several fields may share.
-/// - `flatten`: no key; the type of the field is a table whose keys are also keys of this table.
-/// - `skip`, `skip = VALUE`: no key; the field has its `Default`, or this value.
+/// - `flatten`: not a key; the type of the field is a table whose keys are also keys of this table.
+/// - `skip`, `skip = VALUE`: not a key; the field has its `Default`, or this value.
 #[proc_macro_derive(Table, attributes(table, key))]
 pub fn derive_table(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
     table::expand(&input).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
-/// Makes an enum a value that is one of several words: the variant `FullyUp` is written `fully-up`,
-/// unless `#[word("..")]` gives another.
+/// Lets a key have an enum as its value. Each variant is written as a word: `FullyUp` as
+/// `fully-up`, unless `#[word("..")]` gives another word.
 #[proc_macro_derive(Words, attributes(word))]
 pub fn derive_words(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);

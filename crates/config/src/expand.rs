@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 /// Looks up the value of `${NAME}`.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Returns the value of `${file:PATH}`, or why there is none.
+/// Returns the value of `${file:PATH}`, or the reason why the file cannot be read.
 pub type ReadSecret<'a> = &'a dyn Fn(&Path) -> Result<String, String>;
 
-/// Why a string cannot be expanded.
+/// Reason why a string cannot be expanded.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ExpandError {
     BadName(String),
@@ -19,14 +19,14 @@ pub(crate) enum ExpandError {
     Unset(String),
 }
 
-/// A secret, and whether a part of it is in the configuration file itself.
+/// An expanded secret, and whether the configuration file itself contains a part of it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Expanded {
     pub(crate) text: String,
     pub(crate) has_literal: bool,
-    /// Whether a part of it comes from a reference without a default in the file.
+    /// Whether the text contains at least one reference, and no reference has a default.
     pub(crate) has_reference: bool,
-    /// Files that contain parts of it.
+    /// Files that contain parts of the secret.
     pub(crate) files: Vec<PathBuf>,
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn expand(text: &str, env: Env<'_>) -> Result<String, ExpandError> {
     replace(text, &mut |inner| from_env(inner, env)).map(|expanded| expanded.text)
 }
 
-/// The same for a secret, which may also come from a file.
+/// Like [`expand`], for a secret, whose references may also name files.
 pub(crate) fn expand_secret(text: &str, env: Env<'_>, read: ReadSecret<'_>) -> Result<Expanded, ExpandError> {
     let (mut has_default, mut has_reference) = (false, false);
     let mut files = Vec::new();
@@ -59,7 +59,8 @@ pub(crate) fn expand_secret(text: &str, env: Env<'_>, read: ReadSecret<'_>) -> R
     Ok(expanded)
 }
 
-/// Whether no part of the value is in the text itself.
+/// Whether the text consists only of references without defaults, so that it contains no part of
+/// the value.
 pub(crate) fn is_only_references(text: &str) -> bool {
     let replaced = replace(text, &mut |inner| match inner.contains(":-") {
         true => Err(ExpandError::Unclosed),

@@ -1,10 +1,10 @@
 //! Building blocks of a JSON Schema for values.
 //!
-//! Does not know about: which value has which form.
+//! Does not know about: the values to which the forms apply.
 
 use serde_json::{Map, Value, json};
 
-/// A value with a reference has its form only after expansion.
+/// Pattern of a reference. A value with a reference has the required form only after expansion.
 const REFERENCE: &str = "\\$\\{";
 
 /// A string of this form, or one with a reference.

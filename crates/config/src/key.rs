@@ -1,4 +1,5 @@
-//! The declaration of one key, the source of its reading, default, schema, dump and documentation.
+//! The declaration of one key, from which its reading, default, schema, dump and documentation
+//! follow.
 //!
 //! Does not know about: types of values, except their form.
 
@@ -22,9 +23,9 @@ pub struct Key {
     pub range: Option<[Json; 2]>,
     /// Set for a key without a default: an example of its value.
     pub required: Option<&'static str>,
-    /// The word for no value, such as `off` or `auto`.
+    /// The word that means no value, such as `off` or `auto`.
     pub none: Option<&'static str>,
-    /// Names under which users look for it.
+    /// Other names that users may try; the problem then suggests the right name.
     pub other_names: &'static [&'static str],
     /// Whether the number is a size in bytes, written as in `16KiB`.
     pub is_size: bool,
@@ -45,7 +46,7 @@ impl Key {
         Self { name, doc, form: T::form, ..Self::PLAIN }
     }
 
-    /// A key with values of a form, for types that are read by a module of their own.
+    /// A key whose values have this form, for types that are read by a separate module.
     #[must_use]
     pub const fn with(name: &'static str, doc: &'static str, form: fn(&Self) -> Json) -> Self {
         Self { name, doc, form, ..Self::PLAIN }
@@ -83,7 +84,7 @@ impl Key {
         form
     }
 
-    /// The range of the number; without a declared range up to `max`.
+    /// The range of the number. Without a declared range, it is 0 to `max`.
     pub(crate) fn numbers(&self, max: u64) -> std::ops::RangeInclusive<u64> {
         let bound = |json: &Json| json.as_u64().or_else(|| crate::units::parse_size(json.as_str()?));
         let bounds = self.range.as_ref().and_then(|[low, high]| Some((bound(low)?, bound(high)?)));

@@ -1,7 +1,7 @@
 //! Reads configuration files in TOML; each key is declared by one field.
 //!
-//! A struct is a table and a field a key. The field declares everything about the key: its
-//! documentation, default, range and form.
+//! A struct is a table, and each of its fields is a key. The field declares everything about the
+//! key: its documentation, default, range and form.
 //!
 //! ```
 //! use doorbell_config::{Outside, Overrides, Program, Source, Table, Words};
@@ -45,17 +45,18 @@
 //! ```
 //!
 //! Reading continues after a problem: all problems are reported at once, each with its place in the
-//! file ([`Problem`]). A wrong value is reported and replaced by its default, and the file as a
-//! whole is not used ([`Outcome::is_valid`]). Strings may contain `${NAME}` and `${NAME:-default}`
-//! from the environment, a [`Secret`] also `${file:/path}`; environment variables may replace keys
-//! ([`Overrides`]). Secrets are never shown.
+//! file ([`Problem`]). A wrong value is reported and replaced by its default, so that reading can
+//! continue; a file with errors is not used ([`Outcome::is_valid`]). Strings may refer to
+//! environment variables (`${NAME}`, `${NAME:-default}`). A [`Secret`] may also refer to a file
+//! (`${file:/path}`). Environment variables may replace keys ([`Overrides`]). Secrets are never
+//! shown.
 //!
 //! [`macro@Table`] documents each word of `#[key(..)]`; the generated code calls [`Section::read`]
 //! for each key. Types of values implement [`Value`]; types that are written as strings implement
-//! [`Text`]. [`At`] keeps the place of a value. [`Map`] contains values, and [`Named`] tables, by
-//! names that the user chooses. [`Link`] is the name of another table. A rule between keys of one
-//! table is a function of that table (`#[table(check = ..)]`). A rule between tables runs after all
-//! of them were read, and finds the place of a key by its path ([`Places`]).
+//! [`Text`]. [`At`] keeps the place of a value. [`Map`] contains values and [`Named`] contains
+//! tables, both by names that the user chooses. [`Link`] is the name of another table. A rule
+//! between keys of one table is a function of that table (`#[table(check = ..)]`). A rule between
+//! tables runs after all tables were read, and finds the place of a key by its path ([`Places`]).
 //!
 //! The crate does not know any key, any table or any other part of doorbell.
 #![forbid(unsafe_code)]

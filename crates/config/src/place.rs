@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue};
 pub struct At<T> {
     /// The value.
     pub value: T,
-    /// The byte range it was read from.
+    /// The byte range from which the value was read.
     pub span: Range<usize>,
 }
 
@@ -47,12 +47,12 @@ impl<T: PartialEq> PartialEq for At<T> {
 
 impl<T: Eq> Eq for At<T> {}
 
-/// Where each key of a file is written, for rules that know only the value: by its path, as in
-/// `listener.web.tcp.backlog`.
+/// The place of each key of a file by its path, as in `listener.web.tcp.backlog`. Used by
+/// rules that get the values without their places.
 #[derive(Clone, Debug, Default)]
 pub struct Places(BTreeMap<String, Place>);
 
-/// Where a key and its value are written.
+/// The byte ranges of a key and its value.
 #[derive(Clone, Debug)]
 struct Place {
     key: Range<usize>,
@@ -66,21 +66,21 @@ impl Places {
         places
     }
 
-    /// Where the value of a key is written, or the header of a table; `None` for one that is left
-    /// out.
+    /// The place of a key's value, or of a table's header; `None` if the file does not contain the
+    /// key.
     #[must_use]
     pub fn get(&self, path: &str) -> Option<Range<usize>> {
         self.0.get(path).map(|place| place.value.clone())
     }
 
-    /// Where a key of a table with a name is written, as in `[listener.NAME]`.
+    /// The place of the value of a key in a table with a name, as in `[listener.NAME]`.
     #[must_use]
     pub fn key(&self, [kind, name, key]: [&str; 3]) -> Option<Range<usize>> {
         self.get(&format!("{kind}.{name}.{key}"))
     }
 
-    /// Where the name of a table is written, as in `[listener.NAME]`; the start of the file without
-    /// one.
+    /// The place of the name of a table, as in `[listener.NAME]`; the start of the file if it has
+    /// no such table.
     #[must_use]
     pub fn name(&self, [kind, name]: [&str; 2]) -> Range<usize> {
         self.0.get(&format!("{kind}.{name}")).map(|place| place.key.clone()).unwrap_or_default()

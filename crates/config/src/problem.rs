@@ -43,7 +43,7 @@ pub struct Problem {
     pub label: String,
     /// Other relevant places, each with its label.
     pub related: Vec<(Range<usize>, String)>,
-    /// How to fix it.
+    /// How to fix the problem.
     pub help: Option<String>,
     /// Secrets in clear text, which are masked in the lines shown.
     pub(crate) hidden: Arc<[Range<usize>]>,
@@ -91,7 +91,7 @@ impl Problem {
         self
     }
 
-    /// Adds a way to fix it.
+    /// Adds a help text: how to fix the problem.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
@@ -112,13 +112,14 @@ impl Problems {
         self.0.borrow_mut().push(problem);
     }
 
-    /// Whether an error is reported for exactly this place, so that its value is meaningless.
+    /// Whether an error is reported for exactly this place, which means that the value there is
+    /// invalid.
     #[must_use]
     pub fn has_error_at(&self, span: &Range<usize>) -> bool {
         self.0.borrow().iter().any(|problem| problem.severity == Severity::Error && problem.span == *span)
     }
 
-    /// Whether a problem of this kind is known at this place.
+    /// Whether a problem with this code is reported at this place.
     #[must_use]
     pub fn has(&self, code: &str, span: &Range<usize>) -> bool {
         self.0.borrow().iter().any(|problem| problem.code == code && problem.span == *span)

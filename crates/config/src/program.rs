@@ -1,5 +1,5 @@
-//! Facts of the program whose configuration is read: variable prefix, tables with secrets, help
-//! texts.
+//! Properties of the program whose configuration is read: variable prefix, tables with secrets,
+//! help texts.
 //!
 //! Does not know about: reading.
 
@@ -16,21 +16,23 @@ pub struct Program {
     pub variables: &'static str,
     /// An example of such a variable, for help texts.
     pub variable_example: &'static str,
-    /// Top-level tables of secrets. In a line that is not TOML, and in a variable, any value
-    /// below them may be a secret.
+    /// Top-level tables of secrets. In a line that is not TOML, and in a variable, any value in
+    /// these tables may be a secret.
     pub secret_tables: &'static [&'static str],
     /// Keys that never contain a secret; unknown keys are assumed to contain one.
     pub open_keys: &'static [&'static str],
-    /// Keys that contain a secret; similar names are treated like them.
+    /// Keys that contain a secret. Keys with similar names are treated as secrets, too.
     pub secret_keys: &'static [&'static str],
-    /// Tables in which every unknown key is treated as a secret, by the names of the enclosing
-    /// tables; `*` is any.
+    /// Tables in which every unknown key is treated as a secret. Each table is given by the names
+    /// on its path from the root; `*` stands for any name.
     pub guarded: &'static [&'static [&'static str]],
     /// Finds secrets in clear text.
     pub clear_secrets: fn(&DeTable<'_>) -> Vec<Range<usize>>,
-    /// Help for keys that do not exist but that users look for, by the kind of their table.
+    /// Returns help for some keys that do not exist but that users look for. The arguments are the
+    /// kind of the table and the key.
     pub elsewhere: fn(&str, &str) -> Option<&'static str>,
-    /// An example of a table on one line, by the key that is often mistaken for a single value.
+    /// Returns an example of a table on one line for some keys: those for which users often write
+    /// a single value instead of a table.
     pub example: fn(&str) -> Option<&'static str>,
 }
 

@@ -1,4 +1,4 @@
-//! Reading a whole file: TOML in; the values and every problem out.
+//! Reads a whole file: from TOML to values and problems.
 //!
 //! Does not know about: the set of tables; the caller reads them from the root.
 
@@ -47,7 +47,7 @@ pub struct Outcome<T> {
 }
 
 impl<T> Outcome<T> {
-    /// Whether no problem is an error.
+    /// Whether the file can be used: all problems are warnings.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.problems.iter().all(|problem| problem.severity == Severity::Warning)
@@ -59,7 +59,7 @@ pub fn load<T: Table>(program: Program, source: &Source, outside: Outside<'_>) -
     read(program, source, outside, crate::table::read, |file, _, _| file)
 }
 
-/// Reads a file: `tables` takes every table from the root, and `build` combines them.
+/// Reads a file: `tables` reads every table from the root, and `build` combines them.
 pub fn read<T, U>(
     program: Program,
     source: &Source,
@@ -90,7 +90,7 @@ pub fn read<T, U>(
     } else {
         Outcome { gleaned: None, problems: with_syntax(source, &syntax, problems.into_sorted()) }
     };
-    // Clear text is fine in a variable.
+    // A secret in clear text is permitted in a variable.
     outcome
         .problems
         .retain(|problem| problem.code != "clear-secret" || problem.span.start < environment.base);
@@ -115,8 +115,9 @@ pub fn read<T, U>(
     outcome
 }
 
-/// Keys that could be parsed are checked one by one, but not against each other: a table or a key
-/// may be missing only because its line is broken.
+/// Adds the syntax errors to the problems of keys that could be parsed. Keys are not checked
+/// against each other in this case: a table or a key may be missing only because its line is
+/// broken.
 fn with_syntax(source: &Source, syntax: &[toml::de::Error], mut all: Vec<Problem>) -> Vec<Problem> {
     let line_of = |span: Option<Range<usize>>| source.position(span.map_or(0, |span| span.start)).0;
     let broken: Vec<usize> = syntax.iter().map(|error| line_of(error.span())).collect();

@@ -10,7 +10,7 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::DeValue;
 
-/// Maximum length: more than any token or key set.
+/// Maximum length of a secret in bytes, far above the usual length of tokens and keys.
 const SECRET_LEN_MAX: u64 = 64 << 10;
 
 /// A text that is neither shown nor dumped.
@@ -40,10 +40,10 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Reads a file, without its final line end.
+/// Reads a secret from a file, without the final line end.
 ///
 /// # Errors
-/// Why it cannot be read, as text.
+/// The reason why the file cannot be read, as text.
 pub fn read_file(path: &Path) -> Result<String, String> {
     let metadata = std::fs::metadata(path).map_err(|error| error.to_string())?;
     // Reading a pipe would block, and a device may be endless.
@@ -66,8 +66,8 @@ pub fn read_file(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-/// Adds the places of all secrets in clear text at and below a value, except under keys that are
-/// `open`.
+/// Adds the places of all secrets in clear text in a value and in the values below it, except under
+/// `open` keys.
 pub fn hide(value: &Spanned<DeValue<'_>>, open: &[&str], spans: &mut Vec<Range<usize>>) {
     match value.get_ref() {
         DeValue::Array(list) => list.iter().for_each(|value| hide(value, open, spans)),
@@ -82,14 +82,14 @@ pub fn hide(value: &Spanned<DeValue<'_>>, open: &[&str], spans: &mut Vec<Range<u
     }
 }
 
-/// Adds the place of user name and password in a URL; the rest of it is needed in reports.
+/// Adds the place of user name and password in a URL; reports show the remaining URL.
 pub fn hide_user(url: &Spanned<DeValue<'_>>, spans: &mut Vec<Range<usize>>) {
     let DeValue::String(text) = url.get_ref() else { return };
     let Some(start) = text.find("://").map(|at| at + 3) else { return };
     let authority = text[start..].split(['/', '?', '#']).next().unwrap_or_default();
     let Some(len) = authority.rfind('@') else { return };
     let (span, quotes_len) = (url.span(), 2);
-    // With escapes or other quotes the position of the secret is unknown.
+    // If the string contains escapes or has triple quotes, the position of the secret is unknown.
     let is_plain = span.len() == text.len() + quotes_len;
     spans.push(if is_plain { span.start + 1 + start..span.start + 1 + start + len } else { span });
 }

@@ -1,6 +1,6 @@
 //! Names that may refer to a secret, and unknown keys with such names in a file.
 //!
-//! Does not know about: keys that do contain a secret.
+//! Does not know about: keys that are known to contain a secret.
 //!
 //! The error for a misspelt key shows its line, and so its value, on a terminal, in a log or in the
 //! output of CI.
@@ -11,7 +11,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Words in such names; they may be misspelt.
+/// Words in names of secrets; misspelt forms count, too.
 const WORDS: [&str; 9] = [
     "apikey",
     "authorization",
@@ -24,16 +24,19 @@ const WORDS: [&str; 9] = [
     "token",
 ];
 
-/// The same, for words that are too short for misspellings.
+/// Short words in names of secrets. They must match exactly, because too many other words are
+/// similar.
 const SHORT_WORDS: [&str; 2] = ["pw", "pwd"];
 
-/// The same in names of header fields, as one of the parts between `-`...
+/// A header field contains credentials if a part of its name, between separators such as `-`, is one
+/// of these.
 const FIELD_WORDS: [&str; 5] = ["cookie", "cookies", "jwt", "session", "signature"];
 
-/// ... as the last part...
+/// A header field contains credentials if the last part of its name is one of these.
 const FIELD_ENDS: [&str; 2] = ["auth", "authentication"];
 
-/// ... and as the last parts in any spelling: other keys grant no access.
+/// A header field contains credentials if its name without separators ends in one of these. Fields
+/// with other names that end in `key` do not grant access.
 const FIELD_KEYS: [&str; 12] = [
     "accesskey",
     "accountkey",
@@ -52,8 +55,7 @@ const FIELD_KEYS: [&str; 12] = [
 /// Words of at least this length may contain two wrong letters.
 const LONG_WORD_LEN: usize = 8;
 
-/// Similarity as in "did you mean": a key of a secret is suggested for a name at least this
-/// similar.
+/// Minimum similarity of an unknown name to a secret key, as for suggestions ("did you mean").
 const SUGGESTED: f64 = 0.8;
 
 /// Maximum length of names that are compared.
@@ -86,7 +88,7 @@ pub fn is_credential(field: &str) -> bool {
         || FIELD_KEYS.iter().any(|key| joined.ends_with(key))
 }
 
-/// The same for an unknown name, where masking too much does no harm.
+/// Whether an unknown key of this name may contain a secret. Masking too much does no harm here.
 fn may_be_secret(program: &Program, name: &str) -> bool {
     let short = short(name);
     is_credential(name) || program.secret_keys.iter().any(|key| strsim::jaro_winkler(&short, key) > SUGGESTED)
@@ -96,7 +98,7 @@ fn short(name: &str) -> String {
     name.chars().take(NAME_LEN_MAX).collect::<String>().to_lowercase()
 }
 
-/// Whether one of the keys on a line that is not TOML resembles that of a secret.
+/// Whether one of the keys on a line that is not TOML resembles the key of a secret.
 fn has_secret_key(line: &str, is_like: fn(&str) -> bool) -> bool {
     let mut before = line.split(['=', ':']).collect::<Vec<_>>();
     before.pop();
@@ -104,7 +106,8 @@ fn has_secret_key(line: &str, is_like: fn(&str) -> bool) -> bool {
         let text = text.trim_end_matches([' ', '\t', '"', '\'']);
         let start =
             text.rfind(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-')).map_or(0, |at| at + 1);
-        // The match is one character, which may have several bytes.
+        // If the character before the key has several bytes, `start` is inside this character. The
+        // key then counts as that of a secret.
         text.get(start..).is_none_or(is_like)
     };
     before.iter().any(key)
@@ -112,7 +115,7 @@ fn has_secret_key(line: &str, is_like: fn(&str) -> bool) -> bool {
 
 /// Values under unknown names that may refer to a secret.
 ///
-/// Expensive: for files that cannot be used.
+/// Expensive, so only for files that cannot be used.
 pub fn unknown_secrets<'t>(
     program: &Program,
     root: &'t DeTable<'_>,
@@ -172,8 +175,8 @@ fn descend<'t>(
     }
 }
 
-/// The possible secret on a line that is not TOML: the value after a key that resembles that of a
-/// secret, and any value below the header of a table of secrets.
+/// The possible secret on a line that is not TOML: the value after a key that resembles the key of
+/// a secret, and any value below the header of a table of secrets.
 pub(crate) fn broken_span(program: &Program, text: &str, at: usize) -> Option<Range<usize>> {
     let before = text.get(..at)?;
     let start = before.rfind('\n').map_or(0, |end| end + 1);
@@ -188,7 +191,7 @@ pub(crate) fn broken_span(program: &Program, text: &str, at: usize) -> Option<Ra
     if !is_guarded && !has_secret_key(line, is_like) {
         return None;
     }
-    // A line of a list has no key.
+    // A line inside a list has no key and no `=`. Its value begins at the quote.
     let value = line.find('=').map(|at| at + 1).or_else(|| line.find(['"', '\'']))?;
     Some(start + value..end)
 }

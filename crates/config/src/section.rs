@@ -1,5 +1,5 @@
-//! One table of the file, read key by key: the reader asks for known keys, and the rest is
-//! reported.
+//! One table of the file, read key by key. Keys that the reader does not request are reported as
+//! unknown.
 //!
 //! Does not know about: the set of keys.
 
@@ -22,19 +22,20 @@ use toml::de::{DeTable, DeValue};
 /// State shared by all sections of one file.
 #[derive(Clone, Copy)]
 pub(crate) struct Reading<'r> {
-    /// Where problems are reported.
+    /// Collects problems.
     pub(crate) problems: &'r Problems,
     /// `${NAME}`
     pub(crate) env: Env<'r>,
     /// `${file:PATH}`
     pub(crate) read_secret: ReadSecret<'r>,
-    /// Files that secrets came from.
+    /// Files from which secrets were read.
     pub(crate) secret_files: &'r RefCell<Vec<At<PathBuf>>>,
-    /// Facts of the program.
+    /// Properties of the program.
     pub(crate) program: &'r Program,
     /// The whole file.
     pub(crate) root: Option<&'r DeTable<'r>>,
-    /// Takes problems of inherited values, which are reported where they are written.
+    /// Collects problems of inherited values. They are not reported from here, because reading the
+    /// inherited table reports them.
     pub(crate) muted: &'r Problems,
 }
 
@@ -45,9 +46,9 @@ pub struct Section<'r> {
     table: &'r DeTable<'r>,
     /// Place of the table's header, or of an inline table.
     pub span: Range<usize>,
-    /// The name the user chose for it.
+    /// The name that the user chose for the table.
     pub name: &'r str,
-    /// The kind as in the file, with `NAME` for names chosen by the user; for messages.
+    /// The kind of table for messages, with `NAME` in place of names that the user chose.
     kind: Rc<str>,
     /// Keys requested so far.
     known: Vec<&'static str>,
@@ -55,11 +56,11 @@ pub struct Section<'r> {
     other_names: Vec<(&'static str, &'static str)>,
     /// Keys with valid values.
     right: Vec<&'static str>,
-    /// Another table, whose keys stand in for those that this one lacks.
+    /// Another table, from which missing keys are inherited.
     inherited: Option<&'r DeTable<'r>>,
-    /// Tables below of which single keys are read.
+    /// Subtables from which single keys are read.
     below: Vec<(&'static str, Self)>,
-    /// Whether keys that were not asked for are fine.
+    /// Whether unknown keys are accepted.
     is_open: bool,
 }
 
@@ -90,12 +91,12 @@ impl<'r> Section<'r> {
         }
     }
 
-    /// Reads a key; returns the default of the table if it is missing or invalid.
+    /// Reads a key; returns the default of the table if the key is missing or invalid.
     pub fn read<T: Value>(&mut self, key: &'static Key, default: &T) -> T {
         self.read_with(key, default, T::read)
     }
 
-    /// The same with a custom reader.
+    /// Like [`Self::read`], with a custom reader.
     pub fn read_with<T: Clone>(
         &mut self,
         key: &'static Key,
@@ -138,17 +139,18 @@ impl<'r> Section<'r> {
         self.below.iter_mut().find(|(known, _)| *known == name).map(|(_, section)| section)
     }
 
-    /// Has the keys of a top-level table stand in for those that this one lacks.
+    /// Inherits missing keys from a top-level table.
     pub fn inherit(&mut self, table: &str) {
         self.inherited = self.reading.root.and_then(|root| root.get(table)?.get_ref().as_table());
     }
 
-    /// Accepts keys that are not asked for.
+    /// Accepts unknown keys.
     pub fn accept_others(&mut self) {
         self.is_open = true;
     }
 
-    /// Whether a key is written with a usable value; also of one in a subtable, as `expect.status`.
+    /// Whether a key is present, here or inherited, with a valid value. `path` may name a key of a
+    /// subtable, as in `expect.status`.
     #[must_use]
     pub fn is_right(&self, path: &str) -> bool {
         match path.split_once('.') {
@@ -159,13 +161,14 @@ impl<'r> Section<'r> {
         }
     }
 
-    /// Whether a key is written here with a usable value, and not inherited.
+    /// Whether a key is present here with a valid value, and not inherited.
     #[must_use]
     pub fn is_own(&self, key: &str) -> bool {
         self.table.contains_key(key) && self.is_right(key)
     }
 
-    /// The place of a key's value, valid or not; also of keys in a subtable, as `tcp.backlog`.
+    /// The place of a key's value, valid or not. `path` may name a key of a subtable, as in
+    /// `tcp.backlog`.
     #[must_use]
     pub fn place(&self, path: &str) -> Option<Range<usize>> {
         let mut parts = path.split('.');
@@ -190,7 +193,7 @@ impl<'r> Section<'r> {
         self.reading.problems.add(problem);
     }
 
-    /// Reports a problem unless one of its kind was reported at its place.
+    /// Reports a problem unless a problem with the same code was reported at the same place.
     pub fn problem_once(&self, problem: Problem) {
         if !self.reading.problems.has(problem.code, &problem.span) {
             self.problem(problem);
@@ -210,13 +213,13 @@ impl<'r> Section<'r> {
         );
     }
 
-    /// The whole table, for types that declare its keys.
+    /// Reads the whole table as a type that declares its keys.
     #[must_use]
     pub fn into_table<T: Table>(self) -> T {
         crate::table::read(self)
     }
 
-    /// Reports the keys that were not asked for.
+    /// Reports the keys that were not requested.
     pub fn finish(mut self) {
         for (_, below) in std::mem::take(&mut self.below) {
             below.finish();
@@ -250,7 +253,7 @@ impl<'r> Section<'r> {
             .unwrap_or_else(|| format!("known keys: {}", sorted.join(", ")))
     }
 
-    /// The value of a key, not read yet.
+    /// The raw value of a key.
     fn entry(&mut self, name: &'static str, key: &'r Key) -> Option<Entry<'r>> {
         self.known.push(name);
         let muted = Reading { problems: self.reading.muted, ..self.reading };
@@ -281,7 +284,7 @@ impl<'r> Section<'r> {
     }
 }
 
-/// The kind of the subtable `key` of a table of this kind.
+/// The kind of the subtable `key` in a table of kind `kind`.
 pub(crate) fn kind_below(kind: &str, key: &str) -> String {
     if kind.is_empty() { key.to_owned() } else { format!("{kind}.{key}") }
 }

@@ -78,7 +78,7 @@ pub fn properties_of(keys: &[Key]) -> Map<String, Json> {
     properties
 }
 
-/// Reads a table to its end: what is left over is reported.
+/// Reads a whole table and reports unknown keys.
 pub(crate) fn read<T: Table>(mut at: Section<'_>) -> T {
     let table = T::take(&mut at);
     at.finish();
@@ -104,7 +104,7 @@ impl Dump {
         self.shown(key, value.dump(key, self.with_defaults), default.as_ref());
     }
 
-    /// Omits keys, also of subtables, as `tcp.backlog`.
+    /// Omits keys. A key in a subtable is written `tcp.backlog`.
     pub fn hide(&mut self, paths: &[&str]) {
         for path in paths {
             let (tables, key) = path.rsplit_once('.').unwrap_or(("", path));
@@ -124,7 +124,7 @@ impl Dump {
         table.map(|table| table.insert(name.to_owned(), value));
     }
 
-    /// The same for a value that was shown by itself.
+    /// Adds a key whose value was converted by the caller.
     pub fn shown(&mut self, key: &Key, value: Option<Json>, default: Option<&Json>) {
         let Some(value) = value else { return };
         let is_default = default == Some(&value);
@@ -145,7 +145,7 @@ pub fn default_of<T: Value>(key: &'static Key) -> T {
     if key.default.is_some() { default_by(key, T::read) } else { T::absent() }
 }
 
-/// The same with a custom reader.
+/// Like [`default_of`], with a custom reader.
 ///
 /// # Panics
 /// The default in the declaration of the key is not a valid value.

@@ -20,14 +20,14 @@ use toml::de::DeValue;
 pub trait Value: Clone + Sized + 'static {
     /// Whether a key of this type may be absent without a default.
     const IS_OPTIONAL: bool = false;
-    /// The expected type for messages, where a list or the word for none is also allowed.
+    /// The expected type, for messages about keys that also allow a list or the word for none.
     const EXPECTED: &str = "";
 
     /// Reads a value; reports all its problems and returns `None` if there are any.
     fn read(entry: &Entry<'_>) -> Option<Self>;
 
-    /// The value for an absent key; for types that are not optional only after a problem was
-    /// reported.
+    /// The value for an absent key. For a type that is not optional, the value is used only after a
+    /// problem was reported.
     fn absent() -> Self;
 
     /// The value as written in a file; `None` omits the key.
@@ -68,7 +68,7 @@ impl<T: Text> Value for T {
 
 /// A type with a few named values.
 ///
-/// `#[derive(Words)]` implements it, and thereby [`Value`].
+/// `#[derive(Words)]` implements this trait and [`Value`].
 pub trait Words: Copy + PartialEq + 'static {
     /// Every value with its word.
     const WORDS: &'static [(&'static str, Self)];
@@ -85,7 +85,7 @@ pub fn word_of<T: Copy + PartialEq>(words: &[(&'static str, T)], value: T) -> &'
     named.map(|(word, _)| *word).expect("every value has a word")
 }
 
-/// The schema of such words.
+/// The schema of a value that is one of `words`.
 pub fn words_form<T>(words: &[(&'static str, T)]) -> Json {
     let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
     form::words(&words)

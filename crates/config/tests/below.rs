@@ -1,5 +1,4 @@
-//! Keys in tables below, tables whose keys stand among others, and keys that another table stands
-//! in for.
+//! Keys in subtables, flattened tables, and keys that are inherited from another table.
 
 use doorbell_config::{Named, Outcome, Outside, Overrides, Program, Section, Source, Table};
 use serde_json::json;
@@ -8,13 +7,13 @@ use std::time::Duration;
 /// Everything.
 #[derive(Clone, Debug, PartialEq, Table)]
 struct File {
-    /// For all of them.
+    /// Defaults of the tables in `one`.
     defaults: Defaults,
     /// Ones.
     one: Named<One>,
 }
 
-/// For all of them.
+/// Defaults of the tables in `one`.
 #[derive(Clone, Debug, PartialEq, Table)]
 struct Defaults {
     #[key(flatten)]

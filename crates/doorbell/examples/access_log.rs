@@ -1,7 +1,7 @@
 //! A service with an access log: `cargo run --example access_log -- 127.0.0.1:8080 access.log`.
 //!
-//! Does not know about: signals. A handler of the log rotation's signal would call
-//! `AccessLog::reopen`.
+//! Does not know about: signals. A program with log rotation calls `AccessLog::reopen` in its
+//! signal handler.
 #![expect(clippy::print_stderr, reason = "an example prints messages")]
 
 use core::time::Duration;

@@ -1,7 +1,7 @@
 //! A custom layer around a service: `cargo run --example layer -- 127.0.0.1:8080` adds the number
 //! of previous requests to its replies.
 //!
-//! Does not know about: the layers of the crate; see `doorbell::http::layer`.
+//! Does not know about: the layers of the crate (see `doorbell::http::layer`).
 #![expect(clippy::print_stderr, reason = "an example prints messages")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use doorbell::http::layer::{Guard, ServiceExt};
 use doorbell::{Answered, Http1, Listen, Request, Responder, Server, StaticReply, Status, service_fn};
 
-/// Numbers the replies. A layer needs no more than this.
+/// A layer that numbers the replies. This method is all that a layer needs.
 struct Numbered(AtomicU64);
 
 impl Guard for Numbered {

@@ -1,5 +1,5 @@
-//! Hashes passwords with Argon2 on separate threads, while probes never wait: `cargo run --example
-//! offload -- 127.0.0.1:8080`. `POST /hash` with a password returns its hash.
+//! Hashes passwords with Argon2 on separate threads, so that probes never wait: `cargo run
+//! --example offload -- 127.0.0.1:8080`. `POST /hash` with a password returns its hash.
 //!
 //! Does not know about: the storage of hashes.
 #![expect(clippy::print_stderr, reason = "an example prints messages")]
@@ -23,7 +23,7 @@ impl Handler for Hasher {
         if request.path() != "/hash" {
             return reply.send(&self.alive);
         }
-        // Copy what the job needs: the bytes of the request stay with the connection.
+        // The job needs a copy, because the bytes of the request stay with the connection.
         let password = request.body().to_vec();
         self.jobs.run(request, reply, move || match hash(&password) {
             Ok(hash) => Reply::text(Status::OK, hash),
@@ -32,7 +32,7 @@ impl Handler for Hasher {
     }
 }
 
-/// About 20 ms of work and 19 MiB of memory, as recommended by OWASP.
+/// Hashes with the parameters that OWASP recommends: about 20 ms of work and 19 MiB of memory.
 fn hash(password: &[u8]) -> Result<String, argon2::password_hash::Error> {
     Ok(Argon2::default().hash_password(password)?.to_string())
 }

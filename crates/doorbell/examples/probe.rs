@@ -1,6 +1,6 @@
-//! Liveness and readiness of your service: `cargo run --example probe -- 127.0.0.1:8080`.
+//! Serves the liveness and readiness of a service: `cargo run --example probe -- 127.0.0.1:8080`.
 //!
-//! Does not know about: routes beyond two paths; the `doorbell` binary has a configuration.
+//! Does not know about: configurable routes, which the `doorbell` binary supports.
 #![expect(clippy::print_stderr, reason = "an example prints messages")]
 
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::builder().listen(Listen::tcp(addr), Http1::new(probes)).start()?;
     eprintln!("listening on {}, {}", server.local_addrs()[0], server.driver_report());
 
-    // Your service runs here. Before it ends, set `ready` to false and call `server.drain`, which
+    // The service runs here. Before it ends, set `ready` to false and call `server.drain`, which
     // finishes requests in progress.
     server.wait()?;
     Ok(())

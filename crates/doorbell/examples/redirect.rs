@@ -1,8 +1,8 @@
 //! Redirects plain HTTP requests to HTTPS: `cargo run --example redirect -- 127.0.0.1:8080
 //! example.com`.
 //!
-//! Does not know about: other hosts than the given one; `doorbell redirect` has allow-lists and
-//! templates.
+//! Does not know about: hosts other than the given one; `doorbell redirect` supports allow-lists
+//! and templates.
 #![expect(clippy::print_stderr, reason = "an example prints messages")]
 
 use doorbell::{Http1, Listen, Server, Status, service_fn};
@@ -12,7 +12,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let addr = args.next().unwrap_or_else(|| "127.0.0.1:0".to_owned()).parse()?;
     let host = args.next().unwrap_or_else(|| "example.com".to_owned());
 
-    // The host is fixed and never taken from the request, so this cannot become an open redirect.
+    // The host is fixed and never taken from the request, so the service cannot become an open
+    // redirect.
     let to_https = service_fn(move |request, reply| {
         let location = match request.query() {
             Some(query) => format!("https://{host}{}?{query}", request.path()),

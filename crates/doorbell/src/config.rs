@@ -6,9 +6,9 @@ use core::time::Duration;
 
 use doorbell_http::limit::CLIENT_V6_LEN;
 
-/// Caps and timeouts of the engine that do not belong to a protocol.
+/// Limits and timeouts of the engine that apply to every protocol.
 ///
-/// Invariant I-7: nothing grows beyond these after the start.
+/// Invariant I-7: after the start nothing grows beyond these limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum number of open connections in the process; further clients wait in the backlog.
@@ -18,30 +18,31 @@ pub struct Limits {
     /// [`Limits::client_v6_len`]); 0 for no cap. Default 1,024.
     ///
     /// A connection that is served and closed in the turn that accepted it does not count, and may
-    /// exceed the cap. Unix sockets have no cap. Counting begins when a worker exceeds its share,
-    /// which is cap / workers. Until the other workers have started to count, each may hold up to
-    /// its share uncounted.
+    /// exceed the cap. Unix sockets have no cap. All workers begin to count when one worker has
+    /// more connections than its share, which is cap / workers. Until then, each worker may have as
+    /// many uncounted connections as its share.
     pub conns_per_ip_max: u32,
     /// Prefix length of an IPv6 address that counts as one client, 1 to 128. Default 64, the
     /// smallest network that providers assign to a customer.
     pub client_v6_len: u8,
     /// Maximum time without write progress; then the connection is closed. Default 10 s. Progress
-    /// is checked once per this time, so a stalled reply may be detected only after twice as long.
+    /// is checked once per interval of this length, so a stalled reply may be detected only after
+    /// twice the time.
     pub write_timeout: Duration,
-    /// How long input is read and discarded after an early reply, before the close. Default 1 s.
+    /// How long input is read and discarded between an early reply and the close. Default 1 s.
     pub linger_timeout: Duration,
     /// Maximum number of bytes that are read and discarded after an early reply. Default 64 KiB.
     pub linger_bytes_max: u32,
     /// Memory for requests that arrive in parts, over all connections. Default 64 MiB. A connection
-    /// that would exceed it is closed and counted.
+    /// that would exceed the limit is closed and counted.
     pub input_bytes_max: usize,
     /// First pause after an accept error; doubles up to [`Limits::accept_backoff_max`]. Default 10
     /// ms.
     pub accept_backoff_min: Duration,
     /// Longest pause after accept errors. Default 1 s.
     pub accept_backoff_max: Duration,
-    /// How long a drain waits for connections in progress. Default 20 s. A handler that blocks is
-    /// not interrupted: its worker ends when the handler returns.
+    /// How long a drain waits for connections in progress. Default 20 s. A blocking handler is not
+    /// interrupted: its worker ends when the handler returns.
     pub drain_timeout: Duration,
 }
 
@@ -68,7 +69,7 @@ pub enum LimitsError {
     /// The first pause is longer than the longest pause.
     #[error("accept_backoff_min must not be longer than accept_backoff_max")]
     BackoffOrder,
-    /// Not a prefix length of IPv6.
+    /// `client_v6_len` is not a prefix length of IPv6.
     #[error("client_v6_len must be between 1 and 128")]
     ClientV6Len,
     /// Too few connections for the number of workers.
@@ -77,7 +78,7 @@ pub enum LimitsError {
         /// The number of workers.
         workers: u16,
     },
-    /// More connections than slot indexes allow, including the accept margin.
+    /// More connections than there are slot indices, including the accept margin.
     #[error("conns_max must be at most 16,777,216")]
     ConnsMaxTooLarge,
     /// A timeout of zero, which would close every connection at once.
@@ -88,16 +89,17 @@ pub enum LimitsError {
     },
 }
 
-/// Largest value of `conns_max`.
+/// The largest valid value of `conns_max`.
 ///
-/// It fits next to the generation in the token of a completion, with room for the accept margin.
+/// A slot index and the accept margin fit into the token of a completion, together with the
+/// generation.
 pub const CONNS_MAX_LARGEST: u32 = 1 << 24;
 
 impl Limits {
-    /// Checks each limit and their relations.
+    /// Checks each limit, and limits that depend on each other.
     ///
     /// # Errors
-    /// The first invalid limit.
+    /// Returns the first invalid limit.
     pub fn check(&self, workers: u16) -> Result<(), LimitsError> {
         if self.conns_max < u32::from(workers) {
             return Err(LimitsError::ConnsMax { workers });
@@ -122,22 +124,22 @@ impl Limits {
         }
     }
 
-    /// The share of one of `workers`: listeners of one port distribute clients evenly (SO_REUSEPORT
-    /// hashes the 4-tuple).
+    /// Returns one worker's share of `conns_max`. The listeners of one port distribute clients
+    /// evenly (SO_REUSEPORT hashes the 4-tuple).
     pub(crate) fn conns_max_of_worker(&self, workers: u16) -> u32 {
         self.conns_max.div_ceil(u32::from(workers))
     }
 }
 
-/// What happens when a worker fails.
+/// The reaction to the failure of a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnWorkerFailure {
-    /// Its listeners close, and the kernel distributes its share of clients to the others;
-    /// [`Handle::is_healthy`] returns false.
+    /// Close the listeners of the worker. The kernel distributes the clients of the worker to the
+    /// other workers; [`Handle::is_healthy`] returns false.
     ///
     /// [`Handle::is_healthy`]: crate::Handle::is_healthy
     Degrade,
-    /// The whole server stops, and [`Server::wait`] returns the failure.
+    /// Stop the whole server. [`Server::wait`] returns the failure.
     ///
     /// [`Server::wait`]: crate::Server::wait
     #[default]

@@ -14,20 +14,21 @@ use crate::sync::{Mutex, PoisonError};
 /// A command to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Stop accepting, finish requests in progress, and end after `timeout` at the latest.
+    /// Stop accepting, finish requests in progress, and end when they are finished or after
+    /// `timeout`.
     Drain {
         /// Maximum time for connections in progress.
         timeout: Duration,
     },
     /// Simulate a failure of the driver, for drills and tests.
     Fail,
-    /// Arm accept again on every listener: the kernel may have woken another worker for a client
-    /// that this other worker left.
+    /// Arm accept again on every listener. The kernel may have woken a retiring worker for a client
+    /// in the backlog of a shared listener, and that worker no longer accepts.
     Relisten,
-    /// Stop accepting what a successor accepts now. Each reply is the last one of its connection;
-    /// no timeout is shortened.
+    /// Stop accepting on listeners that a successor has inherited. Each reply is the last one of
+    /// its connection. No timeout is shortened.
     Retire {
-        /// How long connections may stay; the rest is drained.
+        /// How long connections may stay open; after that the remaining connections are drained.
         patience: Duration,
         /// Timeout of that drain.
         timeout: Duration,
@@ -36,7 +37,7 @@ pub enum Command {
     Stop,
 }
 
-/// Commands waiting for one worker. Identical commands are kept once, so there are only a few.
+/// Commands waiting for one worker. Identical commands are stored once, so the queue is short.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     waiting: AtomicBool,
@@ -52,7 +53,8 @@ impl Inbox {
         self.waiting.store(true, Ordering::Release);
     }
 
-    /// Takes the commands that arrived since the last call; one relaxed load if there are none.
+    /// Takes the commands that arrived since the last call. Costs one relaxed load if there are no
+    /// commands.
     pub(crate) fn take(&self) -> Vec<Command> {
         if !self.waiting.load(Ordering::Relaxed) || !self.waiting.swap(false, Ordering::Acquire) {
             return Vec::new();
@@ -66,9 +68,9 @@ impl Inbox {
 pub(crate) struct Successors {
     /// All workers of the successor, because listeners may be shared.
     pub(crate) workers: Vec<Arc<WorkerShared>>,
-    /// By listener of the retiring server: true if the successors accept from it too.
+    /// By listener of the retiring server: true if the successors also accept from it.
     pub(crate) inherited: Vec<bool>,
-    /// Notified by each worker that no longer accepts what a successor could accept.
+    /// Notified by each worker that has stopped accepting on the inherited listeners.
     pub(crate) left: SyncSender<()>,
 }
 
@@ -79,17 +81,17 @@ pub struct WorkerShared {
     pub(crate) counters: Counters,
     /// Set before [`Command::Retire`] is sent.
     pub(crate) successors: OnceLock<Arc<Successors>>,
-    /// Set before [`Command::Drain`] is sent. By listener: true if others have its socket, so that
-    /// clients in the backlog are left to them.
+    /// Set before [`Command::Drain`] is sent. By listener: true if another process or worker also
+    /// has the socket of the listener, and will accept the clients in the backlog.
     pub(crate) lent: OnceLock<Arc<[bool]>>,
-    /// The worker no longer accepts what a successor could accept, or has ended.
+    /// The worker has stopped accepting on the inherited listeners, or has ended.
     has_left: AtomicBool,
     waker: Waker,
 }
 
 impl Successors {
-    /// Makes the successors arm accept again; those that have retired meanwhile pass it on to their
-    /// own successors.
+    /// Makes the successors arm accept again. If a successor has also retired, the command goes to
+    /// its successors too.
     pub(crate) fn wake(&self) {
         let mut successors = Some(self);
         while let Some(Self { workers, .. }) = successors {
@@ -103,7 +105,7 @@ impl Successors {
 }
 
 impl WorkerShared {
-    /// The shared part of a worker whose driver has the source of `waker`.
+    /// Creates the shared part of a worker whose driver has the source of `waker`.
     pub fn new(waker: Waker) -> Self {
         Self {
             inbox: Inbox::default(),
@@ -115,18 +117,21 @@ impl WorkerShared {
         }
     }
 
-    /// Records that successors now get every client. Successors set later find the record.
+    /// Records that the worker no longer accepts on inherited listeners, and notifies its
+    /// successors. Successors that are set later find the record.
     pub(crate) fn leave(&self) {
         self.has_left.store(true, Ordering::Relaxed);
-        // Either this thread sees the successors, or they see the stored value.
+        // Either this thread sees the successors, or the thread that sets them sees the stored
+        // value.
         fence(Ordering::SeqCst);
         if let Some(successors) = self.successors.get() {
-            // A full channel wakes the receiver as well.
+            // The receiver also wakes up if the channel is already full.
             let _heard = successors.left.try_send(());
         }
     }
 
-    /// Whether the worker has left. Call it after setting the successors and a [`fence`].
+    /// Whether [`Self::leave`] was called. Call it after setting the successors and then executing
+    /// a [`fence`].
     pub(crate) fn has_left(&self) -> bool {
         self.has_left.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Reasons for the end of a connection, grouped by the side that caused it.
+//! Reasons for the end of a connection, grouped by the side that caused the end.
 //!
 //! Does not know about: how errors are displayed.
 
@@ -17,7 +17,8 @@ pub enum Blame {
 
 macro_rules! close_reasons {
     ($($(#[$doc:meta])* $name:ident = $label:literal, $blame:ident;)*) => {
-        /// Why a connection ended. The labels are the same in statistics, logs and metrics.
+        /// The reason why a connection ended. The labels are the same in statistics, logs and
+        /// metrics.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum CloseReason {
             $($(#[$doc])* $name,)*
@@ -32,7 +33,7 @@ macro_rules! close_reasons {
                 match self { $(Self::$name => $label,)* }
             }
 
-            /// The side that caused it.
+            /// The side that caused the connection to end.
             pub const fn blame(self) -> Blame {
                 match self { $(Self::$name => Blame::$blame,)* }
             }
@@ -43,7 +44,7 @@ macro_rules! close_reasons {
 close_reasons! {
     /// The peer closed or reset a connection that had not sent a byte: a TCP-only probe.
     Empty = "empty", Nobody;
-    /// All requests were served and the close was due.
+    /// All requests were served, and the connection was closed as announced.
     Done = "done", Nobody;
     /// The peer closed in the middle of a request.
     ClientGone = "client_gone", Peer;
@@ -58,7 +59,7 @@ close_reasons! {
     Handler = "handler", Local;
     /// A handler panicked.
     HandlerPanic = "handler_panic", Local;
-    /// The idle timeout: no request began in time, neither the first nor the next.
+    /// The idle timeout: the first or the next request did not begin in time.
     IdleTimeout = "idle_timeout", Peer;
     /// The head of a request did not arrive in time.
     HeaderTimeout = "header_timeout", Peer;
@@ -66,13 +67,13 @@ close_reasons! {
     BodyTimeout = "body_timeout", Peer;
     /// A TLS handshake did not finish in time.
     HandshakeTimeout = "handshake_timeout", Peer;
-    /// The write timeout: the peer took no bytes of a reply for too long.
+    /// The write timeout: the peer accepted no bytes of a reply for too long.
     WriteTimeout = "write_timeout", Peer;
     /// A send failed before the whole reply was sent.
     SendFailed = "send_failed", Peer;
     /// The request violated a rule or a limit of the protocol and got an error reply.
     Refused = "protocol_error", Peer;
-    /// Handed over to another owner.
+    /// The connection was handed over to another owner.
     HandedOver = "handed_over", Nobody;
     /// The hand-over was refused: limit reached or no receiver.
     NotTaken = "not_taken", Local;
@@ -88,7 +89,7 @@ close_reasons! {
     Drain = "drain", Local;
     /// A PROXY protocol header was invalid, late, missing, or from an untrusted peer.
     ProxyHeader = "proxy_header", Peer;
-    /// A job for a request did not finish in time.
+    /// A job of a request did not finish in time.
     JobTimeout = "job_timeout", Local;
     /// Too many TLS handshakes were in progress.
     HandshakeCap = "handshake_cap", Local;
@@ -99,7 +100,7 @@ close_reasons! {
 }
 
 impl CloseReason {
-    /// Index in [`CloseReason::ALL`].
+    /// The index in [`CloseReason::ALL`].
     pub const fn index(self) -> usize {
         self as usize
     }

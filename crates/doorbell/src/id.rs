@@ -1,11 +1,11 @@
-//! Newtypes that identify a connection, a listener and a worker.
+//! Newtypes that identify slots, connections, listeners and workers.
 //!
-//! Does not know about: what they identify.
+//! Does not know about: the identified objects.
 
 /// Index of a connection's slot in its worker's table.
 ///
-/// On io_uring with direct descriptors it is also the index in the ring's fixed-file table
-/// (invariant I-4).
+/// On io_uring with direct descriptors the slot index is also the index in the ring's fixed-file
+/// table (invariant I-4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SlotIndex(pub u32);
 
@@ -18,16 +18,16 @@ impl SlotIndex {
 
 /// Number of times a slot was reused, modulo 2^24.
 ///
-/// It distinguishes late completions from current ones (invariant I-5).
+/// The generation distinguishes late completions from current ones (invariant I-5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Generation(u32);
 
 impl Generation {
-    /// Number of bits: what fits next to the slot and the operation tag in the 64-bit `user_data`
-    /// of io_uring.
+    /// Number of bits: the 64-bit `user_data` of io_uring also contains the slot and the operation
+    /// tag.
     pub const BITS: u32 = 24;
 
-    /// Keeps the low 24 bits of `raw`.
+    /// Creates a generation from the low 24 bits of `raw`.
     pub const fn new(raw: u32) -> Self {
         Self(raw & ((1 << Self::BITS) - 1))
     }
@@ -44,18 +44,19 @@ impl Generation {
     }
 }
 
-/// One use of a slot: identifies a connection within its worker.
+/// The identity of a connection within its worker: a slot and the current use of the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConnId {
     /// The slot of the connection.
     pub slot: SlotIndex,
-    /// The use of that slot.
+    /// The generation of the slot.
     pub generation: Generation,
 }
 
 /// Index of a listener within a worker.
 ///
-/// The order is that of [`ServerBuilder::listen`](crate::ServerBuilder::listen).
+/// Listeners are numbered in the order of the calls of
+/// [`ServerBuilder::listen`](crate::ServerBuilder::listen).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ListenerIndex(pub u16);
 

@@ -1,11 +1,11 @@
-//! Catches panics of the application's code: handlers, jobs, hand-over receivers, observers. They
-//! are caught at the call and go no further.
+//! Catches panics of the application's code: handlers, jobs, hand-over receivers, observers. Each
+//! panic is caught at the call.
 //!
 //! Does not know about: the code that is called, how a panic is counted.
 //!
-//! A panic payload is an arbitrary value, and so is what a closure has captured: dropping either
-//! runs code of the application again, which may panic again. [`caught`] and [`dispose`] are the
-//! only callers of `catch_unwind` in this crate.
+//! A panic payload and the captures of a closure are arbitrary values. Dropping them runs code of
+//! the application, which may panic again. [`caught`] and [`dispose`] are the only callers of
+//! `catch_unwind` in this crate.
 
 use core::any::Any;
 use std::panic::{AssertUnwindSafe, resume_unwind};
@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, resume_unwind};
 #[derive(Debug)]
 pub(crate) struct Panic(Option<Box<dyn Any + Send>>);
 
-/// Calls `f`.
+/// Calls `f` and catches its panic.
 ///
 /// # Errors
 /// The panic, if `f` panicked.
@@ -47,7 +47,8 @@ impl Drop for Panic {
     fn drop(&mut self) {
         let payload = self.0.take();
         if let Err(again) = std::panic::catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-            // Every drop would panic again: leak the payload instead.
+            // Dropping the payload panicked. Dropping the payload of that panic may also panic, so
+            // it is leaked.
             let _leaked = Box::leak(again);
         }
     }
@@ -58,7 +59,7 @@ mod tests {
     use super::*;
     use std::panic::panic_any;
 
-    /// Panics when dropped, with another value of this type.
+    /// A value that panics when dropped, with another value of this type as the payload.
     struct Mine(u8);
 
     impl Drop for Mine {

@@ -1,9 +1,9 @@
 //! Counters of a worker, and snapshots of them that any thread may take.
 //!
-//! Does not know about: how they are displayed or exported.
+//! Does not know about: the display or export of counters.
 //!
-//! Each counter is written by one thread and read by others, so an increment is a plain load, add
-//! and store without a locked instruction.
+//! Each counter is written by one thread and read by other threads, so an increment is a plain
+//! load, add and store without a locked instruction.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -43,20 +43,22 @@ macro_rules! counters {
         #[derive(Debug, Default)]
         pub(crate) struct Counters {
             $(pub(crate) $name: Counter,)*
-            /// When the last turn began, in nanoseconds.
+            /// Time at which the last turn began, in nanoseconds.
             pub(crate) turned: Counter,
-            /// By [`ListenerIndex`](crate::id::ListenerIndex), once the worker exists.
+            /// Counters by [`ListenerIndex`](crate::id::ListenerIndex); set when the worker is
+            /// created.
             listeners: OnceLock<Arc<[ListenerCounters]>>,
         }
 
-        /// Counters of one worker, or their sum over several, at one moment. All count up from the
-        /// start, except fields that end in `_live`.
+        /// Counters of one worker, or their sum over several, at one moment. All counters start at
+        /// 0 with the server and never decrease, except fields that end in `_live`.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Snapshot {
             $($(#[$doc])* pub $name: u64,)*
-            /// When the last turn of the worker loop began, or [`Time::ZERO`]; in a sum, the latest
-            /// of all workers. An idle worker runs a turn at each check of its listeners.
+            /// Time at which the last turn of the worker loop began, or [`Time::ZERO`]; in a sum,
+            /// the latest time of all workers. An idle worker runs a turn at each check of its
+            /// listeners.
             pub turned: Time,
             /// Connections closed, by [`CloseReason::index`].
             pub closed: [u64; CloseReason::ALL.len()],
@@ -85,7 +87,7 @@ macro_rules! counters {
                 }
             }
 
-            /// All counters by name, except those of closed connections.
+            /// Returns all counters by name, except those of closed connections.
             pub fn fields(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((stringify!($name), self.$name),)*].into_iter()
             }
@@ -108,7 +110,7 @@ counters! {
     accept_errors,
     /// Times accept was armed.
     accept_rearms,
-    /// Stalls: clients waited in a backlog and accept did not report them.
+    /// Stalls: clients waited in a backlog and the armed accept did not report them.
     accept_stalls,
     /// Switches to a lower accept mode: multishot, single-shot, readiness.
     accept_downgrades,
@@ -149,7 +151,7 @@ counters! {
     jobs_panicked,
     /// Results of jobs dropped because their requests no longer waited (invariant I-10).
     answers_dropped,
-    /// Accepted connections closed at once for lack of a slot.
+    /// Accepted connections closed at once because no slot was free.
     accepts_dropped,
     /// Completions that went through the kernel's overflow list.
     cq_overflows,
@@ -166,14 +168,14 @@ counters! {
 /// Live counters of one listener in one worker.
 #[derive(Debug, Default)]
 pub(crate) struct ListenerCounters {
-    /// Updated at the end of a turn.
+    /// Connections accepted; updated at the end of a turn.
     accepted: Counter,
     closed: [Counter; CloseReason::ALL.len()],
     accept_errors: [Counter; ACCEPT_ERRORS.len() + 1],
     proxy: [Counter; ProxyResult::ALL.len()],
 }
 
-/// Accept errors with a counter of their own (accept(2)).
+/// Accept errors that have a separate counter (accept(2)).
 const ACCEPT_ERRORS: [(Errno, &str); 9] = [
     (Errno::CONNABORTED, "ECONNABORTED"),
     (Errno::INTR, "EINTR"),
@@ -186,18 +188,18 @@ const ACCEPT_ERRORS: [(Errno, &str); 9] = [
     (Errno::PROTO, "EPROTO"),
 ];
 
-/// Result of reading a PROXY protocol header.
+/// The result of reading a PROXY protocol header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProxyResult {
     /// A header without a client, as health checks of a proxy send.
     Local,
-    /// No header, and none was required.
+    /// There was no header, and none was required.
     None,
     /// The header was invalid, missing, or from an untrusted peer.
     Refused,
-    /// Version 1.
+    /// A header of version 1.
     V1,
-    /// Version 2 with a client.
+    /// A header of version 2 with a client.
     V2,
 }
 
@@ -208,7 +210,7 @@ impl ProxyResult {
 
 /// Counters of one listener over all workers, at one moment.
 ///
-/// All count up from the start, except `conns_live`.
+/// All counters start at 0 with the server and never decrease, except `conns_live`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListenerSnapshot {
@@ -223,7 +225,7 @@ pub struct ListenerSnapshot {
 }
 
 impl ListenerCounters {
-    /// Adds the connections accepted in a turn, and those of them that already closed.
+    /// Adds the connections accepted in a turn, and the number of these that have already closed.
     #[inline]
     pub(crate) fn accepted_and_done(&self, accepted: u64, done: u64) {
         self.accepted.add(accepted);
@@ -263,26 +265,27 @@ impl ListenerSnapshot {
         add(&mut self.proxy, &worker.proxy);
     }
 
-    /// Accept errors by errno name; rare ones are summed as `other`.
+    /// Returns the accept errors by errno name; rare errors are summed as `other`.
     pub fn accept_errors(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let names = ACCEPT_ERRORS.iter().map(|(_, name)| *name).chain(["other"]);
         names.zip(self.accept_errors)
     }
 
-    /// Number of PROXY protocol headers with this result.
+    /// Returns the number of connections with this PROXY protocol result.
     pub fn proxied(&self, result: ProxyResult) -> u64 {
         self.proxy[result as usize]
     }
 }
 
 impl Counters {
-    /// Counters for `count` listeners; existing ones continue after a change of the driver.
+    /// Returns counters for `count` listeners. Existing counters continue after a change of the
+    /// driver.
     pub(crate) fn listeners(&self, count: usize) -> Arc<[ListenerCounters]> {
         let new = || (0..count).map(|_| ListenerCounters::default()).collect();
         Arc::clone(self.listeners.get_or_init(new))
     }
 
-    /// Counts all open connections as lost, with their driver or worker.
+    /// Counts all open connections as lost, after their driver or worker has failed.
     pub(crate) fn lose_connections(&self) {
         self.conns_live.set(0);
         self.by_listener()
@@ -290,7 +293,7 @@ impl Counters {
             .for_each(|listener| listener.closed[CloseReason::Lost.index()].add(listener.live()));
     }
 
-    /// Counters of all listeners, by index.
+    /// Returns the counters of all listeners, by index.
     pub(crate) fn by_listener(&self) -> &[ListenerCounters] {
         self.listeners.get().map_or(&[], |listeners| &**listeners)
     }
@@ -311,12 +314,12 @@ impl Counters {
 }
 
 impl Snapshot {
-    /// Connections closed for `reason`.
+    /// Returns the number of connections closed for `reason`.
     pub fn closed_because(&self, reason: CloseReason) -> u64 {
         self.closed[reason.index()]
     }
 
-    /// Connections closed for any reason.
+    /// Returns the number of connections closed for any reason.
     pub fn closed_total(&self) -> u64 {
         self.closed.iter().sum()
     }

@@ -2,8 +2,8 @@
 //!
 //! Each technique can be measured alone, and disabled on a kernel with a bug.
 //!
-//! Does not know about: their benefit (`benches/rig/levers.md` has figures for each kernel), their
-//! implementation.
+//! Does not know about: the benefit of a technique (`benches/rig/levers.md` has figures for each
+//! kernel), its implementation.
 
 use core::time::Duration;
 
@@ -11,7 +11,7 @@ use doorbell_ring::Levers;
 
 /// Techniques that the drivers use.
 ///
-/// The defaults measured best. No switch changes what a client sees.
+/// The defaults had the best measurements. No switch changes the behaviour towards clients.
 ///
 /// Techniques that the kernel does not support are skipped without an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,16 +26,17 @@ pub struct Tuning {
     /// io_uring: completions are processed only while the worker waits
     /// (`IORING_SETUP_DEFER_TASKRUN`). Default true.
     pub defer_taskrun: bool,
-    /// io_uring with ordinary descriptors: operations that should complete at once (the first
+    /// io_uring with ordinary descriptors: operations that probably complete at once (the first
     /// receive after a deferred accept, a reply, a close) are plain system calls. Default true.
     pub direct_calls: bool,
     /// io_uring: omits the index array of the submission queue (`IORING_SETUP_NO_SQARRAY`). Default
     /// true.
     pub no_sqarray: bool,
-    /// io_uring with [`Receiving::SingleShot`]: a receive that must wait polls before the first
-    /// attempt (`IORING_RECVSEND_POLL_FIRST`). Default true.
+    /// io_uring with [`Receiving::SingleShot`]: a receive that is expected to wait polls before its
+    /// first attempt (`IORING_RECVSEND_POLL_FIRST`). Default true.
     pub poll_first: bool,
-    /// How io_uring waits for input on an ordinary descriptor. Default [`Receiving::Poll`].
+    /// The way in which io_uring waits for input on an ordinary descriptor. Default
+    /// [`Receiving::Poll`].
     pub receive: Receiving,
     /// io_uring: registers the ring's descriptor with its thread (`IORING_REGISTER_RING_FDS`).
     /// Default true.
@@ -47,20 +48,21 @@ pub struct Tuning {
     /// true.
     pub single_issuer: bool,
     /// io_uring with direct descriptors: a successful close produces no completion
-    /// (`IOSQE_CQE_SKIP_SUCCESS`). It counts as complete when it is requested and reaches the
-    /// kernel with the next wait. Default false.
+    /// (`IOSQE_CQE_SKIP_SUCCESS`). The driver counts the close as complete when it is requested;
+    /// the kernel receives it with the next wait. Default false.
     pub skip_success: bool,
-    /// io_uring: after an accept, the next wait gathers further connections for this long, at most
-    /// 10 ms. Default zero: off.
+    /// io_uring: after an accept, the next wait gathers further connections for this time, at most
+    /// 10 ms. Default zero, which disables gathering.
     ///
-    /// Best with [`Accepting::Poll`]. It trades latency for fewer wake-ups (8 connections each
-    /// instead of 2 with 64 clients). Unsuitable for few clients: one that sends its next request
-    /// only after a reply sends fewer of them. It is a plain timeout, because kernels up to 6.18
-    /// may lose a completion that arrives after a wait's minimum (`IORING_FEAT_MIN_TIMEOUT`).
+    /// Works best with [`Accepting::Poll`]. Gathering trades latency for fewer wake-ups (8
+    /// connections per wake-up instead of 2 with 64 clients). It is unsuitable for few clients: a
+    /// client that waits for each reply before its next request sends fewer requests. The
+    /// implementation is a plain timeout, because kernels up to 6.18 may lose a completion that
+    /// arrives after the minimum time of a wait (`IORING_FEAT_MIN_TIMEOUT`).
     pub wait_min: Duration,
 }
 
-/// How a ring accepts connections.
+/// The way in which a ring accepts connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Accepting {
     /// One operation for all connections.
@@ -74,10 +76,10 @@ pub enum Accepting {
     SingleShot,
 }
 
-/// How a ring receives input that has not arrived yet.
+/// The way in which a ring receives input that has not arrived yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Receiving {
-    /// One multishot poll per connection, for all its requests; `recv(2)` reads.
+    /// One multishot poll per connection, for all its requests; `recv(2)` reads the bytes.
     #[default]
     Poll,
     /// One receive operation per wait, into a buffer of the ring's pool.
@@ -104,7 +106,7 @@ impl Default for Tuning {
 }
 
 impl Tuning {
-    /// Largest value of [`Tuning::wait_min`].
+    /// The largest value of [`Tuning::wait_min`].
     pub const WAIT_MIN_MAX: Duration = Duration::from_millis(10);
 
     /// The switches that are set-up flags of a ring.

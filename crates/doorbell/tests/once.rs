@@ -1,4 +1,4 @@
-//! Connections with a single request, served without a slot of the table: events during that call
+//! Connections with a single request, served without a slot of the table: events during such a call
 //! affect no other connection, and are counted as on the general path.
 //!
 //! Does not know about: single drivers (see `conformance`).
@@ -20,10 +20,10 @@ use doorbell_testkit::skip;
 
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// Often enough that each path is remembered and used again.
+/// Number of rounds, enough for each path to be cached and used again.
 const ROUNDS: u64 = 20;
 
-/// epoll is always available, io_uring is not.
+/// Whether the driver is available; epoll always is.
 fn is_here(engine: Engine) -> bool {
     engine == Engine::Epoll || skip::io_uring()
 }
@@ -91,7 +91,8 @@ fn the_request_and_age_limits_are_counted_as_close_reasons() {
         let builder = Server::builder().engine(engine).workers(Workers::Count(NonZeroU16::MIN)).conns_max(64);
         let server = builder.listen(Listen::tcp(LOOPBACK), service).start().unwrap();
         let addr = server.tcp_addr(0).unwrap();
-        // Sends requests on one connection, with this pause before each; the last reply ends it.
+        // Sends requests on one connection, with this pause before each request; the last reply
+        // ends the connection.
         let talk = |wait: Duration| {
             let mut stream = TcpStream::connect(addr).unwrap();
             stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -127,7 +128,7 @@ fn the_request_and_age_limits_are_counted_as_close_reasons() {
     }
 }
 
-/// On the fast path, on the general path, and in a pipeline.
+/// An invalid reply becomes a 500 on the fast path, on the general path and in a pipeline.
 #[test]
 fn an_invalid_reply_is_a_500_that_is_counted_and_reported_once_per_kind() {
     for engine in [Engine::Epoll, Engine::IoUring].into_iter().filter(|&engine| is_here(engine)) {

@@ -1,4 +1,4 @@
-//! Promise: a reply sent before the whole request was read arrives, and not as a reset.
+//! Promise: a reply that is sent before the whole request was read arrives without a reset.
 //!
 //! Does not know about: which bytes are unread when the server replies.
 
@@ -35,7 +35,7 @@ fn limits() -> HttpLimits {
     HttpLimits { head_bytes_max: 2048, request_line_bytes_max: 1024, ..HttpLimits::default() }
 }
 
-/// The whole reply and a FIN, as the promise requires.
+/// Whether the client got the whole reply and a FIN, as the promise requires.
 fn is_whole(got: &Exchange, status: u16) -> bool {
     let reply = Reply::parse(&got.bytes, false);
     got.end == End::Fin && reply.is_some_and(|reply| reply.status == status && reply.len == got.bytes.len())
@@ -56,7 +56,7 @@ fn floods_of_headers_read_the_full_431(engine: Engine) {
     server.stop().unwrap();
 }
 
-/// The rest of the flood is sent during and after the reply.
+/// Clients whose flood continues during and after the reply read the full 431.
 fn floods_in_pieces_read_the_full_431(engine: Engine) {
     let server = serve_with(engine, limits()).start().unwrap();
     let flood = misbehave::header_flood("/livez", 8 * 1024);
@@ -64,7 +64,7 @@ fn floods_in_pieces_read_the_full_431(engine: Engine) {
         let mut stream = TcpStream::connect(addr(&server)).unwrap();
         stream.set_nodelay(true).unwrap();
         for piece in flood.chunks(1024) {
-            // The server may have closed already; its earlier output counts.
+            // Writing may fail because the server has closed; the client still reads the reply.
             let _ = stream.write_all(piece);
             thread::sleep(Duration::from_micros(200 * (round % 5)));
         }

@@ -1,6 +1,7 @@
 //! Promise: each example is short, runs, and replies as its first line describes.
 //!
-//! Does not know about: the engine; it starts the programs that cargo built with this test.
+//! Does not know about: the engine. The test starts the programs that cargo has built together with
+//! it.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 
@@ -19,7 +20,7 @@ struct Example {
 }
 
 impl Example {
-    /// Starts an example on a free port; it prints its address on standard error.
+    /// Starts an example on a free port; the example prints its address on standard error.
     fn start(name: &str) -> Self {
         let mut command = Self::command(name);
         command.arg("127.0.0.1:0");
@@ -71,7 +72,7 @@ fn examples_are_short() {
 #[test]
 fn probe() {
     let mut example = Example::start("probe");
-    // It continues without standard input, as under systemd or in a container.
+    // The example continues without standard input, as under systemd or in a container.
     drop(example.child.stdin.take());
     for (path, status) in [("/livez", 200), ("/readyz", 200), ("/other", 404)] {
         let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");

@@ -25,15 +25,16 @@ on_both_engines! {
     probes_do_not_wait_for_jobs
 }
 
-/// Clients that request jobs, one at a time each: more than the pool can run.
+/// Number of clients that request jobs, each one job at a time: more than the pool can run.
 const ASKING: u64 = 4;
 
-/// Odd, so that there is a median.
+/// Number of rounds; odd, so that there is a median.
 const ROUNDS: u64 = 7;
 /// Maximum p99 of probes during jobs, relative to an idle server.
 const SLOWER_MAX: f64 = 2.0;
 
-/// `/unique/ID/LEN` after 10 ms of work; all other paths at once.
+/// Starts a server that replies to `/unique/ID/LEN` after a job of 10 ms, and to all other paths at
+/// once.
 fn serve(engine: Engine) -> Server {
     let jobs = Offload::builder().build().unwrap();
     let alive = StaticReply::text(Status::OK, "ok\n");
@@ -94,7 +95,7 @@ fn probes_do_not_wait_for_jobs(engine: Engine) {
     server.stop().unwrap();
 }
 
-/// The p99 of one round during jobs, relative to an idle server.
+/// Returns the p99 of one round during jobs, relative to an idle server.
 fn compare(server: &Server, round: u64, answered: &mut u64) -> f64 {
     let count = sized(400, 20_000);
     let mut idle = probes(server, count);

@@ -1,7 +1,7 @@
-//! Promise: no byte of a reply reaches another connection. Unique ids with many requests in flight,
-//! in all ways to share a connection.
+//! Promise: no byte of a reply reaches another connection. Clients request unique ids with many
+//! requests in flight, and use connections in every supported way.
 //!
-//! Does not know about: time; a slow server passes, a wrong byte fails.
+//! Does not know about: time. A slow server passes; a wrong byte fails.
 
 #![expect(
     clippy::print_stderr,
@@ -25,12 +25,12 @@ on_both_engines! {
     no_foreign_byte_over_the_raw_protocol
 }
 
-/// Requests in flight.
+/// Numbers of requests in flight.
 const WIDTHS: [u32; 6] = [1, 2, 8, 64, 256, 1_000];
 const MODES: [Mode; 3] = [Mode::Close, Mode::KeepAlive(50), Mode::Pipelined(8)];
 
-/// Sum over both drivers and both numbers of workers: 100,000 replies per driver, 1,000,000 in the
-/// full version.
+/// Number of requests of one test. Together the tests get 100,000 replies per driver, or 1,000,000
+/// in the full version.
 fn requests() -> u64 {
     sized(100_000, 1_000_000) / (2 * WIDTHS.len() as u64 * MODES.len() as u64) + 1
 }

@@ -1,5 +1,5 @@
-//! Listening sockets shared by all workers: no client waits for a blocked worker while another is
-//! idle, and no worker serves all clients.
+//! Tests of listening sockets shared by all workers: no client waits for a blocked worker while
+//! another is idle, and no worker serves all clients.
 //!
 //! Does not know about: single drivers (see `conformance`), sockets that are not shared.
 #![expect(
@@ -31,7 +31,8 @@ const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCA
 const LIMIT: Duration = Duration::from_secs(20);
 const SHARE_PERCENT_MIN: u32 = 40;
 
-/// `/block` replies when the test continues, `/work` after a millisecond, all other paths at once.
+/// A service that replies to `/block` when the test continues, to `/work` after a millisecond, and
+/// to all other paths at once.
 struct Blocking {
     begun: SyncSender<()>,
     goes_on: Mutex<Receiver<()>>,
@@ -56,7 +57,7 @@ impl Handler for Blocking {
     }
 }
 
-/// Address of a shared listener.
+/// The address of a shared listener.
 #[derive(Clone, Debug)]
 enum Place {
     Tcp(SocketAddr),
@@ -90,7 +91,7 @@ fn exchange(mut stream: impl Read + Write, request: &str) -> String {
     }
 }
 
-/// The three kinds of shared listeners.
+/// Creates a listener of each of the three shared kinds.
 fn shared(name: &str) -> [(Listen, Place); 3] {
     let [inherited, listening] = [(); 2].map(|()| TcpListener::bind(LOOPBACK).unwrap());
     let [first, second] = [&inherited, &listening].map(|listener| listener.local_addr().unwrap());
@@ -126,7 +127,7 @@ fn each_way(name: &str, case: impl Fn(&Server, &Place, &Blocking, &SyncSender<()
                 .descriptors(descriptors)
                 .workers(Workers::Count(NonZeroU16::new(2).unwrap()))
                 .conns_max(256)
-                // Direct descriptors have no peer addresses to count.
+                // Direct descriptors hide the peers' addresses, so the cap per address must be off.
                 .conns_per_ip_max(0)
                 .listen(listen, http)
                 .start()
@@ -146,7 +147,7 @@ fn no_client_waits_behind_a_blocked_worker_while_another_is_idle() {
             move || place.ask("/block")
         });
         begins.recv_timeout(LIMIT).unwrap();
-        // The worker stays blocked until these are done.
+        // The worker stays blocked until these clients are served.
         for round in 0..20 {
             let reply = place.ask("/livez");
             assert!(
@@ -155,8 +156,8 @@ fn no_client_waits_behind_a_blocked_worker_while_another_is_idle() {
                 server.driver_report()
             );
         }
-        // A check for stalled accepts would have found the waiting clients eventually; it must not
-        // be needed.
+        // The check for stalled accepts would find waiting clients, but no client may have to wait
+        // for that check.
         assert_eq!(server.stats().accept_stalls, 0, "{}, {place:?}", server.driver_report());
         go_on.send(()).unwrap();
         assert!(blocked.join().unwrap().ends_with("ok\n"));

@@ -1,4 +1,4 @@
-//! Closing a connection that we opened.
+//! Closing an outgoing connection.
 //!
 //! Does not know about: the data of the connection.
 
@@ -11,9 +11,9 @@ use rustix::net::sockopt::set_socket_linger;
 /// Closes a finished connection without a TIME-WAIT on this side, and without waiting.
 ///
 /// If the peer has already closed, as `Connection: close` requests, this is an ordinary close, and
-/// the peer keeps the TIME-WAIT. Otherwise the connection is reset and data in flight is lost, so
-/// call this when the reply was read completely or no longer matters. Dropping the socket instead
-/// closes it according to `SO_LINGER`.
+/// the peer keeps the TIME-WAIT. Otherwise the connection is reset and data in flight is lost. Call
+/// this function only after the reply was read completely or is no longer needed. Dropping the
+/// socket, in contrast, closes it according to `SO_LINGER`.
 pub fn close(conn: impl Into<OwnedFd>) {
     let conn = conn.into();
     let peer_closed = sockopt::tcp_info(conn.as_fd()).is_ok_and(|info| info.state == TcpState::CloseWait);

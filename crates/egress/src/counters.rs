@@ -16,14 +16,14 @@ pub(super) struct Counters {
 /// Counters of outgoing connections at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EgressCounters {
-    /// Connections begun: a port is chosen and a SYN is on its way.
+    /// Connections begun: a port was chosen and a SYN was sent.
     pub begun: u64,
-    /// Connections not begun because no port was free, after trying all of them.
+    /// Connections not begun because every port was in use.
     pub exhausted: u64,
-    /// Connections not begun for another reason: no route, no descriptor, or a source address of
-    /// another machine.
+    /// Connections not begun for another reason, such as no route, no descriptor, or a source
+    /// address that is not local.
     pub failed: u64,
-    /// Attempts that found no free port among their candidates and were repeated with others.
+    /// Attempts that were repeated with other candidate ports, because no candidate was free.
     pub port_retries: u64,
 }
 

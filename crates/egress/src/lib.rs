@@ -1,11 +1,12 @@
 //! Outgoing connections: source address, source port, options, and closing without TIME-WAIT.
 //!
-//! An address has at most 64,512 ports for connections to one peer, and Linux 6.18 still searches
-//! one half of them (by parity) before the other: with 28,000 connections to one address, every
-//! further `connect()` walks past all of them. An [`Egress`] chooses ports so that this happens
-//! rarely or never; its [`report`](Egress::report) names the strategy and the reason.
+//! An address has at most 64,512 ports for connections to one peer. When Linux (6.18 and earlier)
+//! chooses a port, it searches one half of its range, by parity, before the other half. With 28,000
+//! connections to one peer the first half is full, and every further `connect()` searches that half
+//! without success. An [`Egress`] chooses ports so that such searches are rare or do not occur; its
+//! [`report`](Egress::report) names the strategy and the reason.
 //!
-//! In a Tokio program, begin the connection here and wait for it there:
+//! In a Tokio program, begin the connection with this crate and wait for it with Tokio:
 //!
 //! ```
 //! use doorbell_egress::{Egress, SpeaksFirst, close};
@@ -21,7 +22,7 @@
 //!     }
 //! }
 //!
-//! /// Call this when the reply was read or no longer matters.
+//! /// Call this after the reply was read or is no longer needed.
 //! fn end(stream: TcpStream) -> io::Result<()> {
 //!     close(stream.into_std()?);
 //!     Ok(())
@@ -37,10 +38,10 @@
 //! | close without TIME-WAIT | [`close`](close()) |
 //! | count | [`EgressCounters`] |
 //!
-//! Decision 0024 (`deploy/book/src/decisions/0024.md`) has the measurements behind the choice of
-//! strategies.
+//! Decision 0024 (`deploy/book/src/decisions/0024.md`) contains the measurements on which the
+//! choice of strategies is based.
 //!
-//! Does not know about: runtimes, the data of a connection, when a connection ends.
+//! Does not know about: runtimes, the data of a connection, the end of a connection.
 #![forbid(unsafe_code)]
 
 mod close;
@@ -70,7 +71,7 @@ use range::Random;
 use strategy::Ports;
 pub use strategy::{EgressReport, NoPortRange, PortChoice, PortRangeSupport, Strategy};
 
-/// Settings for outgoing connections. The documentation of each method names the default.
+/// Settings for outgoing connections. The documentation of each method states its default.
 #[derive(Clone, Debug)]
 pub struct EgressConfig {
     sources: Vec<IpAddr>,
@@ -82,7 +83,7 @@ pub struct EgressConfig {
 /// Opens outgoing connections. Threads may share it.
 #[derive(Debug)]
 pub struct Egress {
-    /// Source addresses by family: for IPv4 peers, and for IPv6 peers.
+    /// Source addresses for IPv4 peers, followed by those for IPv6 peers.
     sources: [Vec<IpAddr>; 2],
     next_source: [AtomicUsize; 2],
     report: EgressReport,
@@ -98,8 +99,8 @@ pub struct Egress {
 /// Side that sends the first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpeaksFirst {
-    /// The peer, as in SMTP or SSH: the handshake is acknowledged at once, because the peer waits
-    /// for that.
+    /// The peer, as in SMTP or SSH. The handshake is acknowledged immediately, because the peer
+    /// sends nothing before it has the acknowledgement.
     Peer,
     /// This side, as in HTTP or TLS: the acknowledgement may travel with the first bytes.
     We,
@@ -126,8 +127,8 @@ impl EgressConfig {
         }
     }
 
-    /// Source addresses, used in turn per family; each has its own ports. Default none: the kernel
-    /// chooses by its routes.
+    /// Source addresses, used in turn within each address family. Each address has its own ports.
+    /// Default none: the kernel chooses the address by its routes.
     #[must_use]
     pub fn sources(mut self, sources: Vec<IpAddr>) -> Self {
         self.sources = sources;
@@ -143,34 +144,35 @@ impl EgressConfig {
 
     /// `TCP_QUICKACK` if this side sends first.
     ///
-    /// If off, the last segment of the handshake travels with the first bytes: one segment less per
-    /// connection, but a peer sees a connection without data up to 200 ms late. Default off.
+    /// If off, the last segment of the handshake is sent together with the first bytes, which saves
+    /// one segment per connection. If this side sends no data, the peer then sees the connection up
+    /// to 200 ms late. Default off.
     #[must_use]
     pub const fn quickack(mut self, on: bool) -> Self {
         self.quickack = on;
         self
     }
 
-    /// `SO_LINGER`: maximum time that a close waits until the peer has acknowledged all data; zero
-    /// closes with a reset, `None` never waits. Default 1 s, as in the kubelet's probes
-    /// (`pkg/probe`). It limits the cost of a close but does not avoid TIME-WAIT (decision 0024);
-    /// [`close`](close()) does, and never waits.
+    /// `SO_LINGER`: maximum time that a close waits until the peer has acknowledged all data. Zero
+    /// closes with a reset; `None` never waits. Default 1 s, as in the kubelet's probes
+    /// (`pkg/probe`). The option limits the time of a close but does not avoid TIME-WAIT (decision
+    /// 0024). [`close`](close()) avoids TIME-WAIT and never waits.
     #[must_use]
     pub const fn linger(mut self, time: Option<Duration>) -> Self {
         self.linger = time;
         self
     }
 
-    /// Opens an egress. Tests the kernel if the choice depends on it, with some loopback
-    /// connections.
+    /// Opens an egress. If the choice of a strategy depends on the kernel's capabilities, they are
+    /// tested with some loopback connections.
     ///
     /// # Errors
     /// The requested strategy is not supported by this kernel.
     pub fn open(self) -> Result<Egress, NoPortRange> {
         let system = PortRange::of_system().unwrap_or_default();
         let report = self.ports.decide(|| selftest::port_range_support(system))?;
-        // The search of UDP does not alternate by parity, and is slow in a window that is nearly
-        // full.
+        // The kernel's search for a UDP port does not alternate by parity, and it is slow in a
+        // window that is nearly full.
         let udp = match (self.ports, report.strategy) {
             (PortChoice::Auto, Strategy::Select | Strategy::Window(_)) => Strategy::Kernel,
             (_, strategy) => strategy,
@@ -215,17 +217,17 @@ impl Egress {
         self.counters.read()
     }
 
-    /// Begins a TCP connection and returns its non-blocking socket. It is connected when it is
-    /// writable and has no error.
+    /// Begins a TCP connection and returns its non-blocking socket. The socket is connected once it
+    /// is writable and has no pending error.
     ///
     /// # Errors
-    /// Errors of `connect(2)`; `EADDRNOTAVAIL` if no port is free, or the source is not an address
-    /// of this machine. `ECONNREFUSED` also if the socket connected to itself.
+    /// The errors of `connect(2)`; `EADDRNOTAVAIL` if no port is free, or the source is not an
+    /// address of this machine. `ECONNREFUSED` is also returned if the socket connected to itself.
     pub fn begin(&self, target: SocketAddr, first: SpeaksFirst) -> io::Result<TcpStream> {
         self.dial(Transport::Tcp(first), target, connect).map(TcpStream::from)
     }
 
-    /// A non-blocking UDP socket connected to this peer.
+    /// Creates a non-blocking UDP socket connected to `target`.
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
@@ -234,9 +236,9 @@ impl Egress {
     }
 
     /// Like [`begin`](Self::begin), with a custom function in place of `connect(2)`, for example to
-    /// measure it or to use a ring. It gets a non-blocking socket with its options set, and is
-    /// called again with other ports if it returns that none is free. "In progress" counts as
-    /// success.
+    /// measure the call or to submit it to a ring. The function gets a non-blocking socket with all
+    /// options set. If it fails because no port is free, it is called again with other ports. "In
+    /// progress" counts as success.
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
@@ -284,7 +286,8 @@ impl Egress {
                 chosen => chosen?,
             }
             match connect(fd.as_fd(), target) {
-                // A bound socket keeps its port; an unbound one can be given another range.
+                // A bound socket cannot change its port and is replaced. An unbound socket is
+                // reused with another range.
                 Err(error) if is_taken(&error) => socket = matches!(ports, Ports::Range(_)).then_some(fd),
                 Err(error) if !is_in_progress(&error) => return Err(error.into()),
                 _ => return Ok(unless_itself(fd, target)?),
@@ -293,8 +296,8 @@ impl Egress {
         Err(Refused::NoPort)
     }
 
-    /// Creates a socket with its options, bound to its source address unless that is bound together
-    /// with a port.
+    /// Creates a socket, sets its options, and binds it to its source address. If the port is
+    /// fixed, `choose` binds address and port together instead.
     fn socket(
         &self,
         transport: Transport,
@@ -333,7 +336,7 @@ impl Egress {
     }
 }
 
-/// Why a connection was not begun.
+/// The reason why a connection was not begun.
 enum Refused {
     NoPort,
     Other(io::Error),
@@ -345,18 +348,18 @@ impl From<io::Error> for Refused {
     }
 }
 
-/// Refuses a connection of a socket to itself.
+/// Returns an error if a socket is connected to itself.
 ///
 /// A TCP socket whose ephemeral port equals the target port connects to itself (RFC 9293 3.5,
-/// figure 7); the same happens with UDP. For a target on this machine with a closed port in the
-/// ephemeral range this happens once in some thousand attempts, and looks like a working server.
-/// [`Egress`] checks this automatically.
+/// figure 7); the same happens with UDP. If the target is a closed port of this machine in the
+/// ephemeral range, about one attempt in several thousand connects to itself, and the port then
+/// seems to be open. [`Egress`] checks this automatically.
 ///
 /// # Errors
 /// `ECONNREFUSED`, as for a closed port; the connection is closed.
 pub fn unless_itself<C: AsFd + Into<OwnedFd>>(conn: C, target: SocketAddr) -> io::Result<C> {
     let own = net::getsockname(&conn).ok().and_then(|own| SocketAddr::try_from(own).ok());
-    // Connecting to the unspecified address means this machine.
+    // A connection to the unspecified address goes to this machine.
     let is_target = |own: SocketAddr| {
         own.port() == target.port() && (own.ip() == target.ip() || target.ip().is_unspecified())
     };
@@ -379,8 +382,8 @@ fn choose(
         Ports::Any => Ok(()),
         Ports::One(port) => {
             if transport != Transport::Udp {
-                // The port is reserved for this peer only. With UDP this option would share the
-                // port with other processes.
+                // With this option the port is in use only for connections to this peer. With UDP
+                // the option would share the port with other processes, so it is not set.
                 net::sockopt::set_socket_reuseaddr(fd, true)?;
             }
             let any = if target.is_ipv4() { V4_ANY } else { V6_ANY };

@@ -1,4 +1,4 @@
-//! Tests the effect of `IP_LOCAL_PORT_RANGE` on this kernel, instead of deriving it from the
+//! Tests the effect of `IP_LOCAL_PORT_RANGE` on this kernel, instead of deriving it from the kernel
 //! version.
 //!
 //! Does not know about: the choice of a strategy.
@@ -14,12 +14,13 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use super::range::PortRange;
 use super::strategy::PortRangeSupport;
 
-/// Number of test connections. A kernel that searches port by port uses ports of one parity for all
-/// of them once in 32,768 times; it is then taken for an older one, without other consequences.
+/// Number of test connections. With a kernel that searches port by port, all connections get ports
+/// of the same parity in one of 32,768 tests. The kernel is then classified as an older one; the
+/// strategy for older kernels works on it as well.
 const CONNS: u32 = 16;
 
-/// Tests whether a socket supports the option, and if so, which ports some loopback connections
-/// get. Leaves no connection behind.
+/// Tests whether a socket supports the option and, if so, which ports the kernel assigns to some
+/// loopback connections. The test closes these connections.
 pub(super) fn port_range_support(system: PortRange) -> PortRangeSupport {
     let Ok(socket) = Socket::new(Domain::IPV4, Type::STREAM, None) else { return PortRangeSupport::Unseen };
     if set_range(&socket, system).is_err() {
@@ -36,7 +37,7 @@ fn judge(ports: &[u16]) -> PortRangeSupport {
     if odd == 0 || odd == ports.len() { PortRangeSupport::OneParity } else { PortRangeSupport::EveryPort }
 }
 
-/// The ports of some connections that are open at the same time.
+/// Opens some connections at the same time and returns their ports.
 fn connect_some(range: PortRange) -> io::Result<Vec<u16>> {
     let listener = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     listener.bind(&SockAddr::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))))?;

@@ -1,7 +1,7 @@
-//! Health as pure logic: check results and a time go in; states, events and rendered replies come
-//! out.
+//! Health as pure logic. Input: check results and the time. Output: states, events and rendered
+//! replies.
 //!
-//! Does not know about: sockets, threads, clocks, HTTP. No result, name or reason makes it panic,
+//! Does not know about: sockets, threads, clocks, HTTP. No result, name or reason causes a panic,
 //! and a result that changes no state costs no allocation and no formatting.
 //!
 //! ```
@@ -17,14 +17,14 @@
 //!
 //! let now = Time::from_secs(1);
 //! board.apply(db, &CheckResult::success(Duration::from_millis(3)), now);
-//! let reply = board.reply(readyz, Audience::Kubelet, Format::Text, true).expect("it is on this board");
+//! let reply = board.reply(readyz, Audience::Kubelet, Format::Text, true).expect("a known endpoint");
 //! assert_eq!((reply.code, reply.body), (200, b"up\ndb: up\n".as_slice()));
 //!
 //! for second in [6, 7, 8] {
 //!     let refused = CheckResult::new(Outcome::Failure, Duration::ZERO, b"connection refused");
 //!     board.apply(db, &refused, Time::from_secs(second));
 //! }
-//! let reply = board.reply(readyz, Audience::Kubelet, Format::Kube, true).expect("it is on this board");
+//! let reply = board.reply(readyz, Audience::Kubelet, Format::Kube, true).expect("a known endpoint");
 //! assert_eq!(reply.code, 503);
 //! assert_eq!(reply.body, b"[-]db failed: connection refused\nreadyz check failed\n");
 //! # Ok::<(), doorbell_health::ConfigError>(())

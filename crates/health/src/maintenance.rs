@@ -1,6 +1,6 @@
 //! A declared maintenance: reason, start, and automatic end.
 //!
-//! Does not know about: authorization, or how it persists across restarts.
+//! Does not know about: authorization, or persistence across restarts.
 
 use crate::note::Note;
 use crate::time::Time;
@@ -12,17 +12,17 @@ pub struct Maintenance {
     pub reason: Note,
     /// The start.
     pub since: Time,
-    /// When it ends by itself; `None` means never.
+    /// The time at which maintenance ends automatically; `None` means never.
     pub until: Option<Time>,
 }
 
 impl Maintenance {
-    /// Maintenance from `since` until `until` or until it is ended by a command.
+    /// Creates maintenance from `since` to `until`; a command can end it earlier.
     pub fn new(reason: &str, since: Time, until: Option<Time>) -> Self {
         Self { reason: Note::new(reason.as_bytes()), since, until }
     }
 
-    /// Whether it has ended by time.
+    /// Whether the maintenance has expired.
     pub fn is_over(&self, now: Time) -> bool {
         self.until.is_some_and(|until| now >= until)
     }

@@ -9,7 +9,7 @@ use crate::endpoint::{Audience, Class, Endpoint, EndpointState, Severity};
 use crate::format::{Format, Line, Page, write};
 use crate::time::Time;
 
-/// An endpoint and the checks that a body can show.
+/// A copy of an endpoint and of the checks that a body can show.
 #[derive(Debug)]
 pub struct Snapshot {
     endpoint: Endpoint,
@@ -17,7 +17,7 @@ pub struct Snapshot {
     unix_at_zero: Option<Duration>,
 }
 
-/// The data of a check's line.
+/// The data of one check's line in a body.
 #[derive(Debug)]
 struct Kept {
     place: usize,
@@ -57,14 +57,14 @@ impl Snapshot {
         Self { endpoint: endpoint.without_replies(), lines: lines.iter().map(keep).collect(), unix_at_zero }
     }
 
-    /// [`Endpoint::weight`], whatever is excluded.
+    /// Returns [`Endpoint::weight`]; excluded checks do not change it.
     pub fn weight(&self) -> Option<u32> {
         self.endpoint.weight()
     }
 
-    /// Writes the body for a client that sees details into `out`, from its start; returns the
-    /// reported state and the code. Costs the rendering of one body, and for an endpoint that is
-    /// down a visit to each check.
+    /// Clears `out` and writes the body for a client that sees details; returns the reported state
+    /// and the code. The cost is that of rendering one body. If the endpoint is down, each check is
+    /// visited once more.
     pub fn reply_without(
         &self,
         left: &Left<'_>,
@@ -78,7 +78,7 @@ impl Snapshot {
         left_out.sort_unstable();
         left_out.dedup();
         let (verdict, code) = self.endpoint.answer_without(&left_out, audience);
-        // Only one format can show excluded checks.
+        // Only the Kubernetes format can show excluded checks.
         let tells = format == Format::Kube;
         let lines: Vec<Line<'_>> = self
             .lines
@@ -172,7 +172,7 @@ mod tests {
         let up = format!("[+]db excluded: ok\n{queue}{rest}readyz check passed\n");
         assert_eq!(without(&board, endpoint, &[1]), (200, up.clone()));
         assert_eq!(without(&board, endpoint, &[1, 9, 1]), (200, up));
-        // The other formats omit it.
+        // The other formats omit excluded checks.
         let left = Left { out: &[3, 1], unknown: &["nobody"] };
         assert_eq!(
             says(&board, endpoint, &left, Format::Text),
@@ -183,7 +183,7 @@ mod tests {
             json.0 == 200 && json.1.starts_with("{\"status\":\"pass\"") && !json.1.contains("db"),
             "{json:?}"
         );
-        // Unrelated causes stay in effect.
+        // A drain still applies when a check is excluded.
         board.command(
             Command::Drain { target: Target::All, reason: Some(Note::default()) },
             Time::from_secs(2),
@@ -207,7 +207,7 @@ mod tests {
             [&[][..], &[0], &[1], &[1, 2]].map(|out| without(&board, endpoint, out).0),
             [503, 503, 200, 200]
         );
-        // A drain that is not shown does not bring it back.
+        // With the drain ignored, the excluded check still counts as up for the quorum.
         board.command(
             Command::Drain { target: Target::All, reason: Some(Note::default()) },
             Time::from_secs(2),
@@ -238,7 +238,8 @@ mod tests {
 
     #[test]
     fn what_an_answer_without_it_would_tell_is_news() {
-        // No body has room for a line: only a snapshot includes the second check.
+        // Bodies have no room for a line about a check, so only replies that exclude a check depend
+        // on the state of `db`.
         let (mut board, endpoint) = build(|config, [app, db, ..]| {
             let config = config.with(app, Severity::Required).with(db, Severity::Required);
             EndpointConfig { body_len_max: 256, ..config }

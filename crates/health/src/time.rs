@@ -1,6 +1,6 @@
 //! A point in time, passed in by the caller: nanoseconds since an arbitrary origin.
 //!
-//! Does not know about: clocks. The caller reads a monotonic clock and passes the value in.
+//! Does not know about: clocks. The caller reads a monotonic clock.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub struct Time(u64);
 impl Time {
     /// The origin.
     pub const ZERO: Self = Self(0);
-    /// Later than every time that can occur; means "never".
+    /// The latest time, after every time that can occur; means "never".
     pub const MAX: Self = Self(u64::MAX);
 
     /// A time from nanoseconds since the origin.
@@ -34,7 +34,7 @@ impl Time {
         Self(self.0.saturating_add(nanos(duration)))
     }
 
-    /// This time minus `duration`, not before the origin.
+    /// This time minus `duration`, saturating at the origin.
     pub const fn before(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(nanos(duration)))
     }

@@ -1,7 +1,8 @@
-//! The sender of a request, as known apart from its bytes: address and TLS session.
+//! Information about the sender of a request that is not part of the request: address and TLS
+//! session.
 //!
-//! Does not know about: the source of this knowledge. A `Forwarded` field is part of the request:
-//! see [`crate::forwarded`].
+//! Does not know about: the source of this information. The client in a `Forwarded` field is found
+//! by [`crate::forwarded`].
 
 use crate::scheme::Scheme;
 use std::net::IpAddr;
@@ -9,17 +10,19 @@ use std::net::IpAddr;
 /// The other end of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Peer {
-    /// An address: that of the socket, or the one in a PROXY protocol header from a trusted peer.
+    /// An address: that of the socket, or the address in a PROXY protocol header from a trusted
+    /// peer.
     Addr(IpAddr),
-    /// A Unix socket: the permissions of its file decide which processes can connect.
+    /// A Unix socket. The permissions of the socket file determine which processes can connect.
     Unix,
-    /// Not requested ([`crate::Service::wants_client`]), or not available. Must not be trusted.
+    /// An unknown peer, because the address was not requested ([`crate::Service::wants_client`]) or
+    /// is not available. Must not be trusted.
     #[default]
     Unknown,
 }
 
 impl Peer {
-    /// Its address, if known.
+    /// The address of the peer, if known.
     #[inline]
     pub const fn addr(self) -> Option<IpAddr> {
         match self {
@@ -32,12 +35,12 @@ impl Peer {
 /// The sender of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Client<'a> {
-    /// The other end of its connection.
+    /// The other end of the client's connection.
     pub peer: Peer,
     /// The TLS session, if there is one.
     pub tls: Option<&'a TlsInfo>,
-    /// How the client reached the first trusted proxy, if that proxy reported it. See
-    /// [`crate::forwarded`].
+    /// The scheme of the connection between the client and the first trusted proxy, if that proxy
+    /// reported it. See [`crate::forwarded`].
     pub scheme: Option<Scheme>,
 }
 
@@ -66,13 +69,14 @@ pub struct TlsInfo {
     pub alpn: Option<String>,
     /// Whether the client presented a certificate that was verified.
     pub client_verified: bool,
-    /// The name of the client in logs: the common name in its certificate, or else the first of its
-    /// names.
+    /// The name of the client in logs: the common name in its certificate or, without one, the
+    /// first of its other names.
     pub client_name: Option<String>,
     /// The names that identify the client: the certificate's alternative names (DNS, mail, URI, IP
-    /// address), or its common name if it has none of these (RFC 9525 6.3). Only printable ones.
+    /// address), or its common name if it has no alternative names (RFC 9525 6.3). Names that are
+    /// not printable are omitted.
     pub client_names: Vec<String>,
-    /// The version, 1.2 or 1.3.
+    /// The TLS version.
     pub version: TlsVersion,
     /// Whether an earlier session was resumed.
     pub resumed: bool,

@@ -10,14 +10,15 @@ pub struct Date {
 }
 
 impl Date {
-    /// Renders the date of `unix_secs`. Years outside 0001-9999 become the nearest of them.
+    /// Renders the date of `unix_secs`. Years outside 1 to 9999 become the nearest year of that
+    /// range.
     pub fn new(unix_secs: i64) -> Self {
         let mut date = Self { unix_secs, line: *TEMPLATE };
         date.render();
         date
     }
 
-    /// Renders again if the second has changed; returns whether it has.
+    /// Renders the date again if the second has changed; returns whether it has changed.
     pub fn refresh(&mut self, unix_secs: i64) -> bool {
         let changed = unix_secs != self.unix_secs;
         if changed {
@@ -63,9 +64,11 @@ impl Date {
     }
 }
 
-/// Year, month (1-12) and day (1-31) in the proleptic Gregorian calendar, `days` after 1970-01-01.
+/// Converts `days` after 1970-01-01 to year, month (1-12) and day (1-31) in the proleptic Gregorian
+/// calendar.
 ///
-/// Counts in eras of 400 years that begin on 1 March, so that the leap day is the last of its year.
+/// Days are counted in eras of 400 years that begin on 1 March, so that the leap day is the last
+/// day of a year.
 pub(crate) fn civil(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
@@ -104,7 +107,7 @@ const LINE_LEN: usize = 37;
 const TEMPLATE: &[u8; LINE_LEN] = b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
 const DAYS: &[u8] = b"SunMonTueWedThuFriSat";
 const MONTHS: &[u8] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
-/// 0001-01-01 00:00:00 and 9999-12-31 23:59:59.
+/// Seconds at 0001-01-01 00:00:00 and 9999-12-31 23:59:59.
 const SECS_MIN: i64 = -62_135_596_800;
 const SECS_MAX: i64 = 253_402_300_799;
 

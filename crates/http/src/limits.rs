@@ -1,6 +1,6 @@
 //! Limits of one connection: sizes, counts, times, and their defaults.
 //!
-//! Does not know about: the number of connections, write and linger deadlines; the engine has
+//! Does not know about: the number of connections, write and linger deadlines; the engine limits
 //! those.
 
 use std::time::Duration;
@@ -13,8 +13,8 @@ pub struct Limits {
     /// Maximum bytes of a head, from the first byte of the request up to and including the empty
     /// line. 16 KiB; beyond: 431. Trailers have a limit of the same size.
     pub head_bytes_max: usize,
-    /// Maximum bytes of the request line, including CRLF. 8 KiB (RFC 9112 3 asks for 8,000);
-    /// beyond: 414.
+    /// Maximum bytes of the request line, including CRLF. 8 KiB (RFC 9112 3 recommends at least
+    /// 8,000); beyond: 414.
     pub request_line_bytes_max: usize,
     /// Maximum field lines of a head; trailers count separately. 100; beyond: 431.
     pub fields_max: u32,
@@ -22,7 +22,7 @@ pub struct Limits {
     pub body_bytes_max: usize,
     /// Requests served before the connection is closed. 1,000.
     pub requests_per_conn_max: u32,
-    /// Age at which the next reply closes the connection. 1 h.
+    /// Age from which the next reply closes the connection. 1 h.
     pub conn_age_max: Duration,
     /// Maximum time from the first byte of a head (for the first request: from the start of the
     /// connection) to its end. 10 s.
@@ -46,9 +46,9 @@ pub struct Limits {
     pub tiny_chunks_max: u32,
     /// Empty lines tolerated before a request line (RFC 9112 2.2). 2; beyond: 400.
     pub leading_empty_lines_max: u32,
-    /// Maximum bytes of replies in the output before further input waits. 64 KiB.
+    /// Maximum bytes of unsent replies; beyond, further input is held back. 64 KiB.
     pub output_bytes_max: usize,
-    /// Whether a connection may serve more than one request. True.
+    /// Whether a connection may serve more than one request. Default true.
     pub keep_alive: bool,
     /// Whether the service is called as soon as a head is complete, even if an unwanted body
     /// follows, so that [`Responder::hand_over`](crate::Responder::hand_over) hands over the
@@ -83,7 +83,7 @@ impl Default for Limits {
     }
 }
 
-/// Longer methods get a 501 at once.
+/// Maximum length of a method in bytes; a longer method gets a 501 immediately.
 pub(crate) const METHOD_BYTES_MAX: usize = 32;
 /// A chunk below this size counts as tiny.
 pub(crate) const TINY_CHUNK_BYTES: u64 = 16;

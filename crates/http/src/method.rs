@@ -1,12 +1,12 @@
 //! The request methods of RFC 9110 9 and RFC 5789.
 //!
-//! Does not know about: methods allowed by routes.
+//! Does not know about: the methods that routes allow.
 
 use std::fmt;
 
 /// A known method.
 ///
-/// Any other valid token gets a 501 before the service is called.
+/// A request with any other valid token as its method gets a 501 before the service is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "the variants are the method names")]
 pub enum Method {
@@ -22,7 +22,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// Every method, in the order of the enum.
+    /// All methods, in the order of the enum.
     pub const ALL: [Self; 9] = [
         Self::Connect,
         Self::Delete,

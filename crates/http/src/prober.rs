@@ -1,7 +1,7 @@
 //! Probers that can be identified by their requests.
 //!
-//! Does not know about: routes. Any client can imitate a prober, so this must not grant anything;
-//! it only affects logs and statistics.
+//! Does not know about: routes. Any client can imitate a prober, so this identification must not
+//! grant access. It only affects logs and statistics.
 
 use crate::forwarded::{Network, Networks};
 use crate::{Method, Request, Version};
@@ -17,7 +17,7 @@ macro_rules! probers {
         }
 
         impl Prober {
-            /// Every prober, in the order of the enum.
+            /// All probers, in the order of the enum.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
             /// A short name of lower-case letters, digits and `-`.
@@ -54,9 +54,9 @@ probers! {
     GoogleUptime "gcp-uptime";
     /// The command for gRPC checks of containers: `grpc_health_probe`.
     GrpcHealthProbe "grpc-health-probe";
-    /// `HAProxy`, as in `http-check send hdr user-agent HAProxy`; `OPTIONS`, `GET` or `HEAD` in
-    /// HTTP/1.0 without a field, as sent by `option httpchk`; or `X-Haproxy-Server-State` without a
-    /// user agent.
+    /// HAProxy, identified by one of: `HAProxy` as the user agent (`http-check send hdr user-agent
+    /// HAProxy`); an `OPTIONS`, `GET` or `HEAD` request in HTTP/1.0 without fields (`option
+    /// httpchk`); `X-Haproxy-Server-State` without a user agent.
     Haproxy "haproxy";
     /// `KeepAliveClient`.
     Keepalived "keepalived";
@@ -70,7 +70,7 @@ probers! {
     Pingdom "pingdom";
     /// Amazon Route 53: `Amazon-Route53-Health-Check-Service`.
     Route53 "route53";
-    /// Any client that connects to a silent port, to see that it is open.
+    /// Any client that connects to a silent port to find out whether it is open.
     Tcp "tcp";
     /// `Uptime-Kuma/`.
     UptimeKuma "uptime-kuma";
@@ -78,10 +78,11 @@ probers! {
     UptimeRobot "uptime-robot";
 }
 
-/// Source of the load balancers of Azure, for any protocol.
+/// Source address of the load balancers of Azure, for any protocol.
 const AZURE: IpAddr = IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16));
 
-/// Sources of Google Cloud. Forwarded client traffic of its front ends has the same sources.
+/// Source networks of Google Cloud. Client traffic that its front ends forward has the same
+/// sources.
 const GOOGLE: [(IpAddr, u8); 4] = [
     (IpAddr::V4(Ipv4Addr::new(35, 191, 0, 0)), 16),
     (IpAddr::V4(Ipv4Addr::new(130, 211, 0, 0)), 22),
@@ -90,8 +91,8 @@ const GOOGLE: [(IpAddr, u8); 4] = [
 ];
 
 impl Prober {
-    /// The prober with this source, as published by its operator. Only for requests without an
-    /// identification.
+    /// The prober with this source address, as published by its operator. Use this function only
+    /// for requests that do not identify their sender.
     pub fn of_source(addr: IpAddr) -> Option<Self> {
         static RANGES: LazyLock<Networks> =
             LazyLock::new(|| GOOGLE.iter().filter_map(|&(addr, len)| Network::new(addr, len).ok()).collect());
@@ -101,13 +102,13 @@ impl Prober {
         RANGES.contains(addr).then_some(Self::Google)
     }
 
-    /// The prober with this `User-Agent`, for any protocol.
+    /// The prober with this `User-Agent`, in any protocol.
     pub fn of_user_agent(user_agent: &[u8]) -> Option<Self> {
         named(user_agent)
     }
 }
 
-/// The prober that sends such requests, by `User-Agent`.
+/// The prober that sent a request, identified by its fields.
 #[inline]
 pub fn prober_of(request: &Request<'_>) -> Option<Prober> {
     match Asker::remembered(request) {
@@ -116,7 +117,7 @@ pub fn prober_of(request: &Request<'_>) -> Option<Prober> {
     }
 }
 
-/// The sender of a head, as far as the head shows.
+/// Facts about the sender of a request that follow from its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asker {
     /// The prober, if known.
@@ -126,7 +127,7 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// Determined once for a cached head, then read from memory. Other heads are searched.
+    /// Reads the facts stored with a cached head, or examines any other head.
     #[inline]
     pub fn of(request: &Request<'_>) -> Self {
         match Self::remembered(request) {
@@ -135,8 +136,9 @@ impl Asker {
         }
     }
 
-    /// Only for cached heads. Such a head contains no other fields than `Host`, `Connection`,
-    /// `Accept`, `Accept-Encoding` and `User-Agent`, and neither a query nor a body.
+    /// Returns the facts for a cached head, otherwise `None`. A cached head contains no other
+    /// fields than `Host`, `Connection`, `Accept`, `Accept-Encoding` and `User-Agent`, and neither
+    /// a query nor a body.
     #[inline(always)]
     pub fn remembered(request: &Request<'_>) -> Option<Self> {
         request.head().asker()
@@ -173,7 +175,7 @@ pub(crate) fn named(user_agent: &[u8]) -> Option<Prober> {
         [b'M', _, _, _, _, _, _, _, _, _, _, b'+', ..] => {
             (b"Mozilla/5.0+(compatible; UptimeRobot/", Prober::UptimeRobot)
         }
-        // Some documents have a space in the middle; the requests do not.
+        // Some documents show a space after the semicolon; the actual requests contain none.
         [b'M', rest @ ..] if rest.get(23) == Some(&b' ') => {
             (b"Mozilla/5.0 (compatible; Cloudflare-Healthchecks", Prober::Cloudflare)
         }
@@ -184,8 +186,8 @@ pub(crate) fn named(user_agent: &[u8]) -> Option<Prober> {
         [b'd', _, _, _, _, _, _, _, b'-', b'h', ..] => (b"doorbell-healthcheck/", Prober::Doorbell),
         [b'd', _, _, _, _, _, _, _, b'-', ..] => (b"doorbell-probe/", Prober::Doorbell),
         [b'd', ..] => (b"doorbell/", Prober::Doorbell),
-        // Without a name of its own a gRPC client sends that of its library, such as
-        // `grpc-go/1.71.0`: it may be Consul or any other.
+        // A gRPC client without its own user agent sends that of its library, such as
+        // `grpc-go/1.71.0`. It may be Consul or any other client.
         [b'g', ..] => (b"grpc_health_probe", Prober::GrpcHealthProbe),
         [b'k', b'u', b'b', b'e', b'-', b'l', ..] => (b"kube-lifecycle/", Prober::KubeLifecycle),
         [b'k', ..] => (b"kube-probe/", Prober::Kubelet),
@@ -194,7 +196,7 @@ pub(crate) fn named(user_agent: &[u8]) -> Option<Prober> {
     user_agent.starts_with(start).then_some(prober)
 }
 
-/// Whether it is HAProxy, among requests without a user agent.
+/// Whether a request without a user agent was sent by HAProxy.
 pub(crate) fn is_nameless(request: &Request<'_>) -> bool {
     let bare = matches!(request.method(), Method::Get | Method::Head | Method::Options)
         && request.version() == Version::Http10

@@ -1,12 +1,12 @@
-//! A complete request as passed to a service: borrowed bytes and the facts found by the parser.
+//! A complete request, as passed to a service: borrowed bytes and the results of parsing.
 //!
-//! Does not know about: its connection, except the sender and the time.
+//! Does not know about: the connection, except the sender and the time.
 
 use crate::parse::{Fields, Framing, Head};
 use crate::scheme::Scheme;
 use crate::{Client, Method, Peer, Time, TlsInfo};
 
-/// A request with complete head and body.
+/// A request with a complete head and body.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     head: &'a [u8],
@@ -18,8 +18,8 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// `parsed` is the completed state for exactly these bytes of `head`. The client is unknown,
-    /// the time zero.
+    /// Creates a request. `parsed` must be the completed state for exactly these bytes of `head`.
+    /// The client is unknown, and the time is zero.
     #[inline]
     pub const fn new(head: &'a [u8], parsed: &'a Head, body: &'a [u8]) -> Self {
         Self { head, parsed, body, client: &Client::UNKNOWN, now: Time::ZERO, unix_secs: 0 }
@@ -33,27 +33,27 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// The sender.
+    /// The client that sent the request.
     #[inline]
     pub const fn client(&self) -> &'a Client<'a> {
         self.client
     }
 
-    /// The scheme used by the client: as reported by the first trusted proxy, or else that of this
-    /// connection.
+    /// The scheme used by the client: the one reported by the first trusted proxy or, without a
+    /// report, that of this connection.
     pub fn scheme(&self) -> Scheme {
         let of_conn = if self.client.tls.is_some() { Scheme::Https } else { Scheme::Http };
         self.client.scheme.unwrap_or(of_conn)
     }
 
-    /// Time of the call, on the worker's clock, which never goes back.
+    /// Time of the call, on the worker's clock, which never goes backward.
     #[inline]
     pub const fn now(&self) -> Time {
         self.now
     }
 
-    /// Time of the call in seconds since 1970-01-01 UTC, as precise as the `Date` field (half a
-    /// second).
+    /// Time of the call in seconds since 1970-01-01 UTC, with the precision of the `Date` field
+    /// (half a second).
     #[inline]
     pub const fn unix_secs(&self) -> i64 {
         self.unix_secs
@@ -65,13 +65,13 @@ impl<'a> Request<'a> {
         self.parsed.known_method()
     }
 
-    /// Whether the reply is sent without its content.
+    /// Whether the method is HEAD, so that the reply is sent without its content.
     #[inline]
     pub fn is_head(&self) -> bool {
         self.parsed.known_method() == Method::Head
     }
 
-    /// The version of HTTP.
+    /// The HTTP version.
     pub const fn version(&self) -> Version {
         if self.parsed.minor() == 0 { Version::Http10 } else { Version::Http11 }
     }
@@ -81,24 +81,24 @@ impl<'a> Request<'a> {
         text(self.parsed.target(self.head))
     }
 
-    /// The path without decoding: starts with `/`, or is `*` for `OPTIONS *`.
+    /// The undecoded path, which starts with `/`; for `OPTIONS *` it is `*`.
     #[inline]
     pub fn path(&self) -> &'a str {
         text(self.parsed.path(self.head))
     }
 
-    /// The part after the first `?`, without decoding.
+    /// The undecoded part of the target after the first `?`.
     pub fn query(&self) -> Option<&'a str> {
         self.parsed.query(self.head).map(text)
     }
 
-    /// Host and optional port: the authority of an absolute target, otherwise the `Host` field.
-    /// HTTP/1.0 may have none.
+    /// Host and optional port: the authority of an absolute target, otherwise the `Host` field. In
+    /// HTTP/1.0 both may be absent.
     pub fn host(&self) -> Option<&'a str> {
         self.parsed.host(self.head).map(text)
     }
 
-    /// Like [`Self::path`], as bytes: used by routers, and free of computation.
+    /// Like [`Self::path`], as bytes, which need no conversion.
     #[inline]
     pub fn path_bytes(&self) -> &'a [u8] {
         self.parsed.path(self.head)
@@ -116,8 +116,7 @@ impl<'a> Request<'a> {
         self.parsed.host(self.head)
     }
 
-    /// The value of the first field with this name, without surrounding white space; case does not
-    /// matter.
+    /// The value of the first field with this name, ignoring case, without surrounding white space.
     pub fn header(&self, name: &str) -> Option<&'a [u8]> {
         self.headers().find(name)
     }
@@ -127,7 +126,7 @@ impl<'a> Request<'a> {
         self.parsed
     }
 
-    /// The value of the first `Authorization`, and whether it is the only one.
+    /// The value of the first `Authorization` field, and whether there is only one.
     #[inline]
     pub(crate) fn authorization(&self) -> Option<(&'a [u8], bool)> {
         self.parsed.authorization(self.head)
@@ -138,14 +137,14 @@ impl<'a> Request<'a> {
         self.parsed.fields(self.head)
     }
 
-    /// The decoded body if the service wants it, otherwise empty.
+    /// The decoded body if the service wants it; otherwise empty.
     pub const fn body(&self) -> &'a [u8] {
         self.body
     }
 
-    /// Whether the head announces a content length although [`Self::body`] is empty because the
-    /// service did not want it ([`crate::Service::wants_body`]). The length of a chunked body is
-    /// unknown in advance: false without one.
+    /// Whether the head announces a content length, but [`Self::body`] is empty because the service
+    /// did not want the body ([`crate::Service::wants_body`]). False for a chunked body, because
+    /// its length is not announced.
     #[inline]
     pub const fn is_body_skipped(&self) -> bool {
         self.body.is_empty() && matches!(self.parsed.framing(), Framing::Length(len) if len > 0)
@@ -153,8 +152,8 @@ impl<'a> Request<'a> {
 }
 
 impl Request<'_> {
-    /// A copy that outlives the connection's buffers: head and body in one allocation. At most as
-    /// large as the limits of head and body.
+    /// Copies head and body into one allocation that is independent of the connection's buffers.
+    /// The size is at most the sum of the limits of head and body.
     pub fn detach(&self) -> OwnedRequest {
         let head = self.head.get(..self.parsed.len()).unwrap_or(self.head);
         let mut bytes = Vec::with_capacity(head.len() + self.body.len());
@@ -214,11 +213,11 @@ pub enum Version {
     Http10,
     /// HTTP/1.1.
     Http11,
-    /// HTTP/2: never the version of a [`Request`], which has the form of HTTP/1.
+    /// HTTP/2. Never the version of a [`Request`], which always has the form of HTTP/1.
     Http2,
 }
 
-/// Targets and hosts have been validated as visible ASCII.
+/// Converts a target or host, which was validated as visible ASCII.
 #[inline]
 fn text(bytes: &[u8]) -> &str {
     debug_assert!(bytes.is_ascii());

@@ -1,6 +1,6 @@
 //! The supported schemes of URLs.
 //!
-//! Does not know about: URLs.
+//! Does not know about: the other parts of URLs.
 
 /// The scheme of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,7 +21,7 @@ impl Scheme {
         }
     }
 
-    /// The port used when none is written.
+    /// The port of a URL that contains no port.
     #[must_use]
     pub const fn default_port(self) -> u16 {
         match self {

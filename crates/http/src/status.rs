@@ -1,5 +1,5 @@
-//! Status codes (RFC 9110 15) with their reason phrases, and the content rules that depend on the
-//! code alone.
+//! Status codes (RFC 9110 15) with their reason phrases, and the rules for content that depend only
+//! on the code.
 //!
 //! Does not know about: methods; the reply writer omits the content of replies to HEAD.
 
@@ -14,7 +14,7 @@ macro_rules! statuses {
         impl Status {
             $(#[doc = concat!($code, " ", $reason)] pub const $name: Self = Self($code);)*
 
-            /// The reason phrase of the registry, empty for an unregistered code.
+            /// The registered reason phrase; empty for an unregistered code.
             pub const fn reason(self) -> &'static str {
                 match self.0 {
                     $($code => $reason,)*
@@ -22,7 +22,7 @@ macro_rules! statuses {
                 }
             }
 
-            /// The whole status line, if the code is registered.
+            /// The complete status line, if the code is registered.
             pub(crate) const fn line(self) -> Option<&'static str> {
                 match self.0 {
                     $($code => Some(concat!("HTTP/1.1 ", $code, " ", $reason, "\r\n")),)*
@@ -93,12 +93,12 @@ impl Status {
         if code >= 100 && code <= 599 { Some(Self(code)) } else { None }
     }
 
-    /// The number.
+    /// The code as a number.
     pub const fn code(self) -> u16 {
         self.0
     }
 
-    /// Whether it is 1xx, which is not a final reply.
+    /// Whether the status is 1xx, which is not final.
     pub const fn is_informational(self) -> bool {
         self.0 < 200
     }
@@ -108,8 +108,9 @@ impl Status {
         !matches!(self.0, 100..=199 | 204 | 205 | 304)
     }
 
-    /// Whether the reply has a `Content-Length`: never for 1xx and 204 (RFC 9110 8.6), and not for
-    /// 304, where it would have to be the length of a 200 that was never built.
+    /// Whether the reply has a `Content-Length`. RFC 9110 8.6 forbids it for 1xx and 204. It is
+    /// omitted for 304, because its value would have to be the content length of a 200 reply that
+    /// was never built.
     pub const fn allows_length(self) -> bool {
         !matches!(self.0, 100..=199 | 204 | 304)
     }

@@ -1,11 +1,11 @@
-//! Primitives for state shared between threads. `doorbell-models` compiles sources that use these
-//! names unchanged, with the types of a model checker instead.
+//! Primitives for state shared between threads. `doorbell-models` compiles the unchanged sources
+//! that use these names, but replaces these primitives by the types of a model checker.
 //!
-//! Does not know about: their users.
+//! Does not know about: the users of these primitives.
 
 pub(crate) use std::hint::spin_loop;
 
-/// Stands for `core::sync::atomic`.
+/// Re-exports parts of `core::sync::atomic`.
 pub(crate) mod atomic {
     pub(crate) use core::sync::atomic::{AtomicU64, Ordering};
 }

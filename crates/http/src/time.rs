@@ -1,6 +1,6 @@
 //! A point in time, passed in by the caller: nanoseconds since an arbitrary origin.
 //!
-//! Does not know about: clocks. The caller reads one and passes the value in.
+//! Does not know about: clocks. The caller reads a clock.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub struct Time(u64);
 impl Time {
     /// The origin.
     pub const ZERO: Self = Self(0);
-    /// Later than every time that can occur; means "no deadline".
+    /// The latest time, after every time that can occur; means "no deadline".
     pub const MAX: Self = Self(u64::MAX);
 
     /// A time from nanoseconds since the origin.
@@ -27,7 +27,8 @@ impl Time {
     /// This time plus `duration`, saturating.
     #[inline]
     pub const fn after(self, duration: Duration) -> Self {
-        // Not `Duration::as_nanos`: 64 bits suffice for all values that do not saturate.
+        // `Duration::as_nanos` returns 128 bits, but 64 bits suffice for all values that do not
+        // saturate.
         const NANOS_PER_SEC: u64 = 1_000_000_000;
         if duration.as_secs() >= u64::MAX / NANOS_PER_SEC {
             return Self(u64::MAX);

@@ -1,6 +1,6 @@
-//! A reply kept from the previous connection has no observable effect.
+//! A reply that stays in memory after a connection has no observable effect on the next connection.
 //!
-//! Does not know about: sending.
+//! Does not know about: the sending of bytes.
 
 mod common;
 
@@ -13,7 +13,7 @@ use doorbell_http::{
 use proptest::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Shared replies, built ones, layered ones, none at all.
+/// A service that sends shared, built and layered replies, or no reply.
 struct Mixed {
     ok: StaticReply,
     down: StaticReply,
@@ -40,7 +40,7 @@ impl Service for Mixed {
 const PATHS: [&str; 10] =
     ["/ok", "/down", "/large", "/line", "/bad", "/last", "/changed", "/hang", "/panic", "/made"];
 
-/// One connection: its input in at most two pieces, and the second in which it arrives.
+/// A connection: its input, the position at which the input is split, and the second of arrival.
 fn connection() -> impl Strategy<Value = (Vec<u8>, usize, i64)> {
     let request =
         (prop_oneof![3 => Just(0_usize), 2 => 0..PATHS.len()], 0..4_usize).prop_map(|(path, shape)| {
@@ -61,7 +61,7 @@ fn io<'a>(date: &'a Date, limits: &'a Limits, carry: &'a mut Vec<u8>, out: &'a m
     Io { now, date, limits, carry, out, closing: false, client: &Client::UNKNOWN }
 }
 
-/// The output and the next action of one connection, with an output that may have been used before.
+/// Returns the output and the next action of one connection. `out` may have been used before.
 fn serve(
     service: &Mixed,
     input: &[u8],
@@ -86,7 +86,7 @@ fn serve(
             };
             sent.extend_from_slice(out.unsent());
             sent.extend_from_slice(&out.body);
-            // As in a worker: output sent in one piece is kept.
+            // As in a worker, output sent in one piece stays in memory.
             if out.body.is_empty() && !out.unsent().is_empty() {
                 out.head_is_sent()
             } else if !out.is_empty() {
@@ -122,8 +122,9 @@ proptest! {
     }
 }
 
-/// A reply that could not be sent at once is taken away, and then another protocol writes, for
-/// example TLS records.
+/// The bytes of another writer, for example TLS records, are not sent as a reply. The test takes
+/// the bytes of an unsent reply, fills the output with other bytes, and serves the same request
+/// again.
 #[test]
 fn bytes_of_another_writer_are_not_taken_for_the_reply_before() {
     let service = Mixed {

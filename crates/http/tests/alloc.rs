@@ -1,4 +1,4 @@
-//! A request needs no allocation once the connection's buffers have grown.
+//! A request causes no allocation once the connection's buffers have grown.
 //!
 //! Does not know about: the engine, which owns those buffers.
 
@@ -28,7 +28,7 @@ impl Setup {
         }
     }
 
-    /// A connection that receives these pieces.
+    /// Passes these pieces to a new connection.
     fn serve(&mut self, pieces: &[&[u8]], expect: Next) {
         let (alive, large) = (&self.alive, &self.large);
         let service = service_fn(|request, reply| match request.path() {
@@ -98,6 +98,6 @@ fn no_allocation_per_request() {
         });
         assert_eq!(info.count_total, 0, "{name}: {info:?}");
     }
-    // The counter itself works.
+    // The allocation counter itself works.
     assert_ne!(measure(|| drop(std::hint::black_box(vec![1u8]))).count_total, 0);
 }

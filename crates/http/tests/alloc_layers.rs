@@ -1,5 +1,5 @@
-//! No layer, nor parser, router and link map, allocates by itself, and neither does the whole
-//! chain.
+//! The layers, the parser, the router and the link map make no allocation, neither individually nor
+//! as a chain.
 //!
 //! Does not know about: the other paths through a connection (`alloc.rs`).
 
@@ -23,7 +23,7 @@ const GET: &[u8] =
 const POST: &[u8] =
     b"POST /ring HTTP/1.1\r\nHost: door.example\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nring";
 
-/// Ten calls of `work` make no allocation.
+/// Asserts that ten calls of `work` make no allocation.
 fn assert_free(name: &str, mut work: impl FnMut()) {
     let info = measure(|| (0..10).for_each(|_| work()));
     assert_eq!(info.count_total, 0, "{name}: {info:?}");
@@ -102,7 +102,7 @@ impl Sink for Nowhere {
 
 const TOKEN: &str = "XJ7bXg1cV3yq8s0LQm5v2wZ4nT6pR9dK";
 
-/// Access log, concurrency limit, rate limit, token, router, reply.
+/// A service with access log, concurrency limit, rate limit, token, router and reply.
 fn chain(burst: u32) -> impl Service {
     let router = Router::builder()
         .route(Route {
@@ -147,7 +147,7 @@ fn whole_chain() {
             assert_eq!(conn.handle_input(input.as_bytes(), io, service), Next::Read);
             assert!(out.head.starts_with(expect.as_bytes()), "{}", out.head.escape_ascii());
         };
-        // Buffers grow once, for numbers with this many digits.
+        // The first calls let the buffers grow to the size of replies with numbers of this length.
         (0..3).for_each(|_| answer());
         assert_free(&format!("the whole chain: {expect}"), answer);
     };

@@ -1,6 +1,6 @@
-//! Every deadline and every end of file: when it is due, and the resulting reply.
+//! Every deadline and every end of input: the time of the deadline, and the resulting reply.
 //!
-//! Does not know about: clocks; time is a number here.
+//! Does not know about: clocks; time is a number in these tests.
 
 mod common;
 
@@ -15,8 +15,8 @@ fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
 }
 
-/// Input after which the peer is silent; the time until the deadline; the reply at a deadline; the
-/// reply at EOF.
+/// A row contains the input after which the peer is silent, the time until the deadline, the reply
+/// at the deadline, and the reply at the end of input.
 #[test]
 fn silence_and_end_in_every_phase() {
     let idle = [HEAD, b""].concat();
@@ -84,7 +84,8 @@ fn the_second_head_has_its_own_deadline_from_its_first_byte() {
     assert_eq!(peer.conn.deadline(), due);
 }
 
-/// Sends `bytes` of the body every `pause` until it is refused or complete; returns when.
+/// Sends `bytes` of the body every `pause` until the body is refused or complete. Returns the time
+/// passed and the statuses.
 fn drip_body(limits: Limits, bytes: usize, pause: Duration) -> (Duration, Vec<u16>) {
     let mut peer = Peer::run(&limits, [BODY]);
     let start = peer.now;
@@ -106,18 +107,18 @@ fn drip_body(limits: Limits, bytes: usize, pause: Duration) -> (Duration, Vec<u1
 fn bodies_must_keep_up() {
     let second = secs(1);
     let no_rate = || Limits { body_rate_min: 0, ..Limits::default() };
-    // 60,000 bytes at 1,200 a second: complete after 50 s.
+    // 60,000 bytes at 1,200 bytes per second are complete after 50 s.
     assert_eq!(drip_body(Limits::default(), 1200, second), (secs(50), vec![200]));
-    // 1,000 a second: a deficit of 24 per second would use up the 5 s of grace after about 200 s;
-    // the total of 60 s comes first.
+    // 999 bytes per second, below the minimum of 1,024: the deficit of 25 bytes per second would
+    // use up the 5 s of grace after about 200 s. The total time of 60 s ends earlier.
     assert_eq!(drip_body(Limits::default(), 999, second), (secs(60), vec![408]));
-    // One byte a second: five bytes gain 5 ms.
+    // One byte per second: five bytes extend the deadline by 5 ms.
     let (cut, codes) = drip_body(Limits::default(), 1, second);
     assert!(cut >= secs(5) && cut < secs(5) + Duration::from_millis(10), "{cut:?}");
     assert_eq!(codes, [408]);
-    // Without a rate the total time remains.
+    // Without a minimum rate, the total time still applies.
     assert_eq!(drip_body(no_rate(), 1, second), (secs(60), vec![408]));
-    // Large pieces, but too rarely.
+    // The pieces are large, but the pauses between them are too long.
     assert_eq!(drip_body(no_rate(), 20_000, secs(11)), (secs(10), vec![408]));
 }
 

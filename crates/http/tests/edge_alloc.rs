@@ -1,4 +1,4 @@
-//! The steps before a service is called make no allocation: PROXY header, origin, key, limit,
+//! The steps before the call of a service make no allocation: PROXY header, origin, key, limit,
 //! fields.
 //!
 //! Does not know about: the connection; see `alloc.rs`.

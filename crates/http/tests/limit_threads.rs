@@ -1,4 +1,4 @@
-//! A limiter used by several threads at once never lets two requests pass for the price of one.
+//! Concurrent requests never spend the same token twice.
 //!
 //! Does not know about: behaviour on a single thread.
 
@@ -51,7 +51,8 @@ fn one_key_over_time() {
     let (clock, admitted) = (AtomicU64::new(1_000 * MS), AtomicU64::new(0));
     at_once(3, |index| {
         for request in 0..ROUNDS {
-            // One thread advances the time; the others lag behind by their interruptions.
+            // One thread advances the time. The other threads may be interrupted and then use an
+            // outdated time.
             let step = if index == 0 { 100_000 } else { 0 };
             let now = clock.fetch_add(step, Ordering::SeqCst);
             let allowed = limiter.check(b"key", Time::from_nanos(now)).is_allowed();
@@ -66,8 +67,8 @@ fn one_key_over_time() {
     assert!(admitted <= most && admitted >= passed / MS, "{admitted} of {most}");
 }
 
-/// New keys of one set on all threads: two concurrent requests of a key must meet, wherever other
-/// keys are moved meanwhile.
+/// If all threads check the same new key of one set at once, only one request is allowed, even
+/// while other keys are moved.
 #[test]
 fn the_same_new_key_twice() {
     let limiter = Limiter::new(Quota::new(1, 1, Duration::from_millis(1)).unwrap(), 8, SEED);
@@ -75,7 +76,7 @@ fn the_same_new_key_twice() {
     let (done, round_done) = (AtomicU32::new(0), AtomicU64::new(0));
     at_once(3, |index| {
         for round in 0..ROUNDS {
-            // All keys of the earlier rounds have expired; some are still in their words.
+            // All keys of earlier rounds have expired, but some are still stored.
             let now = Time::from_nanos((round + 10) * 2 * MS);
             for other in 0..index % 2 * 3 {
                 limiter.check(&[round.to_le_bytes(), u64::from(other + 1).to_le_bytes()].concat(), now);
@@ -96,7 +97,7 @@ fn the_same_new_key_twice() {
     assert_eq!(limiter.counts().evicted_live, 0);
 }
 
-/// Pauses after which the table is wiped, with several threads arriving at the end of each.
+/// A wipe of the table after a pause loses no key, even if several threads check keys at that time.
 #[test]
 fn a_wipe_loses_no_key() {
     let limiter = Limiter::new(Quota::new(10, 10, Duration::from_millis(10)).unwrap(), 4096, SEED);

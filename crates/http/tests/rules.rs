@@ -1,4 +1,4 @@
-//! The rules by topic, with many inputs for each (`rows.rs` has one row per rule): exact input
+//! The rules by topic, with many inputs for each rule (`rows.rs` has one row per rule): exact input
 //! bytes, exact statuses and next action.
 //!
 //! Does not know about: splits of the input; see `split.rs`.

@@ -1,5 +1,5 @@
-//! The result does not depend on how the input is split: every vector at every split point, and
-//! byte by byte.
+//! The result does not depend on how the input is split: every vector is tested at every split
+//! point, and byte by byte.
 //!
 //! Does not know about: correct results; see `rules.rs`.
 
@@ -9,11 +9,11 @@ use common::all_vectors;
 use common::harness::Peer;
 use doorbell_http::Limits;
 
-/// Maximum length for splitting at every position; longer inputs are split at forty positions and
-/// around their limits, because every split parses all of it.
+/// Maximum length of inputs that are split at every position. Longer inputs are split at forty
+/// positions and around limits, because every split parses the whole input.
 const CUT_EVERYWHERE_MAX: usize = 1_000;
-/// Longer inputs test limits on the length and leave no room for another message on their
-/// connection.
+/// Inputs of at least this length test limits on the length. No other message can follow such an
+/// input on its connection.
 const LONG_MIN: usize = 20_000;
 
 #[test]

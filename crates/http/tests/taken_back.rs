@@ -1,7 +1,7 @@
-//! Replies that are withdrawn after they were started: no part of them is sent, and the earlier
-//! ones are complete.
+//! Replies that are withdrawn after they were started: no part of them is sent, and earlier replies
+//! are complete.
 //!
-//! Does not know about: sending.
+//! Does not know about: the sending of bytes.
 
 use doorbell_http::{
     Answered, Begun, Client, Conn, Date, Io, Limits, Next, Out, Reply, Request, Responder, Service,
@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 const LARGE: usize = 20_000;
 
-/// A service behind a layer that adds a valid or invalid line, and may panic after the reply is
+/// A service behind a layer that adds a valid or invalid line and may panic after the reply was
 /// written.
 struct Layered(StaticReply);
 
@@ -39,7 +39,7 @@ impl Service for Layered {
     }
 }
 
-/// All output of one connection for `input`.
+/// Returns all output of one connection for `input`.
 fn sent(input: &str) -> String {
     let (limits, date, now) = (Limits::default(), Date::new(0), Time::from_nanos(1_000_000_000));
     let service = Layered(StaticReply::text(Status::OK, vec![b'.'; LARGE]));
@@ -64,7 +64,8 @@ fn sent(input: &str) -> String {
     }
 }
 
-/// The statuses of consecutive replies, each of which must have the announced content length.
+/// Returns the statuses of consecutive replies, each of which must have the announced content
+/// length.
 fn statuses(mut sent: &str) -> Vec<u16> {
     let mut statuses = Vec::new();
     while !sent.is_empty() {

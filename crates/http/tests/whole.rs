@@ -1,7 +1,8 @@
-//! A head in one piece has the same result as byte by byte, where the fast path is never used.
+//! A head that arrives in one piece has the same result as one that arrives byte by byte, for which
+//! the fast path is not used.
 //!
-//! Does not know about: correct verdicts; see `rules.rs`. Lines here are followed by enough bytes
-//! for the fast path.
+//! Does not know about: correct results; see `rules.rs`. The lines in these tests are followed by
+//! enough bytes for the fast path.
 
 use doorbell_http::parse::Head;
 use doorbell_http::{Limits, RequestError};
@@ -13,7 +14,7 @@ const SHORT: &str = "GET / HTTP/1.0\r\nAccept: a\r\n\r\n";
 
 type Verdict = Result<Option<usize>, RequestError>;
 
-/// Byte by byte, up to the deciding byte.
+/// Parses byte by byte, up to the byte that determines the result.
 fn dripped(input: &[u8], limits: &Limits) -> (Verdict, Head) {
     let mut head = Head::new();
     for end in 0..=input.len() {
@@ -36,7 +37,8 @@ fn check(input: &[u8], limits: &Limits) -> Verdict {
     verdict
 }
 
-/// Every byte of a head with every value, also with more input after it.
+/// Every byte of a head, changed to every value, has the same result on both paths, also if more
+/// input follows.
 #[test]
 fn one_changed_byte() {
     let limits = Limits::default();
@@ -52,7 +54,7 @@ fn one_changed_byte() {
     }
 }
 
-/// One byte more or less, at every position.
+/// A head with one byte more or less, at every position, has the same result on both paths.
 #[test]
 fn one_byte_more_or_less() {
     let limits = Limits::default();
@@ -70,7 +72,8 @@ fn one_byte_more_or_less() {
     }
 }
 
-/// Hosts around every limit of the fast path; true for valid ones.
+/// Hosts around the limits of the fast path have the same result on both paths; `true` marks valid
+/// hosts.
 #[test]
 fn hosts() {
     let mut hosts: Vec<(String, bool)> = [
@@ -121,7 +124,7 @@ fn hosts() {
     }
 }
 
-/// Lines of all kinds, in pairs and in any order.
+/// Lines of all kinds, in pairs and in any order, have the same result on both paths.
 #[test]
 fn pairs_of_lines() {
     let lines = [
@@ -173,7 +176,7 @@ fn pairs_of_lines() {
     }
 }
 
-/// Every limit around the size of the head.
+/// Limits around the size of the head have the same result on both paths.
 #[test]
 fn limits() {
     for request in [KUBELET, HAPROXY, AUTHORIZED, SHORT] {

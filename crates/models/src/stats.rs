@@ -1,6 +1,6 @@
 //! Empty counters that replace the engine's.
 //!
-//! Does not know about: anything.
+//! Does not know about: the events that the engine counts.
 
 /// Counters of a worker.
 #[derive(Debug, Default)]

@@ -1,9 +1,10 @@
-//! Lines of HAProxy's agent-check: one for each endpoint, rendered when its state changes.
+//! Replies to HAProxy's agent-check: one line per endpoint, rendered when its state changes.
 //!
-//! Does not know about: connections, and what makes a state.
+//! Does not know about: connections, and how states are derived.
 //!
-//! A line always says everything: only the agent can take back what it said before, so that `up`
-//! goes with `ready` and a weight (HAProxy configuration manual, `agent-check`).
+//! Every line contains the full state. HAProxy keeps a state that an agent reported until the agent
+//! reports another, so `up` is always sent with `ready` and a weight (HAProxy configuration manual,
+//! `agent-check`).
 
 use crate::prober_stats::ProbeCounters;
 use crate::registry::{Registry, Serving};
@@ -15,7 +16,8 @@ use doorbell_http::prober::Prober;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Maximum length of a line. HAProxy shows the text after `#` in its log and on its page.
+/// Maximum length of a line. HAProxy shows the text after `#` in its log and on its statistics
+/// page.
 const LINE_LEN_MAX: usize = 200;
 
 /// The lines of all endpoints of a registry.
@@ -23,12 +25,12 @@ const LINE_LEN_MAX: usize = 200;
 pub struct AgentLines {
     endpoints: Vec<Line>,
     published: Arc<Published>,
-    /// Place of the lines among the texts of a set.
+    /// Index of the lines, for [`ReplySet::text`](crate::ReplySet::text).
     texts: usize,
     maxconn: Option<u32>,
 }
 
-/// The line of one endpoint.
+/// Triggers and probe counters of one endpoint.
 #[derive(Debug)]
 struct Line {
     triggers: Box<[RunTrigger]>,
@@ -36,8 +38,8 @@ struct Line {
 }
 
 impl AgentLines {
-    /// The lines of all endpoints, now and later. With `maxconn` every line sets that limit of
-    /// connections.
+    /// Renders the lines of all endpoints, now and after every change of a state. With `maxconn`,
+    /// every line sets that connection limit.
     #[must_use]
     pub fn follow(registry: &Registry, maxconn: Option<u32>) -> Arc<Self> {
         let line_of = |endpoint| Line {
@@ -50,14 +52,14 @@ impl AgentLines {
         Arc::new(Self { endpoints, published, texts, maxconn })
     }
 
-    /// The limit of connections in every line.
+    /// The connection limit that every line sets.
     #[must_use]
     pub const fn maxconn(&self) -> Option<u32> {
         self.maxconn
     }
 
-    /// Appends the line of the endpoint at this position to `reply`. With a time it counts a probe
-    /// of HAProxy and requests runs of checks that run on demand.
+    /// Appends the line of the endpoint at position `endpoint` to `reply`. If `now` is
+    /// given, also counts a HAProxy probe, and triggers the endpoint's on-demand checks.
     pub fn write(&self, endpoint: usize, now: Option<Time>, reply: &mut Vec<u8>) {
         let Some(line) = self.endpoints.get(endpoint) else { return };
         let set = self.published.load();
@@ -71,7 +73,7 @@ impl AgentLines {
     }
 }
 
-/// The whole state of an endpoint for a load balancer.
+/// Renders the line of the endpoint at `position`: its full state for load balancers.
 fn line(serving: &Serving<'_>, position: usize, maxconn: Option<u32>) -> String {
     let Some(endpoint) = serving.endpoint(position) else { return String::new() };
     let (verdict, code) = endpoint.answer(Audience::LoadBalancer);
@@ -80,7 +82,7 @@ fn line(serving: &Serving<'_>, position: usize, maxconn: Option<u32>) -> String 
     let names = || {
         let mut names = String::new();
         for name in endpoint.deciding(verdict).filter_map(|one| serving.check_name(one.check)) {
-            // The rest is cut off anyway, and there may be thousands.
+            // `written` truncates the line, and an endpoint may have thousands of checks.
             if names.len() > LINE_LEN_MAX {
                 break;
             }
@@ -110,8 +112,8 @@ fn line(serving: &Serving<'_>, position: usize, maxconn: Option<u32>) -> String 
     written(words, if note.is_empty() { &why } else { note })
 }
 
-/// The percentage of all weight that serves; 100 without weights. A serving weight is never
-/// rounded down to 0, at which HAProxy sends no more traffic.
+/// Percentage of the total weight that is serving; 100 without weights. A nonzero weight is never
+/// rounded down to 0, because HAProxy sends no new traffic to a server of weight 0.
 fn share_of(serving: Option<u32>, all: impl Iterator<Item = u32>) -> u64 {
     let all: u64 = all.map(u64::from).sum();
     let share = |serving: u32| {
@@ -121,7 +123,8 @@ fn share_of(serving: Option<u32>, all: impl Iterator<Item = u32>) -> u64 {
     serving.map_or(100, share)
 }
 
-/// A line without a character that would end it early.
+/// Joins the words and the reason into one line. Characters of the reason that could end the line
+/// early are replaced by spaces.
 fn written(words: String, why: &str) -> String {
     let mut line = words;
     let why: String = why.chars().map(|c| if c.is_ascii_graphic() { c } else { ' ' }).collect();
@@ -144,7 +147,7 @@ mod tests {
 
     const NOW: Time = Time::from_secs(1);
 
-    /// Two pushed checks, `db` and `cache`, of one endpoint.
+    /// A registry with one endpoint that uses two pushed checks, `db` and `cache`.
     fn registry(endpoint: impl FnOnce([Use; 2]) -> EndpointConfig) -> Arc<Registry> {
         let mut builder = Registry::builder(Time::ZERO, Duration::ZERO);
         let [db, cache] = [("db", 60), ("cache", 40)].map(|(name, weight)| {

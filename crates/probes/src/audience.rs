@@ -1,6 +1,6 @@
-//! The audience that a prober belongs to: the effect of a drain may differ for each.
+//! Maps each prober to its audience. An endpoint defines the effect of a drain per audience.
 //!
-//! Does not know about: how a prober is recognised.
+//! Does not know about: how a prober is detected.
 
 use doorbell_health::Audience;
 use doorbell_http::prober::Prober;

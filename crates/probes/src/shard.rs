@@ -1,17 +1,17 @@
-//! A number for each thread with counters; the numbers of ended threads are used again.
+//! Numbers the threads that have counters; the number of an ended thread is reused.
 //!
-//! Does not know about: what is counted.
+//! Does not know about: the counters.
 
 use std::sync::{Mutex, PoisonError};
 
-/// Maximum number of shards with memory of their own.
+/// Maximum number of shards that have their own counters.
 pub const SHARDS_MAX: usize = 512;
 
 thread_local! {
     static TAKEN: Taken = Taken::first();
 }
 
-/// Shards given back by ended threads, and the lowest shard that was never taken.
+/// Shards released by ended threads, and the lowest shard that was never used.
 static FREE: Mutex<Shards> = Mutex::new(Shards { free: Vec::new(), next: 0 });
 
 struct Shards {
@@ -19,11 +19,11 @@ struct Shards {
     next: usize,
 }
 
-/// The shard of this thread, given back when the thread ends.
+/// The shard of this thread, released when the thread ends.
 struct Taken(usize);
 
-/// The shard of this thread. No two living threads have the same one. A thread that is ending may
-/// have none: the result is then a number that no shard has.
+/// Returns the shard of the calling thread. No two living threads have the same shard. During
+/// thread exit the result may be `usize::MAX`, which is no valid shard.
 #[must_use]
 pub fn current() -> usize {
     TAKEN.try_with(|taken| taken.0).unwrap_or(usize::MAX)

@@ -1,6 +1,6 @@
 //! Transitions of checks and endpoints, for logs, event streams and counters.
 //!
-//! Does not know about: formats of these.
+//! Does not know about: the formats of logs and events.
 
 use doorbell_health::{Board, Cause, CheckState, EndpointState, Event};
 
@@ -37,14 +37,15 @@ pub enum Transition {
     },
 }
 
-/// Receives the transitions of a registry in their order.
+/// Receives the transitions of a registry.
 pub trait TransitionSink: Send + Sync {
-    /// Called under the lock of the registry: must neither wait nor call the registry.
+    /// Called in the order of the transitions, under the lock of the registry: must neither block
+    /// nor call the registry.
     fn record(&self, transition: &Transition) {
         let _ = transition;
     }
 
-    /// Called after the lock is released, for receivers that may be slow.
+    /// Called after the lock is released, so it may be slow.
     fn write(&self, transition: &Transition) {
         let _ = transition;
     }

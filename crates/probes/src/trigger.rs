@@ -1,7 +1,7 @@
-//! Requests for runs of checks that run on demand.
+//! Requests to run on-demand checks.
 //!
-//! Does not know about: schedulers. Such a check runs when a probe comes and its last result is
-//! old.
+//! Does not know about: schedulers. An on-demand check runs when a probe arrives and the last
+//! result is too old.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use std::sync::Arc;
 pub struct RunTrigger(Arc<dyn Fn() + Send + Sync>);
 
 impl RunTrigger {
-    /// Calls `request` for each probe: it must not wait, and decides whether the last result is
-    /// old.
+    /// Creates a trigger that calls `request` for each probe. `request` must not block, and decides
+    /// whether the last result is too old.
     pub fn new(request: impl Fn() + Send + Sync + 'static) -> Self {
         Self(Arc::new(request))
     }

@@ -1,9 +1,9 @@
-//! `wakes [ROUNDS]`: measures the cost on both threads of one thread waking another that waits for
-//! I/O, for each kernel mechanism.
-//! Does not know about: data; a round is one wake-up there and one back, which is always the same.
+//! `wakes [ROUNDS]`: measures, for each kernel mechanism, what it costs to wake a thread that waits
+//! for I/O: on the waking thread and on the woken thread.
+//! Does not know about: data. A round is one wake-up in each direction; all rounds are identical.
 //!
-//! Nanoseconds of CPU time per round. In the guest of `doorbell-rig wakes` one nanosecond stands
-//! for one instruction, in the program or in the kernel.
+//! The unit is nanoseconds of CPU time per round. In the guest of `doorbell-rig wakes` one
+//! nanosecond stands for one executed instruction of the program or the kernel.
 #![expect(unsafe_code, reason = "pushing an entry is unsafe in the io-uring crate")]
 #![expect(clippy::print_stdout, reason = "a program for the terminal")]
 
@@ -17,16 +17,16 @@ use io_uring::{IoUring, opcode, types};
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::time::{ClockId, clock_gettime};
 
-/// How one thread wakes the other.
+/// The mechanism by which one thread wakes the other.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     /// An eventfd that epoll watches.
     EpollEventfd,
-    /// A futex that an operation of the ring waits for (6.7).
+    /// A futex that a ring operation waits for (Linux 6.7).
     Futex,
-    /// A completion posted from a ring of the other thread's own (5.18).
+    /// A completion that the waking thread posts from its own ring (Linux 5.18).
     MsgRing,
-    /// A parked thread is unparked: the same without I/O.
+    /// `unpark` of a parked thread, the baseline without I/O.
     Park,
     /// An eventfd that a multishot poll of the ring watches.
     RingEventfd,
@@ -43,7 +43,7 @@ const WAYS: [(Way, &str); 5] = [
 /// The futex word, and the number of the ring to wake.
 static WORD: AtomicU32 = AtomicU32::new(0);
 static RING: AtomicI32 = AtomicI32::new(-1);
-/// Number of rounds completed.
+/// Number of replies of the woken thread.
 static ANSWERED: AtomicU32 = AtomicU32::new(0);
 
 /// `FUTEX2_SIZE_U32` and `FUTEX2_PRIVATE` of futex2.
@@ -70,7 +70,7 @@ fn measure(way: Way, rounds: u32) -> io::Result<(i64, i64)> {
     let asker = thread::current();
     thread::scope(|scope| {
         let sleeper = scope.spawn(|| sleep(way, rounds, &bell, &asker));
-        // The reply to a round also means that the thread is ready.
+        // The first reply shows that the thread is ready.
         await_answer(0, || sleeper.is_finished());
         let woken = sleeper.thread().clone();
         let mut sender = Sender::new(way, &bell, &woken)?;
@@ -94,7 +94,7 @@ fn await_answer(round: u32, over: impl Fn() -> bool) {
 
 /// Waits for each round and replies to it.
 fn sleep(way: Way, rounds: u32, bell: &OwnedFd, asker: &Thread) -> io::Result<i64> {
-    // The other thread is woken however this one ends.
+    // When dropped, unparks the measuring thread, so that it does not wait after an error.
     let told = Told(asker);
     let mut source = Source::new(way, bell)?;
     let answer = |count| {
@@ -187,7 +187,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Prepares a wait for a word other than `seen`.
+    /// Prepares a wait that ends when the word differs from `seen`.
     fn arm(&mut self, seen: u32) -> io::Result<()> {
         if let Self::Ring { ring, is_futex: true, .. } = self {
             let any = u64::from(u32::MAX);
@@ -199,7 +199,7 @@ impl<'a> Source<'a> {
 
     fn wait(&mut self) -> io::Result<()> {
         let clear = |bell: &OwnedFd| {
-            // EAGAIN: already cleared.
+            // EAGAIN means that the eventfd is already cleared.
             let _count = rustix::io::read(bell, &mut [0; 8]);
         };
         match self {
@@ -213,7 +213,7 @@ impl<'a> Source<'a> {
             Self::Ring { ring, bell, .. } => {
                 ring.submit_and_wait(1)?;
                 for completion in ring.completion() {
-                    // EAGAIN of a futex: the word had already changed.
+                    // EAGAIN of a futex means that the word had already changed.
                     if completion.result() < 0 && completion.result() != -libc::EAGAIN {
                         return Err(io::Error::from_raw_os_error(-completion.result()));
                     }
@@ -225,13 +225,13 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Set up like the engine's own ring.
+/// Opens a ring with the set-up flags of the engine's ring.
 fn ring() -> io::Result<IoUring> {
     IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(8)
 }
 
 fn push(ring: &mut IoUring, entry: &Entry) -> io::Result<()> {
-    // SAFETY: R-3, the entry names descriptors and integers only, or a word that is a static.
+    // SAFETY: R-3, the entry names only descriptors, integers, and a word in a static variable.
     let pushed = unsafe { ring.submission().push(entry) };
     pushed.map_err(io::Error::other)
 }

@@ -17,13 +17,14 @@ impl Bitmap {
         self.len
     }
 
-    /// Whether `index` is inside and set.
+    /// Whether `index` is in range and its bit is set.
     #[inline]
     pub(crate) fn contains(&self, index: u32) -> bool {
         index < self.len && self.words[index as usize / 64] & (1 << (index % 64)) != 0
     }
 
-    /// Sets a bit. Returns false and changes nothing if it is outside or already set.
+    /// Sets a bit. Returns false and changes nothing if the index is out of range or the bit is
+    /// already set.
     #[inline]
     pub(crate) fn insert(&mut self, index: u32) -> bool {
         if index >= self.len || self.contains(index) {

@@ -1,4 +1,4 @@
-//! Owns `Errno`, the error number as the kernel gave it.
+//! Owns `Errno`, an error number of the kernel.
 //! Does not know about: error handling by callers.
 
 use std::{fmt, io};
@@ -8,7 +8,7 @@ use std::{fmt, io};
 pub struct Errno(pub i32);
 
 impl Errno {
-    /// The descriptor or index is not one.
+    /// The descriptor or index is invalid.
     pub const BADF: Self = Self(libc::EBADF);
     /// The operation was cancelled.
     pub const CANCELED: Self = Self(libc::ECANCELED);

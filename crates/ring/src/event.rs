@@ -10,7 +10,8 @@ use crate::{Errno, RecvBuf, Token};
 /// The socket an operation acts on.
 #[derive(Clone, Copy, Debug)]
 pub enum Target<'a> {
-    /// An ordinary descriptor. It must stay open until the next `enter`.
+    /// An ordinary descriptor. The descriptor must stay open until the next
+    /// [`Ring::enter`](crate::Ring::enter).
     Fd(BorrowedFd<'a>),
     /// An index in the ring's table of direct descriptors.
     Fixed(u32),
@@ -19,14 +20,15 @@ pub enum Target<'a> {
 /// Bytes to send.
 #[derive(Clone, Debug)]
 pub enum Payload {
-    /// Built for this connection; returned with the event, so that its capacity can be reused.
+    /// Bytes built for one connection. The event returns the vector, so that its capacity can be
+    /// reused.
     Owned(Vec<u8>),
     /// A reply shared by many connections.
     Shared(Bytes),
 }
 
 impl Payload {
-    /// All the bytes.
+    /// The whole payload, sent bytes included.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         match self {
@@ -58,13 +60,13 @@ pub struct SendBuf {
 }
 
 impl SendBuf {
-    /// All of `payload`.
+    /// Creates a buffer of which nothing has been sent.
     #[must_use]
     pub const fn new(payload: Payload) -> Self {
         Self { payload, from: 0 }
     }
 
-    /// The unsent part; empty when `from` is past the end.
+    /// The unsent part; empty if `from` is past the end.
     #[must_use]
     pub fn remaining(&self) -> &[u8] {
         self.payload.as_slice().get(self.from..).unwrap_or_default()
@@ -102,20 +104,20 @@ pub enum EventKind {
     Accepted(Result<Accepted, Errno>),
     /// Result of `close_fixed`.
     Closed(Result<(), Errno>),
-    /// Result of `install_fixed`: another descriptor of the same connection.
+    /// Result of `install_fixed`: a second descriptor of the same connection.
     Installed(Result<OwnedFd, Errno>),
-    /// Result of `poll_conn`: what the next calls will find.
+    /// Result of `poll_conn`: bytes or the end of the stream arrived.
     Ready(Result<Ready, Errno>),
     /// Result of `poll_readable`.
     Readable(Result<(), Errno>),
     /// Result of `recv`. `ENOBUFS`: the pool was empty; recycle a buffer, then receive again.
     Received(Result<Received, Errno>),
-    /// Result of `send`: bytes the socket accepted (a short send is possible), and the buffer that
-    /// was passed in.
+    /// Result of `send`: the number of bytes that the socket accepted (a short send is possible),
+    /// and the buffer of the push.
     Sent {
-        /// Bytes accepted.
+        /// Number of bytes that the socket accepted.
         result: Result<u32, Errno>,
-        /// The buffer; `from` is unchanged.
+        /// The buffer of the push; `from` is unchanged.
         buf: SendBuf,
     },
     /// Result of `shutdown_fixed`.
@@ -125,27 +127,28 @@ pub enum EventKind {
 /// The result of a poll of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
-    /// The peer ended its side, or the connection is closed: keep reading until the end is seen.
+    /// The peer closed its sending side, or the connection is closed. Bytes may still be unread:
+    /// receive until the end of the stream.
     pub hung_up: bool,
 }
 
-/// An event of `next_quick`.
+/// An event of a frequent kind, as returned by [`Ring::next_quick`](crate::Ring::next_quick).
 ///
 /// The operation stays armed.
 #[derive(Debug)]
 pub enum Quick {
-    /// Of a multishot `accept`: an ordinary descriptor.
+    /// Result of a multishot `accept`: an ordinary descriptor.
     Accepted(OwnedFd),
-    /// Of `poll_conn`.
+    /// Result of `poll_conn`.
     Ready(Ready),
 }
 
 /// A new connection.
 #[derive(Debug)]
 pub enum Accepted {
-    /// As an ordinary descriptor: close-on-exec, blocking.
+    /// An ordinary descriptor: close-on-exec, blocking.
     Fd(OwnedFd),
-    /// As an index of the table of direct descriptors.
+    /// An index of the table of direct descriptors.
     Fixed(u32),
 }
 
@@ -154,7 +157,7 @@ pub enum Accepted {
 pub struct Received {
     /// The bytes; `None` is the end of the stream.
     pub buf: Option<RecvBuf>,
-    /// Whether the socket held more bytes at the time of the completion
+    /// Whether more bytes were in the socket at the time of the completion
     /// (`IORING_CQE_F_SOCK_NONEMPTY`).
     pub more_queued: bool,
 }

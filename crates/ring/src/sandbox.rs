@@ -1,12 +1,13 @@
 //! Owns a seccomp filter that refuses io_uring to the calling thread, for tests of fallbacks and
 //! for `doorbell doctor`.
-//! Does not know about: rings; what happens when one is refused.
-//! Start at [`deny`]. It cannot be undone: a filter stays until the thread ends, and over `exec`.
+//! Does not know about: rings; the fallback of a caller without io_uring.
+//! Start at [`deny`]. A filter cannot be removed: it stays until the thread ends, also after
+//! `exec`.
 #![expect(unsafe_code, reason = "prctl and seccomp")]
 
 use crate::Errno;
 
-/// The errno for each of the three system calls.
+/// The errno that each of the three system calls returns; `None` allows the call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Denial {
     /// `io_uring_enter`.
@@ -18,13 +19,13 @@ pub struct Denial {
 }
 
 impl Denial {
-    /// No ring can be created, as in container run-times.
+    /// Refuses to create a ring, as the default seccomp profiles of container run-times do.
     #[must_use]
     pub const fn at_setup(errno: Errno) -> Self {
         Self { enter: None, register: None, setup: Some(errno) }
     }
 
-    /// A ring can be created but not used: an open ring breaks at its next `enter`.
+    /// Allows a ring to be created but not used: an open ring breaks at its next `enter`.
     #[must_use]
     pub const fn later(errno: Errno) -> Self {
         Self { enter: Some(errno), register: Some(errno), setup: None }
@@ -52,8 +53,8 @@ pub fn deny(denial: &Denial) -> Result<(), Errno> {
     if result == 0 { Ok(()) } else { Err(Errno::last()) }
 }
 
-/// Compares the call's number with each refused one. The three numbers are the same on every
-/// architecture, so the architecture is not checked.
+/// Compares the number of the system call with each refused number. The three numbers are the same
+/// on every architecture, so the architecture is not checked.
 fn program(denial: &Denial) -> Result<Vec<libc::sock_filter>, Errno> {
     let refused = [
         (libc::SYS_io_uring_enter, denial.enter),
@@ -88,7 +89,7 @@ fn statement(code: u32, k: u32) -> libc::sock_filter {
 mod tests {
     use super::*;
 
-    /// The return value of the program for a call, interpreted as the kernel does.
+    /// Runs the program for a system call, as the kernel does, and returns the program's result.
     fn answer(denial: &Denial, call: i64) -> u32 {
         let filter = program(denial).unwrap();
         let mut at = 1;

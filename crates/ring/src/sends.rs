@@ -11,13 +11,14 @@ use std::mem::MaybeUninit;
 use crate::bitmap::Bitmap;
 use crate::event::SendBuf;
 
-/// Cells are written when a slot first sends, so memory of unused slots is never resident.
+/// The table of payloads in flight. A cell is first written when its slot first sends, so the
+/// memory of unused slots is never resident.
 pub(crate) struct Sends {
     bufs: Box<[MaybeUninit<SendBuf>]>,
     busy: Bitmap,
 }
 
-/// Maximum length of one send; a longer one becomes a short send, as with any socket.
+/// Maximum length of one send; a longer payload results in a short send.
 const SEND_LEN_MAX: usize = 1 << 30;
 
 impl Sends {
@@ -45,8 +46,8 @@ impl Sends {
         if !self.busy.remove(slot) {
             return None;
         }
-        // SAFETY: R-4, the bit said the cell holds a payload; it is clear now, so the payload is
-        // moved out once.
+        // SAFETY: R-4, the bit was set, so the cell holds a payload. The bit is cleared above, so
+        // the payload is moved out once.
         Some(unsafe { self.bufs[slot as usize].assume_init_read() })
     }
 }

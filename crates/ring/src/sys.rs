@@ -1,5 +1,5 @@
 //! Owns the system calls that the `io-uring` crate does not provide: enter and registration through
-//! a registered ring descriptor; and a cheap close.
+//! a registered ring descriptor, and a close without cancellation point.
 //! Does not know about: queues, submitted entries.
 #![expect(unsafe_code, reason = "system calls")]
 
@@ -10,15 +10,17 @@ use io_uring::types::{SubmitArgs, Timespec};
 
 use crate::Errno;
 
-/// How the kernel identifies the ring.
+/// How a system call names the ring.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RingFd {
     Plain(RawFd),
-    /// `IORING_REGISTER_RING_FDS`, 5.18: an index that avoids the descriptor look-up at each enter.
+    /// An index from `IORING_REGISTER_RING_FDS` (Linux 5.18), which avoids the descriptor look-up
+    /// of each enter.
     Registered(u32),
 }
 
-/// The kernel's seconds are signed; a longer wait would be refused as negative.
+/// Maximum timeout. The kernel's seconds are signed, so a longer timeout would be refused as
+/// negative.
 const TIMEOUT_MAX: Duration = Duration::from_secs(1 << 31);
 const ENTER_GETEVENTS: u32 = 1 << 0;
 const ENTER_EXT_ARG: u32 = 1 << 3;
@@ -54,20 +56,20 @@ pub(crate) fn enter(
         RingFd::Plain(fd) => (fd, flags),
         RingFd::Registered(index) => (index.cast_signed(), flags | ENTER_REGISTERED_RING),
     };
-    // SAFETY: R-7, the structures live on this stack until the call returns. Entries carry what R-3
-    // allows.
+    // SAFETY: R-7, the structures live on this stack until the call returns. Submitted entries
+    // contain only the addresses that R-3 allows.
     let result =
         unsafe { libc::syscall(libc::SYS_io_uring_enter, fd, submit, wait_for, flags, args_ptr, args_len) };
     if result < 0 { Err(Errno::last()) } else { Ok(u32::try_from(result).unwrap_or(0)) }
 }
 
-/// `close(2)` without the C library's cancellation point: a third of the instructions, once per
-/// connection.
+/// `close(2)` without the C library's cancellation point: a third of the instructions of
+/// `libc::close`, for a call that each connection makes.
 ///
 /// An error is ignored, as when dropping an `OwnedFd`.
 #[inline]
 pub fn close(fd: OwnedFd) {
-    // SAFETY: R-11, the descriptor was owned and is given up here.
+    // SAFETY: R-11, `into_raw_fd` gives up the only owner of the descriptor.
     unsafe { rustix::io::close(fd.into_raw_fd()) };
 }
 
@@ -81,7 +83,7 @@ pub(crate) fn register_ring_fd(fd: RawFd) -> Result<u32, Errno> {
     if result < 0 { Err(Errno::last()) } else { Ok(update.offset) }
 }
 
-/// Reverses [`register_ring_fd`]; otherwise a registered ring lives until its thread ends.
+/// Reverses [`register_ring_fd`]; without this call a registered ring exists until its thread ends.
 pub(crate) fn unregister_ring_fd(fd: RawFd, index: u32) -> Result<(), Errno> {
     let update = RsrcUpdate { offset: index, resv: 0, data: 0 };
     let update_ptr = &raw const update;

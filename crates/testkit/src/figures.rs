@@ -18,7 +18,7 @@ pub fn is_long() -> bool {
 ///
 /// # Panics
 ///
-/// In the long versions, if it exceeds the limit.
+/// In the long versions, if the measurement exceeds the limit.
 #[track_caller]
 #[expect(clippy::print_stderr, reason = "figures are shown with the output of their test")]
 pub fn at_most<T: PartialOrd + Debug>(what: impl Display, measured: T, limit: T) {

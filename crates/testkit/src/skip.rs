@@ -1,8 +1,8 @@
 //! Skipped tests: features that a machine may lack, and how a test reports that it did not run.
 //!
-//! Does not know about: single tests. The test runner has no notion of a skip and captures the
-//! `eprintln!` output of a passing test; so every skip is a line on the real standard error, with
-//! the number of skips in this test program so far: the last line of a program has the total.
+//! Does not know about: single tests. The test runner does not support skips, and captures the
+//! `eprintln!` output of a passing test. So every skip is written to the real standard error, with
+//! the number of skips in this test program so far. The last line of a program contains the total.
 
 use std::fmt::Display;
 use std::io::Write as _;
@@ -14,7 +14,7 @@ use doorbell_ring::{Errno, Ring, Setup};
 
 /// A feature that a machine may lack.
 ///
-/// Each has a variable that makes its absence a failure.
+/// For each feature, an environment variable makes its absence a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// External programs, and the right to create namespaces and mounts.
@@ -54,13 +54,13 @@ impl Need {
     }
 }
 
-/// Name of the errno with which io_uring is deliberately refused to this process tree, as set by
-/// the `deny` example of `doorbell-ring`.
+/// Environment variable that shows that io_uring is deliberately refused to this process tree. Its
+/// value is the name of the errno. The `deny` example of `doorbell-ring` sets it.
 pub const DENIED: &str = "DOORBELL_URING_DENIED";
 
 /// Errors of a machine without io_uring: seccomp filters and security modules (EPERM, EACCES),
 /// kernels without it (ENOSYS), limits of locked memory (ENOMEM). Any other error is a defect of
-/// the set-up: EINVAL, for example, means that dropping flags no longer helps.
+/// the set-up: EINVAL, for example, means that no ring opens even without optional flags.
 const MEANS_ABSENT: [Errno; 4] = [Errno(1), Errno(12), Errno(13), Errno(38)];
 
 /// Reports that `what` was not tested because `need` is missing.
@@ -84,8 +84,8 @@ pub fn skipped(need: Need, what: impl Display) {
 /// If not, the calling test is reported as skipped.
 ///
 /// # Panics
-/// If a ring does not open although io_uring is available; if it is required; if it was
-/// deliberately refused and a ring opens.
+/// If io_uring is absent and required, if a ring does not open for any other reason, or if a ring
+/// opens although io_uring is deliberately refused.
 #[must_use]
 #[track_caller]
 pub fn io_uring() -> bool {
@@ -98,11 +98,12 @@ pub fn io_uring() -> bool {
     }
 }
 
-/// Why io_uring is absent, for tests of its absence: without a report, and without a failure if it
-/// is required.
+/// Reason why io_uring is absent, for tests of its absence. Reports no skip, and does not fail if
+/// io_uring is required.
 ///
 /// # Panics
-/// As [`io_uring`], except for the requirement.
+/// If a ring does not open although io_uring is available; if io_uring was deliberately refused and
+/// a ring opens.
 #[track_caller]
 pub fn absent() -> Option<&'static str> {
     static OPENED: OnceLock<Result<Option<String>, String>> = OnceLock::new();

@@ -32,7 +32,7 @@ impl Listener for Handed {
     type Io = Preread<TcpStream>;
     type Addr = Peer;
 
-    /// Waits forever after the server has ended: shut down with [`crate::Control::delivered`].
+    /// Waits forever after the server has ended: shut down with [`crate::Control::shutdown`].
     async fn accept(&mut self) -> (Self::Io, Peer) {
         match poll_fn(|cx| self.poll_accept(cx)).await {
             Some(Connection { stream, listener, client, .. }) => {

@@ -12,11 +12,11 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// A stream with bytes that were already read from it.
 ///
 /// Reads first return the bytes that were already read, then those of the stream; writes go to the
-/// stream. It holds its place in the hand-over limit until it is dropped.
+/// stream. It counts towards the hand-over limit until it is dropped.
 #[derive(Debug)]
 pub struct Preread<S> {
     stream: S,
-    /// Empty once all of it was read.
+    /// The bytes that were read before; empty once all of them were returned.
     bytes: Vec<u8>,
     at: usize,
     permit: Permit,
@@ -29,7 +29,7 @@ pub struct Parts<S> {
     pub stream: S,
     /// Bytes that precede everything read from the stream.
     pub bytes: Vec<u8>,
-    /// The place in the hand-over limit. Keep it as long as the stream.
+    /// The permit that counts towards the hand-over limit. Keep it as long as the stream.
     pub permit: Permit,
 }
 
@@ -54,7 +54,7 @@ impl<S> Preread<S> {
         &mut self.stream
     }
 
-    /// Splits it into its parts.
+    /// Splits the stream into its parts.
     pub fn into_parts(mut self) -> Parts<S> {
         self.bytes.drain(..self.at);
         Parts { stream: self.stream, bytes: self.bytes, permit: self.permit }

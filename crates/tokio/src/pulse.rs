@@ -19,7 +19,7 @@ pub(crate) struct Pulse {
 }
 
 impl Place {
-    /// Takes the place with a first beat. False if it is taken.
+    /// Reserves the place and records a first beat. False if the place is in use.
     pub(crate) fn take(&self, nanos: u64) -> bool {
         self.nanos.compare_exchange(0, nanos, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }

@@ -19,7 +19,7 @@ pub(crate) struct HandedQueue(Arc<Mutex<Inside>>);
 
 #[derive(Debug, Default)]
 struct Inside {
-    /// Each with its time of arrival, 0 without `waits`.
+    /// Waiting connections, each with its time of arrival, which is 0 without `waits`.
     conns: VecDeque<(u64, HandedConn)>,
     /// The task that waits for the next connection.
     taker: Option<Waker>,
@@ -29,7 +29,7 @@ struct Inside {
     /// The receiver was dropped.
     gone: bool,
     places: Option<Places>,
-    /// Where health reads how long connections wait.
+    /// The record of waiting connections that health reads.
     waits: Option<Arc<Waits>>,
 }
 

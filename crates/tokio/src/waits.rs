@@ -12,7 +12,7 @@ pub(crate) struct Waits {
     now: fn() -> u64,
     /// Time of arrival of the connection that waits longest.
     oldest: AtomicU64,
-    /// Since when connections wait and none was accepted.
+    /// Start of the time during which connections wait and none is accepted.
     idle: AtomicU64,
     /// The receiver was dropped.
     gone: AtomicBool,

@@ -1,10 +1,10 @@
-//! Framing fields and bodies, which usually match.
+//! Framing fields and bodies that usually match the fields.
 //!
 //! Does not know about: other fields.
 
 use super::Maker;
 
-/// The coding announced by the framing fields.
+/// The coding that the framing fields announce.
 pub(super) enum Coding {
     Chunked,
     Length(usize),

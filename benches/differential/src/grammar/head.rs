@@ -219,7 +219,7 @@ impl Maker {
         true
     }
 
-    /// A field name with its colon and the white space after it.
+    /// Adds a field name with its colon and the white space after the colon.
     pub(super) fn name(&mut self, name: &str) {
         match self.rng.below(8) {
             0 => self.put(name.to_ascii_lowercase()),

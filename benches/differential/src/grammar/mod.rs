@@ -2,18 +2,18 @@
 //!
 //! Does not know about: servers.
 //!
-//! About one part in forty is invalid, so that most streams contain at most one error and a refusal
-//! has a single cause. In addition one stream in ten has a random byte changed.
+//! About one part in forty is invalid, so most streams contain at most one error and a refusal has
+//! a single cause. In addition, one stream in ten has a random byte changed.
 
 mod body;
 mod head;
 
 use crate::rng::Rng;
 
-/// One part in this many is odd; each stream has dozens.
+/// Average number of parts per invalid part. Each stream has dozens of parts.
 const ODD: usize = 40;
 
-/// The stream number `item` of the run `seed`, and the position where it is split.
+/// Returns stream number `item` of the run `seed`, and the position at which the stream is split.
 pub fn stream(seed: u64, item: u64) -> (Vec<u8>, usize) {
     let mut maker = Maker { rng: Rng::new(seed, item), bytes: Vec::with_capacity(256) };
     let messages = [1, 1, 1, 2, 2, 3][maker.rng.below(6)];
@@ -50,7 +50,7 @@ impl Maker {
         self.put(item);
     }
 
-    /// One of the valid texts, or occasionally one of the others.
+    /// Adds one of the valid texts, or occasionally one of the odd texts.
     fn sound_or(&mut self, sound: &[&str], odd: &[&[u8]]) {
         if self.odd() {
             let item = self.rng.pick(odd);

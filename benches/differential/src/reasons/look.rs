@@ -1,4 +1,4 @@
-//! One difference with all data that a reason may examine. The bytes are searched here without any
+//! One difference with all data that a reason may examine. The bytes are searched here without the
 //! code under test.
 //!
 //! Does not know about: specific reasons.
@@ -8,7 +8,7 @@ use crate::framing::{End, Framing};
 use crate::ours::Places;
 use doorbell_http::RequestError;
 
-/// A difference.
+/// A difference between two framings, with its context.
 #[derive(Clone, Copy, Debug)]
 pub struct Case<'a> {
     /// The other server.
@@ -17,18 +17,19 @@ pub struct Case<'a> {
     pub kind: Kind,
     /// The end seen by the other server.
     pub their_end: End,
-    /// Our error, if we refused.
+    /// The error of our refusal, if we refused.
     pub error: Option<RequestError>,
-    /// The stream from the first byte of the request concerned, up to its end if we accepted it.
+    /// The stream from the first byte of the differing request. If we accepted the request, it ends
+    /// with the request.
     pub request: &'a [u8],
-    /// The preceding request.
+    /// The request before the differing one.
     previous: &'a [u8],
-    /// The byte at which we refused it.
+    /// Position of the byte at which we refused the request.
     at: usize,
 }
 
 impl<'a> Case<'a> {
-    /// The difference between our `places` in a stream and `theirs`.
+    /// Creates a case from our `places` in a stream, the framing `theirs`, and their difference.
     pub fn new(stream: &'a [u8], places: &Places, peer: Peer, theirs: &Framing, found: Difference) -> Self {
         let end_of = |request: usize| request.checked_sub(1).map_or(0, |request| places.ends[request]);
         let (before, start) = (end_of(found.request.saturating_sub(1)), end_of(found.request));
@@ -50,23 +51,23 @@ impl<'a> Case<'a> {
         self.error == Some(error)
     }
 
-    /// The byte we refused.
+    /// The refused byte.
     pub fn byte(&self) -> u8 {
         self.request.get(self.at).copied().unwrap_or(0)
     }
 
-    /// The preceding byte.
+    /// The byte before the refused byte.
     pub fn before(&self) -> u8 {
         self.at.checked_sub(1).map_or(0, |at| self.request[at])
     }
 
-    /// The line up to the byte we refused, exclusive.
+    /// The line up to the refused byte, exclusive.
     pub fn line(&self) -> &'a [u8] {
         let seen = &self.request[..self.at.min(self.request.len())];
         &seen[seen.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1)..]
     }
 
-    /// The bytes read when we refused, inclusive; the whole request if we did not.
+    /// The bytes read up to the refusal, inclusive. Without a refusal, the whole request.
     fn read(&self) -> &'a [u8] {
         if self.error.is_some() { &self.request[..=self.at] } else { self.request }
     }
@@ -76,17 +77,17 @@ impl<'a> Case<'a> {
         lines(self.read()).next().unwrap_or_default().split(|&byte| byte == b' ').collect()
     }
 
-    /// The method.
+    /// The method of the differing request.
     pub fn method(&self) -> &'a [u8] {
         self.start_line().first().copied().unwrap_or_default()
     }
 
-    /// The target as far as it was read.
+    /// The part of the target that was read.
     pub fn target(&self) -> &'a [u8] {
         self.start_line().get(1).copied().unwrap_or_default()
     }
 
-    /// Whether the version is this one.
+    /// Whether the request has this version.
     pub fn has_version(&self, version: &str) -> bool {
         self.start_line().last().is_some_and(|&last| last == version.as_bytes())
     }
@@ -101,28 +102,28 @@ impl<'a> Case<'a> {
         field_lines(self.read()).count()
     }
 
-    /// Whether the preceding request has this version and at least this many `Connection` fields.
+    /// Whether the previous request has this version and at least this many `Connection` fields.
     pub fn comes_behind(&self, version: &str, connection_fields: usize) -> bool {
         let line = lines(self.previous).next().unwrap_or_default();
         line.ends_with(version.as_bytes()) && self.connection_before().len() >= connection_fields
     }
 
-    /// The values of `Connection` in the preceding request.
+    /// The values of `Connection` in the previous request.
     pub fn connection_before(&self) -> Vec<&'a [u8]> {
         values(self.previous, "connection")
     }
 
-    /// Whether the byte we refused ended a line.
+    /// Whether the refused byte ended a line.
     pub fn is_line_end(&self) -> bool {
         self.byte() == b'\n' && self.before() == b'\r'
     }
 
-    /// Whether the byte we refused ended the head.
+    /// Whether the refused byte ended the head.
     pub fn is_end_of_head(&self) -> bool {
         self.request[..=self.at].ends_with(b"\r\n\r\n")
     }
 
-    /// Whether the head ended before the byte we refused.
+    /// Whether the head ended before the refused byte.
     pub fn is_in_body(&self) -> bool {
         self.request[..self.at].windows(4).any(|window| window == b"\r\n\r\n")
     }
@@ -145,17 +146,17 @@ fn values<'a>(request: &'a [u8], name: &str) -> Vec<&'a [u8]> {
     field_lines(request).filter_map(value).collect()
 }
 
-/// A byte of a token (RFC 9110 5.6.2).
+/// Whether a byte is allowed in a token (RFC 9110 5.6.2).
 pub(super) fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// One number without leading zeros.
+/// Whether a value is one number without leading zeros.
 pub(super) fn is_number(value: &[u8]) -> bool {
     !value.is_empty() && value.iter().all(u8::is_ascii_digit) && (value == b"0" || value[0] != b'0')
 }
 
-/// Letters, digits, `-`, `.`, and an optional port: an undisputed host.
+/// Whether a value is an undisputed host: letters, digits, `-`, `.`, and an optional port.
 pub(super) fn is_plain_host(value: &[u8]) -> bool {
     let (name, port) = match value.iter().position(|&byte| byte == b':') {
         Some(colon) => (&value[..colon], &value[colon + 1..]),

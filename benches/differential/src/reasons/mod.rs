@@ -1,10 +1,10 @@
-//! Reasons why our framing of a stream may differ from another server's. A difference without a
-//! reason is a fault on one side.
+//! Reasons why doorbell's framing of a stream may differ from another server's. A difference
+//! without a reason is an error of one of the servers.
 //!
 //! Does not know about: how differences are found.
 //!
-//! Each reason is as narrow as possible: it names the rule, and only applies if the byte that we
-//! refused, or the line that the other server refused, concerns that rule.
+//! Each reason is as narrow as possible. It names the rule, and applies only if the refused byte,
+//! or the line that the other server refused, concerns that rule.
 
 mod look;
 mod theirs;
@@ -14,15 +14,15 @@ pub use look::Case;
 use look::{is_number, is_plain_host, is_token_byte};
 use theirs::THEIRS;
 
-/// A reason for a difference.
+/// A reason why two framings may differ.
 #[derive(Debug)]
 pub struct Reason {
-    /// The behaviour and the rule.
+    /// The behaviour, and the rule that permits it.
     pub name: &'static str,
     holds: fn(&Case<'_>) -> bool,
 }
 
-/// Cases that we refuse and another server accepts. The order only matters where noted.
+/// Cases that we refuse and another server accepts. The order matters only where noted.
 const OURS: &[Reason] = &[
     Reason {
         name: "bare LF (RFC 9112 2.2: MAY accept)",
@@ -228,7 +228,7 @@ const OURS: &[Reason] = &[
     },
 ];
 
-/// The number of the reason for a difference.
+/// Returns the number of the reason for a difference.
 pub fn find(case: &Case<'_>) -> Option<usize> {
     all().position(|reason| (reason.holds)(case))
 }

@@ -1,6 +1,6 @@
-//! axum on one thread of Tokio, as its documentation shows a server.
+//! axum on one thread of Tokio, as in its documentation.
 //!
-//! Does not know about: hyper, which axum is built on.
+//! Does not know about: hyper, on which axum is built.
 #![forbid(unsafe_code)]
 
 #[path = "../address.rs"]

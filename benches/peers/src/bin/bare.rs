@@ -1,4 +1,4 @@
-//! The floor for a connection: accept, receive, send, close, each a blocking call, without parsing
+//! The floor for a connection: blocking calls of accept, receive, send and close, without parsing
 //! the request.
 //!
 //! Does not know about: HTTP. Every connection gets the same bytes.
@@ -23,13 +23,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     loop {
         let conn = match accept_with(&listener, SocketFlags::CLOEXEC) {
             Ok(conn) => conn,
-            // The time limit of the listener, or a client that disconnected.
+            // The accept timed out, or the client has disconnected.
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => continue,
             Err(error) => return Err(error.into()),
         };
-        // The reply is held back until the close, which sends both in one segment.
+        // The kernel holds the reply back until the close, and sends both in one segment.
         if matches!(recv(&conn, &mut request, RecvFlags::empty()), Ok((_, 1..))) {
-            // A client that disconnected does not need it.
+            // The send may fail, because a client that has disconnected needs no reply.
             let _ = send(&conn, REPLY, SendFlags::MORE | SendFlags::NOSIGNAL);
         }
         // Dropping a connection closes it.

@@ -1,5 +1,5 @@
-//! The floor for a request on a kept connection: wait, receive, send; only the ends of requests are
-//! searched for.
+//! The floor for a request on a kept connection: wait, receive and send. Only the ends of requests
+//! are searched for.
 //!
 //! Does not know about: HTTP. Every request gets the same bytes.
 #![forbid(unsafe_code)]
@@ -68,7 +68,8 @@ impl Conns {
         Ok(())
     }
 
-    /// Assumes complete requests, as the load generator's are on loopback.
+    /// Replies to the received requests. Requests must be complete, as those of the load generator
+    /// are on loopback.
     fn answer(&mut self, key: usize, replies: &[u8], end: &Finder<'_>) {
         let Some(conn) = &self.open[key] else { return };
         let count = match recv(conn, &mut self.buffer[..], RecvFlags::empty()) {

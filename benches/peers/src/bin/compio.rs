@@ -1,8 +1,7 @@
-//! compio's io_uring runtime and a small loop around httparse; compio has no HTTP server of its
-//! own.
+//! compio's io_uring runtime with a small loop around httparse, because compio has no HTTP server.
 //!
-//! Does not know about: time limits, bodies of requests, or other parts of HTTP that are not needed
-//! here.
+//! Does not know about: time limits, request bodies, and other parts of HTTP that the comparison
+//! does not need.
 #![forbid(unsafe_code)]
 
 #[path = "../address.rs"]
@@ -34,8 +33,8 @@ async fn serve(addr: SocketAddr) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Replies to all complete requests of a read in one write. Drops a client that disconnects, sends
-/// an invalid request or exceeds the buffer.
+/// Replies to all complete requests of a read with one write. Closes the connection when the client
+/// disconnects, sends an invalid request or exceeds the buffer.
 async fn converse(mut conn: TcpStream) {
     let mut input = Vec::with_capacity(BUFFER_LEN);
     let mut replies = Vec::with_capacity(BUFFER_LEN);
@@ -56,8 +55,8 @@ async fn converse(mut conn: TcpStream) {
     }
 }
 
-/// Removes complete requests from the start of `input`; returns whether the last one ends the
-/// connection. `None`: not a request.
+/// Removes complete requests from the start of `input`, and returns whether the last request ends
+/// the connection. Returns `None` for an invalid request.
 fn answer(input: &mut Vec<u8>, replies: &mut Vec<u8>) -> Option<bool> {
     let mut from = 0;
     let mut last = false;

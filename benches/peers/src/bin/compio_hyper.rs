@@ -1,6 +1,6 @@
-//! hyper on compio's io_uring runtime, connected by cyper-core of the compio project.
+//! hyper on compio's io_uring runtime, through cyper-core of the compio project.
 //!
-//! Does not know about: time limits, like the program on Tokio.
+//! Does not know about: time limits, like the program `hyper`.
 #![forbid(unsafe_code)]
 
 #[path = "../address.rs"]

@@ -1,6 +1,6 @@
-//! hyper 1 on one thread of Tokio, as in its guide, with replies batched for pipelined requests.
+//! hyper 1 on one thread of Tokio, as in its guide, with batched replies for pipelined requests.
 //!
-//! Does not know about: time limits; hyper supports them with a timer, and is measured without.
+//! Does not know about: time limits. hyper needs a timer for them, which is not configured here.
 #![forbid(unsafe_code)]
 
 #[path = "../address.rs"]

@@ -1,7 +1,7 @@
-//! monoio's io_uring runtime with monoio-http, which decodes requests and encodes replies; the loop
+//! monoio's io_uring runtime with monoio-http, which decodes requests and encodes replies. The loop
 //! between them is part of this program.
 //!
-//! Does not know about: time limits, or bodies of requests.
+//! Does not know about: time limits; request bodies.
 #![forbid(unsafe_code)]
 
 #[path = "../address.rs"]

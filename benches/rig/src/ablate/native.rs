@@ -1,7 +1,7 @@
-//! CPU time of each technique on this machine: the full set with and without it alternate, like
-//! servers in `native`.
+//! CPU time of each technique on this machine. The full set with the technique and the full set
+//! without it alternate, like the servers in `native`.
 //!
-//! Does not know about: measurement of a turn.
+//! Does not know about: how a turn is measured.
 
 use super::Question;
 use super::plan::{self, Pair, Set};
@@ -19,7 +19,7 @@ const SHAPE: Shape = Shape {
     note: "",
 };
 
-/// Compares the requested techniques under the loads, one after the other.
+/// Compares the requested techniques under the loads, one after another.
 pub(crate) fn run(
     question: &Question,
     requests: u64,
@@ -35,7 +35,7 @@ pub(crate) fn run(
     native::variants(&contests(&pairs, &loads), SHAPE, requests, rules, &ours)
 }
 
-/// Every technique in the full set.
+/// Every selected technique, with and without it in the full set.
 fn pairs(drivers: &[Driver], only: &[String], defaults: &Settings) -> Vec<Pair> {
     let pairs = drivers.iter().flat_map(|&driver| plan::pairs(driver, only, defaults));
     pairs.filter(|pair| pair.set == Set::Full).collect()

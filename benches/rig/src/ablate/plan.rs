@@ -1,20 +1,20 @@
-//! The servers of an ablation, and their distribution over boots.
+//! The servers of an ablation, and their distribution to boots.
 //!
-//! Does not know about: loads, figures.
+//! Does not know about: loads; figures.
 
 use super::techniques::{TECHNIQUES, Technique, nothing};
 use crate::variant::{Driver, Settings, Variant};
 
-/// Maximum number of servers per boot. Compared servers are always in the same boot.
+/// Maximum number of servers per boot. The two servers of a comparison are always in the same boot.
 const SERVERS_A_BOOT: usize = 12;
 
-/// The set to which a technique is added, or from which it is removed.
+/// The set of techniques to which one is added, or from which one is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Set {
-    /// All other techniques are off.
+    /// All other techniques are switched off.
     Alone,
-    /// The defaults.
+    /// All other techniques have their defaults.
     Full,
 }
 
@@ -25,18 +25,18 @@ pub(super) struct Pair {
     pub(super) technique: &'static Technique,
     /// The driver.
     pub(super) driver: Driver,
-    /// The surrounding set.
+    /// The set around the technique.
     pub(super) set: Set,
-    /// Whether it is a default.
+    /// Whether the technique is a default.
     pub(super) is_default: bool,
-    /// The server with it.
+    /// The server with the technique.
     pub(super) with: Variant,
-    /// The server without it.
+    /// The server without the technique.
     pub(super) without: Variant,
 }
 
 impl Set {
-    /// The name in tables.
+    /// The name of the set in tables.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Alone => "alone",
@@ -45,7 +45,7 @@ impl Set {
     }
 }
 
-/// Every comparison for one driver, of the named techniques, or of all.
+/// Returns every comparison for one driver, for the named techniques or for all.
 pub(super) fn pairs(driver: Driver, only: &[String], defaults: &Settings) -> Vec<Pair> {
     let chosen = TECHNIQUES.iter().filter(|technique| {
         technique.is_of(driver, defaults)
@@ -69,15 +69,15 @@ fn pair(technique: &'static Technique, driver: Driver, set: Set, defaults: &Sett
         Variant { name, driver, settings: settings.without(defaults) }
     };
     let is_default = technique.on().hold_in(defaults);
-    // A technique outside the defaults is added to them, and compared with the defaults, not with
+    // A technique outside the defaults is added to them. It is compared with the defaults, not with
     // its opposite value.
     let without = if set == Set::Full && !is_default { base.clone() } else { base.with(&technique.off()) };
     let with = variant(base.with(&technique.on()));
     Pair { technique, driver, set, is_default, with, without: variant(without) }
 }
 
-/// The comparisons by boot. There are at least two boots, so that servers in all of them show how
-/// repeatable a boot is.
+/// Distributes the comparisons to at least two boots. The servers with default settings run in
+/// every boot and show how repeatable a boot is.
 pub(super) fn boots(pairs: &[Pair]) -> Vec<Vec<Pair>> {
     let servers_max = SERVERS_A_BOOT.min(variants(pairs).len().div_ceil(2) + 1);
     let mut boots: Vec<Vec<Pair>> = Vec::new();
@@ -92,8 +92,8 @@ pub(super) fn boots(pairs: &[Pair]) -> Vec<Vec<Pair>> {
     boots
 }
 
-/// Every server of these comparisons once, plus each driver's defaults, which are the same in every
-/// boot.
+/// Returns every server of these comparisons once, and the defaults of each driver, which are the
+/// same in every boot.
 pub(super) fn variants(pairs: &[Pair]) -> Vec<Variant> {
     let mut variants: Vec<Variant> = Vec::new();
     let full = pairs.iter().map(|pair| full(pair.driver));
@@ -105,7 +105,7 @@ pub(super) fn variants(pairs: &[Pair]) -> Vec<Variant> {
     variants
 }
 
-/// The default settings.
+/// The server with default settings.
 fn full(driver: Driver) -> Variant {
     Variant { name: format!("{}-full", driver.name()), driver, settings: Settings::default() }
 }
@@ -114,7 +114,7 @@ fn full(driver: Driver) -> Variant {
 mod tests {
     use super::*;
 
-    /// A value for every key.
+    /// Default settings with a value for every key.
     fn all() -> Settings {
         TECHNIQUES.iter().fold(Settings::default(), |settings, technique| settings.with(&technique.on()))
     }

@@ -1,23 +1,23 @@
-//! The techniques of the engine: the settings that turn each on and off, and where it has an
-//! effect.
+//! The techniques of the engine: the settings that switch each technique on and off, and where it
+//! has an effect.
 //!
-//! Does not know about: the defaults (the program reports them), figures.
+//! Does not know about: the defaults, which the program reports; figures.
 
 use crate::variant::{Driver, Settings};
 
-/// One technique: a key of the configuration with two values.
+/// One technique, which is a configuration key with two values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Technique {
     /// The name in tables and in `--only`.
     pub(crate) name: &'static str,
     key: &'static str,
-    /// The value with it.
+    /// The value that switches the technique on.
     on: &'static str,
-    /// The value without it.
+    /// The value that switches the technique off.
     off: &'static str,
-    /// Required settings; without them it has no effect.
+    /// Settings that the technique requires to have an effect.
     context: &'static [(&'static str, &'static str)],
-    /// Whether the epoll driver supports it too.
+    /// Whether the epoll driver also supports the technique.
     on_epoll: bool,
 }
 
@@ -35,7 +35,7 @@ impl Technique {
     }
 }
 
-/// All techniques: of the listener, of the loop, of the ring.
+/// All techniques: first of the listener, then of the loop, then of the ring.
 pub(crate) const TECHNIQUES: &[Technique] = &[
     both("deferred accept", "tcp.defer_accept", "true", "false"),
     both("quick-ack off", "tcp.quickack", "false", "true"),
@@ -52,11 +52,12 @@ pub(crate) const TECHNIQUES: &[Technique] = &[
     uring("direct descriptors", "tuning.descriptors", "\"direct\"", "\"ordinary\""),
     uring("skipped completions", "tuning.skip_success", "true", "false")
         .beside(&[("tuning.descriptors", "\"direct\"")]),
-    // Deferred task work depends on it, and is a technique of its own.
+    // Deferred task work requires a single issuer, and is a technique of its own, so it is off
+    // here.
     uring("one issuer", "tuning.single_issuer", "true", "false").beside(&[("tuning.defer_taskrun", "false")]),
     uring("deferred task work", "tuning.defer_taskrun", "true", "false")
         .beside(&[("tuning.single_issuer", "true")]),
-    // Deferred task work never interrupts.
+    // With deferred task work the ring never interrupts the task, so that is off here.
     uring("cooperative task work", "tuning.coop_taskrun", "true", "false")
         .beside(&[("tuning.defer_taskrun", "false")]),
     uring("registered ring", "tuning.registered_ring", "true", "false"),
@@ -64,29 +65,30 @@ pub(crate) const TECHNIQUES: &[Technique] = &[
 ];
 
 impl Technique {
-    /// The settings with it.
+    /// The settings with the technique on.
     pub(crate) fn on(&self) -> Settings {
         Settings::of(&[(self.key, self.on)])
     }
 
-    /// The settings without it.
+    /// The settings with the technique off.
     pub(crate) fn off(&self) -> Settings {
         Settings::of(&[(self.key, self.off)])
     }
 
-    /// The settings under which it has an effect.
+    /// The settings that the technique requires.
     pub(crate) fn context(&self) -> Settings {
         Settings::of(self.context)
     }
 
-    /// Whether `driver` supports it, and the program with these defaults knows all its keys.
+    /// Whether `driver` supports the technique, and the program with these defaults knows all its
+    /// keys.
     pub(crate) fn is_of(&self, driver: Driver, defaults: &Settings) -> bool {
         let mut keys = self.context.iter().map(|(key, _)| *key).chain([self.key]);
         (self.on_epoll || driver == Driver::IoUring) && keys.all(|key| defaults.get(key).is_some())
     }
 }
 
-/// Settings with all techniques off. A technique that the program with these defaults cannot switch
+/// Settings with all techniques off. A technique that the program with these defaults does not know
 /// is left out.
 pub(crate) fn nothing(defaults: &Settings) -> Settings {
     let known = TECHNIQUES.iter().filter(|technique| technique.is_of(Driver::IoUring, defaults));
@@ -106,7 +108,7 @@ mod tests {
         }
     }
 
-    /// A value for every key.
+    /// Default settings with a value for every key.
     fn defaults() -> Settings {
         TECHNIQUES.iter().fold(Settings::default(), |settings, technique| settings.with(&technique.on()))
     }

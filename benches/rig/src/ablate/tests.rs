@@ -1,4 +1,4 @@
-//! Effects and repeatability from outcomes with known figures.
+//! Effects and repeatability, computed from outcomes with known figures.
 //!
 //! Does not know about: guests.
 
@@ -21,7 +21,7 @@ fn outcome(server: &str, instructions: i64) -> Outcome {
     Outcome { row, samples: vec![sample], failure: None }
 }
 
-/// Deferred task work on io_uring: both comparisons, each in its own boot.
+/// Deferred task work on io_uring, with each of its two comparisons in its own boot.
 fn boots() -> Vec<Vec<Pair>> {
     let defaults = Settings::of(&[("tuning.defer_taskrun", "true"), ("tuning.single_issuer", "true")]);
     plan::boots(&plan::pairs(Driver::IoUring, &["deferred task work".to_owned()], &defaults))

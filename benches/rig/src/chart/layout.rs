@@ -1,16 +1,16 @@
-//! Positions: sizes, the scale, and the width of text.
+//! Positions in a chart: sizes, the scale, and the width of text.
 //!
 //! Does not know about: SVG.
 
-/// Width of the picture.
+/// Width of the chart.
 pub(super) const WIDTH: f64 = 860.0;
-/// Distance from every edge.
+/// Distance from every edge of the chart.
 pub(super) const MARGIN: f64 = 16.0;
 /// Space above the first bar: title, subtitle, legend, ticks.
 pub(super) const TOP: f64 = 126.0;
-/// Right end of the names, left end of the bars.
+/// Left end of the bars, which is also the right end of the names.
 pub(super) const LEFT: f64 = 136.0;
-/// Space after the longest bar for its figure.
+/// Space after the longest bar for its number.
 pub(super) const RIGHT: f64 = 76.0;
 /// Height of one bar.
 pub(super) const BAR: f64 = 12.0;
@@ -23,23 +23,23 @@ pub(super) const BOTTOM: f64 = 18.0;
 /// Maximum number of steps on the scale.
 const TICKS_MAX: f64 = 8.0;
 
-/// Converts instructions to horizontal positions.
+/// Converts numbers of instructions to horizontal positions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Scale {
     /// The value at the right end.
     pub(super) end: f64,
-    /// The distance of ticks.
+    /// The distance between ticks.
     pub(super) step: f64,
 }
 
 impl Scale {
-    /// From 0 to the first tick at or above `largest`.
+    /// Creates a scale from 0 to the first tick at or above `largest`.
     pub(super) fn to(largest: f64) -> Self {
         let step = round_step(largest / TICKS_MAX);
         Self { end: (largest / step).ceil().max(1.0) * step, step }
     }
 
-    /// Length of a bar.
+    /// Length of the bar for a value.
     pub(super) fn length(&self, value: f64) -> f64 {
         value / self.end * (WIDTH - LEFT - RIGHT)
     }
@@ -58,8 +58,8 @@ pub(super) fn group_height(bars: usize) -> f64 {
     bars * BAR + (bars - 1.0).max(0.0) * GAP
 }
 
-/// An upper bound of the width of `text` in a common sans-serif face: the average width of letters
-/// in a name or a sentence is at most 0.62 of their size.
+/// An upper bound for the width of `text` in a common sans-serif font. The letters of a name or a
+/// sentence are on average at most 0.62 of the font size wide.
 pub(super) fn text_width(text: &str, size: f64) -> f64 {
     let letters = f64::from(u32::try_from(text.chars().count()).unwrap_or(u32::MAX));
     letters * size * 0.62
@@ -80,7 +80,7 @@ pub(super) fn wrapped(text: &str, size: f64, width: f64) -> Vec<String> {
     lines
 }
 
-/// 1, 2 or 5 times a power of ten, at least `least`.
+/// Returns 1, 2 or 5 times a power of ten, at least `least`.
 fn round_step(least: f64) -> f64 {
     let power = 10_f64.powf(least.max(1.0).log10().floor());
     [1.0, 2.0, 5.0, 10.0]

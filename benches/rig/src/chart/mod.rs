@@ -1,7 +1,7 @@
-//! A report as an SVG picture: bars of the server's instructions per connection, one pair for each
-//! server.
+//! A report as an SVG chart: bars for the server's instructions per connection, one pair of bars
+//! for each server.
 //!
-//! Does not know about: measurement, files.
+//! Does not know about: measurement; files.
 
 mod layout;
 mod svg;
@@ -12,12 +12,12 @@ mod tests;
 use crate::plan::{Load, Mode};
 use crate::report::Run;
 
-/// The loads to draw, with the name in the legend.
+/// The loads in the chart, with their names in the legend.
 const SERIES: [(Load, &str); 2] = [
     (Load::new(Mode::Close, 64), "close 64: work is always queued"),
     (Load::new(Mode::Free, 64), "free 64: the server is woken for each event"),
 ];
-/// The server whose first figure is drawn as a line across all bars.
+/// The server whose first value is drawn as a line across all bars.
 const FLOOR: &str = "bare";
 
 /// The data of a chart.
@@ -25,7 +25,7 @@ const FLOOR: &str = "bare";
 pub(super) struct Chart {
     pub(super) title: String,
     pub(super) subtitle: String,
-    /// From the fewest instructions to the most.
+    /// The servers, from the fewest instructions to the most.
     pub(super) rows: Vec<Bars>,
     pub(super) floor: Option<f64>,
 }
@@ -35,17 +35,17 @@ pub(super) struct Chart {
 pub(super) struct Bars {
     pub(super) name: String,
     pub(super) is_ours: bool,
-    /// In the order of [`SERIES`]; `None` for a missing figure.
+    /// The values in the order of [`SERIES`]. `None` for a missing value.
     pub(super) values: [Option<f64>; SERIES.len()],
 }
 
-/// The picture; `None` without any figure.
+/// Renders the chart. Returns `None` if no value exists.
 pub(crate) fn render(run: &Run) -> Option<String> {
     chart(run).map(|chart| svg::write(&chart))
 }
 
-/// A server without deferred accept is omitted if the same server with it exists: tuned servers are
-/// compared.
+/// Omits a server without deferred accept if the same server with deferred accept exists, because
+/// tuned servers are compared.
 fn chart(run: &Run) -> Option<Chart> {
     let mut rows: Vec<Bars> = Vec::new();
     for outcome in run.rows.iter().filter(|outcome| !outcome.row.server.ends_with("-plain")) {

@@ -1,7 +1,7 @@
-//! The SVG text. Colors follow the reader's light or dark mode; a description replaces the bars for
-//! screen readers.
+//! The SVG text. Colors follow the light or dark mode of the reader. Screen readers get a
+//! description instead of the bars.
 //!
-//! Does not know about: the source of the figures.
+//! Does not know about: how values are measured.
 
 use std::fmt::Display;
 
@@ -14,8 +14,8 @@ const TEXT_SIZE: f64 = 12.0;
 /// Distance from the top of a bar to the baseline of its text.
 const FOOT: f64 = 9.8;
 
-/// `a` and `b` are the two loads; `ours` is doorbell. First light mode, then the differences in
-/// dark mode.
+/// Styles: `a` and `b` are the two loads, and `ours` is doorbell. The first part is for light mode;
+/// the second has the differences in dark mode.
 const STYLE: &str = "\
 text { fill: #1f2328; font: 12px system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif }
 .back { fill: #ffffff }
@@ -77,7 +77,7 @@ impl Picture {
     }
 }
 
-/// The picture.
+/// Writes the whole chart.
 pub(super) fn write(chart: &Chart) -> String {
     let largest =
         chart.rows.iter().flat_map(|bars| bars.values.iter().flatten()).copied().fold(0.0, f64::max);
@@ -111,7 +111,7 @@ pub(super) fn write(chart: &Chart) -> String {
     picture.0
 }
 
-/// Draws one server; returns the position of the next.
+/// Draws one server, and returns the position of the next server.
 fn group(picture: &mut Picture, bars: &super::Bars, scale: &Scale, y: f64) -> f64 {
     let count = bars.values.iter().flatten().count();
     let middle = y + group_height(count) / 2.0 + TEXT_SIZE * 0.35;
@@ -150,7 +150,7 @@ fn height(chart: &Chart) -> f64 {
     (TOP + groups.sum::<f64>() - GROUP_GAP + BOTTOM).ceil()
 }
 
-/// The figures as a sentence for each server.
+/// The values as text, with a sentence for each server.
 fn description(chart: &Chart) -> String {
     let mut text = chart.subtitle.clone();
     for bars in &chart.rows {

@@ -1,6 +1,6 @@
-//! Contents of the picture, and that it stays inside its bounds.
+//! The contents of the chart, and that nothing is outside its bounds.
 //!
-//! Does not know about: committed figures.
+//! Does not know about: the committed chart.
 
 use super::layout::{LEFT, RIGHT, Scale, WIDTH, text_width, wrapped};
 use super::*;
@@ -41,7 +41,7 @@ fn picture() -> String {
     render(&all()).unwrap()
 }
 
-/// The numbers in every attribute with this name of elements that start with `element`.
+/// Collects the numbers of an attribute from all elements that start with `element`.
 fn numbers(picture: &str, element: &str, name: &str) -> Vec<f64> {
     let mark = format!(" {name}=\"");
     let of = |line: &str| line.split_once(&mark)?.1.split('"').next()?.parse().ok();
@@ -121,7 +121,7 @@ fn everything_is_inside_the_picture() {
 #[test]
 fn names_of_the_whole_catalogue_fit() {
     for entry in crate::image::servers::CATALOGUE {
-        // A variation of doorbell is only drawn when requested by name.
+        // A variation of doorbell is drawn only if it is requested by name.
         let fits = text_width(entry.name, 12.0) <= LEFT - 8.0;
         assert!(fits || entry.is_variation(), "{}", entry.name);
     }

@@ -1,6 +1,6 @@
 //! The command line arguments.
 //!
-//! Does not know about: the commands' implementation.
+//! Does not know about: how commands are implemented.
 
 use std::path::PathBuf;
 
@@ -40,27 +40,27 @@ pub(super) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// The effect of each technique of the engine, in the full set and alone
+    /// Measure the effect of each technique of the engine, in the full set and alone
     Ablate(AblateArgs),
-    /// The picture of a saved comparison, as SVG
+    /// Draw a saved comparison as an SVG chart
     Chart {
         /// Output of `compare -o json`, or file written by `compare --save`
         report: PathBuf,
     },
     /// Measure doorbell and its peers; one table of all
     Compare(RunArgs),
-    /// Compare a few rows with the committed figures; fail if one costs more
+    /// Compare a few rows with the committed figures, and fail if one costs more
     Gate(GateArgs),
-    /// The agent inside the guest
+    /// Run the agent inside the guest
     #[command(hide = true)]
     Guest { plan: PathBuf },
-    /// io_uring as the guest has it
+    /// Print the io_uring capabilities inside the guest
     #[command(hide = true)]
     GuestCapabilities,
-    /// Run a command to which io_uring is refused
+    /// Run a command with io_uring refused
     #[command(hide = true)]
     GuestDeny {
-        /// Number of the errno.
+        /// Number of the errno that io_uring calls return
         errno: i32,
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
@@ -71,9 +71,9 @@ pub(super) enum Command {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
     },
-    /// On this machine: latency at a tenth of the full rate, compared with nginx
+    /// Measure latency on this machine at a tenth of the full rate, compared with nginx
     Latency {
-        /// Length of a turn
+        /// Duration of a turn
         #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=60))]
         seconds: u32,
 
@@ -82,9 +82,10 @@ pub(super) enum Command {
     },
     /// List every server, load and technique
     List,
-    /// The driver chosen on each kernel and why, and the tests of the drivers on each
+    /// Show which driver doorbell chooses on each kernel and why, and run the drivers' tests on
+    /// each
     Matrix(MatrixArgs),
-    /// On this machine: CPU time per request, compared with each peer in alternating pairs
+    /// Measure CPU time per request on this machine, compared with each peer in alternating pairs
     Native {
         #[command(flatten)]
         turn: RequestArgs,
@@ -94,15 +95,15 @@ pub(super) enum Command {
     },
     /// Measure doorbell
     Rows(RunArgs),
-    /// The table of a saved comparison, as the book shows it
+    /// Print the table of a saved comparison, as in the book
     Table {
         /// Output of `compare -o json`, or file written by `compare --save`
         report: PathBuf,
     },
-    /// On this machine: CPU time of TLS handshakes and of requests over TLS, compared with nginx
-    /// and HAProxy
+    /// Measure CPU time of TLS handshakes and of requests over TLS on this machine, compared with
+    /// nginx and HAProxy
     Tls(TlsArgs),
-    /// Cost of waking a thread by each mechanism of the kernel
+    /// Measure the cost of waking a thread by each mechanism of the kernel
     Wakes(Session),
 }
 
@@ -117,7 +118,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "PATTERN", value_delimiter = ',')]
     pub(super) only: Vec<String>,
 
-    /// Samples of each row; figures are medians
+    /// Samples of each row; the figures are medians
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(super) repeat: u32,
 
@@ -131,28 +132,28 @@ pub(super) struct RunArgs {
 /// Output options.
 #[derive(Debug, Args)]
 pub(super) struct OutputArgs {
-    /// Form of the report
+    /// Format of the report
     #[arg(short, long, value_name = "FORM", default_value = "table")]
     pub(super) output: Form,
 
-    /// Also write the report to STEM.json and STEM.md, and a comparison as a picture to STEM.svg
+    /// Also write the report to STEM.json and STEM.md, and the chart of a comparison to STEM.svg
     #[arg(long, value_name = "STEM")]
     pub(super) save: Option<PathBuf>,
 }
 
-/// Programs that need not be built.
+/// Programs that are given as files instead of being built.
 #[derive(Debug, Args)]
 pub(super) struct Given {
-    /// Measure this `doorbell` and build none
+    /// Measure this `doorbell` instead of building one
     #[arg(long, value_name = "FILE")]
     pub(super) doorbell: Option<PathBuf>,
 
-    /// Load with this `doorbell-load` and build none
+    /// Use this `doorbell-load` instead of building one
     #[arg(long, value_name = "FILE")]
     pub(super) load: Option<PathBuf>,
 }
 
-/// The requests of a turn.
+/// Number of requests in a turn.
 #[derive(Debug, Args)]
 pub(super) struct RequestArgs {
     /// New connections per turn; ten times as many requests on kept connections
@@ -196,7 +197,7 @@ pub(super) struct TlsArgs {
     #[command(flatten)]
     pub(super) output: OutputArgs,
 
-    /// Measure this `doorbell` and build none
+    /// Measure this `doorbell` instead of building one
     #[arg(long, value_name = "FILE")]
     pub(super) doorbell: Option<PathBuf>,
 }
@@ -205,8 +206,8 @@ pub(super) struct TlsArgs {
 #[derive(Debug, Args)]
 #[command(mut_args(natively))]
 pub(super) struct AblateArgs {
-    /// CPU time on this machine instead of instructions in a guest, in alternating pairs, in the
-    /// full set
+    /// Measure CPU time on this machine instead of instructions in a guest, in alternating pairs,
+    /// in the full set
     #[arg(long, conflicts_with_all = ["kernel", "repeat", "cpu"])]
     pub(super) native: bool,
 
@@ -229,11 +230,11 @@ pub(super) struct AblateArgs {
 /// Options of `gate`.
 #[derive(Debug, Args)]
 pub(super) struct GateArgs {
-    /// Write the figures instead of comparing
+    /// Write the figures instead of comparing them
     #[arg(long)]
     pub(super) write: bool,
 
-    /// Only build the programs, so that a later gate starts at once
+    /// Only build the programs, so that a later gate starts without building
     #[arg(long, conflicts_with_all = ["write", "figures"])]
     pub(super) build: bool,
 
@@ -255,7 +256,7 @@ pub(super) struct MatrixArgs {
     #[arg(long, value_name = "VERSION", value_delimiter = ',')]
     pub(super) kernel: Vec<Kernel>,
 
-    /// CPU model, as of QEMU's -cpu
+    /// CPU model, as for QEMU's -cpu
     #[arg(long, value_name = "MODEL", default_value = "max")]
     pub(super) cpu: String,
 
@@ -266,7 +267,7 @@ pub(super) struct MatrixArgs {
     pub(super) given: Given,
 }
 
-/// Options for turns on this machine require `--native`.
+/// Adds an option for turns on this machine, which requires `--native`.
 fn natively(arg: Arg) -> Arg {
     let is_of_turns = ["client_core", "pairs", "requests", "server_core"].contains(&arg.get_id().as_str());
     if is_of_turns { arg.requires("native").help_heading("With --native") } else { arg }

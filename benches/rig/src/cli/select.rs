@@ -1,14 +1,14 @@
-//! Selection of the rows to measure.
+//! Selects the rows to measure.
 //!
-//! Does not know about: images, guests.
+//! Does not know about: images; guests.
 
 use crate::ablate;
 use crate::error::RigError;
 use crate::image::servers::{CATALOGUE, Entry};
 use crate::plan::{self, Load, Mode, Row};
 
-/// The loads of every server, in the order of measurement, and whether `compare` includes them by
-/// default.
+/// The loads for every server in the order of measurement, with whether `compare` includes the load
+/// by default.
 const LOADS: [(Load, bool); 16] = [
     (Load::new(Mode::Close, 1), true),
     (Load::new(Mode::Close, 8), false),
@@ -28,7 +28,8 @@ const LOADS: [(Load, bool); 16] = [
     (Load::new(Mode::CloseIdle50k, 64), false),
 ];
 
-/// The rows of `compare` or `rows` that match one of the patterns; without patterns, the defaults.
+/// Returns the rows of `compare` or `rows` that match a pattern, or the default rows without
+/// patterns.
 pub(super) fn rows(with_peers: bool, patterns: &[String]) -> Result<Vec<Row>, RigError> {
     let entries = CATALOGUE.iter().filter(|entry| with_peers || entry.is_ours());
     let all = entries.flat_map(|entry| {
@@ -43,7 +44,7 @@ pub(super) fn rows(with_peers: bool, patterns: &[String]) -> Result<Vec<Row>, Ri
     Ok(chosen.iter().map(row).collect())
 }
 
-/// Servers and loads as text.
+/// Formats the lists of servers, loads and techniques.
 pub(super) fn list() -> String {
     let mut text = "Servers:\n".to_owned();
     for entry in CATALOGUE {

@@ -16,21 +16,21 @@ use crate::report::json;
 pub(super) struct Committed {
     /// The conditions of the measurement.
     pub(super) taken: Taken,
-    /// One for each row of the gate.
+    /// The rows of the gate.
     pub(super) rows: Vec<Line>,
 }
 
-/// Conditions that affect the figures, besides the code.
+/// Conditions besides the code that affect the figures.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Taken {
     /// Name and version of the kernel's package.
     pub(super) kernel_package: String,
-    /// The compiler.
+    /// Version of the compiler.
     pub(super) rustc: String,
     /// QEMU and its version.
     pub(super) qemu: String,
-    /// QEMU's name of the CPU model.
+    /// Name of the CPU model in QEMU.
     pub(super) cpu: String,
     /// Samples of each row.
     pub(super) repeat: u32,

@@ -1,25 +1,25 @@
-//! Compares measured figures with committed ones and with each other: the report, and whether the
-//! gate is passed.
+//! Compares measured figures with committed figures and with each other. Writes the report, and
+//! decides whether the gate passed.
 //!
-//! Does not know about: files, guests.
+//! Does not know about: files; guests.
 
 use super::figures::{Committed, Taken};
 use crate::report::{Page, Table, or_dash};
 
-/// Maximum deviation of a row from its committed figure, in both directions. Boots of one binary
+/// Maximum deviation of a row from its committed figure in both directions. Boots of one binary
 /// differ by a few tenths of a per cent.
 const TOLERANCE_PERCENT: f64 = 2.0;
 
-/// The limit of a promise's first row, relative to the second.
+/// The limit of a promise: how far its first row may exceed the second.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AtMost {
-    /// At most this many instructions more.
+    /// At most this many additional instructions.
     More(f64),
-    /// At most this many times as many.
+    /// At most this multiple of the instructions.
     Times(f64),
 }
 
-/// A promise about one row relative to another; the limit does not move with commits.
+/// A promise about one row relative to another. Commits of figures do not change its limit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Promise {
     pub(super) what: &'static str,
@@ -60,7 +60,7 @@ pub(super) const PROMISES: [Promise; 9] = [
     },
 ];
 
-/// Whether no row exceeds its limit. A figure that may be lowered passes with a hint.
+/// Whether every row is within its limit. A figure that could be lowered passes with a hint.
 pub(super) fn judge(committed: &Committed, measured: &Committed, page: &mut Page) -> bool {
     let mut table = Table::new(["row", "server", "+-%", "committed", "%", "verdict"]);
     let (mut passed, mut may_be_lower) = (true, false);
@@ -103,7 +103,7 @@ pub(super) fn judge(committed: &Committed, measured: &Committed, page: &mut Page
     passed
 }
 
-/// Other possible causes.
+/// Describes other differences that may have changed the figures.
 fn differences(committed: &Taken, measured: &Taken) -> String {
     let repeat = [committed, measured].map(|taken| taken.repeat.to_string());
     let all = [
@@ -119,7 +119,7 @@ fn differences(committed: &Taken, measured: &Taken) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Whether all promises hold; `server` returns the instructions of a row.
+/// Whether all promises are kept. `server` returns the instructions of a row.
 pub(super) fn judge_promises(
     promises: &[Promise],
     server: impl Fn(&str) -> Option<f64>,

@@ -1,6 +1,7 @@
 //! The kernel's counters: run time of the server and of the machine, and context switches.
 //!
-//! Does not know about: loads. Under `-icount shift=0` a nanosecond of run time is one instruction.
+//! Does not know about: loads. Under `-icount shift=0` one nanosecond of run time is one
+//! instruction.
 
 use std::fs;
 use std::path::Path;
@@ -9,8 +10,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::plan::Sample;
 
-/// Reads the counters of all processes in the process group `group`, or of its threads named
-/// `thread`, and those of the machine. Times are on the monotonic clock.
+/// Reads the counters of the machine and of all processes in the process group `group`, or only of
+/// its threads named `thread`. Times are on the monotonic clock.
 pub(super) fn read(group: i32, thread: Option<&str>) -> Result<Sample, String> {
     let elapsed = now_ns();
     let (server, switches) = group_totals(group, thread)?;
@@ -24,7 +25,7 @@ pub(crate) fn group_run_time(group: i32) -> Result<i64, String> {
     group_totals(group, None).map(|totals| totals.0)
 }
 
-/// Run time and context switches of every thread of the group, or of the threads with one name.
+/// Run time and context switches of all threads of the group, or of the threads with one name.
 fn group_totals(group: i32, name: Option<&str>) -> Result<(i64, i64), String> {
     let mut totals = (0, 0);
     let mut threads = 0;
@@ -42,7 +43,7 @@ fn group_totals(group: i32, name: Option<&str>) -> Result<(i64, i64), String> {
             }
             let run = match fs::read_to_string(thread.join("schedstat")) {
                 Ok(run) => run,
-                // It has ended since it was listed.
+                // The thread has exited since it was listed.
                 Err(_) if !thread.exists() => continue,
                 Err(_) => String::new(),
             };
@@ -55,13 +56,13 @@ fn group_totals(group: i32, name: Option<&str>) -> Result<(i64, i64), String> {
     if threads == 0 { Err("the server is gone".into()) } else { Ok(totals) }
 }
 
-/// The monotonic clock.
+/// Reads the monotonic clock.
 pub(super) fn now_ns() -> i64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec * 1_000_000_000 + now.tv_nsec
 }
 
-/// Entries whose names are numbers: processes and threads.
+/// Entries whose names are numbers, which are processes or threads.
 fn folders(above: &Path) -> Vec<std::path::PathBuf> {
     let Ok(entries) = fs::read_dir(above) else { return Vec::new() };
     entries
@@ -82,8 +83,8 @@ fn run_time(schedstat: &str) -> Option<i64> {
     schedstat.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Field 7 of each `cpu` line of `/proc/schedstat` (version 15 and later): nanoseconds in which
-/// tasks ran, except the idle task.
+/// Sum of field 7 of each `cpu` line of `/proc/schedstat` (version 15 and later): nanoseconds in
+/// which tasks ran, except the idle task.
 fn machine_run_time(schedstat: &str) -> Option<i64> {
     let lines = schedstat.lines().filter(|line| line.starts_with("cpu"));
     let times: Option<Vec<i64>> =
@@ -91,7 +92,7 @@ fn machine_run_time(schedstat: &str) -> Option<i64> {
     times.filter(|times| !times.is_empty()).map(|times| times.iter().sum())
 }
 
-/// Both `ctxt_switches` lines of `/proc/PID/task/TID/status`.
+/// Sum of both `ctxt_switches` lines of `/proc/PID/task/TID/status`.
 fn switches(status: &str) -> i64 {
     status
         .lines()
@@ -141,7 +142,7 @@ mod tests {
         let group = rustix::process::getpgrp().as_raw_nonzero().get();
         assert!(group_totals(group, Some("no such name")).is_err());
         let counted = std::thread::Builder::new().name("counted".into()).spawn(move || {
-            // A new thread has no run time yet.
+            // A new thread may not have run yet.
             let one = loop {
                 if let Ok(one) = group_totals(group, Some("counted")) {
                     break one;

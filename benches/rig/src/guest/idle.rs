@@ -1,7 +1,7 @@
-//! Idle connections during a load: each sends one request, is silent while the load runs, and is
-//! checked afterwards.
+//! Idle connections during a load. Each connection sends one request, is silent while the load
+//! runs, and is checked afterwards.
 //!
-//! Does not know about: the load, configuration of servers for idle connections.
+//! Does not know about: the load; how servers are configured for idle connections.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
@@ -12,16 +12,16 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_
 
 use crate::plan::PATH;
 
-/// Connections per source address, below any server's limit per address.
+/// Connections per source address. The number is below the limit per address of every server.
 const PER_ADDR: u32 = 500;
-/// Their ports are above the guest's `ip_local_port_range`, so that they never collide with clients
-/// of the load.
+/// First source port of idle connections. It is above the guest's `ip_local_port_range`, so that
+/// idle connections never collide with clients of the load.
 const PORT_FIRST: u16 = 65_001;
-/// One in this many connections sends another request after the row: a server may have forgotten a
-/// connection without closing it.
+/// One in this many connections sends another request after the row, because a server may have lost
+/// a connection without closing it.
 const ASKED_AGAIN_EVERY: usize = 97;
-/// They are opened in this many groups with a pause in between, so that periodic work of a server
-/// for each of them is spread over time, as for independent clients.
+/// Number of groups in which the connections are opened, with a pause between groups. Periodic work
+/// of a server for each connection is then spread over time, as with independent clients.
 const GROUPS: usize = 100;
 const PAUSE: Duration = Duration::from_millis(650);
 /// Time limit for a reply, which usually takes microseconds.
@@ -73,7 +73,7 @@ impl Idle {
         Ok(())
     }
 
-    /// Checks that each is still open, without unexpected bytes, and still gets a reply.
+    /// Checks that each connection is open, has no unexpected bytes, and still gets a reply.
     pub(super) fn check(&mut self) -> Result<(), String> {
         let mut lost: Vec<String> = self
             .conns
@@ -96,7 +96,7 @@ impl Idle {
 
 fn open_one(server: SocketAddrV4, source: SocketAddrV4) -> io::Result<TcpStream> {
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // It ends with a reset, so that no TIME_WAIT blocks its address in the next row.
+    // The connection ends with a reset, so that no TIME_WAIT blocks its address in the next row.
     set_socket_linger(&socket, Some(Duration::ZERO))?;
     bind(&socket, &source)?;
     connect(&socket, &server)?;
@@ -105,7 +105,7 @@ fn open_one(server: SocketAddrV4, source: SocketAddrV4) -> io::Result<TcpStream>
     Ok(conn)
 }
 
-/// Sends one request and reads its complete reply, which is the same for every server.
+/// Sends one request and reads the complete reply, which is the same for every server.
 fn ask(conn: &mut TcpStream) -> io::Result<()> {
     conn.write_all(format!("GET {PATH} HTTP/1.1\r\nHost: idle\r\n\r\n").as_bytes())?;
     let mut reply = [0; REPLY_LEN_MAX];
@@ -119,7 +119,7 @@ fn ask(conn: &mut TcpStream) -> io::Result<()> {
     if reply.starts_with(b"HTTP/1.1 200 ") { Ok(()) } else { Err(io::Error::other("another reply")) }
 }
 
-/// An error unless it is open without readable bytes.
+/// Returns an error unless the connection is open and has no readable bytes.
 fn quiet(conn: &TcpStream) -> io::Result<()> {
     conn.set_nonblocking(true)?;
     let seen = conn.peek(&mut [0]);
@@ -146,7 +146,7 @@ mod tests {
         SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)
     }
 
-    /// Replies to each of `count` connections once and returns them.
+    /// A server that replies once on each of `count` connections and returns the connections.
     fn server(count: usize, reply: &'static str) -> (SocketAddrV4, JoinHandle<Vec<TcpStream>>) {
         let listener = TcpListener::bind(any_port(0)).unwrap();
         let std::net::SocketAddr::V4(addr) = listener.local_addr().unwrap() else { panic!("not IPv4") };
@@ -163,7 +163,7 @@ mod tests {
 
     fn answer(conn: &mut TcpStream, reply: &str) {
         assert!(conn.read(&mut [0; 1024]).unwrap() > 0);
-        // In two pieces: a reply may be split.
+        // The reply is sent in two pieces, because real replies may be split.
         let (head, rest) = reply.split_at(reply.len() / 2);
         conn.write_all(head.as_bytes()).unwrap();
         conn.write_all(rest.as_bytes()).unwrap();

@@ -1,9 +1,9 @@
-//! Access to apt: the suites configured on this machine, and others of the same mirror through a
-//! private root.
+//! Access to apt: the suites that this machine is configured for, and other suites of the same
+//! mirror through a private root.
 //!
-//! Does not know about: the purpose of packages. The machine's apt is not changed: a private root
-//! has its own list of sources, its own package lists and its own cache, below cargo's target
-//! folder.
+//! Does not know about: the purpose of packages. The apt configuration of the machine is not
+//! changed. A private root has its own list of sources, package lists and cache below cargo's
+//! target folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use std::time::Duration;
 use crate::error::RigError;
 use crate::tool;
 
-/// Maximum age of a package list of a private root. It names files on the mirror, which are deleted
-/// eventually.
+/// Maximum age of the package lists in a private root. They name files on the mirror, which are
+/// deleted after some time.
 const LISTS_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Indexes that a private root omits: only names, versions and addresses of packages are needed.
+/// Indexes that a private root omits. Only names, versions and addresses of packages are needed.
 const LEAN: [&str; 4] = [
     "Acquire::Languages=none",
     "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false",
@@ -24,35 +24,35 @@ const LEAN: [&str; 4] = [
     "APT::Get::List-Cleanup=false",
 ];
 
-/// Apt with its options. The machine's transport settings always apply.
+/// apt with its options. The machine's transport settings always apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Apt {
     options: Vec<String>,
 }
 
 impl Apt {
-    /// With the machine's configuration.
+    /// Uses the configuration of the machine.
     pub(crate) fn machine() -> Self {
         Self::default()
     }
 
-    /// Another suite of Debian, from the mirror of the machine.
+    /// Uses another suite of Debian from the mirror of the machine.
     ///
     /// # Errors
-    /// The mirror lacks it, or the machine has no Debian mirror.
+    /// When the mirror lacks the suite, or the machine has no Debian mirror.
     pub(crate) fn suite(suite: &str, cache: &Path) -> Result<Self, RigError> {
         let root = cache.join(format!("apt-{suite}"));
         let apt = Self::with_root(&root);
         if is_fresh(&root.join("fetched")) {
             return Ok(apt);
         }
-        // Created in a temporary folder and moved, so that a failed update leaves nothing behind,
-        // and concurrent runs do not collide.
+        // The root is created in a temporary folder and then moved, so that a failed update leaves
+        // nothing behind and concurrent runs do not collide.
         let new = cache.join(format!("apt-{suite}-{}", std::process::id()));
         let made = fetch_lists(suite, &new, cache);
         if made.is_ok() {
-            // An existing folder is outdated, or was created by a concurrent run; both may be
-            // replaced.
+            // An existing folder is outdated or from a concurrent run, and may be replaced in both
+            // cases.
             let _ = fs::remove_dir_all(&root);
             let _ = fs::rename(&new, &root);
         }
@@ -87,7 +87,7 @@ fn is_fresh(stamp: &Path) -> bool {
     age.is_some_and(|age| age < LISTS_AGE_MAX)
 }
 
-/// Creates the folder `root`: the source, and its lists.
+/// Creates the folder `root` with the list of sources and the package lists.
 fn fetch_lists(suite: &str, root: &Path, cache: &Path) -> Result<(), RigError> {
     let shown = tool::capture("apt-get", "apt", &["indextargets", "--format", TARGET, TARGETS], cache)?;
     let source = source_of(&shown, suite).ok_or_else(|| RigError::Command {
@@ -100,7 +100,7 @@ fn fetch_lists(suite: &str, root: &Path, cache: &Path) -> Result<(), RigError> {
     for (name, text) in [("status", ""), ("sources.list", source.as_str())] {
         fs::write(root.join(name), text).map_err(RigError::io(root.join(name)))?;
     }
-    // For a missing suite `update` only warns, and creates no list.
+    // For a missing suite `update` only warns, and creates no package list.
     let said =
         Apt::with_root(root).run("apt-get", &["update", "-q", "-o", "APT::Update::Error-Mode=any"], cache)?;
     let listed = fs::read_dir(root.join("lists")).map_err(RigError::io(root))?;
@@ -113,7 +113,7 @@ fn fetch_lists(suite: &str, root: &Path, cache: &Path) -> Result<(), RigError> {
 const TARGETS: &str = "Created-By: Packages";
 const TARGET: &str = "$(REPO_URI) $(ORIGIN) $(LABEL) $(COMPONENT) $(SIGNED_BY)";
 
-/// The line for `sources.list`, derived from the machine's own sources.
+/// Returns the line for `sources.list`, derived from the sources of the machine.
 fn source_of(targets: &str, suite: &str) -> Option<String> {
     targets.lines().find_map(|line| {
         let mut words = line.split_ascii_whitespace();
@@ -121,14 +121,15 @@ fn source_of(targets: &str, suite: &str) -> Option<String> {
         if [words.next()?, words.next()?, words.next()?] != ["Debian", "Debian", "main"] {
             return None;
         }
-        // Variables without a value stay unexpanded in apt's output.
+        // In apt's output, variables without a value are not expanded.
         let key = words.next().filter(|key| key.starts_with('/'));
         let options = key.map_or_else(String::new, |key| format!("[signed-by={key}] "));
         Some(format!("deb {options}{uri} {suite} main\n"))
     })
 }
 
-/// The folder for the cache of one package; replaces characters that are unsuitable for a path.
+/// Folder name for the cache of one package. Characters that are unsuitable for a path are
+/// replaced.
 pub(crate) fn folder_name(package: &str, version: &str) -> PathBuf {
     PathBuf::from(format!("{package}_{}", version.replace([':', '~'], "_")))
 }

@@ -1,6 +1,7 @@
 //! An initial RAM disk in the `newc` format (cpio(5), and the kernel's buffer-format document).
 //!
-//! Does not know about: contents. All files belong to root and have the date 0, so equal contents
+//! Does not know about: the contents of files. All files belong to root and have the date 0, so
+//! that equal contents give equal bytes.
 //! give equal bytes.
 
 use std::collections::BTreeSet;
@@ -18,7 +19,7 @@ pub(crate) struct Archive {
 }
 
 impl Archive {
-    /// Adds a folder and its parents, unless present.
+    /// Adds a folder and its parents, unless they exist.
     pub(crate) fn folder(&mut self, path: &str) {
         let path = path.trim_matches('/');
         if path.is_empty() || self.names.contains(path) {
@@ -30,7 +31,8 @@ impl Archive {
         self.entry(path, FOLDER, &[]);
     }
 
-    /// Adds an executable file and its parent folders. The first of two with the same name is kept.
+    /// Adds an executable file and its parent folders. If a path is added twice, the first file is
+    /// kept.
     pub(crate) fn file(&mut self, path: &str, content: &[u8]) {
         let path = path.trim_matches('/');
         if self.names.contains(path) {
@@ -42,7 +44,7 @@ impl Archive {
         self.entry(path, PROGRAM, content);
     }
 
-    /// The bytes for `-initrd`.
+    /// Returns the bytes for `-initrd`.
     pub(crate) fn finish(mut self) -> Vec<u8> {
         self.entry(TRAILER, 0, &[]);
         self.bytes
@@ -52,8 +54,8 @@ impl Archive {
         let inode = self.names.len() + 1;
         let links = if mode == FOLDER { 2 } else { 1 };
         self.names.insert(name.to_owned());
-        // Magic, then 13 numbers: inode, mode, uid, gid, links, mtime, size, two devices of two
-        // parts, name length, checksum.
+        // The magic number, then 13 numbers: inode, mode, uid, gid, links, mtime, size, two devices
+        // with two parts each, name length, checksum.
         let mut header = MAGIC.to_owned();
         for number in [inode, mode as usize, 0, 0, links, 0, content.len(), 0, 0, 0, 0, name.len() + 1, 0] {
             header.push_str(&format!("{number:08X}"));
@@ -75,7 +77,7 @@ impl Archive {
 mod tests {
     use super::*;
 
-    /// Parses the names, modes and contents.
+    /// Parses names, modes and contents of an archive.
     fn read(bytes: &[u8]) -> Vec<(String, u32, Vec<u8>)> {
         let mut entries = Vec::new();
         let mut at = 0;

@@ -1,6 +1,6 @@
 //! Results for one kernel.
 //!
-//! Does not know about: guests, presentation.
+//! Does not know about: guests; how results are shown.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -9,15 +9,15 @@ use crate::image::Kernel;
 use crate::plan::Checked;
 use crate::report::Conditions;
 
-/// Availability of io_uring.
+/// How io_uring is available to the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Setting {
-    /// Refused by a seccomp filter, as in container run-times.
+    /// A seccomp filter refuses io_uring, as in container runtimes.
     Denied,
-    /// `kernel.io_uring_disabled` is 2.
+    /// The kernel refuses io_uring, because `kernel.io_uring_disabled` is 2.
     Disabled,
-    /// Unrestricted.
+    /// Nothing restricts io_uring.
     #[default]
     Plain,
 }
@@ -27,11 +27,11 @@ pub(super) enum Setting {
 pub(crate) struct Answer {
     /// The requested version.
     pub(super) kernel: &'static str,
-    /// The conditions.
+    /// The conditions of the boot.
     pub(super) conditions: Conditions,
-    /// Results per setting; empty if the kernel could not be booted.
+    /// Results for each setting. Empty if the kernel could not be booted.
     pub(super) found: Vec<Found>,
-    /// Why it could not be booted.
+    /// Reason why the kernel could not be booted.
     pub(super) failure: Option<String>,
 }
 
@@ -40,19 +40,19 @@ pub(crate) struct Answer {
 pub(super) struct Found {
     /// The setting.
     pub(super) setting: Setting,
-    /// Whether the kernel supports this setting.
+    /// Whether the kernel supports the setting.
     pub(super) is_there: bool,
     /// The driver that the program chose.
     pub(super) driver: String,
-    /// The reason for the choice.
+    /// The program's reason for the choice.
     pub(super) why: String,
-    /// Capabilities of io_uring: name, whether it works, observation.
+    /// Capabilities of io_uring: the name, whether it works, and the observation.
     pub(super) capabilities: Vec<(String, bool, String)>,
-    /// Other configurations of the driver, by name, and the program's report.
+    /// Names of other configurations of the driver, with the report of the program.
     pub(super) ways: Vec<(String, String)>,
     /// Failures of the smoke tests.
     pub(super) smoke_failures: Vec<String>,
-    /// The test programs.
+    /// Results of the test programs.
     pub(super) tests: Vec<Tests>,
 }
 
@@ -60,19 +60,19 @@ pub(super) struct Found {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct Tests {
     pub(super) name: String,
-    /// Number of passed tests, without skipped ones.
+    /// Number of passed tests, excluding skipped tests.
     pub(super) passed: usize,
     /// Names of failed tests.
     pub(super) failed: Vec<String>,
     pub(super) skipped: usize,
-    /// Reasons for skips, each once.
+    /// Reasons for skipped tests, each listed once.
     pub(super) skip_reasons: Vec<String>,
-    /// Why there are no counts, or the end of the output of a failure.
+    /// Reason why there are no counts, or the end of the output of a failed program.
     pub(super) detail: String,
 }
 
 impl Setting {
-    /// In the order of testing: the last one persists for the rest of the boot.
+    /// All settings in the order of testing. The last setting persists for the rest of the boot.
     pub(super) const ALL: [Self; 3] = [Self::Plain, Self::Denied, Self::Disabled];
 
     /// The name in reports.
@@ -109,7 +109,7 @@ impl Found {
         self.smoke_failures.is_empty() && self.tests.iter().all(Tests::is_good)
     }
 
-    /// Parses the JSON of the agent.
+    /// Parses the JSON output of the agent.
     pub(super) fn capabilities(&mut self, checked: &Checked) {
         let Some(Value::Object(all)) = last_json(&checked.output) else {
             self.capabilities.push(("ring".into(), false, checked.output.trim().to_owned()));
@@ -120,7 +120,7 @@ impl Found {
         self.capabilities = read.collect();
     }
 
-    /// Parses the JSON of a smoke test; `way` is empty for the default configuration.
+    /// Parses the JSON of a smoke test. `way` is empty for the default configuration.
     pub(super) fn smoke(&mut self, way: &str, checked: &Checked) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let prefix = if way.is_empty() { String::new() } else { format!("{way}: ") };
@@ -140,7 +140,7 @@ impl Found {
 }
 
 impl Tests {
-    /// Parses the output of a test program with `--nocapture`.
+    /// Parses the output of a test program that ran with `--nocapture`.
     pub(super) fn read(name: &str, checked: &Checked) -> Self {
         let output = &checked.output;
         let mut tests = Self { name: name.to_owned(), ..Self::default() };
@@ -185,7 +185,7 @@ fn failed_names(output: &str) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// The messages of panicked tests, with locations.
+/// The messages of panicked tests, with their locations.
 fn panics(output: &str) -> String {
     let mut lines = Vec::new();
     let mut rest = 0;

@@ -1,7 +1,7 @@
-//! Every supported kernel: the driver that doorbell chooses and why, whether its drivers keep their
-//! contract, and whether the program serves; with and without io_uring.
+//! For every supported kernel: which driver doorbell chooses and why, whether its drivers keep
+//! their contract, and whether the program serves. Tested with and without io_uring.
 //!
-//! Does not know about: contents of the tests.
+//! Does not know about: what the tests check.
 
 mod answer;
 mod report;
@@ -18,13 +18,13 @@ use crate::plan::{Check, Checked, Plan};
 use crate::report::{Form, Page};
 use crate::session::{Session, say};
 
-/// Time limit in seconds of the guest for a test program. They take a few; a hanging test must not
-/// delay the rest for long.
+/// Time limit of a test program in seconds of the guest. Tests take a few seconds, and a hanging
+/// test must not delay the others for long.
 const SECONDS_MAX: u32 = 240;
-/// The errno used by container run-times.
+/// The errno that container runtimes use.
 const EPERM: &str = "1";
 
-/// Package, test target, and whether it tests anything while io_uring is refused.
+/// The package and the test target, and whether it tests anything while io_uring is refused.
 const TESTS: [(&str, &str, bool); 4] = [
     ("doorbell", "conformance", true),
     ("doorbell", "shared_listeners", true),
@@ -32,8 +32,7 @@ const TESTS: [(&str, &str, bool); 4] = [
     ("doorbell-ring", "selftest", true),
 ];
 
-/// Other configurations of the same driver, each with its lines of `[tuning]`; the first is the
-/// default.
+/// Configurations of the same driver, each with its lines of `[tuning]`. The first is the default.
 const WAYS: [(&str, &str); 6] = [
     ("", ""),
     ("polled accept", "accept = \"poll\"\nwait_min = \"200us\""),
@@ -51,12 +50,12 @@ const SYSCTL: &str = "/proc/sys/kernel/io_uring_disabled";
 /// A test program that runs on every kernel.
 struct Built {
     name: &'static str,
-    /// Its path on this machine.
+    /// Path of the program on this machine.
     file: PathBuf,
     without_uring: bool,
 }
 
-/// One program in one setting.
+/// One program to run in one setting.
 struct Step {
     setting: Setting,
     what: What,
@@ -65,13 +64,14 @@ struct Step {
 
 enum What {
     Capabilities,
-    /// Enables a setting for the rest of the boot.
+    /// Enables the setting for the rest of the boot.
     Prepare,
     Smoke(&'static str),
     Tests(&'static str),
 }
 
-/// Boots each kernel: one result for each. An unavailable kernel counts as a failure.
+/// Boots each kernel and returns one result for each. A kernel that is not available counts as a
+/// failure.
 pub(crate) fn run(kernels: &[Kernel], cpu: &str, ours: &OurPrograms) -> Result<Vec<Answer>, RigError> {
     let built = build()?;
     let contents = contents(ours, &built);
@@ -91,12 +91,13 @@ pub(crate) fn run(kernels: &[Kernel], cpu: &str, ours: &OurPrograms) -> Result<V
     Ok(answers)
 }
 
-/// Each failure with its reason for a terminal, one table of results for Markdown.
+/// Shows each failure with its reason on a terminal, or one table of results in Markdown.
 pub(crate) fn page(answers: &[Answer], form: Form) -> Page {
     if form == Form::Markdown { report::summary(answers) } else { report::blocks(answers) }
 }
 
-/// With debug assertions, so that a broken invariant is found at its origin.
+/// Builds the test programs with debug assertions, so that a broken invariant is found at its
+/// origin.
 fn build() -> Result<Vec<Built>, RigError> {
     let build = |&(package, name, without_uring): &(&str, &'static str, bool)| {
         Ok(Built { name, file: programs::test(package, name)?, without_uring })
@@ -105,7 +106,7 @@ fn build() -> Result<Vec<Built>, RigError> {
 }
 
 impl Built {
-    /// Its path in the guest.
+    /// The path of the program in the guest.
     fn inside(&self) -> String {
         format!("/rig/test-{}", self.name)
     }
@@ -120,8 +121,8 @@ fn contents(ours: &OurPrograms, built: &[Built]) -> Contents {
     Contents { load: Some(ours.load.clone()), programs, files: WAYS.iter().enumerate().map(file).collect() }
 }
 
-/// All tests without restriction, then with io_uring refused by seccomp, then by the kernel's
-/// switch, which persists for the rest of the boot.
+/// All tests without restrictions, then with io_uring refused by seccomp, then with io_uring
+/// disabled by the kernel, which persists for the rest of the boot.
 fn steps(built: &[Built], kernel: Kernel) -> Vec<Step> {
     let agent = |words: &[&str]| [image::AGENT].iter().chain(words).map(|&word| word.to_owned()).collect();
     let mut steps = Vec::new();
@@ -143,7 +144,7 @@ fn steps(built: &[Built], kernel: Kernel) -> Vec<Step> {
         }
         for test in built.iter().filter(|test| setting == Setting::Plain || test.without_uring) {
             let program = [&test.inside(), "--nocapture", "--test-threads=1"].map(ToString::to_string);
-            // A ring that does not open fails the tests, except where that is expected.
+            // Tests fail if the ring does not open, except in settings where that is expected.
             let known: &[&str] = match (setting, kernel) {
                 (Setting::Plain, Kernel::V5_10) => &["/bin/busybox", "env", "DOORBELL_URING_DENIED=EINVAL"],
                 _ => &[],
@@ -177,7 +178,8 @@ fn config_path(way: usize) -> String {
     format!("/rig/smoke-{way}.toml")
 }
 
-/// The results by setting. If the preparation of a setting fails, the kernel does not support it.
+/// Collects the results of each setting. If the preparation of a setting fails, the kernel does not
+/// support it.
 fn read(steps: &[Step], checked: &[Option<Checked>]) -> Vec<answer::Found> {
     let mut all = Vec::new();
     for setting in Setting::ALL {

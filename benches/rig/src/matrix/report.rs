@@ -1,11 +1,11 @@
-//! Results as tables: every reason, or one summary table.
+//! Results as tables, with all reasons or as one summary.
 //!
-//! Does not know about: how they were obtained.
+//! Does not know about: how results were obtained.
 
 use super::answer::{Answer, Found, Tests};
 use crate::report::{Page, Table};
 
-/// Every reason, by kernel.
+/// Lists every reason, by kernel.
 pub(super) fn blocks(answers: &[Answer]) -> Page {
     let mut page = Page::default();
     for answer in answers {
@@ -54,7 +54,7 @@ fn block(found: &Found) -> Table {
     table
 }
 
-/// One line for each kernel and setting.
+/// A table with one line for each kernel and setting.
 pub(super) fn summary(answers: &[Answer]) -> Page {
     let mut table = Table::new([
         "kernel",

@@ -1,4 +1,4 @@
-//! A server on this machine: its files in a temporary folder, a free port, one core.
+//! A server on this machine, with its files in a temporary folder, a free port, and one core.
 //!
 //! Does not know about: loads.
 
@@ -11,11 +11,11 @@ use crate::image::servers::{Place, Setup};
 use crate::process::Process;
 use crate::tool;
 
-/// Maximum connections of our own servers: far more than a turn opens, and few enough that a
-/// fixed-file table of them fits under the usual limit of open files.
+/// Maximum number of connections of doorbell. It far exceeds the connections of a turn, and a
+/// fixed-file table of this size fits under the usual limit of open files.
 const CONNS_MAX: u32 = 4_096;
 
-/// A server that accepts connections. Dropping it stops it.
+/// A server that accepts connections. It stops on drop.
 #[derive(Debug)]
 pub(crate) struct Running {
     process: Process,
@@ -27,7 +27,7 @@ pub(crate) struct Running {
 #[derive(Debug)]
 struct Folder(PathBuf);
 
-/// A command that runs on one core.
+/// Returns a command that runs on one core.
 pub(super) fn pinned(core: u32, program: &Path) -> Result<Command, String> {
     let taskset = tool::find("taskset", "util-linux").map_err(|error| error.to_string())?;
     let mut command = Command::new(taskset);
@@ -63,12 +63,12 @@ impl Running {
         Ok(Self { process, port, _folder: folder })
     }
 
-    /// Its port, on loopback.
+    /// The port of the server on loopback.
     pub(crate) const fn port(&self) -> u16 {
         self.port
     }
 
-    /// The process group.
+    /// The process group of the server.
     pub(super) fn group(&self) -> i32 {
         self.process.group()
     }
@@ -76,12 +76,12 @@ impl Running {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A leftover temporary folder is no reason to fail.
+        // If this fails, a temporary folder remains, which is harmless.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// Returns a free port. Most servers cannot report a port of their own choice.
+/// Returns a free port, because most servers cannot report a port that the kernel chose.
 fn free_port() -> Result<u16, String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|error| error.to_string())?;
     Ok(listener.local_addr().map_err(|error| error.to_string())?.port())

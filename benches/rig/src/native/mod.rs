@@ -1,4 +1,5 @@
-//! Comparisons on the real machine: two servers alternate on one core, the client runs on another.
+//! Comparisons on the real machine. Two servers alternate on one core, and the client runs on
+//! another.
 //!
 //! Does not know about: guests. Figures depend on the machine and its other work, so only the ratio
 //! within a pair of neighbouring turns is judged.
@@ -31,16 +32,16 @@ pub(crate) use report::{CPU, Figure, Report, Shape};
 
 /// Number of concurrent connections.
 const IN_FLIGHT: u32 = 64;
-/// The loads.
+/// The measured loads.
 const MODES: [Mode; 2] = [Mode::Close, Mode::Keep];
 /// The default peer for latency.
 const LATENCY_PEER: &str = "nginx";
-/// Duration of the full load that determines a server's rate.
+/// Duration of the full load that determines the rate of a server.
 const FULL_S: u32 = 2;
-/// Share of that rate for measurements of latency.
+/// Share of the full rate at which latency is measured.
 const SHARE: f64 = 0.1;
-/// Time for a server to see the end of the last connection and sleep, so that the kernel updates
-/// its run time.
+/// Time for a server to handle the end of the last connection and to sleep, so that the kernel
+/// updates its run time.
 const AFTER_LOAD: Duration = Duration::from_millis(60);
 
 const CPU_SHAPE: Shape = Shape {
@@ -60,37 +61,37 @@ const LATENCY_SHAPE: Shape = Shape {
     ..CPU_SHAPE
 };
 
-/// Rules for turns.
+/// Options for turns.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Rules {
-    /// Pairs of turns of each comparison; the first side alternates
+    /// Pairs of turns for each comparison; the side that starts alternates
     #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) pairs: u32,
 
-    /// The core of the server
+    /// Core for the server
     #[arg(long, value_name = "CORE", default_value = "0")]
     pub(crate) server_core: u32,
 
-    /// The core of the client
+    /// Core for the client
     #[arg(long, value_name = "CORE", default_value = "1")]
     pub(crate) client_core: u32,
 }
 
-/// Two sides that alternate.
+/// A comparison of two sides that alternate.
 #[derive(Clone, Debug)]
 pub(crate) struct Contest<S> {
-    /// Names in the report: ours, the peer, the load; or the technique, the driver, the load.
+    /// Names in the report: doorbell, peer and load, or technique, driver and load.
     pub(crate) names: [String; 3],
     pub(crate) ours: S,
     pub(crate) peer: S,
-    /// The promised maximum of the ratio.
+    /// Promised maximum of the ratio, if there is one.
     pub(crate) at_most: Option<f64>,
 }
 
-/// Results of one turn.
+/// Results of one turn of one side.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Turn {
-    /// Figures by key.
+    /// Measured values by key.
     #[serde(flatten)]
     pub(crate) figures: BTreeMap<&'static str, f64>,
     /// Additional text for the report.
@@ -98,7 +99,7 @@ pub(crate) struct Turn {
     pub(crate) note: String,
 }
 
-/// One turn of our server and one of the peer.
+/// One turn of doorbell and one turn of the peer.
 pub(crate) type Pair = [Turn; 2];
 
 /// A server of the catalogue under a load.
@@ -116,7 +117,8 @@ impl<S> Contest<S> {
 }
 
 impl Rules {
-    /// Runs the contests, with a line of progress for each. `turns` runs the pairs of one.
+    /// Runs the contests and prints a line of progress for each. `turns` runs the pairs of one
+    /// contest.
     pub(crate) fn hold<S>(
         &self,
         contests: &[Contest<S>],
@@ -133,8 +135,8 @@ impl Rules {
         Ok(report)
     }
 
-    /// Ours first in even pairs, the peer first in odd ones, so that neither always follows the
-    /// other.
+    /// Runs doorbell first in even pairs and the peer first in odd pairs, so that neither side
+    /// always follows the other.
     pub(crate) fn alternate<S: Copy>(
         &self,
         contest: &Contest<S>,
@@ -151,7 +153,8 @@ impl Rules {
         (0..self.pairs).map(&mut pair).collect()
     }
 
-    /// CPU time under a load of new connections, or ten times as many requests on kept ones.
+    /// Measures CPU time under a load of new connections, or ten times as many requests on kept
+    /// connections.
     fn cpu_turn(
         &self,
         server: &Running,
@@ -180,8 +183,8 @@ impl Turn {
     }
 }
 
-/// Warms up a server with a tenth of the load, then measures the load: user and system time of all
-/// its threads, in nanoseconds per successful request as counted by `ask`.
+/// Warms up a server with a tenth of the load, then measures the load. Returns the user and system
+/// time of all its threads in nanoseconds per successful request, as counted by `ask`.
 pub(crate) fn cpu_time(
     server: &Running,
     count: u64,
@@ -200,8 +203,8 @@ fn share(run_ns: i64, count: u64) -> f64 {
     run_ns as f64 / count as f64
 }
 
-/// CPU time of the contests that match one of the patterns; by default those of both drivers with
-/// every peer in its tuned form.
+/// Measures CPU time for the contests that match a pattern. The default is both drivers with every
+/// peer in its tuned form.
 pub(crate) fn cpu(
     patterns: &[String],
     requests: u64,
@@ -218,7 +221,7 @@ pub(crate) fn cpu(
     })
 }
 
-/// Latency at a tenth of the rate of the slower of the two; by default only against nginx.
+/// Measures latency at a tenth of the rate of the slower side. The default peer is nginx.
 pub(crate) fn latency(
     patterns: &[String],
     seconds: u32,
@@ -239,7 +242,7 @@ pub(crate) fn latency(
     })
 }
 
-/// CPU time of doorbell with two sets of switches.
+/// Measures CPU time of doorbell with two sets of settings.
 pub(crate) fn variants(
     contests: &[Contest<(&Variant, Load)>],
     shape: Shape,
@@ -261,7 +264,8 @@ fn provide(contest: &Contest<Side>, ours: &mut OurPrograms) -> Result<(), String
 }
 
 fn contests(patterns: &[String], is_usual_peer: fn(&Entry) -> bool) -> Result<Vec<Contest<Side>>, RigError> {
-    // A floor server may replace ours: its result is the best that any server can reach.
+    // A floor server may take the place of doorbell. Its result is the best that any server can
+    // reach.
     let ours = CATALOGUE.iter().filter(|entry| entry.is_ours() || entry.is_floor());
     let all = ours.flat_map(|ours| {
         let peers = CATALOGUE.iter().filter(move |peer| !peer.is_ours() && peer.name != ours.name);

@@ -1,6 +1,6 @@
-//! Results of contests: ratios of pairs with median and spread, as a page or JSON.
+//! Results of contests as a page or JSON: the ratios of pairs, with median and spread.
 //!
-//! Does not know about: measurement of turns.
+//! Does not know about: how turns are measured.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,33 +13,33 @@ use super::{Contest, Pair, Rules, Turn};
 use crate::error::RigError;
 use crate::report::{Page, Table, median, or_dash, thousands};
 
-/// User and system time of all threads of the server per request.
+/// User and system time of all threads of the server, per request.
 pub(crate) const CPU: Figure = Figure { key: "cpu_ns", head: "CPU us", unit: 1e3, is_judged: true };
 
-/// A figure of each turn.
+/// A measured value of each turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Figure {
-    /// The key in JSON.
+    /// Key of the value in JSON.
     pub(crate) key: &'static str,
-    /// The head in tables.
+    /// Column heading in tables.
     pub(crate) head: &'static str,
-    /// Divisor for the table.
+    /// Divisor for the value in tables.
     pub(crate) unit: f64,
     /// Whether the ratio within a pair is judged.
     pub(crate) is_judged: bool,
 }
 
-/// Layout of a report's table.
+/// The layout of a report's table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    /// Text after the machine, in the line above the table.
+    /// Text after the name of the machine in the line above the table.
     pub(crate) about: &'static str,
-    /// Heads for the names of a contest.
+    /// Column headings for the names of a contest.
     pub(crate) heads: [&'static str; 3],
     /// Names of the two sides.
     pub(crate) sides: [&'static str; 2],
     pub(crate) figures: &'static [Figure],
-    /// The head of the notes; empty without notes.
+    /// Column heading for notes. Empty if there are no notes.
     pub(crate) note: &'static str,
 }
 
@@ -58,13 +58,13 @@ pub(super) struct Held {
     names: [String; 3],
     failure: Option<String>,
     at_most: Option<f64>,
-    /// Ratios of ours to the peer.
+    /// Ratios of doorbell to the peer.
     ratios: BTreeMap<&'static str, Summary>,
     ours: Vec<Turn>,
     peer: Vec<Turn>,
 }
 
-/// The ratios of a contest.
+/// Summary of the ratios of a contest.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Summary {
     median: f64,
@@ -72,18 +72,18 @@ pub(super) struct Summary {
     high: f64,
 }
 
-/// The machine.
+/// The machine, and the options of the run.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Conditions {
-    /// Release of its kernel.
+    /// Release of the kernel.
     kernel: String,
-    /// Its description of the processor.
+    /// The kernel's description of the processor.
     cpu: String,
     /// Number of processors.
     cpus: usize,
     server_core: u32,
     client_core: u32,
-    /// Pairs of turns per contest.
+    /// Number of pairs of turns for each contest.
     pairs: u32,
 }
 
@@ -104,7 +104,7 @@ impl Conditions {
 }
 
 impl Summary {
-    /// Summarizes ratios; `None` without any, or if one is undefined.
+    /// Summarizes ratios. Returns `None` without ratios, or if a ratio is undefined.
     pub(super) fn of(ratios: &[f64]) -> Option<Self> {
         if !ratios.iter().all(|ratio| ratio.is_finite()) {
             return None;
@@ -127,7 +127,7 @@ impl Report {
         self.contests.iter().all(|held| held.failure.is_none())
     }
 
-    /// Adds a contest, and returns its line of progress.
+    /// Adds a contest, and returns the line of progress for it.
     pub(super) fn add<S>(&mut self, contest: &Contest<S>, turns: Result<Vec<Pair>, String>) -> String {
         let held = Held::new(contest, turns, self.shape.figures);
         let shown = match &held.failure {
@@ -138,7 +138,7 @@ impl Report {
         shown
     }
 
-    /// The median of each side, and the ratio with its lowest and highest pair.
+    /// Formats the median of each side, and the ratio with its lowest and highest pair.
     pub(crate) fn page(&self) -> Page {
         let mut page = Page::default();
         let Shape { about, heads, sides, figures, note } = self.shape;
@@ -186,12 +186,12 @@ impl Held {
         Self { names: contest.names.clone(), failure, at_most: contest.at_most, ratios, ours, peer }
     }
 
-    /// Whether the median of the ratios keeps the promise.
+    /// Whether the median of the ratios is within the promise.
     fn holds(&self) -> Option<bool> {
         Some(self.ratios.get(CPU.key)?.median <= self.at_most?)
     }
 
-    /// The cells after the names.
+    /// The cells of a row after the names.
     fn cells(&self, shape: &Shape) -> Vec<String> {
         let mut cells = Vec::new();
         for Figure { key, unit, is_judged, .. } in shape.figures {

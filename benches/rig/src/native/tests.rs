@@ -1,4 +1,4 @@
-//! Selection of contests, order of turns, and presentation of figures.
+//! Selection of contests, the order of turns, and the report.
 //!
 //! Does not know about: real servers.
 
@@ -68,7 +68,7 @@ fn turns_alternate_and_the_first_changes() {
 
 #[test]
 fn the_ratio_is_that_of_neighbors_and_not_of_middles() {
-    // The machine became twice as slow after the second pair; the ratios are unaffected.
+    // The machine becomes twice as slow after the second pair, which does not change the ratios.
     let pairs = cpu_pairs(&[(1e3, 2e3), (1.1e3, 2e3), (2e3, 4e3), (1.8e3, 4e3), (2e3, 4e3)]);
     let table = markdown(&report(CPU_SHAPE, None, &Ok(pairs)));
     assert!(table.contains("| 1.80 | 4.00 | 0.50 (0.45 to 0.55) |"), "{table}");

@@ -1,6 +1,6 @@
-//! Results of a boot: samples become figures per request, and figures a page or JSON.
+//! Results of a boot. Samples are converted to figures per request, and figures to a page or JSON.
 //!
-//! Does not know about: measurement.
+//! Does not know about: how samples are measured.
 
 mod page;
 mod views;
@@ -21,7 +21,7 @@ pub(crate) struct Conditions {
     pub(crate) kernel: String,
     /// QEMU and its version.
     pub(crate) qemu: String,
-    /// QEMU's name of the CPU model.
+    /// Name of the CPU model in QEMU.
     pub(crate) cpu: String,
     /// Samples of each row.
     pub(crate) repeat: u32,
@@ -34,9 +34,9 @@ pub(crate) struct Conditions {
 pub(crate) struct Run {
     /// The conditions.
     pub(crate) conditions: Conditions,
-    /// One for each row of the plan, in its order.
+    /// The results of all rows, in the order of the plan.
     pub(crate) rows: Vec<Outcome>,
-    /// One for each check of the plan; `None` if the guest reported none.
+    /// The results of all checks in the order of the plan. `None` if the guest reported no result.
     #[serde(skip)]
     pub(crate) checks: Vec<Option<Checked>>,
 }
@@ -46,13 +46,13 @@ pub(crate) struct Run {
 pub(crate) struct Outcome {
     #[serde(flatten)]
     pub(crate) row: Row,
-    /// Why it failed.
+    /// Reason for a failure.
     pub(crate) failure: Option<String>,
-    /// Its samples; fewer than requested if it failed.
+    /// The samples of the row. A failed row may have fewer than requested.
     pub(crate) samples: Vec<Sample>,
 }
 
-/// Figures of one row: per request, medians over the samples.
+/// Figures of one row per request, as medians over the samples.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Figures {
     /// Instructions of the server.
@@ -61,13 +61,13 @@ pub(crate) struct Figures {
     pub(crate) server_spread_percent: f64,
     /// Instructions of the whole machine.
     pub(crate) machine: f64,
-    /// The same for the machine.
+    /// Maximum minus minimum of the machine's samples, in per cent of the median.
     pub(crate) machine_spread_percent: f64,
     /// Context switches of the server.
     pub(crate) switches: f64,
-    /// Share of idle time of the machine in per cent.
+    /// Idle share of the machine's time in per cent.
     pub(crate) idle_percent: f64,
-    /// Failed requests of all samples.
+    /// Number of failed requests in all samples.
     pub(crate) failed: u64,
 }
 
@@ -84,7 +84,7 @@ impl Run {
         self.rows.iter().all(Outcome::is_clean)
     }
 
-    /// The figures of a server under a load, if there was no failure.
+    /// The figures of a server under a load, unless anything failed.
     pub(crate) fn clean_figures(&self, row: &Row) -> Option<Figures> {
         self.rows.iter().find(|outcome| outcome.row == *row)?.clean_figures()
     }
@@ -99,7 +99,8 @@ impl Run {
     }
 }
 
-/// Includes its figures, which are computed from the samples again when it is read.
+/// The serialized form includes the figures. They are computed from the samples again when it is
+/// read.
 impl Serialize for Outcome {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
@@ -124,12 +125,12 @@ impl Serialize for Outcome {
 }
 
 impl Outcome {
-    /// A row that failed before its first sample.
+    /// Creates the outcome of a row that failed before its first sample.
     pub(crate) const fn failed(row: Row, why: String) -> Self {
         Self { row, failure: Some(why), samples: Vec::new() }
     }
 
-    /// Why there are no clean figures.
+    /// Reason why there are no clean figures.
     pub(crate) fn problem(&self) -> Option<String> {
         match (&self.failure, self.figures()) {
             (Some(why), _) => Some(why.clone()),
@@ -140,17 +141,17 @@ impl Outcome {
         }
     }
 
-    /// The figures, if there was no failure.
+    /// The figures, unless anything failed.
     pub(crate) fn clean_figures(&self) -> Option<Figures> {
         self.figures().filter(|_| self.is_clean())
     }
 
-    /// Whether it was measured completely without a failed request.
+    /// Whether the row was measured completely and without a failed request.
     pub(crate) fn is_clean(&self) -> bool {
         self.problem().is_none()
     }
 
-    /// The figures; `None` without samples.
+    /// The figures. `None` without samples.
     pub(crate) fn figures(&self) -> Option<Figures> {
         let of = |part: fn(&Sample) -> i64| -> Vec<f64> {
             self.samples
@@ -179,7 +180,7 @@ fn share(part: i64, sample: &Sample) -> f64 {
     part as f64 / sample.requests as f64
 }
 
-/// The median; the mean of the middle two for an even number.
+/// The median. For an even number of values it is the mean of the middle two.
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,10 +1,10 @@
-//! Reports as text, Markdown or JSON: a sequence of paragraphs and tables.
+//! Reports as text, Markdown or JSON. A report is a sequence of paragraphs and tables.
 //!
-//! Does not know about: contents of reports.
+//! Does not know about: the contents of reports.
 
 use serde::Serialize;
 
-/// Forms of a report.
+/// Formats of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Form {
     /// All data, for programs
@@ -15,7 +15,7 @@ pub(crate) enum Form {
     Table,
 }
 
-/// Contents of a report.
+/// A sequence of paragraphs and tables.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Page {
     parts: Vec<Part>,
@@ -27,14 +27,14 @@ enum Part {
     Table(Table),
 }
 
-/// Columns and rows. A column whose cells are all numbers is aligned to the right.
+/// A table with headings and rows. A column with only numbers is aligned to the right.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     heads: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
-/// Formats a report: `data` as JSON, or its page.
+/// Formats a report: `data` as JSON, or the page.
 pub(crate) fn show(form: Form, data: &impl Serialize, page: impl FnOnce() -> Page) -> String {
     match form {
         Form::Json => json(data),
@@ -43,7 +43,7 @@ pub(crate) fn show(form: Form, data: &impl Serialize, page: impl FnOnce() -> Pag
     }
 }
 
-/// Data as indented JSON.
+/// Formats data as indented JSON.
 pub(crate) fn json(data: &impl Serialize) -> String {
     serde_json::to_string_pretty(data).expect("a report is plain data") + "\n"
 }
@@ -78,7 +78,7 @@ impl Table {
         Self { heads: heads.into_iter().map(Into::into).collect(), rows: Vec::new() }
     }
 
-    /// Adds a row. Characters that would end a cell become spaces.
+    /// Adds a row. Characters that would end a cell are replaced by spaces.
     pub(crate) fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
         self.rows.push(cells.into_iter().map(|cell| cell.into().replace(['|', '\n'], " ")).collect());
     }
@@ -128,7 +128,7 @@ impl Table {
     }
 }
 
-/// Rounded, with a comma every three digits.
+/// Formats a rounded value, with a comma every three digits.
 pub(crate) fn thousands(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut text = String::new();
@@ -141,7 +141,7 @@ pub(crate) fn thousands(value: f64) -> String {
     if value <= -0.5 { format!("-{text}") } else { text }
 }
 
-/// A figure, or a dash if missing.
+/// Formats a value, or a dash if it is missing.
 pub(crate) fn or_dash<T>(value: Option<T>, shown: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "-".to_owned(), shown)
 }

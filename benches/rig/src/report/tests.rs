@@ -1,4 +1,4 @@
-//! Samples with known figures.
+//! Reports of samples with known figures.
 //!
 //! Does not know about: guests.
 
@@ -111,7 +111,7 @@ fn each_row_is_compared_with_what_is_plainer() {
         | a-2w/close-idle1k/64 | a-2w/close/64 | +1500 | +7.9 | +7.9 | 0.927 |\n\
         | a-2w/close-idle1k/64 | a/close-idle1k/64 | +0 | +0.0 | +0.0 | 1.000 |\n";
     assert!(markdown(&rows).ends_with(expected), "{}", markdown(&rows));
-    // A failed row is not compared.
+    // A failed row must not be compared.
     rows[1].failure = Some("lost".into());
     rows[2].samples[0].failed = 1;
     assert!(!markdown(&rows).contains("compared with"), "{}", markdown(&rows));

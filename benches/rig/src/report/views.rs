@@ -1,12 +1,12 @@
-//! The pages of measured rows: by row, and by server as in the book.
+//! The pages of measured rows: one line per row, or one line per server as in the book.
 //!
-//! Does not know about: formats, files.
+//! Does not know about: formats; files.
 
 use super::page::{Page, Table, or_dash, thousands};
 use super::{Conditions, Outcome, Run, median, share};
 use crate::plan::{Load, Mode, Row};
 
-/// Loads with a fixed column and heading, in order. Others follow.
+/// Loads with a fixed column and heading, in this order. Other loads follow.
 const COLUMNS: [(Load, &str); 8] = [
     (Load::new(Mode::Close, 64), "close, 64"),
     (Load::new(Mode::Close, 512), "close, 512"),
@@ -18,11 +18,11 @@ const COLUMNS: [(Load, &str); 8] = [
     (Load::new(Mode::Keep16, 64), "keep, 16 pipelined"),
 ];
 
-/// Suffixes of variations; without one a server has one worker and an open route.
+/// Suffixes of variations. A server without suffix has one worker and a route without guards.
 const ENDS: [&str; 2] = ["-2w", "-guard"];
 
-/// One line for each row, and one for each pair of rows with an expected difference of zero or
-/// little.
+/// One line for each row, and one line for each pair of rows whose difference should be zero or
+/// small.
 pub(crate) fn down(run: &Run) -> Page {
     let mut page = Page::default();
     let Conditions { kernel, qemu, cpu, repeat, .. } = &run.conditions;
@@ -62,8 +62,8 @@ pub(crate) fn down(run: &Run) -> Page {
     page
 }
 
-/// One line per server and one column per load: the server's instructions. A figure with failures
-/// is a dash. The last column is the whole machine under the first load.
+/// One line per server and one column per load, with the server's instructions. A result with
+/// failures is a dash. The last column is the whole machine under the first load.
 pub(crate) fn across(run: &Run) -> Page {
     let mut page = Page::default();
     page.words(format!(
@@ -105,7 +105,7 @@ pub(crate) fn across(run: &Run) -> Page {
     page
 }
 
-/// A line for each row whose simpler row exists too, when both are clean.
+/// A line for each row whose simpler row was also measured, if both are clean.
 fn beside(outcomes: &[Outcome]) -> Table {
     let clean = || outcomes.iter().filter(|outcome| outcome.is_clean());
     let mut table =
@@ -121,7 +121,7 @@ fn beside(outcomes: &[Outcome]) -> Table {
     table
 }
 
-/// The row without the idle connections, and the row of the simpler server.
+/// The simpler rows: without idle connections, and with the simpler server.
 fn plainer(row: &Row) -> Vec<Row> {
     let mut rows = Vec::new();
     if row.load.mode.idle_conns() > 0 {

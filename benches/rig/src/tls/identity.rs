@@ -1,6 +1,6 @@
-//! The certificate of all servers of a run, and its verification by the client.
+//! The certificate of all servers in a run, and how the client verifies it.
 //!
-//! Does not know about: servers, loads.
+//! Does not know about: servers; loads.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 use crate::error::RigError;
 use crate::image::servers::{Entry, Place, Setup};
 
-/// The name the certificate is for.
+/// The DNS name of the certificate.
 pub(super) const NAME: &str = "rig.test";
 
 /// A self-signed certificate with an ECDSA key on P-256.
 #[derive(Clone, Debug)]
 pub(crate) struct Identity {
-    /// PEM.
+    /// The certificate in PEM.
     pub(super) certificate: String,
-    /// PEM.
+    /// The key in PEM.
     pub(super) key: String,
     pub(super) der: CertificateDer<'static>,
 }
 
 impl Identity {
-    /// Generates a new one.
+    /// Generates a new certificate and key.
     pub(super) fn generate() -> Result<Self, RigError> {
         let made = rcgen::generate_simple_self_signed([NAME.to_owned()]);
         let made = made.map_err(|error| RigError::Command {
@@ -40,8 +40,8 @@ impl Identity {
         })
     }
 
-    /// The setup of an entry of the catalogue with it. HAProxy needs certificate and key in one
-    /// file.
+    /// Returns the setup of a catalogue entry with this certificate. HAProxy needs certificate and
+    /// key in one file.
     pub(super) fn setup(&self, entry: &Entry, program: &str, place: &Place<'_>) -> Setup {
         let mut setup = entry.at(program, &Place { has_tls: true, ..*place });
         let Self { certificate, key, .. } = self;
@@ -56,8 +56,8 @@ impl Identity {
     }
 }
 
-/// Accepts one certificate and no other. Whether the server has its key is verified once per turn:
-/// verification in each handshake would make the client slower than the servers.
+/// A verifier that accepts this certificate only. Whether the server has the key is verified once
+/// per turn, because verification in each handshake would make the client slower than the servers.
 #[derive(Debug)]
 pub(super) struct Known {
     certificate: CertificateDer<'static>,

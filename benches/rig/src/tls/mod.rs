@@ -1,7 +1,7 @@
-//! Comparisons of TLS on the real machine: doorbell and a peer alternate on one core, a client in
-//! this process runs on another.
+//! Comparisons of TLS on the real machine. doorbell and a peer alternate on one core, and a client
+//! in this process runs on another.
 //!
-//! Does not know about: alternation and presentation (see `native`).
+//! Does not know about: how turns alternate and results are shown (see `native`).
 
 mod client;
 mod identity;
@@ -23,12 +23,13 @@ use crate::plan;
 
 /// Number of concurrent connections.
 const IN_FLIGHT: u32 = 16;
-/// A request on a kept connection is quick, so a turn has more of them.
+/// Requests per handshake in the size of a turn. A request on a kept connection is quick, so its
+/// turns have more.
 const KEPT_TIMES: u64 = 10;
-/// The promise: a peer needs at least this many times our CPU time.
+/// The promise: a peer needs at least this multiple of doorbell's CPU time.
 const PROMISED: f64 = 1.15;
 
-/// Each driver, and both peers from Debian with its OpenSSL.
+/// Both drivers of doorbell.
 const OURS: [&str; 2] = ["doorbell-uring", "doorbell-epoll"];
 const PEERS: [&str; 2] = ["nginx", "haproxy"];
 
@@ -43,13 +44,13 @@ const SHAPE: Shape = Shape {
 /// Kinds of exchanges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A full handshake, a request, the end.
+    /// A full handshake, one request, and the close.
     Full,
     /// Consecutive requests on a kept connection.
     Keep,
     /// Sixteen pipelined requests on a kept connection.
     Keep16,
-    /// A handshake that resumes the previous session, a request, the end.
+    /// A handshake that resumes the previous session, one request, and the close.
     Resumed,
 }
 
@@ -58,7 +59,7 @@ pub(crate) enum Kind {
 pub(crate) enum Offer {
     /// Only AES-128-GCM.
     Aes128,
-    /// All of TLS 1.3, AES-256-GCM first, the default of the client's library.
+    /// All suites of TLS 1.3 with AES-256-GCM first, which is the default of the client's library.
     Usual,
 }
 
@@ -77,14 +78,14 @@ pub(crate) struct TlsLoad {
     pub(crate) group: Group,
 }
 
-/// One of two alternating sides.
+/// One of two sides that alternate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Side {
     entry: &'static Entry,
     load: TlsLoad,
 }
 
-/// All kinds.
+/// All kinds of exchanges.
 const KINDS: [Kind; 4] = [Kind::Full, Kind::Resumed, Kind::Keep, Kind::Keep16];
 
 impl Kind {
@@ -121,8 +122,8 @@ impl fmt::Display for Group {
     }
 }
 
-/// The contests that match one of the patterns; by default all. The peers' library does not support
-/// the hybrid key exchange, so there doorbell is compared with itself with X25519.
+/// The contests that match a pattern, or all contests. The peers' library does not support the
+/// hybrid key exchange, so there doorbell is compared with itself with X25519.
 pub(crate) fn contests(patterns: &[String]) -> Result<Vec<Contest<Side>>, RigError> {
     let x25519 = |kind, offer| TlsLoad { kind, offer, group: Group::X25519 };
     let entry = |name| Entry::named(name).expect("the catalogue has both drivers and their peers");
@@ -163,7 +164,7 @@ pub(crate) fn run(
     })
 }
 
-/// CPU time per connection or, if it is kept, per request.
+/// Measures CPU time per connection or, on kept connections, per request.
 fn turn(
     Side { entry, load }: Side,
     exchanges: u64,

@@ -1,6 +1,6 @@
 //! doorbell with non-default settings, as a server to measure.
 //!
-//! Does not know about: specific settings.
+//! Does not know about: the meaning of settings.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,12 +15,12 @@ use crate::image::{Contents, OurPrograms};
 use crate::plan::Server;
 use crate::tool;
 
-/// Keys of doorbell's configuration with their values in TOML: `tuning.accept` with `"poll"`,
+/// Configuration keys with their values in TOML, such as `tuning.accept` with `"poll"` and
 /// `tcp.quickack` with `false`. The table is `tuning`, or `tcp` of the listener.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settings(BTreeMap<String, String>);
 
-/// A driver, as `--driver` names it.
+/// A driver, with the names of `--driver`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
 pub(crate) enum Driver {
     /// epoll
@@ -33,7 +33,7 @@ pub(crate) enum Driver {
     IoUring,
 }
 
-/// One server with its settings.
+/// A doorbell with its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Variant {
     /// The name in rows.
@@ -45,12 +45,12 @@ pub(crate) struct Variant {
 }
 
 impl Settings {
-    /// From pairs of key and value.
+    /// Creates settings from pairs of key and value.
     pub(crate) fn of(pairs: &[(&str, &str)]) -> Self {
         Self(pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect())
     }
 
-    /// Merges these with the other's, which takes precedence.
+    /// Merges two sets of settings. Those of `other` take precedence.
     #[must_use]
     pub(crate) fn with(&self, other: &Self) -> Self {
         let mut settings = self.clone();
@@ -58,14 +58,14 @@ impl Settings {
         settings
     }
 
-    /// The settings that differ in `other`.
+    /// The settings that `other` lacks or has with another value.
     #[must_use]
     pub(crate) fn without(&self, other: &Self) -> Self {
         let different = self.0.iter().filter(|(key, value)| other.get(key) != Some(value));
         Self(different.map(|(key, value)| (key.clone(), value.clone())).collect())
     }
 
-    /// Whether all these settings are the same in `other`.
+    /// Whether `other` contains all these settings.
     pub(crate) fn hold_in(&self, other: &Self) -> bool {
         self.0.iter().all(|(key, value)| other.get(key) == Some(value))
     }
@@ -80,7 +80,7 @@ impl Settings {
         self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// As tables of the listener `main`.
+    /// Formats the settings as tables of the listener `main`.
     fn to_toml(&self) -> String {
         let mut text = String::new();
         for (table, header) in [("tcp", "listener.main.tcp"), ("tuning", "tuning")] {
@@ -94,7 +94,7 @@ impl Settings {
                 text.push_str(&format!("\n[{header}]\n{}", lines.concat()));
             }
         }
-        // A direct descriptor has no known address, so a cap per address would not work.
+        // The address of a direct descriptor is unknown, so a cap per address would not work.
         if self.iter().any(|setting| setting == ("tuning.descriptors", "\"direct\"")) {
             text.push_str("\n[connections]\nper_ip_max = \"off\"\n");
         }
@@ -103,7 +103,7 @@ impl Settings {
 }
 
 impl fmt::Display for Settings {
-    /// `accept=poll quickack=false`; `defaults` if empty.
+    /// Formats settings as `accept=poll quickack=false`, or as `defaults` if there are none.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words: Vec<String> = self
             .iter()
@@ -126,13 +126,13 @@ impl Driver {
 }
 
 impl Variant {
-    /// The command in the guest.
+    /// The command that starts the server in the guest.
     pub(crate) fn server(&self) -> Server {
         self.at(&program_path(), &Place::GUEST).server
     }
 
-    /// The setup of `program` at `place`: as in the catalogue, with the settings instead of its
-    /// socket options.
+    /// Returns the setup of `program` at `place`: the setup in the catalogue, with the settings of
+    /// this variant instead of the socket options.
     pub(crate) fn at(&self, program: &str, place: &Place<'_>) -> Setup {
         let entry = match self.driver {
             Driver::Epoll => "doorbell-epoll",
@@ -151,7 +151,7 @@ impl Variant {
     }
 }
 
-/// Requirements of these servers in an image.
+/// The contents that these servers need in an image.
 pub(crate) fn contents(variants: &[Variant], ours: &OurPrograms) -> Contents {
     let files = variants.iter().flat_map(|variant| variant.at(&program_path(), &Place::GUEST).files);
     Contents {

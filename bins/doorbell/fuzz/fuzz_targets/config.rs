@@ -1,6 +1,7 @@
-//! Any bytes as a configuration file: reading, reporting and writing never panic, and what is written reads back.
+//! Fuzz target: arbitrary bytes as a configuration file. Parsing, reporting and writing never
+//! panic, and a written configuration parses again.
 //!
-//! Does not know about: what is right in a file.
+//! Does not know about: which configurations are valid.
 #![no_main]
 
 #[path = "../../tests/config_fuzz/check.rs"]

@@ -1,6 +1,7 @@
-//! Any bytes as a frame of the control socket: decoding never panics and takes no more than its cap.
+//! Fuzz target: arbitrary bytes as a frame of the control socket. Decoding never panics, and a
+//! decoded request survives a round trip.
 //!
-//! Does not know about: what is asked.
+//! Does not know about: the effect of requests.
 #![no_main]
 
 use doorbell_proxy::wire::frame::{REQUEST_LEN_MAX, check_hello, decode, frame};
@@ -12,7 +13,7 @@ fuzz_target!(|bytes: &[u8]| {
         let _either = check_hello(*hello);
     }
     if let Ok(request) = decode::<Request>(bytes) {
-        // What was taken can be said again, and means the same.
+        // A decoded request can be encoded again and decodes to the same value.
         let again = frame(&request, 2 * REQUEST_LEN_MAX).unwrap();
         assert_eq!(decode::<Request>(&again[4..]).unwrap(), request);
     }

@@ -2,7 +2,8 @@
 //!
 //! Does not know about: how a probe runs, the format of results.
 //!
-//! Identical requests share a result: a request during a probe waits for it, and a request within the cache time gets its result.
+//! Identical requests share a result: a request during a probe waits for the probe, and a request
+//! within the cache time gets the cached result.
 
 mod probe;
 mod probe_cache;
@@ -30,13 +31,14 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// Its configuration table.
+/// Name of the configuration table.
 const TABLE: &str = "blackbox";
 
 /// Maximum number of connections; further ones wait in the backlog.
 const CONNS_MAX: usize = 64;
 
-/// Maximum number of name lookups in the process. A lookup may hang longer than the configuration of its probe is in use.
+/// Maximum number of concurrent name lookups in the process. The limit covers all generations,
+/// because a lookup may outlive the generation that started it.
 const LOOKUPS_MAX: usize = 16;
 
 /// Maximum time for a request head, and between requests.
@@ -48,13 +50,13 @@ const AGE_MAX: Duration = Duration::from_secs(600);
 /// Maximum size of a request head.
 const HEAD_LEN_MAX: usize = 16 << 10;
 
-/// Pause after a failed accept, as when descriptors are short.
+/// Pause after a failed accept, for example because of a lack of descriptors.
 const RETRY_AFTER: Duration = Duration::from_millis(100);
 
 /// The running thread.
 #[derive(Debug)]
 pub(crate) struct Probes {
-    /// The configured addresses with their sockets, of which a successor takes copies.
+    /// The configured addresses with their sockets. A successor copies the sockets.
     listeners: Vec<Listening>,
     phase: watch::Sender<Phase>,
     thread: Option<JoinHandle<()>>,
@@ -64,7 +66,7 @@ pub(crate) struct Probes {
 #[derive(Debug)]
 pub(crate) struct Unopened {
     ports: Vec<(SocketAddr, Port)>,
-    /// Starts the thread; dropping it ends the thread.
+    /// Channel that starts the thread; dropping it ends the thread.
     go: SyncSender<Vec<std::net::TcpListener>>,
     phase: watch::Sender<Phase>,
     thread: JoinHandle<()>,
@@ -114,12 +116,12 @@ impl Probes {
             Arc::new(ProbeCache::new(blackbox, Shared::new(Arc::new(connector)), Arc::clone(process_stats)));
         let (phase, told) = watch::channel(Phase::Serving);
         let (go, goes) = sync_channel::<Vec<std::net::TcpListener>>(1);
-        // Enough for the last connection to send its request and get its reply.
+        // Time for the last connection to send its request and get its reply.
         let leave_timeout = HEAD_TIMEOUT + blackbox.timeout;
         let run = move || {
             let Ok(listeners) = goes.recv() else { return };
             runtime.block_on(serve(listeners, cache, told, leave_timeout));
-            // A name lookup may hang.
+            // A name lookup may hang, so the shutdown must not wait.
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("probes".into()).spawn(run).map_err(no_thread)?;
@@ -132,7 +134,7 @@ impl Probes {
         drop(self.thread.take());
     }
 
-    /// The addresses.
+    /// The bound addresses.
     pub(crate) fn addrs(&self) -> Vec<String> {
         let addr = |(addr, listener): &Listening| listener.local_addr().unwrap_or(*addr).to_string();
         self.listeners.iter().map(addr).collect()
@@ -250,7 +252,7 @@ async fn talk(
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_LEN_MAX);
     let mut conn = pin!(builder.serve_connection(TokioIo::new(stream), service));
-    // A connection gets at least one reply.
+    // Every connection gets at least one reply.
     let leaves = async {
         after_serving(&mut phase).await;
         asked.wait_for(|asked| *asked).await.is_ok()

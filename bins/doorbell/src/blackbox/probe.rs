@@ -1,9 +1,10 @@
-//! One probe: resolves the target, checks whether its address is allowed, and connects to exactly that address.
+//! One probe: resolves the target, checks whether its address is allowed, and connects to exactly
+//! that address.
 //!
 //! Does not know about: requests, the format of results.
 //!
-//! A name is resolved once, and the connection goes to the checked address, which defeats DNS rebinding. Redirects are checked in the same
-//! way.
+//! A name is resolved once, and the connection goes to the checked address, which prevents DNS
+//! rebinding. The targets of redirects are checked in the same way.
 
 use super::LOOKUPS_MAX;
 use crate::config::model::Module;
@@ -30,7 +31,7 @@ const REDIRECTS_MAX: u32 = 10;
 /// Maximum size of content to read.
 const BODY_BYTES: u32 = 256 << 10;
 
-/// Separate from the lookups of checks, so that these do not wait.
+/// Limit of lookups, separate from that of checks, so that checks do not wait.
 static LOOKUPS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(LOOKUPS_MAX)));
 
 /// Runs probes.
@@ -44,7 +45,7 @@ pub(super) struct Prober {
 #[derive(Debug)]
 pub(super) struct Made {
     pub(super) is_success: bool,
-    /// Its metrics.
+    /// Metrics of the probe.
     pub(super) text: String,
 }
 
@@ -55,7 +56,7 @@ pub(super) enum Refused {
     NotAllowed,
     /// The target is invalid for the module.
     NotATarget,
-    /// Too many probes run, for longer than the timeout of the request.
+    /// The request timed out while it waited, because too many probes were in progress.
     TooMany,
 }
 
@@ -72,7 +73,7 @@ impl Prober {
         Self { targets, shared: Mutex::new(shared) }
     }
 
-    /// The metrics of one probe, which takes at most `limit`.
+    /// Runs one probe for at most `limit`, and returns its metrics.
     pub(super) async fn probe(&self, module: Module, target: &str, limit: Duration) -> Result<Made, Refused> {
         let start = Instant::now();
         let mut asked = Asked::parse(module, target).ok_or(Refused::NotATarget)?;
@@ -86,7 +87,8 @@ impl Prober {
                 Ok(Ok(addr)) => addr,
                 // A name without an address is a failed probe, not an invalid request.
                 Ok(Err(None)) | Err(_) => return Ok(Made::of(report, start)),
-                // A redirect to a forbidden address is a failed probe, because the target chose it.
+                // A redirect to a forbidden address is a failed probe, because the target chose the
+                // address.
                 Ok(Err(Some(_))) if report.redirects > 0 => return Ok(Made::of(report, start)),
                 Ok(Err(Some(refused))) => return Err(refused),
             };
@@ -97,7 +99,7 @@ impl Prober {
             let next = asked.redirected(&seen).filter(|_| report.redirects < REDIRECTS_MAX);
             report.is_success = outcome == Outcome::Success;
             report.is_overdue = outcome == Outcome::Timeout;
-            // Known even if the connection fails.
+            // The address is reported even if the connection fails.
             report.seen = Seen { address: Some(addr.ip()), ..seen };
             match next {
                 Some(next) => {
@@ -110,7 +112,8 @@ impl Prober {
         }
     }
 
-    /// The first address of a host, if all its addresses may be probed. `Err(None)` if it has none.
+    /// Resolves a host to its first address, if all its addresses may be probed. `Err(None)` if
+    /// there is no address.
     async fn address_of(&self, at: &HostPort) -> Result<SocketAddr, Option<Refused>> {
         let found: Vec<SocketAddr> = match at.host.parse::<IpAddr>() {
             Ok(ip) => vec![SocketAddr::new(ip, at.port)],
@@ -174,7 +177,7 @@ impl Asked {
         }
     }
 
-    /// A check of exactly this address, with the host name of the target.
+    /// Returns a check of exactly this address, with the host name of the target.
     fn kind(&self, addr: SocketAddr) -> CheckKind {
         let place = Address::Tcp(HostPort { host: addr.ip().to_string(), port: addr.port() });
         let named = |tls: &ClientTls| ClientTls { server_name: Some(self.at().host.clone()), ..tls.clone() };
@@ -217,7 +220,7 @@ const fn kind_of(module: Module) -> Kind {
 }
 
 impl Refused {
-    /// The label of its counter.
+    /// Label of the counter of this refusal.
     pub(super) const fn as_str(&self) -> &'static str {
         match self {
             Self::NotAllowed => "not_allowed",
@@ -244,7 +247,7 @@ mod tests {
     use doorbell_checks::options::EgressOptions;
     use std::io::{Read as _, Write as _};
 
-    /// The success of a probe of a server that redirects to `location`.
+    /// Probes a server that redirects to `location`, and returns whether the probe succeeded.
     fn probed(location: &str) -> Result<bool, Refused> {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();

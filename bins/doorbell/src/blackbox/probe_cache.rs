@@ -1,4 +1,4 @@
-//! Replies to requests with the result of a probe, run now or cached.
+//! Replies to requests with the result of a new probe or with a cached result.
 //!
 //! Does not know about: connections.
 
@@ -27,10 +27,10 @@ pub(super) const PROBES_MAX: usize = 32;
 /// Maximum number of cached results, each of a few KiB.
 const RESULTS_MAX: usize = 1024;
 
-/// Deducted from the scrape timeout of Prometheus (blackbox_exporter's `--timeout-offset`).
+/// Time deducted from the scrape timeout of Prometheus (blackbox_exporter's `--timeout-offset`).
 const TIMEOUT_OFFSET: Duration = Duration::from_millis(500);
 
-/// Reply to a request with an unknown `Host`, which may come from a page of another site.
+/// Reply to a request with an unknown `Host`: a page of another site may have sent the request.
 const FOREIGN_HOST: &str = "unknown name in `Host`: use an IP address or localhost\n";
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
@@ -39,7 +39,7 @@ const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8")
 /// The cached result of one target and module.
 type Slot = Arc<tokio::sync::Mutex<Option<(Instant, Bytes)>>>;
 
-/// Replies to requests.
+/// Runs probes, caches results, and replies to requests.
 #[derive(Debug)]
 pub(super) struct ProbeCache {
     prober: Prober,
@@ -64,7 +64,8 @@ impl ProbeCache {
         }
     }
 
-    /// `is_here`: the client is on this machine, as a browser under DNS rebinding would be.
+    /// Replies to a request. `is_here`: the client is on this machine, and may be a browser under
+    /// DNS rebinding.
     pub(super) async fn reply_to(&self, request: &Request<Incoming>, is_here: bool) -> Response<Full<Bytes>> {
         match request.uri().path() {
             "/probe" => {}
@@ -103,7 +104,7 @@ impl ProbeCache {
         }
     }
 
-    /// The shorter of the configured timeout and the scrape timeout of the request.
+    /// Returns the shorter of the configured timeout and the scrape timeout of the request.
     fn timeout_of(&self, scrape_timeout: Option<&str>) -> Duration {
         let secs = scrape_timeout.and_then(|text| text.parse::<f64>().ok());
         let wanted = secs.and_then(|secs| Duration::try_from_secs_f64(secs).ok());
@@ -115,7 +116,7 @@ impl ProbeCache {
         self.process_stats.count_one(&Item::Probed { module, result });
     }
 
-    /// The text of the result, and the label of its counter.
+    /// Returns the text of the result, and the label of its counter.
     async fn result(&self, query: Query, limit: Duration) -> Result<(Bytes, &'static str), Refused> {
         let slot = self.slot(query.module, &query.target);
         // Identical requests wait here for the result.
@@ -140,7 +141,7 @@ impl ProbeCache {
             return Arc::clone(slot);
         }
         if slots.len() >= RESULTS_MAX {
-            // Entries in use are kept; expired and empty ones are removed first.
+            // Removes expired and empty entries; entries in use stay.
             let is_new = |slot: &Slot| {
                 slot.try_lock()
                     .map_or(true, |known| known.as_ref().is_some_and(|(at, _)| at.elapsed() < self.cache))

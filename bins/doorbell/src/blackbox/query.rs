@@ -16,7 +16,7 @@ pub(super) struct Query {
     pub(super) target: String,
 }
 
-/// Why a query is invalid, in the words of blackbox_exporter if it has any.
+/// Reason why a query is invalid. The messages are those of blackbox_exporter where they exist.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum BadQuery {
     NoTarget,
@@ -26,7 +26,7 @@ pub(super) enum BadQuery {
 }
 
 impl Query {
-    /// Parses a query. The default module is `http_2xx`; `modules` are the allowed ones.
+    /// Parses a query. The default module is `http_2xx`; `modules` lists the allowed modules.
     pub(super) fn parse(query: &str, modules: &[Module]) -> Result<Self, BadQuery> {
         let (mut target, mut module) = (None, None);
         for (name, value) in query.split('&').map(|part| part.split_once('=').unwrap_or((part, ""))) {
@@ -61,7 +61,7 @@ impl fmt::Display for BadQuery {
     }
 }
 
-/// Decodes percent encoding and `+`. Invalid UTF-8 is replaced, invalid escapes are kept.
+/// Decodes percent encoding and `+`. Invalid UTF-8 is replaced; invalid escapes remain unchanged.
 fn decoded(value: &str) -> String {
     let mut bytes = Vec::with_capacity(value.len());
     let mut rest = value.as_bytes();

@@ -1,6 +1,6 @@
 //! Builds the access log from the configuration.
 //!
-//! Does not know about: the format of lines, their queue (`doorbell` does).
+//! Does not know about: the format of lines, their queue (see `doorbell`).
 
 use crate::config::model::{Access, AccessFile, AccessFormat, Config, Log};
 use crate::exit::{Exit, Failure};
@@ -44,7 +44,7 @@ pub(crate) enum By {
     Http2,
 }
 
-/// The lines of one service.
+/// Writer of the access log lines of one service.
 #[derive(Clone, Debug)]
 pub(crate) struct Lines {
     sink: LogSink,
@@ -73,7 +73,7 @@ pub(crate) fn logger(config: &Config, log: &AccessLog, by: By) -> Logger<Lines> 
         Access::Errors => Level::Errors,
         Access::Off => Level::Off,
     });
-    // A sample of one in one is ignored, so that `errors` alone decides.
+    // A sample rate of 1 is ignored, so that `errors` only logs errors.
     let sample = NonZeroU32::new(access_sample).filter(|n| n.get() > 1);
     Logger::new(sample.map_or(filter, |n| filter.one_in(n)), Lines { sink: log.sink(), by })
 }

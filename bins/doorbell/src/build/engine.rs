@@ -103,7 +103,7 @@ fn observe(event: &Event, registry: &HealthRegistry, operator: &Operator) {
     }
 }
 
-/// An error message with a fix, and the exit code.
+/// Converts an error into a message with a fix, and an exit code.
 pub(crate) fn start_failure(error: &StartError) -> Failure {
     let addr = match error {
         StartError::Listen(listen) => listen.addr.as_str(),
@@ -141,7 +141,7 @@ pub(crate) fn start_failure(error: &StartError) -> Failure {
     Failure::new(exit, message)
 }
 
-/// Whether the address is not one of this machine.
+/// Whether the address is not an address of this machine.
 fn is_elsewhere(error: &StartError) -> bool {
     matches!(error, StartError::Listen(listen) if listen.error.kind() == std::io::ErrorKind::AddrNotAvailable)
 }

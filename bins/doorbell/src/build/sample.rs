@@ -1,4 +1,4 @@
-//! The service of one listener without a server, for benches that measure the cost of a request.
+//! The service of one listener without a server, for benchmarks that measure the cost of a request.
 //!
 //! Does not know about: sockets, running checks.
 
@@ -13,7 +13,7 @@ use crate::registry::HealthRegistry;
 use crate::routes::{BareService, Materials, RouteService, RouteServices};
 use std::sync::Arc;
 
-/// The service of the first listener, without an access log.
+/// Builds the service of the first listener, without an access log.
 ///
 /// # Errors
 /// The problem of the configuration.

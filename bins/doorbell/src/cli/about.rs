@@ -37,7 +37,8 @@ pub struct CompletionsArgs {
 /// Options of `man`.
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// Page to print: a command, as in probe or config-dump, or doorbell.toml; default: the page of doorbell itself
+    /// Page to print: a command, as in probe or config-dump, or doorbell.toml; default: the page of
+    /// doorbell itself
     #[arg(value_name = "PAGE")]
     page: Option<String>,
 
@@ -92,7 +93,7 @@ pub(super) fn man(args: &ManArgs) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&page).into_owned())
 }
 
-/// The command of a page name such as `config-dump`, with its inherited options.
+/// Returns the command for a page name such as `config-dump`, with its inherited options.
 fn named(mut command: Command, name: &str) -> Option<Command> {
     command.build();
     let mut command = &command;

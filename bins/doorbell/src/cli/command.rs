@@ -11,7 +11,7 @@ use clap::{Arg, ColorChoice, Command, CommandFactory as _, Id, Subcommand as _};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Paths of the commands that read no configuration.
+/// Names of the commands that read no configuration, with their subcommands.
 const WITHOUT_CONFIG: [&[&str]; 10] = [
     &["await"],
     &["completions"],
@@ -29,7 +29,7 @@ const WITHOUT_CONFIG: [&[&str]; 10] = [
 const WITHOUT_LOG: [&str; 9] =
     ["await", "completions", "config", "doctor", "healthcheck", "man", "probe", "validate", "version"];
 
-/// Words of other programs and of earlier versions, and what to write instead.
+/// Commands of other programs and earlier versions, with a suggestion for each.
 const ELSEWHERE: [(&str, &str); 13] = [
     ("--engine", "`--driver`"),
     ("bench", "`doorbell-load`, a separate program, generates load"),
@@ -49,7 +49,8 @@ const ELSEWHERE: [(&str, &str); 13] = [
     ("validate", "`doorbell validate`"),
 ];
 
-/// Builds the command tree. `--color` is looked up in `args` first, because it applies to help and parse errors too.
+/// Builds the command tree. Reads `--color` from `args` before parsing, because it also applies to
+/// help and parse errors.
 pub(super) fn command(args: &[OsString]) -> Command {
     let mut command = without_empty(Cli::command()).color(color(args));
     for path in WITHOUT_CONFIG {
@@ -75,13 +76,14 @@ pub(super) fn asked_for_help(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// The first argument that names a command.
+/// Returns the first argument that names a command.
 pub(super) fn first(args: &[OsString]) -> Option<&str> {
     let command = Cli::command();
     args.iter().skip(1).filter_map(|word| word.to_str()).find(|word| command.find_subcommand(word).is_some())
 }
 
-/// The value of `--color`, at any position before `--`. The parser reports invalid values.
+/// Returns the value of `--color`, at any position before `--`. The parser reports invalid values
+/// later.
 fn color(args: &[OsString]) -> ColorChoice {
     let mut words = args.iter().skip(1).map_while(|word| word.to_str().filter(|word| *word != "--"));
     let mut choice = ColorChoice::Auto;
@@ -119,13 +121,14 @@ fn within(command: Command, path: &[&str]) -> Command {
     }
 }
 
-/// Replaces the global `--config` in commands that read no configuration.
+/// Hidden `--config` that always fails, for commands that read no configuration.
 fn refused() -> Arg {
     let refuse = |_: &str| Err::<PathBuf, _>("this command reads no configuration; remove -c");
     Arg::new("config").short('c').long("config").hide(true).value_parser(ValueParser::new(refuse))
 }
 
-/// A suggestion for an unknown argument: a file was probably meant as the configuration, and other programs name commands differently.
+/// Returns a hint for an unknown argument: `-c` for a file name, or the doorbell command that
+/// corresponds to a command of another program.
 pub(super) fn hint(error: &clap::Error) -> Option<String> {
     let kind = match error.kind() {
         ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,

@@ -52,7 +52,7 @@ pub(super) fn run(args: &DiffArgs) -> Result<Exit, Failure> {
     Ok(if text.is_empty() { Exit::Success } else { Exit::Failure })
 }
 
-/// Every key by its full name, with its value.
+/// Maps the full name of every key to its value.
 fn keys(config: &Config) -> BTreeMap<String, String> {
     let mut keys = BTreeMap::new();
     flatten(String::new(), &to_json(config, true), &mut keys);
@@ -61,7 +61,7 @@ fn keys(config: &Config) -> BTreeMap<String, String> {
 
 fn config(path: &Path) -> Result<Config, Failure> {
     let source = load::read_source(path)?;
-    // Environment overrides would apply to both files alike.
+    // Environment overrides are not applied: both files would get the same values.
     let parsed = parse_over(&source, &|name| std::env::var(name).ok(), &Overrides::default());
     parsed.config.ok_or_else(|| {
         print_problems(&source, &parsed.problems, ColorWhen::Auto);

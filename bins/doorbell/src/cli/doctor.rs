@@ -1,6 +1,6 @@
-//! `doorbell doctor`: reports on the system and what to change.
+//! `doorbell doctor`: examines the system and recommends settings.
 //!
-//! Does not know about: what is examined.
+//! Does not know about: the examinations.
 
 use super::options::{Global, ReportForm};
 use super::output::print;
@@ -92,7 +92,7 @@ fn json_of(diagnosis: &Diagnosis) -> serde_json::Value {
     })
 }
 
-/// Bits per second, with the decimal units of link speeds.
+/// Parses a link speed with a decimal unit into bits per second.
 fn parse_link(text: &str) -> Result<u64, String> {
     let units = [("Gbit", 1_000_000_000), ("Mbit", 1_000_000), ("Kbit", 1_000)];
     let parsed = units.iter().find_map(|(unit, scale)| {

@@ -1,4 +1,4 @@
-//! Loads the configuration: file, environment, command line.
+//! Loads the configuration from a file, the environment and the command line.
 //!
 //! Does not know about: the meaning of keys.
 
@@ -18,10 +18,12 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// Maximum size of a configuration file, so that a disk image is rejected before it is read.
+/// Maximum size of a configuration file, so that a disk image is rejected before it is read
+/// completely.
 const FILE_LEN_MAX: u64 = 4 << 20;
 
-/// Suffix of the error for an invalid configuration; commands that do not serve replace it.
+/// Suffix of the error message for an invalid configuration; commands that start no server replace
+/// the suffix.
 pub(super) const NOT_STARTED: &str = "; nothing was started";
 
 /// Name of the source if no file is given.
@@ -52,7 +54,7 @@ pub(super) fn read_source(path: &Path) -> Result<Source, Failure> {
     Ok(Source { name, text })
 }
 
-/// The file given with `--config`, or the built-in configuration if variables override some of it.
+/// The file given with `--config`, or the built-in configuration if variables override keys of it.
 pub(super) fn source_or_built_in(global: &Global) -> Result<Option<Source>, Failure> {
     match source(global)? {
         None if !overrides()?.is_empty() => Ok(Some(built_in())),
@@ -60,7 +62,7 @@ pub(super) fn source_or_built_in(global: &Global) -> Result<Option<Source>, Fail
     }
 }
 
-/// The source that overrides apply to without a file.
+/// Source for overrides without a configuration file.
 fn built_in() -> Source {
     Source { name: BUILT_IN.into(), text: "version = 1\n".into() }
 }
@@ -93,7 +95,7 @@ pub(super) fn overrides() -> Result<Overrides, Failure> {
     Ok(Overrides::of(VARIABLES, ours.map(text).collect::<Result<Vec<_>, _>>()?))
 }
 
-/// The configuration of a source. Prints its problems; an error among them is a failure.
+/// Parses a source and prints its problems. Fails if one of them is an error.
 pub(super) fn config(source: &Source, global: &Global) -> Result<Config, Failure> {
     let parsed = parse_over(source, &|name| std::env::var(name).ok(), &overrides()?);
     let shown: Vec<_> = parsed
@@ -110,7 +112,8 @@ pub(super) fn config(source: &Source, global: &Global) -> Result<Config, Failure
     })
 }
 
-/// Reads the configuration for a reload. Problems are returned as text instead of printed. Also returns the files that contributed.
+/// Reads the configuration for a reload. Returns problems as text instead of printing them, and the
+/// paths of the files that were read.
 pub(super) fn again(global: &Global, args: &ServeArgs) -> Reading {
     let mut files: Vec<PathBuf> = global.config.iter().cloned().collect();
     let sources = source(global).and_then(|source| Ok((source, overrides()?)));
@@ -172,7 +175,8 @@ pub(super) fn with_args(mut config: Config, args: ServeArgs) -> Result<Config, F
     Ok(config)
 }
 
-/// Variables that are named like an option of `serve` but are not read.
+/// Variables that are named like options of `serve` and are not read, each with the one to use
+/// instead.
 const UNREAD: [(&str, &str); 6] = [
     ("DOORBELL_ALLOW_EXEC", "--allow-exec"),
     ("DOORBELL_CHECK", "--check"),
@@ -258,7 +262,8 @@ pub(super) fn with_global(mut config: Config, global: &Global) -> Config {
     config
 }
 
-/// Under systemd the state file defaults to the unit's state directory (`StateDirectory=` in systemd.exec(5)).
+/// Under systemd the state file defaults to the unit's state directory (`StateDirectory=` in
+/// systemd.exec(5)).
 pub(super) fn with_state(mut config: Config) -> Config {
     let kept = &mut config.lifecycle.state_file;
     *kept = kept.take().or_else(|| state_file(&std::env::var_os("STATE_DIRECTORY")?));

@@ -6,7 +6,7 @@ use crate::config::schema;
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// The page as roff.
+/// Renders the page as roff.
 pub(super) fn file_page() -> String {
     let schema = schema();
     let version = env!("CARGO_PKG_VERSION");
@@ -38,7 +38,7 @@ pub(super) fn properties(form: &Value) -> impl Iterator<Item = (&String, &Value)
     form["properties"].as_object().into_iter().flatten()
 }
 
-/// Every key of a table, followed by the keys of the tables in it.
+/// Renders every key of a table, followed by the keys of its subtables.
 fn entries(page: &mut String, before: &str, form: &Value) {
     for (key, form) in properties(form) {
         let name = format!("{before}{key}");
@@ -82,7 +82,7 @@ fn default(form: &Value) -> Option<String> {
     default_shown(form).map(|shown| format!("Default: {shown}."))
 }
 
-/// The default as it is written in a file.
+/// Formats the default as in a configuration file.
 pub(super) fn default_shown(form: &Value) -> Option<String> {
     Some(match form.get("default")? {
         Value::Array(list) => {

@@ -1,4 +1,4 @@
-//! From the command line to an exit code.
+//! Commands: parses the command line, runs one command and returns its exit code.
 //!
 //! Does not know about: how a configuration is read, how requests are served.
 
@@ -34,7 +34,7 @@ use options::{Global, ServeArgs};
 use output::{colored, print, print_error};
 use std::ffi::OsString;
 
-/// Runs one command. The first of `args` is the name of the program.
+/// Runs one command. The first element of `args` is the name of the program.
 #[must_use]
 pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
     let args = command::asked_for_help(args.into_iter().collect());
@@ -52,8 +52,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
     }
 }
 
-/// Prints a parse error, or help. `healthcheck` never exits with 2, which Docker reserves, nor does `probe`, where 2 means that the
-/// connection failed.
+/// Prints a parse error or help. `healthcheck` and `probe` do not exit with 2 here: for
+/// `healthcheck`, Docker reserves this code, and for `probe` it means that the connection failed.
 fn refuse(error: &clap::Error, args: &[OsString]) -> Exit {
     // A failure to write the error cannot be reported.
     let _ = error.print();
@@ -122,7 +122,7 @@ fn serve_file(args: ServeArgs, global: &Global) -> Result<Exit, Failure> {
             (config, load::BUILT_IN.to_owned())
         }
     };
-    // Standard input can be read only once, so it is not reloaded.
+    // Standard input can be read only once, so it cannot be reloaded.
     let again = global.config.as_ref().filter(|path| path.as_os_str() != "-").map(|_| {
         let (global, args) = (global.clone(), args.clone());
         Box::new(move || load::again(&global, &args)) as Read

@@ -50,8 +50,8 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDR", value_parser = parse_bind)]
     pub listen: Vec<Bind>,
 
-    /// Address of metrics and the admin page, as in 127.0.0.1:9130, or off; also DOORBELL_ADMIN. Without a configuration file:
-    /// 127.0.0.1:9130, read-only, skipped if the port is in use
+    /// Address of metrics and the admin page, as in 127.0.0.1:9130, or off; also DOORBELL_ADMIN.
+    /// Without a configuration file: 127.0.0.1:9130, read-only, skipped if the port is in use
     #[arg(long, value_name = "ADDR", value_parser = parse_admin)]
     pub admin: Option<AdminArg>,
 
@@ -59,8 +59,8 @@ pub struct ServeArgs {
     #[arg(long)]
     pub allow_exec: bool,
 
-    /// Target that /readyz requires: http://.., https://.., tcp://HOST:PORT, unix:/PATH, tls://HOST, redis://HOST,
-    /// grpc://HOST:PORT/SERVICE or grpcs://..; repeatable
+    /// Target that /readyz requires: http://.., https://.., tcp://HOST:PORT, unix:/PATH,
+    /// tls://HOST, redis://HOST, grpc://HOST:PORT/SERVICE or grpcs://..; repeatable
     #[arg(long, value_name = "TARGET", value_parser = parse_target)]
     pub check: Vec<CheckKind>,
 
@@ -68,8 +68,9 @@ pub struct ServeArgs {
     #[arg(long, value_name = "DRIVER")]
     pub driver: Option<DriverArg>,
 
-    /// Number of worker threads. Default: one per available CPU, at most the CPU quota and what the memory limit allows, and at most 4 in a
-    /// container without a CPU quota; `doorbell doctor` shows the number and the reason
+    /// Number of worker threads. Default: one per available CPU, limited by the CPU quota and the
+    /// memory limit, and at most 4 in a container without a CPU quota; `doorbell doctor` shows the
+    /// number and the reason
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub workers: Option<u32>,
 }

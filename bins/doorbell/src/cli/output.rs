@@ -12,12 +12,13 @@ use std::io::{IsTerminal, Write};
 /// Maximum time to wait for a blocked reader of standard error.
 const READER_TIMEOUT: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
-/// A failed write is an error, so that truncated output is not taken for complete. A closed pipe, as with `head`, is not an error.
+/// Prints to standard output. A failed write is an error, because truncated output could pass for
+/// complete output. A closed pipe, as with `head`, is not an error.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
     print_more(text).map(|_| ())
 }
 
-/// As [`print`], for endless output; false if the reader has closed the pipe.
+/// Same as [`print`], for endless output; returns false if the reader has closed the pipe.
 pub(super) fn print_more(text: &str) -> Result<bool, Failure> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -27,7 +28,8 @@ pub(super) fn print_more(text: &str) -> Result<bool, Failure> {
     }
 }
 
-/// Failed writes are ignored, and a reader that blocks for [`READER_TIMEOUT`] loses the rest.
+/// Prints to standard error. Ignores failed writes, and drops remaining output if the reader blocks
+/// for [`READER_TIMEOUT`].
 pub(super) fn print_error(text: &str) {
     let mut stderr = std::io::stderr().lock();
     for piece in text.as_bytes().chunks(crate::log::PIECE_LEN) {
@@ -42,7 +44,9 @@ pub(super) fn colored(when: ColorWhen, stream: &impl IsTerminal) -> bool {
     is_colored(when, stream.is_terminal(), |name| std::env::var_os(name))
 }
 
-/// <https://no-color.org>: any non-empty value of `NO_COLOR` disables colors. A dumb terminal would print the codes.
+/// Whether to print colors. Any non-empty value of `NO_COLOR` disables them
+/// (<https://no-color.org>), and so does `TERM=dumb`, because a dumb terminal prints the codes as
+/// text.
 fn is_colored(when: ColorWhen, is_terminal: bool, env: impl Fn(&str) -> Option<OsString>) -> bool {
     let is_off = || env("NO_COLOR").is_some_and(|value| !value.is_empty());
     let is_dumb = || env("TERM").is_some_and(|value| value == "dumb");

@@ -36,8 +36,8 @@ pub struct RedirectArgs {
     #[arg(long, value_name = "HOST", required = true)]
     host: Vec<String>,
 
-    /// Directory of ACME (http-01) challenge tokens, served for every host below /.well-known/acme-challenge/; with certbot:
-    /// WEBROOT/.well-known/acme-challenge
+    /// Directory of ACME (http-01) challenge tokens, served for every host below
+    /// /.well-known/acme-challenge/; with certbot: WEBROOT/.well-known/acme-challenge
     #[arg(long, value_name = "DIR", value_parser = parse_directory)]
     acme: Option<PathBuf>,
 
@@ -79,7 +79,8 @@ pub(super) fn config(args: &RedirectArgs, global: &Global) -> Result<Config, Fai
     }
     let mut config = load::without_file(global)?;
     config.listeners[0].binds = vec![Bind::Tcp(SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 80)).into()];
-    // The health routes keep one path each; the others belong to the redirected hosts.
+    // Each health route keeps its first path only; the other paths of the redirected hosts are
+    // redirected.
     for route in &mut config.routes {
         route.paths.truncate(1);
     }
@@ -94,14 +95,15 @@ pub(super) fn config(args: &RedirectArgs, global: &Global) -> Result<Config, Fai
     if let Some(dir) = &args.acme {
         let files = Files { dir: dir.clone(), content_type: "text/plain".into(), ..Files::default() };
         let files = Route { files: Some(files), ..Route::default() };
-        // The longer path wins over the redirect on every host (RFC 8555 8.3: any name may have to be proved).
+        // The longer path takes precedence over the redirect, on every host: an ACME server may
+        // request the challenge of any name (RFC 8555 8.3).
         routes.push(route("acme", "/.well-known/acme-challenge/{token}", files));
     }
     config.routes.extend(routes);
     load::with_args(config, args.serve.clone())
 }
 
-/// The directory need not exist yet.
+/// Parses the path of a directory, which does not have to exist yet.
 fn parse_directory(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
     if text.is_empty() || path.is_file() {

@@ -1,7 +1,7 @@
 //! `doorbell run -- CMD`: runs doorbell and a program together and stops them in the right order.
 //!
-//! Does not know about: the work of either. This process starts both, forwards signals and reaps children; the server is a child process,
-//! so that neither can crash the other.
+//! Does not know about: the work of the two programs. This process starts both, forwards signals
+//! and reaps children. The server is a child process, so that neither can crash the other.
 
 use super::load;
 use super::options::{ColorWhen, DriverArg, Global};
@@ -38,7 +38,8 @@ while both ran, as 73 for an address in use; 1 if doorbell was stopped while the
 /// Options of `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Keep serving after the command exits, with failing readiness endpoints, until doorbell is stopped
+    /// Keep serving after the command exits, with failing readiness endpoints, until doorbell is
+    /// stopped
     #[arg(long)]
     stay: bool,
 
@@ -71,16 +72,16 @@ pub struct RunArgs {
     command: Vec<OsString>,
 }
 
-/// The command cannot be started (sysexits: system error).
+/// Exit code if the command cannot be started (`EX_OSERR` of sysexits).
 const NOT_STARTED: Exit = Exit::Code(71);
 
-/// Phase of the pair.
+/// Phase of the server and the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Running,
-    /// TERM was received: the command gets it when the server closes its listeners.
+    /// SIGTERM was received: the command gets it when the server closes its listeners.
     Delaying,
-    /// Both received the request to stop.
+    /// The server and the command have been requested to stop.
     Ending,
 }
 
@@ -97,11 +98,11 @@ struct Pair {
     door: Option<Pid>,
     child: Option<Pid>,
     child_code: Option<u8>,
-    /// Exit code of a server that this process had not stopped; never 0 if the command still ran.
+    /// Exit code of a server that exited on its own; not 0 if the command was still running.
     door_code: Option<u8>,
     phase: Phase,
     stays: bool,
-    /// Reports the end of the command to the server.
+    /// Connection for reporting the exit of the command to the server.
     reports: UnixStream,
 }
 
@@ -125,7 +126,7 @@ pub(super) fn run(args: &RunArgs, global: &Global) -> Result<Exit, Failure> {
     pair.supervise(&notes)
 }
 
-/// Forwards signals as notes.
+/// Sends received signals to the channel.
 fn watch(sender: SyncSender<Note>) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::new(Exit::Failure, format!("cannot handle signals: {error}"));
     let all = [SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
@@ -135,7 +136,7 @@ fn watch(sender: SyncSender<Note>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Forwards the messages of the server as notes until it exits.
+/// Sends the messages of the server to the channel until the server exits.
 fn listen(mut stream: UnixStream, sender: SyncSender<Note>) -> io::Result<()> {
     let forward = move || {
         let mut byte = [0];
@@ -179,7 +180,7 @@ impl Pair {
         })
     }
 
-    /// Handles notes until both have exited.
+    /// Handles events until the server and the command have exited.
     fn supervise(&mut self, notes: &Receiver<Note>) -> Result<Exit, Failure> {
         loop {
             self.reap();
@@ -197,12 +198,13 @@ impl Pair {
         }
     }
 
-    /// The exit code of the pair. A failure of the server wins over the code of the command, which was then stopped because of it.
+    /// Exit code of `doorbell run`: that of the server if it failed, because the command was
+    /// stopped for that reason; otherwise that of the command.
     fn code(&self) -> u8 {
         self.door_code.filter(|code| *code != 0).or(self.child_code).unwrap_or(1)
     }
 
-    /// Only the server knows when its drain is over and whether it was cancelled.
+    /// Handles a message of the server about the end or the cancellation of its drain.
     fn handle_word(&mut self, word: Word) {
         match (word, self.phase) {
             (Word::Closes, Phase::Delaying) => {
@@ -228,14 +230,16 @@ impl Pair {
             }
             (SIGHUP | SIGUSR2, _) => {
                 tell(self.child, named);
-                // Without its handler yet, the server would be killed; it reads the configuration shortly after anyway.
+                // The signal would kill a server that has not installed its handler. Such a server
+                // does not need the signal, because it has not read the configuration yet.
                 tell(self.door.filter(|door| catches(*door, signal)), named);
             }
             _ => tell(self.child, named),
         }
     }
 
-    /// Reports the end of the command to the server, which logs it and stops, or fails its readiness endpoints.
+    /// Reports the exit of the command to the server. The server logs the exit, and stops or fails
+    /// its readiness endpoints.
     fn command_ended(&mut self, status: ExitStatus) {
         self.child_code = Some(code_of(status));
         let stays = self.stays && self.phase == Phase::Running;
@@ -243,14 +247,14 @@ impl Pair {
         if stays {
             return;
         }
-        // Nothing is left to drain for.
+        // A drain would be pointless without the command.
         self.phase = Phase::Ending;
         if report.is_err() {
             tell(self.door, Signal::INT);
         }
     }
 
-    /// Reaps every child that has exited, orphans included.
+    /// Reaps every exited child, including orphans.
     fn reap(&mut self) {
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             let status = ExitStatus::from_raw(status.as_raw());

@@ -14,8 +14,9 @@ pub(super) struct TrustArgs {
     #[arg(long)]
     tls: bool,
 
-    /// CA certificates that the server's certificate must chain to, as PEM; default: those of the system. The kubelet and load balancers do
-    /// not verify unless this is given
+    /// CA certificates for verifying the server's certificate, as PEM; default: those of the
+    /// system. Probes of the kubelet and of load balancers verify certificates only if this option
+    /// is given
     #[arg(long, value_name = "FILE")]
     tls_ca_cert: Option<PathBuf>,
 
@@ -37,7 +38,7 @@ pub(super) struct TrustArgs {
 }
 
 impl TrustArgs {
-    /// `verifies`: whether the prober verifies certificates by default.
+    /// Options of the TLS client; `verifies` is the prober's default for verifying certificates.
     pub(super) fn client(&self, verifies: bool) -> ClientTls {
         ClientTls {
             verify: (verifies || self.tls_ca_cert.is_some()) && !self.tls_no_verify,
@@ -56,7 +57,8 @@ impl TrustArgs {
         }
     }
 
-    /// An error for an option that applies to none of these targets, which have passed [`Self::secured`].
+    /// Returns an error for an option that applies to none of these targets. The targets must be
+    /// results of [`Self::secured`].
     pub(super) fn idle(&self, targets: &[Target], prober: Prober) -> Option<String> {
         if self.tls && !targets.iter().any(|target| matches!(target, Target::Grpc { .. })) {
             return Some("--tls applies to grpc:// only: use https:// or tls:// for other targets".into());

@@ -96,7 +96,7 @@ fn say(
     Ok(())
 }
 
-/// Reports in the requested format also when the file cannot be read.
+/// Reports an unreadable file in the requested format.
 fn unreadable(args: &ValidateArgs, global: &Global, failure: Failure) -> Result<Exit, Failure> {
     let file = global.config.as_ref().map(|path| path.display().to_string());
     match args.output {

@@ -1,6 +1,6 @@
 //! A configuration as TOML or JSON, with or without default values.
 //!
-//! Does not know about: the file it came from; comments and order are lost.
+//! Does not know about: the source file; its comments and its order of keys are lost.
 
 use super::model::Config;
 use doorbell_config::Table as _;
@@ -18,7 +18,7 @@ pub fn to_toml(config: &Config, with_defaults: bool) -> Result<String, toml::ser
 #[must_use]
 pub fn to_json(config: &Config, with_defaults: bool) -> Value {
     let mut root = config.to_json(with_defaults);
-    // An endpoint that always exists is omitted.
+    // An endpoint that exists without being configured is omitted if its table is empty.
     if let Some(health) = root.get_mut("health").and_then(Value::as_object_mut) {
         let is_empty = |value: &Value| value.as_object().is_some_and(Map::is_empty);
         health.retain(|name, value| !is_empty(value) || !["livez", "readyz"].contains(&&**name));

@@ -1,7 +1,7 @@
 //! The JSON Schema of configuration files, for editors.
 //!
-//! Does not know about: keys, apart from a few with a custom reader. `doorbell validate` has the
-//! rules between keys.
+//! Does not know about: keys, apart from a few with a custom reader. Rules between keys are not
+//! part of the schema; `doorbell validate` checks them.
 
 use super::model::Config;
 use doorbell_config::Table as _;
@@ -57,7 +57,7 @@ mod tests {
         }
     }
 
-    /// Every place of the schema, with its form.
+    /// Collects every location of the schema with its subschema.
     fn places<'s>(form: &'s Value, at: &str, found: &mut BTreeMap<String, &'s Value>) {
         let below = |key: &str| if at.is_empty() { key.to_owned() } else { format!("{at}.{key}") };
         let lists = form["anyOf"].as_array().into_iter().flatten();
@@ -87,7 +87,8 @@ mod tests {
         }
     }
 
-    /// Important defaults, and none for keys whose default follows from other keys.
+    /// The schema has the important defaults, and none for keys whose default depends on other
+    /// keys.
     #[test]
     fn defaults_are_those_of_a_file_without_them() {
         let schema = schema();

@@ -5,7 +5,7 @@
 //! Braces without a name are literal, so JSON needs no escaping; `{{` is a literal brace before a
 //! name.
 
-/// A parsed text.
+/// A parsed template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Template(Vec<Part>);
 
@@ -26,10 +26,11 @@ pub(crate) enum Part {
     Text(String),
 }
 
-/// The names that every request has. They hide path parameters of the same name.
+/// Parameters that every request provides. They take precedence over path parameters of the same
+/// name.
 pub(crate) const NAMES: [&str; 4] = ["client", "host", "method", "path"];
 
-/// Maximum size of a template with parameters: it is expanded in a small buffer.
+/// Maximum size of a template with parameters, which is expanded in a small buffer.
 pub(crate) const TEMPLATE_LEN_MAX: usize = 16 << 10;
 
 impl Template {
@@ -74,7 +75,7 @@ impl Template {
         })
     }
 
-    /// The text if it has no parameters.
+    /// Returns the text if it has no parameters.
     pub(crate) fn fixed(&self) -> Option<&str> {
         match self.0.as_slice() {
             [] => Some(""),
@@ -96,7 +97,7 @@ impl Part {
     }
 }
 
-/// Valid names of path parameters that do not begin with a digit.
+/// Whether this is a valid name of a path parameter and does not begin with a digit.
 fn is_name(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')

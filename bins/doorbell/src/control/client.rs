@@ -22,7 +22,7 @@ pub(crate) struct Client {
     stream: UnixStream,
 }
 
-/// Why a call failed.
+/// Reason why a call failed.
 #[derive(Debug, Error)]
 pub(crate) enum CallError {
     /// The connection failed or ended.
@@ -38,7 +38,7 @@ impl Client {
         Self::connect_within(path, TIMEOUT)
     }
 
-    /// As [`Self::connect`], with another timeout for each response.
+    /// Same as [`Self::connect`], with another timeout for each response.
     pub(crate) fn connect_within(path: &Path, timeout: Duration) -> Result<Self, CallError> {
         let mut stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(timeout))?;
@@ -61,7 +61,7 @@ impl Client {
         Ok(self.stream.set_read_timeout(None)?)
     }
 
-    /// The next response to a request with several.
+    /// Waits for the next response to a request with several responses.
     pub(crate) fn next(&mut self) -> Result<Response, CallError> {
         let mut prefix = [0; PREFIX_LEN];
         self.stream.read_exact(&mut prefix)?;
@@ -72,7 +72,7 @@ impl Client {
 }
 
 impl CallError {
-    /// Whether the peer closed the connection, as an instance does when it exits.
+    /// Whether the error means that the peer closed the connection, for example because it exited.
     pub(crate) fn is_end(&self) -> bool {
         let kinds = [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe];
         matches!(self, Self::Io(error) if kinds.contains(&error.kind()))

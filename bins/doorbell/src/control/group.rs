@@ -1,15 +1,16 @@
 //! Looks up the number of a group.
 //!
-//! Does not know about: members. Groups of a directory service are not found by name; use their numbers.
+//! Does not know about: members. It reads `/etc/group` only: groups of a directory service must be
+//! configured by number.
 
 use std::fs;
 
-/// The number itself, or that of a name in `/etc/group`.
+/// Returns a number unchanged, or the number of a name in `/etc/group`.
 pub(super) fn number_of(group: &str) -> Option<u32> {
     group.parse().ok().or_else(|| find(&fs::read_to_string("/etc/group").ok()?, group))
 }
 
-/// `name:password:number:members` (group(5)).
+/// Finds a name in lines of `name:password:number:members` (group(5)).
 fn find(groups: &str, wanted: &str) -> Option<u32> {
     let mut lines = groups.lines().map(|line| line.split(':'));
     lines.find_map(|mut fields| {

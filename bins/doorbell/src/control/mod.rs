@@ -1,6 +1,6 @@
-//! The control socket, on which an instance receives commands, and how commands find it.
+//! The control socket, on which an instance receives commands, and the search for control sockets.
 //!
-//! Does not know about: the requests, see [`crate::wire`]; how responses are printed.
+//! Does not know about: the requests (see [`crate::wire`]), how responses are printed.
 
 mod client;
 mod conn;

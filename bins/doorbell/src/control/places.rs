@@ -15,11 +15,11 @@ pub(crate) const NAME: &str = "control.sock";
 /// Maximum number of sockets to examine in one directory.
 const SOCKETS_MAX: usize = 64;
 
-/// The default directories of control sockets, in the order in which they are tried: that of the systemd unit (`RuntimeDirectory=`), that
-/// of system services, that of the user.
+/// The default directories of control sockets, in the order in which they are tried: the directory
+/// of the systemd unit (`RuntimeDirectory=`), of system services, and of the user.
 pub(crate) fn directories(env: impl Fn(&str) -> Option<std::ffi::OsString>) -> Vec<PathBuf> {
     let given = env("RUNTIME_DIRECTORY").and_then(|all| {
-        // Several are separated by colons (systemd.exec(5)).
+        // The variable may contain several directories, separated by colons (systemd.exec(5)).
         let first = all.to_string_lossy().split(':').next().unwrap_or_default().to_owned();
         Some(PathBuf::from(first)).filter(|path| path.is_absolute())
     });
@@ -31,7 +31,8 @@ pub(crate) fn directories(env: impl Fn(&str) -> Option<std::ffi::OsString>) -> V
     all
 }
 
-/// Socket name of a further instance in a directory. `round` distinguishes equal process IDs of other PID namespaces.
+/// Socket name of another instance in the same directory. `round` distinguishes equal process IDs
+/// of different PID namespaces.
 pub(super) fn name_of(pid: u32, round: u32) -> String {
     match round {
         0 => format!("control-{pid}.sock"),
@@ -39,7 +40,7 @@ pub(super) fn name_of(pid: u32, round: u32) -> String {
     }
 }
 
-/// Every control socket of a directory, stale ones included; [`NAME`] comes first.
+/// Returns all control sockets of a directory, including stale ones; [`NAME`] comes first.
 pub(super) fn sockets(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let is_ours = |name: &OsStr| {
@@ -75,7 +76,8 @@ pub(crate) fn living(directories: &[PathBuf]) -> Found {
     found
 }
 
-/// Whether a process listens on a socket. Does not block: `EAGAIN` means that the backlog of a listening process is full.
+/// Whether a process listens on a socket. Does not block: `EAGAIN` means that the backlog of a
+/// listening process is full.
 pub(super) fn reach(path: &Path) -> Result<(), Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

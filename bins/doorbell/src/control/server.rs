@@ -22,7 +22,7 @@ const TURNED_AWAY_MAX: usize = 8;
 /// Upper bound on descriptors: connections, the listener and its lock file.
 pub(crate) const DESCRIPTORS: u32 = 32 + 8 + 2;
 
-/// Pause after a failed accept, which would fail again immediately.
+/// Pause after a failed accept, because another attempt would probably fail immediately.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The users that may connect, besides root.
@@ -30,7 +30,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct Access {
     /// The user of this process.
     uid: u32,
-    /// Whether the mode of the socket file grants access to a group; the kernel has checked it on connect.
+    /// Whether the mode of the socket file grants access to a group. The kernel has checked the
+    /// mode on connect.
     by_file: bool,
 }
 
@@ -44,7 +45,7 @@ impl Access {
     }
 }
 
-/// Serves operators until it is dropped.
+/// Serves operators until the future is dropped.
 pub(crate) async fn serve(listener: UnixListener, operator: Operator, access: Access) {
     let listener = match tokio::net::UnixListener::from_std(listener) {
         Ok(listener) => listener,

@@ -1,9 +1,11 @@
-//! The file of a control socket: created where no other process listens, removed at the end.
+//! The file of a control socket: created if no other process listens at its path, removed at the
+//! end.
 //!
 //! Does not know about: the protocol.
 //!
-//! The process that holds the lock on `NAME.lock` owns `NAME`. So the file of a dead instance is replaced and that of a running one is
-//! not, also when two instances start at once. The kernel releases the lock when the process ends.
+//! The process that holds the lock on `NAME.lock` owns `NAME`, even if two instances start at the
+//! same time. The kernel releases the lock when the process ends, so the file of a dead instance
+//! can be replaced, and the file of a running instance cannot.
 
 use super::group;
 use super::places::{NAME, directories, name_of, reach, sockets};
@@ -20,7 +22,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Number of names that are tried for a further instance in a directory.
+/// Number of names that are tried for another instance in a directory.
 const ROUNDS_MAX: u32 = 4;
 
 /// Mode of a socket file without and with a group.
@@ -30,7 +32,8 @@ const GROUP_MODE: u32 = 0o660;
 /// Length of the accept queue.
 const BACKLOG: i32 = 128;
 
-/// A socket without a listener is stale after this time; before, its instance may be about to listen.
+/// Age from which a socket without a listener is stale. The process of a younger one may be about
+/// to listen.
 const LEFT_OVER_AFTER: Duration = Duration::from_secs(60);
 
 /// The file, removed on drop.
@@ -51,9 +54,10 @@ impl ControlFile {
 impl Drop for ControlFile {
     fn drop(&mut self) {
         if fs::metadata(&self.path).is_ok_and(|meta| meta.ino() == self.inode) {
-            // The file may be gone with its directory.
+            // The file may have been removed with its directory.
             let _gone = fs::remove_file(&self.path);
-            // A process that has opened the lock file already detects the race by connecting to the socket.
+            // A process that opened the lock file before its removal detects the race by connecting
+            // to the socket.
             let _gone = fs::remove_file(lock_path(&self.path));
         }
     }
@@ -128,17 +132,18 @@ fn remove_left_over(directory: &Path) {
             && let Ok(_lock) = lock(&path)
             && reach(&path) == Err(Errno::CONNREFUSED)
         {
-            // Another process may have removed them.
+            // Another process may have removed the files.
             let _gone = fs::remove_file(&path);
             let _gone = fs::remove_file(lock_path(&path));
         }
     }
 }
 
-/// Why a path cannot be used.
+/// Reason why a path cannot be used.
 #[derive(Debug, thiserror::Error)]
 enum Taken {
-    /// Names the call, because a seccomp filter or a mount may deny it.
+    /// A system call failed. The message names the call, because a seccomp filter or a mount may
+    /// deny it.
     #[error("{call} failed: {error}")]
     Failed { call: &'static str, error: io::Error },
     #[error("another instance listens there")]
@@ -179,18 +184,19 @@ fn claim(path: &Path, group: Option<Group<'_>>) -> Result<(ControlFile, UnixList
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket =
         socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(failed("socket"))?;
-    // Linux creates the file with the mode of the socket, so no chmod is needed where chmod is denied. If fchmod fails, chmod follows below.
+    // Linux creates the file with the mode of the socket, which also works where chmod is denied.
+    // If fchmod fails, chmod follows below.
     let _by_chmod = fchmod(&socket, Mode::from_raw_mode(MODE));
     bind(&socket, &SocketAddrUnix::new(path).map_err(failed("bind"))?).map_err(failed("bind"))?;
     let inode = fs::metadata(path).map_err(failed("stat"))?.ino();
     let file = ControlFile { path: path.to_owned(), inode, _lock: lock };
-    // Permissions are set before listen, so that no other user can connect in between.
+    // Permissions are set before listen, so that no other user can connect meanwhile.
     permit(path, group)?;
     listen(&socket, BACKLOG).map_err(failed("listen"))?;
     Ok((file, UnixListener::from(socket)))
 }
 
-/// Changes the group unless the file has it already, because chown may be denied (`SystemCallFilter=`).
+/// Changes the group, unless the file already has it: chown may be denied (`SystemCallFilter=`).
 fn give(path: &Path, group: u32) -> io::Result<()> {
     if fs::metadata(path)?.gid() == group {
         return Ok(());

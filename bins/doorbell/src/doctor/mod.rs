@@ -19,9 +19,9 @@ pub(crate) type Read<'a> = crate::workers::Read<'a>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     Ok,
-    /// Could be improved; nothing is lost.
+    /// Could be improved; everything works.
     Hint,
-    /// Something works less well than it should.
+    /// Something works worse than it should.
     Degraded,
     /// doorbell cannot work.
     Fatal,
@@ -34,7 +34,7 @@ pub(crate) struct Finding {
     pub(crate) name: String,
     pub(crate) level: Level,
     pub(crate) value: String,
-    /// Why it matters; may be empty at [`Level::Ok`].
+    /// Effect of the finding; may be empty at [`Level::Ok`].
     pub(crate) why: String,
     /// Recommended action.
     pub(crate) fix: Option<String>,

@@ -1,6 +1,7 @@
-//! The kernel's network settings that matter to a server of many short connections, and their recommended values.
+//! The kernel's network settings that affect a server with many short connections, and their
+//! recommended values.
 //!
-//! Does not know about: this process. The meaning of the values is documented in ip-sysctl and socket(7).
+//! Does not know about: this process. The settings are documented in ip-sysctl and socket(7).
 
 use super::{Finding, Level, Read};
 use std::fmt::Write as _;
@@ -20,10 +21,10 @@ pub(crate) struct Change {
     pub(crate) why: &'static str,
 }
 
-/// Accept queue length: the default of a listener, and of the kernel since 5.4.
+/// Length of the accept queue: the default of a listener, and of the kernel since Linux 5.4.
 const BACKLOG: u64 = 4096;
 
-/// Ports for outgoing connections; the kernel's default range has 28,232.
+/// Minimum number of ports for outgoing connections; the kernel's default range has 28,232.
 const PORTS_MIN: u64 = 28_000;
 
 /// The kernel's default minimum of `tcp_rmem` and `tcp_wmem`.
@@ -102,7 +103,7 @@ impl Looking<'_> {
         }
     }
 
-    /// Settings that cannot be read, as in a container, are skipped.
+    /// Recommends a minimum value. Settings that cannot be read, as in a container, are skipped.
     fn least(&mut self, key: &'static str, least: u64, level: Level, why: &'static str) {
         let Some(value) = self.value(key) else { return };
         if value.parse::<u64>().is_ok_and(|number| number >= least) {
@@ -142,7 +143,8 @@ impl Looking<'_> {
         }
     }
 
-    /// The kernel uses half of a receive buffer itself, so a full link needs twice the bandwidth-delay product.
+    /// Recommends buffer sizes. The kernel uses half of a receive buffer for overhead, so a full
+    /// link needs twice the bandwidth-delay product.
     fn buffers(&mut self, path: Option<Path>) {
         let wanted = path.map(|path| path.product().saturating_mul(2));
         if let (Some(path), Some(wanted)) = (path, wanted) {
@@ -178,7 +180,7 @@ impl Looking<'_> {
     }
 }
 
-/// The changes in the format of sysctl.d(5).
+/// Formats the changes for sysctl.d(5).
 pub(crate) fn sysctl_file(changes: &[Change]) -> String {
     let mut text = "# Written by `doorbell doctor --write-sysctl`. To apply it, copy it to /etc/sysctl.d/ and run `sysctl --system`.\n".to_owned();
     if changes.is_empty() {

@@ -1,4 +1,5 @@
-//! The limits of this process: descriptors, memory, CPUs, system calls; and what systemd passed to it.
+//! The limits of this process (descriptors, memory, CPUs, system calls), and the variables from
+//! systemd.
 //!
 //! Does not know about: the network.
 
@@ -8,13 +9,14 @@ use crate::workers::{self, Limits};
 use rustix::process::{Resource, getrlimit};
 use std::ffi::OsString;
 
-/// One descriptor per connection: the default maximum of connections, plus some for other files.
+/// Recommended number of descriptors: one per connection of the default maximum, plus some for
+/// other files.
 const NOFILE_WANTED: u64 = 65_536 + 64;
 
-/// Too few for the listeners and a few connections.
+/// Minimum number of descriptors, for the listeners and a few connections.
 const NOFILE_MIN: u64 = 64;
 
-/// Locked memory for rings, which count as such before Linux 5.12.
+/// Recommended locked memory: before Linux 5.12, rings count as locked memory.
 const MEMLOCK_WANTED: u64 = 8 << 20;
 
 pub(super) fn findings(read: Read<'_>) -> Vec<Finding> {
@@ -95,7 +97,7 @@ pub(super) fn quota(read: Read<'_>) -> Vec<Finding> {
     vec![found, Finding::ok("process", "memory limit", bytes)]
 }
 
-/// The time zone of maintenance windows that name none.
+/// The time zone of maintenance windows without a time zone.
 pub(super) fn time_zone(zone: Result<String, OsString>) -> Finding {
     match zone {
         Ok(name) => Finding::ok("process", "time zone", name),
@@ -107,7 +109,7 @@ pub(super) fn time_zone(zone: Result<String, OsString>) -> Finding {
     }
 }
 
-/// `/proc/self/status`: seccomp(2), prctl(2).
+/// Findings from `/proc/self/status`: seccomp(2), prctl(2).
 fn status(read: Read<'_>) -> Vec<Finding> {
     let text = read("/proc/self/status").unwrap_or_default();
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
@@ -131,7 +133,8 @@ fn status(read: Read<'_>) -> Vec<Finding> {
     ]
 }
 
-/// The variables that systemd passed to this process (sd_notify(3), sd_listen_fds(3)).
+/// Findings about the variables that systemd passed to this process (sd_notify(3),
+/// sd_listen_fds(3)).
 fn systemd() -> Vec<Finding> {
     let mut all = Vec::new();
     for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "LISTEN_FDS", "LISTEN_FDNAMES", "INVOCATION_ID"] {

@@ -1,11 +1,11 @@
-//! Recommendations for default and for tuned systems.
+//! Tests the recommendations for default and tuned systems.
 //!
 //! Does not know about: the system under test.
 
 use super::network::{self, Path};
 use super::{Diagnosis, Finding, Level, process, sysctl_file};
 
-/// The defaults of Debian 12 on a machine with 4 GiB, with `changed` values.
+/// Returns the defaults of Debian 12 on a machine with 4 GiB, with `changed` values.
 fn system(changed: &'static [(&'static str, &'static str)]) -> impl Fn(&str) -> Option<String> {
     move |path: &str| {
         let known = [

@@ -1,4 +1,4 @@
-//! Token policies, and the reload of their keys while the server runs.
+//! Token policies, and the replacement of their keys while the server runs.
 //!
 //! Does not know about: routes, other guards.
 
@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A token policy. One without a key file is fixed, which saves a check for changes.
+/// A token policy. A policy without a key file is fixed, which saves a check for changes.
 #[derive(Clone, Debug)]
 pub(super) enum Auth {
     Fixed(Arc<RequireAuth>),
@@ -34,7 +34,7 @@ impl Auth {
         Ok((Self::Watched(policy), Some(reader)))
     }
 
-    /// Whether a request has a static token of a fixed policy: a fast path for the usual case.
+    /// Whether a request has a static token of a fixed policy. Fast path for the usual case.
     #[inline(always)]
     pub(super) fn knows(&self, request: &Request<'_>, subject: &mut Option<&mut Subject>) -> bool {
         let Self::Fixed(policy) = self else { return false };
@@ -45,8 +45,9 @@ impl Auth {
         true
     }
 
-    /// Authorizes a request that [`Self::knows`] does not admit. Any policy may admit it; otherwise the first policy that knows the token but
-    /// misses a right refuses it, or else this one.
+    /// Authorizes a request that [`Self::knows`] does not admit. Any policy may admit the request.
+    /// Otherwise, the refusal is that of the first policy that accepts the token but requires other
+    /// claims, or else of this policy.
     #[inline(never)]
     pub(super) fn authorize<'a>(
         &self,
@@ -192,7 +193,7 @@ fn keys(jwt: &model::Jwt, algorithms: &[Algorithm]) -> Result<Vec<Key>, Refusal>
     Ok(set.keys)
 }
 
-/// The error, with the key that caused it.
+/// Formats the error together with the error of the key that caused it.
 fn in_full(error: &JwksError) -> String {
     match error {
         JwksError::Key { error: cause, .. } => format!("{error}: {cause}"),
@@ -204,7 +205,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Refusal> {
     std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// The file of the public keys; `None` with a secret.
+/// The file with the public keys; `None` with a secret.
 fn key_path(jwt: &model::Jwt) -> Option<&Path> {
     jwt.key_file.as_ref().or(jwt.jwks_file.as_ref()).map(|path| path.as_path())
 }

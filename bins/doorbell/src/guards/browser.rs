@@ -1,15 +1,15 @@
-//! Detects cross-site requests of browsers, and requests that came through a proxy.
+//! Detects cross-site requests of browsers, and requests forwarded by a proxy.
 //!
 //! Does not know about: the purpose of a request.
 //!
-//! A browser can connect to every address of its machine, including the loopback address. A page cannot forge the fields that the browser
-//! sets: `Host` is the name of the page's site, also under DNS rebinding, and every request except GET and HEAD has `Origin` (Fetch,
-//! section 3.2).
+//! A browser can connect to every address of its machine, including the loopback address. A page
+//! cannot forge the fields that the browser sets: `Host` contains the name of the page's site, even
+//! under DNS rebinding, and every request except GET and HEAD has `Origin` (Fetch, section 3.2).
 
 use rustix::system::uname;
 use std::net::IpAddr;
 
-/// Prefixes and names of fields in which proxies report the client.
+/// Prefixes of fields in which proxies report the client.
 const FORWARDED_PREFIXES: [&str; 2] = ["x-forwarded-", "x-envoy-"];
 const FORWARDED: [&str; 7] = [
     "cf-connecting-ip",
@@ -21,8 +21,8 @@ const FORWARDED: [&str; 7] = [
     "x-real-ip",
 ];
 
-/// Whether a `Host` can only be this server: an address, a name of this machine, or one of `names`. Any other name may be of a site under
-/// DNS rebinding.
+/// Whether a `Host` can only mean this server: an address, a name of this machine, or one of
+/// `names`. Any other name may belong to a site that uses DNS rebinding.
 pub(crate) fn is_own_host(host: &[u8], names: &[String]) -> bool {
     let Some(name) = std::str::from_utf8(host).ok().map(without_port) else { return false };
     let name = name.strip_suffix('.').unwrap_or(name);
@@ -33,7 +33,8 @@ pub(crate) fn is_own_host(host: &[u8], names: &[String]) -> bool {
         || uname().nodename().to_str().is_ok_and(is)
 }
 
-/// Whether a browser sent a request for a page of another site. `is_own` decides whether a host is this server.
+/// Whether a page of another site caused the request. `is_own` decides whether a host is this
+/// server.
 pub(crate) fn is_cross_site<'a>(
     field: impl Fn(&str) -> Option<&'a [u8]>,
     host: &[u8],
@@ -47,7 +48,7 @@ pub(crate) fn is_cross_site<'a>(
     is_elsewhere || field("origin").is_some_and(is_foreign)
 }
 
-/// Whether one of these fields is set by proxies, so that the client is not the peer.
+/// Whether one of these fields is set by proxies. The peer is then not the client.
 pub(crate) fn is_forwarded<'a>(mut names: impl Iterator<Item = &'a str>) -> bool {
     let begins = |name: &str, prefix: &str| {
         name.get(..prefix.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(prefix))
@@ -122,7 +123,7 @@ mod tests {
             (&[("origin", "")], "", true),
             (&[("origin", "https://evil.example")], "localhost", true),
             (&[("origin", "http://localhost:81")], "localhost:80", true),
-            // DNS rebinding: the page's site has our address.
+            // DNS rebinding: the name of the page's site resolves to the address of this server.
             (&[("origin", "http://evil.example:80")], "evil.example:80", true),
         ] {
             assert_eq!(is_cross(fields, host), expect, "{fields:?} {host}");

@@ -1,8 +1,9 @@
-//! The counters of clients across generations: a reload with an unchanged limit keeps its table.
+//! Counters of clients, shared across generations: a reload with an unchanged limit reuses its
+//! table.
 //!
 //! Does not know about: routes, refusals.
 //!
-//! So a reload does not give clients a new budget, or a second one.
+//! A reload therefore does not give clients a new or additional budget.
 
 use super::{Refusal, seed};
 use crate::build::tls::{self, Gate};
@@ -11,17 +12,17 @@ use crate::http::layer::AtMost;
 use crate::http::limit::{Limiter, Quota};
 use std::sync::Arc;
 
-/// See the [module](self).
+/// The tables of a configuration.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     limits: Vec<(Limit, Arc<Limiter>)>,
     /// Prefix length of IPv6 clients, for all tables.
     v6_len: u8,
-    /// By the name of `[tls.NAME]`.
+    /// Handshake limits, by name of `[tls.NAME]`.
     gates: Vec<(String, Rate, Gate)>,
-    /// By the name of a route.
+    /// Concurrency limits, by name of the route.
     routes: Vec<(String, u32, AtMost)>,
-    /// By the name of a listener.
+    /// Concurrency limits, by name of the listener.
     listeners: Vec<(String, u32, AtMost)>,
 }
 
@@ -33,11 +34,11 @@ pub(crate) enum Counted {
 }
 
 impl Tables {
-    /// The tables of a configuration, reusing those of its predecessor where possible.
+    /// Creates the tables of a configuration; reuses those of its predecessor where possible.
     pub(crate) fn after(before: &Self, config: &Config) -> Result<Self, Refusal> {
         let v6_len = config.runtime.client_ipv6_prefix;
         let mut tables = Self { v6_len, ..Self::default() };
-        // Keys with another prefix length do not match.
+        // Keys with different prefix lengths do not match.
         let none = Self::default();
         let by_address = if before.v6_len == v6_len { before } else { &none };
         for limit in &config.limits {
@@ -87,7 +88,7 @@ impl Tables {
         named(&self.listeners, listener)
     }
 
-    /// Every counter with refusals.
+    /// All counters with refusals.
     pub(crate) fn counted(&self) -> impl Iterator<Item = Counted> {
         let limiters = self.limits.iter().map(|(_, limiter)| Counted::Limiter(Arc::clone(limiter)));
         let caps = self.routes.iter().chain(&self.listeners);
@@ -96,7 +97,7 @@ impl Tables {
 }
 
 impl Counted {
-    /// Whether both are the same counter.
+    /// Whether both refer to the same counter.
     pub(crate) fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::AtMost(one), Self::AtMost(other)) => one.is(other),
@@ -124,7 +125,7 @@ fn named<'a>(caps: &'a [(String, u32, AtMost)], name: &str) -> Option<&'a AtMost
     caps.iter().find(|(known, ..)| known == name).map(|(.., at_most)| at_most)
 }
 
-/// Whether both limits count alike. Exemptions and reply headers do not matter.
+/// Whether both limits count in the same way. Exemptions and reply headers may differ.
 fn counts_the_same(known: &Limit, limit: &Limit) -> bool {
     let is_same_key = known.name == limit.name && known.key == limit.key;
     is_same_key && (known.rate, known.burst, known.table) == (limit.rate, limit.burst, limit.table)

@@ -1,7 +1,8 @@
-//! The guards of a route: rate limit, client certificate, token, concurrency; in this order, whatever that of the file.
+//! The guards of a route: rate limit, client certificate, token, concurrency. They apply in this
+//! order, regardless of the order in the file.
 //!
-//! Does not know about: routes, replies of admitted requests. The cheapest guard comes first, and the rate limit comes before tokens, so
-//! that tokens cannot be brute-forced.
+//! Does not know about: routes, replies to admitted requests. The cheapest guard comes first. The
+//! rate limit precedes tokens, so that tokens cannot be brute-forced.
 
 mod auth;
 pub(crate) mod browser;
@@ -23,12 +24,12 @@ use doorbell::offload::Class;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-/// Everything that routes refer to by name, built once for all listeners.
+/// Objects that routes refer to by name, built once for all listeners.
 #[derive(Debug)]
 pub(crate) struct Common {
     tables: Arc<Tables>,
     auths: Vec<Auth>,
-    /// Verifies expensive signatures; without it the worker does.
+    /// Lane that verifies expensive signatures; without a lane, the worker verifies them.
     lane: Option<Offload>,
 }
 
@@ -42,7 +43,7 @@ pub(crate) struct Guards {
     at_most: Option<AtMost>,
 }
 
-/// An unusable part of the configuration, with its name.
+/// Error message with the name of the unusable part of the configuration.
 pub(crate) type Refusal = String;
 
 impl Common {
@@ -62,7 +63,8 @@ impl Common {
         Ok((Self { tables, auths, lane }, readers))
     }
 
-    /// The lane for jobs of this class, if any of these policies has keys with expensive signatures.
+    /// The lane for jobs of this class, if any of these policies has keys with expensive
+    /// signatures.
     fn lane_for(&self, positions: &[usize], config: &Config, class: Class) -> Option<Offload> {
         let is_heavy = |position: &usize| config.auth.get(*position).is_some_and(model::Auth::is_heavy);
         let lane = self.lane.clone().filter(|_| positions.iter().any(is_heavy));
@@ -74,14 +76,15 @@ impl Common {
         &self.tables
     }
 
-    /// The lane of jobs, if there are any.
+    /// The lane for jobs, if a route needs one.
     pub(crate) const fn lane(&self) -> Option<&Offload> {
         self.lane.as_ref()
     }
 }
 
 impl Guards {
-    /// The guards of a route on a listener, by position. A health route may be exempt from limits.
+    /// Builds the guards of a route on a listener, by position. A health route may be exempt from
+    /// limits.
     pub(crate) fn build(position: usize, listener: usize, config: &Config, common: &Common) -> Self {
         let Some(route) = config.routes.get(position) else { return Self::default() };
         let is_probe = route.is_probe();
@@ -99,27 +102,29 @@ impl Guards {
         });
         let positions: Vec<usize> = route.auth.iter().map(|link| link.position).collect();
         let auth = positions.iter().filter_map(|position| common.auths.get(*position).cloned()).collect();
-        // Tokens of probes are verified first.
+        // Tokens of probes are verified before those of other requests.
         let class = if is_probe { Class::High } else { Class::Normal };
         let lane = common.lane_for(&positions, config, class);
         let at_most = common.tables.of_route(&route.name).cloned();
         Self { limit, client_cert, auth, lane, at_most }
     }
 
-    /// True if there are no guards.
+    /// Whether there are no guards.
     pub(crate) const fn is_open(&self) -> bool {
         self.limit.is_none() && self.client_cert.is_none() && self.auth.is_empty() && self.at_most.is_none()
     }
 
-    /// True if a guard depends on the client's address.
+    /// Whether a guard depends on the client's address.
     pub(crate) const fn wants_client(&self) -> bool {
         self.limit.is_some()
     }
 
-    /// Passes an admitted request on, or refuses it. Stores the bearer of a token in `subject`. An expensive token is passed to `put_off`,
-    /// which calls [`Self::around_verified`] once it is verified.
+    /// Calls `answer` for an admitted request, or refuses the request. Stores the name of a token's
+    /// holder in `subject`. A token that is expensive to verify is passed to `put_off`, which calls
+    /// [`Self::around_verified`] after the verification.
     ///
-    /// Each guard is checked first and gets the responder only to refuse, so that an admitted request moves nothing.
+    /// Each guard decides without the responder and gets it only to refuse, so that the responder
+    /// is not moved for an admitted request.
     #[inline(always)]
     pub(crate) fn around<'a>(
         &self,
@@ -153,7 +158,7 @@ impl Guards {
         self.around_verified(reply, answer)
     }
 
-    /// The guards that follow a verified token.
+    /// Applies the guards that follow the verification of a token.
     #[inline(always)]
     pub(crate) fn around_verified<'a>(
         &self,
@@ -167,7 +172,7 @@ impl Guards {
     }
 }
 
-/// The job that verifies the token of a request, if that is expensive enough for one.
+/// Returns the job that verifies the token of a request; `None` if verifying is cheap.
 #[inline(never)]
 fn token_job_for(
     lane: Option<&Offload>,
@@ -187,28 +192,29 @@ fn token_job_for(
 #[derive(Clone, Debug)]
 pub(crate) struct Viewers {
     auth: Vec<Auth>,
-    /// As in [`Guards`].
+    /// Lane that verifies expensive signatures.
     lane: Option<Offload>,
 }
 
 impl Viewers {
-    /// Clients that one of these policies admits; without policies, all.
+    /// Admits the clients that one of these policies admits; without policies, all clients.
     pub(crate) fn build(positions: &[usize], config: &Config, common: &Common) -> Self {
         let auth = positions.iter().filter_map(|position| common.auths.get(*position).cloned()).collect();
         Self { auth, lane: common.lane_for(positions, config, Class::High) }
     }
 
-    /// True if all clients see details.
+    /// Whether all clients see details.
     pub(crate) const fn are_all(&self) -> bool {
         self.auth.is_empty()
     }
 
-    /// True if some tokens are expensive to verify.
+    /// Whether some tokens are expensive to verify.
     pub(crate) const fn have_jobs(&self) -> bool {
         self.lane.is_some()
     }
 
-    /// The job that verifies the token of a request; `None` if [`Self::admit`] is about as fast.
+    /// Returns the job that verifies the token of a request; `None` if [`Self::admit`] is about as
+    /// fast.
     pub(crate) fn token_job_for(&self, request: &Request<'_>) -> Option<TokenJob> {
         let (first, others) = self.auth.split_first()?;
         token_job_for(self.lane.as_ref(), first, others, request)
@@ -229,7 +235,7 @@ pub(crate) fn seed() -> [u64; 2] {
     [0, 1].map(|part| RandomState::new().hash_one(part))
 }
 
-/// The key of a limit. `v6_len` is the default prefix length of an IPv6 client.
+/// Converts the key of a limit. `v6_len` is the default prefix length of an IPv6 client.
 fn limit_key(key: &LimitKey, v6_len: u8) -> limit::Key {
     match key {
         LimitKey::Header(name) => limit::Key::Header(name.as_str().into()),

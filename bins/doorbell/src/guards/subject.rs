@@ -1,13 +1,16 @@
-//! The bearer of a token, kept from its verification until the request is logged.
+//! The name of a token's holder, stored from the verification of the token until the request is
+//! logged.
 //!
 //! Does not know about: tokens, log lines.
 
 use std::sync::{Arc, OnceLock};
 
-/// Longer than the field of the access log, which marks a truncated name.
+/// Maximum length of a stored name. Longer than the field of the access log, so that the log marks
+/// a truncated name.
 const LEN_MAX: usize = 64;
 
-/// The bearer of a token, by the name in the configuration or in the token. A copy, because tokens may be replaced meanwhile.
+/// Name of a token's holder, from the configuration or from the token. A copy, because tokens
+/// may be replaced meanwhile.
 #[derive(Debug)]
 pub(crate) struct Subject {
     text: [u8; LEN_MAX],
@@ -15,12 +18,12 @@ pub(crate) struct Subject {
     promised: Option<Promise>,
 }
 
-/// The name of the bearer of a token that is being verified.
+/// Handle for the name of the holder of a token that is being verified.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Promise(Arc<OnceLock<Box<str>>>);
 
 impl Subject {
-    /// No bearer.
+    /// Creates a subject without a bearer.
     pub(crate) const fn new() -> Self {
         Self { text: [0; LEN_MAX], len: 0, promised: None }
     }
@@ -32,7 +35,7 @@ impl Subject {
         self.len = name.len();
     }
 
-    /// The name will be set later, through the returned handle.
+    /// Defers the name: it will be set through the returned handle.
     pub(crate) fn promise(&mut self) -> Promise {
         self.promised.insert(Promise::default()).clone()
     }
@@ -55,7 +58,7 @@ impl Promise {
         let _first = self.0.set(name);
     }
 
-    /// The name, if a request with one was admitted.
+    /// The name, if a request with a named token was admitted.
     pub(crate) fn name(&self) -> Option<Box<str>> {
         self.0.get().filter(|name| !name.is_empty()).cloned()
     }

@@ -1,4 +1,5 @@
-//! Verifies tokens with expensive signatures as jobs on the compute lane, so that workers are not delayed.
+//! Verifies tokens with expensive signatures as jobs on the compute lane, so that workers are not
+//! delayed.
 //!
 //! Does not know about: routes, the rest of the request.
 
@@ -8,7 +9,7 @@ use crate::http::{Answered, Request, Responder};
 use doorbell::Offload;
 use std::sync::Arc;
 
-/// Everything that a job needs besides the request.
+/// Input of a job other than the request.
 #[derive(Debug)]
 pub(crate) struct TokenJob {
     lane: Offload,
@@ -16,10 +17,10 @@ pub(crate) struct TokenJob {
     others: Vec<Arc<RequireAuth>>,
 }
 
-/// The result.
+/// The result of a verification.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    /// The bearer of the token, as logged.
+    /// The name of the token's holder, as logged.
     Allowed(Box<str>),
     Refused(Refused),
 }
@@ -32,7 +33,8 @@ pub(crate) struct Refused {
 }
 
 impl TokenJob {
-    /// Any policy may admit a request; otherwise the first policy that knows the token but misses a right refuses it, or else the first one.
+    /// Creates a job. Any policy may admit the request. Otherwise, the refusal is that of the first
+    /// policy that accepts the token but requires other claims, or else of `first`.
     pub(crate) const fn new(lane: Offload, first: Arc<RequireAuth>, others: Vec<Arc<RequireAuth>>) -> Self {
         Self { lane, first, others }
     }
@@ -65,7 +67,7 @@ impl Refused {
     }
 }
 
-/// The refusal of `policy`, or the bearer of the token as the error.
+/// Returns the refusal of `policy`, or the holder of an accepted token as the error.
 fn refusal(policy: &Arc<RequireAuth>, request: &Request<'_>) -> Result<Refused, Box<str>> {
     let decision = match policy.decide(request) {
         Decision::Allowed(principal) => return Err(principal.name().into()),

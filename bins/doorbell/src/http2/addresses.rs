@@ -1,6 +1,7 @@
-//! Limits connections by address.
+//! Limits the number of connections of one address.
 //!
-//! Does not know about: connections. The table has at most as many entries as there are connections.
+//! Does not know about: connections. The table has at most as many entries as there are
+//! connections.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -18,7 +19,8 @@ pub(super) struct Counted {
 }
 
 impl Addresses {
-    /// Counts a connection; `None` if its address has `max` connections. Nothing is counted without a limit.
+    /// Counts a connection; `None` if its address already has `max` connections. Without a limit,
+    /// nothing is counted.
     pub(super) fn enter(&self, addr: Option<IpAddr>, max: Option<u32>) -> Option<Counted> {
         let addr = addr.filter(|_| max.is_some());
         if let (Some(addr), Some(max)) = (addr, max) {
@@ -33,7 +35,7 @@ impl Addresses {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, u32>> {
-        // No code that can panic runs while it is locked.
+        // No code that can panic runs while the lock is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -9,13 +9,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tonic::Status;
 
-/// Maximum size of a piece, which bounds the memory of a stream whose client does not read.
+/// Maximum size of a piece, which limits the memory of a stream whose client does not read.
 const PIECE_LEN_MAX: usize = 16 << 10;
 
-/// See the [module](self).
+/// Body of a reply.
 #[derive(Debug)]
 pub(super) enum ReplyBody {
-    /// A message stream with its call, which ends with it.
+    /// A message stream, and its call, which ends together with the stream.
     Grpc(tonic::body::Body, Option<Call>),
     /// Two pieces, sent in order.
     Whole([Bytes; 2]),

@@ -1,5 +1,5 @@
-//! Counters that the lanes of all generations share, so that a reload does not give clients a second budget: connections, connections by
-//! address, Watch streams.
+//! Counters that the lanes of all generations share, so that a reload does not give clients another
+//! budget: connections, connections by address, Watch streams.
 //!
 //! Does not know about: the limits, which belong to the configuration of each generation.
 
@@ -10,13 +10,13 @@ use doorbell::hand_over::Places;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// One per process.
+/// The shared counters; one instance per process.
 #[derive(Debug, Default)]
 pub(crate) struct Common {
     counters: Arc<Counters>,
     addresses: Addresses,
     watches: Arc<AtomicU32>,
-    /// The permits of the generation that was built last, even if it was not put in use.
+    /// The permits of the generation that was built last, even if it was never started.
     places: Mutex<Option<Places>>,
 }
 
@@ -34,7 +34,7 @@ impl Common {
         &self.watches
     }
 
-    /// Counts handed-over connections together with those of all earlier generations.
+    /// Makes `to` count its connections together with those of earlier generations.
     pub(super) fn count_together(&self, to: HandOver) -> HandOver {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         let to = match &*places {

@@ -17,27 +17,28 @@ use std::time::Duration;
 const STREAM_WINDOW: u32 = 64 << 10;
 const CONN_WINDOW: u32 = 256 << 10;
 
-/// Maximum size of a header list (RFC 9113 6.5.2), and of the send buffer of a stream.
+/// Maximum size of a header list (RFC 9113 6.5.2); also the size of a stream's send buffer.
 const HEADER_LIST_MAX: u32 = 16 << 10;
 const SEND_BUF_MAX: usize = 64 << 10;
 
-/// Maximum number of streams pending after a reset by the client, and after a reset for a client's error: hyper's own limits, below those
-/// of [`Budget`].
+/// Maximum number of pending streams that the client reset, and of those that were reset for an
+/// error of the client. These are limits of hyper, lower than those of [`Budget`].
 const PENDING_RESETS_MAX: usize = 20;
 const LOCAL_RESETS_MAX: usize = 200;
 
-/// Interval of PINGs, and their timeout: both together detect a lost peer.
+/// Interval of PINGs, and their timeout; the sum is the time to detect a lost peer.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// See the [module](self).
+/// Settings of a listener's HTTP/2 connections.
 #[derive(Debug)]
 pub(crate) struct Http2Config {
     pub(super) http: Http1,
     pub(super) limits: Limits,
     pub(super) acceptor: Option<Acceptor>,
     pub(super) answers: Option<Answers>,
-    /// Whether clients are asked for a certificate, so that a refused client may lack one.
+    /// Whether a certificate is requested from clients; the lack of one may then be the reason for
+    /// a refusal.
     pub(super) asks_client_cert: bool,
     /// Default `Strict-Transport-Security` of replies.
     pub(super) hsts: Option<HeaderValue>,
@@ -51,20 +52,20 @@ pub(crate) struct Http2Config {
 /// Timeouts of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
-    /// Without any HTTP/2 frame.
+    /// Maximum time without any HTTP/2 frame.
     pub(super) silent: Duration,
-    /// Without a request.
+    /// Maximum time without a request.
     pub(super) idle: Duration,
-    /// With requests that make no progress, and after GOAWAY.
+    /// Maximum time of requests without progress, and of a connection after GOAWAY.
     pub(super) stalled: Duration,
-    /// Wait for the client's FIN after ours.
+    /// Maximum wait for the client's FIN after the FIN of the server.
     pub(super) linger: Duration,
-    /// Maximum age.
+    /// Maximum age of a connection.
     pub(super) age: Duration,
 }
 
 impl Http2Config {
-    /// The settings of the listener at this position, whose requests are served by `http`.
+    /// Creates the settings of the listener at this position; `http` serves its requests.
     pub(super) fn new(
         config: &Config,
         position: usize,

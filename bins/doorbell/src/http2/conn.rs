@@ -35,8 +35,9 @@ use tokio_rustls::TlsAcceptor;
 /// Interval at which timeouts are checked.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Maximum time that a reply waits for a send window on a connection that has not yet taken its initial window. A client that opens the
-/// window when the reply begins needs a round trip; all known clients open it earlier.
+/// Maximum time that a reply waits for a send window on a connection that has not used its initial
+/// window. A client needs one round trip to open the window when the reply begins; all known
+/// clients open it earlier.
 const WINDOW_WAIT: Duration = Duration::from_millis(700);
 
 /// The context of a connection.
@@ -73,10 +74,11 @@ pub(super) async fn serve(handed: HandedConn, peer: Peer, around: Around) {
         return count(&around.counters.handshakes_refused);
     };
     let accepted = TlsAcceptor::from(handshake.config()).accept(stream);
-    // The handshake and its timeout began on a worker.
+    // The handshake began on a worker; `time_left` is the rest of its timeout.
     match tokio::time::timeout(time_left, accepted).await {
         Ok(Ok(stream)) => match handshake.done(stream.get_ref().1, OsClock.unix_secs()) {
-            // Only h2 is offered here, so no protocol means that the client withdrew its offer.
+            // Only h2 is accepted from these clients. If no protocol was negotiated, the client has
+            // withdrawn its offer of h2.
             Some(info) if info.alpn.as_deref() == Some("h2") => {
                 let silent = around.config.times.silent;
                 http2(stream, peer, Some(info), silent, around).await;
@@ -122,7 +124,7 @@ async fn http2<S: AsyncRead + AsyncWrite + Unpin>(
     course.attend(conn, |conn| conn.graceful_shutdown(), phase).await;
 }
 
-/// The state of a connection besides that of hyper.
+/// State of a connection in addition to the state of hyper.
 struct Course {
     times: Times,
     opened: Time,
@@ -131,7 +133,7 @@ struct Course {
 }
 
 impl Course {
-    /// Drives a connection until it ends or times out. `tell` starts the graceful shutdown.
+    /// Drives a connection until it ends or a timeout expires. `tell` starts the graceful shutdown.
     async fn attend<C: Future<Output = hyper::Result<()>>>(
         &self,
         mut conn: Pin<&mut C>,
@@ -223,17 +225,17 @@ impl Course {
 enum Driven {
     Ended(hyper::Result<()>),
     UsedUp,
-    /// It begins or stops to wait for a window.
+    /// The connection begins or stops waiting for a window.
     Window,
 }
 
-/// Remaining time of replies that wait for a window; `None` if none does.
+/// Remaining time of replies that wait for a window; `None` if no reply waits.
 fn time_for_window(account: &Account) -> Option<Duration> {
     let since = account.lock().limits.windowless()?;
     Some(WINDOW_WAIT.saturating_sub(OsClock.now().since(since)))
 }
 
-/// Waits for a time; forever without one.
+/// Waits until the timer fires; forever without a timer.
 async fn wait_for(time: &mut Option<Pin<Box<Sleep>>>) {
     match time {
         Some(time) => time.as_mut().await,
@@ -248,7 +250,7 @@ enum Judged<'a> {
     Stay,
 }
 
-/// Counts the reason of the end.
+/// Counts the end of a connection by its reason.
 fn end(result: &hyper::Result<()>, account: &Account, counters: &Counters) {
     if let Some(abuse) = account.lock().abuse {
         counters.count_abuse(abuse);
@@ -259,7 +261,7 @@ fn end(result: &hyper::Result<()>, account: &Account, counters: &Counters) {
     }
 }
 
-/// False if the connection itself failed.
+/// Whether the client violated the protocol; false if the transport failed.
 fn is_protocol_error(error: &hyper::Error) -> bool {
     let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<h2::Error>());
     cause.is_some_and(|cause| !cause.is_io())
@@ -290,7 +292,7 @@ impl Asker {
         Ok(reply)
     }
 
-    /// Applies routes and guards as for any request, and replies in gRPC to admitted and refused calls.
+    /// Applies routes and guards as to any request; admitted and refused calls get replies in gRPC.
     async fn answer_grpc(
         &self,
         answers: &Answers,
@@ -315,7 +317,8 @@ impl Asker {
     }
 }
 
-/// Adds the header fields of the route, its guards and its listener, except those that describe content.
+/// Adds the header fields of the route, its guards and its listener, except those that describe
+/// content.
 fn with_fields(mut reply: Response<ReplyBody>, said: &HeaderMap) -> Response<ReplyBody> {
     let about_content = [header::ALLOW, header::CONTENT_LENGTH, header::CONTENT_TYPE, header::LOCATION];
     for (name, value) in said.iter().filter(|(name, _)| !about_content.contains(name)) {

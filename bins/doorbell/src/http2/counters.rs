@@ -1,4 +1,5 @@
-//! Counters of the lane: what it refused and ended, by reason, for the last log line and for metrics.
+//! Counters of the lane: refused and ended connections and requests by reason, for the last log
+//! line and for metrics.
 //!
 //! Does not know about: how the values are shown.
 
@@ -35,7 +36,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Ended at their age.
+    /// Ended: maximum age.
     aged,
     /// Ended: too many CONTINUATION frames of one header block.
     continuation_flood,
@@ -71,7 +72,7 @@ counters! {
     unregistered,
     /// Ended: maximum number of requests.
     used_up,
-    /// Watch streams refused.
+    /// Refused: too many Watch streams.
     watches,
     /// Ended: too many WINDOW_UPDATE frames.
     window_update_flood,
@@ -80,7 +81,7 @@ counters! {
 }
 
 impl Counters {
-    /// Connections and requests.
+    /// Numbers of connections and requests.
     pub(crate) fn served(&self) -> (u64, u64) {
         (self.connections.load(Ordering::Relaxed), self.requests.load(Ordering::Relaxed))
     }
@@ -101,7 +102,8 @@ impl Counters {
         self.jobs.load(Ordering::Relaxed)
     }
 
-    /// Counts misuses as workers do in `handler_misuses`. Each kind is logged once.
+    /// Counts invalid replies of handlers in `handler_misuses`, as workers do. Each kind is logged
+    /// once.
     pub(super) fn count_misuses(&self, misuses: Misuses) {
         if misuses.count() == 0 {
             return;

@@ -1,5 +1,6 @@
-//! A stream that counts HTTP/2 frames and ends with GOAWAY if there are too many. It lingers at a normal end, because a reset after closing
-//! the socket could destroy data that the client has not read.
+//! A stream that counts HTTP/2 frames, and ends with GOAWAY if a limit is exceeded. After a normal
+//! end it lingers: closing the socket immediately could cause a TCP reset, which discards data that
+//! the client has not read.
 //!
 //! Does not know about: the limits.
 
@@ -25,7 +26,7 @@ pub(super) struct Kept {
     pub(super) abuse: Option<Abuse>,
 }
 
-/// See the [module](self).
+/// A stream that counts the frames of a connection.
 #[derive(Debug)]
 pub(super) struct CountingStream<S> {
     stream: S,
@@ -38,7 +39,7 @@ const LINGER_LEN_MAX: usize = 64 << 10;
 
 #[derive(Debug)]
 enum Linger {
-    /// Not shut down yet; the linger time.
+    /// The stream is not shut down yet. Contains the linger time.
     Later(Duration),
     Now {
         over: Pin<Box<Sleep>>,
@@ -52,13 +53,13 @@ impl Account {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Kept> {
-        // No code that can panic runs while it is locked.
+        // No code that can panic runs while the lock is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<S> CountingStream<S> {
-    /// `linger` is the maximum time to wait for the client's FIN after ours.
+    /// `linger` is the maximum time to wait for the client's FIN after the FIN of the server.
     pub(super) const fn new(stream: S, account: Account, linger: Duration) -> Self {
         Self { stream, account, linger: Linger::Later(linger) }
     }
@@ -76,14 +77,14 @@ impl<S> CountingStream<S> {
     }
 }
 
-/// GOAWAY with ENHANCE_YOUR_CALM (RFC 9113 6.8 and 7).
+/// Encodes a GOAWAY with ENHANCE_YOUR_CALM (RFC 9113 6.8 and 7).
 fn goaway(last_stream: u32) -> [u8; 17] {
     let [a, b, c, d] = last_stream.to_be_bytes();
     [0, 0, 8, 7, 0, 0, 0, 0, 0, a, b, c, d, 0, 0, 0, 11]
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> CountingStream<S> {
-    /// Ends the connection, with GOAWAY if it can be written now.
+    /// Ends the connection, with a GOAWAY if the frame can be written now.
     fn end(&mut self, cx: &mut Context<'_>) -> io::Error {
         let (is_between, last_stream) = {
             let kept = self.account.lock();

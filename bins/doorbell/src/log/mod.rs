@@ -2,8 +2,9 @@
 //!
 //! Does not know about: the content of lines.
 //!
-//! Logging never blocks: lines go into a bounded [queue](lines), from which a thread writes them to standard output. A reader that hangs
-//! costs lines, which are counted, and delays nothing else. Panics are logged the same way.
+//! Logging never blocks: lines are added to a bounded [queue](lines), and a thread writes them to
+//! standard output. If the reader hangs, lines are lost and counted; nothing else is delayed.
+//! Panics are logged in the same way.
 
 mod lines;
 mod panics;
@@ -26,7 +27,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 /// Maximum time that the end of the process waits for the reader of the log.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The target of lines that an operator requested, which are logged at every level.
+/// Tracing target of lines that an operator requested, which are logged at every level.
 pub(crate) const ASKED: &str = "doorbell_asked";
 
 /// The queue, once logging has started.
@@ -40,8 +41,8 @@ static SHOWN: OnceLock<Handle<Targets, Registry>> = OnceLock::new();
 #[must_use]
 pub(crate) struct Logging(());
 
-/// Starts logging to standard output. Lines of the HTTP/2 library are filtered out, because its clients can cause any number of them.
-/// A second call has no effect.
+/// Starts logging to standard output. Lines of the HTTP/2 library are filtered out, because its
+/// clients can cause any number of them. A second call has no effect.
 ///
 /// # Errors
 /// If the thread cannot be started.
@@ -63,7 +64,7 @@ pub(crate) fn init(log: &Log, color: bool) -> io::Result<Logging> {
         .with_ansi(color)
         .with_target(false)
         .with_writer(move || lines::Entry(Arc::clone(&lines)))
-        // Reporting a failed write on standard error would panic if that fails too.
+        // Reporting a failed write on standard error would panic if the report fails too.
         .log_internal_errors(false);
     // Fails only if a subscriber is set already.
     let _ = match json {
@@ -101,7 +102,7 @@ pub(crate) fn lines_lost() -> u64 {
 impl Drop for Logging {
     fn drop(&mut self) {
         if let Some(lines) = LINES.get() {
-            // The rest is lost if the reader hangs.
+            // Remaining lines are lost if the reader hangs.
             let _late = lines.flush(FLUSH_TIMEOUT);
         }
     }

@@ -1,4 +1,5 @@
-//! Rate limit for log lines that clients can cause: one line per second and kind, with the number of suppressed lines.
+//! Rate limit for log lines that clients can cause: one line per second and kind, with the number
+//! of suppressed lines.
 //!
 //! Does not know about: the content of lines.
 
@@ -22,7 +23,8 @@ impl Throttle {
         Self { next_ms: AtomicU64::new(0), left_out: AtomicU64::new(0) }
     }
 
-    /// The number of suppressed lines before this one; `None` if this one is suppressed too.
+    /// Returns the number of suppressed lines before this one; `None` if this line is also
+    /// suppressed.
     #[expect(clippy::disallowed_methods, reason = "lines are not logged on the data path")]
     pub(crate) fn turn(&self) -> Option<u64> {
         static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);

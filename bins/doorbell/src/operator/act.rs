@@ -1,4 +1,5 @@
-//! Commands of operators: maintenance, reload, stop. Each takes effect before the call returns.
+//! Commands of operators: maintenance, reload, stop. A command takes effect before its call
+//! returns.
 //!
 //! Does not know about: where commands come from, the work of the supervisor.
 
@@ -12,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 impl Operator {
-    /// Starts maintenance of an endpoint, a check or, with `all`, every endpoint except liveness endpoints.
+    /// Starts maintenance of an endpoint, a check or, with `all`, every endpoint except liveness
+    /// endpoints.
     pub(crate) fn maintain(
         &self,
         target: &str,
@@ -40,7 +42,8 @@ impl Operator {
         Ok(with_note(&format!("{name}: maintenance {length}"), self.save()))
     }
 
-    /// Ends an operator's maintenance of a target, its open window and its drain; with `all` those of every target.
+    /// Ends an operator's maintenance, the open window and the drain of a target; with `all`, of
+    /// every target.
     pub(crate) fn ready(&self, target: &str) -> Result<String, Refusal> {
         let mut inside = self.lock();
         let (subject, name) = inside.subject(target)?;
@@ -86,7 +89,8 @@ impl Operator {
         Ok(said.join("\n"))
     }
 
-    /// Sets the maintenance that files declare, a reason by target. Returns unknown names.
+    /// Sets the maintenance declared by files; `reasons` maps each target to its reason. Returns
+    /// unknown targets.
     pub(super) fn maintain_by_files(&self, reasons: &BTreeMap<String, String>) -> BTreeSet<String> {
         let mut inside = self.lock();
         let now = self.0.clock.now();

@@ -1,8 +1,9 @@
 //! The thread that serves operators: the control socket and the admin listener.
 //!
-//! Does not know about: the servers that it runs.
+//! Does not know about: the servers on the thread.
 //!
-//! A separate current-thread runtime, so that slow operators do not delay probes and checks, nor the other way round.
+//! The thread has its own current-thread runtime, so that operators and probes do not delay each
+//! other.
 
 use std::future::Future;
 use std::io;
@@ -13,22 +14,24 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch};
 use tokio::time::timeout;
 
-/// Threads for blocking work: commands that write the state file.
+/// Maximum number of threads for blocking work: commands that write the state file.
 const BLOCKING_THREADS_MAX: usize = 4;
 
 /// Maximum number of replies in progress; further ones wait.
 const ANSWERS_MAX: u32 = 64;
 
-/// Maximum time that the end waits for replies in progress, among them the reply to the command that requested it.
+/// Maximum time that the shutdown waits for replies in progress, including the reply to the command
+/// that requested it.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 /// Descriptors of the runtime: epoll and two to wake it.
 pub(crate) const DESCRIPTORS: u32 = 3;
 
-/// Event streams that the end waits for; more than there can be.
+/// Number of permits for event streams, for which the shutdown waits; larger than the maximum
+/// number of open event streams.
 const FOLLOWERS_MAX: u32 = 1024;
 
-/// Counts replies in progress and event streams, for which the end of the thread waits.
+/// Counts replies in progress and event streams; the shutdown of the thread waits for both.
 #[derive(Clone, Debug)]
 pub(crate) struct Answers {
     answers: Arc<Semaphore>,
@@ -36,12 +39,12 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
-    /// Held from the request to the last byte of the reply.
+    /// Acquires a permit, to be held from the request to the last byte of the reply.
     pub(crate) async fn begin(&self) -> Option<SemaphorePermit<'_>> {
         self.answers.acquire().await.ok()
     }
 
-    /// Held until the last event is sent.
+    /// Acquires a permit, to be held until the last event is sent.
     pub(super) fn follow(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.followers).try_acquire_owned().ok()
     }
@@ -63,7 +66,7 @@ impl Default for Answers {
     }
 }
 
-/// The running thread. Dropping it ends everything on it; the event log must have ended before.
+/// The running thread. Dropping it stops all its servers; end the event log first.
 #[derive(Debug)]
 pub(crate) struct AdminRuntime {
     handle: Handle,
@@ -85,14 +88,14 @@ impl AdminRuntime {
                 let _closed = stopped.wait_for(|stopped| *stopped).await;
                 let _late = timeout(LAST_ANSWERS, answers.all_sent()).await;
             });
-            // A thread that hangs in a system call must not block the end.
+            // A thread that hangs in a system call must not block the shutdown.
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new().name("ops".into()).spawn(run)?;
         Ok(Self { handle, stop, thread: Some(thread) })
     }
 
-    /// Runs a server until the end of the thread.
+    /// Runs a server until the thread ends.
     pub(crate) fn spawn(&self, server: impl Future<Output = ()> + Send + 'static) {
         self.handle.spawn(server);
     }

@@ -22,7 +22,8 @@ impl Clock {
     }
 }
 
-/// Time since 1970, 0 before. It may jump, because the clock can be set at any time.
+/// Time since 1970; zero if the clock is set to an earlier time. May jump, because the clock can be
+/// set at any time.
 #[expect(clippy::disallowed_methods, reason = "events, views and results are shown with the time of day")]
 pub(crate) fn time_of_day() -> Duration {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -41,7 +42,7 @@ pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A time of day that jumps, for the thread of a test.
+/// Shifts the time of day in the thread of a test.
 #[cfg(test)]
 pub(super) mod jump {
     use std::cell::Cell;

@@ -9,18 +9,18 @@ use crate::wire::DrainView;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// See the [module](self). Times are since the start of the program.
+/// Drains of single endpoints. Times are since the start of the program.
 #[derive(Debug, Default)]
 pub(super) struct Drains(BTreeMap<String, Drain>);
 
 impl Drains {
-    /// Starts a drain. If the endpoint drains already, only the reason and the end change.
+    /// Starts a drain. If the endpoint is already draining, only the reason and the end change.
     pub(super) fn set(&mut self, endpoint: &str, drain: Drain) -> &Drain {
         let drain = drain.follows(self.0.get(endpoint));
         self.0.entry(endpoint.to_owned()).insert_entry(drain).into_mut()
     }
 
-    /// Whether another drain fits.
+    /// Whether this endpoint can drain within the maximum number of drains.
     pub(super) fn has_place_for(&self, endpoint: &str) -> bool {
         self.0.len() < TARGETS_MAX || self.0.contains_key(endpoint)
     }
@@ -30,7 +30,7 @@ impl Drains {
         self.0.remove(endpoint).is_some()
     }
 
-    /// Removes drains whose time is over, and returns their endpoints.
+    /// Removes drains whose time limit is reached, and returns their endpoints.
     pub(super) fn expire(&mut self, now: Duration) -> Vec<String> {
         self.0.extract_if(.., |_, drain| drain.is_over(now)).map(|(endpoint, _)| endpoint).collect()
     }

@@ -1,4 +1,5 @@
-//! Maintenance by files: each file in a directory puts the target of its name into maintenance, also before doorbell starts.
+//! Maintenance by files: a file in the directory puts the target with the name of the file into
+//! maintenance. Files that existed before doorbell started also count.
 //!
 //! Does not know about: when the directory changes.
 
@@ -21,12 +22,12 @@ pub(crate) struct MaintenanceFiles {
     directory: PathBuf,
     operator: Operator,
     known: BTreeMap<String, String>,
-    /// Names without a target; each is logged once.
+    /// File names without a target; each is logged once.
     strange: BTreeSet<String>,
 }
 
 impl MaintenanceFiles {
-    /// Reads the directory once, so that existing files apply from the first probe on.
+    /// Reads the directory immediately, so that existing files apply from the first probe on.
     pub(crate) fn new(directory: &Path, operator: &Operator) -> Self {
         let mut files = Self {
             directory: directory.to_owned(),
@@ -40,7 +41,7 @@ impl MaintenanceFiles {
         files
     }
 
-    /// The reasons by file name; empty without a directory.
+    /// Returns the reasons by file name; empty if the directory does not exist.
     fn read(&self) -> Result<BTreeMap<String, String>, String> {
         let entries = match fs::read_dir(&self.directory) {
             Ok(entries) => entries,
@@ -59,7 +60,8 @@ impl MaintenanceFiles {
     }
 }
 
-/// Empty if it cannot be read: the existence of the file is enough.
+/// Returns the first line of a file; empty if the file cannot be read, because its existence is
+/// enough.
 fn first_line(path: &Path) -> String {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(REASON_READ_MAX).read_to_end(&mut bytes));

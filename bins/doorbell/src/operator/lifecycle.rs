@@ -1,14 +1,16 @@
-//! The lifecycle of the program as a state machine: commands and signals go in, state transitions come out.
+//! The lifecycle of the program as a state machine: commands and signals are the input, state
+//! transitions the output.
 //!
 //! Does not know about: clocks, signals, what a drain does to endpoints.
 //!
-//! Drains are started by an operator, until cancelled, and by a stop, for `drain_delay` before listeners close. Both can be cancelled until
-//! the listeners close. The loss of the command of `doorbell run` drains too and cannot be cancelled.
+//! An operator's drain lasts until it is cancelled; a stop drains for `drain_delay` before
+//! listeners close. Both can be cancelled until the listeners close. The exit of the command of
+//! `doorbell run` starts a drain that cannot be cancelled.
 
 use crate::wire::Lifecycle;
 use std::time::Duration;
 
-/// See the [module](self). Times are since the start of the program.
+/// State of the program. Times are since the start of the program.
 #[derive(Debug, Default)]
 pub(super) struct Life {
     serving: bool,
@@ -17,7 +19,7 @@ pub(super) struct Life {
     closing: bool,
     /// The reason, if the command of `doorbell run` has exited.
     lost_command: Option<String>,
-    /// When the current state was reached.
+    /// Time at which the current state was reached.
     since: Duration,
 }
 
@@ -28,7 +30,7 @@ pub(super) struct Drain {
     pub(super) since: Duration,
     /// The end, if it is limited.
     pub(super) until: Option<Duration>,
-    /// Whether it is kept across a restart.
+    /// Whether the drain is kept across a restart.
     pub(super) is_kept: bool,
 }
 
@@ -37,7 +39,7 @@ impl Drain {
         self.until.is_some_and(|until| until <= now)
     }
 
-    /// Replaces the reason and the end of an earlier drain, but keeps its start.
+    /// Returns this drain as the continuation of an earlier one, with the start of the earlier one.
     pub(super) fn follows(self, before: Option<&Self>) -> Self {
         let Some(before) = before else { return self };
         Self { since: before.since, is_kept: self.is_kept || before.is_kept, ..self }
@@ -48,7 +50,7 @@ impl Drain {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stop {
     pub(super) reason: String,
-    /// When listeners close.
+    /// Time at which listeners close.
     pub(super) closes_at: Duration,
 }
 
@@ -65,7 +67,7 @@ impl Life {
         }
     }
 
-    /// When the current state was reached.
+    /// Time at which the current state was reached.
     pub(super) const fn since(&self) -> Duration {
         self.since
     }
@@ -75,7 +77,7 @@ impl Life {
         self.drain.is_some() || self.stop.is_some() || self.closing || self.lost_command.is_some()
     }
 
-    /// Whether listeners close, so that nothing can be cancelled.
+    /// Whether listeners are closing; nothing can be cancelled then.
     pub(super) const fn is_closing(&self) -> bool {
         self.closing
     }
@@ -110,12 +112,13 @@ impl Life {
         self.moving(now, |life| life.drain = Some(drain.follows(life.drain.as_ref())))
     }
 
-    /// Ends an operator's drain whose time is over.
+    /// Ends an operator's drain if its time limit is reached.
     pub(super) fn end_drain_if_due(&mut self, now: Duration) -> Moved {
         self.moving(now, |life| drop(life.drain.take_if(|drain| drain.is_over(now))))
     }
 
-    /// Starts a stop after `delay` of draining; the time of an operator's drain counts towards it.
+    /// Requests a stop after a drain of length `delay`; the elapsed time of an operator's drain
+    /// counts towards it.
     pub(super) fn set_stop(&mut self, reason: String, delay: Duration, now: Duration) -> Moved {
         self.moving(now, |life| {
             let begun = life.drain.as_ref().map_or(now, |drain| drain.since);
@@ -124,14 +127,15 @@ impl Life {
         })
     }
 
-    /// Records that the command of `doorbell run` has exited: starts a drain that cannot be cancelled.
+    /// Records that the command of `doorbell run` has exited: starts a drain that cannot be
+    /// cancelled.
     pub(super) fn lose_command(&mut self, reason: String, now: Duration) -> Moved {
         self.moving(now, |life| {
             life.lost_command.get_or_insert(reason);
         })
     }
 
-    /// Cancels an operator's drain and a stop, unless the listeners close already.
+    /// Cancels an operator's drain and a stop, unless listeners are already closing.
     pub(super) fn cancel(&mut self, now: Duration) -> Moved {
         self.moving(now, |life| {
             if !life.closing {
@@ -141,7 +145,7 @@ impl Life {
         })
     }
 
-    /// Closes the listeners if a stop is due.
+    /// Closes the listeners if the delay of a stop has passed.
     pub(super) fn close_if_due(&mut self, now: Duration) -> Moved {
         self.moving(now, |life| {
             life.closing |= life.stop.as_ref().is_some_and(|stop| stop.closes_at <= now);

@@ -2,7 +2,8 @@
 //!
 //! Does not know about: clocks, registries, the state file.
 //!
-//! Several declarations may hold for one target. Precedence: operator, file, window; for each, the target itself before `all`.
+//! Several declarations may apply to one target. Precedence: operator, file, window; within one
+//! source, a declaration for the target precedes one for `all`.
 
 use super::clock::millis;
 use crate::wire::{HoldSource, HoldView};
@@ -12,7 +13,7 @@ use std::time::Duration;
 /// The target for every endpoint except liveness endpoints.
 pub(super) const ALL: &str = "all";
 
-/// Maximum number of targets in maintenance, which bounds the effect of a mistake.
+/// Maximum number of targets in maintenance, which limits the effect of a mistake.
 pub(super) const TARGETS_MAX: usize = 4096;
 
 /// One declaration. Times are since the start of the program.
@@ -23,7 +24,7 @@ pub(super) struct Hold {
     pub(super) until: Option<Duration>,
 }
 
-/// See the [module](self).
+/// The declarations of maintenance, by target and source.
 #[derive(Debug, Default)]
 pub(super) struct Maintenance {
     by_target: BTreeMap<String, [Option<Hold>; HoldSource::ALL.len()]>,
@@ -42,7 +43,7 @@ impl Maintenance {
         is_new
     }
 
-    /// Whether another target fits.
+    /// Whether this target can be added within the maximum number of targets.
     pub(super) fn has_place_for(&self, target: &str) -> bool {
         self.by_target.len() < TARGETS_MAX || self.by_target.contains_key(target)
     }
@@ -63,13 +64,13 @@ impl Maintenance {
         self.by_target.keys().map(String::as_str)
     }
 
-    /// The declaration in effect for a target; with `takes_all` including those for `all`.
+    /// Returns the declaration in effect for a target; `takes_all` includes those for `all`.
     pub(super) fn holding(&self, target: &str, takes_all: bool) -> Option<&Hold> {
         let first = |target: &str| self.by_target.get(target)?.iter().flatten().next();
         first(target).or_else(|| if takes_all { first(ALL) } else { None })
     }
 
-    /// Removes declarations whose time is over, and returns them.
+    /// Removes declarations whose time limit is reached, and returns them.
     pub(super) fn expire(&mut self, now: Duration) -> Vec<(String, HoldSource, Hold)> {
         let mut over = Vec::new();
         self.by_target.retain(|target, said| {

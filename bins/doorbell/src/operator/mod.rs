@@ -1,9 +1,12 @@
-//! The operator's view and control of the running program: one handle for the control socket, the admin pages, signals and systemd.
+//! The operator's view and control of the running program: one handle for the control socket, the
+//! admin pages, signals and systemd.
 //!
 //! Does not know about: sockets, pages, signals; how a server is started or stopped.
 //!
-//! A command takes effect before its call returns: the next probe sees it. Commands that end the program go through the queue of the
-//! [supervisor](crate::supervisor), which alone closes listeners. Lock order: this module's, a registry's, the event log's.
+//! A command takes effect before its call returns: the next probe sees it. Commands that end the
+//! program go through the queue of the [supervisor](crate::supervisor), the only component that
+//! closes listeners. Lock order: the lock of this module, the lock of a registry, the lock of the
+//! event log.
 
 mod act;
 pub(crate) mod admin;
@@ -58,7 +61,7 @@ use windows::Windows;
 /// Maximum duration of limited maintenance.
 pub(crate) const HOLD_MAX: Duration = Duration::from_secs(366 * 86_400);
 
-/// See the [module](self). Cheap to clone.
+/// Handle of the running program. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Operator(Arc<Shared>);
 
@@ -68,7 +71,7 @@ struct Shared {
     event_log: Arc<EventLog>,
     running: ArcSwapOption<Running>,
     inside: Mutex<Inside>,
-    /// The error, if another instance uses the file.
+    /// The state file, or the error if another instance uses the file.
     state_file: OnceLock<Result<Mutex<StateFile>, String>>,
     hooks: Hooks,
     answers: Answers,
@@ -82,7 +85,8 @@ struct Inside {
     drains: Drains,
     maintenance: Maintenance,
     windows: Windows,
-    /// The registries in use: the current one, which is last, and earlier ones that still have connections.
+    /// The registries in use: the current one, which is last, and earlier ones that still have
+    /// connections.
     registries: Vec<Weak<HealthRegistry>>,
     /// The registry of a reload that has not been completed.
     candidate: Weak<HealthRegistry>,
@@ -97,7 +101,7 @@ type Hook<T> = OnceLock<Box<dyn Fn() -> T + Send + Sync>>;
 /// Callbacks into other parts of the program.
 #[derive(Default)]
 struct Hooks {
-    /// Returns the result as a sentence, or why nothing changed.
+    /// Reloads. Returns the result as a sentence, or the reason why nothing changed.
     reload: Hook<Result<String, String>>,
 }
 
@@ -122,8 +126,9 @@ impl Operator {
         self.0.admin.get_or_init(|| addr.to_string());
     }
 
-    /// Prepares a registry that may come into use: applies current drains and maintenance to it, and later changes too. Its configuration takes
-    /// effect with [`Self::adopt`]; until then it can be dropped without effect.
+    /// Prepares the registry of a new configuration: the current drains and maintenance apply to
+    /// it, and so do later ones. The configuration takes effect with [`Self::adopt`]; until then
+    /// the registry can be dropped.
     pub(crate) fn prepare(&self, registry: &Arc<HealthRegistry>) {
         let mut inside = self.lock();
         registry.report_to(&self.0.event_log);
@@ -137,7 +142,8 @@ impl Operator {
         targets.iter().for_each(|target| inside.apply_to(registry, target, now));
     }
 
-    /// Makes a prepared registry the current one: names refer to it, and its maintenance windows apply.
+    /// Makes a prepared registry the current one: names in commands refer to it, and its
+    /// maintenance windows apply.
     pub(crate) fn adopt(&self, registry: &Arc<HealthRegistry>) {
         let mut inside = self.lock();
         inside.candidate = Weak::new();
@@ -146,7 +152,7 @@ impl Operator {
         inside.windows.replace(registry.take_windows());
         self.look_at_windows(&mut inside, self.0.clock.now());
         drop(inside);
-        // The supervisor must learn when the next window begins.
+        // The supervisor has to compute its next deadline again.
         self.0.queue.nudge();
     }
 
@@ -174,12 +180,13 @@ impl Operator {
         self.0.event_log.record(Happening::Worker { worker, text });
     }
 
-    /// Sets the callback of [`Operator::reload`], which runs on the thread of the caller; only the first call has an effect.
+    /// Sets the callback of [`Operator::reload`], which runs on the thread of the caller; only the
+    /// first call has an effect.
     pub(crate) fn on_reload(&self, reload: impl Fn() -> Result<String, String> + Send + Sync + 'static) {
         self.0.hooks.reload.get_or_init(|| Box::new(reload));
     }
 
-    /// The replies in progress, for servers of operators.
+    /// Permits for replies in progress, for the servers of operators.
     pub(crate) fn answers(&self) -> Answers {
         self.0.answers.clone()
     }
@@ -189,7 +196,7 @@ impl Operator {
         self.0.running.load_full()
     }
 
-    /// Sets the declaration of a source for a target, publishes and records it.
+    /// Sets, publishes and records the declaration of a source for a target.
     fn hold(&self, inside: &mut Inside, target: &str, source: HoldSource, hold: Option<Hold>, now: Duration) {
         if inside.maintenance.set(target, source, hold.clone()) {
             self.changed_hold(inside, target, source, hold.as_ref(), now);
@@ -199,7 +206,7 @@ impl Operator {
     /// Opens and closes maintenance windows by the time of day.
     fn look_at_windows(&self, inside: &mut Inside, now: Duration) {
         for (target, hold) in inside.windows.look(now, unix_ms()) {
-            // The target may be of an earlier configuration.
+            // The target may belong to an earlier configuration.
             let name = inside.subject(&target).map_or(target, |(_, name)| name);
             match &hold {
                 Some(hold) => tracing::info!(reason = hold.reason, "{name}: maintenance window begins"),
@@ -242,7 +249,8 @@ impl Operator {
 }
 
 impl Inside {
-    /// The registries in use, then the candidate, so that it takes over only state that the current one has received.
+    /// The registries in use, then the candidate, which must not receive state before the current
+    /// registry.
     fn registries(&self) -> impl Iterator<Item = Arc<HealthRegistry>> {
         self.registries.iter().chain(std::iter::once(&self.candidate)).filter_map(Weak::upgrade)
     }
@@ -260,7 +268,8 @@ impl Inside {
         registry.maintain(meant.into_iter().filter_map(wanted));
     }
 
-    /// The subject that a name refers to in the current registry, and the name under which it is stored.
+    /// Resolves a name in the current registry. Returns the subject and the name under which its
+    /// state is stored.
     fn subject(&self, target: &str) -> Result<(Subject, String), Refusal> {
         let in_use =
             self.registries.iter().rev().chain(std::iter::once(&self.candidate)).find_map(Weak::upgrade);
@@ -287,7 +296,7 @@ impl Inside {
         meant.into_iter().map(|target| self.subject(&target).map_or(target, |(_, name)| name)).collect()
     }
 
-    /// Notes about maintenance that is still in effect.
+    /// Returns notes about maintenance that is still in effect.
     fn still_held(&self, subject: Subject, name: &str) -> Vec<String> {
         let others = [HoldSource::File, HoldSource::Window].into_iter();
         let said =
@@ -310,7 +319,7 @@ impl Inside {
     }
 }
 
-/// The end of something that lasts for a time.
+/// Computes the end of a drain or maintenance with a limited duration.
 fn end_of(for_time: Option<Duration>, now: Duration) -> Result<Option<Duration>, Refusal> {
     match for_time {
         Some(time) if time > HOLD_MAX => {
@@ -328,7 +337,7 @@ fn with_note(done: &str, note: Option<String>) -> String {
     note.map_or_else(|| done.to_owned(), |note| format!("{done}\n({note})"))
 }
 
-/// A reason in one line of limited length.
+/// Converts a reason into one line of limited length.
 fn one_line(text: &str) -> String {
     doorbell_health::Note::new(text.as_bytes()).as_str().trim().to_owned()
 }

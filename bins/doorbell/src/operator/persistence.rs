@@ -13,7 +13,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 impl Operator {
-    /// Restores the state of the last run and keeps later changes. Must be called before a registry is adopted.
+    /// Restores the state of the last run, and saves later changes. Must be called before a
+    /// registry is adopted.
     pub(crate) fn keep_in(&self, path: &Path) {
         let mut state_file = StateFile::new(path);
         if state_file.claim().is_err() {
@@ -48,14 +49,15 @@ impl Operator {
         matches!(self.0.state_file.get(), Some(Ok(_)))
     }
 
-    /// Saves the current state. Returns a note for the operator if that failed.
+    /// Saves the current state. Returns a note for the operator if saving failed.
     pub(super) fn save(&self) -> Option<String> {
         let state_file = match self.0.state_file.get() {
             Some(Ok(state_file)) => state_file,
             Some(Err(why)) => return Some(format!("not kept across restarts: {why}")),
             None => return Some("not kept across restarts: `lifecycle.state_file` is not set".into()),
         };
-        // Locked from collecting the state until it is written, so that the file ends with the latest state.
+        // The lock covers collecting and writing the state, so that the latest state is written
+        // last.
         let mut state_file = state_file.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = self.lock().kept(self.0.clock.now());
         state_file.save(&kept).err().map(|why| format!("not kept across restarts: {why}"))
@@ -81,7 +83,7 @@ impl Inside {
 
     fn restore(&mut self, kept: SavedState, now: Duration) {
         let passed = kept.moment.until(&Moment::now());
-        // The new end; `None` if the time is over.
+        // The new end; `None` if the time limit has passed.
         let until = |left_ms: Option<u64>| match left_ms {
             None => Some(None),
             Some(left) => {
@@ -98,7 +100,7 @@ impl Inside {
         for SavedHold { target, reason, left_ms } in kept.drains.into_iter().take(TARGETS_MAX) {
             let Some(until) = until(left_ms) else { continue };
             let drain = Drain { reason: one_line(&reason), since: now, until, is_kept: true };
-            // Nothing is recorded, because there is no follower yet.
+            // No event is recorded, because there is no follower yet.
             match target.as_str() {
                 ALL => {
                     let _moved = self.life.set_drain(drain, now);

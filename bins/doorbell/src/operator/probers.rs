@@ -1,4 +1,4 @@
-//! The prober statistics as operators see them.
+//! Views of the prober statistics for operators.
 //!
 //! Does not know about: the page or command that shows them.
 
@@ -24,9 +24,9 @@ pub(super) fn views(stats: &ProberStats) -> Vec<ProberView> {
     stats.rows().into_iter().map(view).collect()
 }
 
-/// The states that all load balancers of this kind report at the endpoint.
+/// Summarizes the states that load balancers of this kind report to the endpoint.
 fn their_view(stats: &ProberStats, row: &ProberRow, now: Time) -> Option<String> {
-    // Only HAProxy reports one.
+    // Only HAProxy reports its state.
     let (_, views) = stats.views(now).find(|(name, _)| *name == &*row.endpoint)?;
     let said: Vec<String> = views.iter().map(ToString::to_string).collect();
     (row.prober == Some(Prober::Haproxy) && !said.is_empty()).then(|| said.join(", "))

@@ -1,6 +1,6 @@
-//! The running server: everything that a reload replaces.
+//! The running server, which a reload replaces.
 //!
-//! Does not know about: how it is built, how it is shown.
+//! Does not know about: how the server is built, how it is shown.
 
 use crate::config::model::{Config, Lifecycle};
 use crate::registry::HealthRegistry;
@@ -15,13 +15,13 @@ use doorbell_checks::{Heartbeat, Push, RunNow};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// See the [module](self).
+/// The running server.
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) registry: Arc<HealthRegistry>,
     pub(crate) handle: Handle,
     pub(crate) report: DriverReport,
-    /// Listeners that are not open yet.
+    /// Listeners that wait for their certificate.
     pub(crate) awaited: Arc<Awaited>,
     pub(crate) addresses: Vec<String>,
     /// Other addresses of this configuration, by purpose.
@@ -35,18 +35,18 @@ pub(crate) struct Running {
     pub(crate) server_stats: Arc<ServerStats>,
     /// Counters of this server and all earlier ones.
     pub(crate) process_stats: Arc<ProcessStats>,
-    /// Requests runs of checks, if there are any.
+    /// Requests runs of checks; `None` without checks.
     pub(crate) hurry: Option<RunNow>,
-    /// Accepts pushed results, if there are checks.
+    /// Accepts pushed results; `None` without checks.
     pub(crate) push: Option<Push>,
-    /// Heartbeat of the check thread, if there is one.
+    /// Heartbeat of the check thread; `None` without checks.
     pub(crate) pulse: Option<Heartbeat>,
 }
 
 /// Changes of a worker since its start.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fate {
-    /// Why it fell back to epoll.
+    /// Reason and cause of a fallback to epoll.
     pub(super) fell_back: Option<(String, Cause)>,
     pub(super) failed: Option<String>,
 }
@@ -54,9 +54,9 @@ pub(super) struct Fate {
 /// The kind of a check.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Kind {
-    /// Its `type`.
+    /// The value of `type`.
     word: &'static str,
-    /// Whether it runs on demand.
+    /// Whether the check runs on demand.
     is_asked: bool,
 }
 
@@ -75,7 +75,7 @@ impl Running {
     pub(super) fn checks(&self, name: Option<&str>, history: bool) -> Vec<CheckView> {
         let named = |(at, view): (usize, CheckView)| {
             let kind = self.check_kinds.get(at).copied().unwrap_or_default();
-            // On-demand checks have no next run, except the first one.
+            // An on-demand check has a next run only before its first result.
             let next_in_ms = view.next_in_ms.filter(|_| !kind.is_asked || view.last.is_none());
             CheckView { kind: kind.word.to_owned(), next_in_ms, ..view }
         };

@@ -2,7 +2,8 @@
 //!
 //! Does not know about: signals.
 //!
-//! One line of JSON, then one line for each endpoint, check and so on. They are logged at every level.
+//! One line of JSON, then one line for each drain, maintenance, prober, worker, endpoint and check.
+//! The lines are logged at every log level.
 
 use super::Operator;
 use crate::config::format_duration;
@@ -12,7 +13,8 @@ use serde::Serialize;
 use std::time::Duration;
 use tracing::info;
 
-/// Maximum size of the JSON line, which is omitted if it would displace all others.
+/// Maximum size of the JSON line; a larger one is omitted, because it would displace all other
+/// lines.
 const JSON_LEN_MAX: usize = 256 << 10;
 
 /// The content of the JSON line.

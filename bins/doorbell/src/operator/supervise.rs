@@ -1,4 +1,5 @@
-//! Calls of the supervisor: the stop of the program, and the end of limited drains and maintenance.
+//! Operations for the supervisor: the stop of the program, and the end of limited drains and
+//! maintenance.
 //!
 //! Does not know about: signals, servers.
 
@@ -7,7 +8,7 @@ use crate::config::format_duration;
 use std::time::Duration;
 
 impl Operator {
-    /// Starts the drain that precedes a stop; false if one is in progress.
+    /// Starts the drain that precedes a stop; false if a stop is already in progress.
     pub(crate) fn begin_stop(&self, reason: &str) -> bool {
         let lifecycle = self.running().map(|running| running.lifecycle.clone()).unwrap_or_default();
         let mut inside = self.lock();
@@ -27,7 +28,8 @@ impl Operator {
         true
     }
 
-    /// Records that the command of `doorbell run` has exited: nothing makes this server ready again.
+    /// Records that the command of `doorbell run` has exited; this server never becomes ready
+    /// again.
     pub(crate) fn lose_command(&self, reason: &str) {
         let mut inside = self.lock();
         let moved = inside.life.lose_command(reason.to_owned(), self.0.clock.now());
@@ -37,11 +39,13 @@ impl Operator {
         tracing::warn!(reason, "not ready; doorbell keeps running until it is stopped");
     }
 
-    /// Ends what is over. True if listeners must be closed now.
+    /// Ends drains and maintenance whose time limit is reached. True if listeners must be closed
+    /// now.
     pub(crate) fn let_time_pass(&self) -> bool {
         let now = self.0.clock.now();
         let mut inside = self.lock();
-        // First, because windows end by the time of day.
+        // Windows come first: they end by the time of day, and a step of the clock may move their
+        // end.
         self.look_at_windows(&mut inside, now);
         for (target, source, hold) in inside.maintenance.expire(now) {
             tracing::info!(reason = hold.reason, "{target}: maintenance ended: time limit reached");
@@ -54,7 +58,7 @@ impl Operator {
         inside.life.is_closing() && !was_closing
     }
 
-    /// Closes immediately.
+    /// Closes the listeners immediately.
     pub(crate) fn close(&self, reason: &str) {
         let mut inside = self.lock();
         let moved = inside.life.close(reason, self.0.clock.now());
@@ -66,7 +70,7 @@ impl Operator {
         self.0.event_log.end();
     }
 
-    /// How long until [`Self::let_time_pass`] has something to do.
+    /// Time until [`Self::let_time_pass`] must be called again.
     pub(crate) fn idle_for(&self) -> Option<Duration> {
         let inside = self.lock();
         let closes = inside.life.stop().filter(|_| !inside.life.is_closing()).map(|stop| stop.closes_at);

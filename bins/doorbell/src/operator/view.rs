@@ -78,7 +78,7 @@ impl Operator {
         status
     }
 
-    /// All checks or the one with this name, in the order of the configuration.
+    /// Returns all checks in the order of the configuration, or the check with this name.
     pub(crate) fn checks(&self, name: Option<&str>, history: bool) -> Result<Vec<CheckView>, Refusal> {
         let views = self.running().map(|running| running.checks(name, history)).unwrap_or_default();
         match name {
@@ -133,13 +133,14 @@ impl Operator {
         self.running().map(|running| probers::views(running.registry.prober_stats())).unwrap_or_default()
     }
 
-    /// The events after this number that are kept, oldest first, and how many of them are not.
+    /// Returns the stored events after this number, oldest first, and the number of events that are
+    /// no longer stored.
     pub(crate) fn events_since(&self, since: u64) -> (Vec<Event>, u64) {
         let (events, missed) = self.0.event_log.since(since);
         (events.iter().map(|event| Event::clone(event)).collect(), missed)
     }
 
-    /// The same events, followed by new ones.
+    /// Follows the log: first the stored events after this number, then new events.
     pub(crate) fn follow(&self, since: u64) -> Follower {
         self.0.event_log.follow(since).hold(self.0.answers.follow())
     }

@@ -1,6 +1,7 @@
-//! One exchange: connection, request, response and close, with blocking calls that respect one deadline.
+//! One exchange: connection, request, response and close, with blocking calls that respect one
+//! deadline.
 //!
-//! Does not know about: single probers, except for their bytes and the way they close.
+//! Does not know about: differences between probers, except for their bytes and the way they close.
 #![expect(clippy::disallowed_methods, reason = "a probe measures real time, and does not run on a worker")]
 
 use super::prober::{Closing, Redirects};
@@ -82,7 +83,7 @@ impl Run<'_> {
                 let mut secured = self.secure(stream, &at.host, &self.ask.tls)?;
                 self.phases.tls += from.elapsed();
                 secured.conn.send_close_notify();
-                // The result does not depend on the close_notify.
+                // A failure to send close_notify does not affect the result.
                 let _gone = secured.conn.complete_io(&mut secured.sock);
                 self.close(secured.sock.socket.as_fd());
                 Ok("TLS handshake done".into())
@@ -107,7 +108,7 @@ impl Run<'_> {
             let is_redirect = matches!(head.status, 301 | 302 | 303 | 307 | 308);
             let redirects = self.ask.prober.redirects();
             let follows = is_redirect && redirects != Redirects::None;
-            // Go's client, which these probers use, ignores an empty location.
+            // These probers use Go's client, which ignores an empty location.
             let leads = |location: &&String| follows && !location.is_empty();
             let Some(location) = head.location.as_ref().filter(leads) else {
                 let judged = self.ask.judge(head.status).map_err(|why| (Verdict::Unhealthy, why));
@@ -138,14 +139,14 @@ impl Run<'_> {
         seen.last_modified.clone_from(&head.last_modified);
     }
 
-    /// The text of the kubelet's event.
+    /// Returns the text of the kubelet's event.
     fn warning(&self, content_at: usize) -> String {
         let content = String::from_utf8_lossy(self.received.get(content_at..).unwrap_or_default());
         let content = content.trim_end().replace(char::is_control, " ");
         format!("warning: Probe terminated redirects, Response body: {content}")
     }
 
-    /// `is_home`: no redirect has led to another origin.
+    /// Sends one request and reads its response. `is_home`: no redirect has led to another origin.
     fn one_request(&mut self, url: &Url, is_home: bool) -> Result<Head, Judged> {
         let mut stream = self.connect(&url.at)?;
         let own: &Ask = self.ask;
@@ -172,7 +173,7 @@ impl Run<'_> {
 
     /// Waits for the end of the connection, which must be a FIN.
     fn until_end(&self, stream: &mut Timed<TcpStream>) -> Result<(), Judged> {
-        // If the connection has ended, the read below reports how.
+        // If the connection has ended, the read below reports the reason.
         let _ = stream.socket.shutdown(std::net::Shutdown::Write);
         let mut rest = [0; 4096];
         loop {
@@ -244,7 +245,7 @@ impl Run<'_> {
         }
     }
 
-    /// The result when the connection has ended.
+    /// Returns the result after the end of the connection.
     fn ended(&self, head: Option<Head>, error: Option<&std::io::Error>) -> Result<Head, Judged> {
         match (head, error) {
             (Some(head), None) if head.content == Content::UntilClose => Ok(head),
@@ -282,7 +283,7 @@ impl Run<'_> {
         }
     }
 
-    /// Connects to the first address that accepts and sends the PROXY header.
+    /// Connects to the first address that accepts, and sends the PROXY header.
     fn connect(&mut self, at: &HostPort) -> Result<Timed<TcpStream>, Judged> {
         let mut stream = self.dial(at)?;
         self.sent.clear();
@@ -320,7 +321,8 @@ impl Run<'_> {
         Err(last)
     }
 
-    /// Resolves on a thread, which is abandoned if the system's resolver misses the deadline.
+    /// Resolves a name on a thread, which is abandoned if the system's resolver misses the
+    /// deadline.
     fn resolve(&self, at: &HostPort) -> Result<Vec<SocketAddr>, Judged> {
         if let Ok(ip) = at.host.parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(ip, at.port)]);
@@ -341,7 +343,7 @@ impl Run<'_> {
             Closing::Reset => Some(Duration::ZERO),
         };
         if linger.is_some() && socket_type(socket).is_ok() {
-            // If that fails, the connection ends with a FIN.
+            // On failure, the connection ends with a FIN.
             let _ = set_socket_linger(socket, linger);
         }
     }
@@ -363,7 +365,8 @@ impl Run<'_> {
 }
 
 impl<S: AsFd> Timed<S> {
-    /// Sets the remaining time as the socket timeout. Zero would mean no limit, so an expired deadline is an error.
+    /// Sets the remaining time as the socket timeout. Zero would mean no limit, so an expired
+    /// deadline is an error.
     fn limit(&self, direction: Direction) -> std::io::Result<()> {
         let left = self.ends_at.saturating_duration_since(Instant::now());
         if left.is_zero() {

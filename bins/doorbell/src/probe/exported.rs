@@ -14,7 +14,7 @@ pub(crate) struct Exported {
     pub(crate) kind: Kind,
     pub(crate) timeout: Duration,
     pub(crate) is_success: bool,
-    /// Whether it failed because of its timeout.
+    /// Whether the probe failed because of its timeout.
     pub(crate) is_overdue: bool,
     /// Time of the name lookups.
     pub(crate) lookup: Duration,
@@ -65,7 +65,7 @@ impl Exported {
         let protocol = self.seen.address.map_or(0, |ip| if ip.is_ipv4() { 4 } else { 6 });
         all.gauge("probe_ip_protocol", "IP version, or 0 if no address is known", protocol);
         let is_grpc = self.kind == Kind::Grpc;
-        // The exporter reports 0 for gRPC without TLS, and nothing for others.
+        // Without TLS, the exporter reports 0 for gRPC and nothing for other probes.
         if let Some(ends) = self.seen.certificate_ends.or_else(|| is_grpc.then_some(Duration::ZERO)) {
             let what = "Earliest expiry of a certificate of the chain, in unixtime";
             all.gauge("probe_ssl_earliest_cert_expiry", what, secs(ends));
@@ -98,7 +98,7 @@ impl Exported {
         let phases =
             self.phases.named().map(|(name, took)| (format!("phase=\"{name}\""), took.as_secs_f64()));
         let phases = phases.each_ref().map(|(label, took)| (label.as_str(), *took));
-        // A name without an address has no other phases.
+        // A name without an address only has the lookup phase.
         let phases = if self.seen.address.is_some() { &phases[..] } else { &phases[..1] };
         all.labelled(
             "probe_http_duration_seconds",
@@ -134,7 +134,7 @@ impl Exported {
         let Phases { resolve, connect, tls, processing, transfer } = self.phases;
         let check = connect + tls + processing + transfer;
         let phases = [("phase=\"check\"", check.as_secs_f64()), ("phase=\"resolve\"", resolve.as_secs_f64())];
-        // A name without an address has no other phases.
+        // A name without an address only has the lookup phase.
         let is_asked = self.seen.address.is_some();
         let phases = if is_asked { &phases[..] } else { &phases[1..] };
         all.labelled("probe_grpc_duration_seconds", "Duration of the phases in seconds", phases);
@@ -203,7 +203,7 @@ fn labels_of(certificate: &CertificateInfo) -> String {
     labels.map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).join(",")
 }
 
-/// The value of a label.
+/// Escapes the value of a label.
 fn escaped(value: &str) -> String {
     value.replace('\\', r"\\").replace('"', r#"\""#).replace('\n', r"\n")
 }
@@ -228,10 +228,11 @@ mod tests {
 
     #[test]
     fn addresses_have_the_hashes_of_fnv() {
-        // A test vector of FNV, then the value of blackbox_exporter 0.23 for the loopback address.
+        // First a test vector of FNV, then the value of blackbox_exporter 0.23 for the loopback
+        // address.
         assert_eq!(hash_of(IpAddr::from(*b"foob")), 0x3f50_76ef);
         assert_eq!(hash_of(IpAddr::from([127, 0, 0, 1])), 3_668_918_509);
-        // Go's hash/fnv of 16 bytes.
+        // The value of Go's hash/fnv for 16 bytes.
         assert_eq!(hash_of("::1".parse().unwrap()), 0x6869_1772);
         assert_eq!(hash_of("::ffff:102.111.111.98".parse().unwrap()), 0x3f50_76ef);
     }

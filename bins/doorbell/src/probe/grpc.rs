@@ -1,6 +1,7 @@
 //! `grpc.health.v1` probes, run by the check runner.
 //!
-//! Does not know about: frames. The call is that of our gRPC library for every prober, except for the user agent.
+//! Does not know about: frames. Apart from the user agent, the calls are those of the gRPC library
+//! in use, for every prober.
 
 use super::{Ask, Facts, Report, Verdict};
 use doorbell_checks::options::{Address, Check, CheckKind, EgressOptions, GrpcCheck, HostPort, Pace};
@@ -34,7 +35,7 @@ pub(super) fn run(ask: &Ask, at: &HostPort, service: &str, is_tls: bool) -> Repo
         sent: Vec::new(),
         received: Vec::new(),
     };
-    // Built again below; here only to report an unusable file.
+    // The client is built again later; this only reports an unusable file.
     if let Some(Err(why)) = is_tls.then(|| tls_client(&ask.tls, "h2")) {
         return Report { reason: format!("TLS: {why}"), ..report };
     }

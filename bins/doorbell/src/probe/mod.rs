@@ -1,4 +1,4 @@
-//! One probe of one target, as a given prober does it, and its result.
+//! One probe of one target, as a given prober sends it, and its result.
 //!
 //! Does not know about: command lines, schedules. Entry: [`Ask::run`].
 
@@ -42,12 +42,12 @@ pub(crate) enum Target {
 /// The forms of a target, for error messages.
 pub(crate) const TARGET_FORM: &str = "expected http://HOST:PORT/PATH, https://HOST/PATH, tcp://HOST:PORT, tls://HOST, grpc://HOST:PORT/SERVICE, grpcs://HOST:PORT/SERVICE, redis://HOST or unix:/PATH";
 
-/// A probe, which can be run any number of times.
+/// Parameters of a probe, which can be run any number of times.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
     pub(crate) target: Target,
     pub(crate) prober: Prober,
-    /// Healthy status codes, instead of the prober's.
+    /// Healthy status codes; `None` for those of the prober.
     pub(crate) statuses: Option<Vec<RangeInclusive<u16>>>,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) host: Option<String>,
@@ -93,12 +93,12 @@ pub(crate) struct Report {
     pub(crate) total: Duration,
     /// Sent bytes.
     pub(crate) sent: Vec<u8>,
-    /// Received bytes, as far as they were kept.
+    /// Received bytes, truncated to a limit.
     pub(crate) received: Vec<u8>,
 }
 
 impl Ask {
-    /// The same probe for another origin, without credentials.
+    /// Returns the same probe without credentials, for another origin.
     fn elsewhere(&self) -> Self {
         let headers = self.headers.iter().filter(|(name, _)| !is_credential(name)).cloned().collect();
         let tls = ClientTls { cert: None, key: None, ..self.tls.clone() };
@@ -107,7 +107,7 @@ impl Ask {
 }
 
 impl Target {
-    /// `None` if it has none of the forms.
+    /// Parses a target; `None` if the text has none of the forms.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         if let Some(address) = text.strip_prefix("tcp://") {
             return HostPort::parse(address, None).map(Self::Tcp);
@@ -152,7 +152,7 @@ impl fmt::Display for Target {
 }
 
 impl Ask {
-    /// The default probe of a target by a prober.
+    /// Creates the default probe of a target by a prober.
     pub(crate) fn of(target: Target, prober: Prober) -> Self {
         let tls = ClientTls { verify: prober.verifies(), ..ClientTls::default() };
         let timeout = prober.timeout();
@@ -169,7 +169,7 @@ impl Ask {
         }
     }
 
-    /// Runs the probe once. It ends within its timeout, whatever the target does.
+    /// Runs the probe once. It ends within its timeout, regardless of the target's behavior.
     pub(crate) fn run(&self) -> Report {
         match &self.target {
             Target::Grpc { at, service, is_tls } => grpc::run(self, at, service, *is_tls),
@@ -179,7 +179,7 @@ impl Ask {
         }
     }
 
-    /// An error if a status is not healthy.
+    /// Returns an error if a status is not healthy.
     fn judge(&self, status: u16) -> Result<(), String> {
         let is_well = match &self.statuses {
             Some(ranges) => ranges.iter().any(|range| range.contains(&status)),
@@ -202,7 +202,7 @@ impl Target {
 }
 
 impl Report {
-    /// The report as metrics of blackbox_exporter.
+    /// Converts the report into metrics of blackbox_exporter.
     pub(crate) fn exported(&self, ask: &Ask) -> String {
         let kind = match ask.target {
             Target::Grpc { .. } => Kind::Grpc,
@@ -228,7 +228,7 @@ impl Report {
 }
 
 impl Verdict {
-    /// The word in reports.
+    /// The word for the verdict in reports.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::ConnectFailed => "connect-failed",

@@ -1,7 +1,8 @@
-//! The probers that can be imitated: what each sends, which responses it accepts, how it closes.
+//! The probers that can be imitated: their requests, accepted responses, and way of closing.
 //!
-//! Does not know about: sockets. The bytes of the kubelet, HAProxy, Apache and blackbox_exporter were captured; those of Consul, Envoy and
-//! keepalived follow their source code; those of clouds have the documented fields.
+//! Does not know about: sockets. The bytes of the kubelet, HAProxy, Apache and blackbox_exporter
+//! were captured. Those of Consul, Envoy and keepalived follow their source code. Those of cloud
+//! load balancers contain the documented fields.
 
 use super::Ask;
 use clap::ValueEnum;
@@ -47,7 +48,7 @@ pub(crate) enum Prober {
 /// How a connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Closing {
-    /// A FIN; the kernel has this time to deliver pending data.
+    /// A FIN; the kernel has this time to send pending data.
     Fin { linger: Option<Duration> },
     /// An RST.
     Reset,
@@ -65,10 +66,10 @@ pub(super) enum Redirects {
 /// Version of the imitated kubelet.
 const KUBE_PROBE: &str = "kube-probe/1.34";
 
-/// Version of Debian 12.
+/// Version in Debian 12.
 const BLACKBOX: &str = "Blackbox Exporter/0.23.0";
 
-/// User agent with an unassigned ID of a check.
+/// User agent with an unassigned check ID.
 const ROUTE53: &str = "Amazon-Route53-Health-Check-Service (ref 00000000-0000-0000-0000-000000000000; report http://amzn.to/1vsZADi)";
 
 const OWN_AGENT: &str = concat!("doorbell-probe/", env!("CARGO_PKG_VERSION"));
@@ -78,23 +79,23 @@ impl Prober {
     pub(crate) const fn timeout(self) -> Duration {
         Duration::from_millis(match self {
             Self::Kubelet => 1_000,
-            // grpc_health_probe: a second for the connection, and another one for the call.
+            // grpc_health_probe: one second for the connection, and one second for the call.
             Self::Doorbell | Self::GrpcHealthProbe | Self::Haproxy => 2_000,
             Self::Azure | Self::Elb | Self::Envoy | Self::Gcp | Self::Keepalived => 5_000,
             // Four seconds for the connection, two for the response.
             Self::Route53 => 6_000,
-            // The default scrape timeout of ten seconds, less the exporter's offset.
+            // The default scrape timeout of ten seconds, minus the exporter's offset.
             Self::Blackbox => 9_500,
             Self::Consul => 10_000,
             Self::Apache => 60_000,
         })
     }
 
-    /// Whether it accepts a status by default.
+    /// Whether the prober accepts a status by default.
     pub(super) fn accepts(self, status: u16) -> bool {
         match self {
             Self::Azure | Self::Elb | Self::Envoy | Self::Gcp => status == 200,
-            // 429 is a warning, with which Consul still routes clients.
+            // 429 is a warning: Consul still routes clients to the service.
             Self::Consul => (200..=299).contains(&status) || status == 429,
             Self::Blackbox | Self::Keepalived => (200..=299).contains(&status),
             Self::Apache
@@ -114,7 +115,7 @@ impl Prober {
         }
     }
 
-    /// Whether it verifies certificates by default.
+    /// Whether the prober verifies certificates by default.
     pub(crate) const fn verifies(self) -> bool {
         matches!(self, Self::Blackbox | Self::Consul | Self::Doorbell | Self::GrpcHealthProbe)
     }
@@ -123,7 +124,7 @@ impl Prober {
         matches!(self, Self::Blackbox | Self::Consul | Self::Kubelet)
     }
 
-    /// Whether it supports HTTP.
+    /// Whether the prober supports HTTP.
     pub(crate) const fn speaks_http(self) -> bool {
         !matches!(self, Self::GrpcHealthProbe)
     }
@@ -136,12 +137,12 @@ impl Prober {
         }
     }
 
-    /// Whether it follows redirects.
+    /// Whether the prober follows redirects.
     pub(crate) fn follows_redirects(self) -> bool {
         self.redirects() != Redirects::None
     }
 
-    /// Whether it can send its state of the server.
+    /// Whether the prober can send its view of the server's state.
     pub(crate) const fn has_state(self) -> bool {
         matches!(self, Self::Haproxy)
     }
@@ -161,8 +162,10 @@ impl Prober {
         }
     }
 
-    /// User agent of its gRPC probes, if it supports gRPC. Go's library appends its name to that of the kubelet and of grpc_health_probe, and
-    /// is all that Consul and blackbox_exporter send. Others send the same as over HTTP.
+    /// User agent of the gRPC probes; `None` if the prober does not support gRPC. Go's library
+    /// appends its name to that of the kubelet and of grpc_health_probe; Consul and
+    /// blackbox_exporter only send the name of the library. Other probers send the same user agent
+    /// as over HTTP.
     pub(super) const fn grpc_agent(self) -> Option<&'static str> {
         match self {
             Self::Apache | Self::Azure | Self::Haproxy | Self::Keepalived | Self::Route53 => None,
@@ -176,10 +179,10 @@ impl Prober {
         }
     }
 
-    /// The request, byte for byte.
+    /// Returns the exact bytes of the request.
     pub(super) fn request(self, ask: &Ask, url: &Url) -> Vec<u8> {
         let target = &url.target;
-        // These write the port even if it is the default.
+        // These probers include the port even if it is the default.
         let with_port = matches!(self, Self::Apache | Self::Elb | Self::Kubelet);
         let host = if with_port { url.at.to_string() } else { url.authority() };
         let host = ask.host.clone().unwrap_or(host);
@@ -220,7 +223,8 @@ impl Prober {
             fields.insert(at + offset, (name, value));
         }
         if self.is_written_in_go() {
-            // Order of net/http: user agent, fields by name, fields of the transport.
+            // The order of Go's net/http: user agent, other fields by name, fields of the
+            // transport.
             fields.sort_by_key(|(name, _)| (rank_in_go(name), canonical(name)));
         }
         for (name, value) in fields {
@@ -242,7 +246,7 @@ const fn rank_in_go(name: &str) -> u8 {
     }
 }
 
-/// `x-my-field` as `X-My-Field`.
+/// Converts a name to Go's canonical form: `x-my-field` to `X-My-Field`.
 fn canonical(name: &str) -> String {
     let mut is_first = true;
     let letter = |c: char| {
@@ -253,7 +257,7 @@ fn canonical(name: &str) -> String {
     name.chars().map(letter).collect()
 }
 
-/// A request of HTTP/1.0 with fixed fields and the added ones.
+/// Returns an HTTP/1.0 request with fixed and added fields.
 fn http10(ask: &Ask, target: &str, own: &[(&str, &str)]) -> Vec<u8> {
     let mut head = format!("GET {target} HTTP/1.0\r\n");
     let given = |name: &str| ask.headers.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
@@ -266,7 +270,8 @@ fn http10(ask: &Ask, target: &str, own: &[(&str, &str)]) -> Vec<u8> {
     head.into_bytes()
 }
 
-/// `option httpchk`, or `http-check send` if there is a host or a field.
+/// Returns the request of `option httpchk`, or of `http-check send` if there is a host or an added
+/// field.
 fn haproxy(ask: &Ask, url: &Url, host: &str) -> Vec<u8> {
     let target = &url.target;
     let is_bare = ask.host.is_none() && ask.headers.is_empty();
@@ -284,7 +289,7 @@ fn haproxy(ask: &Ask, url: &Url, host: &str) -> Vec<u8> {
     head.into_bytes()
 }
 
-/// The state of a server that is up and has no connections.
+/// Returns the state of a server that is up and has no connections.
 fn state_of(url: &Url) -> String {
     let node = rustix::system::uname();
     let node = node.nodename().to_string_lossy();

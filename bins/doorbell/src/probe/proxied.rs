@@ -19,7 +19,7 @@ pub(crate) enum ProxyHeader {
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 
 impl ProxyHeader {
-    /// The bytes for a connection from `source` to `target`.
+    /// Encodes the header of a connection from `source` to `target`.
     pub(super) fn bytes(self, source: SocketAddr, target: SocketAddr) -> Vec<u8> {
         match self {
             Self::V1 => {

@@ -1,4 +1,4 @@
-//! Parses an HTTP/1 response as a prober does: status, location, and where it ends.
+//! Parses an HTTP/1 response as a prober does: status, location, and end of the content.
 //!
 //! Does not know about: sockets, verdicts.
 
@@ -7,10 +7,10 @@ use hyper::Version;
 /// Maximum size of a head.
 const HEAD_LEN_MAX: usize = 32 << 10;
 
-/// A response, as far as it has arrived.
+/// Parse result of the bytes received so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
-    /// The head has not ended.
+    /// The head is incomplete.
     Begun,
     /// Not a valid response.
     Broken(&'static str),
@@ -24,11 +24,11 @@ pub(super) struct Head {
     pub(super) location: Option<String>,
     pub(super) last_modified: Option<String>,
     pub(super) content: Content,
-    /// Where the content begins.
+    /// Length of the head; the content follows.
     pub(super) len: usize,
 }
 
-/// Where the content ends.
+/// End of the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     Chunked,
@@ -37,7 +37,7 @@ pub(super) enum Content {
 }
 
 impl Reply {
-    /// `bytes` is everything received. Interim responses are skipped.
+    /// Parses all received bytes. Interim responses are skipped.
     pub(super) fn parse(bytes: &[u8], is_head_request: bool) -> Self {
         let mut start = 0;
         loop {
@@ -111,7 +111,7 @@ fn parse_head(head: &[u8], is_head_request: bool) -> Option<Head> {
     Some(Head { status, version, location, last_modified, content, len: 0 })
 }
 
-/// Whether the last chunk and the trailers have come.
+/// Whether the last chunk and the trailers have arrived.
 fn chunks_end(mut content: &[u8]) -> bool {
     loop {
         let Some(end) = content.windows(2).position(|window| window == b"\r\n") else { return false };

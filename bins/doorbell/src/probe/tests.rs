@@ -1,4 +1,4 @@
-//! Every prober against a server that records the bytes and how the connection ended.
+//! Tests every prober with a server that records the bytes and the end of the connection.
 //!
 //! Does not know about: command lines.
 #![expect(clippy::disallowed_methods, reason = "a server that waits before it resets")]
@@ -130,7 +130,7 @@ fn each_prober_sends_its_bytes_and_closes_in_its_way() {
         assert_eq!((report.verdict, report.status), (Verdict::Healthy, Some(200)), "{prober:?}: {report:?}");
         assert_eq!(report.sent, seen.request.into_bytes());
         assert_eq!(report.received, OK);
-        // The prober statistics know each prober by its name.
+        // The prober statistics detect each prober.
         let fields = seen_fields(&report.sent);
         let known = fields.iter().find_map(|(name, value)| (name == "user-agent").then_some(value));
         let known = known.and_then(|agent| Known::of_user_agent(agent.as_bytes())).map(Known::as_str);
@@ -245,7 +245,7 @@ fn answers_of_all_kinds() {
             asked(answer.as_bytes(), Prober::Kubelet, |ask| ask.timeout = Duration::from_millis(200));
         assert_eq!(report.verdict, expected, "{answer:?}: {}", report.reason);
     }
-    // A body that never ends is cut where the kubelet cuts it.
+    // The probe reads as much content as the kubelet, so an incomplete long body is healthy.
     let long = [b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n".as_slice(), &[b'x'; 20_000]].concat();
     let (report, _, _) = asked(&long, Prober::Kubelet, |_| {});
     assert_eq!(report.verdict, Verdict::Healthy, "{}", report.reason);
@@ -302,7 +302,7 @@ fn azure_takes_a_reset_for_a_no() {
             let mut some = [0; 512];
             assert!(stream.read(&mut some).unwrap() > 0);
             stream.write_all(OK).unwrap();
-            // By the time of the reset a client that waits for the end has the response.
+            // A client that waits for the end has received the response before the reset.
             std::thread::sleep(Duration::from_millis(50));
             socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
         }
@@ -332,7 +332,7 @@ fn connections_alone() {
     assert_eq!(grpc.verdict, Verdict::ConnectFailed, "{}", grpc.reason);
 }
 
-/// A server that responds NOT_FOUND, and the head of the call.
+/// Starts a server that responds NOT_FOUND, and returns the head of the call.
 fn grpc_server() -> (SocketAddr, JoinHandle<hyper::http::request::Parts>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
@@ -353,7 +353,7 @@ fn grpc_server() -> (SocketAddr, JoinHandle<hyper::http::request::Parts>) {
             };
             let server = hyper::server::conn::http2::Builder::new(hyper_util::rt::TokioExecutor::new());
             let io = hyper_util::rt::TokioIo::new(stream);
-            // However the client closes.
+            // An error only means that the client closed the connection.
             let _left = server.serve_connection(io, hyper::service::service_fn(answer)).await;
             seen.into_inner().unwrap().unwrap()
         })
@@ -387,7 +387,7 @@ fn grpc_probes_send_the_user_agent_of_the_prober() {
         assert_eq!(seen.uri.path(), "/grpc.health.v1.Health/Check", "{prober:?}");
         assert_eq!(field(&seen, "user-agent"), agent, "{prober:?}");
         assert_eq!(seen.uri.authority().unwrap().as_str(), addr.to_string(), "{prober:?}");
-        // The metrics have all the names, and the status code.
+        // The metrics contain all names and the status code.
         let metrics = report.exported(&Ask::of(Target::parse("grpc://a:1").unwrap(), prober));
         for line in ["probe_success 0", "probe_grpc_status_code 5", "probe_grpc_ssl 0", "probe_ip_protocol 4"]
         {
@@ -458,7 +458,7 @@ fn a_proxy_header_comes_first() {
     assert!(port.parse::<u16>().is_ok_and(|port| port != 0), "{header}");
     assert_eq!(request, "OPTIONS /readyz?a=1 HTTP/1.0\r\n\r\n");
     assert_eq!(report.sent, seen.request.as_bytes());
-    // A plain TCP probe sends it too.
+    // A plain TCP probe also sends the header.
     let (addr, server) = server(vec![Vec::new()]);
     let tcp = Target::parse(&format!("tcp://{addr}")).unwrap();
     let report = Ask { proxy_header: Some(ProxyHeader::Local), ..Ask::of(tcp, Prober::Doorbell) }.run();

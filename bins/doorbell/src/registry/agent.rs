@@ -1,9 +1,9 @@
-//! HAProxy's agent-check: the line of an endpoint on each connection.
+//! HAProxy's agent-check: sends the line of an endpoint on each connection.
 //!
 //! Does not know about: connections, and the text of a line.
 //!
-//! If the text that HAProxy sends selects the endpoint, a HAProxy that sends nothing (a `server`
-//! without `agent-send`) gets the line of the agent's own endpoint.
+//! With `select_by_send`, the text from HAProxy selects the endpoint. A HAProxy that sends no text
+//! (a `server` without `agent-send`) gets the line of the agent's configured endpoint.
 
 use super::HealthRegistry;
 use crate::config::model::Config;
@@ -16,14 +16,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Maximum length of the text that HAProxy sends first.
+/// Maximum length of the text from HAProxy.
 const SENT_LEN_MAX: usize = 256;
 
-/// Maximum time for that text, once its first byte is there.
+/// Maximum time from the first to the last byte of that text.
 const SEND_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Maximum time without that text; then the line of the agent's own endpoint is sent. Longer than
-/// the first retransmission on a local network (200 ms and two round trips,
+/// Maximum wait for the first byte of that text; then the line of the agent's configured endpoint
+/// is sent. Longer than the first retransmission on a local network (200 ms and two round trips,
 /// `net/ipv4/tcp_output.c`), shorter than an interval.
 const SILENCE: Duration = Duration::from_millis(300);
 
@@ -32,7 +32,7 @@ const SILENCE: Duration = Duration::from_millis(300);
 struct Agent {
     lines: Arc<AgentLines>,
     endpoint: usize,
-    /// Endpoints by name, if the text that HAProxy sends selects one.
+    /// Endpoints by name, if the text from HAProxy selects one.
     names: Option<HashMap<Box<[u8]>, usize>>,
 }
 
@@ -40,7 +40,7 @@ struct Agent {
 /// is added.
 ///
 /// # Errors
-/// If an inherited descriptor is no socket.
+/// If an inherited descriptor is not a socket.
 pub(crate) fn add(
     mut builder: ServerBuilder,
     config: &Config,
@@ -66,7 +66,8 @@ pub(crate) fn add(
                     names: agent.select_by_send.then(|| names.collect()),
                 };
                 let raw = doorbell::Raw::new(handler).bytes_max(SENT_LEN_MAX).timeout(SEND_TIMEOUT);
-                // A HAProxy that sends nothing would wait until the kernel lets us accept it.
+                // With TCP_DEFER_ACCEPT, a HAProxy that sends no text would wait until the kernel
+                // stops deferring.
                 let listen = listen.defer_accept(None).label(&format!("agent.{}", agent.name));
                 builder = builder.listen(listen, raw.silence(SILENCE));
             }
@@ -90,7 +91,7 @@ impl Agent {
         match self.names.as_ref().and_then(|names| names.get(name)) {
             Some(endpoint) => self.lines.write(*endpoint, now, reply),
             None if name.is_empty() => self.lines.write(self.endpoint, now, reply),
-            // A misspelled name must show, and not the state of another endpoint.
+            // A misspelled name must be visible: the state of another endpoint would hide it.
             None => reply.extend_from_slice(b"down # there is no such health endpoint\n"),
         }
         RawNext::Close

@@ -10,10 +10,10 @@ use doorbell_health::{Audience, Board, Check, Endpoint, Time};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Results of one check in a view.
+/// Maximum number of results in a view of one check.
 const HISTORY_MAX: usize = 1000;
 
-/// Results of each check in a view of all of them.
+/// Maximum number of results of each check in a view of all checks.
 const HISTORY_OF_ALL_MAX: usize = 10;
 
 impl HealthRegistry {
@@ -25,8 +25,8 @@ impl HealthRegistry {
         })
     }
 
-    /// Checks in the order of the configuration: all, or the one with this name. The caller fills
-    /// in their kinds, by position.
+    /// Checks in the order of the configuration: all, or the check with this name. Each view has
+    /// the position of its check, so that the caller can fill in the kind.
     pub(crate) fn checks(&self, name: Option<&str>, history: bool) -> Vec<(usize, CheckView)> {
         let now = self.now();
         let history = match (history, name) {

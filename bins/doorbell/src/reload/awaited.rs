@@ -2,9 +2,10 @@
 //!
 //! Does not know about: when files are checked, how generations are replaced.
 //!
-//! Such a listener is not part of its generation, so its addresses are not bound and connections are refused. When its certificate appears,
-//! a new generation of the same configuration includes the listener. An open listener does not wait again: if its certificate cannot be
-//! used at a reload, the reload fails, as without the key.
+//! A waiting listener is not part of its generation: its addresses are not bound, and connections
+//! are refused. When its certificate appears, a new generation of the same configuration includes
+//! the listener. An open listener does not wait again: if its certificate cannot be used at a
+//! reload, the reload fails, as without `wait_for_certificate`.
 
 use crate::build::tls::{self, Pairs};
 use crate::config::model::{Config, Tls};
@@ -27,7 +28,8 @@ struct Waiting {
 }
 
 impl Awaited {
-    /// The certificates of a listener; `None` if it waits for them. An open listener does not wait.
+    /// Returns the certificates of a listener; `None` if it waits for them. An open listener never
+    /// waits.
     pub(super) fn pairs(
         &self,
         config: &Config,
@@ -58,9 +60,10 @@ impl Awaited {
         self.lock().iter().for_each(Waiting::tell);
     }
 
-    /// Whether a listener of `config` can be opened now. Logs why another one cannot, when the reason changes.
+    /// Whether a waiting listener of `config` can be opened now. If a listener cannot, the reason
+    /// is logged whenever it changes.
     pub(super) fn is_over(&self, config: &Config) -> bool {
-        // Copied, so that no lock is held while a file system hangs.
+        // A copy, so that the lock is not held while a file system hangs.
         let list = self.lock().clone();
         let mut is_over = false;
         for waiting in list {
@@ -82,7 +85,7 @@ impl Awaited {
         }
     }
 
-    /// In the order of the configuration.
+    /// The waiting listeners in the order of the configuration.
     pub(crate) fn views(&self) -> Vec<WaitingView> {
         let view = |waiting: &Waiting| WaitingView {
             listener: waiting.listener.clone(),

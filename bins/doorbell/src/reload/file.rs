@@ -1,4 +1,4 @@
-//! Watches the configuration file, and the certificates that listeners wait for, and reloads on a change.
+//! Watches the configuration file and awaited certificates, and reloads on a change.
 //!
 //! Does not know about: how directories are watched, the steps of a reload.
 
@@ -9,7 +9,7 @@ use crate::reload::watch::{Look, Stamps, Watched, directories_of};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// See the [module](self). Includes the files of secrets.
+/// Watches the configuration file and the files of its secrets.
 #[derive(Debug)]
 pub(crate) struct ConfigFile {
     generations: Arc<Generations>,
@@ -23,7 +23,8 @@ pub(crate) struct ConfigFile {
 pub(crate) struct AwaitedFiles(Arc<Generations>);
 
 impl ConfigFile {
-    /// `None` without a file. A reload can turn watching on and off.
+    /// Creates the watched file; `None` without a configuration file. A reload can turn watching on
+    /// and off.
     pub(crate) fn watched(generations: &Arc<Generations>, operator: &Operator) -> Option<Self> {
         // The first scan detects changes since the start.
         let Reading { files, .. } = generations.read()?;
@@ -62,7 +63,7 @@ impl Watched for ConfigFile {
         let Some(Reading { config, files }) = self.generations.read() else { return Look::Same };
         if self.files != files {
             self.files = files;
-            // If the files changed since they were read, the next scan detects it by their content.
+            // If a file changed after it was read, the next scan detects the change by its content.
             self.stamps = self.stamps();
         }
         if !self.generations.is_outdated(config) {

@@ -1,11 +1,13 @@
-//! Keys that a reload cannot change, because they belong to the process: they keep their values, which is logged for each key.
+//! Keys that a reload cannot change, because they apply to the whole process. Their old values stay
+//! in effect, and a change is logged for each key.
 //!
-//! Does not know about: the rest of a reload.
+//! Does not know about: other steps of a reload.
 
 use crate::config::model::{Compute, Config};
 
-/// The new configuration with the fixed values of the old one, and a sentence for each fixed key that differs. `compute` are the settings
-/// with which the threads of `[compute]` were started, if they were; they run from their first use until the end.
+/// Returns the new configuration with the fixed values of the old one, and a sentence for each
+/// fixed key that differs. `compute` contains the settings of the running threads of `[compute]`;
+/// once started, these threads run until the process ends.
 pub(super) fn cannot_change(
     old: &Config,
     compute: Option<&Compute>,
@@ -106,7 +108,8 @@ mod tests {
         }
     }
 
-    /// Also if a configuration in between does not need the threads.
+    /// The settings of running threads do not change, even if a configuration between two others
+    /// does not need the threads.
     #[test]
     fn running_threads_keep_their_settings() {
         let started = config("[compute]\nthreads = 2\nname = \"first\"\n").compute;

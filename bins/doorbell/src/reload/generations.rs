@@ -15,7 +15,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Maximum idle time of connections of a retired generation: longer than clients keep idle connections by default.
+/// Maximum idle time of connections of a retired generation. Clients by default close idle
+/// connections earlier.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Maximum number of retired generations; beyond it the oldest one is drained.
@@ -32,11 +33,11 @@ pub(crate) type Read = Box<dyn Fn() -> Reading + Send + Sync>;
 pub(crate) struct Reading {
     /// The configuration, or its problems as text.
     pub(crate) config: Result<Config, String>,
-    /// The file, and the files of its secrets.
+    /// The configuration file and the files of its secrets.
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// See the [module](self).
+/// The generations of the process.
 pub(crate) struct Generations {
     shared: SharedState,
     queue: Queue,
@@ -44,17 +45,18 @@ pub(crate) struct Generations {
     origin: String,
     /// `None` if the source cannot be read again.
     read: Option<Read>,
-    /// Locked from reading a configuration until it is in use, so that the last one read is the last one in use.
+    /// Locked from reading a configuration until it is in use, so that concurrent reloads take
+    /// effect in the order of reading.
     reloading: Mutex<()>,
     inside: Mutex<Inside>,
 }
 
 struct Inside {
-    /// `None` after its end.
+    /// The current generation; `None` after its server has ended.
     current: Option<Generation>,
-    /// Oldest first.
+    /// Retired generations, oldest first.
     retired: Vec<Generation>,
-    /// The problems of the last read configuration, if it had any.
+    /// The problems of the last configuration that was read, if it was invalid.
     refused: Option<String>,
     /// The last logged messages about changed keys that a reload cannot apply.
     stays: Vec<String>,
@@ -80,7 +82,8 @@ impl Generations {
         Ok(Arc::new(generations))
     }
 
-    /// Reloads the configuration, or returns why nothing changed. If it is unchanged, only the files that it names are checked.
+    /// Reloads the configuration, or returns the reason why nothing changed. If the configuration
+    /// is unchanged, only the files that it names are checked.
     pub(crate) fn reload(&self) -> Result<String, String> {
         let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         systemd::while_reloading(|| self.reload_now())
@@ -116,7 +119,8 @@ impl Generations {
         outcome
     }
 
-    /// Whether a configuration differs from the current one and from the last failed one, or has new differences in fixed keys.
+    /// Whether a configuration differs from both the current one and the last refused one, or has
+    /// new differences in fixed keys.
     pub(super) fn is_outdated(&self, config: Result<Config, String>) -> bool {
         let mut inside = self.lock();
         let config = match config {
@@ -171,7 +175,7 @@ impl Generations {
         inside.each(Generation::stop);
     }
 
-    /// Records the end of a server. True if none is left.
+    /// Records the end of a server. True if it was the last one.
     pub(crate) fn ended(&self, number: u64) -> bool {
         self.shared.process_stats.close(number);
         let mut inside = self.lock();
@@ -197,7 +201,8 @@ impl Generations {
         Some(self.read.as_ref()?())
     }
 
-    /// A configuration with fixed keys replaced, and sentences about these.
+    /// Returns the configuration with the current values of fixed keys, and a sentence for each
+    /// changed fixed key.
     fn possible(&self, current: &Generation, config: Config) -> (Config, Vec<String>) {
         cannot_change(&current.config, self.shared.compute_settings(), config)
     }
@@ -238,8 +243,8 @@ impl Generations {
         Ok(format!("generation {number} serves at {addresses}"))
     }
 
-    /// The waiting listeners with their configuration. `None` if no listener waits, and while
-    /// stopping.
+    /// Returns the waiting listeners with their configuration; `None` if no listener waits or the
+    /// process is stopping.
     pub(crate) fn awaited(&self) -> Option<(Arc<Awaited>, Config)> {
         let inside = self.lock();
         let current =
@@ -247,7 +252,8 @@ impl Generations {
         Some((Arc::clone(&current.awaited), current.config.clone()))
     }
 
-    /// Opens listeners whose certificate can be used now, with a new generation of the same configuration. `None` without any.
+    /// Opens listeners whose certificate can be used now, with a new generation of the same
+    /// configuration; `None` if there are no such listeners.
     pub(super) fn open_awaited(&self) -> Option<Result<String, String>> {
         let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let (awaited, config) = self.awaited()?;

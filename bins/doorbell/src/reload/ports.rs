@@ -20,7 +20,8 @@ pub(super) struct Ports {
     probes: Option<Probes>,
 }
 
-/// The ports of a generation that is being built: every address is bound or kept.
+/// The ports of a generation that is being built: each address is newly bound, or taken over from
+/// the previous generation.
 #[derive(Debug)]
 pub(super) struct Unopened {
     gates: Next<gate::Unopened>,
@@ -31,7 +32,7 @@ pub(super) struct Unopened {
 enum Next<T> {
     New(T),
     None,
-    /// Unchanged.
+    /// The port is unchanged.
     Same,
 }
 
@@ -42,10 +43,10 @@ impl<T> From<Option<T>> for Next<T> {
 }
 
 impl Ports {
-    /// Binds the addresses that the previous generation does not have.
+    /// Binds the addresses that are not in the previous generation.
     ///
     /// # Errors
-    /// If an address cannot be bound. Nothing has changed then.
+    /// If an address cannot be bound; nothing has changed in this case.
     pub(super) fn prepare(
         config: &Config,
         before: Option<(&Self, &Config)>,
@@ -69,7 +70,8 @@ impl Ports {
         Ok(Unopened { gates, probes })
     }
 
-    /// The addresses by purpose. For ports that are still to be taken over, the configured ones.
+    /// Returns the addresses by purpose; for ports that have not been taken over yet, the
+    /// configured addresses.
     pub(super) fn addresses(&self, config: &Config) -> BTreeMap<String, Vec<String>> {
         let shown = |binds: &[At<SocketAddr>]| binds.iter().map(|bind| bind.to_string()).collect::<Vec<_>>();
         let gate = |gate: &TcpGate| (format!("tcp_gate.{}", gate.name), shown(&gate.binds));
@@ -87,7 +89,8 @@ impl Ports {
 }
 
 impl Unopened {
-    /// Opens new ports, for endpoints of this registry, and closes removed ones. Kept ports stay open throughout.
+    /// Opens new ports for endpoints of this registry, and closes removed ones. Unchanged ports
+    /// stay open all the time.
     pub(super) fn open(self, before: Ports, config: &Config, registry: &HealthRegistry) -> Ports {
         let Ports { gates, probes } = before;
         let gates = match self.gates {
@@ -114,7 +117,8 @@ impl Unopened {
     }
 }
 
-/// Whether both have gates with the same addresses and settings, for any endpoints.
+/// Whether both configurations have gates with the same addresses and settings. The endpoints may
+/// differ.
 fn has_same_gates(old: &Config, config: &Config) -> bool {
     let ports = |config: &Config| {
         let port = |gate: &TcpGate| (gate.name.clone(), gate.binds.clone(), gate.when_down);

@@ -5,12 +5,12 @@
 use crate::config::model::{Access, AccessFile, Config};
 use std::path::PathBuf;
 
-/// See the [module](self).
+/// Files to remove if a generation is not put in use.
 #[derive(Debug)]
 pub(super) struct RollbackFiles(Option<PathBuf>);
 
 impl RollbackFiles {
-    /// The files that will be created. Must be called before that.
+    /// Collects the files that the generation will create. Must be called before they are created.
     pub(super) fn of(config: &Config) -> Self {
         let log = &config.log;
         Self(match &log.access_file {

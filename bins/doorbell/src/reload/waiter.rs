@@ -1,6 +1,7 @@
-//! Waits for the end of a server on a thread, which is started before the server, so that a server that accepts always has one.
+//! Waits for the end of a server on a thread. The thread is started before the server, so that a
+//! failed start of the thread cannot leave a server without it.
 //!
-//! Does not know about: the effect of the end.
+//! Does not know about: reactions to the end.
 
 use crate::http2::Http2;
 use crate::supervisor::queue::{Message, Queue};
@@ -9,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-/// The thread. It ends immediately if it gets no server.
+/// The thread. It ends immediately if this value is dropped without a server.
 #[derive(Debug)]
 pub(super) struct Waiter(SyncSender<Task>);
 

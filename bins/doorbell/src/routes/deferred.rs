@@ -1,4 +1,4 @@
-//! Requests that continue after a job verified their token, on the worker that received them.
+//! Continues requests after a job has verified their token, on the worker that received them.
 //!
 //! Does not know about: tokens.
 
@@ -13,7 +13,7 @@ use doorbell::offload;
 use std::sync::Arc;
 
 impl RouteService {
-    /// Verifies a token in a job. `promise` receives the name of its holder.
+    /// Verifies a token in a job. `promise` receives the name of the token's holder.
     #[inline(never)]
     pub(super) fn put_off<'a>(
         &self,
@@ -80,7 +80,7 @@ impl RouteService {
     }
 
     /// The reply to a request with a valid token. Routes do not change, so the look-up finds the
-    /// route whose guards required it.
+    /// route whose guards required the token.
     fn go_on<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         let found = match (self.router.find_plain(request), self.router.find_for(request)) {
             (Some(found), _) => found.matched(request),

@@ -1,4 +1,4 @@
-//! Replies that belong to no route.
+//! Replies for requests without a route.
 //!
 //! Does not know about: when they are sent.
 
@@ -23,7 +23,7 @@ impl Fixed {
     }
 }
 
-/// The reply with the fields of its route; `None` when one of them cannot be sent.
+/// Returns the reply with the header fields of its route; `None` if a field cannot be sent.
 pub(super) fn with_headers(reply: StaticReply, headers: &[(String, String)]) -> Option<StaticReply> {
     headers.iter().try_fold(reply, |reply, (name, value)| reply.header(name, value).ok())
 }

@@ -1,8 +1,8 @@
 //! A gRPC route's decision on a request that passed its guards: continue, or 415 if it is not a
 //! gRPC call.
 //!
-//! Does not know about: messages, calls. The Tokio lane serves the calls. For guards and log, each
-//! is a deferred request, in progress until its call ends.
+//! Does not know about: messages, calls. The Tokio lane serves the calls. For guards and the log, a
+//! call is a deferred request that is in progress until the call ends.
 
 use super::fixed::with_headers;
 use crate::http::{Answered, Method, Request, Responder, StaticReply, Status, Time};
@@ -10,17 +10,17 @@ use crate::http2::{GoOn, is_grpc};
 use crate::stats::requests::RequestCounters;
 use std::sync::Arc;
 
-/// The two decisions.
+/// The prepared results of both decisions.
 #[derive(Debug)]
 pub(super) struct GrpcAnswer {
     go_on: GoOn,
     other: StaticReply,
-    /// Where calls are counted when they end.
+    /// Counters of calls, incremented when a call ends.
     counters: Option<Arc<RequestCounters>>,
 }
 
 impl GrpcAnswer {
-    /// `None` if the fields cannot be sent.
+    /// Prepares both results; `None` if the header fields cannot be sent.
     pub(super) fn build(
         headers: &[(String, String)],
         counters: Option<&Arc<RequestCounters>>,
@@ -39,7 +39,7 @@ impl GrpcAnswer {
         if !is_grpc(content_type, method == Method::Post, request.path()) {
             return reply.send(&self.other);
         }
-        // The lane has its own deadlines.
+        // The lane applies its own deadlines.
         reply.watch(
             |reply| reply.later(Time::MAX, Box::new(self.go_on.clone())),
             || {

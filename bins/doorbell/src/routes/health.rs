@@ -1,6 +1,6 @@
-//! Health routes: decides which clients see details; the handler has the replies.
+//! Health routes: decide which clients see details. The handler has the replies.
 //!
-//! Does not know about: what makes a state, how a reply is chosen.
+//! Does not know about: how a state is determined, how a reply is chosen.
 
 use crate::guards::Viewers;
 use crate::guards::token_jobs::TokenJob;
@@ -19,13 +19,14 @@ pub(super) const CHECK_PARAM: &str = "check";
 pub(super) struct Health {
     handler: HealthHandler,
     viewers: Viewers,
-    /// Counters of requests for one check: the prober statistics have only those for the whole
-    /// endpoint.
+    /// Counters of requests for single checks. The prober statistics only contain requests for the
+    /// whole endpoint.
     singles: Option<Arc<RequestCounters>>,
 }
 
 impl Health {
-    /// `trusted`: the load balancers whose reported states are accepted; if empty, all are.
+    /// Creates the route. `trusted` are the load balancers whose reported states are accepted; if
+    /// empty, all are accepted.
     pub(super) fn new(
         cache: Arc<ReplyCache>,
         viewers: Viewers,
@@ -35,18 +36,18 @@ impl Health {
         Self { handler: HealthHandler::new(cache, viewers.are_all(), trusted), viewers, singles }
     }
 
-    /// Whether it needs the addresses of clients.
+    /// Whether the route needs the addresses of clients.
     pub(super) const fn wants_client(&self) -> bool {
         self.handler.wants_client()
     }
 
-    /// Whether a job may have to verify the token of a client: then [`Self::token_job_for`] comes
-    /// first.
+    /// Whether a job may have to verify the token of a client. If so, [`Self::token_job_for`] must
+    /// be called first.
     pub(super) fn has_jobs(&self) -> bool {
         self.handler.details() == Details::Authenticated && self.viewers.have_jobs()
     }
 
-    /// The job that verifies the token of a request, if one has to.
+    /// Returns the job that verifies the token of a request, if a job is necessary.
     pub(super) fn token_job_for(&self, request: &Request<'_>) -> Option<TokenJob> {
         self.viewers.token_job_for(request)
     }
@@ -65,7 +66,7 @@ impl Health {
         }
     }
 
-    /// The same for a client whose token a job has verified.
+    /// Same as [`Self::send_either`], for a client whose token a job has verified.
     pub(super) fn send_known<'a>(
         &self,
         name: Option<&[u8]>,
@@ -80,7 +81,8 @@ impl Health {
         }
     }
 
-    /// Replies for the whole endpoint. Inlined: the frame of a call costs 17 instructions a probe.
+    /// Replies for the whole endpoint. Inlined, because the call would cost 17 instructions per
+    /// probe.
     #[inline(always)]
     pub(super) fn send<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         self.handler.send(|| self.viewers.admit(request), request, reply)

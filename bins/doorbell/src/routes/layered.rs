@@ -12,7 +12,7 @@ use crate::http::log::{Entry, Logger};
 use crate::http::{Answered, Begun, Client, Ending, Peer, Request, RequestError, Responder, Service, Time};
 use std::sync::Arc;
 
-/// A [`RouteService`] alone. `COUNTS` is its [`counts`](RouteService::counts).
+/// A [`RouteService`] without layers. `COUNTS` equals its [`counts`](RouteService::counts).
 #[derive(Clone, Debug)]
 pub(crate) struct BareService<const COUNTS: bool>(pub(crate) Arc<RouteService>);
 
@@ -29,12 +29,12 @@ pub(crate) struct LayeredService {
 struct Told {
     route: Option<RouteNote>,
     subject: Subject,
-    /// Whether it is logged only when the reply is sent.
+    /// Whether the request is logged only when its reply is sent.
     is_logged_later: bool,
 }
 
 impl LayeredService {
-    /// True if no layer is enabled.
+    /// Whether no layer is enabled.
     pub(crate) const fn is_idle(&self) -> bool {
         self.log.is_none() && self.proxies.is_none() && self.at_most.is_none()
     }

@@ -45,15 +45,15 @@ pub(crate) struct RouteService {
     hands_over_http2: bool,
     /// Counters of requests without a route, if there is an admin address.
     unrouted: Option<RequestCounters>,
-    /// This service, for deferred requests.
+    /// Reference to this service, for deferred requests.
     this: Weak<Self>,
-    /// The service of the next configuration, for remaining connections.
+    /// The service of the next configuration, which replies on remaining connections.
     successor: OnceLock<Later>,
 }
 
 impl GivesWay for RouteService {
     fn give_way_to(&self, later: Later) {
-        // The fast path of plain requests does not check for a successor, so it is disabled now.
+        // The fast path of plain requests does not check for a successor, so it is disabled.
         let _first = self.successor.set(later);
         self.router.forgo_plain();
     }
@@ -64,15 +64,15 @@ impl GivesWay for RouteService {
 struct Placed {
     answer: Answer,
     note: RouteNote,
-    /// Counters of its requests; `None` if the answer counts them itself, or without an admin
-    /// address.
+    /// Counters of requests to the route; `None` if the answer counts its requests itself, or
+    /// without an admin address.
     counters: Option<Arc<RequestCounters>>,
 }
 
 /// A route in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct RouteNote {
-    /// Its position in [`Config::routes`].
+    /// Position in [`Config::routes`].
     index: u16,
     is_probe: bool,
 }
@@ -90,14 +90,14 @@ pub(crate) struct Materials<'a> {
     pub(crate) services: &'a RouteServices,
 }
 
-/// A validated configuration that cannot be compiled: a defect, reported instead of a panic.
+/// Error for a validated configuration that cannot be compiled. This is a defect, reported without
+/// a panic.
 #[derive(Debug, thiserror::Error)]
 #[error("route `{0}` cannot be built")]
 pub(crate) struct BuildError(String);
 
 impl RouteService {
-    /// The routes of a listener for requests that arrive `by` this. gRPC routes exist only for
-    /// HTTP/2.
+    /// Builds the routes of a listener for the protocol `by`. gRPC routes exist only for HTTP/2.
     pub(crate) fn build(materials: &Materials<'_>, listener: usize, by: By) -> Result<Arc<Self>, BuildError> {
         let Materials { config, common, .. } = *materials;
         let name = config.listeners.get(listener).map_or("", |listener| listener.name.as_str());
@@ -120,8 +120,8 @@ impl RouteService {
                 answer = Answer::Guarded(Arc::new(Guarded { guards, answer }));
             }
             let is_probe = route.is_probe();
-            // Probes of a whole endpoint are counted by prober, those of a single check by its
-            // answer.
+            // Probes of a whole endpoint are counted by prober. Probes of a single check are
+            // counted by the answer of the route.
             let mut counters = counters.filter(|_| !is_probe);
             if let (Answer::Reply(reply), Some(counted)) = (&answer, &counters)
                 && let Some(fixed) = counted.fixed(&route.methods, reply.status().code())
@@ -164,14 +164,14 @@ impl RouteService {
         self.hands_over_http2 && matches!(begun, Begun::Http2 | Begun::NotHttp1)
     }
 
-    /// Whether requests are counted. Evaluated once, to select the variant of [`Self::serve`].
+    /// Whether requests are counted. Evaluated once, to select a variant of [`Self::serve`].
     pub(crate) const fn counts(&self) -> bool {
         self.unrouted.is_some()
     }
 
     /// Replies, and returns the route. Most requests need neither host nor parameters. `subject`
-    /// receives the name of a token's holder. `COUNTS` equals [`Self::counts`]: evaluating that for
-    /// each probe would cost as much as counting it.
+    /// receives the name of a token's holder. `COUNTS` equals [`Self::counts`]: calling it for each
+    /// probe would cost as much as counting the probe.
     #[inline(always)]
     fn serve<'a, const COUNTS: bool>(
         &self,
@@ -183,7 +183,7 @@ impl RouteService {
             return self.look_up(request, reply, subject);
         };
         let Placed { answer, note, .. } = found.value();
-        // One match for both would cost an additional instruction per health probe.
+        // A common match for both cases would cost an additional instruction per health probe.
         let answered = if COUNTS {
             match answer {
                 Answer::Counted(counted) => {
@@ -204,7 +204,8 @@ impl RouteService {
         (answered, Some(*note))
     }
 
-    /// Answers other than those to probes, separate to keep the fast path small.
+    /// Sends answers to requests other than probes. A separate function, to keep the fast path
+    /// small.
     #[inline(never)]
     fn serve_plain<'a>(
         &self,

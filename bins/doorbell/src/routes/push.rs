@@ -1,6 +1,6 @@
 //! Push routes: accept the results of checks from the application.
 //!
-//! Does not know about: guards, states that follow from a result.
+//! Does not know about: guards, the effect of a result on states.
 
 use super::fixed::{Fixed, with_headers};
 use crate::config::model::Config;
@@ -13,7 +13,7 @@ use doorbell_health::Outcome;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Maximum number of bytes of a note that are decoded; fewer are kept.
+/// Maximum number of bytes of a note that are decoded; the stored note is shorter.
 const NOTE_BYTES_MAX: usize = 1024;
 
 /// Accepts results for the checks of type `ttl`.
@@ -31,7 +31,7 @@ pub(super) struct PushAnswer {
 }
 
 impl PushAnswer {
-    /// `None` if the fields cannot be sent.
+    /// Builds the route; `None` if its header fields cannot be sent.
     pub(super) fn build(
         push: Push,
         config: &Config,
@@ -79,7 +79,7 @@ impl PushAnswer {
     }
 }
 
-/// The value of `note` in a query, decoded.
+/// Returns the decoded value of `note` in a query.
 fn note_of(query: &[u8]) -> String {
     let note = query.split(|&byte| byte == b'&').find_map(|part| part.strip_prefix(b"note="));
     let note = note.unwrap_or_default();

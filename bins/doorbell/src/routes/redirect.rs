@@ -1,6 +1,6 @@
-//! A redirect whose location is made from the request.
+//! A redirect whose location depends on the request.
 //!
-//! Does not know about: building a location (`doorbell-http` does it).
+//! Does not know about: building a location (see `doorbell-http`).
 
 use super::fixed::Fixed;
 use crate::config::model;
@@ -9,10 +9,12 @@ use crate::http::redirect::{Redirect, RedirectError, RedirectTarget, Scheme};
 use crate::http::router::Params;
 use crate::http::{Answered, Method, Request, Responder, Status};
 
-/// Most locations are short, and a small buffer is cheap to clear.
+/// Size of the buffer that is tried first: most locations are short, and a small buffer is cheap to
+/// clear.
 const LOCATION_LEN_SHORT: usize = 512;
 
-/// Every byte of the longest request line percent-encoded, and space for the configured part.
+/// Maximum length of a location: the longest request line with every byte percent-encoded, and the
+/// configured part.
 const LOCATION_LEN_MAX: usize = 32 << 10;
 
 #[derive(Debug)]
@@ -68,7 +70,7 @@ impl RedirectAnswer {
         match self.redirect.location(target, &mut buf) {
             Ok(location) if self.leads_back(location, request) => reply.send(&fixed.not_found),
             Ok(location) => self.send_to(location, reply),
-            // A forbidden byte may follow after the end of the short buffer.
+            // The forbidden byte may be beyond the part that fits into the short buffer.
             Err(RedirectError::BadTarget) => reply.send(&fixed.bad_request),
             Err(RedirectError::Misdirected) => reply.send(&fixed.misdirected),
             Err(RedirectError::TooLong) => reply.send(&fixed.too_long),

@@ -1,6 +1,6 @@
-//! The answer of a route, in the form that a request needs.
+//! The answer of a route: the kind of reply that its requests get.
 //!
-//! Does not know about: looking routes up.
+//! Does not know about: looking up routes.
 
 use super::fixed::with_headers;
 use super::grpc::GrpcAnswer;
@@ -24,22 +24,22 @@ use std::sync::Arc;
 /// The answer of a route.
 #[derive(Clone, Debug)]
 pub(super) enum Answer {
-    /// As `Reply`, with counters.
+    /// Same as `Reply`, with counters.
     Counted(Arc<(StaticReply, Count)>),
     Files(Arc<FilesAnswer>),
     Grpc(Arc<GrpcAnswer>),
-    /// One of the others, behind guards.
+    /// Another answer behind guards.
     Guarded(Arc<Guarded>),
     Health(Arc<Health>),
     Links(Arc<LinksAnswer>),
     /// A reply with parameters.
     Made(Arc<MadeReply>),
-    /// 404: pushes without checks.
+    /// 404: a push route of a configuration without checks.
     Nothing,
     Push(Arc<PushAnswer>),
     Redirect(Arc<RedirectAnswer>),
     Reply(StaticReply),
-    /// As `Health`, if the tokens for details are verified in a job.
+    /// Same as `Health`, if jobs verify the tokens for details.
     Viewed(Arc<Health>),
 }
 
@@ -51,8 +51,8 @@ pub(super) struct Guarded {
 }
 
 impl Answer {
-    /// `trusted`: the proxies of the listener. `counters`: for answers that count a part of their
-    /// requests.
+    /// Builds the answer of a route. `trusted` are the proxies of the listener; `counters` are for
+    /// answers that count some of their requests.
     pub(super) fn build(
         route: &Route,
         trusted: &Networks,
@@ -104,7 +104,7 @@ impl Answer {
         }
     }
 
-    /// Whether it needs the addresses of clients.
+    /// Whether the answer needs the addresses of clients.
     pub(super) fn wants_client(&self) -> bool {
         match self {
             Self::Made(made) => made.wants_client(),
@@ -114,7 +114,7 @@ impl Answer {
     }
 }
 
-/// A reply without parameters, with doubled braces replaced by single ones.
+/// Renders a reply without parameters; doubled braces become single ones.
 fn fixed_reply(
     status: Status,
     content_type: &str,
@@ -124,7 +124,7 @@ fn fixed_reply(
     let fixed = |text: &str| Template::parse(text).fixed().map(str::to_owned);
     let headers = headers.iter().map(|(name, value)| Some((name.clone(), fixed(value)?)));
     let reply = with_headers(StaticReply::new(status), &headers.collect::<Option<Vec<_>>>()?)?;
-    // An empty reply has no type.
+    // An empty reply has no `Content-Type`.
     if body.is_empty() { Some(reply) } else { reply.body(content_type, body).ok() }
 }
 
@@ -146,7 +146,7 @@ fn build_health(
 }
 
 impl RouteService {
-    /// `subject` receives the name of a token's holder.
+    /// Sends the answer. `subject` receives the name of a token's holder.
     #[inline(never)]
     pub(super) fn give<'a, 'p>(
         &self,
@@ -184,7 +184,8 @@ impl RouteService {
         }
     }
 
-    /// As [`Self::give`], behind guards. `found` is a closure because few answers need it.
+    /// Same as [`Self::give`], behind guards. `found` is a closure, because few answers need its
+    /// result.
     #[inline(never)]
     pub(super) fn give_guarded<'a, 'r, 'p>(
         &self,

@@ -1,4 +1,4 @@
-//! Answers from files: those of a directory, and the links of a map.
+//! Answers from files: the files of a directory, and the links of a map.
 //!
 //! Does not know about: reading files.
 
@@ -16,7 +16,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct FilesAnswer {
     directory: Directory,
-    /// The lane of jobs that look up files that are not in memory.
+    /// Lane for jobs that look up files that are not in memory.
     lane: Option<Offload>,
 }
 
@@ -52,8 +52,8 @@ impl FilesAnswer {
         })
     }
 
-    /// Looks up a new file in a job: a CA requests its challenge as soon as the client reports it
-    /// ready.
+    /// Looks up a new file in a job, because a CA requests a challenge as soon as the ACME client
+    /// reports that it is ready.
     #[inline(never)]
     fn fetch<'a>(
         &self,

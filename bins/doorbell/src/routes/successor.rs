@@ -1,11 +1,11 @@
-//! The service that replies on connections kept across a reload: that of the same listener in the
-//! current configuration.
+//! The service that replies on connections from before a reload: the service of the same listener
+//! in the current configuration.
 //!
 //! Does not know about: routes, reloads.
 //!
 //! A connection stays with the server that accepted it and gets `Connection: close` with its next
-//! reply. That reply comes from the new configuration: a removed token or route does not apply to
-//! another request.
+//! reply. The new configuration determines that reply, so a removed token or route applies to no
+//! further request.
 
 use crate::build::access_log::By;
 use crate::http::{Answered, Peer, Request, Responder, Service};
@@ -15,10 +15,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A service with its layers.
 pub(super) type Whole = Arc<dyn Service + Send + Sync>;
 
-/// The service of a later configuration; `None` if that has no such listener.
+/// The service of a later configuration; `None` if that configuration does not contain the
+/// listener.
 pub(crate) struct Later(Option<Whole>);
 
-/// A service that passes its requests on to its only successor.
+/// A service that forwards requests to its successor.
 pub(crate) trait GivesWay: Send + Sync {
     fn give_way_to(&self, later: Later);
 }
@@ -52,8 +53,10 @@ impl RouteServices {
 }
 
 impl Later {
-    /// `knows_client`: the address was asked for when this connection was accepted. Without a reply, the client may repeat the request
-    /// on a new connection: where the listener is gone, or wants to know the address and it was not asked for.
+    /// Replies from the current configuration. `knows_client`: the address of the client was
+    /// recorded when the connection was accepted. There is no reply if the listener was removed, or
+    /// if it needs the address and the address was not recorded; the client may then repeat the
+    /// request on a new connection.
     #[cold]
     #[inline(never)]
     pub(super) fn call<'a>(

@@ -1,8 +1,8 @@
 //! A reply with parameters: names in its body and fields stand for parts of the request.
 //!
 //! Does not know about: the syntax of parameters (`config::template` has it). Input of the client
-//! is escaped for its context, so that it cannot end a header field, a string or an element; a
-//! reply that would exceed its limits is a 414.
+//! is escaped for its context, so that it cannot end a header field, a string or an element. A
+//! reply that would exceed its limits becomes a 414.
 
 use super::fixed::Fixed;
 use crate::config::template::{Part, Template};
@@ -10,13 +10,14 @@ use crate::http::router::Params;
 use crate::http::{Answered, Request, Responder, Status};
 use std::io::Write;
 
-/// Most replies are short, and a small buffer is cheap to clear.
+/// Size of the buffer that is tried first: most replies are short, and a small buffer is cheap to
+/// clear.
 const LEN_SHORT: usize = 512;
 
 /// Maximum size of an expanded text.
 const LEN_MAX: usize = 32 << 10;
 
-/// Maximum size of a header field: proxies commonly accept 8 KiB for all of them.
+/// Maximum size of a header field; proxies commonly accept 8 KiB for all fields together.
 const FIELD_LEN_MAX: usize = 4 << 10;
 
 #[derive(Debug)]
@@ -31,11 +32,11 @@ pub(super) struct MadeReply {
 /// Escaping of a part of a request, by its context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Escape {
-    /// As in HTML and XML.
+    /// Escaping of HTML and XML.
     Html,
-    /// As in a JSON string.
+    /// Escaping of a JSON string.
     Json,
-    /// As in a URL: every byte with a meaning is `%XX`.
+    /// Percent-encoding: every reserved byte becomes `%XX`.
     Percent,
     /// Verbatim, apart from unprintable bytes.
     Plain,
@@ -48,7 +49,7 @@ struct Facts<'f> {
 }
 
 impl MadeReply {
-    /// `None` if the reply has no parameters.
+    /// Builds the reply; `None` if it has no parameters.
     pub(super) fn build(
         status: Status,
         content_type: &str,
@@ -65,7 +66,7 @@ impl MadeReply {
         Some(Self { status, content_type: content_type.to_owned(), body, escape, headers })
     }
 
-    /// Whether it contains the address of the client.
+    /// Whether the reply contains the address of the client.
     pub(super) fn wants_client(&self) -> bool {
         self.templates().any(|template| template.parts().contains(&Part::Client))
     }
@@ -105,7 +106,7 @@ impl MadeReply {
             && facts.fill(&self.body, self.escape, buf).is_some()
     }
 
-    /// Sends the reply, after [`Self::fits`].
+    /// Sends the reply. [`Self::fits`] must have been checked before.
     fn write<'a>(&self, facts: &Facts<'_>, buf: &mut [u8], reply: Responder<'a>) -> Answered<'a> {
         let mut builder = reply.status(self.status);
         for (name, value) in &self.headers {
@@ -120,7 +121,7 @@ impl MadeReply {
 }
 
 impl Facts<'_> {
-    /// The expanded text; `None` if it does not fit.
+    /// Expands a template into `buf`; `None` if the text does not fit.
     fn fill<'b>(&self, template: &Template, escape: Escape, buf: &'b mut [u8]) -> Option<&'b [u8]> {
         let room = buf.len();
         let mut left = &mut *buf;
@@ -143,8 +144,8 @@ impl Facts<'_> {
 }
 
 impl Escape {
-    /// For content of this type. For types without a known escaping, every byte with a meaning is
-    /// percent-encoded.
+    /// Returns the escaping for a content type. For a type without a known escaping, reserved bytes
+    /// are percent-encoded.
     fn of(content_type: &str) -> Self {
         let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         match &*essence {
@@ -157,7 +158,7 @@ impl Escape {
         }
     }
 
-    /// `None` if there is no space.
+    /// Writes escaped bytes; `None` if there is no space.
     fn write(self, bytes: &[u8], out: &mut &mut [u8]) -> Option<()> {
         bytes
             .iter()
@@ -165,12 +166,13 @@ impl Escape {
                 (_, 0..=b' ' | 0x7f..) => write!(out, "%{byte:02X}"),
                 (Self::Html, b'&' | b'<' | b'>' | b'"' | b'\'') => write!(out, "&#{byte};"),
                 (Self::Json, b'"' | b'\\') => out.write_all(&[b'\\', byte]),
-                // Begins a tag if the JSON is embedded in a page.
+                // `<` would begin a tag if the JSON is embedded in a page.
                 (Self::Json, b'<') => out.write_all(b"\\u003c"),
                 (Self::Percent, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~') => {
                     out.write_all(&[byte])
                 }
-                // Not separators in a header field; an address with a port contains one.
+                // These bytes separate nothing in a header field, and an address with a port
+                // contains a colon.
                 (Self::Percent, b'/' | b':' | b'@' | b'%' | b'[' | b']' | b'+') => out.write_all(&[byte]),
                 (Self::Percent, _) => write!(out, "%{byte:02X}"),
                 (Self::Html | Self::Json | Self::Plain, _) => out.write_all(&[byte]),

@@ -1,4 +1,5 @@
-//! Sockets of a .socket unit that no listener uses: explains addresses in use, and warns of clients that wait in vain.
+//! Sockets of a .socket unit that no listener uses. They explain addresses in use, and cause a
+//! warning because their clients are never served.
 //!
 //! Does not know about: how sockets are inherited ([`inherit`]).
 
@@ -8,7 +9,8 @@ use crate::config::Bind;
 use crate::config::model::Config;
 use std::net::SocketAddr;
 
-/// Warns of every passed socket that no `bind` names: systemd keeps it open, so clients connect there and wait.
+/// Warns of every passed socket that no `bind` names. systemd keeps it open, so clients can
+/// connect, but are never served.
 pub(crate) fn warn_of_unused(config: &Config) {
     let env = |name: &str| std::env::var(name).ok();
     let binds: Vec<&Bind> = binds(config).collect();
@@ -23,7 +25,8 @@ pub(crate) fn warn_of_unused(config: &Config) {
     }
 }
 
-/// The fix for an address in use, if systemd holds it and passed its socket to this process.
+/// Returns the fix for an address in use, if systemd has bound it and passed the socket to this
+/// process.
 pub(crate) fn holder_of(addr: SocketAddr) -> Option<String> {
     let env = |name: &str| std::env::var(name).ok();
     let is_there = |passed: &Passed| addr_of(passed).is_some_and(|held| overlaps(held, addr));
@@ -61,7 +64,7 @@ fn addr_of(passed: &Passed) -> Option<SocketAddr> {
         .and_then(|socket| rustix::net::getsockname(socket).ok()?.try_into().ok())
 }
 
-/// Whether both addresses cannot be bound at once.
+/// Whether the two addresses cannot be bound at the same time.
 fn overlaps(held: SocketAddr, wanted: SocketAddr) -> bool {
     let is_any = |addr: SocketAddr| addr.ip().is_unspecified();
     held.port() == wanted.port()

@@ -1,8 +1,9 @@
-//! TCP gates: ports that are open only while an endpoint is up, for load balancers that can only connect.
+//! TCP gates: ports that are open only while an endpoint is up, for load balancers whose checks
+//! only connect.
 //!
 //! Does not know about: the rules of a state. No data is exchanged on a connection.
 //!
-//! Runs on its own thread, because workers cannot open and close listeners.
+//! Gates run on their own thread, because workers cannot open and close listeners.
 
 use super::port::{Listening, Port, cannot_listen};
 use crate::config::model::{Config, TcpGate, WhenDown};
@@ -28,7 +29,8 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
-/// Maximum number of open connections of an address; further ones are accepted and closed. Also the maximum number of closing ones.
+/// Maximum number of open connections of an address; further ones are accepted and closed. Also the
+/// maximum number of connections that are being closed.
 const CONNS_MAX: usize = 64;
 
 /// Maximum time that a connection is kept open.
@@ -37,10 +39,11 @@ const HOLD_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum time for the peer to close its end.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Pause after a failed listen, or accept, as when descriptors are short.
+/// Pause after a failed listen or accept, for example because of a lack of descriptors.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 
-/// Interval at which gates request on-demand checks, because a gate gets no probes. Fresh results are not repeated.
+/// Interval at which gates request on-demand checks, because no probes request them. A check with a
+/// fresh result does not run again.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
 /// The running thread.
@@ -62,23 +65,24 @@ pub(crate) struct Unopened {
     gates: Vec<Gate>,
     up: Vec<Up>,
     demands: watch::Sender<Vec<RunTrigger>>,
-    /// Starts the thread; dropping it ends the thread.
+    /// Channel that starts the thread; dropping it ends the thread.
     go: SyncSender<Vec<Gate>>,
     stop: watch::Sender<bool>,
     thread: JoinHandle<Vec<Listening>>,
 }
 
-/// Whether a gate is up, by the current registry. Earlier registries may still exist but are ignored.
+/// Whether a gate is up according to the current registry. Earlier registries may still exist, and
+/// are ignored.
 #[derive(Clone, Debug)]
 struct Up {
     /// Wakes the gate.
     state: Arc<watch::Sender<bool>>,
-    /// The number of the current registry.
+    /// Number of the current registry.
     term: Arc<Mutex<u64>>,
     following: Following,
 }
 
-/// The endpoint of a gate in its registry. `None` before there is one.
+/// The endpoint of a gate in its registry. `None` before the first registry is followed.
 type Following = Arc<Mutex<Option<Followed>>>;
 
 #[derive(Debug)]
@@ -98,7 +102,8 @@ struct Gate {
     is_up: watch::Receiver<bool>,
     following: Following,
     stopped: watch::Receiver<bool>,
-    /// Bound at the start, so that an address in use is detected then.
+    /// The bound address. It is bound at the start, so that an address in use is detected at that
+    /// time.
     port: Option<Port>,
     process_stats: Arc<ProcessStats>,
 }
@@ -111,7 +116,7 @@ struct OpenPort {
 }
 
 impl Gates {
-    /// Binds the addresses that are not in `held`. Without gates there is no thread.
+    /// Binds the addresses that are not in `held`. Without gates, no thread is started.
     ///
     /// # Errors
     /// If an address cannot be bound.
@@ -172,12 +177,12 @@ impl Gates {
         self.demands.send_replace(demands_of(config, registry));
     }
 
-    /// The addresses that it has.
+    /// The configured addresses.
     pub(crate) fn addrs(&self) -> &[SocketAddr] {
         &self.addrs
     }
 
-    /// Ends the thread and returns the open listeners, with their waiting clients.
+    /// Ends the thread, and returns the open listeners with the clients in their backlogs.
     pub(crate) fn give_up(mut self) -> Vec<Listening> {
         self.end()
     }
@@ -225,7 +230,8 @@ async fn ask(mut demands: watch::Receiver<Vec<RunTrigger>>) {
 }
 
 impl Unopened {
-    /// Opens the gates that are up by this registry. `held` are the listeners of addresses that were kept.
+    /// Opens the gates that are up according to this registry. `held` contains the listeners of
+    /// unchanged addresses.
     pub(crate) fn open(
         mut self,
         config: &Config,
@@ -262,7 +268,8 @@ impl Up {
             Some(Followed { published, endpoint, probe_counters });
         registry.follow(move |serving| {
             let (_, now) = serving.state(endpoint, Audience::LoadBalancer);
-            // Locked until the state is sent, so that an earlier registry cannot overwrite it.
+            // The lock is held until the state is sent, so that an earlier registry cannot
+            // overwrite the state.
             let term = up.term.lock().unwrap_or_else(PoisonError::into_inner);
             if *term == mine {
                 up.state.send_if_modified(|up| std::mem::replace(up, now) != now);
@@ -302,7 +309,7 @@ impl Gate {
             tokio::select! {
                 accepted = open.listener.accept() => match accepted {
                     Ok((stream, _)) => self.take(stream, self.count(), &mut conns),
-                    // Descriptors are short, or the client has disconnected.
+                    // There is a lack of descriptors, or the client has disconnected.
                     Err(_) => {
                         self.count_error("accept");
                         sleep(RETRY_AFTER).await;
@@ -329,7 +336,7 @@ impl Gate {
         port
     }
 
-    /// Logs an error.
+    /// Returns the open port, or counts and logs the error.
     fn opened(&self, listener: io::Result<TcpListener>) -> Option<OpenPort> {
         match listener {
             Ok(listener) => Some(OpenPort { listener, _open: self.process_stats.opened(&self.name) }),
@@ -341,7 +348,8 @@ impl Gate {
         }
     }
 
-    /// Counts a connection. Returns whether the endpoint is up now, because the wake-up may come a little later.
+    /// Counts a connection. Returns whether the endpoint is up now: the notification of a change
+    /// may be delayed.
     fn count(&self) -> bool {
         let following = self.following.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Followed { published, endpoint, probe_counters }) = &*following else { return false };
@@ -367,7 +375,7 @@ impl Gate {
         if result == "held" {
             conns.held.spawn(hold(stream));
         } else if !is_up && self.when_down == WhenDown::Reset {
-            // If that fails, the socket is closed normally.
+            // On failure, the socket is closed normally.
             let _closed = set_socket_linger(&stream, Some(Duration::ZERO));
         } else {
             conns.end(stream);
@@ -380,14 +388,14 @@ impl Gate {
 struct Conns {
     /// Connections that are open while the gate is up.
     held: JoinSet<()>,
-    /// Connections on which our end is closed.
+    /// Connections on which the sending side is closed.
     ending: JoinSet<()>,
-    /// Those, oldest first.
+    /// Handles of the connections in `ending`, oldest first.
     oldest: VecDeque<AbortHandle>,
 }
 
 impl Conns {
-    /// Closes our end. If too many are closing, the oldest one is dropped.
+    /// Ends a connection with FIN. If too many connections are ending, the oldest one is dropped.
     fn end(&mut self, stream: TcpStream) {
         self.oldest.retain(|ending| !ending.is_finished());
         if self.oldest.len() >= CONNS_MAX
@@ -404,7 +412,7 @@ async fn hold(mut stream: TcpStream) {
     end(stream).await;
 }
 
-/// Closes our end and reads until the peer closes, because unread data would turn the close into a reset.
+/// Sends FIN, and reads until the peer closes: with unread data, the close would send a reset.
 async fn end(mut stream: TcpStream) {
     if stream.shutdown().await.is_ok() {
         read_out(&mut stream, END_TIMEOUT).await;

@@ -1,4 +1,5 @@
-//! Listening sockets of the parent process, by number, or by name as in `LISTEN_FDS` (sd_listen_fds(3)).
+//! Listening sockets inherited from the parent process, by number, or by name with `LISTEN_FDS`
+//! (sd_listen_fds(3)).
 //!
 //! Does not know about: listeners. Entry: [`named`], [`numbered`] and [`all`].
 
@@ -9,7 +10,7 @@ use std::os::fd::OwnedFd;
 /// The first passed descriptor.
 const FIRST: u32 = 3;
 
-/// The sockets with a name in `LISTEN_FDNAMES`.
+/// Returns the sockets with this name in `LISTEN_FDNAMES`.
 pub(crate) fn named(name: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Vec<OwnedFd>, Failure> {
     let count = count(env).unwrap_or(0);
     let names = env("LISTEN_FDNAMES").unwrap_or_default();
@@ -31,8 +32,8 @@ pub(crate) fn all(env: &dyn Fn(&str) -> Option<String>) -> Vec<(String, OwnedFd)
     named.filter_map(|(position, name)| Some((name.to_owned(), take(FIRST + position).ok()?))).collect()
 }
 
-/// The listening socket with a number. `LISTEN_FDS` is not needed, because the number is configured; the kernel is asked whether it
-/// listens.
+/// Returns the listening socket with this number. `LISTEN_FDS` is not needed, because the number is
+/// configured; the kernel reports whether the socket is listening.
 pub(crate) fn numbered(fd: u32) -> Result<OwnedFd, Failure> {
     take(fd)
 }
@@ -41,7 +42,7 @@ pub(crate) fn numbered(fd: u32) -> Result<OwnedFd, Failure> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Passed {
     pub(crate) fd: u32,
-    /// From `FileDescriptorName=`; by default the name of the .socket unit.
+    /// Value of `FileDescriptorName=`; by default the name of the .socket unit.
     pub(crate) name: String,
 }
 
@@ -53,7 +54,7 @@ pub(crate) fn list(env: &dyn Fn(&str) -> Option<String>) -> Vec<Passed> {
     fds.zip(names).map(|(fd, name)| Passed { fd, name: name.to_owned() }).collect()
 }
 
-/// The number of passed descriptors. Each stays open at its number.
+/// Number of passed descriptors. Each stays open under its number.
 pub(crate) fn passed(env: &dyn Fn(&str) -> Option<String>) -> usize {
     count(env).unwrap_or(0) as usize
 }
@@ -67,8 +68,8 @@ fn count(env: &dyn Fn(&str) -> Option<String>) -> Option<u32> {
     env("LISTEN_FDS")?.parse().ok().filter(|count| *count <= 1024)
 }
 
-/// A copy of a descriptor, made by the kernel from its number, because owning a raw number needs unsafe code. The original stays open, as
-/// in the parent, so that the address stays bound during a restart.
+/// Lets the kernel copy a descriptor by its number: owning a raw number would require unsafe code.
+/// The original stays open, as in the parent, so that the address stays bound during a restart.
 fn take(fd: u32) -> Result<OwnedFd, Failure> {
     let failed = |error: rustix::io::Errno| {
         Failure::new(Exit::BadConfig, format!("cannot use descriptor {fd}: {}", std::io::Error::from(error)))

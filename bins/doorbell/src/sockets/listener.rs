@@ -64,7 +64,7 @@ pub(crate) fn add(
     Ok(builder)
 }
 
-/// The TLS acceptor of a listener with these certificates.
+/// Creates the TLS acceptor of a listener with these certificates.
 pub(crate) fn acceptor(
     pairs: Pairs,
     materials: &Materials<'_>,
@@ -142,7 +142,7 @@ fn protocol(
     })
 }
 
-/// The routes of a listener, for requests of HTTP/1 and HTTP/2.
+/// Builds the routes of a listener for HTTP/1 and HTTP/2.
 fn routes(
     materials: &Materials<'_>,
     listener: &Listener,
@@ -168,14 +168,15 @@ fn routes(
     Ok(http.limits(limits))
 }
 
-/// A service for the server, and for connections of the previous configuration.
+/// Returns a service twice: for the server, and for connections from the previous configuration.
 fn twice<S: Service + Clone + Send + Sync + 'static>(
     service: S,
 ) -> (Arc<dyn Service + Send + Sync>, doorbell::Http1) {
     (Arc::new(service.clone()), doorbell::Http1::new(service))
 }
 
-/// True if HTTP/2 is the first supported protocol in the client's list, which is in order of preference (RFC 7301 3.1).
+/// Whether HTTP/2 is the first supported protocol in the client's list. The list is in order of
+/// preference (RFC 7301 3.1).
 fn prefers_http2(hello: &HelloInfo<'_>) -> bool {
     hello.alpn.iter().find(|name| [&b"h2"[..], b"http/1.1", b"http/1.0"].contains(name)) == Some(&&b"h2"[..])
 }
@@ -203,21 +204,22 @@ pub(crate) fn listens(bind: &Bind, config: &Config) -> Result<Vec<Listen>, Failu
     })
 }
 
-/// Uses the sockets of the previous process, if there are any.
+/// Sockets of a TCP address. Uses those of the previous process, if the service manager stored any.
 fn tcp_listens(addr: SocketAddr, v6_only: bool, config: &Config) -> Vec<Listen> {
     let Taken { own, beside } = descriptor_store::take(addr, v6_only, workers::count(config));
     let first = Listen::tcp(addr).v6_only(v6_only).listening(own);
     std::iter::once(first).chain(beside.into_iter().map(Listen::inherited)).collect()
 }
 
-/// False if the kernel has no IPv6; `:8080` must work then too.
+/// Whether the kernel supports IPv6. An address such as `:8080` must also work without IPv6.
 fn has_ipv6() -> bool {
     let socket =
         rustix::net::socket(rustix::net::AddressFamily::INET6, rustix::net::SocketType::STREAM, None);
     !matches!(socket, Err(rustix::io::Errno::AFNOSUPPORT))
 }
 
-/// Whether `0.0.0.0` is configured with the same port: otherwise `[::]:80` accepts IPv4 clients too.
+/// Whether an IPv4 address with the same port is configured. Otherwise, `[::]:80` also accepts IPv4
+/// clients.
 fn is_taken_on_ipv4(addr: SocketAddr, config: &Config) -> bool {
     let mut binds = config.listeners.iter().flat_map(Listener::addresses);
     addr.is_ipv6()

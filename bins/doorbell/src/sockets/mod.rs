@@ -1,4 +1,4 @@
-//! Sockets: opened, inherited from the parent process or systemd, or kept across restarts.
+//! Sockets: opened here, inherited from the parent process or systemd, or stored during a restart.
 //!
 //! Does not know about: routes, replies.
 pub(crate) mod activation;

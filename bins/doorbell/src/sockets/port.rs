@@ -1,4 +1,4 @@
-//! An address that is bound before it listens, for a generation that may be rolled back.
+//! An address that is bound before the socket listens, for a generation that may be rolled back.
 //!
 //! Does not know about: the user of the address.
 
@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 /// Length of the accept queue.
 const BACKLOG_LEN: i32 = 1024;
 
-/// See the [module](self).
+/// A bound address.
 #[derive(Debug)]
 pub(crate) enum Port {
     Bound(OwnedFd),
@@ -22,13 +22,13 @@ pub(crate) enum Port {
 /// A configured address with its listener.
 pub(crate) type Listening = (SocketAddr, TcpListener);
 
-/// Time without an acknowledgement, or with a closed window, after which the kernel ends a connection (tcp(7), `TCP_USER_TIMEOUT`), as for
-/// connections of workers.
+/// Time without an acknowledgement, or with a closed window, after which the kernel ends a
+/// connection (tcp(7), `TCP_USER_TIMEOUT`). Connections of workers have the same timeout.
 const USER_TIMEOUT_MS: u32 = 15_000;
 
 /// Makes the kernel end a connection whose client does not read.
 pub(crate) fn leave_silent(conn: &impl AsFd) {
-    // If that fails, the connection only stays for longer.
+    // On failure, the connection only stays open longer.
     let _best_effort = sockopt::set_tcp_user_timeout(conn, USER_TIMEOUT_MS);
 }
 
@@ -44,7 +44,7 @@ impl Port {
         Ok(Self::Bound(socket))
     }
 
-    /// Listens. The socket is non-blocking.
+    /// Starts listening. The socket is non-blocking.
     pub(crate) fn listen(self) -> io::Result<TcpListener> {
         match self {
             Self::Bound(socket) => {

@@ -9,10 +9,11 @@ use doorbell::{Handle, Snapshot};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of counters of removed listeners and limits, for configurations with new names at every reload.
+/// Maximum number of counters of removed listeners and limits. Needed if every reload brings new
+/// names.
 const ENDED_MAX: usize = 16_384;
 
-/// See the [module](self).
+/// Totals of the process.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessStats(Mutex<Accounts>);
 
@@ -24,7 +25,7 @@ struct Accounts {
     items: BTreeMap<Item, u64>,
     refusals: BTreeMap<&'static str, u64>,
     reloads: Reloads,
-    /// Open addresses by TCP gate; gates without any are absent.
+    /// Number of open addresses by TCP gate; closed gates are absent.
     gates: BTreeMap<Box<str>, u64>,
 }
 
@@ -47,15 +48,15 @@ impl Account {
 pub(crate) struct Reloads {
     pub(crate) done: u64,
     pub(crate) failed: u64,
-    /// Whether the last one failed, so that the configuration in use is not that of the file.
+    /// Whether the last reload failed, so that the configuration in use differs from the file.
     pub(crate) has_last_failed: bool,
-    /// Retired servers that were drained because there were too many.
+    /// Number of retired servers that were drained because there were too many.
     pub(crate) hurried: u64,
-    /// Time of the last success, on the clock of requests.
+    /// Time of the last successful reload, on the clock of requests.
     pub(crate) since: Time,
 }
 
-/// An open address of a TCP gate, until this is dropped.
+/// Counts an open address of a TCP gate until it is dropped.
 #[derive(Debug)]
 pub(crate) struct OpenGate {
     process_stats: Arc<ProcessStats>,
@@ -73,7 +74,7 @@ impl Drop for OpenGate {
 }
 
 impl ProcessStats {
-    /// Increments a counter that belongs to no server.
+    /// Increments a counter that is not part of a server.
     pub(crate) fn count_one(&self, item: &Item) {
         let _kept = keep(&mut self.lock().items, item, 1);
     }
@@ -101,7 +102,7 @@ impl ProcessStats {
         let mut accounts = self.lock();
         let Some(at) = accounts.live.iter().position(|account| account.number == number) else { return };
         let ended = accounts.live.remove(at);
-        // Counters that other servers share are kept by those.
+        // Counters that are shared with another server continue to count there.
         let shared: BTreeSet<Source> =
             accounts.live.iter().flat_map(Account::items).map(|(source, ..)| source).collect();
         let own = ended.items().into_iter().filter(|(source, ..)| !shared.contains(source));
@@ -134,7 +135,7 @@ impl ProcessStats {
         workers
     }
 
-    /// Counters by listener and so on.
+    /// Counters by item, such as a listener or limit.
     pub(crate) fn items(&self) -> BTreeMap<Item, u64> {
         let accounts = self.lock();
         let mut sums = accounts.items.clone();
@@ -200,7 +201,7 @@ impl Account {
     }
 }
 
-/// Adds to a counter; false if there is no room for a new one.
+/// Adds to a counter; false if the maximum number of counters is reached.
 fn keep(ended: &mut BTreeMap<Item, u64>, item: &Item, count: u64) -> bool {
     if let Some(known) = ended.get_mut(item) {
         *known += count;

@@ -2,9 +2,10 @@
 //!
 //! Does not know about: replies, how the values are shown.
 //!
-//! Slots belong to the process and to names, so that a new configuration continues the counters. A thread has an array of slots; reading
-//! adds the arrays up. A fixed reply has its slots from the start; others get a slot at the first request. There are [`SLOTS`] slots, one of
-//! them for the rest.
+//! Slots are assigned to names for the lifetime of the process, so that a new configuration
+//! continues the counters. Each thread has an array of [`SLOTS`] slots; a read adds the arrays. A
+//! fixed reply gets its slots when it is built, another reply at its first request. One slot counts
+//! all requests without a slot of their own.
 
 use crate::http::{Answered, Method, Status};
 use doorbell_probes::{SHARDS_MAX, current_shard};
@@ -13,10 +14,10 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
 
-/// Slots of a thread, a power of two: 16 KiB.
+/// Number of slots of a thread, a power of two; they take 16 KiB.
 const SLOTS: usize = 2048;
 
-/// The slot of requests without one of their own.
+/// Slot of requests without a slot of their own.
 const REST: u16 = 0;
 
 const METHODS: usize = Method::ALL.len();
@@ -29,7 +30,7 @@ const CODES: [u16; 29] = [
 
 type Slots = [AtomicU64; SLOTS];
 
-/// The slots of each shard.
+/// Slots of each shard.
 static SHARDS: [OnceLock<Box<Slots>>; SHARDS_MAX] = [const { OnceLock::new() }; SHARDS_MAX];
 
 /// Slots of threads without a shard, which may lose counts.
@@ -75,7 +76,7 @@ pub(crate) struct RequestCounters {
     slots: Box<[AtomicU16]>,
 }
 
-/// The slots of this thread. A later thread with the same shard continues them.
+/// Returns the slots of this thread. A later thread with the same shard continues to use them.
 #[cold]
 #[inline(never)]
 fn own() -> &'static Slots {
@@ -89,7 +90,7 @@ fn empty() -> Box<Slots> {
     Box::new([const { AtomicU64::new(0) }; SLOTS])
 }
 
-/// Plain loads and stores, because only this thread writes its slots.
+/// Increments a slot. Plain loads and stores suffice, because only this thread writes its slots.
 #[inline(always)]
 fn count(slot: u16) {
     let own = match OWN.get() {
@@ -100,7 +101,7 @@ fn count(slot: u16) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
 }
 
-/// The first slot of a fixed reply; its methods follow in order.
+/// The first slot of a fixed reply; the slots of its methods follow in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fixed(u16);
 
@@ -117,7 +118,7 @@ impl RequestCounters {
         Self { listener: listener.into(), route: route.into(), slots }
     }
 
-    /// The slots of a fixed reply of this route; `None` if there is no room.
+    /// Assigns the slots of a fixed reply of this route; `None` if no slots are left.
     pub(crate) fn fixed(&self, methods: &[Method], code: u16) -> Option<Fixed> {
         let (first, last) = (
             methods.iter().min_by_key(|method| **method as u16)?,
@@ -130,7 +131,7 @@ impl RequestCounters {
         Some(Fixed(slot.wrapping_sub(*first as u16)))
     }
 
-    /// Counts a request with its reply; a deferred reply is counted when it is sent.
+    /// Counts a request with the status of its reply. A deferred reply is counted when it is sent.
     #[inline(never)]
     pub(crate) fn count(&self, method: Method, answered: &Answered<'_>) {
         answered.status().into_iter().for_each(|status| self.count_status(method, status));
@@ -160,13 +161,14 @@ impl Book {
         self.run_of(&[counted]).unwrap_or(REST)
     }
 
-    /// The first of consecutive slots for these names, existing or new.
+    /// Returns the first of consecutive slots for these names, which may exist already; `None` if
+    /// no slots are left.
     fn run_of(&mut self, counted: &[Counted]) -> Option<u16> {
         let known: Option<Vec<u16>> = counted.iter().map(|one| self.slots.get(one).copied()).collect();
         if let Some(known) = known.filter(|known| known.is_sorted_by(|one, next| one + 1 == *next)) {
             return known.first().copied();
         }
-        // Earlier slots of the same names stay; reading adds them up.
+        // Existing slots of the same names remain; a read adds them to the new ones.
         let first = self.next;
         let next = usize::from(first) + counted.len();
         if next > SLOTS {
@@ -183,7 +185,7 @@ fn book() -> std::sync::MutexGuard<'static, Book> {
     BOOK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// All counters, and the number of requests without a slot.
+/// Returns all counters, and the number of requests without a slot.
 pub(crate) fn counted() -> (Vec<(Counted, u64)>, u64) {
     let all: Vec<&Slots> =
         SHARDS.iter().filter_map(|shard| shard.get().map(|slots| &**slots)).chain([&**SHARED]).collect();

@@ -1,4 +1,5 @@
-//! Counters of a server besides those of its engine, and the summary of refusals for the last log line.
+//! Server counters that are kept outside the engine, and the summary of refusals for the last log
+//! line.
 //!
 //! Does not know about: when the summary is logged, how requests are refused.
 
@@ -15,16 +16,16 @@ use doorbell_checks::{CheckCounts, Connector, LagCounts, SchedulerCounters};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// All counters besides those of the engine.
+/// The counters that are kept outside the engine.
 #[derive(Debug, Default)]
 pub(crate) struct ServerStats {
-    /// Acceptors with the names of their listener and `[tls.NAME]`.
+    /// Acceptors, with the name of the listener and of the `[tls.NAME]` table.
     acceptors: Vec<(Box<str>, Box<str>, Acceptor)>,
     /// Counters that may be shared with other generations.
     counted: Vec<Counted>,
     /// The rate limiters, by name.
     limiters: Vec<(Box<str>, Arc<Limiter>)>,
-    /// Names of the engine's listeners, in its order.
+    /// Names of the listeners, in the order of the engine.
     listeners: Vec<Box<str>>,
     refusals: Vec<Refusals>,
     http2: Option<Arc<Counters>>,
@@ -93,7 +94,7 @@ pub(crate) enum Item {
 }
 
 impl Item {
-    /// The counters of a TCP gate.
+    /// All counters of a TCP gate.
     pub(crate) fn of_gate(gate: &str) -> impl Iterator<Item = Self> {
         let conns = GATED.map(|result| Self::Gated { gate: gate.into(), result });
         let errors = ["accept", "listen"].map(|call| Self::GateError { gate: gate.into(), call });
@@ -112,7 +113,7 @@ const HANDSHAKES_GOOD: [&str; 5] =
     ["hellos_handed_over", "handshakes_live", "handshakes_resumed", "handshakes_tls12", "handshakes_tls13"];
 
 impl ServerStats {
-    /// The counters that all listeners share.
+    /// Creates the counters that all listeners share.
     pub(crate) fn of(common: &Common, config: &Config) -> Self {
         let tables = common.tables();
         let named = |(at, name): (usize, &str)| Some((name.into(), Arc::clone(tables.limiter(at)?)));
@@ -137,7 +138,7 @@ impl ServerStats {
         self.http2 = Some(counters);
     }
 
-    /// Connections and requests of HTTP/2, if a listener has it.
+    /// Connections and requests of HTTP/2; `None` if no listener has HTTP/2.
     pub(crate) fn http2_served(&self) -> Option<(u64, u64)> {
         self.http2.as_ref().map(|counters| counters.served())
     }
@@ -158,14 +159,15 @@ impl ServerStats {
         self.connector = Some(connector);
     }
 
-    /// Results of the connections of checks, if there are any: `connected=20 refused=3`.
+    /// Results of the connections of checks, as `connected=20 refused=3`; `None` without
+    /// connections.
     pub(crate) fn connects(&self) -> Option<String> {
         let connector = self.connector.as_ref()?;
         let retries = ("port_window_retries", connector.port_window_retries());
         Some(list(connector.counters().fields().into_iter().chain([retries])))
     }
 
-    /// Sets the access log; `log` is its identity.
+    /// Sets the access log; `log` identifies it.
     pub(crate) fn set_access(&mut self, log: Source, sink: LogSink) {
         self.access = Some((log, sink));
     }
@@ -177,7 +179,7 @@ impl ServerStats {
         Some((counters.dropped, counters.failed))
     }
 
-    /// The counters besides those of the engine, by name.
+    /// The counters that are kept outside the engine, by name.
     pub(crate) fn counts(&self) -> impl Iterator<Item = (String, u64)> {
         let http2 = self.http2_served().into_iter();
         let http2 =
@@ -191,7 +193,7 @@ impl ServerStats {
         http2.chain(checks.map(|(name, count)| (format!("checks_{name}"), count))).chain(lost)
     }
 
-    /// Totals over all checks, if there are any: `runs=20 failed=3`.
+    /// Totals over all checks, as `runs=20 failed=3`; `None` without checks.
     pub(crate) fn checks_run(&self) -> Option<String> {
         Some(list(self.checks.as_ref()?.fields().into_iter()))
     }
@@ -211,7 +213,7 @@ impl ServerStats {
         self.http2.iter().flat_map(|counters| counters.fields()).collect()
     }
 
-    /// Start delay of runs, if there are checks.
+    /// Start delay of runs; `None` without checks.
     pub(crate) fn check_lag(&self) -> Option<LagCounts> {
         self.checks.as_ref().map(|counters| counters.lag.counts())
     }
@@ -318,12 +320,12 @@ impl ServerStats {
         }
     }
 
-    /// The source of this server's own counters.
+    /// Identity of the counters that only this server has.
     fn source(&self) -> Source {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Refused requests and handshakes of a server, by reason, without those of [`Self::counted`].
+    /// Refused requests and handshakes of a server by reason, except those in [`Self::counted`].
     pub(crate) fn refusals(&self) -> Vec<(&'static str, u64)> {
         let requests = self.refusals.iter().flat_map(Refusals::all).map(|(why, count)| (why.as_str(), count));
         let handshakes =
@@ -337,7 +339,7 @@ impl ServerStats {
         &self.counted
     }
 
-    /// All refusals: `busy=2 rate_limited=1`. Includes refused jobs from `stats`.
+    /// All refusals, as `busy=2 rate_limited=1`. Includes refused jobs from `stats`.
     pub(crate) fn refused(&self, refusals: Vec<(&'static str, u64)>, stats: &Snapshot) -> String {
         let http2 = self.http2.iter().flat_map(|counters| counters.fields());
         let jobs = [
@@ -355,12 +357,12 @@ impl ServerStats {
     }
 }
 
-/// Whether this is part of the handshake metrics.
+/// Whether a counter is part of the handshake metrics.
 pub(crate) fn is_of_handshakes(name: &str) -> bool {
     TlsStats::default().fields().any(|(field, _)| field == name)
 }
 
-/// Sums by name, without zeros.
+/// Formats the sums by name, without zeros.
 fn list(counts: impl Iterator<Item = (&'static str, u64)>) -> String {
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
     for (name, count) in counts.filter(|(_, count)| *count > 0) {

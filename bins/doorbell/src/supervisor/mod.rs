@@ -1,4 +1,5 @@
-//! The supervisor: handles signals, requests of operators and ends of servers, from one queue, until the process ends.
+//! The supervisor: handles signals, requests of operators and ends of servers from one queue, until
+//! the process ends.
 //!
 //! Does not know about: how a server is built, and what a drain does to endpoints.
 
@@ -14,18 +15,19 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
-/// Created before the server, so that no signal kills a half-started one.
+/// The supervisor. Created before the server, so that a signal during the start does not kill the
+/// process.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     queue: Queue,
     receiver: Receiver<Message>,
 }
 
-/// What follows from a message.
+/// Action that follows a message.
 enum Next {
     Ended,
     GoOn,
-    /// Without a drain, for this reason.
+    /// Stop without a drain, for this reason.
     StopNow(String),
 }
 
@@ -38,13 +40,13 @@ impl Supervisor {
             Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]).map_err(failed)?;
         let (queue, receiver) = Queue::new();
         let signalled = queue.clone();
-        // While the queue is full, the kernel keeps further signals pending.
+        // While the queue is full, further signals stay pending.
         let watch = move || signals.forever().for_each(|signal| signalled.send(Message::Signal(signal)));
         std::thread::Builder::new().name("signals".into()).spawn(watch).map_err(failed)?;
         Ok(Self { queue, receiver })
     }
 
-    /// For tests, which send no signals.
+    /// Creates a supervisor without signal handlers, for tests.
     #[cfg(test)]
     pub(crate) fn without_signals() -> Self {
         let (queue, receiver) = Queue::new();
@@ -55,7 +57,7 @@ impl Supervisor {
         self.queue.clone()
     }
 
-    /// Serves until a signal, an operator or a failure ends it.
+    /// Serves until a signal, an operator or a failure ends the process.
     pub(crate) fn serve(self, operator: &Operator, generations: &Generations) -> Result<Exit, Failure> {
         loop {
             if operator.let_time_pass() {
@@ -95,13 +97,13 @@ fn handle(message: Message, operator: &Operator, generations: &Generations) -> R
         Message::Ended(number, Err(error)) => {
             if !generations.serves(number) {
                 tracing::warn!(generation = number, %error, "server of a former configuration failed");
-                // It may be the last server: the current one may have ended before it.
+                // This may be the last server, if the current one has already ended.
                 return Ok(if generations.ended(number) { Next::Ended } else { Next::GoOn });
             }
             return Err(Failure::new(Exit::Failure, error.to_string()));
         }
         Message::Signal(SIGHUP) if generations.heeds_sighup() => {
-            // The reload logs its result, good or bad.
+            // The reload logs its result, whether it succeeded or failed.
             let _logged = operator.reload();
         }
         Message::Signal(SIGHUP) => {
@@ -132,7 +134,7 @@ fn without_command(end: parent::CommandEnd, operator: &Operator) -> Next {
     Next::StopNow(reason)
 }
 
-/// Closes the listeners. The stop cannot be cancelled any more.
+/// Closes the listeners. The stop can no longer be cancelled.
 fn close(operator: &Operator, generations: &Generations) {
     let timeout =
         operator.running().map(|running| running.lifecycle.clone()).unwrap_or_default().drain_timeout;

@@ -1,12 +1,12 @@
 //! The queue of the supervisor: signals, ends of servers, and requests of operators.
 //!
-//! Does not know about: what follows from a message.
+//! Does not know about: the handling of messages.
 
 use crate::parent;
 use doorbell::ServeError;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Pending messages. The supervisor takes each within moments.
+/// Maximum number of pending messages. The supervisor handles each message quickly.
 const MESSAGES_MAX: usize = 64;
 
 /// The sending end.
@@ -32,14 +32,15 @@ impl Queue {
         (Self(sender), receiver)
     }
 
-    /// Has the supervisor look at the operator's state. A full queue means that it is about to.
+    /// Wakes the supervisor to examine the operator's state. If the queue is full, the supervisor
+    /// examines the state soon anyway.
     pub(crate) fn nudge(&self) {
         let _full = self.0.try_send(Message::Changed);
     }
 
-    /// Waits for room: this message must not be lost.
+    /// Sends a message. Waits while the queue is full, because the message must not be lost.
     pub(crate) fn send(&self, message: Message) {
-        // Without a supervisor the process is about to end.
+        // If the supervisor has ended, the process is about to end.
         let _gone = self.0.send(message);
     }
 }

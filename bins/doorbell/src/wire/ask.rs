@@ -11,7 +11,7 @@ use std::fmt;
 /// One request.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub enum Request {
-    /// All checks or one, optionally with their last results.
+    /// Show all checks or one, optionally with their last results.
     Checks {
         /// A check, or all.
         name: Option<String>,
@@ -29,11 +29,11 @@ pub enum Request {
         /// Whether the drain survives a restart. False for a drain that precedes a stop.
         is_kept: bool,
     },
-    /// Events after a number and, with `follow`, new ones.
+    /// Show events after a number and, with `follow`, new events.
     Events {
-        /// Number of the last known event; 0 for all kept events.
+        /// Number of the last known event; 0 for all stored events.
         since: u64,
-        /// Whether responses go on until one side ends.
+        /// Whether responses continue until one side disconnects.
         follow: bool,
     },
     /// Start maintenance.
@@ -45,11 +45,11 @@ pub enum Request {
         /// Duration; `None` until [`Request::Ready`].
         for_ms: Option<u64>,
     },
-    /// The probers.
+    /// Show the probers.
     Probers,
     /// Drain and stop.
     Quit {
-        /// Without the drain.
+        /// Whether to stop without the drain.
         now: bool,
     },
     /// End maintenance and drains.
@@ -59,14 +59,15 @@ pub enum Request {
     },
     /// Reload the configuration.
     Reload,
-    /// Run a check now, whatever its schedule.
+    /// Run a check now, regardless of its schedule.
     RunCheck {
         /// The check.
         name: String,
     },
-    /// The status of the program.
+    /// Show the status of the program.
     Status,
-    /// Cancel a drain; with `all` every drain, also one that precedes a stop, until the listeners close.
+    /// Cancel a drain; with `all`, every drain. Before the listeners close, this includes a drain
+    /// that precedes a stop.
     Undrain {
         /// An endpoint, or `all`.
         target: String,
@@ -76,22 +77,22 @@ pub enum Request {
 /// One response.
 #[derive(Clone, Debug, PartialEq, Encode, Decode)]
 pub enum Response {
-    /// To [`Request::Checks`] and [`Request::RunCheck`].
+    /// Response to [`Request::Checks`] and [`Request::RunCheck`].
     Checks(Vec<CheckView>),
-    /// Success; a sentence with the result.
+    /// Success, with the result as a sentence.
     Done(String),
-    /// To [`Request::Events`].
+    /// Response to [`Request::Events`].
     Events {
         /// Oldest first.
         events: Vec<Event>,
-        /// Number of earlier events that are lost.
+        /// Number of lost events before the first one.
         missed: u64,
     },
-    /// To [`Request::Probers`].
+    /// Response to [`Request::Probers`].
     Probers(Vec<ProberView>),
     /// Failure.
     Refused(Refusal),
-    /// To [`Request::Status`].
+    /// Response to [`Request::Status`].
     Status(Box<Status>),
 }
 
@@ -123,7 +124,7 @@ pub enum RefusalKind {
 }
 
 impl Refusal {
-    /// A refusal of this kind.
+    /// Creates a refusal of this kind.
     #[must_use]
     pub fn new(kind: RefusalKind, text: impl Into<String>) -> Self {
         Self { kind, text: text.into() }

@@ -13,7 +13,7 @@ pub struct Event {
     pub number: u64,
     /// Time.
     pub at_unix_ms: u64,
-    /// Time since the start of the program, by a monotonic clock.
+    /// Time since the start of the program, on a monotonic clock.
     pub at_uptime_ms: u64,
     /// What happened.
     #[serde(flatten)]
@@ -39,14 +39,14 @@ pub enum Happening {
     Drain {
         /// The endpoint.
         endpoint: String,
-        /// Whether the endpoint drains now.
+        /// Whether the endpoint is draining now.
         on: bool,
         /// Reason.
         reason: String,
         /// The end, if it is limited.
         until_unix_ms: Option<u64>,
     },
-    /// An endpoint changed its state, or its cause.
+    /// The state of an endpoint, or the cause of the state, changed.
     Endpoint {
         /// Its name.
         name: String,
@@ -92,7 +92,7 @@ pub enum Happening {
     Worker {
         /// Its number.
         worker: u16,
-        /// What happened to it.
+        /// Description of the failure or fallback.
         text: String,
     },
 }

@@ -2,13 +2,15 @@
 //!
 //! Does not know about: sockets, requests.
 //!
-//! A greeting is `doorbell`, the version of the protocol and two zero bytes. A frame is a length in four bytes, least significant first,
-//! and that many bytes of bitcode. A length above its limit is refused before anything is read or allocated.
+//! A greeting consists of `doorbell`, the version of the protocol and two zero bytes. A frame
+//! consists of a length in four bytes, least significant first, and a bitcode message of that
+//! length. A length above the limit is refused before the message is read or memory is allocated.
 
 use bitcode::{DecodeOwned, Encode};
 use thiserror::Error;
 
-/// Version of the types in [`crate::wire`]. Must be incremented whenever one changes; a test compares.
+/// Version of the types in [`crate::wire`]. Must be incremented whenever a type changes; a test
+/// enforces it.
 pub const VERSION: u16 = 5;
 
 /// Size of a greeting.
@@ -45,12 +47,12 @@ pub enum FrameError {
     /// The peer uses another version.
     #[error("version {theirs} of the control protocol, this program uses version {VERSION}")]
     Version {
-        /// Theirs.
+        /// Version of the peer.
         theirs: u16,
     },
 }
 
-/// Our greeting.
+/// The greeting of this program.
 #[must_use]
 pub const fn hello() -> [u8; HELLO_LEN] {
     let [m0, m1, m2, m3, m4, m5, m6, m7] = MAGIC;
@@ -61,7 +63,7 @@ pub const fn hello() -> [u8; HELLO_LEN] {
 /// Checks the peer's greeting.
 ///
 /// # Errors
-/// If the peer is not doorbell, or of another version.
+/// If the peer is not doorbell, or has another version.
 pub fn check_hello(hello: [u8; HELLO_LEN]) -> Result<(), FrameError> {
     let [magic @ .., low, high, _, _] = hello;
     let theirs = u16::from_le_bytes([low, high]);
@@ -75,7 +77,7 @@ pub fn check_hello(hello: [u8; HELLO_LEN]) -> Result<(), FrameError> {
 /// Encodes a frame with its length prefix.
 ///
 /// # Errors
-/// If it is longer than `max`.
+/// If the frame is longer than `max`.
 pub fn frame(value: &impl Encode, max: usize) -> Result<Vec<u8>, FrameError> {
     let bytes = bitcode::encode(value);
     let len = u32::try_from(bytes.len()).ok().filter(|len| *len as usize <= max);
@@ -83,10 +85,10 @@ pub fn frame(value: &impl Encode, max: usize) -> Result<Vec<u8>, FrameError> {
     Ok([len.to_le_bytes().as_slice(), bytes.as_slice()].concat())
 }
 
-/// The length of the frame after this prefix.
+/// Decodes the length prefix of a frame.
 ///
 /// # Errors
-/// If it is more than `max`.
+/// If the length is more than `max`.
 pub fn frame_len(prefix: [u8; PREFIX_LEN], max: usize) -> Result<usize, FrameError> {
     let len = usize::try_from(u32::from_le_bytes(prefix)).unwrap_or(usize::MAX);
     if len > max { Err(FrameError::TooLong { len, max }) } else { Ok(len) }
@@ -95,7 +97,7 @@ pub fn frame_len(prefix: [u8; PREFIX_LEN], max: usize) -> Result<usize, FrameErr
 /// Decodes a frame.
 ///
 /// # Errors
-/// If it is not of this type.
+/// If the bytes do not encode this type.
 pub fn decode<T: DecodeOwned>(bytes: &[u8]) -> Result<T, FrameError> {
     bitcode::decode(bytes).map_err(|_| FrameError::Garbled)
 }

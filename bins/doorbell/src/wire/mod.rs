@@ -1,9 +1,10 @@
 //! The requests and responses between operators and a running instance, as plain data.
 //!
-//! Does not know about: where the data comes from, transport, output.
+//! Does not know about: the origin of the data, transport, output.
 //!
-//! The same types are used on the control socket ([bitcode](https://docs.rs/bitcode), between programs of the same version) and for JSON
-//! output. Times are Unix milliseconds; durations have their unit in their name. Words are those of logs, labels and bodies.
+//! The same types are used on the control socket ([bitcode](https://docs.rs/bitcode), between
+//! programs of the same version) and for JSON output. Times are Unix milliseconds; durations have
+//! their unit in their name. The words of enums are those of logs, labels and bodies.
 
 mod ask;
 mod event;

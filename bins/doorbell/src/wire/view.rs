@@ -17,9 +17,9 @@ pub struct Status {
     pub version: String,
     /// Process ID.
     pub pid: u32,
-    /// When this view was taken.
+    /// Time of this view.
     pub now_unix_ms: u64,
-    /// Time since the start, by a monotonic clock.
+    /// Time since the start of the program, on a monotonic clock.
     pub uptime_ms: u64,
     /// Lifecycle state.
     pub lifecycle: Lifecycle,
@@ -29,7 +29,8 @@ pub struct Status {
     pub reason: String,
     /// Time until listeners close; `None` unless a stop is in progress.
     pub stops_in_ms: Option<u64>,
-    /// What is left of `drain_delay`, in which load balancers notice the drain; `None` unless draining.
+    /// Remaining time of `drain_delay`, in which load balancers detect the drain; `None` unless
+    /// draining.
     pub heard_in_ms: Option<u64>,
     /// Time until an operator's drain ends, if it is limited.
     pub drain_ends_in_ms: Option<u64>,
@@ -37,25 +38,25 @@ pub struct Status {
     pub config: String,
     /// Generation of the configuration: 1 at the start, one more with every reload.
     pub generation: u64,
-    /// The last reload, if it failed: the configuration in use is older than the file.
+    /// The last reload, if it failed. The configuration in use is then older than the file.
     pub refused_reload: Option<RefusedReloadView>,
     /// Bound addresses, in the order of the configuration.
     pub addresses: Vec<String>,
-    /// Listeners that are not open yet.
+    /// Listeners that wait for their certificate.
     pub waiting: Vec<WaitingView>,
     /// Other addresses by purpose: `admin`, `blackbox`, `tcp_gate.NAME`. A closed gate is omitted.
     pub ports: BTreeMap<String, Vec<String>>,
     /// Workers, in order.
     pub workers: Vec<WorkerView>,
-    /// In the order of the configuration.
+    /// Endpoints in the order of the configuration.
     pub endpoints: Vec<EndpointView>,
-    /// Number of checks by state, without states of no check.
+    /// Number of checks by state; states without checks are absent.
     pub checks: BTreeMap<String, u32>,
     /// Drains of single endpoints.
     pub drains: Vec<DrainView>,
     /// Maintenance in effect.
     pub maintenance: Vec<HoldView>,
-    /// Counters since the start by name; those that end in `_live` are current values.
+    /// Counters since the start, by name. Names that end in `_live` are current values.
     pub counters: BTreeMap<String, u64>,
     /// The number of the last event.
     pub event: u64,
@@ -64,18 +65,18 @@ pub struct Status {
 /// A failed reload.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode, Serialize)]
 pub struct RefusedReloadView {
-    /// The error.
+    /// The error message.
     pub reason: String,
-    /// Time since then.
+    /// Time since the failed reload.
     pub age_ms: u64,
 }
 
-/// A listener that is not open yet.
+/// A listener that waits for its certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode, Serialize)]
 pub struct WaitingView {
     /// `[listener.NAME]`
     pub listener: String,
-    /// Why it cannot be opened.
+    /// Reason why the listener cannot be opened.
     pub reason: String,
 }
 
@@ -84,11 +85,11 @@ pub struct WaitingView {
 pub struct WorkerView {
     /// `io_uring` or `epoll`.
     pub driver: String,
-    /// Why this driver is used.
+    /// Reason for this driver.
     pub why: String,
-    /// Whether it is used instead of another driver.
+    /// Whether the driver is a fallback from another driver.
     pub is_fallback: bool,
-    /// The cause in a word: `ok`, `forced`, or the problem of io_uring.
+    /// Cause of the driver as a word: `ok`, `forced`, or the problem of io_uring.
     pub cause: String,
     /// Whether the worker has failed.
     pub has_failed: bool,
@@ -137,11 +138,11 @@ pub struct UseView {
     pub check: String,
     /// Effect on the endpoint when it is down.
     pub severity: SeverityWord,
-    /// Whether the quorum counts it.
+    /// Whether the check is a member of the quorum.
     pub in_quorum: bool,
     /// Its share of the weight.
     pub weight: u32,
-    /// Its current class.
+    /// Class of the check's current state.
     pub class: ClassWord,
 }
 
@@ -150,7 +151,7 @@ pub struct UseView {
 pub struct CheckView {
     /// `[check.NAME]`
     pub name: String,
-    /// Its `type`.
+    /// The `type` of the check.
     pub kind: String,
     /// Its state.
     pub state: CheckWord,
@@ -168,7 +169,8 @@ pub struct CheckView {
     pub failures: u32,
     /// The interval that applies now.
     pub interval_ms: u64,
-    /// Time until the next run, without phase and jitter; `None` for checks that run on demand or whose results are pushed.
+    /// Time until the next run, without phase and jitter; `None` for checks that run on demand or
+    /// whose results are pushed.
     pub next_in_ms: Option<u64>,
     /// The last results, oldest first; empty unless requested.
     pub history: Vec<ResultView>,
@@ -205,7 +207,7 @@ pub struct DrainView {
     pub endpoint: String,
     /// Reason.
     pub reason: String,
-    /// What is left of `drain_delay`, in which load balancers notice the drain.
+    /// Remaining time of `drain_delay`, in which load balancers detect the drain.
     pub heard_in_ms: u64,
     /// The end, if it is limited.
     pub left_ms: Option<u64>,
@@ -226,6 +228,6 @@ pub struct ProberView {
     pub interval_ms: Option<u64>,
     /// State in the last reply.
     pub verdict: EndpointWord,
-    /// The load balancer's view of this server, if it sends it.
+    /// The load balancer's view of this server, if the load balancer sends it.
     pub their_view: Option<String>,
 }

@@ -1,6 +1,7 @@
-//! `reference/events.md`: events, the words in them, reasons and log messages, from the sources that define them.
+//! Generates `reference/events.md`: events, their values, reasons and log messages, from the
+//! sources that define them.
 //!
-//! Does not know about: when anything happens.
+//! Does not know about: when events occur.
 
 use crate::messages;
 use crate::source::{items, read, snake};
@@ -43,7 +44,7 @@ pub(crate) fn page() -> String {
     page
 }
 
-/// A variant of the enum with its fields behind it, which stand deeper.
+/// Writes one row for each variant of the enum, with its fields, which are indented deeper.
 fn events(page: &mut String) {
     let found = items(&read("bins/doorbell/src/wire/event.rs"), "pub enum Happening {");
     let least = found.iter().map(|item| item.indent).min().unwrap();
@@ -89,7 +90,7 @@ fn log(page: &mut String) {
     }
 }
 
-/// Backticks would end the code that a message is shown as.
+/// Replaces backticks, which would end the code span of the message.
 fn cell_of_code(text: &str) -> String {
     text.replace('`', "'").replace('|', "\\|")
 }

@@ -1,6 +1,6 @@
-//! Messages: those that the sources log, and those that a page quotes.
+//! Log messages: those in the sources, and those quoted by a page.
 //!
-//! Does not know about: what they mean.
+//! Does not know about: the meaning of messages.
 
 use crate::page::files_below;
 use crate::source::unbroken;
@@ -13,10 +13,10 @@ pub(crate) struct Message {
     pub(crate) fields: Vec<String>,
 }
 
-/// Where log lines are written.
+/// Folders whose sources write log lines.
 const FOLDERS: [&str; 2] = ["bins/doorbell/src", "crates/checks/src"];
 
-/// Every message with words of its own, sorted.
+/// All log messages that contain at least two literal words, sorted.
 pub(crate) fn logged() -> Vec<Message> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut files = Vec::new();
@@ -36,7 +36,7 @@ pub(crate) fn logged() -> Vec<Message> {
     found
 }
 
-/// The arguments of one call: fields, the message, what is filled in.
+/// Parses the arguments of one log call: fields, the message, and values for its placeholders.
 fn message(level: &'static str, rest: &str) -> Option<Message> {
     let arguments = arguments(rest);
     let at = arguments.iter().position(|argument| argument.starts_with('"'))?;
@@ -52,7 +52,7 @@ fn message(level: &'static str, rest: &str) -> Option<Message> {
     has_words.then_some(Message { level, text, fields })
 }
 
-/// Up to the parenthesis that closes the call.
+/// Splits the arguments up to the closing parenthesis of the call.
 fn arguments(rest: &str) -> Vec<String> {
     let (mut arguments, mut argument) = (Vec::new(), String::new());
     let (mut depth, mut in_text, mut is_escaped) = (0, false, false);
@@ -77,14 +77,15 @@ fn arguments(rest: &str) -> Vec<String> {
     arguments
 }
 
-/// What a page calls a message: code behind `**Message:**`, up to the end of the paragraph.
+/// Messages quoted by a page: the code spans of each paragraph that starts with `**Message:**`.
 pub(crate) fn quoted(page: &str) -> Vec<String> {
     let paragraphs = page.split("\n\n").filter_map(|paragraph| paragraph.trim().strip_prefix("**Message:**"));
     let codes = paragraphs.flat_map(|paragraph| paragraph.split('`').skip(1).step_by(2));
     codes.map(|code| code.replace('\n', " ")).collect()
 }
 
-/// All of its pieces between dots (`..`) stand in the sources, one after the other within a line's length or two.
+/// Reports whether the sources contain all parts of a message in order. Parts are separated by
+/// `..`, and at most 400 bytes apart.
 pub(crate) fn is_in(message: &str, sources: &str) -> bool {
     let pieces: Vec<&str> = message.split("..").map(str::trim).filter(|piece| !piece.is_empty()).collect();
     let Some((first, rest)) = pieces.split_first() else { return false };

@@ -1,6 +1,7 @@
-//! `reference/metrics.md`: every metric family, from the text that a scraper reads.
+//! Generates `reference/metrics.md`: every metric family, from the exposition text.
 //!
-//! Does not know about: what is measured. The text is that of a made-up scrape in which every family has a sample.
+//! Does not know about: what is measured. The text is a made-up scrape that has a sample of every
+//! family.
 
 use doorbell_proxy::cli::book::{GENERATED, cell};
 use std::fmt::Write as _;
@@ -46,7 +47,7 @@ fn families() -> Vec<Family<'static>> {
             families.last_mut().unwrap().kind = kind;
         } else if let Some((_, labels)) = line.split_once('{') {
             let known = &mut families.last_mut().unwrap().labels;
-            // A name stands before `="`, behind the quote or the brace of what came before.
+            // The name of a label precedes `="` and follows a quote, a comma or a brace.
             for part in labels.split("=\"").filter(|part| !part.contains('}')) {
                 let name = part.rsplit(['"', ',']).next().unwrap_or_default();
                 if !name.is_empty() && !known.contains(&name) {
@@ -56,7 +57,7 @@ fn families() -> Vec<Family<'static>> {
         }
     }
     for family in &mut families {
-        // The bounds of buckets are no label of ours.
+        // `le` is the bound of a histogram bucket, not a label that doorbell defines.
         family.labels.retain(|label| *label != "le");
     }
     families

@@ -1,6 +1,7 @@
-//! Any text is only a text: reading and reporting never panic. The corpus of the fuzzer is replayed here.
+//! Arbitrary text as a configuration file: parsing and reporting never panic. Also replays the
+//! corpus of the fuzzer.
 //!
-//! Does not know about: what is right in a file.
+//! Does not know about: which configurations are valid.
 
 mod check;
 

@@ -22,7 +22,7 @@ on_both_engines! {
     one_connection_too_many_gets_an_alert
 }
 
-/// The header of a record, and a length at which a hello is cut into two.
+/// Length of a record header, and the offset at which a ClientHello is split.
 const HEADER_LEN: usize = 5;
 const CUT: usize = 100;
 
@@ -39,7 +39,8 @@ fn start(engine: &str, rest: &str) -> Listener {
 }
 
 impl Listener {
-    /// A handshake of a client that offers these protocols; `in_two`: its ClientHello comes in two records.
+    /// Runs the handshake of a client that offers these protocols. With `in_two`, its ClientHello
+    /// is split into two records.
     fn shake_hands(&self, alpn: &[&[u8]], in_two: bool) -> Result<Stream, Error> {
         let mut config = Https::new(self.doorbell.addr).config();
         Arc::make_mut(&mut config).alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
@@ -50,7 +51,7 @@ impl Listener {
         if in_two {
             let mut hello = Vec::new();
             session.write_tls(&mut hello).unwrap();
-            // The first record must be received alone.
+            // The server must receive the first record alone.
             for record in cut(&hello) {
                 socket.write_all(&record).unwrap();
                 thread::sleep(Duration::from_millis(20));
@@ -65,7 +66,7 @@ impl Listener {
     }
 }
 
-/// The same handshake message in two records.
+/// Splits the handshake message of a record into two records.
 fn cut(hello: &[u8]) -> [Vec<u8>; 2] {
     let (header, message) = hello.split_at(HEADER_LEN);
     let record = |piece: &[u8]| {

@@ -1,5 +1,5 @@
-//! Details of health replies, and known probers: those of gRPC and of HAProxy's agent-check, header fields that
-//! follow the state, and replies that exclude checks.
+//! Details of health replies, and recognized probers: gRPC clients and HAProxy's agent-check. Also
+//! header fields that depend on the state, and probes that exclude checks.
 //!
 //! Does not know about: how replies are rendered.
 
@@ -31,13 +31,13 @@ const GRPC: &str = "[admin]\nbind = \"127.0.0.1:0\"\n[check.app]\ntype = \"ttl\"
     [grpc]\nservices = { orders = \"readyz\", alive = \"livez\" }\n\
     [route.push]\npath = \"/-/checks/{check}/{result}\"\npush = true\n";
 
-/// A client with a prober's user agent, to which tonic appends its own name, as grpc-go does.
+/// A client with a prober's user agent. tonic appends its own name, as grpc-go does.
 async fn prober(doorbell: &Doorbell, user_agent: &'static str) -> Channel {
     let endpoint = Endpoint::from_shared(doorbell.url("")).unwrap().user_agent(user_agent).unwrap();
     endpoint.connect_timeout(LIMIT).connect().await.unwrap()
 }
 
-/// The probers of an endpoint, with counts and last verdicts.
+/// The probers of an endpoint, with their counts and last verdicts.
 fn probers(admin: SocketAddr, endpoint: &str) -> Vec<(String, u64, String)> {
     let all = json(admin, "/-/probers");
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -68,7 +68,7 @@ fn grpc_probers_are_known_and_told_apart(engine: &str) {
         let list =
             call(prober(&doorbell, "GoogleHC/1.0").await, "/grpc.health.v1.Health/List").await.unwrap();
         assert_eq!(list.services(), ["", "alive", "orders"]);
-        // A Watch follows the same rules for a drain as a Check.
+        // A drain has the same effect on a Watch as on a Check.
         let mut by_envoy = HealthClient::new(prober(&doorbell, "Envoy/HC").await);
         let mut by_kubelet = HealthClient::new(prober(&doorbell, KUBELET).await);
         let mut envoy = watch(&mut by_envoy, "orders").await;
@@ -120,7 +120,7 @@ fn agent_checks_are_counted(engine: &str) {
     });
     assert!(came.is_some());
     assert_eq!(probers(admin, "readyz"), [row("haproxy", told, "up")]);
-    // An unknown name is no endpoint.
+    // An unknown name selects no endpoint.
     assert!(agents::line(named, b"nobody\n").starts_with("down # there is no"));
     assert_eq!(agents::line(named, b"\n"), "up ready 100%\n");
     assert!(
@@ -187,7 +187,7 @@ fn fields_follow_the_state(engine: &str) {
     );
     tell(&doorbell, "db/fail");
     await_fields(503, [Some("7"), None, Some("0")]);
-    // Without configuration there are no fields.
+    // Without configuration the reply has none of these fields.
     let doorbell = Doorbell::start_with(engine, &health(""));
     let reply = get_as(&doorbell, envoy);
     let fields =

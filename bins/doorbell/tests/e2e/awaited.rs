@@ -1,4 +1,5 @@
-//! TLS listeners before their first certificate (`wait_for_certificate`): closed until the certificate can be used, then open.
+//! TLS listeners before their first certificate (`wait_for_certificate`): closed until the
+//! certificate is usable, then open.
 //!
 //! Does not know about: the replacement of a loaded certificate.
 
@@ -25,7 +26,8 @@ on_auto! {
     without_the_key_nothing_starts
 }
 
-/// A TLS listener at this port, whose pair is `NAME.crt` and `NAME.key` of the folder.
+/// Configuration of a TLS listener on this port with the pair `NAME.crt` and `NAME.key` from the
+/// folder.
 fn tls(folder: &Path, name: &str, port: u16) -> String {
     let path = |end: &str| folder.join(format!("{name}.{end}"));
     format!(
@@ -36,7 +38,7 @@ fn tls(folder: &Path, name: &str, port: u16) -> String {
     )
 }
 
-/// A plain listener and waiting ones, with the content of `/hello`.
+/// Configuration of a plain listener and several waiting ones. `hello` is the body of `/hello`.
 fn config(folder: &Path, hello: &str, waiting: &[(&str, u16)], more: &str) -> String {
     let tables: String = waiting.iter().map(|(name, port)| tls(folder, name, *port)).collect();
     let names: Vec<&str> = std::iter::once("web").chain(waiting.iter().map(|(name, _)| *name)).collect();
@@ -45,7 +47,7 @@ fn config(folder: &Path, hello: &str, waiting: &[(&str, u16)], more: &str) -> St
         .replace("path = \"/hello\"", &format!("listener = {names:?}\npath = \"/hello\""))
 }
 
-/// An instance with a listener that waits for `tls.crt` and `tls.key`.
+/// Starts an instance with a listener that waits for `tls.crt` and `tls.key`.
 fn start(engine: &str, more: impl Fn(&Path) -> String) -> (Reloaded, SocketAddr) {
     let (scratch, port) = (Scratch::new(), free_port());
     let folder = scratch.path("");
@@ -61,7 +63,7 @@ fn is_closed(addr: SocketAddr) -> bool {
     TcpStream::connect(addr).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
 }
 
-/// Waiting listeners with their reasons.
+/// The waiting listeners and their reasons.
 fn waiting(reloaded: &Reloaded) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let status = reloaded.status();
@@ -83,11 +85,12 @@ fn write_private(reloaded: &Reloaded, name: &str, text: &str) {
     make_private(Path::new(&reloaded.scratch.write(name, text)));
 }
 
-/// Written as by independent programs: first one file, then half of the other, then a wrong key, then the right one.
+/// The files arrive as if written by independent programs: the certificate, half of the key, a
+/// wrong key, the right key.
 fn a_listener_opens_when_its_pair_is_whole(engine: &str) {
     let (reloaded, addr) = start(engine, |_| String::new());
     let doorbell = &reloaded.doorbell;
-    // The rest is served and ready.
+    // The plain listener serves, and the instance is ready.
     assert_eq!(reloaded.hello(), "0");
     assert_eq!(ask(doorbell.addr, "/readyz").0, 200);
     assert!(is_closed(addr));
@@ -111,7 +114,7 @@ fn a_listener_opens_when_its_pair_is_whole(engine: &str) {
     let status = reloaded.status();
     assert_eq!((&status["generation"], &status["addresses"][1]), (&2.into(), &addr.to_string().into()));
     assert!(!reloaded.say(&["status"]).contains("waiting"));
-    // An earlier connection is still served.
+    // A connection opened earlier is still served.
     std::io::Write::write_all(&mut client, b"GET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         .unwrap();
     let mut reply = String::new();
@@ -119,7 +122,8 @@ fn a_listener_opens_when_its_pair_is_whole(engine: &str) {
     assert!(reply.starts_with("HTTP/1.1 200 "), "{reply}");
 }
 
-/// HTTP-01 with a web root: the ACME server requests the token over plain HTTP before there is a certificate.
+/// HTTP-01 with a web root: the ACME server requests the token over plain HTTP before a certificate
+/// exists.
 fn an_acme_client_gets_the_first_certificate(engine: &str) {
     let (reloaded, addr) = start(engine, |folder| {
         let webroot = folder.join("challenges");
@@ -153,14 +157,14 @@ fn a_reload_opens_at_once_and_keeps_waiting_for_others(engine: &str) {
     assert_eq!(Https::new(addr).get("/hello").unwrap().status, 200, "{said}");
     assert!(is_closed(other));
     assert_eq!(names(&reloaded), ["late"]);
-    // A removed listener does not wait any more.
+    // A listener removed by a reload no longer waits.
     write(&reloaded, "2", &[port]);
     reloaded.say(&["reload"]);
     assert_eq!(names(&reloaded), [""; 0]);
     assert_eq!(Https::new(addr).get("/hello").unwrap().body, b"2");
 }
 
-/// A failed renewal closes nothing.
+/// A failed renewal does not close an open listener.
 fn an_open_listener_does_not_wait_again(engine: &str) {
     let (reloaded, addr) = start(engine, |_| String::new());
     localhost().write(&reloaded.scratch, "tls");

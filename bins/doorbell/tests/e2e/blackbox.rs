@@ -20,7 +20,7 @@ on_auto! {
     targets_that_misbehave
 }
 
-/// Starts an instance; its second address is that of `[blackbox]`.
+/// Starts an instance; the second address is that of `[blackbox]`.
 fn start(engine: &str, more: &str) -> Doorbell {
     let config = format!(
         "version = 1\n[runtime]\nworkers = 1\n[lifecycle]\ndrain_delay = \"0s\"\n[listener.plain]\nbind = \"127.0.0.1:0\"\nhttp2 = true\n\
@@ -36,7 +36,7 @@ fn value(text: &str, name: &str) -> Option<f64> {
 }
 
 fn asked(doorbell: &Doorbell, query: &str) -> (u16, String) {
-    // The port accepts its own address as Host; another name may come from DNS rebinding.
+    // The port accepts its own address as Host. Any other name could come from DNS rebinding.
     let reply = ask_with(doorbell, &format!("GET /probe{query} HTTP/1.1\r\nHost: {}", doorbell.addr));
     (reply.status, String::from_utf8(reply.body).unwrap())
 }
@@ -96,7 +96,7 @@ fn targets_are_probed_and_the_metrics_have_the_right_names(engine: &str) {
     );
     let text = probe(&doorbell, &format!("target={}&module=tcp_connect", bad.addr));
     assert_eq!((value(&text, "probe_success"), value(&text, "probe_http_status_code")), (Some(1.0), None));
-    // This server itself, by its HTTP/2 port.
+    // The target is this server's own HTTP/2 listener.
     let grpc = probe(&doorbell, &format!("target={}&module=grpc_plain", doorbell.addr_of(0)));
     for (name, expected) in [
         ("probe_success", 1.0),
@@ -141,12 +141,12 @@ fn forbidden_targets_are_not_connected_to(engine: &str) {
         let (status, text) = asked(&doorbell, &format!("?target={target}"));
         assert_eq!(status, 403, "{target}: {text}");
     }
-    // An allowed address that redirects to a forbidden one.
+    // An allowed target that redirects to a forbidden address.
     let away = Does::Says(
         b"HTTP/1.1 302 Found\r\nLocation: http://192.0.2.1/\r\nContent-Length: 0\r\n\r\n".to_vec(),
     );
     let leads = Upstream::start(away);
-    // The target is allowed, so the forbidden redirect is a failed probe.
+    // The target itself is allowed, so the forbidden redirect counts as a failed probe.
     let text = probe(&doorbell, &format!("target={}", leads.addr));
     assert_eq!((value(&text, "probe_success"), leads.conns()), (Some(0.0), 1), "{text}");
     for (query, expected) in [

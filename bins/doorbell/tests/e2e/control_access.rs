@@ -11,11 +11,11 @@ use crate::control::config;
 use crate::plain::get;
 use crate::support::{Doorbell, Scratch, binary, program, skipped};
 
-/// The user `nobody`.
+/// User ID of `nobody`.
 const STRANGER: u32 = 65534;
 const GROUP: u32 = 4242;
 
-/// Runs the program as other users, if possible.
+/// Runs the program as another user, if the test runs as root.
 struct Others {
     setpriv: PathBuf,
     binary: PathBuf,
@@ -30,7 +30,7 @@ impl Others {
         }
         let setpriv = program("setpriv")?;
         let scratch = Scratch::new();
-        // Other users may lack access to the build folder.
+        // Other users may not have access to the build folder.
         let copy = scratch.path("doorbell");
         if fs::hard_link(binary(), &copy).is_err() {
             fs::copy(binary(), &copy).unwrap();
@@ -39,7 +39,7 @@ impl Others {
         Some(Self { setpriv, binary: copy, scratch })
     }
 
-    /// A command with this user, group and supplementary groups.
+    /// A command that runs with this user, group and supplementary groups.
     fn command(&self, uid: u32, gid: u32, groups: &[u32]) -> Command {
         let mut command = Command::new(&self.setpriv);
         command.arg(format!("--reuid={uid}")).arg(format!("--regid={gid}"));
@@ -91,7 +91,7 @@ fn without_a_group_only_root_and_the_same_user_may_connect() {
     others.is_let_in(0, 0, &[]);
     others.is_refused(STRANGER, STRANGER, &[], belongs);
     others.is_refused(STRANGER, 0, &[], belongs);
-    // The peer's user is checked even if the mode was changed by hand.
+    // doorbell checks the user of the peer even if the mode of the socket was changed by hand.
     fs::set_permissions(others.socket(), fs::Permissions::from_mode(0o666)).unwrap();
     others.is_refused(
         STRANGER,
@@ -133,8 +133,8 @@ fn the_user_need_not_be_root() {
     others.is_let_in(0, 0, &[]);
     others.is_refused(own + 1, own, &[], "permission denied");
     drop(doorbell);
-    // A user that is not a member cannot give the socket to the group. The instance still serves,
-    // and its own user still has access.
+    // A user outside the group cannot give the socket to it. The instance still serves, and its own
+    // user still has access.
     let text =
         config(&others.scratch, "").replace("[control]\n", &format!("[control]\ngroup = \"{GROUP}\"\n"));
     let file = others.scratch.write("doorbell.toml", &text);
@@ -150,8 +150,8 @@ fn the_user_need_not_be_root() {
     others.is_refused(STRANGER, GROUP, &[], "permission denied");
 }
 
-/// The shipped unit denies chown(2). Here new files have the group of their folder, and their owner
-/// may not change it.
+/// The shipped unit denies chown(2). In this test new files get the group of their folder, and
+/// their owner may not change it.
 #[test]
 fn a_file_with_the_right_group_needs_no_chown() {
     let Some(others) = Others::new() else { return };

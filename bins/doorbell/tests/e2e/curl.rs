@@ -1,4 +1,5 @@
-//! curl against the binary: HTTP/1.1, 1.0, HEAD, OPTIONS, keep-alive, redirects; and pipelining by hand.
+//! curl against the binary: HTTP/1.1, 1.0, HEAD, OPTIONS, keep-alive, redirects. Pipelining uses a
+//! plain socket.
 //!
 //! Does not know about: other clients.
 
@@ -132,7 +133,7 @@ fn pipelined_by_hand(engine: &str) {
     let (replies, left) = Reply::parse_all(&bytes);
     assert_eq!((replies.len(), left), (50, 0));
     assert!(replies.iter().all(|reply| reply.status == 200 && reply.body == b"hello\n"));
-    // In order: a missing path between two good ones is answered between them.
+    // Replies keep the order of the requests, also with a missing path between two existing ones.
     let mixed = [request.clone(), Shape::Curl.request(doorbell.addr, "/missing"), request].concat();
     let (replies, _) = Reply::parse_all(&misbehave::pipelined(doorbell.addr, &mixed, 1).unwrap());
     assert!(!replies.is_empty());

@@ -1,4 +1,5 @@
-//! io_uring denied by seccomp, as in container runtimes: epoll is used immediately, with one warning that names the cause.
+//! io_uring denied by seccomp, as in container runtimes: doorbell uses epoll immediately, with one
+//! warning that names the cause.
 //!
 //! Does not know about: how the filter is installed; the `deny` example of `doorbell-ring` does that.
 
@@ -10,7 +11,8 @@ use doorbell_testkit::peers::{Load, Mode, Reply, exchange};
 
 use crate::support::{Doorbell, LIMIT, at_most, binary, skipped};
 
-/// Path of the example in the workspace build; `None`, with a message, if only this package was built.
+/// Path of the example in the workspace build. If only this package was built, prints a message and
+/// returns `None`.
 fn deny() -> Option<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_BIN_EXE_doorbell"));
     let example = folder.parent().unwrap().join("examples/deny");
@@ -23,7 +25,7 @@ fn deny() -> Option<PathBuf> {
 
 const SERVES_WITHIN: Duration = Duration::from_millis(50);
 
-/// Starts the binary without io_uring; returns the time until its first reply.
+/// Starts the binary with io_uring denied, and returns the time until its first reply.
 fn first_reply(deny: &Path, errno: &str) -> (Duration, Doorbell) {
     let mut command = Command::new(deny);
     command.args([errno, "--"]).arg(binary()).args(["serve", "--listen", "127.0.0.1:0"]);

@@ -1,6 +1,7 @@
-//! Descriptors run out while serving (EMFILE from accept): no connection is reset, CPU use stays low, and it recovers.
+//! Descriptors run out while serving (EMFILE from accept): no connection is reset, CPU use stays
+//! low, and serving recovers.
 //!
-//! Does not know about: the other accept errors; those are injected in the engine's own tests.
+//! Does not know about: other accept errors. The engine's own tests inject those.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -24,7 +25,7 @@ const SPARE: usize = 20;
 const CLIENTS: usize = 60;
 const CPU_SHARE_MAX: f64 = 0.05;
 
-/// More than the descriptors left for other uses.
+/// Number of hanging checks: more than the descriptors reserved for uses other than clients.
 const HUNG: usize = 120;
 
 fn running_out_of_descriptors_costs_little_and_ends(engine: &str) {
@@ -39,7 +40,8 @@ fn running_out_of_descriptors_costs_little_and_ends(engine: &str) {
     let share = (process::thread_cpu(&pid, "").unwrap() - cpu).as_secs_f64() / start.elapsed().as_secs_f64();
     let fds = process::fds(&pid).unwrap();
     eprintln!("{engine}: {fds} descriptors of {} in use, {:.2} % of a core", in_use + SPARE, share * 100.0);
-    // io_uring reads the limit when accept is armed, so a lower one does not affect an armed accept.
+    // io_uring reads the limit when an accept is armed, so a lower limit does not affect an accept
+    // that is already armed.
     assert!(fds + 2 >= in_use + SPARE, "the limit was not reached");
     at_most(format_args!("{engine}: share of a core without descriptors"), share, CPU_SHARE_MAX);
     prlimit(pid_of(&doorbell), Resource::Nofile, before).unwrap();
@@ -54,7 +56,7 @@ fn running_out_of_descriptors_costs_little_and_ends(engine: &str) {
     assert!(freed.is_some(), "{in_use} descriptors became {}", process::fds(&pid).unwrap());
 }
 
-/// Silent clients up to the limit; hanging checks, each with its own connection; and one working check.
+/// Silent clients up to the limit, hanging checks with one connection each, and one working check.
 fn clients_leave_checks_their_descriptors(engine: &str) {
     let upstream = Upstream::start(Does::reply(200, ""));
     let hung = Upstream::start(Does::Hang);
@@ -90,7 +92,8 @@ fn clients_leave_checks_their_descriptors(engine: &str) {
     drop(clients);
 }
 
-/// Fewer connections if a service manager keeps sockets: by two copies of each and the message.
+/// If a service manager keeps sockets, fewer connections are allowed: descriptors are reserved for
+/// a copy of each kept socket, a temporary copy of every socket, and the message to the manager.
 fn clients_leave_sockets_that_are_kept_their_descriptors(engine: &str) {
     let scratch = Scratch::new();
     let file = scratch.write(

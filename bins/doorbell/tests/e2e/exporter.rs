@@ -1,4 +1,5 @@
-//! The real blackbox_exporter and ours: for the same target both export the same names, labels and values.
+//! The real blackbox_exporter and doorbell: for the same target both export the same names, labels
+//! and values.
 //!
 //! Does not know about: how a probe runs.
 
@@ -12,7 +13,8 @@ use doorbell_testkit::peers::{exchange, wait_until};
 use crate::pki::{ca, localhost};
 use crate::support::{Doorbell, LIMIT, Process, Scratch, binary, free_addr, program, stdout};
 
-/// Metrics and labels of ours that version 0.23 lacks but later ones have.
+/// Metrics and labels of doorbell that version 0.23 of the exporter lacks. Later versions have
+/// them.
 const LATER: [&str; 2] = ["probe_timeout_seconds", "serialnumber"];
 
 /// Metrics whose values vary between probes.
@@ -23,7 +25,7 @@ const TIMES: [&str; 4] = [
     "probe_http_duration_seconds",
 ];
 
-/// Differs, because ours has no HTTP/2 here.
+/// Differs, because the prober of doorbell does not use HTTP/2 here.
 const HTTP_2: &str = "probe_http_version";
 
 const MODULES: &str = "modules:
@@ -35,7 +37,7 @@ const MODULES: &str = "modules:
   grpc_plain: { prober: grpc, timeout: 1s, grpc: { tls: false, preferred_ip_protocol: ip4 } }
 ";
 
-/// Both exporters, and what they probe.
+/// Both exporters, and their targets.
 struct Both {
     doorbell: Doorbell,
     theirs: SocketAddr,
@@ -45,7 +47,7 @@ struct Both {
 }
 
 impl Both {
-    /// `None` if the real one is not installed.
+    /// Starts both, or returns `None` if the real exporter is not installed.
     fn start() -> Option<Self> {
         let exporter = program("prometheus-blackbox-exporter")?;
         let scratch = Scratch::new();
@@ -97,7 +99,7 @@ fn probe(addr: SocketAddr, module: &str, target: &str) -> BTreeMap<String, Strin
     series(text)
 }
 
-/// Comparable values by name and sorted labels.
+/// The comparable series of a scrape, by name and sorted labels.
 fn series(text: &str) -> BTreeMap<String, String> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     let all = lines.filter_map(|line| {
@@ -114,7 +116,7 @@ fn series(text: &str) -> BTreeMap<String, String> {
     all.collect()
 }
 
-/// Normalizes the notation of numbers.
+/// Normalizes a number to one notation.
 fn number(text: &str) -> String {
     text.parse::<f64>().unwrap().to_string()
 }
@@ -152,7 +154,7 @@ fn names_labels_and_values_are_the_same() {
         ("http_2xx", format!("https://{silent}/")),
         ("tcp_connect", silent.to_string()),
         ("tls_connect", silent.to_string()),
-        // The real one hangs here with gRPC.
+        // The real exporter hangs here with gRPC.
         ("tls_connect", "nowhere.invalid:1".to_owned()),
     ] {
         let (mut theirs, mut ours) = (both.theirs(module, &target), both.ours(module, &target));
@@ -166,7 +168,7 @@ fn names_labels_and_values_are_the_same() {
     assert!(differences.is_empty(), "{differences}");
 }
 
-/// A line for each series that differs.
+/// Appends a line for each series that differs.
 fn differ(all: &mut String, what: &str, ours: &BTreeMap<String, String>, theirs: &BTreeMap<String, String>) {
     let names: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
     for name in names.into_iter().filter(|name| ours.get(*name) != theirs.get(*name)) {

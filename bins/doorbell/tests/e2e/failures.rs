@@ -1,6 +1,6 @@
-//! Failed starts: one clear message and an exit code for the cause.
+//! Failed starts: one clear message, and an exit code that depends on the cause.
 //!
-//! Does not know about: the wording, except for one word of the cause.
+//! Does not know about: the wording, except for one word that names the cause.
 
 use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
@@ -27,7 +27,7 @@ fn serve(args: &[&str]) -> Output {
     Command::new(binary()).arg("serve").args(args).stdin(Stdio::null()).output().unwrap()
 }
 
-/// Asserts the code and exactly one line with the cause.
+/// Asserts the exit code, and that exactly one line names the cause.
 fn assert_failure(output: &Output, expected: i32, word: &str) {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(expected), "{stderr}");
@@ -61,7 +61,7 @@ fn missing_permission() {
         return skipped("every port is unprivileged here; the permission test was not run");
     }
     let Some(setpriv) = program("setpriv") else { return };
-    // A copy that an unprivileged user may execute wherever the build folder is.
+    // The binary is copied to a folder where an unprivileged user may execute it.
     let scratch = Scratch::new();
     let copy = scratch.path("doorbell");
     std::fs::copy(binary(), &copy).unwrap();

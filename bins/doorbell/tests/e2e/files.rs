@@ -1,6 +1,7 @@
-//! Files of a directory: an ACME challenge that appears while it runs, next to a redirect that takes everything else.
+//! Files from a directory: an ACME challenge that appears while doorbell runs, next to a redirect
+//! for all other paths.
 //!
-//! Does not know about: ACME beyond its path.
+//! Does not know about: ACME, except for the path of a challenge.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -22,7 +23,7 @@ on_auto! {
 const TOKEN: &str = "evaGxfADs6pSRb2LAv9IZf17Dt3juxGJyPCt92wr-oA";
 const CHALLENGES: &str = "/.well-known/acme-challenge";
 
-/// Challenges of the directory `acme`, and a redirect for everything else.
+/// Serves challenges from the directory `acme`, and redirects everything else.
 fn serve(engine: &str, scratch: &Scratch) -> Doorbell {
     let dir = scratch.path("acme");
     fs::create_dir_all(&dir).unwrap();
@@ -49,7 +50,8 @@ fn a_challenge_is_answered_at_once(engine: &str) {
         assert_eq!((reply.status, reply.body.as_slice()), (200, text.as_bytes()), "{round}");
         assert_eq!(reply.field("content-type"), Some("text/plain"));
     }
-    // At least one job per file that did not exist; the watcher may have seen some files first.
+    // At least one job for each file that did not exist when requested; the watcher may have found
+    // some files first.
     let jobs = doorbell.totals()["jobs"].as_u64().unwrap();
     assert!((20..=40).contains(&jobs), "{jobs}");
 }
@@ -95,7 +97,7 @@ fn a_challenge_wins_over_redirects(engine: &str) {
     }
 }
 
-/// With a wildcard redirect, a link map, and routes of one host.
+/// Challenges take precedence over a wildcard redirect, a link map, and the routes of one host.
 fn a_challenge_wins_for_every_host(engine: &str) {
     let scratch = Scratch::new();
     fs::create_dir_all(scratch.path("acme")).unwrap();

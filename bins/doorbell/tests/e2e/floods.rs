@@ -1,7 +1,8 @@
-//! Attacks on HTTP/2, each from one connection at a time, in plain text and over TLS: time until the end, cost, and the effect on good
-//! clients.
+//! Attacks on HTTP/2, each from one connection at a time, in plain text and over TLS. Measures the
+//! time until each connection ends, the cost, and the effect on good clients.
 //!
-//! Does not know about: which rule ends which attack. `DOORBELL_FULL=1` repeats each for ten seconds.
+//! Does not know about: which rule ends which attack. `DOORBELL_FULL=1` repeats each attack for ten
+//! seconds.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,7 +22,7 @@ use crate::pki::localhost;
 use crate::support::{Doorbell, Scratch, StopAtEnd, at_most};
 use crate::tunnel::Tunnel;
 
-/// Each attack on both drivers, in plain text and over TLS.
+/// Runs each attack with both drivers, in plain text and over TLS.
 macro_rules! attacks {
     ($($name:ident)*) => {
         mod io_uring { $(#[test] fn $name() { if doorbell_testkit::skip::io_uring() { super::$name(super::By::plain("io_uring")); } })* }
@@ -45,17 +46,17 @@ attacks! {
     window_that_closes_later
 }
 
-/// Maximum duration of an attack on one connection.
+/// Maximum lifetime of an attacking connection.
 const ENDED_MAX: Duration = Duration::from_secs(1);
 const GROWTH_MAX: u64 = 8 << 20;
 
-/// SETTINGS_INITIAL_WINDOW_SIZE of 0: nothing may be sent.
+/// SETTINGS_INITIAL_WINDOW_SIZE of 0: the server may not send any DATA.
 const NO_WINDOW: [u8; 6] = [0, 4, 0, 0, 0, 0];
 
-/// The repeated part of an attack, by iteration.
+/// The repeated part of an attack. The argument is the number of the iteration.
 type Wave<'a> = &'a dyn Fn(u32) -> Vec<u8>;
 
-/// The target of an attack.
+/// Driver and transport of the attacked server.
 #[derive(Clone, Copy, Debug)]
 struct By {
     engine: &'static str,
@@ -71,7 +72,7 @@ impl By {
         Self { engine, is_tls: true }
     }
 
-    /// Duration of the attack. Shorter over TLS, which uses the same code.
+    /// Duration of an attack. It is shorter over TLS, which uses the same code.
     fn seconds(self) -> u64 {
         match (std::env::var_os("DOORBELL_FULL").is_some(), self.is_tls) {
             (true, _) => 10,
@@ -80,7 +81,7 @@ impl By {
         }
     }
 
-    /// Without a handshake limit, because all clients have one address.
+    /// Starts an instance without a handshake limit, because all clients share one address.
     fn start(self) -> Target {
         let scratch = Scratch::new();
         let (listener, tls) = if self.is_tls {
@@ -95,7 +96,7 @@ impl By {
     }
 }
 
-/// An instance, with a tunnel for frames over TLS.
+/// An attacked instance, with a tunnel for frames over TLS.
 struct Target {
     doorbell: Doorbell,
     tunnel: Option<Tunnel>,
@@ -103,12 +104,12 @@ struct Target {
 }
 
 impl Target {
-    /// Where frames are written.
+    /// Address for connections with handwritten frames.
     fn addr(&self) -> SocketAddr {
         self.tunnel.as_ref().map_or(self.doorbell.addr, |tunnel| tunnel.addr)
     }
 
-    /// Good clients of both protocols, one request per connection.
+    /// Good clients of both protocols, with one request for each connection.
     fn be_good(&self, runs: &AtomicBool, good: &AtomicU64, bad: &AtomicU64) {
         let https = self.tunnel.as_ref().map(|_| Https::new(self.doorbell.addr));
         while runs.load(Ordering::Relaxed) {
@@ -127,7 +128,8 @@ impl Target {
     }
 }
 
-/// Attacks a default listener with these settings. Each connection must end within [`ENDED_MAX`]; then the next one starts.
+/// Attacks a default listener with these settings. Each connection must end within [`ENDED_MAX`];
+/// then the next connection starts.
 fn attack(by: By, why: &str, settings: &[u8], wave: Wave<'_>) {
     let target = by.start();
     let addr = target.addr();
@@ -167,12 +169,12 @@ fn attack(by: By, why: &str, settings: &[u8], wave: Wave<'_>) {
     assert!(why.split('|').any(|why| refused.contains(why)), "{refused}");
 }
 
-/// One connection of an attack; returns the time until it ended.
+/// Runs one attacking connection and returns the time until it ended.
 fn one(addr: SocketAddr, settings: &[u8], wave: Wave<'_>, look: &mut dyn FnMut()) -> Duration {
     let began = Instant::now();
     let Ok(mut peer) = Peer::connect(addr, settings) else { return Duration::ZERO };
     peer.0.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
-    // Reads the output of the server, so that it has no other reason to end the connection.
+    // Reads the server's output, so that the attack is the only reason to end the connection.
     let mut reader = Peer(peer.0.try_clone().unwrap());
     let ended = thread::spawn(move || reader.ending(Duration::from_secs(5)));
     for count in 0.. {
@@ -206,7 +208,7 @@ fn rapid_reset(by: By) {
     });
 }
 
-/// The server is made to reset streams whose window grows beyond all bounds (RFC 9113 6.9.1).
+/// Causes the server to reset streams, by growing their window beyond its maximum (RFC 9113 6.9.1).
 fn made_you_reset(by: By) {
     attack(by, "http2_reset_flood|http2_protocol", &NO_WINDOW, &|count| {
         [get(odd(count), "/hello"), frame(WINDOW_UPDATE, 0, odd(count), &[0x7f, 0xff, 0xff, 0xff]).repeat(2)]
@@ -243,7 +245,8 @@ fn window_update_flood(by: By) {
     attack(by, "http2_window_update_flood", &[], &|_| one_more.repeat(10));
 }
 
-/// A field of 4,000 bytes is put into the table once; then each byte of a block stands for it.
+/// A field of 4,000 bytes enters the dynamic table once. After that each byte of a header block
+/// refers to it.
 fn hpack_bomb(by: By) {
     let name_and_value = [&[0x40, 1, b'x', 0x7f, 0xa1, 0x1e][..], &[b'a'; 4000]].concat();
     let put = [block("GET", "/hello"), name_and_value].concat();
@@ -254,18 +257,18 @@ fn hpack_bomb(by: By) {
     });
 }
 
-/// Requests whose replies may not be sent at all.
+/// Requests whose replies must not be sent, because the window is zero.
 fn zero_window_stall(by: By) {
     attack(by, "http2_windowless", &NO_WINDOW, &a_hundred_and_nothing_more);
 }
 
-/// As before, with a window of one byte per reply.
+/// As [`zero_window_stall`], with a window of one byte for each reply.
 fn small_window_stall(by: By) {
     let window_of_1 = [0, 4, 0, 0, 0, 1];
     attack(by, "http2_windowless", &window_of_1, &a_hundred_and_nothing_more);
 }
 
-/// Reads replies first, then closes the window and requests more.
+/// Reads some replies, then closes the window and sends more requests.
 fn window_that_closes_later(by: By) {
     attack(by, "http2_windowless", &[], &|count| match count {
         0..10 => get(odd(count), "/hello"),

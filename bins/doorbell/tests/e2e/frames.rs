@@ -1,6 +1,6 @@
-//! A manual HTTP/2 client, which can also send invalid frames.
+//! A hand-written HTTP/2 client that can also send invalid frames.
 //!
-//! Does not know about: HPACK beyond literals and the first byte of a reply's block.
+//! Does not know about: HPACK, except for literals and the first byte of a reply's header block.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -23,7 +23,7 @@ pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
 const ACK: u8 = 1;
 
-/// A frame that was read.
+/// A received frame.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) kind: u8,
@@ -32,7 +32,7 @@ pub(crate) struct Frame {
     pub(crate) content: Vec<u8>,
 }
 
-/// One connection.
+/// One HTTP/2 connection.
 #[derive(Debug)]
 pub(crate) struct Peer(pub(crate) TcpStream);
 
@@ -41,7 +41,7 @@ pub(crate) fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8>
     [&len[1..], &[kind, flags], &stream.to_be_bytes(), content].concat()
 }
 
-/// The fields of a request, as literals that are not remembered (RFC 7541 6.2.2).
+/// The header block of a request, as literals without indexing (RFC 7541 6.2.2).
 pub(crate) fn block(method: &str, path: &str) -> Vec<u8> {
     let literal =
         |index: u8, value: &str| [&[index, u8::try_from(value.len()).unwrap()], value.as_bytes()].concat();
@@ -54,7 +54,7 @@ pub(crate) fn get(stream: u32, path: &str) -> Vec<u8> {
 }
 
 impl Peer {
-    /// Connects and sends the preface with these settings.
+    /// Connects, and sends the preface with these settings.
     pub(crate) fn connect(addr: SocketAddr, settings: &[u8]) -> io::Result<Self> {
         Self::connect_behind(&[], addr, settings)
     }
@@ -84,7 +84,8 @@ impl Peer {
         Ok(Frame { kind, flags, stream: u32::from_be_bytes(stream), content })
     }
 
-    /// Reads up to the end of a stream: whether its status was 200, and its content. Settings and pings are acknowledged.
+    /// Reads up to the end of a stream. Returns whether its status was 200, and its body.
+    /// Acknowledges settings and pings.
     pub(crate) fn reply(&mut self, stream: u32) -> io::Result<(bool, Vec<u8>)> {
         let (mut good, mut content) = (false, Vec::new());
         loop {
@@ -106,7 +107,8 @@ impl Peer {
         }
     }
 
-    /// Reads until the connection ends; returns whether that was within `limit`, and whether there was a GOAWAY.
+    /// Reads until the connection ends. Returns whether it ended within `limit`, and whether a
+    /// GOAWAY arrived.
     pub(crate) fn ending(&mut self, limit: Duration) -> (bool, bool) {
         let mut went = false;
         self.0.set_read_timeout(Some(limit)).unwrap();
@@ -127,7 +129,7 @@ impl Peer {
     }
 }
 
-/// A request on a connection of its own.
+/// Sends one request on its own connection.
 pub(crate) fn ask(addr: SocketAddr, path: &str) -> io::Result<(bool, Vec<u8>)> {
     let mut peer = Peer::connect(addr, &[])?;
     peer.write(&get(1, path))?;

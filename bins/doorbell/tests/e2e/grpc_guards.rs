@@ -1,6 +1,7 @@
-//! The guards of gRPC health: limits, tokens, certificates and the log of routes, in the codes of gRPC.
+//! Guards of gRPC health: limits, tokens, certificates and the access log. Refusals use gRPC status
+//! codes.
 //!
-//! Does not know about: replies to admitted calls.
+//! Does not know about: replies to accepted calls.
 
 use std::time::{Duration, Instant};
 
@@ -38,7 +39,7 @@ fn ops(scratch: &Scratch) -> String {
     format!("[auth.ops]\nrealm = \"ops\"\ntokens = {{ alice = \"${{file:{alice}}}\" }}\n")
 }
 
-/// A Check with this token: its status, or the error with its metadata.
+/// Sends a Check with this token, and returns its status, or the error with its metadata.
 async fn check_as(
     client: &mut HealthClient<Channel>,
     token: Option<&str>,
@@ -80,7 +81,7 @@ fn a_token_is_required_by_the_route(engine: &str) {
     });
 }
 
-/// The signature is verified on the threads of `[compute]`; the call waits for it.
+/// A job verifies the signature on the threads of `[compute]`, and the call waits for it.
 fn a_signed_token_is_verified_by_a_job(engine: &str) {
     let (scratch, signer) = (Scratch::new(), Signer::new("a", "ES256"));
     let file = scratch.write("key.pem", &signer.pair.public_key_pem());
@@ -112,7 +113,7 @@ fn a_rate_limit_is_resource_exhausted(engine: &str) {
         let (refused, metadata) = check_as(&mut client, None).await.unwrap_err();
         assert_eq!(refused, Code::ResourceExhausted);
         assert!(metadata.contains_key("retry-after"), "{metadata:?}");
-        // A refused client may not Watch either.
+        // The limit also applies to a Watch.
         assert_eq!(client.watch(ask("")).await.unwrap_err().code(), Code::ResourceExhausted);
     });
     let totals = doorbell.totals();
@@ -132,7 +133,8 @@ fn probes_may_be_exempt(engine: &str) {
     assert_eq!(doorbell.totals()["refused"], "");
 }
 
-/// The route of gRPC health is as specific as a static path, so it wins over a catch-all route, which gets the rest.
+/// The route of gRPC health is as specific as a static path, so it takes precedence over a
+/// catch-all route. All other requests reach the catch-all route.
 fn other_routes_keep_their_guards(engine: &str) {
     let scratch = Scratch::new();
     let rest = format!(
@@ -221,7 +223,7 @@ fn a_wrong_certificate_is_permission_denied(engine: &str) {
     });
 }
 
-/// A call is in progress until its last message: a Watch keeps its permit while it is open.
+/// A call counts until its last message, so a Watch holds its permit while it is open.
 fn concurrent_calls_are_limited(engine: &str) {
     let scratch = Scratch::new();
     for (row, (listener, route)) in [
@@ -262,7 +264,7 @@ fn concurrent_calls_are_limited(engine: &str) {
                     );
                 }
                 drop(watched);
-                // Its permit is free when its end was processed.
+                // The permit is released once the end of the call has been processed.
                 let mut free = client.check(asked()).await;
                 let start = Instant::now();
                 while free.is_err() && start.elapsed() < LIMIT {

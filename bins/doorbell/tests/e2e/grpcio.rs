@@ -1,6 +1,7 @@
-//! `grpc.health.v1` with the health stub of gRPC's Python package, with and without TLS, and through a drain.
+//! `grpc.health.v1` with the health stub of gRPC's Python package, with and without TLS, and during
+//! a drain.
 //!
-//! Does not know about: HTTP/2 itself.
+//! Does not know about: the details of HTTP/2.
 
 use std::process::Command;
 
@@ -19,7 +20,8 @@ on_auto! {
 const GRPC: &str = "[health.cart]\ninitial = \"down\"\n\
     [grpc]\nservices = { \"shop.Cart\" = \"cart\", \"shop.Orders\" = \"readyz\", alive = \"livez\" }\n";
 
-/// Checks, then watches to the end. Arguments: the address, and the CA certificate if it uses TLS.
+/// A client that sends Checks, then watches until the stream ends. Arguments: the address and, for
+/// TLS, the CA certificate.
 const CLIENT: &str = r#"
 import sys, grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc

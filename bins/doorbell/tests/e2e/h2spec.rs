@@ -1,6 +1,6 @@
-//! h2spec, the conformance suite of HTTP/2, strictly: over TLS and with prior knowledge.
+//! h2spec, the conformance suite for HTTP/2, in strict mode: over TLS and with prior knowledge.
 //!
-//! Does not know about: its cases.
+//! Does not know about: single cases.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ on_auto! {
     with_prior_knowledge
 }
 
-/// Runs all cases.
+/// Runs all cases of h2spec.
 fn h2spec(h2spec: &Path, doorbell: &Doorbell, args: &[&str]) {
     let port = doorbell.addr.port().to_string();
     let fixed = ["-h", "127.0.0.1", "-p", &port, "-P", "/hello", "--strict", "-o", "5"];

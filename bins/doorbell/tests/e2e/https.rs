@@ -1,6 +1,7 @@
-//! A TLS client inside the test: fast enough for thousands of connections, and strict about how they end.
+//! A TLS client for tests: fast enough for thousands of connections, and strict about how
+//! connections end.
 //!
-//! Does not know about: HTTP beyond one request and one reply.
+//! Does not know about: HTTP, except for one request and one reply at a time.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -12,7 +13,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::pki::ca;
 
-/// A client that trusts [`ca`]. Clones share its sessions.
+/// A client that trusts [`ca`]. Clones share its TLS sessions.
 #[derive(Clone)]
 pub(crate) struct Https {
     config: Arc<ClientConfig>,
@@ -20,7 +21,7 @@ pub(crate) struct Https {
     source: Ipv4Addr,
 }
 
-/// A connection after its handshake began.
+/// A TLS connection. The handshake runs with the first read or write.
 pub(crate) type Stream = StreamOwned<ClientConnection, TcpStream>;
 
 impl Https {
@@ -33,7 +34,7 @@ impl Https {
         Self { config: Arc::new(config), server, source: Ipv4Addr::LOCALHOST }
     }
 
-    /// The same client with another loopback address.
+    /// Returns the same client with another source address.
     pub(crate) fn at(&self, source: Ipv4Addr) -> Self {
         Self { source, ..self.clone() }
     }
@@ -46,7 +47,7 @@ impl Https {
         self.connect_behind(&[])
     }
 
-    /// As before, after a PROXY header.
+    /// As [`Self::connect`], after a PROXY header.
     fn connect_behind(&self, header: &[u8]) -> io::Result<Stream> {
         let name = ServerName::try_from("localhost").unwrap();
         let session = ClientConnection::new(Arc::clone(&self.config), name).map_err(io::Error::other)?;
@@ -58,12 +59,12 @@ impl Https {
         Ok(StreamOwned::new(session, socket))
     }
 
-    /// One request on a new connection. An end without close_notify is an error.
+    /// Sends one request on a new connection. An end without close_notify is an error.
     pub(crate) fn get(&self, path: &str) -> io::Result<Reply> {
         self.get_behind(&[], path)
     }
 
-    /// As before, after a PROXY header.
+    /// As [`Self::get`], after a PROXY header.
     pub(crate) fn get_behind(&self, header: &[u8], path: &str) -> io::Result<Reply> {
         let mut stream = self.connect_behind(header)?;
         let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
@@ -75,7 +76,7 @@ impl Https {
     }
 }
 
-/// One request on a connection that stays open.
+/// Sends one request on a connection that stays open.
 pub(crate) fn ask(stream: &mut Stream, path: &str) -> io::Result<Reply> {
     stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())?;
     let (mut bytes, mut buf) = (Vec::new(), [0; 4096]);

@@ -1,4 +1,5 @@
-//! Signed tokens: a shared secret, a public key in a file, a changing key set; and tokens that must be refused.
+//! Signed tokens: a shared secret, a public key in a file, a changing key set; and tokens that must
+//! be refused.
 //!
 //! Does not know about: how a signature is verified.
 
@@ -43,7 +44,7 @@ pub(crate) fn claims() -> Value {
     json!({ "iss": "https://issuer.test", "aud": "doorbell", "sub": "alice", "scope": "status:read x", "exp": now() + 300 })
 }
 
-/// The valid claims with one of them changed or removed.
+/// The valid claims, with one claim changed or removed.
 pub(crate) fn but(name: &str, value: Value) -> Value {
     let mut claims = claims();
     if value.is_null() {
@@ -57,7 +58,7 @@ pub(crate) fn but(name: &str, value: Value) -> Value {
 /// The algorithms with a public key, by their configuration names.
 const PUBLIC_KEY: [&str; 3] = ["ES256", "EdDSA", "RS256"];
 
-/// A key pair with its name in the key set.
+/// A key pair, and its ID in the key set.
 pub(crate) struct Signer {
     id: &'static str,
     algorithm: Algorithm,
@@ -79,7 +80,7 @@ impl Signer {
         self.sign_as(self.id, claims)
     }
 
-    /// Signs with the name of another key.
+    /// Signs with this key ID, which may be that of another key.
     fn sign_as(&self, id: &str, claims: &Value) -> String {
         let header = Header { kid: Some(id.to_owned()), ..Header::new(self.algorithm) };
         let der = self.pair.serialize_der();
@@ -127,7 +128,7 @@ fn elements(sequence: &[u8]) -> Vec<&[u8]> {
     contents
 }
 
-/// The content of the first DER element, and what comes after it.
+/// The content of the first DER element, and the bytes after the element.
 fn element(der: &[u8]) -> (&[u8], &[u8]) {
     let long = usize::from(der[1].saturating_sub(0x80));
     let len = der[2..2 + long].iter().fold(0, |len, &byte| len << 8 | usize::from(byte));
@@ -179,7 +180,7 @@ fn assert_attacks_fail(server: SocketAddr, sign: &dyn Fn(&Value) -> String) {
     }
     let good = sign(&claims());
     let (head, signature) = good.rsplit_once('.').unwrap();
-    // Each byte of the signature changed, no signature, and the claims of another token.
+    // Changed bytes of the signature, a missing signature, and claims that the signature does not cover.
     for at in (0..signature.len()).step_by(5) {
         let mut bytes = signature.as_bytes().to_vec();
         bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
@@ -218,7 +219,7 @@ fn with_public_key(engine: &str, algorithm: &str) {
     let file = scratch.write("key.pem", &pem);
     let doorbell = serve(engine, &format!("algorithm = {algorithm:?}\nkey_file = {file:?}\n{WANTED}"));
     assert_attacks_fail(doorbell.addr, &|claims| signer.sign(claims));
-    // The public key used as a shared secret, as in the file and without its encoding.
+    // The public key used as a shared secret: as in the file, and decoded.
     for secret in [
         pem.as_bytes(),
         pem.trim().as_bytes(),
@@ -227,7 +228,7 @@ fn with_public_key(engine: &str, algorithm: &str) {
     ] {
         assert_eq!(status(doorbell.addr, &hs256(&claims(), secret)), 401);
     }
-    // Other keys of the same and of other algorithms.
+    // Keys of other signers, with the same and with other algorithms.
     for other in PUBLIC_KEY {
         assert_eq!(status(doorbell.addr, &Signer::new("a", other).sign(&claims())), 401, "{other}");
     }
@@ -252,7 +253,7 @@ fn a_key_set_that_changes(engine: &str) {
     assert!(wait_until(LIMIT, || both() == [200, 200]).is_some(), "{}", doorbell.process.log());
     write(&[&new]);
     assert!(wait_until(LIMIT, || both() == [401, 200]).is_some(), "{}", doorbell.process.log());
-    // An invalid file leaves the keys unchanged and is reported once.
+    // An invalid file leaves the keys unchanged, and is logged once.
     let told = || doorbell.process.log().matches("keeping the previous version").count();
     scratch.write("jwks.json", "{ \"keys\": [");
     assert!(wait_until(LIMIT, || told() == 1).is_some(), "{}", doorbell.process.log());
@@ -282,7 +283,7 @@ fn a_missing_right_is_reported_by_the_policy_that_knows_the_token(engine: &str) 
     let scratch = Scratch::new();
     let signer = Signer::new("a", "ES256");
     let file = scratch.write("jwks.json", &json!({ "keys": [signer.jwk()] }).to_string());
-    // The signature of the second policy is verified by a job, that of the third immediately.
+    // A job verifies the signature for the second policy. The third policy needs no job.
     let second = format!("algorithm = \"ES256\"\njwks_file = {file:?}\n{WANTED}");
     let third = format!("algorithm = \"HS256\"\nsecret = \"{SECRET}\"\n{WANTED}");
     let route = |name: &str, rules: &str| {
@@ -324,14 +325,15 @@ fn a_key_set_of_all_kinds(engine: &str) {
     let all = serve(engine, &format!("algorithm = {PUBLIC_KEY:?}\njwks_file = {file:?}\n{WANTED}"));
     for signer in &signers {
         assert_attacks_fail(all.addr, &|claims| signer.sign(claims));
-        // With the name of a key of another algorithm; and with the public key as a secret.
+        // The ID of a key with another algorithm; and the public key as a secret.
         for other in signers.iter().filter(|other| other.id != signer.id) {
             let swapped = signer.sign_as(other.id, &claims());
             assert_eq!(status(all.addr, &swapped), 401, "{} as {}", signer.id, other.id);
         }
         assert_eq!(status(all.addr, &hs256(&claims(), signer.pair.der_bytes())), 401);
     }
-    // The set has more keys than configured: the configuration pins the algorithm, not the token or the set.
+    // The set has keys for more algorithms than configured. The algorithm comes from the
+    // configuration, not from the token or the set.
     for wanted in PUBLIC_KEY {
         let one = serve(engine, &format!("algorithm = [{wanted:?}]\njwks_file = {file:?}\n{WANTED}"));
         for signer in &signers {

@@ -27,17 +27,18 @@ on_auto! {
 const PLAIN_ROUTES: &str = "[route.health]\npath = \"/livez\"\nhealth = \"livez\"\n\
                             [route.ops]\npath = \"/ops\"\nreply = { body = \"secret\\n\" }\n";
 
-/// A server, and clients of three kinds.
+/// A server, and the certificates of its clients.
 struct Setup {
     doorbell: Doorbell,
     scratch: Scratch,
     curl: PathBuf,
 }
 
-/// The result of a client: the status, or the negated exit code of curl.
+/// The result of a request: the status, or the negated exit code of curl.
 type Got = i32;
 
-/// curl's exit codes for a handshake that the server ended: 35 during it, 56 or 98 if the alert follows it.
+/// Negated exit codes of curl for a handshake that the server ended: 35 during the handshake, 56 or
+/// 98 if the alert arrives after it.
 const REFUSED: [Got; 3] = [-35, -56, -98];
 
 impl Setup {
@@ -66,7 +67,7 @@ impl Setup {
         Some(Self { doorbell: Doorbell::start_with(engine, &config), scratch, curl })
     }
 
-    /// Sends a request as one of the clients, or without a certificate, with one version of TLS.
+    /// Sends a request with one version of TLS, with the certificate of a client or without one.
     fn get(&self, version: &str, who: &str, path: &str) -> Got {
         let url = format!("https://localhost:{}{path}", self.doorbell.addr.port());
         let own = ["crt", "key"].map(|end| self.scratch.path(&format!("{who}.{end}")).display().to_string());
@@ -83,7 +84,8 @@ impl Setup {
         }
     }
 
-    /// Sends requests with both versions. `expected` below 0 is any refusal of the handshake.
+    /// Sends each request with both TLS versions. An `expected` below 0 means any refusal of the
+    /// handshake.
     fn expect(&self, table: &[(&str, &str, Got)]) {
         for version in ["1.2", "1.3"] {
             for (who, path, expected) in table {
@@ -177,7 +179,8 @@ fn a_client_is_revoked_while_it_runs(engine: &str) {
     setup.expect(&[("alice", "/ops", -1), ("bob", "/ops", -1), ("again", "/ops", 200)]);
 }
 
-/// At the start, and when it ends while the server runs. Clients that the list should cover are refused meanwhile.
+/// The list may be expired at the start, or expire while the server runs. Until a valid list is
+/// loaded, clients with a certificate are refused.
 fn an_expired_list_is_reported(engine: &str) {
     let client_auth = "client_auth = { mode = \"require\", ca = CA, crl = OLD }";
     let Some(setup) = Setup::start(engine, client_auth, PLAIN_ROUTES) else { return };

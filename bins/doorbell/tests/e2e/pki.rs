@@ -1,4 +1,5 @@
-//! Certificates made for a test: a CA, what it signs, its revocation list, and their files.
+//! Certificates for tests: a CA, the certificates that it signs, its revocation list, and their
+//! files.
 //!
 //! Does not know about: their use.
 
@@ -24,7 +25,7 @@ pub(crate) struct Ca {
     issuer: Issuer<'static, KeyPair>,
 }
 
-/// A signed certificate and its key, PEM.
+/// A signed certificate and its key, in PEM.
 #[derive(Clone)]
 pub(crate) struct Signed {
     pub(crate) certificate: String,
@@ -37,7 +38,7 @@ pub(crate) fn ca() -> &'static Ca {
     CA.get_or_init(|| Ca::new("Test CA"))
 }
 
-/// A certificate for `localhost` and 127.0.0.1 from it.
+/// A certificate for `localhost` and 127.0.0.1 from [`ca`].
 pub(crate) fn localhost() -> &'static Signed {
     static SIGNED: OnceLock<Signed> = OnceLock::new();
     SIGNED.get_or_init(|| ca().server(&["localhost", "127.0.0.1"]))
@@ -62,12 +63,13 @@ impl Ca {
         self.certificate.pem()
     }
 
-    /// For a server of these names; P-256.
+    /// Signs a certificate for a server with these names and a P-256 key.
     pub(crate) fn server(&self, names: &[&str]) -> Signed {
         self.server_with(names, &rcgen::PKCS_ECDSA_P256_SHA256)
     }
 
-    /// For a server of these names, with a key for this algorithm, valid for three months as public CAs sign them.
+    /// Signs a server certificate with a key for this algorithm. It is valid for three months, as
+    /// from public CAs.
     pub(crate) fn server_with(&self, names: &[&str], algorithm: &'static SignatureAlgorithm) -> Signed {
         let key = KeyPair::generate_for(algorithm).unwrap();
         let mut params =
@@ -81,7 +83,7 @@ impl Ca {
         Signed { certificate: params.signed_by(&key, &self.issuer).unwrap().pem(), key: key.serialize_pem() }
     }
 
-    /// For a client of this name.
+    /// Signs a client certificate for this name.
     pub(crate) fn client(&self, name: &str, serial: u64) -> Signed {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
@@ -92,12 +94,12 @@ impl Ca {
         Signed { certificate: params.signed_by(&key, &self.issuer).unwrap().pem(), key: key.serialize_pem() }
     }
 
-    /// A list that revokes these serial numbers.
+    /// A revocation list with these serial numbers.
     pub(crate) fn crl(&self, serials: &[u64]) -> String {
         self.crl_until(serials, SystemTime::now() + 90 * DAY)
     }
 
-    /// As [`Self::crl`], with this end.
+    /// As [`Self::crl`], with this end of validity.
     pub(crate) fn crl_until(&self, serials: &[u64], end: SystemTime) -> String {
         let revoke = |&serial: &u64| RevokedCertParams {
             serial_number: SerialNumber::from(serial),
@@ -126,7 +128,7 @@ impl Signed {
         (certificate, key)
     }
 
-    /// The certificate, DER.
+    /// The certificate in DER.
     pub(crate) fn der(&self) -> Vec<u8> {
         CertificateDer::from_pem_slice(self.certificate.as_bytes()).unwrap().to_vec()
     }
@@ -141,7 +143,7 @@ impl Signed {
     }
 }
 
-/// Valid from yesterday for three months.
+/// Sets the validity to three months from yesterday.
 fn make_current(params: &mut CertificateParams) {
     let now = date_time_ymd(1970, 1, 1) + SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     (params.not_before, params.not_after) = (now - DAY, now + 90 * DAY);
@@ -149,7 +151,7 @@ fn make_current(params: &mut CertificateParams) {
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Makes a file private; otherwise a key file causes a warning.
+/// Makes a file private. A readable key file would cause a warning.
 pub(crate) fn make_private(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
 }

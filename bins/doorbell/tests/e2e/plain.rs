@@ -1,4 +1,4 @@
-//! One request on a new connection, in plain text, and its reply.
+//! One plain-text request on a new connection, and its reply.
 //!
 //! Does not know about: incomplete replies.
 
@@ -17,7 +17,7 @@ pub(crate) fn try_get(server: SocketAddr, path: &str, fields: &[&str]) -> Result
     send(server, &request(path, fields))
 }
 
-/// Sends bytes as they are.
+/// Sends bytes unchanged.
 pub(crate) fn send(server: SocketAddr, bytes: &[u8]) -> Result<Reply, String> {
     send_from(Ipv4Addr::LOCALHOST, server, bytes)
 }
@@ -25,7 +25,7 @@ pub(crate) fn send(server: SocketAddr, bytes: &[u8]) -> Result<Reply, String> {
 /// Sends bytes from another loopback address.
 pub(crate) fn send_from(source: Ipv4Addr, server: SocketAddr, bytes: &[u8]) -> Result<Reply, String> {
     let mut stream = connect_from(source, server).map_err(|error| error.to_string())?;
-    // The reply may arrive although not all bytes were accepted.
+    // The write may fail although the reply arrives.
     let _ = stream.write_all(bytes);
     let got = finish(&mut stream, PATIENCE);
     match Reply::parse(&got.bytes, false) {
@@ -34,7 +34,7 @@ pub(crate) fn send_from(source: Ipv4Addr, server: SocketAddr, bytes: &[u8]) -> R
     }
 }
 
-/// A request as [`get`] sends it.
+/// The bytes of a request as [`get`] sends it.
 pub(crate) fn request(path: &str, fields: &[&str]) -> Vec<u8> {
     let fields: String = fields.iter().flat_map(|field| [field, "\r\n"]).collect();
     format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{fields}Connection: close\r\n\r\n").into_bytes()

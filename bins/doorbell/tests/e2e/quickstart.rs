@@ -1,7 +1,7 @@
-//! The picture of the README: runs its commands and compares their output.
+//! The picture in the README: runs the shown commands and compares their output.
 //!
-//! Does not know about: the commands. Ports, times and the process ID are fixed in it. `DOORBELL_BLESS=1`
-//! redraws it.
+//! Does not know about: what the commands do. Ports, times and the process ID have fixed values in
+//! the picture. `DOORBELL_BLESS=1` redraws it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::support::{Doorbell, LIMIT, Scratch, binary, free_addr, program};
 
 const PICTURE: &str = "../../deploy/quickstart.svg";
 
-/// The shown commands; they run with another folder and port.
+/// The commands as shown. They run with another folder and port.
 const COMMANDS: [&str; 6] = [
     "doorbell serve -c /etc/doorbell/doorbell.toml &",
     "curl -s 'http://127.0.0.1:8080/readyz?verbose'",
@@ -31,7 +31,7 @@ const FOLDER: &str = "/etc/doorbell";
 const AGE: &str = "4s";
 const PID: &str = "4711";
 
-/// Style of a character, by class; empty for the default.
+/// CSS class of a character, or an empty string for the default style.
 type Look = &'static str;
 
 type Line = Vec<(Look, char)>;
@@ -54,7 +54,7 @@ fn the_picture_shows_the_output_of_the_commands() {
     );
 }
 
-/// A healthy application, a missing database, and an operator.
+/// Output of the commands, with a healthy application, a missing database, and an operator.
 fn session(curl: &Path, shell: &Path) -> Vec<Line> {
     let (app, db) = (application(), free_addr());
     let scratch = Scratch::new();
@@ -87,13 +87,14 @@ fn session(curl: &Path, shell: &Path) -> Vec<Line> {
         let came = wait_until(LIMIT, || holds(&run("doorbell status")));
         assert!(came.is_some(), "{}\n{}", run("doorbell status"), doorbell.process.log());
     };
-    // Only the shown commands connect to the listener, because its connections are counted.
+    // Only the shown commands may connect to the listener, because it counts connections.
     wait_for_status(&|status| status.contains("1 down, 1 up"));
     let mut lines = Vec::new();
     for command in COMMANDS {
         lines.push(format!("$ {command}").chars().map(|c| ("c", c)).collect());
         if command == "doorbell status" {
-            // Ages from a second on have the same format, and earlier connections have ended.
+            // All ages must be in seconds, because ages below a second look different. Earlier
+            // connections must have ended.
             wait_for_status(&|status| {
                 !status.contains("ms") && status.contains(" 0 connections open, 1 accepted, 1 request\n")
             });
@@ -107,7 +108,7 @@ fn session(curl: &Path, shell: &Path) -> Vec<Line> {
     lines
 }
 
-/// A server that replies 200, until the test ends.
+/// A server that replies 200 until the test ends.
 fn application() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
@@ -121,7 +122,7 @@ fn application() -> SocketAddr {
     addr
 }
 
-/// Characters with the styles of the terminal codes.
+/// The characters of a line, with their styles from terminal escape codes.
 fn looks(line: &str) -> Line {
     let mut look = "";
     let mut parts = line.split("\x1b[");
@@ -142,7 +143,7 @@ fn looks(line: &str) -> Line {
     line
 }
 
-/// Replaces ages and the process ID by fixed values, keeping columns aligned.
+/// Replaces ages and the process ID with fixed values, and keeps columns aligned.
 fn steady(line: Line) -> Line {
     let is_word = |c: char| c.is_ascii_alphanumeric();
     let mut out = Line::new();

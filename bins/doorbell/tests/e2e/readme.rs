@@ -1,7 +1,7 @@
-//! The README against the repository: its TOML is the file in `deploy/` and is valid, its programs
-//! are the examples that compile.
+//! The README against the repository: its TOML is valid and equals the file in `deploy/`, and its
+//! programs equal the examples, which compile.
 //!
-//! Does not know about: its commands; `.ci/readme` runs those.
+//! Does not know about: the commands in the README; `.ci/readme` runs those.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The blocks of a language in the README.
+/// The code blocks of a language in the README.
 fn blocks(language: &str) -> Vec<String> {
     let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
     let opening = format!("\n```{language}\n");

@@ -1,6 +1,7 @@
-//! Overlapping restarts: the new process gets the listening socket of the old one, without effect on clients.
+//! Overlapping restarts: the new process gets the listening socket of the old process, without
+//! effect on clients.
 //!
-//! Does not know about: the owner of the socket in production; here it is the test.
+//! Does not know about: the owner of the socket in production. Here the test owns it.
 
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
@@ -17,7 +18,8 @@ on_both_engines! {
     overlapping_restarts_lose_no_request
 }
 
-/// What a service manager does (sd_listen_fds(3)): the socket becomes descriptor 3, and the environment says so.
+/// Passes a socket as a service manager does (sd_listen_fds(3)): as descriptor 3, with environment
+/// variables that describe it.
 const HAND_OVER: &str = "exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$0\" \"$@\"";
 const RESTARTS: usize = 10;
 const REQUESTS_PER_RESTART: usize = 400;
@@ -57,7 +59,7 @@ fn overlapping_restarts_lose_no_request(engine: &str) {
     drop(Doorbell { process: running, addr });
 }
 
-/// Sends at least its share of requests, until the restarts are over.
+/// Sends at least its share of the requests, and continues until the restarts are over.
 fn ask_until(addr: std::net::SocketAddr, restarting: &AtomicBool) -> (usize, Vec<String>) {
     let (mut asked, mut lost) = (0, Vec::new());
     while asked < RESTARTS * REQUESTS_PER_RESTART / 4 || restarting.load(Ordering::Relaxed) {

@@ -1,4 +1,5 @@
-//! `/metrics` with real parsers: promtool for the older format, the strict parser of the Python client for the newer one.
+//! `/metrics` with real parsers: promtool for the older text format, and the strict parser of the
+//! Python client for OpenMetrics.
 //!
 //! Does not know about: the meaning of metrics.
 
@@ -37,21 +38,21 @@ fn prometheus_reads_it(engine: &str) {
     if let Some(python) = python("prometheus_client.openmetrics.parser") {
         let said = told(Command::new(&python).args(["-c", OPENMETRICS]), &newer);
         assert_eq!(said.trim(), format!("{} families", families(&newer)), "{newer}");
-        // The parser detects errors.
+        // The parser must reject invalid text.
         let broken = newer.replacen("doorbell_probes_total{", "doorbell_probes{", 1);
         assert_ne!(broken, newer);
         assert!(!heard(Command::new(&python).args(["-c", OPENMETRICS]), &broken).status.success());
     }
 }
 
-/// Runs the strict parser of the Python client and prints the number of families.
+/// A program that runs the strict parser of the Python client and prints the number of families.
 const OPENMETRICS: &str = "import sys
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 families = list(text_string_to_metric_families(sys.stdin.read()))
 assert any(sample.name == 'doorbell_probes_total' for family in families for sample in family.samples)
 print(len(families), 'families')";
 
-/// Runs a program with this input.
+/// Runs a program with this input and returns its output.
 fn heard(command: &mut Command, input: &str) -> Output {
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -59,7 +60,7 @@ fn heard(command: &mut Command, input: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// The output of such a program, which must succeed.
+/// Runs a program with this input, and returns its output. The program must succeed.
 fn told(command: &mut Command, input: &str) -> String {
     let output = heard(command, input);
     let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();

@@ -1,6 +1,8 @@
-//! Every kind of client at once, with reloads and new certificates: no request is lost, and nothing accumulates.
+//! Every kind of client at once, with reloads and changed certificates: no request is lost, and
+//! nothing accumulates.
 //!
-//! Does not know about: single kinds. `DOORBELL_SOAK_SECS` is the duration; the default is a few seconds.
+//! Does not know about: each kind of client in detail. `DOORBELL_SOAK_SECS` sets the duration; the
+//! default is a few seconds.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,7 +21,8 @@ on_both_engines! {
     nothing_is_lost_and_nothing_accumulates
 }
 
-/// Growth of allocators and caches; a leak of a hundred bytes per connection is far more within the hour.
+/// Maximum growth by allocators and caches. A leak of a hundred bytes per connection exceeds it
+/// within an hour.
 const GROWTH_MAX: u64 = 4 << 20;
 
 fn soak_time() -> Duration {
@@ -40,14 +43,15 @@ fn config(cert: &str, key: &str, round: u64) -> String {
     )
 }
 
-/// Counters of the clients.
+/// Counters of client requests.
 #[derive(Debug, Default)]
 struct Done {
     served: AtomicU64,
     left: AtomicU64,
 }
 
-/// Calls `one` until the end; it returns whether it was served, or `None` if the client did not wait for the reply.
+/// Calls `one` until the end. It returns whether the request was served, or `None` if the client
+/// did not wait for the reply.
 fn again(runs: &AtomicBool, done: &Done, one: impl Fn() -> Option<Result<(), String>>) {
     while runs.load(Ordering::Relaxed) {
         match one() {
@@ -75,7 +79,7 @@ fn probed(server: SocketAddr) -> Option<Result<(), String>> {
 }
 
 fn left(server: SocketAddr, by_reset: bool) -> Option<Result<(), String>> {
-    // The client does not wait for the result.
+    // The client disconnects without waiting for the reply.
     let _gone = misbehave::send_and_leave(server, &request("/livez", &[]), by_reset);
     None
 }

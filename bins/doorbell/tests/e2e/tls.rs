@@ -1,6 +1,6 @@
 //! HTTPS with curl and openssl: versions, names, ALPN, resumption, and plain HTTP on the wrong port.
 //!
-//! Does not know about: client certificates, changed certificates.
+//! Does not know about: client certificates; changed certificates.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -24,7 +24,8 @@ const ROUTES: &str = "[route.health]\npath = \"/livez\"\nhealth = \"livez\"\n\
                       [route.hello]\npath = \"/hello\"\nreply = { body = \"hello\\n\" }\n\
                       [route.old]\npath = \"/old\"\nredirect = { host = \"new.test\" }\n";
 
-/// A server with one TLS listener and the lines of its `[tls.web]` after the certificate of `localhost`.
+/// A server with one TLS listener. `lines` extends its `[tls.web]`, which uses the certificate of
+/// `localhost`.
 fn serve(engine: &str, scratch: &Scratch, lines: &str) -> Doorbell {
     scratch.write("ca.crt", &ca().pem());
     let (cert, key) = localhost().write(scratch, "tls");
@@ -35,7 +36,7 @@ fn serve(engine: &str, scratch: &Scratch, lines: &str) -> Doorbell {
     Doorbell::start_with(engine, &config)
 }
 
-/// curl that trusts the CA and resolves the host to this server; `None` without curl.
+/// Runs curl, which trusts the CA and resolves `host` to this server. Returns `None` without curl.
 fn curl(doorbell: &Doorbell, scratch: &Scratch, host: &str, args: &[&str]) -> Option<Output> {
     let port = doorbell.addr.port();
     let (resolve, ca_file) = (format!("{host}:{port}:127.0.0.1"), scratch.path("ca.crt"));
@@ -84,12 +85,12 @@ fn the_name_chooses_the_certificate(engine: &str) {
              [listener.web]\nbind = \"127.0.0.1:0\"\ntls = \"web\"\n{ROUTES}"
         );
         let doorbell = Doorbell::start_with(engine, &config);
-        // curl verifies the name, so success means the right certificate.
+        // curl verifies the name, so success means that the server sent the right certificate.
         for host in ["one.test", "two.test", "deep.two.test"] {
             let Some(output) = curl(&doorbell, &scratch, host, &[]) else { return };
             assert!(output.status.success(), "{host}: {}", text(&output));
         }
-        // The first certificate, which has another name (60), or an alert (35).
+        // The client gets the first certificate, whose name differs (60), or an alert (35).
         let Some(output) = curl(&doorbell, &scratch, "three.test", &[]) else { return };
         assert_eq!(output.status.code(), Some(code), "{unknown}: {}", text(&output));
     }
@@ -150,7 +151,7 @@ fn plain_http_gets_an_explanation(engine: &str) {
     assert!(body.contains("TLS") && body.contains("https://"), "{body}");
 }
 
-/// Replies of routes, of guards, and without a route, in both protocols.
+/// Replies of routes and guards, and the reply without a route, in both protocols.
 fn security_is_only_promised_over_tls(engine: &str) {
     let Some(curl) = program("curl") else { return };
     let scratch = Scratch::new();

@@ -1,4 +1,5 @@
-//! A tunnel for tests that write frames by hand: plain bytes reach a server over TLS, with `h2` by ALPN.
+//! A tunnel for tests with handwritten frames: plain bytes are forwarded to a server over TLS, with
+//! `h2` selected by ALPN.
 //!
 //! Does not know about: frames.
 
@@ -13,7 +14,8 @@ use tokio_rustls::TlsConnector;
 
 use crate::https::Https;
 
-/// Each connection to it is one to the server, and ends with it. All end on drop.
+/// Forwards each connection to the server over its own TLS connection. Both ends close together,
+/// and all close on drop.
 pub(crate) struct Tunnel {
     pub(crate) addr: SocketAddr,
     end: Option<oneshot::Sender<()>>,

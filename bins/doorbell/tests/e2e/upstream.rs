@@ -1,4 +1,4 @@
-//! Servers for checks: good, failing and hanging ones.
+//! Servers as targets of checks: working, failing and hanging.
 //!
 //! Does not know about: checks.
 
@@ -9,22 +9,22 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Behaviour of a server.
+/// Behaviour of a server on each connection.
 #[derive(Clone, Debug)]
 pub(crate) enum Does {
-    /// Accepts and sends nothing.
+    /// Accepts connections and never replies.
     Hang,
     /// Reads a request and sends these bytes.
     Says(Vec<u8>),
-    /// As before, but sends the second part one byte at a time.
+    /// Reads a request and sends the first part at once, then the second part one byte at a time.
     Trickles(Vec<u8>, Vec<u8>, Duration),
-    /// Sends a head and endless content.
+    /// Sends a response head and an endless body.
     Endless,
-    /// Sends these bytes to clients that sent those.
+    /// Replies with `says` to a client that sent `wanted`.
     Echoes { wanted: Vec<u8>, says: Vec<u8> },
 }
 
-/// A server on its own port; it ends with the test.
+/// A server on its own port, which stops on drop.
 #[derive(Debug)]
 pub(crate) struct Upstream {
     pub(crate) addr: SocketAddr,
@@ -41,7 +41,7 @@ struct Inside {
 }
 
 impl Does {
-    /// A reply with this status and content.
+    /// A response with this status and body.
     pub(crate) fn reply(status: u16, body: &str) -> Self {
         let len = body.len();
         Self::Says(format!("HTTP/1.1 {status} X\r\nContent-Length: {len}\r\n\r\n{body}").into_bytes())
@@ -63,12 +63,12 @@ impl Upstream {
         Self { addr, inside, thread: Some(thread) }
     }
 
-    /// Sets the behaviour from the next connection on.
+    /// Sets the behaviour for new connections.
     pub(crate) fn now(&self, does: Does) {
         *self.inside.does.lock().unwrap() = does;
     }
 
-    /// Connections so far.
+    /// Number of connections since the start.
     pub(crate) fn conns(&self) -> usize {
         self.inside.conns.load(Ordering::Relaxed)
     }
@@ -85,7 +85,7 @@ impl Upstream {
 impl Drop for Upstream {
     fn drop(&mut self) {
         self.inside.over.store(true, Ordering::Relaxed);
-        // Wakes the accept.
+        // A connection wakes the blocked accept.
         let _gone = TcpStream::connect(self.addr);
         let _panicked = self.thread.take().map(JoinHandle::join);
     }
@@ -103,7 +103,7 @@ impl Inside {
             }
             self.conns.fetch_add(1, Ordering::Relaxed);
             let shared = Arc::clone(&self);
-            // A disconnect by the client is no failure.
+            // A disconnect by the client is not a failure.
             thread::spawn(move || shared.serve(stream).is_ok());
         }
     }
@@ -158,7 +158,7 @@ impl Inside {
     }
 }
 
-/// Whether the other side has closed.
+/// Reports whether the peer has closed the connection.
 fn is_gone(stream: &mut TcpStream) -> bool {
     let mut some = [0; 1024];
     stream.set_read_timeout(Some(Duration::from_millis(10))).unwrap();

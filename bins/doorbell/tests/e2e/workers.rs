@@ -1,4 +1,4 @@
-//! More workers than CPUs: all of them start, serve and end.
+//! More workers than CPUs: all workers start, serve and stop.
 //!
 //! Does not know about: how connections are distributed.
 

@@ -1,4 +1,4 @@
-//! `doorbell-load connect`: its command line, its progress, its report.
+//! `doorbell-load connect`: its command line, progress and report.
 //!
 //! Does not know about: making connections.
 
@@ -54,16 +54,16 @@ Exit codes:
    2  wrong command line, or more connections than there are ports
   69  --own-network is not possible here; the message says why";
 
-/// The cost of each connect() to one address, by its number and the parity of its port, for every
-/// strategy to choose ports.
+/// Measures the cost of each connect() to one address, by its number and by the parity of its port,
+/// for every port selection strategy.
 #[derive(Debug, Parser)]
 #[command(name = "doorbell-load connect", version, after_help = EXAMPLES)]
 pub(crate) struct ConnectArgs {
-    /// Connections, all open at once; default 56,000, or nearly as many as there are ports
+    /// Number of connections, all open at once; default 56,000 or 99.5 % of the ports, if less
     #[arg(short = 'n', long, value_name = "N", value_parser = parse_count)]
     connections: Option<u64>,
 
-    /// Strategies to choose ports, in turn: kernel, select, full, auto, or the size of a window
+    /// Port selection strategies to measure: kernel, select, full, auto, or the size of a window
     #[arg(short = 'S', long, value_name = "LIST", value_delimiter = ',')]
     strategy: Vec<PortChoice>,
 
@@ -75,20 +75,20 @@ pub(crate) struct ConnectArgs {
     #[arg(short, long, value_name = "LIST")]
     source: Option<String>,
 
-    /// Connections per helper process; default: as many as its limit of open files allows
+    /// Connections per helper process; default: the number that its limit of open files allows
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     per_process: Option<u32>,
 
     /// Run in a separate network namespace with the ports 9024 to 65535, as in the study that this
-    /// repeats
+    /// one repeats
     #[arg(long)]
     own_network: bool,
 
-    /// Write a plot (SVG): the time of each connect() over its number
+    /// Write a plot (SVG) of the time of the n-th connect() for each n
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 
-    /// Form of the report
+    /// Format of the report
     #[arg(short, long, value_name = "FORM", default_value = "text")]
     output: OutputArg,
 
@@ -161,7 +161,7 @@ fn study(typed: &ConnectArgs) -> Result<Study, Failure> {
     };
     study.conns = match typed.connections {
         Some(conns) => u32::try_from(conns).unwrap_or(u32::MAX),
-        // Other programs use some of the ports.
+        // Some ports are in use by other programs.
         None => u32::try_from(study.ports_in_all() * 995 / 1_000).map_or(CONNS, |most| most.clamp(1, CONNS)),
     };
     let allowed = conns_per_helper().unwrap_or(u32::MAX);

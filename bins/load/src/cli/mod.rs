@@ -1,7 +1,7 @@
 //! The command line: reads it, runs the load, prints the report.
 //!
-//! Does not know about: the load itself. The name of a command can never be a URL with a scheme, so
-//! other commands are dispatched in [`run`].
+//! Does not know about: the load itself. No command name is a URL with a scheme, so [`run`] can
+//! tell commands from URLs.
 
 mod args;
 mod build;
@@ -34,7 +34,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
     }
 }
 
-/// Runs `doorbell-load connect` with the arguments after it.
+/// Runs `doorbell-load connect` with the arguments after its name.
 fn connect(args: &[OsString]) -> Exit {
     told(connect::run(args))
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::engine::{Observer, Sample};
 use crate::plan::Plan;
 
-/// A line that is overwritten in place; no output if standard error is not a terminal.
+/// A line that is overwritten in place. It has no output unless standard error is a terminal.
 #[derive(Debug)]
 pub(super) struct Line {
     shown: bool,

@@ -1,4 +1,4 @@
-//! The receiving half of a connection: bytes, the end, an error.
+//! The receiving half of a connection: bytes, the end of the stream, errors.
 //!
 //! Does not know about: connecting, sending.
 
@@ -30,7 +30,7 @@ impl Conn {
         match (result, self.phase) {
             (Ok(Some(bytes)), Phase::Asking) => self.handle_bytes(now, bytes, job, stats),
             (Ok(Some(bytes)), _) => {
-                // Bytes after a complete reply.
+                // These bytes follow a complete reply.
                 stats.bytes_in += bytes.len() as u64;
                 self.fail(FailureKind::WrongBytes, None, stats)
             }
@@ -66,7 +66,8 @@ impl Conn {
         }
     }
 
-    /// Handles a complete reply, followed by `rest`. `None`: the next reply is expected.
+    /// Handles a complete reply, followed by `rest`. Returns `None` if the next reply of the batch
+    /// is expected.
     #[inline]
     fn handle_reply(
         &mut self,
@@ -98,8 +99,8 @@ impl Conn {
         if !is_over {
             return None;
         }
-        // A send still in flight contains bytes that the server did not wait for: the connection
-        // cannot be used for further requests.
+        // A send still in flight means that the server replied before it had read the whole
+        // request. The connection cannot be used for further requests.
         if !rest.is_empty() || self.send_in_flight {
             return Some(self.settle(After::Done));
         }
@@ -109,7 +110,7 @@ impl Conn {
         Some(Next::Idle)
     }
 
-    /// The server has closed, and no reply is missing.
+    /// Handles a close by the server when no reply is missing.
     fn handle_last_end(&mut self, now: Nanos, job: &Job, stats: &mut Stats) -> Next {
         match self.reply.take() {
             Some(reply) => self.end_new(now, reply, job, stats),
@@ -117,11 +118,12 @@ impl Conn {
         }
     }
 
-    /// The server has closed, and replies are missing.
+    /// Handles a close by the server while replies are missing.
     fn handle_end(&mut self, now: Nanos, job: &Job, stats: &mut Stats) -> Next {
         let is_keep = matches!(job.flow, Flow::Keep { .. });
         if is_keep && self.served > 0 && self.batch.done == 0 && self.reader.is_between_replies() {
-            // It closed an idle connection just when a request was sent, which is allowed.
+            // The server closed an idle connection at the moment a request was sent, which is
+            // allowed.
             stats.reconnects += 1;
             return self.settle(After::Again);
         }
@@ -140,8 +142,8 @@ impl Conn {
         if self.connected {
             return self.fail(FailureKind::Reset, Some(errno), stats);
         }
-        // The error of a failed handshake is reported once, to the first operation; if a send is in
-        // flight, it gets the error.
+        // The error of a failed handshake is reported once, to the first operation. If a send is in
+        // flight, that send gets the error.
         if errno == Errno(ENOTCONN) && self.send_in_flight {
             return Next::Wait;
         }

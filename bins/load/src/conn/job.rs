@@ -1,4 +1,4 @@
-//! Data shared by connections, and a batch of requests.
+//! Data shared by connections, and batches of requests.
 //!
 //! Does not know about: the life of a connection.
 
@@ -15,23 +15,23 @@ pub(crate) struct Job {
     pub(crate) flow: Flow,
     pub(crate) gap: Nanos,
     pub(crate) timeout: Nanos,
-    /// The worker's number, if requests contain an id.
+    /// The worker's number if requests contain an id.
     pub(crate) ids_of: Option<u16>,
-    /// Later replies do not count for the rate.
+    /// End of the measured time. Later replies do not count for the rate.
     pub(crate) measured_until: Nanos,
 }
 
-/// Requests sent in one write.
+/// The requests of one write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Batch {
-    /// Sequence number of the first one.
+    /// Sequence number of the first request.
     pub(crate) first: u64,
     pub(crate) count: u32,
     /// Number of requests with a reply.
     pub(crate) done: u32,
-    /// The intended start of the first one.
+    /// The intended start of the first request.
     pub(crate) base: Nanos,
-    /// The interval between intended starts; zero without a rate.
+    /// The interval between intended starts. Zero without a rate.
     pub(crate) step: Nanos,
 }
 

@@ -7,8 +7,8 @@
 //!   └──begin─────────────────────────────┘  └──► Tail (server closes) ─► Free
 //! ```
 //!
-//! Every failure ends in `settle`: the descriptor is closed when no operation on it is in flight,
-//! not earlier.
+//! Every failure ends in `settle`, which closes the descriptor only when no operation on it is in
+//! flight.
 
 mod answer;
 mod job;
@@ -27,32 +27,32 @@ use crate::stats::{FailureKind, Stats};
 /// The next action for the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Send the unfinished requests of the batch, and receive.
+    /// Send the unfinished requests of the batch, and start to receive.
     Ask,
-    /// Cancel operations in flight; their events are passed in as usual.
+    /// Cancel the operations in flight. Their events are passed in as usual.
     Cancel,
     /// No operation is in flight: close the descriptor.
     Close(After),
-    /// All replies are complete and the connection is open: `begin` may follow.
+    /// All replies are complete and the connection is open, so `begin` may follow.
     Idle,
     /// Call `handle_gap_over` after the gap.
     Pause,
-    /// Receive.
+    /// Start to receive.
     Recv,
     /// Send the rest of the buffer.
     SendRest,
-    /// Nothing until the next event.
+    /// Do nothing until the next event.
     Wait,
 }
 
-/// What to do after the descriptor is closed.
+/// Next step after the descriptor is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum After {
     /// Connect again and send the rest of the batch.
     Again,
-    /// New work after a delay: connecting failed, and an immediate retry would be a busy loop.
+    /// Take new work after a delay. Connecting failed, and an immediate retry would be a busy loop.
     BackOff,
-    /// New work at once.
+    /// Take new work at once.
     Done,
 }
 
@@ -63,7 +63,7 @@ enum Phase {
     Handshake,
     Idle,
     Paused,
-    /// The replies are complete; the server should close.
+    /// The replies are complete, and the server is expected to close.
     Tail,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Conn {
     phase: Phase,
     reader: Reader,
     batch: Batch,
-    /// Set while the connection is abandoned and operations on it are still in flight.
+    /// Set while an abandoned connection has operations in flight.
     ending: Option<After>,
     send_in_flight: bool,
     recv_in_flight: bool,
@@ -81,13 +81,13 @@ pub(crate) struct Conn {
     connected: bool,
     /// Whether the first byte of the batch's first reply has arrived.
     first_byte_seen: bool,
-    /// The time until then; counted once that reply is known to be good.
+    /// Time until the first byte of the reply. Not counted before that reply is known to be good.
     first_byte_after: Option<Nanos>,
     /// Number of completed batches on this connection.
     served: u32,
     connect_began: Nanos,
     deadline: Nanos,
-    /// In `Tail`: the reply.
+    /// The complete reply, in state `Tail`.
     reply: Option<Reply>,
 }
 
@@ -112,8 +112,8 @@ impl Default for Conn {
 }
 
 impl Conn {
-    /// Starts a batch on a connection that is `Free` (connect first, then call `handle_connecting`)
-    /// or idle (then `Ask` follows).
+    /// Starts a batch. On a `Free` connection, the caller must then connect and call
+    /// `handle_connecting`. On an idle connection, the next action is `Ask`.
     pub(crate) fn begin(&mut self, now: Nanos, batch: Batch, job: &Job) {
         debug_assert!(matches!(self.phase, Phase::Free | Phase::Idle) && batch.left() > 0);
         self.batch = batch;
@@ -138,13 +138,13 @@ impl Conn {
         self.deadline
     }
 
-    /// Operations in flight: send, receive.
+    /// Whether a send and a receive are in flight.
     pub(crate) const fn in_flight(&self) -> (bool, bool) {
         (self.send_in_flight, self.recv_in_flight)
     }
 
-    /// `connect(2)` was called without an error. `Wait` means: send nothing, to learn when the
-    /// handshake is done.
+    /// Handles a successful start of `connect(2)`. `Wait` means that the caller must submit an
+    /// empty send, which completes with the handshake.
     pub(crate) fn handle_connecting(&mut self, now: Nanos, job: &Job) -> Next {
         debug_assert!(self.phase == Phase::Free && self.ending.is_none());
         debug_assert!(!self.send_in_flight && !self.recv_in_flight);
@@ -158,24 +158,24 @@ impl Conn {
         if at_once { Next::Ask } else { Next::Wait }
     }
 
-    /// There is no socket, or `connect(2)` failed at once.
+    /// Handles a missing socket, or a `connect(2)` that failed at once.
     pub(crate) fn handle_no_connect(&mut self, errno: Errno, stats: &mut Stats) -> Next {
         self.fail(FailureKind::Connect, Some(errno), stats)
     }
 
-    /// A send was submitted to the ring.
+    /// Notes that a send was submitted to the ring.
     pub(crate) fn note_send(&mut self) {
         debug_assert!(!self.send_in_flight, "I-2");
         self.send_in_flight = true;
     }
 
-    /// A receive was submitted to the ring.
+    /// Notes that a receive was submitted to the ring.
     pub(crate) fn note_recv(&mut self) {
         debug_assert!(!self.recv_in_flight, "I-2");
         self.recv_in_flight = true;
     }
 
-    /// Handles the end of a send; `left` bytes of its buffer are unsent.
+    /// Handles the completion of a send. `left` bytes of its buffer are unsent.
     pub(crate) fn handle_sent(
         &mut self,
         now: Nanos,
@@ -191,8 +191,8 @@ impl Conn {
         match result {
             Ok(()) => {}
             Err(errno) if !self.connected => return self.fail(FailureKind::Connect, Some(errno), stats),
-            // The server has closed. The receive will report what it sent before, and how it
-            // closed.
+            // The server has closed. The receive reports the data sent before the close, and the
+            // kind of close.
             Err(Errno(EPIPE)) if self.recv_in_flight => return Next::Wait,
             Err(errno) => return self.fail(FailureKind::Reset, Some(errno), stats),
         }
@@ -208,7 +208,7 @@ impl Conn {
         if left > 0 { Next::SendRest } else { Next::Wait }
     }
 
-    /// The gap is over.
+    /// Handles the end of the gap.
     pub(crate) fn handle_gap_over(&mut self, now: Nanos, job: &Job) -> Next {
         debug_assert_eq!(self.phase, Phase::Paused);
         self.phase = Phase::Asking;
@@ -216,7 +216,8 @@ impl Conn {
         Next::Ask
     }
 
-    /// Handles the deadline. Called again until operations in flight have ended.
+    /// Handles the deadline. The caller repeats this call until all operations in flight have
+    /// ended.
     pub(crate) fn handle_deadline(&mut self, stats: &mut Stats) -> Next {
         if self.ending.is_some() {
             return Next::Cancel;
@@ -224,7 +225,7 @@ impl Conn {
         self.fail(FailureKind::Timeout, None, stats)
     }
 
-    /// Number of unfinished requests, for a run that ends now.
+    /// Number of unfinished requests, for a run that is stopped.
     pub(crate) const fn requests_under_way(&self) -> u64 {
         match self.phase {
             Phase::Free | Phase::Idle => 0,
@@ -235,15 +236,15 @@ impl Conn {
 
     fn handle_established(&mut self, now: Nanos, job: &Job) -> Next {
         if matches!(job.flow, Flow::Keep { .. }) {
-            // Opening a kept connection is not part of its first request, unless that has a due
-            // time.
+            // The time to open a kept connection does not count for its first request, unless that
+            // request has a due time.
             if self.batch.step == 0 {
                 self.batch.base = now;
             }
             self.phase = Phase::Asking;
             return Next::Ask;
         }
-        // The intended start of the request is one gap after that of the connection.
+        // The intended start of the request is one gap after the intended start of the connection.
         self.batch.base += job.gap;
         self.phase = Phase::Paused;
         self.deadline = NEVER;
@@ -282,7 +283,7 @@ impl Conn {
 const EPIPE: i32 = rustix::io::Errno::PIPE.raw_os_error();
 
 impl Closer {
-    /// Whether the server must end the stream.
+    /// Whether the end of the stream by the server is required.
     const fn waits_for_end(self) -> bool {
         matches!(self, Self::Server)
     }

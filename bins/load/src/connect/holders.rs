@@ -1,6 +1,6 @@
 //! The processes that hold connections: starting and ending them.
 //!
-//! Does not know about: their work (`helper`), results.
+//! Does not know about: the work of helpers (`helper`); results.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
@@ -12,13 +12,13 @@ use doorbell_egress::Strategy;
 use super::{Study, Transport, helper, server_addrs};
 use crate::exit::{Exit, Failure};
 
-/// A helper process; dropping it ends it.
+/// A helper process, killed on drop.
 #[derive(Debug)]
 pub(super) struct Helper(Child);
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        // If it has ended already, it is only waited for.
+        // If the process has ended already, only its status is collected.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -29,12 +29,12 @@ impl Drop for Helper {
 pub(super) struct Side {
     pub(super) addr: SocketAddr,
     holders: Vec<Helper>,
-    /// Reserves the port.
+    /// The target socket, which keeps the port of this run reserved.
     _socket: OwnedFd,
 }
 
 impl Side {
-    /// Opens the target of one run.
+    /// Opens the listeners for one run.
     pub(super) fn serve(study: &Study, transport: Transport) -> Result<Self, Failure> {
         let opened = match transport {
             Transport::Tcp => listener(study),
@@ -63,7 +63,7 @@ impl Side {
     }
 }
 
-/// Starts a helper that opens `conns` connections and holds them; it writes its measurements to the
+/// Starts a helper that opens `conns` connections and holds them. It writes its measurements to the
 /// pipe.
 pub(super) fn dialer(
     study: &Study,
@@ -85,8 +85,8 @@ pub(super) fn dialer(
 fn listener(study: &Study) -> io::Result<(SocketAddr, OwnedFd)> {
     let mut last = io::ErrorKind::AddrInUse.into();
     for addr in server_addrs(study) {
-        // The backlog is the system's maximum; helpers empty it while the next connection is
-        // opened.
+        // The backlog is the maximum of the system. Helpers accept from it while the next
+        // connection is opened.
         match TcpListener::bind(addr) {
             Ok(listener) => {
                 rustix::net::listen(&listener, i32::MAX)?;

@@ -1,28 +1,28 @@
-//! Measurements of one connect, and their encoding for the pipe from a helper.
+//! Measurements of one connection, and their encoding for the pipe of a helper.
 //!
-//! Does not know about: measurement.
+//! Does not know about: how connections are measured.
 
-/// Bytes of a sample between processes.
+/// Encoded length of a sample.
 pub const RECORD_LEN: usize = 16;
 
-/// One connection.
+/// Measurements of one connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// Nanoseconds in `connect(2)`, for all attempts together.
+    /// Nanoseconds in `connect(2)`, summed over all attempts.
     pub connect_ns: u32,
-    /// Nanoseconds to a connected socket: including `socket(2)`, options, binding, and every
+    /// Nanoseconds to a connected socket, including `socket(2)`, options, binding, and every
     /// attempt.
     pub whole_ns: u32,
-    /// The port; 0 if there is no connection.
+    /// The local port. 0 if the connection failed.
     pub port: u16,
-    /// Attempts that found no free port and were repeated.
+    /// Number of attempts that found no free port and were repeated.
     pub retries: u16,
-    /// Why there is no connection; 0 if there is.
+    /// The error of a failed connection, otherwise 0.
     pub errno: i32,
 }
 
 impl Sample {
-    /// Encodes it for a pipe on this machine.
+    /// Encodes the sample for a pipe on this machine.
     #[must_use]
     pub fn to_bytes(self) -> [u8; RECORD_LEN] {
         let mut bytes = [0; RECORD_LEN];
@@ -47,13 +47,13 @@ impl Sample {
         }
     }
 
-    /// Whether there is a connection.
+    /// Whether the connection succeeded.
     #[must_use]
     pub const fn is_connected(&self) -> bool {
         self.errno == 0
     }
 
-    /// Whether its port is odd.
+    /// Whether the local port is odd.
     #[must_use]
     pub const fn is_odd(&self) -> bool {
         self.port % 2 == 1

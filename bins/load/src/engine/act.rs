@@ -1,6 +1,6 @@
 //! Executes the next action of a connection: connect, send, receive, cancel, close, or new work.
 //!
-//! Does not know about: due times; decisions (`conn`).
+//! Does not know about: due times; how actions are chosen (`conn`).
 
 use std::os::fd::AsFd;
 
@@ -40,7 +40,7 @@ impl Turn<'_> {
                 },
                 Next::Pause => return self.paused.push(self.now, index),
                 Next::Recv => return self.recv(index, false),
-                // `SendRest` is handled where the buffer is.
+                // `SendRest` is handled by the owner of the buffer.
                 Next::SendRest | Next::Wait => return,
             }
         }
@@ -54,7 +54,7 @@ impl Turn<'_> {
         }
         let next = slot.conn.handle_connecting(self.now, &self.job);
         if next == Next::Wait {
-            // An empty send completes when the handshake does.
+            // An empty send completes together with the handshake.
             slot.conn.note_send();
             self.send(index, Bytes::new().into());
         }

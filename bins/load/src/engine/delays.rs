@@ -1,4 +1,4 @@
-//! Slots that return after a constant delay, so the queue is first in, first out.
+//! Slots that return after a delay. The delay is constant, so the queue is first in, first out.
 //!
 //! Does not know about: reasons for the delay.
 
@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use crate::clock::{NEVER, Nanos};
 
-/// A queue with a place for each slot: it never grows.
+/// A queue with capacity for every slot, so that it never grows.
 #[derive(Debug)]
 pub(crate) struct Delays {
     queue: VecDeque<(Nanos, u32)>,
@@ -23,7 +23,7 @@ impl Delays {
         self.queue.push_back((now + self.delay, slot));
     }
 
-    /// Removes a slot whose time has come.
+    /// Removes a slot whose delay has passed.
     #[inline]
     pub(crate) fn pop(&mut self, now: Nanos) -> Option<u32> {
         if self.next_due() > now {

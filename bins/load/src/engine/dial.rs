@@ -24,12 +24,12 @@ pub(crate) struct Dialer {
     reset: bool,
 }
 
-/// Segments on loopback are larger; a request that fits into one needs no `TCP_NODELAY` on a new
-/// connection.
+/// Maximum length of a request that always fits into one segment on loopback, and needs no
+/// `TCP_NODELAY` on a new connection.
 const ONE_SEGMENT: usize = 1_200;
 
 impl Dialer {
-    /// Worker `index` starts at another target and source than the other workers.
+    /// Creates the dialer of worker `index`. Each worker starts at another target and source.
     pub(crate) fn new(plan: &Plan, index: u32) -> Result<Self, Failure> {
         let offset = |len: usize| (index as usize * len) / plan.threads.max(1) as usize;
         let (mut sources, mut v6): (Vec<IpAddr>, Vec<IpAddr>) =
@@ -50,7 +50,7 @@ impl Dialer {
         })
     }
 
-    /// Returns a socket with a started connect.
+    /// Returns a socket on which a connect has been started.
     #[inline]
     pub(crate) fn dial(&mut self) -> Result<OwnedFd, Errno> {
         let target = self.targets[self.next_target];
@@ -65,11 +65,11 @@ impl Dialer {
         dialed.map_err(|error| errno(&error))
     }
 
-    /// Closes it, with a reset if configured.
+    /// Closes a connection, with a reset if configured.
     #[inline]
     pub(crate) fn close(&self, fd: OwnedFd) {
         if self.reset {
-            // If this fails, the close is an ordinary one.
+            // If this fails, the connection is closed without a reset.
             let _ = net::sockopt::set_socket_linger(&fd, Some(Duration::ZERO));
         }
         drop(fd);

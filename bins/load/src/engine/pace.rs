@@ -1,7 +1,7 @@
-//! Due times and number of the next requests.
+//! Due times and sequence numbers of the next requests.
 //!
-//! Does not know about: connections. A rate needs no queue of waiting requests: the due time of the
-//! n-th can be computed, however late it starts.
+//! Does not know about: connections. A rate needs no queue of waiting requests, because the due
+//! time of the n-th request can be computed however late it starts.
 
 use crate::clock::{NEVER, Nanos};
 use crate::conn::Batch;
@@ -12,15 +12,15 @@ pub(crate) struct Pace {
     kind: Kind,
     /// Sequence number of the next request.
     next: u64,
-    /// No request with this or a later number is started.
+    /// End of the sequence numbers. No request with this or a later number starts.
     end: u64,
-    /// No request is started from this time on.
+    /// End of the run. No request starts from this time on.
     ends_at: Nanos,
 }
 
 #[derive(Debug)]
 enum Kind {
-    /// Every free connection has work.
+    /// Every free connection gets work at once.
     Closed,
     /// The n-th request is due at `from + n * step`.
     Rate { from: Nanos, step: f64 },
@@ -31,7 +31,7 @@ impl Pace {
         Self { kind: Kind::Closed, next: 0, end: u64::MAX, ends_at }
     }
 
-    /// At intervals of `step` nanoseconds, the first at `from`.
+    /// Creates a pace at intervals of `step` nanoseconds. The first request is due at `from`.
     pub(crate) const fn rate(from: Nanos, step: f64, ends_at: Nanos) -> Self {
         Self { kind: Kind::Rate { from, step }, next: 0, end: u64::MAX, ends_at }
     }
@@ -41,7 +41,7 @@ impl Pace {
         self.end = requests.map_or(u64::MAX, |requests| self.next.saturating_add(requests));
     }
 
-    /// The next requests, at most `max`, if one is due.
+    /// Returns the next requests, at most `max`, if a request is due.
     #[inline]
     pub(crate) fn take(&mut self, now: Nanos, max: u32) -> Option<Batch> {
         if self.is_over(now) {
@@ -58,7 +58,8 @@ impl Pace {
                     clippy::cast_sign_loss,
                     reason = "a time, not negative"
                 )]
-                // At least one, to distinguish a batch with a rate from one without.
+                // The step is at least 1, which distinguishes a batch with a rate from a batch
+                // without.
                 let step = (step as Nanos).max(1);
                 Batch { first: self.next, count, done: 0, base: self.due(self.next), step }
             }
@@ -70,7 +71,8 @@ impl Pace {
         Some(batch)
     }
 
-    /// Due time of the next work: now or earlier in a closed loop, `NEVER` when there is no more.
+    /// Due time of the next request. In a closed loop it is now or earlier; `NEVER` means that
+    /// there are no more requests.
     pub(crate) fn next_due(&self) -> Nanos {
         match self.kind {
             _ if self.next >= self.end => NEVER,
@@ -79,13 +81,13 @@ impl Pace {
         }
     }
 
-    /// Whether no further request will start.
+    /// Whether no further request starts.
     #[inline]
     pub(crate) const fn is_over(&self, now: Nanos) -> bool {
         now >= self.ends_at || self.next >= self.end
     }
 
-    /// Number of requests that were due before `until` and never started.
+    /// Number of requests that were due before `until` and were never started.
     pub(crate) fn unstarted(&self, until: Nanos) -> u64 {
         let Kind::Rate { from, step } = self.kind else { return 0 };
         let until = until.min(self.ends_at);
@@ -136,12 +138,12 @@ mod tests {
         assert_eq!(pace.next_due(), 1_000);
         assert_eq!(pace.take(1_000, 8), Some(Batch { first: 0, count: 1, done: 0, base: 1_000, step: 10 }));
         assert_eq!(pace.take(1_000, 8), None);
-        // 1,010 to 1,500 are due: fifty requests.
+        // The requests due at 1,010 to 1,500 are fifty.
         let late = pace.take(1_500, 8).unwrap();
         assert_eq!((late.first, late.count, late.base), (1, 8, 1_010));
         assert_eq!(pace.take(1_500, 100).unwrap().count, 42);
         assert_eq!(pace.next_due(), 1_510);
-        // 100 are due before 2,000; 51 were started.
+        // At time 2,000, 100 requests are due, of which 51 have started.
         assert_eq!(pace.take(2_000, 1), None);
         assert_eq!(pace.unstarted(2_000), 49);
         assert_eq!(pace.unstarted(1_510), 0);

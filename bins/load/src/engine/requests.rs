@@ -1,4 +1,4 @@
-//! The bytes to send: shared ones, or a buffer per slot if requests contain an id.
+//! The bytes to send. Requests share one buffer; requests with an id have a buffer for each slot.
 //!
 //! Does not know about: sockets.
 
@@ -12,7 +12,7 @@ use crate::plan::RequestTemplate;
 #[derive(Debug)]
 pub(super) struct Requests {
     template: RequestTemplate,
-    /// The requests of one write, all the same. Not used if they contain an id.
+    /// The requests of one write, all identical. Not used if requests contain an id.
     shared: Bytes,
 }
 
@@ -22,12 +22,12 @@ impl Requests {
         Self { template: template.clone(), shared }
     }
 
-    /// A buffer for a slot, if it needs its own.
+    /// Returns a buffer for a slot, if requests contain an id.
     pub(super) fn buf(&self) -> Option<Vec<u8>> {
         self.template.has_id().then(|| self.shared.to_vec())
     }
 
-    /// The unfinished requests of a connection's batch.
+    /// The bytes of the unfinished requests in a connection's batch.
     pub(super) fn fill(&self, conn: &Conn, own: Option<Vec<u8>>, job: &Job) -> SendBuf {
         let batch = conn.batch();
         let len = self.template.len();

@@ -1,6 +1,7 @@
-//! The turn of a worker: due work → wait → events, with one reading of the clock in between.
+//! The turn of a worker: start due work, wait, handle events. The clock is read between these
+//! steps.
 //!
-//! Does not know about: other threads; good replies; execution of actions (`act`).
+//! Does not know about: other threads; which replies are good; execution of actions (`act`).
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -20,7 +21,7 @@ use crate::conn::{Conn, Job, Next};
 use crate::exit::{Exit, Failure};
 use crate::stats::Stats;
 
-/// A connection, its descriptor, and its send buffer while the ring does not have it.
+/// A connection with its descriptor. The slot owns the send buffer while the ring does not use it.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     pub(super) conn: Conn,
@@ -29,8 +30,8 @@ pub(super) struct Slot {
     pub(super) buf: Option<Vec<u8>>,
 }
 
-/// A running worker. The ring is dropped first, which ends operations in flight, then the
-/// descriptors.
+/// A running worker. Its ring is dropped before its descriptors, because the drop ends the
+/// operations in flight.
 pub(super) struct Turn<'a> {
     pub(super) ring: Ring,
     pub(super) dialer: Dialer,
@@ -55,8 +56,8 @@ pub(super) struct Turn<'a> {
 
 /// Number of events in one turn after which the clock is read again.
 const EVENTS_A_READING: u32 = 16;
-/// Maximum number of connections opened in one turn, so that a server does not get all of them at
-/// once.
+/// Maximum number of connections opened in one turn, so that a server does not get all connections
+/// at once.
 const BEGIN_MAX: u32 = 256;
 /// Maximum time for a cancelled operation to end.
 const CANCEL_MAX: Nanos = 5_000_000_000;
@@ -107,7 +108,7 @@ impl Turn<'_> {
         Ok(Ended { stats: std::mem::take(&mut self.stats), measured_from, ended_at, ring })
     }
 
-    /// Starts due work. False if there is more than one turn may start.
+    /// Starts due work. Returns false if more work is due than one turn may start.
     fn begin_due(&mut self) -> bool {
         while let Some(slot) = self.paused.pop(self.now) {
             let next = self.slots[slot as usize].conn.handle_gap_over(self.now, &self.job);
@@ -135,8 +136,8 @@ impl Turn<'_> {
         false
     }
 
-    /// Every exchange ends by its deadline; this limit is for a kernel that does not cancel as
-    /// requested.
+    /// Time at which the worker stops waiting for the kernel. Every exchange ends by its deadline,
+    /// so this limit applies only if the kernel does not cancel as requested.
     const fn give_up_at(&self, over_at: Nanos) -> Nanos {
         over_at.saturating_add(self.job.timeout).saturating_add(self.job.gap).saturating_add(CANCEL_MAX)
     }
@@ -145,7 +146,7 @@ impl Turn<'_> {
         self.slots.len() - self.free.len() - self.idle.len() - self.backed_off.len()
     }
 
-    /// Time until the next work, if no event arrives.
+    /// Time until the next work is due if no event arrives.
     fn wait_time(&self, measured_from: Nanos) -> Nanos {
         let has_room = !self.free.is_empty() || !self.idle.is_empty();
         let work = if has_room { self.pace.next_due() } else { NEVER };

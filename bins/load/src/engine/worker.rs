@@ -1,6 +1,6 @@
 //! One thread: allocates all its memory, opens its ring, and runs.
 //!
-//! Does not know about: other threads; turns.
+//! Does not know about: other threads; the steps of a turn.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
@@ -21,7 +21,7 @@ use crate::exit::{Exit, Failure};
 use crate::plan::Plan;
 use crate::stats::Stats;
 
-/// A thread with an open ring that has not started.
+/// A thread that has opened its ring and has not started.
 #[derive(Debug)]
 pub(super) struct Worker {
     ring: Ring,
@@ -71,7 +71,7 @@ impl Worker {
         Ok(Self { ring, dialer: Dialer::new(plan, index)?, slots, requests, index })
     }
 
-    /// Runs to the end of the plan.
+    /// Runs until the plan ends.
     pub(super) fn run(
         self,
         plan: &Plan,
@@ -87,7 +87,7 @@ impl Worker {
             None => Pace::closed(measured_until),
             Some(rate) => {
                 let apart = 1e9 / rate;
-                // The threads' due times alternate.
+                // The due times of the threads alternate.
                 #[expect(
                     clippy::cast_possible_truncation,
                     clippy::cast_sign_loss,
@@ -98,8 +98,8 @@ impl Worker {
             }
         };
         if plan.rate.is_some() {
-            // Timer delays would be charged to the server; the kernel's default slack is 50 us. On
-            // failure it stays.
+            // Timer delays would count as latency of the server, and the default timer slack of the
+            // kernel is 50 us. If this fails, the default stays.
             let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         }
         let worker_number = u16::try_from(self.index).expect("THREADS_MAX fits");

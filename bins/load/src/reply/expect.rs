@@ -1,7 +1,7 @@
-//! The expected reply: from the command line, or from a first reply that is the template of all
-//! others.
+//! The expected reply, from the command line or from the first reply, which is the template of all
+//! further replies.
 //!
-//! Does not know about: arrival of replies.
+//! Does not know about: how replies arrive.
 
 use memchr::memmem;
 
@@ -9,16 +9,16 @@ use super::head::{self, Framing, Head};
 use super::{Id, Pattern};
 use crate::stats::FailureKind;
 
-/// How strictly replies are checked; each level includes the previous ones.
+/// How strictly replies are checked. Each level includes the previous levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CheckLevel {
-    /// A complete reply of any status.
+    /// A reply must be complete. Its status does not matter.
     Complete,
-    /// The status.
+    /// The status must be expected.
     Status,
-    /// Every byte of the body.
+    /// Every byte of the body must match.
     Body,
-    /// Every byte except the value of `Date`.
+    /// Every byte must match, except the value of `Date`.
     Exact,
 }
 
@@ -27,37 +27,38 @@ pub enum CheckLevel {
 pub struct Expect {
     /// How strictly to check.
     pub level: CheckLevel,
-    /// The status; `None` is any from 200 to 399.
+    /// The expected status. `None` means any status from 200 to 399.
     pub status: Option<u16>,
     /// Whether the request is `HEAD`.
     pub no_body: bool,
-    /// The body, if it is known.
+    /// The expected body, if known.
     pub body: Option<Pattern>,
-    /// The head of the template, raw and parsed.
+    /// The head of the template, as bytes and parsed.
     pub head: Option<(Pattern, Head)>,
 }
 
-/// The verdict on a head.
+/// The result of checking a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Judged {
     pub(super) head: Head,
     pub(super) foreign: u64,
-    /// Why the reply is not good although it is well-formed.
+    /// The failure of a well-formed reply that is not good.
     pub(super) bad: Option<FailureKind>,
 }
 
 impl Expect {
-    /// No template yet.
+    /// Creates an expectation without a template.
     #[must_use]
     pub const fn new(level: CheckLevel, status: Option<u16>, no_body: bool) -> Self {
         Self { level, status, no_body, body: None, head: None }
     }
 
-    /// Makes a complete reply to the request `id` the template. An explicitly expected body is
-    /// kept.
+    /// Makes a complete reply to the request `id` the template. A body from the command line takes
+    /// precedence.
     ///
     /// # Errors
-    /// As [`head::parse`]; `Short` if it is incomplete, `WrongBytes` if there are further bytes.
+    /// The errors of [`head::parse`]; `Short` if the reply is incomplete; `WrongBytes` if bytes
+    /// follow it.
     pub fn learn(&mut self, reply: &[u8], id: Option<Id>) -> Result<Head, FailureKind> {
         let head_len = head::head_len(reply, 0).ok_or(FailureKind::Short)?;
         let (head_bytes, body) = reply.split_at(head_len);
@@ -77,7 +78,7 @@ impl Expect {
         Ok(head)
     }
 
-    /// Whether any part of the template echoes the id.
+    /// Whether any part of the template contains the id.
     #[must_use]
     pub fn echoes_id(&self) -> bool {
         self.head.as_ref().is_some_and(|(pattern, _)| pattern.has_id())
@@ -94,8 +95,8 @@ impl Expect {
         }
     }
 
-    /// The head at the start of `bytes`, if it equals that of the template, so that it need not be
-    /// parsed. Also returns its length.
+    /// Checks whether `bytes` start with the head of the template, which then need not be parsed.
+    /// Also returns the length of the head.
     #[inline]
     pub(super) fn judge_known(&self, bytes: &[u8], id: Option<Id>) -> Option<(Judged, usize)> {
         let (pattern, head) = self.head.as_ref()?;
@@ -107,7 +108,7 @@ impl Expect {
         Some((judged, pattern.len()))
     }
 
-    /// A complete head that differs from that of the template.
+    /// Checks a complete head that differs from the head of the template.
     #[cold]
     pub(super) fn judge_other(&self, bytes: &[u8], id: Option<Id>) -> Result<Judged, FailureKind> {
         let head = head::parse(bytes, self.no_body)?;

@@ -1,13 +1,13 @@
-//! The head of a reply: status, length of the body, whether the connection ends after it (RFC
-//! 9112).
+//! The head of a reply (RFC 9112): its status, the length of the body, and whether the connection
+//! ends after the reply.
 //!
-//! Does not know about: expectations; bodies.
+//! Does not know about: the expected reply; bodies.
 
 use std::ops::Range;
 
 use crate::stats::FailureKind;
 
-/// The contents of a head.
+/// The parsed contents of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The status.
@@ -21,21 +21,21 @@ pub struct Head {
 /// How a body ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// After this many bytes.
+    /// The body ends after this many bytes.
     Length(u64),
-    /// With the connection.
+    /// The body ends with the connection.
     ToEnd,
 }
 
-/// Length of the head at the start of `bytes`, including its empty line. The first `seen` bytes
-/// were searched before.
+/// Length of the head at the start of `bytes`, including its empty line. An earlier call has
+/// already searched the first `seen` bytes.
 #[must_use]
 pub fn head_len(bytes: &[u8], seen: usize) -> Option<usize> {
     let from = seen.saturating_sub(3);
     memchr::memmem::find(&bytes[from..], b"\r\n\r\n").map(|at| from + at + 4)
 }
 
-/// Parses a complete head. `no_body`: the request was `HEAD`, so no body follows.
+/// Parses a complete head. `no_body` means that the request was `HEAD`, so no body follows.
 ///
 /// # Errors
 /// `Malformed` or `Unsupported`.
@@ -85,7 +85,7 @@ pub fn date_value(head: &[u8]) -> Option<Range<usize>> {
     None
 }
 
-/// The lines of a head without their terminators and without the empty last one.
+/// The lines of a head without their line ends, and without the final empty line.
 fn lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = head;
     std::iter::from_fn(move || {

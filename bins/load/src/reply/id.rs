@@ -12,7 +12,7 @@ impl Id {
     /// Length in bytes.
     pub const LEN: usize = 16;
 
-    /// The id of a worker's request. `sequence` is below 2⁴⁸.
+    /// The id for a request of a worker. `sequence` must be below 2⁴⁸.
     #[must_use]
     pub fn new(worker: u16, sequence: u64) -> Self {
         debug_assert!(sequence >> 48 == 0, "a run is not that long");
@@ -38,9 +38,8 @@ impl fmt::Debug for Id {
     }
 }
 
-/// The finalizer of splitmix64: it is injective, so ids stay unique, and neighbouring ids share no
-/// digits, so that part of another request's id is detected and no id occurs in a reply by
-/// accident.
+/// The finalizer of splitmix64. It is injective, so ids stay unique. Neighbouring ids share no
+/// digits, so part of another request's id is detected, and no reply contains an id by accident.
 const fn scatter(number: u64) -> u64 {
     let mut x = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

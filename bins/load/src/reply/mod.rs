@@ -24,7 +24,7 @@ pub const HEAD_LEN_MAX: usize = 64 * 1_024;
 #[derive(Debug)]
 pub struct Reader {
     state: State,
-    /// The start of a split head. Its capacity is kept.
+    /// The start of a head that arrived in several pieces. Its capacity is reused.
     partial: Vec<u8>,
 }
 
@@ -37,7 +37,7 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 struct Body {
     judged: Judged,
-    /// Bytes of the body so far.
+    /// Number of body bytes so far.
     at: u64,
     wrong: bool,
 }
@@ -45,22 +45,22 @@ struct Body {
 /// A complete reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// Its status.
+    /// The status of the reply.
     pub status: u16,
-    /// Whether the server closes the connection after it.
+    /// Whether the server closes the connection after the reply.
     pub close: bool,
-    /// Number of wrong bytes in place of our id.
+    /// Number of wrong bytes in place of the request's id.
     pub foreign: u64,
-    /// Why it is not a good reply.
+    /// The failure of a reply that is complete but not good.
     pub bad: Option<FailureKind>,
 }
 
 /// The result of parsing some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// The reply ends after this number of bytes.
+    /// The reply is complete and ends after this number of bytes.
     Done(Reply, usize),
-    /// All bytes were used, and more are needed.
+    /// All bytes were used, and the reply is incomplete.
     More,
 }
 
@@ -71,10 +71,10 @@ impl Default for Reader {
 }
 
 impl Reader {
-    /// Parses the next bytes, at least one. `id` is that of the request of this reply.
+    /// Parses the next bytes, at least one. `id` belongs to the request of this reply.
     ///
     /// # Errors
-    /// `Malformed` or `Unsupported`: the connection cannot be used any more.
+    /// `Malformed` or `Unsupported`; the connection cannot be used for further replies.
     #[inline]
     pub fn handle(&mut self, bytes: &[u8], expect: &Expect, id: Option<Id>) -> Result<Progress, FailureKind> {
         let mut used = 0;
@@ -90,7 +90,7 @@ impl Reader {
     /// Handles the end of the connection.
     ///
     /// # Errors
-    /// `Short`, unless the reply ends with the connection.
+    /// `Short`, unless the end of the connection completes the reply.
     pub fn handle_end(&mut self, expect: &Expect) -> Result<Reply, FailureKind> {
         match self.state {
             State::Body(body) if body.judged.head.framing == Framing::ToEnd => Ok(self.finish(body, expect)),
@@ -110,7 +110,7 @@ impl Reader {
         self.partial.clear();
     }
 
-    /// The end of the head in `bytes`, once complete.
+    /// Returns the end of the head in `bytes` once the head is complete.
     #[inline]
     fn handle_head(
         &mut self,
@@ -136,7 +136,7 @@ impl Reader {
     ) -> Result<Option<usize>, FailureKind> {
         let before = self.partial.len();
         self.partial.extend_from_slice(&bytes[..bytes.len().min(HEAD_LEN_MAX + 1 - before)]);
-        // Bytes that cannot become a status line are refused at once, not after 64 KiB or a
+        // Bytes that cannot start a status line are refused at once, instead of after 64 KiB or a
         // timeout.
         let start = &self.partial[..self.partial.len().min(7)];
         if !b"HTTP/1.".starts_with(start) {
@@ -153,7 +153,7 @@ impl Reader {
         self.partial.clear();
         let end = head_len - before;
         if judged.head.status < 200 {
-            // An interim reply: the final one follows, perhaps in the same bytes.
+            // This reply is interim. The final reply follows, perhaps in the same bytes.
             if end == bytes.len() {
                 return Ok(None);
             }
@@ -180,7 +180,7 @@ impl Reader {
             }
             Framing::ToEnd => rest,
         };
-        // A reply with an unexpected status has another body.
+        // A reply with an unexpected status has an unknown body.
         if let (Some(pattern), None | Some(FailureKind::Foreign)) = (&expect.body, body.judged.bad)
             && !expect.no_body
             && !here.is_empty()

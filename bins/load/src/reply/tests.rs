@@ -4,7 +4,7 @@
 
 use super::*;
 
-/// Parses `pieces` and then the end of the stream; returns the replies, and the end.
+/// Parses `pieces` and the end of the stream. Returns the replies, and the result for the end.
 fn read(pieces: &[&[u8]], expect: &Expect, id: Option<Id>) -> (Vec<Reply>, Result<(), FailureKind>) {
     let mut reader = Reader::default();
     let mut replies = Vec::new();
@@ -28,7 +28,7 @@ fn read(pieces: &[&[u8]], expect: &Expect, id: Option<Id>) -> (Vec<Reply>, Resul
     (replies, end)
 }
 
-/// The same unsplit, byte by byte, and split at every position.
+/// Parses the bytes unsplit, byte by byte, and split at every position, and asserts equal results.
 fn read_all_ways(bytes: &[u8], expect: &Expect, id: Option<Id>) -> (Vec<Reply>, Result<(), FailureKind>) {
     let whole = read(&[bytes], expect, id);
     for split in 0..=bytes.len() {
@@ -62,7 +62,7 @@ fn each_level_sees_what_it_should() {
     let none: [Option<Kind>; 4] = [None; 4];
     let wrong = Some(Kind::WrongBytes);
     let status = Some(Kind::Status);
-    // Results for Complete, Status, Body and Exact.
+    // The expected results for Complete, Status, Body and Exact.
     let table = [
         (GOOD.to_owned(), none),
         (with("Mon, 01", "Tue, 02"), none),

@@ -15,21 +15,21 @@ use crate::stats::{FailureKind, Latencies};
 pub struct Report {
     /// `new` or `keep_alive`.
     pub mode: &'static str,
-    /// The side that closes new connections first.
+    /// The side that closes first, for new connections.
     pub close: Option<&'static str>,
     /// Requests in one write.
     pub pipeline: u32,
-    /// Connections at a time.
+    /// Number of concurrent connections.
     pub connections: u32,
-    /// Threads.
+    /// Number of threads.
     pub threads: u32,
     /// Target addresses.
     pub targets: Vec<String>,
-    /// Number of source addresses; 0: the kernel chose.
+    /// Number of source addresses. 0 means that the kernel chose.
     pub sources: usize,
     /// The requested choice of ports.
     pub ports: String,
-    /// Seconds measured.
+    /// Measured time in seconds.
     pub elapsed_s: f64,
     /// Total number of good replies.
     pub requests: u64,
@@ -37,9 +37,9 @@ pub struct Report {
     pub requests_per_s: f64,
     /// The requested rate.
     pub rate_wanted: Option<f64>,
-    /// Requests that were due at that rate and never started.
+    /// Requests that were due at the requested rate and never started.
     pub unstarted: u64,
-    /// Unfinished requests when the user ended the run.
+    /// Requests that were unfinished when the user stopped the run.
     pub unfinished: u64,
     /// Number of connections opened.
     pub connects: u64,
@@ -49,35 +49,35 @@ pub struct Report {
     pub reconnects: u64,
     /// Bytes received.
     pub bytes_in: u64,
-    /// Times in microseconds.
+    /// Latencies in microseconds.
     pub latency_us: LatencyTable,
-    /// Failed requests.
+    /// Number of failed requests.
     pub failed: u64,
-    /// Failed requests by kind; only kinds that occurred.
+    /// Failed requests by kind. Only kinds that occurred are listed.
     pub failures: Vec<FailureRow>,
-    /// Wrong bytes in place of our unique id; `None` without unique ids.
+    /// Wrong bytes in place of the unique id. `None` without unique ids.
     pub foreign_bytes: Option<u64>,
     /// Replies by the first digit of their status.
     pub statuses: Vec<StatusRow>,
-    /// Processor time of this program, in seconds, warm-up included.
+    /// CPU time of this program in seconds, including the warm-up.
     pub client_cpu_s: f64,
-    /// Share of its threads' time on a processor: near 1, this program is the limit and not the
-    /// server.
+    /// Share of CPU time in the time of this program's threads. A value near 1 means that this
+    /// program, and not the server, is the limit.
     pub client_busy: f64,
-    /// Whether the user ended the run.
+    /// Whether the user stopped the run.
     pub stopped: bool,
     /// A description of the ring.
     pub ring: String,
 }
 
-/// The latencies.
+/// Latencies of the parts of a request.
 #[derive(Clone, Debug, Serialize)]
 pub struct LatencyTable {
-    /// Handshakes.
+    /// Latency of handshakes.
     pub connect: LatencyRow,
-    /// First bytes.
+    /// Latency of first bytes.
     pub first_byte: LatencyRow,
-    /// Whole replies.
+    /// Latency of whole replies.
     pub total: LatencyRow,
 }
 
@@ -97,9 +97,9 @@ pub struct LatencyRow {
 /// Failures of one kind.
 #[derive(Clone, Debug, Serialize)]
 pub struct FailureRow {
-    /// Its name.
+    /// The name of the kind.
     pub kind: &'static str,
-    /// A description.
+    /// A description of the kind.
     #[serde(skip)]
     pub sentence: &'static str,
     /// Number of failures.
@@ -108,10 +108,10 @@ pub struct FailureRow {
     pub first_error: Option<String>,
 }
 
-/// Replies of a class of statuses.
+/// Number of replies in one class of statuses.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct StatusRow {
-    /// The first digit; 0 for any digit outside 1 to 5.
+    /// The first digit. 0 stands for any digit outside 1 to 5.
     pub class: usize,
     /// Number of replies.
     pub count: u64,
@@ -175,7 +175,7 @@ impl Report {
         self.failed == 0 && self.foreign_bytes.unwrap_or(0) == 0 && (self.requests > 0 || self.stopped)
     }
 
-    /// A JSON object and a line break.
+    /// Formats the report as a JSON object and a line break.
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("numbers and strings are JSON");
@@ -183,7 +183,7 @@ impl Report {
         text
     }
 
-    /// A table as text.
+    /// Formats the report as a text table.
     #[must_use]
     pub fn to_text(&self) -> String {
         text::render(self)

@@ -1,33 +1,34 @@
 //! Failures of requests, counted by kind, each with its first errno.
 //!
-//! Does not know about: causes of failures.
+//! Does not know about: what causes failures.
 
 use doorbell_ring::Errno;
 
-/// Why a request has no good reply.
+/// Reasons why a request has no good reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// No connection: refused, no route, no free port.
+    /// No connection was established: refused, no route, no free port.
     Connect,
-    /// Bytes of another request in the place of our unique id.
+    /// The reply has bytes of another request in place of its own id.
     Foreign,
-    /// Not HTTP.
+    /// The reply is not HTTP.
     Malformed,
     /// The server reset the connection, perhaps after a complete reply.
     Reset,
-    /// The connection ended inside a reply, or before one.
+    /// The connection ended inside or before a reply.
     Short,
-    /// An unexpected status.
+    /// The reply has an unexpected status.
     Status,
-    /// Not complete in time.
+    /// The exchange was not complete in time.
     Timeout,
-    /// An unsupported form of reply: `Transfer-Encoding`, `101`, a head of more than 64 KiB.
+    /// The form of the reply is not supported: `Transfer-Encoding`, `101`, or a head of more than
+    /// 64 KiB.
     Unsupported,
-    /// Complete, but with unexpected bytes.
+    /// The reply is complete but has unexpected bytes.
     WrongBytes,
 }
 
-/// Counters by kind.
+/// Counters of failures by kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Failures {
     counts: [u64; FailureKind::ALL.len()],
@@ -35,7 +36,7 @@ pub struct Failures {
 }
 
 impl FailureKind {
-    /// Every kind, in the order of their numbers.
+    /// Every kind in numerical order.
     pub const ALL: [Self; 9] = [
         Self::Connect,
         Self::Foreign,
@@ -48,7 +49,7 @@ impl FailureKind {
         Self::WrongBytes,
     ];
 
-    /// The key in the JSON report.
+    /// The key of the kind in the JSON report.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -64,7 +65,7 @@ impl FailureKind {
         }
     }
 
-    /// A description.
+    /// A description of the kind.
     #[must_use]
     pub const fn sentence(self) -> &'static str {
         match self {
@@ -95,7 +96,7 @@ impl Failures {
         self.counts[kind as usize]
     }
 
-    /// The first errno of a kind.
+    /// The first error number of a kind.
     #[must_use]
     pub const fn errno(&self, kind: FailureKind) -> Option<Errno> {
         self.errnos[kind as usize]

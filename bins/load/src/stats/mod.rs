@@ -16,22 +16,22 @@ pub struct Latencies {
     histogram: Histogram<u64>,
 }
 
-/// Minimum latency; shorter ones count as this.
+/// Minimum latency. Shorter latencies count as this value.
 const LATENCY_MIN_NS: u64 = 1_000;
-/// Maximum latency; longer ones count as this.
+/// Maximum latency. Longer latencies count as this value.
 const LATENCY_MAX_NS: u64 = 600_000_000_000;
 
 /// Counters and latencies of one thread since the end of the warm-up.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
-    /// From the start of a connection until the handshake is done and the kernel has accepted the
-    /// request.
+    /// Time from the start of a connection until its handshake is complete and the kernel has
+    /// accepted the request.
     pub connect: Latencies,
-    /// From the intended start of a request to the first byte of its reply; for a pipelined batch,
-    /// of the first reply.
+    /// Time from the intended start of a request to the first byte of its reply. Measured once per
+    /// pipelined batch, for its first reply.
     pub first_byte: Latencies,
-    /// From the intended start of a request to the end of its reply, or of the connection if the
-    /// server closes it.
+    /// Time from the intended start of a request to the end of its reply, or to the end of the
+    /// connection if the server closes it.
     pub total: Latencies,
     /// Established connections.
     pub connects: u64,
@@ -39,23 +39,25 @@ pub struct Stats {
     pub connects_in_time: u64,
     /// Requests with the expected reply.
     pub requests: u64,
-    /// Requests with the expected reply before the end of the measured time; the basis of rates.
+    /// Requests with the expected reply before the end of the measured time. Rates are computed
+    /// from these.
     pub requests_in_time: u64,
     /// Bytes received.
     pub bytes_in: u64,
-    /// Wrong bytes in place of our unique id.
+    /// Wrong bytes in place of the request's id.
     pub foreign_bytes: u64,
-    /// Kept connections that the server closed between two requests, or announced to close.
+    /// Kept connections that the server closed between two requests, or announced that it would
+    /// close.
     pub reconnects: u64,
     /// Requests that failed, by kind.
     pub failures: Failures,
-    /// Replies by the first digit of their status; the rest under 0.
+    /// Replies by the first digit of their status. Other digits count under 0.
     pub statuses: [u64; 6],
-    /// Requests that were due at the fixed rate and never started.
+    /// Requests that were due at the requested rate and never started.
     pub unstarted: u64,
-    /// Unfinished requests when the user stopped the run.
+    /// Requests that were unfinished when the user stopped the run.
     pub unfinished: u64,
-    /// When the last good reply ended.
+    /// Time of the end of the last good reply.
     pub last_done: Nanos,
 }
 
@@ -72,7 +74,7 @@ impl Latencies {
         self.histogram.len()
     }
 
-    /// The latency at `quantile` (0 to 1), in nanoseconds; 0 without any.
+    /// The latency at `quantile` (0 to 1) in nanoseconds, or 0 if nothing was recorded.
     #[must_use]
     pub fn at(&self, quantile: f64) -> u64 {
         self.histogram.value_at_quantile(quantile)
@@ -103,7 +105,7 @@ impl Default for Latencies {
 }
 
 impl Stats {
-    /// Removes everything.
+    /// Removes all recorded values.
     pub(crate) fn reset(&mut self) {
         *self = Self::default();
     }

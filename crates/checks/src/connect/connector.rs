@@ -23,7 +23,7 @@ pub struct Connector {
     pub(crate) resolver: Resolver,
 }
 
-/// Connections of all checks by result.
+/// Number of connection attempts of all checks, by result.
 #[derive(Debug, Default)]
 pub struct ConnectCounters([AtomicU64; ConnectResult::ALL.len()]);
 
@@ -41,13 +41,14 @@ pub(crate) enum ConnectResult {
     Unreachable,
 }
 
-/// An outgoing connection. Dropping it closes it: with a reset if the peer has not closed, so that
-/// no local port stays in TIME-WAIT for a minute, unless it is closed [gently](Self::gently).
+/// An outgoing connection, which is closed when dropped. If the peer has not closed first, the
+/// connection is reset, so that no local port stays in TIME-WAIT for a minute. [`Self::gently`]
+/// prevents the reset.
 #[derive(Debug)]
 pub(crate) struct Conn {
     stream: Stream,
     is_gentle: bool,
-    /// Whether a read has returned the peer's end.
+    /// Whether a read has returned the end of the peer's data.
     is_ended: bool,
 }
 
@@ -75,13 +76,13 @@ impl Connector {
         Self { resolver, ..self }
     }
 
-    /// How ports are chosen, and why.
+    /// The method by which ports are chosen, and the reason.
     #[must_use]
     pub const fn report(&self) -> EgressReport {
         self.egress.report()
     }
 
-    /// Connections by result.
+    /// Connection attempts by result.
     #[must_use]
     pub const fn counters(&self) -> &ConnectCounters {
         &self.counters
@@ -94,7 +95,7 @@ impl Connector {
     }
 
     pub(crate) async fn connect(&self, addr: SocketAddr, first: SpeaksFirst) -> io::Result<Conn> {
-        // The future may be dropped at any time.
+        // Counted on drop, because the future may be dropped at any time.
         let mut attempt = Attempt { counters: &self.counters, result: ConnectResult::TimedOut };
         let connected = self.begin(addr, first).await;
         attempt.result = match &connected {
@@ -186,8 +187,9 @@ impl ConnectResult {
 }
 
 impl Conn {
-    /// Closes with FIN instead of a reset: for connections without any data, where a reset would
-    /// look like a fault to the peer. The local port then stays in TIME-WAIT for a minute.
+    /// Makes the connection close with FIN instead of a reset, which would look like a fault to the
+    /// peer, for example on a connection without any data. The local port then stays in TIME-WAIT
+    /// for a minute.
     pub(crate) const fn gently(&mut self) {
         self.is_gentle = true;
     }
@@ -197,8 +199,8 @@ impl Drop for Conn {
     fn drop(&mut self) {
         if let Stream::Tcp(stream) = std::mem::replace(&mut self.stream, Stream::Closed)
             && !self.is_gentle
-            // The side that closes first keeps the port in TIME-WAIT: after the peer's FIN an
-            // ordinary close suffices, and saves a system call.
+            // Only the side that closes first keeps the port in TIME-WAIT. After the peer's FIN, an
+            // ordinary close suffices and saves a system call.
             && !self.is_ended
             && let Ok(stream) = stream.into_std()
         {
@@ -251,13 +253,13 @@ impl AsyncWrite for Conn {
         true
     }
 
-    /// Neither kind of socket buffers data.
+    /// Does nothing, because neither a TCP nor a Unix socket buffers data in user space.
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
-    /// Does nothing: the side that ends a connection first keeps its port in TIME-WAIT, and that
-    /// should be the peer.
+    /// Does nothing, so that the peer closes first: the side that closes first keeps its port in
+    /// TIME-WAIT.
     fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }

@@ -1,5 +1,5 @@
-//! From a host and a port to a connection: addresses are cached for a while and tried in order, or
-//! checked one by one.
+//! Connects to a host and port. The addresses of a name are cached for a time, and are tried in
+//! order or checked individually.
 //!
 //! Does not know about: data on the connection.
 
@@ -17,13 +17,13 @@ use std::time::Duration;
 use tokio::net::UdpSocket;
 use tokio::time::{Instant, timeout};
 
-/// Maximum number of addresses of a name to try; they share the time.
+/// Maximum number of addresses of a name to try; they share the timeout of the connection.
 const ADDRS_MAX: usize = 8;
 
 /// Maximum number of addresses of a name when all are checked.
 const ALL_ADDRS_MAX: usize = 64;
 
-/// Connects to one address.
+/// Opens the connections of one check.
 #[derive(Debug)]
 pub(crate) struct Dialer {
     resolve: Resolve,
@@ -31,7 +31,8 @@ pub(crate) struct Dialer {
     connector: Arc<Connector>,
     first: SpeaksFirst,
     goes_to: GoesTo,
-    /// Time when the cached addresses failed; older ones are looked up again.
+    /// Time of the last failure of the cached addresses. Addresses cached before it are looked up
+    /// again.
     doubted: Mutex<Option<Instant>>,
 }
 
@@ -70,7 +71,8 @@ impl Dialer {
         matches!(self.goes_to, GoesTo::Name(..))
     }
 
-    /// For checks that send nothing: the peer sees the connection at once.
+    /// Sets that the check sends no data, so that the handshake is completed immediately and the
+    /// peer sees the connection.
     pub(crate) const fn listens(mut self) -> Self {
         self.first = SpeaksFirst::Peer;
         self
@@ -107,7 +109,7 @@ impl Dialer {
         let (mut last, is_alone) = (None, addrs.len() == 1);
         let each = self.timeout / u32::try_from(addrs.len()).unwrap_or(u32::MAX).max(1);
         for addr in addrs {
-            // An address that drops packets must not use up the time of the others.
+            // An address that drops packets must not use up the time of the other addresses.
             let connecting = self.connector.connect(addr, self.first);
             // A single address needs no time limit of its own, which saves a timer.
             let connected = if is_alone { Ok(connecting.await) } else { timeout(each, connecting).await };
@@ -141,7 +143,7 @@ impl Dialer {
         let doubted = *self.doubted.lock().unwrap_or_else(PoisonError::into_inner);
         let will_do =
             |at: Instant| at.elapsed() < self.resolve.ttl && doubted.is_none_or(|doubted| at > doubted);
-        // The rest of the time suffices for a connection.
+        // The remaining three quarters of the timeout suffice for a connection.
         let found = name.addrs(will_do, self.timeout / 4).await?;
         let found = found.iter().map(|&(mut addr)| {
             addr.set_port(port);
@@ -171,8 +173,8 @@ const fn of_family(resolve: Resolve) -> &'static str {
     }
 }
 
-/// Puts the preferred family first, or drops the other, and keeps the resolver's order within each;
-/// removes duplicates.
+/// Puts addresses of the preferred family first; drops the other family unless it is a fallback.
+/// Keeps the resolver's order within each family, and removes duplicates.
 fn in_order(found: impl Iterator<Item = SocketAddr>, resolve: Resolve) -> Vec<SocketAddr> {
     let is_other = |addr: &SocketAddr| match resolve.prefer {
         Prefer::Any => false,

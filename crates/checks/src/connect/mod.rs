@@ -1,4 +1,4 @@
-//! From a host and a port to a connection, with TLS if requested.
+//! Connections to a host and port, with TLS if requested.
 //!
 //! Does not know about: data on a connection.
 

@@ -18,7 +18,7 @@ use tokio_rustls::client::TlsStream;
 /// TLS configuration of a check.
 #[derive(Clone)]
 pub(crate) enum Tls {
-    /// Not needed, or without usable roots.
+    /// TLS is not needed, or there are no usable roots.
     None,
     With(TlsClient),
 }
@@ -41,12 +41,12 @@ impl std::fmt::Debug for Tls {
     }
 }
 
-/// The configurations of all checks; equal ones are shared.
+/// The TLS configurations of all checks; equal configurations are shared.
 #[derive(Debug, Default)]
 pub(crate) struct TlsPool(Vec<(ClientTls, &'static str, Tls)>);
 
 impl TlsPool {
-    /// Returns a shared configuration; otherwise like [`Tls::build`].
+    /// Returns an existing equal configuration, or the result of [`Tls::build`].
     pub(crate) fn take(
         &mut self,
         tls: &ClientTls,
@@ -67,8 +67,8 @@ impl TlsPool {
 }
 
 impl Tls {
-    /// `protocol` is offered by ALPN unless empty. Unless `is_needed`, a system without roots is no
-    /// error.
+    /// Builds a configuration. `protocol` is offered by ALPN unless empty. A system without roots
+    /// is an error only if `is_needed`.
     fn build(tls: &ClientTls, protocol: &str, is_needed: bool) -> Result<Self, String> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -173,7 +173,7 @@ fn named(path: &Path, error: &dyn std::fmt::Display) -> String {
 }
 
 /// Accepts any certificate, as the kubelet does. Handshake signatures are still verified, so the
-/// peer holds the key of its certificate.
+/// peer proves possession of the key of its certificate.
 #[derive(Debug)]
 struct AnyCertificate(Arc<CryptoProvider>);
 

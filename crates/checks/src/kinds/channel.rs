@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use tonic::body::Body;
 use tonic::codegen::Service;
 
-/// The sending half of an HTTP/2 connection, with the fields of each call.
+/// The sending half of an HTTP/2 connection, and the header fields that are added to each call.
 #[derive(Clone, Debug)]
 pub(crate) struct Channel(pub(crate) http2::SendRequest<Body>, pub(crate) Arc<[(HeaderName, HeaderValue)]>);
 

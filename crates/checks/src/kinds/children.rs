@@ -15,7 +15,8 @@ pub static CHILDREN: Children = Children::new();
 /// Programs started by checks, which a reaper must not wait for.
 #[derive(Debug)]
 pub struct Children {
-    /// Held shared while a program starts: it may exit before its number is known.
+    /// Read-locked while a program starts, because the program may exit before its process ID is
+    /// recorded.
     starting: RwLock<()>,
     own: Mutex<BTreeSet<i32>>,
 }
@@ -39,8 +40,8 @@ impl Children {
         Ok(own)
     }
 
-    /// Calls `take_in` with a test for processes that belong to checks. Returns `None` at once
-    /// while a program is being started.
+    /// Calls `take_in` with a predicate that is true for processes started by checks. Returns
+    /// `None` immediately while a program is being started.
     pub fn apart_from<T>(&self, take_in: impl FnOnce(&dyn Fn(Pid) -> bool) -> T) -> Option<T> {
         let _none_starts = match self.starting.try_write() {
             Ok(guard) => guard,
@@ -70,7 +71,7 @@ impl Own {
 }
 
 impl Drop for Own {
-    /// A child that was not waited for is left to the reaper.
+    /// If the check has not waited for the child, the reaper may do so from now on.
     fn drop(&mut self) {
         let pid = self.pid().as_raw_nonzero().get();
         self.all.own().remove(&pid);

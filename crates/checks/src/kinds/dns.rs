@@ -1,4 +1,4 @@
-//! One question to one name server: over UDP with repetitions, and over TCP when the answer is
+//! One question to one name server: over UDP with retransmissions, and over TCP if the answer is
 //! truncated.
 //!
 //! Does not know about: the resolver of this system, which other checks use.
@@ -23,16 +23,17 @@ const UDP_LEN_MAX: u16 = 1232;
 /// Maximum length of an answer over TCP in bytes.
 const TCP_LEN_MAX: usize = 16 << 10;
 
-/// Number of times a question is sent over UDP, spread evenly over the time of a run.
+/// Maximum number of times that a question is sent over UDP, spread evenly over the timeout of the
+/// run.
 const SENDS_MAX: u32 = 3;
 
-/// Maximum number of unrelated answers to ignore: guesses of an attacker, or late answers.
+/// Maximum number of unrelated answers that are ignored, such as late or forged answers.
 const STRANGERS_MAX: usize = 32;
 
 /// Maximum number of records to examine.
 const RECORDS_MAX: usize = 256;
 
-/// Checks one server.
+/// Checks one name server.
 #[derive(Debug)]
 pub(crate) struct DnsRunner {
     check: DnsCheck,
@@ -81,7 +82,7 @@ impl DnsRunner {
         Ok(builder.into_message())
     }
 
-    /// An identifier that cannot be predicted from earlier ones.
+    /// A message ID that cannot be predicted from earlier IDs.
     fn id(&self, start: Instant) -> u16 {
         let [.., high, low] = self.ids.hash_one(start).to_be_bytes();
         u16::from_be_bytes([high, low])
@@ -101,7 +102,7 @@ impl DnsRunner {
         loop {
             socket.send(question.as_slice()).await.map_err(broken)?;
             let until = Instant::now() + self.resend_every;
-            // The run has its own time limit; this one limits the wait for one answer.
+            // Limits the wait until the next retransmission; the run has its own timeout.
             while let Ok(received) = timeout_at(until, socket.recv(&mut buf)).await {
                 let len = received.map_err(broken)?;
                 match answer_of(&buf[..len], question) {

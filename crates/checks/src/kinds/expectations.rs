@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// A response, as far as it was read.
+/// A response, with the part of its content that was read.
 #[derive(Debug)]
 pub(crate) struct HttpResponse {
     pub(crate) status: u16,
@@ -24,8 +24,8 @@ pub(crate) struct HttpResponse {
     pub(crate) is_cut: bool,
 }
 
-/// The first rule that applies decides: an explicitly degraded status, then the failures, then the
-/// other causes of a degraded result.
+/// Evaluates a response. The first rule that applies determines the verdict: an explicitly degraded
+/// status, then the failures, then the other causes of a degraded result.
 pub(crate) fn evaluate(
     response: &HttpResponse,
     latency: Duration,
@@ -102,7 +102,7 @@ fn must_not(body: &[u8], expect: &HttpExpect) -> Verdict {
     }
 }
 
-/// The reason if the run took longer than allowed.
+/// Returns the reason as an error if the run took longer than `max`.
 pub(crate) fn too_slow(latency: Duration, max: Option<Duration>) -> Result<(), String> {
     match max {
         Some(max) if latency > max => {

@@ -1,4 +1,4 @@
-//! A file: existence, age and content.
+//! Checks a file: existence, age and content.
 //!
 //! Does not know about: the writer of the file.
 
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// Maximum number of bytes to search.
 const READ_MAX: u64 = 1 << 20;
 
-/// Minimum difference between the clocks that counts as a step; slow adjustment stays below it.
+/// Minimum difference between the clocks that counts as a step; gradual adjustment stays below it.
 const CLOCK_STEP_MIN: Duration = Duration::from_secs(1);
 
 /// Checks one file.
@@ -30,10 +30,10 @@ pub(crate) struct FileRunner {
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     modified: SystemTime,
-    /// Its age at that moment, by the time of day.
+    /// Age of the file at `at`, computed from the time of day.
     age: Duration,
     at: Instant,
-    /// The latest run.
+    /// Time of the latest run.
     looked: Now,
 }
 
@@ -73,7 +73,7 @@ impl Now {
         self.instant.saturating_duration_since(before.instant)
     }
 
-    /// Whether the time of day was set since then.
+    /// Whether the time of day was set since `before`.
     fn is_set_since(self, before: Self) -> bool {
         let expected = before.time_of_day + self.since(before);
         let off = self.time_of_day.duration_since(expected).unwrap_or_else(|early| early.duration());
@@ -82,15 +82,15 @@ impl Now {
 }
 
 /// Time since the file's last change. Once a modification time was observed, the time of day is no
-/// longer used: a step of the clock must make neither a fresh file old nor a stale file new.
+/// longer used, so that a step of the clock makes neither a fresh file old nor a stale file fresh.
 fn age(modified: SystemTime, seen: &mut Option<Seen>, now: Now) -> Duration {
     let known = match *seen {
         Some(known) if known.modified == modified => Seen { looked: now, ..known },
         before => {
             // A modification time in the future counts as now.
             let by_day = now.time_of_day.duration_since(modified).unwrap_or_default();
-            // The file changed since the last run. If the clock was set in that interval too, the
-            // order of the two is unknown.
+            // The file changed since the last run. If the clock was also set since then, the order
+            // of these two events is unknown: the smaller age counts.
             let looked = before.map(|before| before.looked).filter(|before| now.is_set_since(*before));
             let age = looked.map_or(by_day, |before| by_day.min(now.since(before)));
             Seen { modified, age, at: now.instant, looked: now }
@@ -150,7 +150,7 @@ mod tests {
         for jumped in [wall + HOUR, wall - HOUR, wall + secs(10)] {
             assert_eq!(age(written, &mut seen, at(secs(10), jumped)), secs(14), "the same content");
         }
-        // Written under a clock that is an hour ahead, then under one that was set back.
+        // The file is written while the clock is an hour ahead; then the clock is set back.
         assert_eq!(age(wall + HOUR, &mut seen, at(secs(20), wall + HOUR + secs(1))), secs(1));
         assert_eq!(
             age(wall + HOUR, &mut seen, at(secs(120), wall + secs(101))),
@@ -173,7 +173,8 @@ mod tests {
         let age_of = |written: SystemTime, passed: Duration, time_of_day: SystemTime| {
             let mut seen = None;
             assert_eq!(age(wall - secs(4), &mut seen, begin), secs(4));
-            // The latest run counts, not the run that first saw another modification time.
+            // The age is limited by the time since the latest run, not since the run that first saw
+            // the former modification time.
             assert_eq!(age(wall - secs(4), &mut seen, at(secs(5), wall + secs(5))), secs(9));
             age(written, &mut seen, at(passed, time_of_day))
         };

@@ -45,8 +45,8 @@ impl<R: AsyncRead + Unpin> AsyncRead for Heard<R> {
         ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
         let came = &buf.filled()[before..];
         if !came.is_empty() {
-            // A status line arrives in one piece; an HTTP/2 frame begins with its length, which is
-            // no letter.
+            // The start of a status line arrives in one read. An HTTP/2 frame begins with its
+            // length, whose first byte is not a letter.
             self.first.0.get_or_init(|| came.starts_with(b"HTTP/1"));
         }
         Poll::Ready(Ok(()))

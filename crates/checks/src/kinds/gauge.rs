@@ -1,4 +1,4 @@
-//! A metric of this machine or of a control group, with two thresholds against flapping.
+//! Checks a metric of this machine or of a control group, with two thresholds against flapping.
 //!
 //! Does not know about: limits of ancestor groups.
 
@@ -45,8 +45,7 @@ impl Gauge {
         self.evaluate(read)
     }
 
-    /// Whether it is down, depending on the previous state; between the thresholds the state does
-    /// not change.
+    /// Evaluates a value. Between the two thresholds the state does not change.
     fn evaluate(&self, read: Level) -> Verdict {
         let GaugeCheck { metric, bad_is, down, up, degraded, .. } = self.check;
         let is_beyond = |level: Level| match bad_is {
@@ -75,7 +74,7 @@ impl Gauge {
     }
 }
 
-/// Reads the metric at the level kind of the thresholds.
+/// Reads the metric in the unit of the thresholds: an absolute value or a percentage.
 fn read(check: &GaugeCheck) -> io::Result<Level> {
     let (value, all) = match check.metric {
         Metric::DiskFree => {
@@ -239,7 +238,7 @@ mod tests {
             let mirrored = text(used.evaluate(Level::Count(1000 - value)));
             assert_eq!(mirrored.split(':').next(), expected.split(':').next(), "step {step}");
         }
-        // With a single threshold there is no range in between.
+        // With a single threshold, the previous state has no effect.
         let one = gauge(BadIs::Below, [100, 100, 0]);
         assert!(one.evaluate(Level::Count(99)).is_err());
         assert_eq!(one.evaluate(Level::Count(100)), Ok(()));

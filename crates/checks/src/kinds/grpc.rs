@@ -1,4 +1,4 @@
-//! A call of `grpc.health.v1.Health` on a connection of its own: one `Check`, or one long-lived
+//! A call of `grpc.health.v1.Health` on a separate connection: one `Check`, or one long-lived
 //! `Watch`.
 //!
 //! Does not know about: services other than health.
@@ -28,7 +28,7 @@ use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
-/// Maximum length of a message; the response is a number.
+/// Maximum length of a message. The response contains only a number.
 const MESSAGE_LEN_MAX: usize = 4096;
 
 /// Maximum size of header lists and frames, and of the data a server may send before it is read.
@@ -36,7 +36,7 @@ const HEADER_LIST_MAX: u32 = 16 << 10;
 const FRAME_MAX: u32 = 16 << 10;
 const WINDOW: u32 = 64 << 10;
 
-/// Maximum length kept of a server's message.
+/// Maximum length of the server's error message in a reason.
 const MESSAGE_SHOWN_MAX: usize = 128;
 
 /// Checks one service.
@@ -111,7 +111,8 @@ impl GrpcRunner {
 
     async fn connect_and_ask(&self, progress: &Progress) -> Result<Result<ServingStatus, Status>, Issue> {
         let mut conn = self.dialer.connect(progress).await?;
-        // In HTTP/2 the client closes the connection.
+        // In HTTP/2 the client closes first. It closes with FIN, because a reset would look like a
+        // fault.
         conn.gently();
         match &self.check.tls {
             Some(ClientTls { server_name, .. }) => {
@@ -172,8 +173,8 @@ impl GrpcRunner {
             done = &mut work => return Ok(done?.into_inner().status()),
             ended = &mut conn => ended,
         };
-        // Responses already read are still delivered; a request never sent would wait as long as
-        // the connection exists.
+        // Responses that were already read are still delivered. A request that was never sent fails
+        // only when the connection is dropped.
         drop(conn);
         match (work.await, ended) {
             (Err(status), Err(error)) if status.code() == Code::Cancelled => Err(broken(&error)),
@@ -191,7 +192,8 @@ const HTTP1: &str = "the server speaks HTTP/1 here, not HTTP/2: is this the port
 /// The reason for a call without a response.
 fn refused(status: &Status) -> Issue {
     let said = match status.message() {
-        // The library's texts for an error of a lower layer.
+        // With these texts the library reports an error of a lower layer, and only the sources show
+        // the cause.
         "http2 error" | "transport error" => root_cause(status),
         said => said.to_owned(),
     };

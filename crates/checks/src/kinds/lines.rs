@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 /// Maximum number of bytes that a reason quotes.
 const SHOWN_MAX: usize = 32;
 
-/// Reads line by line.
+/// Reader of lines.
 #[derive(Debug)]
 pub(crate) struct Lines<'s, S> {
     stream: &'s mut S,
@@ -19,7 +19,7 @@ pub(crate) struct Lines<'s, S> {
 }
 
 impl<'s, S: AsyncRead + Unpin> Lines<'s, S> {
-    /// Limits a line, and the buffer, to `len_max` bytes.
+    /// Creates a reader that limits a line, and the buffer, to `len_max` bytes.
     pub(crate) const fn new(stream: &'s mut S, len_max: usize) -> Self {
         Self { stream, read: Vec::new(), taken: 0, len_max }
     }
@@ -61,7 +61,7 @@ impl<'s, S: AsyncRead + Unpin> Lines<'s, S> {
     }
 }
 
-/// The start of some bytes in printable form.
+/// The start of `bytes` in printable form.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     if bytes.is_empty() {
         return "nothing".to_owned();

@@ -13,11 +13,11 @@ use crate::progress::{Progress, Stage};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::Instant;
 
-/// Maximum number of bytes searched for the expected ones.
+/// Maximum number of received bytes that are searched.
 const READ_MAX: usize = 64 << 10;
 
-/// Maximum number of bytes matched against an expression while more may arrive. For input that
-/// arrives byte by byte only the last attempt counts.
+/// Maximum total number of bytes matched against an expression before the end of the input. Bounds
+/// the work for input that arrives byte by byte; the match at the end is always made.
 const MATCHED_MAX: usize = 1 << 20;
 
 /// Checks one address.

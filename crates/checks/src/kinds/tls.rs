@@ -50,10 +50,10 @@ impl TlsRunner {
     }
 }
 
-/// Both times are since 1970.
+/// Evaluates the remaining lifetime of a certificate. Both times are since 1970.
 pub(crate) fn evaluate_certificate(ends: Duration, now: Duration, rule: &CertificateRule) -> Verdict {
     let Some(left) = ends.checked_sub(now) else {
-        // Only reached without verification; an error only if a rule concerns the expiry.
+        // Only reached without verification; a failure only if a rule limits the lifetime.
         return match rule.is_empty() {
             true => Ok(()),
             false => Err(Issue::failure("the certificate has expired")),

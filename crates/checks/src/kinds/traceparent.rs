@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The name of the field.
 pub(crate) const TRACEPARENT: &str = "traceparent";
 
-/// `00-` 32 digits `-` 16 digits `-00`
+/// Length of `00-` 32 digits `-` 16 digits `-00`.
 const LEN: usize = 55;
 
 /// Generates identifiers that are unique with high probability.

@@ -2,10 +2,11 @@
 //!
 //! Does not know about: connecting, the evaluation of a status.
 //!
-//! A server that disappears without closing the connection would keep its last status. It is not
-//! pinged: gRPC servers close the connection of a client that pings more often than every five
-//! minutes (gRFC A8), and the transport of a hung process may still answer pings. Instead, each run
-//! makes a `Check` call in addition to the watch, of which only the arrival of a response counts.
+//! A server that disappears without closing the connection would keep its last status. HTTP/2 pings
+//! are not used: gRPC servers close the connection of a client that pings more often than every
+//! five minutes (gRFC A8), and the transport of a hung process may still answer pings. Instead,
+//! each run makes a `Check` call in addition to the watch. Only the arrival of its response
+//! matters.
 
 use crate::kinds::channel::Channel;
 use crate::options::Pace;
@@ -21,18 +22,19 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-/// A watch call that may be open.
+/// The watch call of a check; at most one is open.
 #[derive(Debug)]
 pub(crate) struct Watch {
     /// Time without messages after which a run verifies that the server responds.
     silence: Duration,
-    /// Minimum interval between calls, against a server that ends each call at once.
+    /// Minimum interval between calls. Limits the load on a server that ends each call immediately.
     apart: Duration,
     notice: OnceLock<ChangeNotice>,
     following: Mutex<Option<Following>>,
 }
 
-/// The last status, valid until another call may start. Dropping it ends the call.
+/// An open call and its last status. The status stays valid until another call may start. Dropping
+/// this struct ends the call.
 #[derive(Debug)]
 struct Following {
     last: Arc<Mutex<Option<Known>>>,
@@ -71,8 +73,8 @@ impl Drop for Following {
 impl Watch {
     pub(crate) fn new(pace: &Pace) -> Self {
         Self {
-            // Shorter than the interval of scheduled runs, longer than that of runs after frequent
-            // changes.
+            // Shorter than the interval between scheduled runs, longer than the interval between
+            // runs that frequent changes cause.
             silence: pace.fast_interval / 4,
             apart: pace.fast_interval,
             notice: OnceLock::new(),
@@ -84,8 +86,8 @@ impl Watch {
         let _known = self.notice.set(notice);
     }
 
-    /// The last status if the server still responds; `None` when the call is over and another one
-    /// may start. Dropping this future early ends the call.
+    /// The last status if the server still responds; `None` if the call has ended and another may
+    /// start. Dropping this future early ends the call.
     pub(crate) async fn known(
         &self,
         request: impl FnOnce() -> Request<HealthCheckRequest>,
@@ -116,7 +118,7 @@ impl Watch {
         lock(&self.following)
     }
 
-    /// Makes the call and returns the first status. Later ones are reported by the notice.
+    /// Makes the call and returns the first status. The notice reports later changes.
     pub(crate) async fn begin<C, E>(
         &self,
         mut client: HealthClient<Channel>,
@@ -128,7 +130,7 @@ impl Watch {
         E: Send + 'static,
     {
         let again_at = Instant::now() + self.apart;
-        // The previous call is over, otherwise this one would not start.
+        // The previous call has ended; otherwise this call would not start.
         *self.following() = None;
         let mut conn = Box::pin(conn);
         let mut first = pin!(async move {
@@ -139,7 +141,7 @@ impl Watch {
         let (client, mut told, status) = tokio::select! {
             first = &mut first => first?,
             _ended = &mut conn => {
-                // A request never sent would wait as long as the connection exists.
+                // A request that was never sent fails only when the connection is dropped.
                 drop(conn);
                 return first.await.map(|(_, _, status)| status);
             }
@@ -159,7 +161,7 @@ impl Watch {
             }
             // Close call and connection during the pause.
             drop((told, conn));
-            // Meanwhile runs use the last status and start no other call.
+            // During the pause, runs use the last status and start no other call.
             sleep_until(again_at).await;
             tell(None);
         });

@@ -1,5 +1,5 @@
-//! Values by names that the user chooses: header fields of a request, expressions for those of a
-//! response, values of JSON content.
+//! Tables whose keys the user chooses: header fields of a request, expressions for header fields of
+//! a response, values of JSON content.
 //!
 //! Does not know about: requests and responses.
 
@@ -7,7 +7,7 @@ use super::http::FieldValue;
 use doorbell_config::{Entry, Json, Key, Map, Problem, Secret, Value, is_credential, literal};
 use serde_json::json;
 
-/// Fields that every request has anyway, or that would break it.
+/// Fields that doorbell writes itself, or that would break a request.
 const OWN_FIELDS: [&str; 4] = ["connection", "content-length", "transfer-encoding", "upgrade"];
 
 impl Value for FieldValue {

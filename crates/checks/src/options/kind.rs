@@ -1,6 +1,6 @@
-//! Kinds of checks: which keys a `type` brings.
+//! Kinds of checks, and the keys of each `type`.
 //!
-//! Does not know about: what the keys of a kind mean, running a check.
+//! Does not know about: the meaning of a kind's keys, and how a check runs.
 
 use super::address::{Address, ClientTls, HostPort, Url};
 use super::http::HttpCheck;
@@ -32,20 +32,20 @@ pub enum CheckKind {
     Tcp(TcpCheck),
     /// A TLS handshake and the certificates.
     Tls(Box<TlsCheck>),
-    /// Nothing: results are pushed, and hold for this long.
+    /// No run: results are pushed, and are valid for this time.
     Ttl(Duration),
 }
 
 /// Results that are pushed.
 #[derive(Clone, Debug, Table)]
 struct Ttl {
-    /// Time for which a pushed result holds, also maintenance; the application must push another
-    /// one by POST to a route with `push` before it is over. Required.
+    /// Time for which a pushed result, also maintenance, is valid. Within this time, the
+    /// application must push another result by POST to a route with `push`. Required.
     #[key(required = "\"30s\"", range = "100ms..=30d")]
     ttl: Duration,
 }
 
-/// The word of a kind, its keys, and what reads them.
+/// The name of a kind, its keys, and the function that reads them.
 type Kind = (&'static str, fn() -> JsonMap, fn(&mut Section<'_>) -> CheckKind);
 
 macro_rules! kinds {
@@ -93,7 +93,7 @@ kinds! {
     "tls" Tls Box::new, TlsCheck;
 }
 
-/// Tables below a check of which each kind has some keys, and what they are for.
+/// Tables below a check whose keys depend on the kind, and their documentation.
 const TABLES: [(&str, &str); 2] = [
     ("expect", "Requirements; if one is not met, the check fails."),
     ("degraded", "Conditions under which a result that meets `expect` is degraded. Default: none."),
@@ -156,7 +156,7 @@ impl Table for CheckKind {
                     problem.help(format!("add `type = `, one of {}", quoted(&kinds.map(|kind| kind.0)))),
                 );
             }
-            // Without a type it is not known which keys there are.
+            // Without a type, the valid keys are unknown.
             at.accept_others();
             return Self::default();
         };
@@ -169,7 +169,8 @@ impl Table for CheckKind {
     }
 }
 
-/// By table below a check and key: each text about it, with the kinds that it is for.
+/// The documentation texts of each key, with the kinds to which they apply. The map is
+/// indexed by a table below a check and the name of a key in that table.
 type Docs = BTreeMap<[String; 2], Vec<(String, Vec<&'static str>)>>;
 
 fn take_docs(properties: &mut JsonMap, table: &str, kind: &'static str, docs: &mut Docs) {
@@ -194,7 +195,7 @@ fn take_docs(properties: &mut JsonMap, table: &str, kind: &'static str, docs: &m
 }
 
 impl CheckKind {
-    /// A check from a URL: `http://..`, `https://..`, `tcp://HOST:PORT`, `unix:/PATH`,
+    /// Parses a check from a URL: `http://..`, `https://..`, `tcp://HOST:PORT`, `unix:/PATH`,
     /// `tls://HOST`, `redis://HOST`, `grpc://HOST:PORT/SERVICE` or `grpcs://..`.
     #[must_use]
     pub fn parse(target: &str) -> Option<Self> {
@@ -222,7 +223,7 @@ impl CheckKind {
         Url::parse(target).map(HttpCheck::new).map(Self::from)
     }
 
-    /// Whether both test the same thing; the lifetime of pushed results does not count.
+    /// Whether both test the same thing; the lifetime of pushed results is ignored.
     #[must_use]
     pub fn asks_as(&self, other: &Self) -> bool {
         matches!((self, other), (Self::Ttl(_), Self::Ttl(_))) || self == other
@@ -242,7 +243,7 @@ impl CheckKind {
         }
     }
 
-    /// The host it connects to, unless that is this machine.
+    /// The host to which the check connects; `None` if it is this machine.
     #[must_use]
     pub fn remote(&self) -> Option<&HostPort> {
         match self {

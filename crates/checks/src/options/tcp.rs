@@ -10,7 +10,7 @@ use doorbell_config::{Dump, Entry, JsonMap, Key, Problem, Section, Table};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Bytes that are sent or looked for.
+/// Maximum number of bytes that are sent or expected.
 const BYTES_MAX: usize = 4096;
 
 /// A connection, and optionally bytes on it.
@@ -96,7 +96,7 @@ impl Table for TcpCheck {
 }
 
 impl TcpCheck {
-    /// An accepted connection is enough.
+    /// A check that succeeds if the connection is accepted.
     #[must_use]
     pub fn new(address: Address) -> Self {
         Self { address, ..Self::defaults().clone() }
@@ -121,7 +121,7 @@ impl Keys {
     }
 }
 
-/// Bytes as pairs of hexadecimal digits, with spaces where one likes.
+/// Parses pairs of hexadecimal digits. Spaces are ignored.
 fn hex(entry: &Entry<'_>) -> Option<Option<String>> {
     let text = entry.string()?;
     if parse_hex(&text).is_some() {

@@ -1,4 +1,4 @@
-//! Durations of the phases of a run, by blackbox_exporter's names.
+//! Durations of the phases of a run, named as in blackbox_exporter.
 //!
 //! Does not know about: probers.
 

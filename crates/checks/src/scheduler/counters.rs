@@ -13,11 +13,11 @@ pub struct SchedulerCounters {
     pub(crate) runs: AtomicU64,
     /// Runs that did not succeed.
     pub(crate) failed: AtomicU64,
-    /// Times that a due run was delayed by the limit of concurrent runs.
+    /// Number of times that the limit of concurrent runs delayed due runs.
     pub(crate) waited: AtomicU64,
     /// Runs that lasted longer than their interval.
     pub(crate) overruns: AtomicU64,
-    /// How late runs started.
+    /// Delays between due time and start of runs.
     pub lag: Lag,
     /// Runs requested by probes; requests for the same run count once.
     pub(crate) asked: AtomicU64,

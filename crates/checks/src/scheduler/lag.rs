@@ -54,8 +54,8 @@ impl LagCounts {
         self.buckets.iter().sum()
     }
 
-    /// Upper bound of the bucket that contains this permille of all starts; `None` for the last
-    /// bucket.
+    /// The quantile `permille` / 1000 of all delays, as the upper bound of its bucket; `None` for
+    /// the last bucket.
     #[must_use]
     pub fn at_permille(&self, permille: u64) -> Option<Duration> {
         let wanted = (self.total() * permille).div_ceil(1000);

@@ -1,4 +1,4 @@
-//! Pushed results on their way to the scheduler, or to that of a later configuration.
+//! Queue of pushed results for the scheduler, or for the scheduler of a later configuration.
 //!
 //! Does not know about: the effect of a result.
 
@@ -21,7 +21,8 @@ pub struct Push {
 #[derive(Debug)]
 enum Destination {
     Here(mpsc::Sender<(usize, Finding)>),
-    /// A later scheduler has taken over. The list maps check numbers to those of that scheduler.
+    /// A later scheduler has taken over. The list maps check numbers to the check numbers of the
+    /// later scheduler.
     With(Arc<ArcSwap<Self>>, Vec<Option<usize>>),
 }
 
@@ -40,8 +41,8 @@ impl Push {
         is_taken
     }
 
-    /// Sends further results to `successor`, whose checks had the numbers `places` here, if they
-    /// existed.
+    /// Redirects further results to `successor`. `places` contains, for each check number of the
+    /// successor, the number of the same check in this scheduler, if there is one.
     pub fn redirect(&self, successor: &Self, places: &[Option<usize>]) {
         let mut numbers = vec![None; places.iter().flatten().max().map_or(0, |last| last + 1)];
         for (now, before) in places.iter().enumerate() {

@@ -2,9 +2,9 @@
 //!
 //! Does not know about: clocks, running checks.
 //!
-//! Every check has a phase derived from its name and the instance, so that neither the checks of
-//! one process nor the same checks of its replicas run at once, whenever they were started. Runs
-//! keep to that grid: a delay by jitter or by a slow run does not shift later runs.
+//! Every check has a phase derived from its name and the instance. So the checks of one process,
+//! and the same checks of its replicas, do not all run at once, whatever their start times. Runs
+//! follow the resulting grid: a delay by jitter or by a slow run does not shift later runs.
 
 use doorbell_health::Time;
 use siphasher::sip::SipHasher13;
@@ -22,7 +22,7 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// `instance` distinguishes replicas.
+    /// Creates a schedule. `instance` distinguishes replicas.
     pub(crate) fn new(instance: &str, check: &str, jitter: u32) -> Self {
         let mut hasher = SipHasher13::new_with_keys(0, 0);
         hasher.write(instance.as_bytes());
@@ -32,13 +32,14 @@ impl Schedule {
         Self { phase, jitter: jitter.min(50), chance: phase }
     }
 
-    /// Determines the order of the first runs.
+    /// The phase, which determines the order of the first runs.
     pub(crate) const fn phase(&self) -> u64 {
         self.phase
     }
 
-    /// Start of the run after one that started at `start` and ended at `now`: the first grid
-    /// position at least half an interval later, plus up to `jitter`. An overdue run is due now.
+    /// Start of the next run, if the last run started at `start` and ended at `now`: the first grid
+    /// position at least half an interval after `start`, plus up to `jitter`. An overdue run is due
+    /// now.
     pub(crate) fn next(&mut self, start: Time, interval: Duration, now: Time) -> Time {
         let interval = nanos(interval).max(1);
         let phase = scaled(self.phase, interval);
@@ -49,9 +50,9 @@ impl Schedule {
         Time::from_nanos(place.saturating_add(late)).max(now)
     }
 
-    /// Start of the run after one that started at `start` if no probe requests one earlier: a
-    /// random time in the third quarter of `max_age`, so that a result is renewed in time and
-    /// replicas that started together drift apart.
+    /// Start of the next run, if the last run started at `start` and no probe requests an earlier
+    /// one: a random time in the third quarter of `max_age`, so that a result is renewed in time
+    /// and replicas that started together drift apart.
     pub(crate) fn renew(&mut self, start: Time, max_age: Duration) -> Time {
         let max_age = nanos(max_age);
         let chance = scaled(self.roll(), max_age / 4);
@@ -95,8 +96,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// From the second run on, each interval of the grid contains exactly one run, whatever the
-        /// delays.
+        /// From the second run on, each interval of the grid contains exactly one run, regardless
+        /// of delays.
         #[test]
         fn every_interval_has_one_run(
             from in 0_u64..1 << 50, millis in 100_u64..100_000, jitter in 0_u32..=50, name in "[a-z]{1,8}",

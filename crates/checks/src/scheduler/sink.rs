@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 /// Receives the findings of all checks.
 pub trait ResultSink: Send + Sync + 'static {
-    /// The current time on the sink's clock, which all times here use.
+    /// The current time on the sink's clock. All times of this trait are on this clock.
     fn now(&self) -> Time;
 
     /// Converts a time to the clock of the runtime.
@@ -23,10 +23,10 @@ pub trait ResultSink: Send + Sync + 'static {
         None
     }
 
-    /// The time at which [`Self::tick`] is due.
+    /// The time at which [`Self::tick`] must be called next.
     fn deadline(&self) -> Time;
 
-    /// Applies the effects of time alone.
+    /// Applies the changes that time alone causes, such as results that become stale.
     fn tick(&self);
 }
 

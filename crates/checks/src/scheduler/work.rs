@@ -15,17 +15,18 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::task::{Id, JoinError, JoinSet};
 
-/// Time between the first runs of checks: ten thousand checks take two seconds.
+/// Interval between the first runs of two consecutive checks, so that the first runs of ten
+/// thousand checks start within two seconds.
 const FIRST_RUNS_APART: Duration = Duration::from_micros(200);
 
-/// Time until the first run of each of `checks` checks has started.
+/// Time in which this number of checks start their first runs.
 #[must_use]
 pub fn first_runs(checks: usize) -> Duration {
     FIRST_RUNS_APART * u32::try_from(checks).unwrap_or(u32::MAX)
 }
 
-/// Minimum interval between runs after reported changes, against a server that changes all the
-/// time.
+/// Minimum interval between runs caused by reported changes. Limits the load of a target that
+/// changes constantly.
 const CHANGES_APART: Duration = Duration::from_millis(10);
 
 /// Due and running checks.
@@ -120,7 +121,7 @@ impl Work {
         self.first_due().map_or(Time::MAX, |(at, _)| at)
     }
 
-    /// Makes the run of this check due now, unless one is in progress.
+    /// Makes the next run of `check` due now, unless a run is in progress.
     pub(crate) fn run_now(&mut self, check: usize, now: Time) {
         let run = self.runs.iter().position(|run| run.check == check);
         if let Some(run) = run.filter(|&run| !self.states[run].is_running) {
@@ -132,7 +133,8 @@ impl Work {
         let now = sink.now();
         while let Some((at, run)) = self.first_due().filter(|(at, _)| *at <= now) {
             if self.running.len() >= self.in_flight_max {
-                // Counted once each time the limit is reached; the lag shows the duration.
+                // Counted once each time the limit is reached. The histogram of lags shows how
+                // late the runs start.
                 if !std::mem::replace(&mut self.is_full, true) {
                     count(&self.counters.waited);
                 }
@@ -140,7 +142,7 @@ impl Work {
             }
             self.due.pop();
             self.states[run] = RunState { due: None, started: now, is_running: true, requested: None };
-            // A request from now on is for a newer result than that of this run.
+            // A request made from now on needs a result newer than that of this run.
             self.runs[run].is_asked.store(false, Ordering::Release);
             let (due, counters) = (sink.instant(at), Arc::clone(&self.counters));
             let (runner, stats) = (Arc::clone(&self.runs[run].runner), Arc::clone(&self.runs[run].stats));
@@ -192,7 +194,8 @@ impl Work {
         }
     }
 
-    /// Moves a run forward, unless one is in progress or the last result is still fresh.
+    /// Makes the next run due earlier. While a run is in progress, records the request; while the
+    /// last result is fresh, delays the run.
     pub(crate) fn request(&mut self, request: Request, sink: &impl ResultSink) {
         let (at, requested) = match request {
             Request::Asked(at) => (at, Requested::Asked),
@@ -219,7 +222,7 @@ impl Work {
     }
 }
 
-/// A panic in a runner must not end its check for good.
+/// The finding of a run that panicked. The check continues with its next run.
 fn died() -> Finding {
     Finding { outcome: Outcome::Error, latency: Duration::ZERO, reason: "the run was aborted".to_owned() }
 }

@@ -6,7 +6,7 @@ use super::*;
 use hyper::Method;
 use std::sync::Mutex;
 
-/// The requests that led to each of these responses.
+/// Runs a check against a server that sends these responses; returns the requests.
 fn sent(change: impl FnOnce(&mut HttpCheck), answers: &[&'static str]) -> Vec<String> {
     let answers: Vec<&str> = answers.into();
     let answers = Mutex::new(answers.into_iter());
@@ -45,7 +45,7 @@ fn open(fields: &[(&str, &str)]) -> Vec<(String, FieldValue)> {
     fields.iter().map(field).collect()
 }
 
-/// Fields as the configuration reads credentials.
+/// Fields with secret values, as the configuration reads credentials.
 fn secret(fields: &[(&str, &str)]) -> Vec<(String, FieldValue)> {
     let field =
         |&(name, value): &(&str, &str)| (name.to_owned(), FieldValue::Secret(Secret::new(value.to_owned())));
@@ -100,7 +100,7 @@ fn credentials_are_sent_to_no_other_host() {
 }
 
 /// Credentials are sent only to the origin they were configured for: another port of the host may
-/// belong to another party, and that party may choose a redirect back.
+/// belong to another party, and that party may redirect the request back to the first port.
 #[test]
 fn credentials_are_sent_to_no_other_port() {
     let read = |stream: &mut std::net::TcpStream| {
@@ -158,7 +158,7 @@ fn credentials_are_sent_to_no_other_port() {
     }
 }
 
-/// As in Go's client, and so in the kubelet.
+/// A redirect with an empty `Location` is not followed, as in Go's client, which the kubelet uses.
 #[test]
 fn a_redirect_to_nowhere_is_the_answer() {
     let answer = "HTTP/1.1 302 T\r\nLocation:\r\nContent-Length: 0\r\n\r\n";

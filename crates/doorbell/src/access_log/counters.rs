@@ -6,14 +6,15 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counters of an access log at one moment. They count up from its start.
+        /// Counters of an access log at one moment. The counters start at 0 when the log starts.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct LogCounters {
             $($(#[$doc])* pub $name: u64,)*
         }
 
-        /// Aligned to separate cache lines: worker threads read the fields next to them.
+        /// The counters. The alignment puts them into separate cache lines, because worker threads
+        /// read the fields that are stored next to the counters.
         #[derive(Debug, Default)]
         #[repr(align(128))]
         pub(super) struct Counts {
@@ -21,7 +22,7 @@ macro_rules! counters {
         }
 
         impl LogCounters {
-            /// All counters by name.
+            /// Returns all counters by name.
             pub fn fields(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((stringify!($name), self.$name),)*].into_iter()
             }
@@ -36,7 +37,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Lines of requests written to the target.
+    /// Request lines written to the target.
     written,
     /// Records dropped because the queue was full or the log had stopped.
     dropped,
@@ -46,11 +47,11 @@ counters! {
     reopened,
     /// Failed attempts to reopen the file.
     reopen_failed,
-    /// Times a record woke the writer, at one system call each.
+    /// Times a record woke the writer, which costs one system call.
     wakes,
 }
 
-/// A counter that any thread may increment, rarely.
+/// A counter that any thread may increment, but rarely does.
 #[derive(Debug, Default)]
 pub(super) struct Count(AtomicU64);
 

@@ -1,4 +1,4 @@
-//! The queues: one per thread, with that thread as its only producer and the writer as its only
+//! The queues: one per thread. The thread is the only producer, and the writer is the only
 //! consumer.
 //!
 //! Does not know about: lines, files.
@@ -34,8 +34,8 @@ struct Lane {
     queue: Input,
 }
 
-/// The producer side. The second half of long records, which are rare, is in a separate queue, so
-/// that the writer's processor does not fetch unused memory.
+/// The producer side. A long record, which is rare, has its second half in a separate queue, so
+/// that the writer's processor fetches no unused memory.
 struct Input {
     heads: Producer<RecordHead>,
     tails: Producer<RecordTail>,
@@ -54,19 +54,20 @@ impl Input {
         (Self { heads, tails }, Output { heads: heads_out, tails: tails_out })
     }
 
-    /// False if the queue is full.
+    /// Queues a record. Returns false if the queue is full.
     #[inline]
     fn push(&mut self, record: &Record) -> bool {
         let (head, tail) = record.to_parts();
-        // The writer frees a tail before its head: if there is room for a head, there is room for
-        // its tail. The head is pushed last, so that a visible head always has its tail.
+        // The writer frees a tail before its head, so room for a head implies room for its tail.
+        // The tail is pushed first, so that a visible head always has its tail.
         !self.heads.is_full()
             && tail.is_none_or(|tail| self.tails.push(tail).is_ok())
             && self.heads.push(head).is_ok()
     }
 }
 
-/// Puts records into the queue of the calling thread. See [the module](super).
+/// A sink that puts records into the queue of the calling thread. The [module](super) documents the
+/// queues.
 #[derive(Clone)]
 pub struct LogSink {
     shared: Arc<Shared>,
@@ -77,7 +78,7 @@ impl LogSink {
         Self { shared }
     }
 
-    /// Counters of the log so far, over all threads.
+    /// Returns the counters of the log, summed over all threads.
     pub fn counters(&self) -> LogCounters {
         self.shared.counters()
     }
@@ -88,7 +89,7 @@ impl Sink for LogSink {
     fn log(&self, record: &Record) {
         let shared = &*self.shared;
         let log = shared.log;
-        // A thread that is terminating has no queue any more.
+        // A terminating thread no longer has a queue.
         let pushed = shared.state.load(Ordering::Relaxed) != STOPPED
             && LANES
                 .try_with(|lanes| {
@@ -117,9 +118,9 @@ impl fmt::Debug for LogSink {
     }
 }
 
-/// The part that sinks, the handle and the writer share.
+/// The state that sinks, the handle and the writer share.
 pub(super) struct Shared {
-    /// Distinguishes the logs of a process.
+    /// Number of this log, unique in the process.
     log: u64,
     records_max: usize,
     state: AtomicU8,
@@ -173,13 +174,15 @@ impl Shared {
         self.state.load(Ordering::Acquire) == STOPPED
     }
 
-    /// Announces sleep: the next record wakes the writer. False if the log has stopped.
+    /// Announces that the writer sleeps: the next record wakes it. Returns false if the log has
+    /// stopped.
     pub(super) fn fall_asleep(&self) -> bool {
         self.state.compare_exchange(AWAKE, ASLEEP, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
     pub(super) fn stay_awake(&self) {
-        // A failure means that another thread did it, or the log has stopped.
+        // A failure means that another thread has already changed the state, or that the log has
+        // stopped.
         let _ = self.state.compare_exchange(ASLEEP, AWAKE, Ordering::Relaxed, Ordering::Relaxed);
     }
 
@@ -188,7 +191,7 @@ impl Shared {
         core::mem::take(&mut *self.arrivals.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Records that the writer released `count` queues.
+    /// Lowers the number of queues by `count`, after the writer has released that many.
     pub(super) fn forget_lanes(&self, count: usize) {
         self.lanes.fetch_sub(count, Ordering::Relaxed);
     }
@@ -199,13 +202,13 @@ impl Shared {
         self.state.load(Ordering::SeqCst) == ASLEEP
     }
 
-    /// Queues that the writer has not released.
+    /// Number of queues that the writer has not released.
     #[cfg(test)]
     pub(super) fn lanes_live(&self) -> usize {
         self.lanes.load(Ordering::SeqCst)
     }
 
-    /// Whether the writer has taken all records of this thread.
+    /// Whether the writer has read all records of this thread.
     #[cfg(test)]
     pub(super) fn is_drained(&self) -> bool {
         LANES.with_borrow(|lanes| {
@@ -214,7 +217,8 @@ impl Shared {
         })
     }
 
-    /// Creates the queue of this thread. False if there are too many.
+    /// Creates the queue of this thread and queues its first record. Returns false if there are too
+    /// many queues.
     #[cold]
     fn push_first(&self, lanes: &mut Vec<Lane>, record: &Record) -> bool {
         lanes.retain(|lane| !lane.queue.heads.is_abandoned());

@@ -1,7 +1,7 @@
 //! The access log's path from worker threads to a file: one queue per thread, and one writer.
 //!
-//! Does not know about: which requests are logged, the format of a line; see
-//! [`doorbell_http::log`].
+//! Does not know about: which requests are logged, the format of a line (see
+//! [`doorbell_http::log`]).
 //!
 //! ```no_run
 //! use core::time::Duration;
@@ -21,25 +21,26 @@
 //! ```
 //!
 //! **Producers.** A worker thread copies the record into its own queue, whose only reader is the
-//! writer: no lock, no locked instruction, no system call. The queue is allocated with the thread's
-//! first record. If it is full, the record is dropped and counted, and the log reports the number
-//! of dropped records at most once per second.
+//! writer. The copy needs no lock, no locked instruction and no system call. The queue is allocated
+//! with the thread's first record. If the queue is full, the record is dropped and counted, and the
+//! log reports the number of dropped records at most once per second.
 //!
 //! **The writer** renders all queued records into batches of up to 64 KiB, with one `write` each.
-//! Lines of one thread are in order; lines of two threads may swap within a few milliseconds. A
-//! batch that cannot be written (full disk, closed pipe) is lost and counted; the writer tries
-//! again with the next batch. Worker threads are never delayed.
+//! Lines of one thread are in order; lines of different threads may be out of order by a few
+//! milliseconds. A batch that cannot be written (full disk, closed pipe) is lost and counted; the
+//! next batch is attempted regardless. Worker threads are never delayed.
 //!
 //! # Decision: how the writer detects records
 //!
 //! *Context.* Waking a thread is a system call; polling every few milliseconds costs an idle
-//! process two hundred wake-ups per second. *Choice.* Both: while records arrive, the writer polls
-//! every 5 ms, which forms batches and costs the workers nothing. After 100 ms without a record it
-//! sleeps, and the next record wakes it. *Measured* with `cargo bench -p doorbell-benches --bench
-//! logger` (table in its source): 53 ns for a record while the writer is awake, 15 us for one that
-//! wakes it. The waking record needs no memory fence: if it arrives exactly when the writer
-//! falls asleep, the writer finds it up to a second later. *What would change it:* live viewing of
-//! a log with less than one record per second.
+//! process two hundred wake-ups per second. *Choice.* The writer combines polling and wake-ups:
+//! while records arrive, the writer polls every 5 ms, which forms batches and costs the workers no
+//! system call. After 100 ms without a record it sleeps, and the next record wakes it. *Measured*
+//! with `cargo bench -p doorbell-benches --bench logger` (table in its source): 53 ns for a record
+//! while the writer is awake, 15 us for a record that wakes it. The waking record needs no memory
+//! fence: if it arrives exactly when the writer falls asleep, the writer finds it up to a second
+//! later. *What would change the decision:* live viewing of a log with less than one record per
+//! second.
 
 mod counters;
 mod lane;
@@ -66,7 +67,8 @@ use lane::Shared;
 use outlet::Outlet;
 use writer::Writer;
 
-/// Default queue length per thread: 1 MiB, half of which is used only by records of long requests.
+/// Default queue length per thread: 1 MiB of address space; one half is used only by records of
+/// long requests.
 const RECORDS_MAX: usize = 4096;
 
 /// How long dropping an [`AccessLog`] waits for the writer.
@@ -74,16 +76,17 @@ const DROP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A running access log.
 ///
-/// Stop it after the server; dropping it waits up to a second for queued records.
+/// Call [`stop`](Self::stop) after the server has stopped; dropping the log waits up to a second
+/// for queued records.
 #[derive(Debug)]
 pub struct AccessLog {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-    /// Disconnected when the writer ends.
+    /// The channel is disconnected when the writer ends.
     ended: Receiver<()>,
 }
 
-/// Builds an [`AccessLog`].
+/// A builder of an [`AccessLog`].
 #[must_use = "a builder does nothing until it is started"]
 pub struct LogBuilder {
     target: LogTarget,
@@ -93,7 +96,7 @@ pub struct LogBuilder {
     on_trouble: Box<dyn FnMut(&LogTrouble) + Send>,
 }
 
-/// A failure of the writer. Reported once, and again only after it worked in between.
+/// A failure of the writer. A kind of failure is reported once, and again only after a success.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogTrouble {
@@ -106,7 +109,7 @@ pub enum LogTrouble {
 }
 
 impl AccessLog {
-    /// Builds a log that writes to `target`.
+    /// Returns a builder of a log that writes to `target`.
     pub fn builder(target: LogTarget) -> LogBuilder {
         LogBuilder {
             target,
@@ -117,24 +120,24 @@ impl AccessLog {
         }
     }
 
-    /// A sink for loggers, on any number of threads.
+    /// Returns a sink for loggers. Any number of threads may use clones of it.
     pub fn sink(&self) -> LogSink {
         LogSink::new(Arc::clone(&self.shared))
     }
 
-    /// Reopens the file by its name, for log rotation. Records that the writer has already taken
-    /// are in the old file. Does nothing if the target is not a file.
+    /// Requests that the writer reopens the file by its name, for log rotation. Records that the
+    /// writer has already read are in the old file. Does nothing if the target is not a file.
     pub fn reopen(&self) {
         self.shared.ask_reopen();
     }
 
-    /// Counters so far.
+    /// Returns the counters of the log.
     pub fn counters(&self) -> LogCounters {
         self.shared.counters()
     }
 
-    /// Writes queued records and stops. False if that took longer than `timeout`: the writer,
-    /// blocked by its target, is then abandoned. Later records are dropped.
+    /// Writes queued records and stops. Returns false if the target blocks the writer for longer
+    /// than `timeout`; the writer's thread is then left running. Later records are dropped.
     pub fn stop(mut self, timeout: Duration) -> bool {
         self.end(timeout)
     }
@@ -157,28 +160,28 @@ impl Drop for AccessLog {
 }
 
 impl LogBuilder {
-    /// Format of the lines. Default: text.
+    /// Sets the format of the lines. Default: text.
     pub const fn format(mut self, format: Format) -> Self {
         self.format = format;
         self
     }
 
-    /// Names of routes, by the index passed to [`doorbell_http::log::Logger::route`]. Default:
-    /// none; the index is logged.
+    /// Sets the names of routes, by the index passed to [`doorbell_http::log::Logger::route`].
+    /// Default: no names; the index is logged.
     pub fn routes(mut self, names: Vec<String>) -> Self {
         self.routes = names;
         self
     }
 
-    /// Queue length of a thread in records of 256 bytes, 1 to 65,536. Default 4,096: with polling
-    /// every 5 ms, that is 800,000 records per second.
+    /// Sets the queue length of each thread in records of 256 bytes, 1 to 65,536. Default 4,096,
+    /// which allows 800,000 records per second with a poll every 5 ms.
     pub fn records_max(mut self, records: usize) -> Self {
         self.records_max = records.clamp(1, 1 << 16);
         self
     }
 
-    /// Calls `hear` with failures of the writer, on the writer's thread. Default: only the counters
-    /// record them.
+    /// Calls `hear` with each failure of the writer, on the writer's thread. By default only the
+    /// counters record failures.
     pub fn on_trouble(mut self, hear: impl FnMut(&LogTrouble) + Send + 'static) -> Self {
         self.on_trouble = Box::new(hear);
         self

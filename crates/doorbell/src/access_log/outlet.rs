@@ -1,6 +1,6 @@
 //! Targets of a log: a file, a standard stream or any other writer.
 //!
-//! Does not know about: records, the format of a line except its end.
+//! Does not know about: records, the format of a line except its terminator.
 
 use core::fmt;
 use core::time::Duration;
@@ -10,20 +10,22 @@ use std::os::fd::AsFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Retries of a target that is not ready, one second in total; then the batch is lost.
+/// Maximum number of retries when a target is not ready, one second in total; then the batch is
+/// lost.
 const RETRIES_MAX: u32 = 100;
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
 /// Target of a log.
 #[non_exhaustive]
 pub enum LogTarget {
-    /// A file, opened for appending. It is created if needed, readable for its owner and group.
+    /// A file, opened for appending. A missing file is created, readable by its owner and group.
     File(PathBuf),
     /// Standard error.
     Stderr,
     /// Standard output.
     Stdout,
-    /// Any other writer. It gets whole lines and may block: only the log's own thread waits.
+    /// Any other writer. It receives whole lines. It may block, which delays only the log's own
+    /// thread.
     Writer(Box<dyn Write + Send>),
 }
 
@@ -52,8 +54,8 @@ impl Outlet {
         Ok(Self { path, stream, torn: false })
     }
 
-    /// Reopens the file by its name. False if the target is not a file. After an error the old file
-    /// stays in use.
+    /// Reopens the file by its name. Returns false if the target is not a file. After an error the
+    /// old file stays in use.
     pub(super) fn reopen(&mut self) -> io::Result<bool> {
         let Some(path) = &self.path else { return Ok(false) };
         self.stream = Box::new(append_to(path)?);
@@ -61,7 +63,7 @@ impl Outlet {
         Ok(true)
     }
 
-    /// Writes whole lines. An error contains the number of bytes written before it.
+    /// Writes whole lines. A failure returns the number of bytes written before it, and the error.
     pub(super) fn write(&mut self, lines: &[u8]) -> Result<(), (usize, io::Error)> {
         if self.torn {
             self.write_bytes(b"\n").map_err(|(_, error)| (0, error))?;
@@ -84,7 +86,8 @@ impl Outlet {
                 Ok(0) => return Err((taken, ErrorKind::WriteZero.into())),
                 Ok(len) => (taken, retries) = (taken + len, 0),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // Another process made this standard stream non-blocking.
+                // The standard stream is non-blocking, because another process that shares it has
+                // changed its mode.
                 Err(error) if error.kind() == ErrorKind::WouldBlock && retries < RETRIES_MAX => {
                     retries += 1;
                     pause();

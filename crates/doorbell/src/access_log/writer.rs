@@ -23,7 +23,8 @@ const LOOK_PAUSE: Duration = Duration::from_millis(5);
 /// Polls without a record before the writer sleeps.
 const IDLE_LOOKS_MAX: u32 = 20;
 
-/// Longest sleep: the delay of a record whose thread did not see the writer fall asleep.
+/// Longest sleep, and so the maximum delay of a record whose thread did not see that the writer
+/// fell asleep.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 
 /// Minimum interval between two lines about losses.
@@ -36,11 +37,11 @@ pub(super) struct Writer {
     on_trouble: Box<dyn FnMut(&LogTrouble) + Send>,
     lanes: Vec<Output>,
     batch: Vec<u8>,
-    /// Lines in the batch, each with one record.
+    /// Number of lines in the batch; each line is one record.
     lines: u64,
     idle_looks: u32,
     losses: Losses,
-    /// A failure was reported and is not over.
+    /// The failures that were reported and have not ended.
     told: Told,
 }
 
@@ -101,7 +102,8 @@ impl Writer {
         let (epoch, mut lanes, mut records) = (epoch(), core::mem::take(&mut self.lanes), 0);
         let before = lanes.len();
         lanes.retain_mut(|lane| {
-            // Checked first, so that records queued before the thread ended are seen.
+            // `is_abandoned` is read first, so that records queued before the thread ended are not
+            // missed.
             let abandoned = lane.heads.is_abandoned();
             records += self.drain_lane(lane, epoch);
             !abandoned
@@ -117,7 +119,8 @@ impl Writer {
         let mut left = heads.slots();
         let records = left;
         while left > 0 {
-            // Frees room in the queue in parts, so that a long batch does not make it look full.
+            // The queue is read in chunks, so that room becomes free before a long batch is
+            // complete.
             let Ok(chunk) = heads.read_chunk(left.min(64)) else { break };
             let (first, second) = chunk.as_slices();
             for head in first.iter().chain(second) {
@@ -161,7 +164,7 @@ impl Writer {
         }
     }
 
-    /// Writes a line about lost records; at the end in any case.
+    /// Writes a line about lost records, at most once per second, and at the end.
     fn tell_losses(&mut self, at_end: bool) {
         let counters = self.shared.counters();
         let dropped = counters.dropped - self.losses.dropped;
@@ -204,7 +207,7 @@ impl Writer {
         }
     }
 
-    /// Waits a little, or until it is woken.
+    /// Pauses between two polls, or sleeps until a record wakes the writer.
     fn rest(&mut self, records: u64) {
         if records > 0 {
             self.idle_looks = 0;
@@ -221,7 +224,7 @@ impl Writer {
     }
 }
 
-/// Stops the log when the writer ends for any reason: no more records are queued.
+/// Stops the log when the writer ends for any reason, so that no more records are queued.
 impl Drop for Writer {
     fn drop(&mut self) {
         self.shared.stop();

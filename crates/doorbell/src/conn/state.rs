@@ -1,6 +1,6 @@
 //! State of one connection: operations in flight, pending output, and the next step.
 //!
-//! Does not know about: how bytes move, what they mean.
+//! Does not know about: I/O, the meaning of the bytes.
 
 use doorbell_http::{Client, Out};
 
@@ -16,13 +16,14 @@ pub(crate) struct Conn<P> {
     pub(super) generation: Generation,
     pub(super) phase: Phase,
     pub(super) reason: CloseReason,
-    /// The listener that accepted it.
+    /// The listener that accepted the connection.
     pub(crate) listener: ListenerIndex,
     /// True exactly while a `recv` is pending.
     pub(crate) recv_in_flight: bool,
     /// True exactly while a `send` is pending.
     pub(crate) send_in_flight: bool,
-    /// True if the last `recv` left the socket empty: only then may a close follow a reply at once.
+    /// True if the socket was empty after the last `recv`: only then may a close follow a reply at
+    /// once.
     pub(crate) drained: bool,
     /// True once the peer's FIN was read.
     pub(crate) peer_finished: bool,
@@ -30,7 +31,7 @@ pub(crate) struct Conn<P> {
     pub(crate) replied: bool,
     /// True once any byte was received.
     pub(crate) has_received: bool,
-    /// True exactly while it waits for the next turn with nothing in flight.
+    /// True exactly while the connection waits for the next turn with nothing in flight.
     pub(crate) postponed: bool,
     /// [`Driver::unsent`](crate::driver::Driver::unsent) at the last check, while a send is in
     /// flight.
@@ -44,43 +45,44 @@ pub(crate) struct Conn<P> {
     pub(crate) ip_cell: Option<u32>,
     /// Deadline of the current wait; before the first wait, the time of opening.
     pub(crate) deadline: Time,
-    /// The client's address, once it was looked up.
+    /// The client's address, after the lookup.
     pub(crate) client: Client<'static>,
-    /// What must arrive before the protocol is called.
+    /// The event that must happen before the protocol is called.
     pub(crate) arriving: Arriving,
-    /// Input that the protocol could not use yet. Empty, without memory, unless a request came in
-    /// parts.
+    /// Input that the protocol could not process yet. Empty and unallocated, unless a request
+    /// arrived in parts.
     pub(crate) input: Vec<u8>,
     /// Output that was not passed to the kernel yet.
     pub(crate) out: Out,
-    /// The protocol's own state; `None` in a free slot and until it is needed: a connection that
-    /// gets its reply in the pass that accepted it has none.
+    /// The protocol's own state. `None` in a free slot, and until the protocol needs state: a
+    /// connection that gets its reply in the turn that accepted it never has any.
     pub(crate) protocol: Option<P>,
 }
 
-/// What a connection waits for before its protocol is called.
+/// The event for which a connection waits before its protocol is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arriving {
     /// The peer's address must be looked up.
     Addr,
-    /// The result of a job: until it arrives, the protocol is not called.
+    /// The result of a job must arrive.
     Answer,
-    /// Nothing: the protocol is in charge.
+    /// Nothing: the protocol processes the input.
     Done,
-    /// A PROXY protocol header, optional or required; or the peer is refused, whatever it sends.
+    /// A PROXY protocol header, optional or required, must arrive. This is also the state of a peer
+    /// that is always refused.
     Header,
 }
 
-/// What follows once all output is sent.
+/// The next step after all output was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AfterSend {
     /// Close together with the last bytes.
     Close,
     /// Hand the connection over.
     HandOver,
-    /// Send FIN, then read and discard for a while.
+    /// Send FIN, then read and discard input until a deadline.
     Linger,
-    /// Call the protocol again: it holds input back.
+    /// Call the protocol again, because it has unprocessed input.
     Resume,
     /// Continue reading.
     Read,
@@ -115,17 +117,17 @@ impl<P> Conn<P> {
         }
     }
 
-    /// Its name, given its slot.
+    /// The identity of the connection in `slot`.
     pub(crate) const fn id(&self, slot: SlotIndex) -> ConnId {
         ConnId { slot, generation: self.generation }
     }
 
-    /// Its phase.
+    /// The phase of the connection.
     pub(crate) const fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// Why it closes; valid from [`Phase::Closing`] on.
+    /// The reason of the close; valid from [`Phase::Closing`] on.
     pub(crate) const fn reason(&self) -> CloseReason {
         self.reason
     }
@@ -141,5 +143,6 @@ impl<P> Conn<P> {
     }
 }
 
-// An idle keep-alive connection costs this and a timer node of 24 bytes; the promise is 1 KiB.
+// An idle keep-alive connection needs this memory and a timer node of 24 bytes; the documented
+// limit is 1 KiB.
 const _: () = assert!(size_of::<Conn<[u64; 24]>>() <= 448);

@@ -1,8 +1,10 @@
-//! One timer for the end of many waits. A timeout per wait would start and cancel a kernel timer
-//! every time the worker sleeps (500 to 1,500 instructions).
+//! One kernel timer that bounds many waits. With a timeout per wait, the kernel would start and
+//! cancel a timer every time the worker sleeps (500 to 1,500 instructions).
 //!
-//! Does not know about: what is due, how a driver watches it. Each expiry makes the descriptor
-//! readable again, so an edge-triggered watcher never needs to read it.
+//! Does not know about: the deadlines of connections, how a driver watches the timer.
+//!
+//! Each expiry makes the descriptor readable again, so an edge-triggered watcher never needs to
+//! read the descriptor.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -17,7 +19,7 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct Alarm {
     fd: OwnedFd,
-    /// When it expires, in the worker's time; `None` after that.
+    /// The time at which the timer expires, in the worker's time; `None` after the expiry.
     due: Option<Time>,
 }
 
@@ -27,7 +29,7 @@ impl Alarm {
         Ok(Self { fd: timerfd_create(TimerfdClockId::Monotonic, flags)?, due: None })
     }
 
-    /// Makes it expire at `due` or earlier. False if the kernel refuses.
+    /// Makes the timer expire at `due` or earlier. Returns false if the kernel refuses.
     pub(super) fn set(&mut self, now: Time, due: Time) -> bool {
         if self.due.is_some_and(|armed| armed <= due) {
             return true;
@@ -44,7 +46,7 @@ impl Alarm {
         set
     }
 
-    /// Called when it expired.
+    /// Records that the timer has expired.
     pub(super) const fn rang(&mut self) {
         self.due = None;
     }

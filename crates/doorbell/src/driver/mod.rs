@@ -1,4 +1,5 @@
-//! The driver contract: the kernel, or a simulation of it, as operations that complete.
+//! The driver contract: a completion-based interface, implemented by two kernel drivers and by a
+//! simulation.
 //!
 //! Does not know about: connection states, protocols, handlers. A driver only moves bytes for a
 //! [`ConnId`].
@@ -13,13 +14,14 @@
 //! - **D-1** [`Driver::arm_accept`] is idempotent. While armed, each new connection is reported
 //!   once as [`Completion::Accepted`] with a slot that is not in use.
 //! - **D-2** After [`Driver::disarm_accept`] exactly one [`Completion::AcceptEnded`] follows,
-//!   possibly after more `Accepted`, which must be served. The same completion, with an errno, ends
-//!   an accept that failed. Nothing is accepted until accept is armed again.
+//!   possibly after further `Accepted` completions, whose connections must be served. `AcceptEnded`
+//!   with an errno reports an accept that failed. Nothing is accepted until accept is armed again.
 //! - **D-3** A connection has at most one `recv`, one `send` and one `close` in flight (invariant
-//!   I-2); a second one is a bug of the caller and panics in debug builds.
+//!   I-2); a second operation of the same kind is a bug of the caller and panics in debug builds.
 //! - **D-4** A pending operation reports exactly once. A `recv` may report with [`Quick::Ready`],
-//!   which only means that it is no longer pending. After [`Driver::cancel`] an operation still
-//!   reports, with its result so far or [`Errno::CANCELED`].
+//!   which contains no result and only means that the `recv` is no longer pending. After
+//!   [`Driver::cancel`] an operation still reports: its result, if it has one, or
+//!   [`Errno::CANCELED`].
 //! - **D-5** `send` may be partial: the completion contains the number of bytes the kernel took,
 //!   and returns the buffer.
 //! - **D-6** `close` is called only with nothing in flight. When it completes, the slot is free and
@@ -29,19 +31,20 @@
 //! - **D-8** Received bytes stay readable until [`Driver::recycle`]; at most one chunk is lent at a
 //!   time.
 //! - **D-9** [`Driver::wait`] returns on a completion, on a wake-up by the [`Waker`], or after the
-//!   timeout. It may return early without any of these.
+//!   timeout. It may also return early without such a cause.
 //! - **D-10** After [`Driver::reset_on_close`] the peer of a TCP connection sees a reset instead of
 //!   a regular end.
 //! - **D-11** `detach` is called only with nothing in flight. On success the slot is free as after
 //!   a close, the connection continues on the returned descriptor (non-blocking, close-on-exec),
-//!   and no byte that was not received before is lost. On failure nothing has changed.
+//!   and every byte that was not yet received can be read from that descriptor. On failure nothing
+//!   has changed.
 //! - **D-12** When [`Driver::unsent`] returns a value, it decreases as the peer acknowledges bytes,
 //!   also while a `send` is pending. After [`Driver::find_unsent`] returned true, within a few
-//!   waits either the value is known or `find_unsent` returns false; a close or detach in between
-//!   works as usual.
+//!   waits either `unsent` returns a value or `find_unsent` returns false. A close or detach during
+//!   these waits works as usual.
 //! - **D-13** From a listener that other processes or workers share, a driver takes a client only
 //!   when [`Driver::next`] or [`Driver::next_quick`] reports it. A client that was not reported
-//!   stays available to the others, even while the driver's thread is busy.
+//!   stays available to the other processes and workers, even while the driver's thread is busy.
 //!
 //! The entry points are [`Driver`] and, to choose one, [`select`].
 
@@ -66,12 +69,12 @@ pub use waker::{WakeSource, Waker};
 use crate::id::{ConnId, ListenerIndex, SlotIndex};
 use crate::time::Time;
 
-/// The kernel's operations as a worker uses them. See the [module](self) for the contract.
+/// The kernel's operations as a worker uses them. The [module](self) documents the contract.
 pub trait Driver {
     /// Kind of this driver.
     fn kind(&self) -> DriverKind;
 
-    /// Starts accepting on a listener, or continues.
+    /// Starts accepting on a listener. Does nothing if accept is already armed.
     fn arm_accept(&mut self, listener: ListenerIndex);
 
     /// Stops accepting; [`Completion::AcceptEnded`] confirms it. Does nothing if accept is not
@@ -86,54 +89,54 @@ pub trait Driver {
         true
     }
 
-    /// True if a client waits in the backlog. A system call: for watchdogs and draining, not for
-    /// the hot path.
+    /// True if a client waits in the backlog. Costs a system call, so it is for watchdogs and
+    /// draining, and not for the hot path.
     fn accept_backlogged(&mut self, listener: ListenerIndex) -> bool;
 
     /// Switches to the next lower accept mode (multishot, single-shot, readiness) and returns it;
     /// `None` if there is none. Call it only while accept is not armed.
     fn downgrade_accept(&mut self, listener: ListenerIndex) -> Option<AcceptMode>;
 
-    /// Receives bytes. `expect` states whether they have probably arrived.
+    /// Receives bytes. `expect` states whether bytes have probably arrived.
     fn recv(&mut self, conn: ConnId, expect: Expect) -> Step<Received>;
 
     /// Sends the unsent part of `buf`. With `more`, the kernel may hold the bytes back until
     /// [`Driver::close`] (`MSG_MORE`).
     fn send(&mut self, conn: ConnId, buf: SendBuf, more: bool) -> Step<Sent>;
 
-    /// Sends borrowed bytes if the kernel takes them without waiting; it may take a part. `None`:
-    /// nothing was sent, use [`Driver::send`]. Call it only with no send in flight. A driver
-    /// without such a call always returns `None`.
+    /// Sends borrowed bytes if the kernel accepts all or a part of them without waiting. `None`
+    /// means that nothing was sent: use [`Driver::send`]. Call it only with no send in flight. A
+    /// driver without such a call always returns `None`.
     fn send_now(&mut self, _conn: ConnId, _bytes: &[u8], _more: bool) -> Option<Result<usize, Errno>> {
         None
     }
 
     /// Sends FIN after the bytes sent so far; the other direction stays open. There is no
-    /// completion: a close that follows waits for it. Call it only with no send in flight.
+    /// completion: a later close waits for the FIN. Call it only with no send in flight.
     fn shutdown_write(&mut self, conn: ConnId);
 
     /// Ends pending `recv` and `send` operations of a connection early; each still reports (D-4).
     fn cancel(&mut self, conn: ConnId);
 
-    /// Turns the following close into a reset, so that the peer does not take a partial reply for a
-    /// whole one. Direct descriptors have no socket options: without a descriptor from
-    /// [`Driver::find_unsent`] the close is then an ordinary one.
+    /// Turns the following close into a reset, so that the peer does not mistake a partial reply
+    /// for a whole one. Has no effect on a direct descriptor, whose socket options cannot be set,
+    /// unless [`Driver::find_unsent`] has created an ordinary descriptor for it.
     fn reset_on_close(&mut self, conn: ConnId);
 
-    /// Closes a connection; its slot is free once that completes.
+    /// Closes a connection. Its slot is free when the close completes.
     fn close(&mut self, conn: ConnId) -> Step<()>;
 
     /// Removes a connection from the driver and returns its descriptor (D-11).
     fn detach(&mut self, conn: ConnId) -> Step<Result<OwnedFd, Errno>>;
 
-    /// Bytes that the peer has not acknowledged. A system call: for a check when a deadline has
-    /// passed. `None` after an error, and for direct descriptors unless [`Driver::find_unsent`]
-    /// succeeded.
+    /// Number of bytes that the peer has not acknowledged. Costs a system call, so it is for checks
+    /// after a deadline. `None` after an error, and for direct descriptors unless
+    /// [`Driver::find_unsent`] succeeded.
     fn unsent(&self, conn: ConnId) -> Option<u32>;
 
-    /// Prepares [`Driver::unsent`] for a connection for which it returns `None`. True: call
-    /// `unsent` again after the next wait. False: it stays unknown. Uses a descriptor until the
-    /// connection ends.
+    /// Makes [`Driver::unsent`] available for a connection for which it returns `None`. If the
+    /// result is true, call `unsent` again after the next wait; if it is false, the number stays
+    /// unknown. Uses a descriptor until the connection ends.
     fn find_unsent(&mut self, _conn: ConnId) -> bool {
         false
     }
@@ -154,14 +157,15 @@ pub trait Driver {
     /// [`Fault`] if the driver failed. The worker then switches to another driver or fails.
     fn wait(&mut self, timeout: Option<Duration>) -> Result<(), Fault>;
 
-    /// Ends the current or a later wait at `due` or earlier. False if the driver cannot do that:
-    /// then pass timeouts to [`Driver::wait`].
+    /// Ends the current or a later wait at `due` or earlier. Returns false if the driver has no
+    /// timer: then pass timeouts to [`Driver::wait`].
     fn wake_by(&mut self, _now: Time, _due: Time) -> bool {
         false
     }
 
-    /// The next completion, if it is of a frequent kind that this driver can report more cheaply
-    /// than [`Driver::next`]. `None` does not imply that no completion is available.
+    /// Returns the next completion, if it is of a frequent kind that this driver can report at
+    /// lower cost than with [`Driver::next`]. `None` does not imply that no completion is
+    /// available.
     fn next_quick(&mut self) -> Option<Quick> {
         None
     }
@@ -201,7 +205,7 @@ impl fmt::Display for DriverKind {
     }
 }
 
-/// How a listener accepts, from the best mode down.
+/// The way in which a listener accepts, from the best mode to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptMode {
     /// One io_uring operation reports every connection.
@@ -215,9 +219,9 @@ pub enum AcceptMode {
 /// Whether the bytes to receive have probably arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// Probably not: wait for them.
+    /// Probably not: wait for the bytes.
     Later,
-    /// Probably: try a system call first and wait only if there are none.
+    /// Probably: try a system call first, and wait only if there are no bytes.
     Now,
 }
 
@@ -236,9 +240,9 @@ pub enum Step<T> {
 pub enum Received {
     /// Bytes.
     Data {
-        /// Where the bytes are.
+        /// The bytes, read with [`Driver::received`].
         chunk: Chunk,
-        /// True if nothing was left in the socket.
+        /// True if the socket is empty after this receive.
         drained: bool,
     },
     /// The peer sent FIN.
@@ -247,7 +251,7 @@ pub enum Received {
     Failed(Errno),
 }
 
-/// Received bytes that the driver still holds. Return them with [`Driver::recycle`], read or not.
+/// Received bytes in a buffer of the driver. Return them with [`Driver::recycle`], read or not.
 #[derive(Debug)]
 #[must_use = "a chunk that is not recycled starves the driver of buffers"]
 pub struct Chunk {
@@ -259,7 +263,7 @@ pub struct Chunk {
 pub(crate) enum ChunkSource {
     /// A buffer of the ring's receive pool.
     Ring(doorbell_ring::RecvBuf),
-    /// The driver's only scratch buffer, or a simulated driver's number for it.
+    /// The only scratch buffer of a kernel driver, or a numbered buffer of a simulated driver.
     Scratch(u32),
 }
 
@@ -291,27 +295,27 @@ impl Chunk {
 /// Result of a `send`.
 #[derive(Debug)]
 pub struct Sent {
-    /// Bytes the kernel took from the unsent part, at least 1, or an error.
+    /// Number of bytes that the kernel accepted from the unsent part, at least 1, or an error.
     pub result: Result<usize, Errno>,
-    /// The buffer as passed in (`from` is not advanced).
+    /// The buffer of the call (`from` is not advanced).
     pub buf: SendBuf,
 }
 
 /// An operation that completed after its call returned.
 #[derive(Debug)]
 pub enum Completion {
-    /// Accept is not armed any more.
+    /// Accept is no longer armed.
     AcceptEnded {
         /// The listener.
         listener: ListenerIndex,
-        /// The error that ended it; `None` if it ended as requested or without an error.
+        /// The error that ended the accept; `None` if it ended on request or without an error.
         errno: Option<Errno>,
     },
     /// A new connection occupies `slot`.
     Accepted {
-        /// The listener that accepted it.
+        /// The listener that accepted the connection.
         listener: ListenerIndex,
-        /// The slot it occupies until its `close` completes.
+        /// The slot of the connection until its `close` completes.
         slot: SlotIndex,
     },
     /// A pending `close` completed; the slot is free.
@@ -323,21 +327,21 @@ pub enum Completion {
     Detached {
         /// The connection.
         conn: ConnId,
-        /// Its descriptor.
+        /// The connection's descriptor.
         result: Result<OwnedFd, Errno>,
     },
     /// A pending `recv` completed.
     Received {
         /// The connection.
         conn: ConnId,
-        /// Its result.
+        /// The result of the `recv`.
         received: Received,
     },
     /// A pending `send` completed.
     Sent {
         /// The connection.
         conn: ConnId,
-        /// Its result.
+        /// The result of the `send`.
         sent: Sent,
     },
 }
@@ -345,9 +349,10 @@ pub enum Completion {
 /// The frequent completions, small enough for registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quick {
-    /// As [`Completion::Accepted`].
+    /// A new connection, like [`Completion::Accepted`].
     Accepted(ListenerIndex, SlotIndex),
-    /// A pending `recv` ended without a result: a new one completes at once, or is pending again.
+    /// A pending `recv` ended without a result. A new `recv` either completes at once or is pending
+    /// again.
     Ready(ConnId),
 }
 
@@ -364,9 +369,10 @@ pub struct Fault {
 /// Counters of a driver since it was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DriverCounters {
-    /// Accepted connections closed at once because no slot or descriptor index could be trusted.
+    /// Accepted connections that were closed at once because no slot was free, and invalid
+    /// completions of the ring.
     pub accepts_dropped: u64,
-    /// Completions that arrived in the kernel's overflow list.
+    /// Calls of `io_uring_enter(2)` after which completions were in the kernel's overflow list.
     pub cq_overflows: u64,
     /// `io_uring_enter(2)` or `epoll_wait(2)` calls.
     pub enters: u64,

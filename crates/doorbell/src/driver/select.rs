@@ -1,4 +1,4 @@
-//! Choosing the driver at the start, with the reason.
+//! The choice of the driver at the start, and its reason.
 //!
 //! Does not know about: workers. Capabilities are detected by a self-test
 //! (`doorbell_ring::selftest`), not by kernel version.
@@ -23,15 +23,15 @@ pub enum Engine {
     Auto,
     /// epoll.
     Epoll,
-    /// io_uring; the start fails where it does not work.
+    /// io_uring; the start fails where io_uring does not work.
     IoUring,
 }
 
 /// Whether io_uring connections are ordinary descriptors or entries of the ring's fixed-file table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Descriptors {
-    /// Ordinary descriptors: they allow plain system calls where those are cheaper, and peer
-    /// addresses for the per-address cap.
+    /// Ordinary descriptors: they allow plain system calls where these are cheaper, and they
+    /// provide the peer addresses that the per-address cap needs.
     #[default]
     Auto,
     /// The fixed-file table, if the start-up self-test shows that a close takes effect at once and
@@ -40,18 +40,19 @@ pub enum Descriptors {
     Direct,
 }
 
-/// The driver in use, and why.
+/// The driver in use, and the reason for the choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriverReport {
     /// The driver.
     pub kind: DriverKind,
     /// Reason for the choice, a sentence without a full stop.
     pub why: String,
-    /// True if another driver was wanted and this one replaces it.
+    /// True if this driver replaces another driver that was wanted.
     pub is_fallback: bool,
-    /// Why io_uring is not used, or [`Cause::Ok`].
+    /// The reason why io_uring is not used, or [`Cause::Ok`].
     pub cause: Cause,
-    /// How io_uring accepts from sockets of its own; shared sockets are polled. `None` on epoll.
+    /// How io_uring accepts from sockets that are not shared; shared sockets are always polled.
+    /// `None` on epoll.
     pub accept_mode: Option<AcceptMode>,
     /// True if connections are in the fixed-file table.
     pub direct: bool,
@@ -85,8 +86,8 @@ pub(crate) fn plan(
         return Ok(epoll_plan("requested".to_owned(), Cause::Forced));
     }
     let setup = Setup { levers: tuning.levers(), ..Setup::default() };
-    // The error of opening a ring names its cause; the self-test could only report that everything
-    // failed.
+    // The ring is opened first, because its error names the cause; the self-test could only report
+    // that every test failed.
     match Ring::open(&setup) {
         Err(error) if engine == Engine::IoUring => return Err(EngineUnavailable { why: error.to_string() }),
         Err(error) => return Ok(epoll_plan(fallback_reason(&error), Cause::of(error.hint))),
@@ -100,7 +101,7 @@ pub(crate) fn plan(
     Ok(epoll_plan(why, Cause::Kernel))
 }
 
-/// A plan for epoll; it counts as a fallback unless epoll was requested.
+/// A plan for epoll. The plan is a fallback unless epoll was requested.
 pub(crate) fn epoll_plan(why: String, cause: Cause) -> Plan {
     let is_fallback = cause != Cause::Forced;
     let report =
@@ -108,7 +109,7 @@ pub(crate) fn epoll_plan(why: String, cause: Cause) -> Plan {
     Plan { report, uring: None }
 }
 
-/// Why epoll replaces io_uring.
+/// The reason why epoll replaces io_uring, as a sentence.
 pub(crate) fn fallback_reason(error: &SetupError) -> String {
     error.to_string()
 }
@@ -148,7 +149,7 @@ fn uring_plan(found: &Capabilities, descriptors: Descriptors, tuning: &Tuning) -
 }
 
 impl Plan {
-    /// Records that the ring of a worker got no table of direct descriptors.
+    /// Records that the ring of a worker has no table of direct descriptors.
     pub(crate) fn without_table(&mut self, slots_max: u32, shared: &[bool]) {
         if self.report.direct {
             self.report.direct = false;
@@ -170,8 +171,8 @@ pub(crate) enum Opened {
 }
 
 impl Plan {
-    /// Opens the planned driver on the calling thread; if the ring cannot be opened, epoll with the
-    /// reason.
+    /// Opens the planned driver on the calling thread. If the ring cannot be opened, opens epoll
+    /// and records the reason.
     pub(crate) fn open(
         &self,
         listeners: Vec<OwnedFd>,

@@ -4,8 +4,8 @@
 
 use crate::id::SlotIndex;
 
-/// A free list that returns the most recently freed slot first (its memory is cached), then unused
-/// ones in order.
+/// A free list, which returns the most recently freed slot first, because its memory is cached, and
+/// then unused slots in order.
 #[derive(Debug)]
 pub(crate) struct FreeSlots {
     freed: Vec<u32>,

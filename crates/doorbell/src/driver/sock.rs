@@ -13,11 +13,12 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, getpeername, recv, send, shutd
 
 use super::{Chunk, Received};
 
-/// Maximum bytes per `recv(2)`: a whole request head at its default limit, so that a short read
-/// means an empty socket.
+/// Maximum number of bytes per `recv(2)`. A request head at its default limit fits, so that a short
+/// read means an empty socket.
 pub(crate) const SCRATCH_LEN: usize = 16 * 1024;
 
-/// `recv(2)` without waiting; `None` if there is nothing yet. Data is in `scratch`.
+/// Calls `recv(2)` without waiting. The bytes are in `scratch`; `None` means that no bytes have
+/// arrived.
 #[inline]
 pub(crate) fn recv_now(fd: BorrowedFd<'_>, scratch: &mut [u8]) -> Option<Received> {
     loop {
@@ -34,7 +35,7 @@ pub(crate) fn recv_now(fd: BorrowedFd<'_>, scratch: &mut [u8]) -> Option<Receive
     }
 }
 
-/// `send(2)` without waiting and without SIGPIPE; `None` if the socket is full.
+/// Calls `send(2)` without waiting and without SIGPIPE. `None` means that the socket is full.
 #[inline]
 pub(crate) fn send_now(fd: BorrowedFd<'_>, bytes: &[u8], more: bool) -> Option<Result<usize, Errno>> {
     let mut flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
@@ -60,12 +61,13 @@ pub(crate) fn shutdown_write(fd: BorrowedFd<'_>) {
     let _gone = shutdown(fd, Shutdown::Write);
 }
 
-/// Sets SO_LINGER to 0: the close sends RST (socket(7)).
+/// Sets SO_LINGER to 0, so that the close sends RST (socket(7)).
 pub(crate) fn reset_on_close(fd: BorrowedFd<'_>) {
     let _gone = set_socket_linger(fd, Some(Duration::ZERO));
 }
 
-/// Bytes the peer has not acknowledged; on a Unix socket, memory of the bytes it has not read.
+/// Number of bytes that the peer has not acknowledged; on a Unix socket, the memory of the bytes
+/// that the peer has not read.
 pub(crate) fn unsent(fd: BorrowedFd<'_>) -> Option<u32> {
     doorbell_ring::sockopt::unacknowledged(fd).ok()
 }
@@ -77,14 +79,14 @@ pub(crate) fn peer_addr(fd: BorrowedFd<'_>) -> Option<IpAddr> {
     Some(addr.ip().to_canonical())
 }
 
-/// True if the descriptor is readable; for a listener: if a client waits in its backlog.
+/// True if the descriptor is readable. A listener is readable if a client waits in its backlog.
 pub(crate) fn readable(fd: impl AsFd) -> bool {
     let mut fds = [PollFd::new(&fd, PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     matches!(poll(&mut fds, Some(&now)), Ok(n) if n > 0) && fds[0].revents().contains(PollFlags::IN)
 }
 
-/// Converts a `Duration` for the kernel; saturates far beyond any deadline.
+/// Converts a `Duration` for the kernel; saturates at a value beyond any deadline.
 pub(crate) fn timespec(duration: Duration) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),

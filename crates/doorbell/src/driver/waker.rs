@@ -1,4 +1,4 @@
-//! Waking a worker from another thread through an `eventfd(2)` that its driver watches.
+//! Wake-ups of a worker by other threads, through an `eventfd(2)` that the worker's driver watches.
 //!
 //! Does not know about: the reason for a wake-up.
 
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
-/// Wakes one worker from any thread. Cheap to clone.
+/// A handle that wakes one worker from any thread. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Waker {
     fd: Arc<OwnedFd>,
@@ -21,7 +21,7 @@ pub struct WakeSource {
 }
 
 impl Waker {
-    /// A waker and the source to pass to a driver.
+    /// Creates a waker, and the source to pass to a driver.
     ///
     /// # Errors
     /// The errno of `eventfd(2)`, usually `EMFILE`.
@@ -32,8 +32,8 @@ impl Waker {
 
     /// Makes the driver's current or next wait return.
     pub fn wake(&self) {
-        // EAGAIN means that the counter is full: the worker will wake up anyway. Other errors are
-        // impossible on an eventfd that we own.
+        // EAGAIN means that the counter is full: the worker will wake up anyway. Other errors
+        // cannot occur on an open eventfd.
         let _full = rustix::io::write(&*self.fd, &1u64.to_ne_bytes());
     }
 }
@@ -44,10 +44,10 @@ impl WakeSource {
         self.fd.as_fd()
     }
 
-    /// Clears the wake-ups so far.
+    /// Clears all earlier wake-ups, so that the descriptor is no longer readable.
     pub fn clear(&self) {
         let mut count = [0; 8];
-        // EAGAIN: nothing to take.
+        // EAGAIN means that there was no wake-up.
         let _empty = rustix::io::read(&*self.fd, &mut count);
     }
 }

@@ -1,16 +1,18 @@
-//! Hand-over of connections that the ring lane does not serve: receiver and limit.
+//! Hand-over of connections that the ring lane does not serve: the receiver and the limit.
 //!
-//! Does not know about: drivers, protocols, how a worker removes a connection from its table; what
-//! the receiver does with it.
+//! Does not know about: drivers, protocols, how a worker removes a connection from its table; how
+//! the receiver processes connections.
 //!
 //! A protocol decides to hand a connection over
 //! ([`Responder::hand_over`](doorbell_http::Responder::hand_over),
 //! [`RawNext::HandOver`](crate::RawNext)). The worker sends pending output, detaches the connection
 //! from the driver and gives the descriptor and all bytes that were read but not processed to the
-//! [`Taker`], together with all other connections of the turn. Each connection holds a [`Permit`]
-//! until its new owner drops it, which limits the number of connections handed over.
+//! [`Taker`], together with all other connections of the turn. Each connection has a [`Permit`],
+//! which its new owner drops together with the connection. Permits limit the number of connections
+//! handed over.
 //!
-//! Options of a connection are reset to what a server of the new owner would expect:
+//! Socket options of a connection are reset to the values that the server of the new owner would
+//! have set:
 //!
 //! | option | in the ring lane | handed over |
 //! |---|---|---|
@@ -19,7 +21,7 @@
 //! | `TCP_NODELAY` | [`Listen::nodelay`](crate::Listen::nodelay), on by default | unchanged: each write is sent at once, without waiting for an acknowledgement |
 //! | blocking | non-blocking | unchanged, and close-on-exec |
 //!
-//! Options of a listener that was itself inherited are not changed.
+//! Options that come from an inherited listener are not changed.
 
 mod gate;
 
@@ -42,66 +44,70 @@ use crate::id::ListenerIndex;
 pub struct HandedConn {
     /// The connection: non-blocking, close-on-exec.
     pub fd: OwnedFd,
-    /// Bytes that were read but not processed, oldest first. They precede everything read from
-    /// `fd`.
+    /// Bytes that were read but not processed, oldest first. These bytes precede all bytes read
+    /// from `fd`.
     pub bytes: Vec<u8>,
-    /// The listener that accepted it.
+    /// The listener that accepted the connection.
     pub listener: ListenerIndex,
     /// The client's address, if it was looked up: the source in a trusted PROXY protocol header,
     /// otherwise the peer.
     pub client: Option<IpAddr>,
-    /// Time left for the client's current TLS handshake or request. The new owner should not grant
-    /// more. Time spent waiting for a place is not deducted.
+    /// Time left for the client's current TLS handshake or request. The new owner should not allow
+    /// the client more time. The wait for a permit is not deducted.
     pub time_left: Duration,
-    /// Its place in the limit. Keep it as long as the connection.
+    /// The permit of the connection, which counts towards the limit. Drop it together with the
+    /// connection.
     pub permit: Permit,
 }
 
 impl HandedConn {
-    /// The client's address, or the peer's address if it was not looked up. Up to two system calls.
+    /// The client's address, or the peer's address if it was not looked up. Makes up to two system
+    /// calls.
     pub fn peer(&self) -> Peer {
         let addr = self.client.or_else(|| self.peer_addr().map(|peer| peer.ip().to_canonical()));
         match addr {
             Some(addr) => Peer::Addr(addr),
-            // A missing address is not enough: a connection that was reset has none either.
+            // A missing address does not identify a Unix socket: a connection that was reset also
+            // has no address.
             None if sockopt::socket_domain(&self.fd) == Ok(AddressFamily::UNIX) => Peer::Unix,
             None => Peer::Unknown,
         }
     }
 
-    /// The peer's address: a system call. `None` for Unix sockets and after a reset.
+    /// The peer's address, read with a system call. `None` for Unix sockets and after a reset.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
         SocketAddr::try_from(rustix::net::getpeername(&self.fd).ok().flatten()?).ok()
     }
 }
 
-/// Receives connections from worker threads.
+/// A receiver of connections from worker threads.
 ///
-/// Called at most once per turn, so a call is a good occasion to wake a task.
+/// A worker calls it at most once per turn, with all connections of the turn, so waking a task in
+/// each call is cheap enough.
 pub trait Taker: Send + Sync {
-    /// Takes the connections. Those left in `conns` are closed, also after a panic, which counts as
-    /// a panic of a handler. Must not block.
+    /// Takes the connections. Connections that are left in `conns` are closed, also after a panic
+    /// of this method. Such a panic counts as a panic of a handler. Must not block.
     fn take(&self, conns: &mut Vec<HandedConn>);
 }
 
-/// What happens to a connection that should be handed over while the limit is reached.
+/// Treatment of a connection that should be handed over while the limit is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
-    /// It is refused like any overload: a 503 with `Retry-After` in HTTP, GOAWAY in HTTP/2, an
-    /// alert in TLS. Probes on the same listener are served.
+    /// The connection is refused as under any overload: a 503 with `Retry-After` in HTTP, GOAWAY in
+    /// HTTP/2, an alert in TLS. Probes on the same listener are still served.
     Refuse,
-    /// It waits in its slot. While more than `conns` connections of a worker wait, their listeners
-    /// do not accept: further clients, including probes on the same listener, wait in the backlog.
-    /// After `timeout` it is refused.
+    /// The connection waits in its slot. While more than `conns` connections of a worker wait,
+    /// their listeners do not accept: further clients, including probes on the same listener, wait
+    /// in the backlog. After `timeout` a waiting connection is refused.
     Wait {
-        /// Waiting connections per worker up to which its listeners accept.
+        /// Number of waiting connections per worker up to which its listeners accept.
         conns: u32,
         /// Maximum waiting time.
         timeout: Duration,
     },
 }
 
-/// Receiver of connections that the ring lane does not serve.
+/// The receiver of connections that the ring lane does not serve, and its limit.
 ///
 /// Passed to [`ServerBuilder::hand_over`](crate::ServerBuilder::hand_over).
 #[derive(Clone)]
@@ -113,7 +119,7 @@ pub struct HandOver {
 }
 
 impl HandOver {
-    /// Hands over to `taker`, with default settings.
+    /// Creates a hand-over to `taker`, with default settings.
     pub fn new(taker: impl Taker + 'static) -> Self {
         Self {
             taker: Arc::new(taker),
@@ -123,8 +129,8 @@ impl HandOver {
         }
     }
 
-    /// Maximum number of connections that are handed over and not dropped by their new owners.
-    /// Default 16,384. The server lowers it to what `RLIMIT_NOFILE` allows.
+    /// Sets the maximum number of connections that are handed over and not yet dropped by their new
+    /// owners. Default 16,384. The server lowers it to what `RLIMIT_NOFILE` allows.
     #[must_use]
     pub fn conns_max(self, conns: u32) -> Self {
         self.gate.set_max(conns);
@@ -132,15 +138,16 @@ impl HandOver {
     }
 
     /// Shares the count of a predecessor
-    /// ([`ServerBuilder::succeed`](crate::ServerBuilder::succeed)): while both run, connections of
-    /// either count towards the caps of both. Call it before [`places`](Self::places).
+    /// ([`ServerBuilder::succeed`](crate::ServerBuilder::succeed)): while both servers run, the
+    /// connections of each count towards the caps of both. Call this method before
+    /// [`places`](Self::places).
     #[must_use]
     pub fn beside(mut self, before: &Places) -> Self {
         self.gate = Arc::new(before.gate.beside(self.gate.max()));
         self
     }
 
-    /// What happens at the limit. Default [`WhenFull::Refuse`].
+    /// Sets the treatment of connections at the limit. Default [`WhenFull::Refuse`].
     #[must_use]
     pub const fn when_full(mut self, when_full: WhenFull) -> Self {
         self.when_full = when_full;
@@ -148,34 +155,34 @@ impl HandOver {
     }
 
     /// Sets [`answer_before_body`](doorbell_http::Limits::answer_before_body) for every HTTP
-    /// listener without TLS: handlers, also behind closures and layers, can then hand over requests
-    /// with bodies by [`Responder::hand_over`](crate::Responder::hand_over).
+    /// listener without TLS: handlers, including closures and handlers behind layers, can then hand
+    /// over requests with bodies by [`Responder::hand_over`](crate::Responder::hand_over).
     #[must_use]
     pub const fn answer_before_body(mut self) -> Self {
         self.answer_before_body = true;
         self
     }
 
-    /// Calls `wake` when a place is free and a connection waits for it. A server does this for its
-    /// workers; call it if you drive a [`Worker`](crate::worker::Worker) yourself.
+    /// Calls `wake` when a connection waits and the limit has room again. A server registers its
+    /// workers automatically; call this only to drive a [`Worker`](crate::worker::Worker) directly.
     pub fn on_room(&self, wake: impl Fn() + Send + Sync + 'static) {
         self.gate.on_room(Box::new(wake));
     }
 
-    /// The count and the limit, to observe and to close.
+    /// Returns a handle that shows the count and the limit, and can refuse further hand-overs.
     pub fn places(&self) -> Places {
         Places { gate: Arc::clone(&self.gate) }
     }
 }
 
-/// Count and limit of connections that are handed over.
+/// The count and the limit of connections that are handed over.
 #[derive(Clone, Debug)]
 pub struct Places {
     gate: Arc<Gate>,
 }
 
 impl Places {
-    /// Connections handed over and still open, including those of servers that share the
+    /// Number of connections handed over and still open, including those of servers that share the
     /// [count](HandOver::beside).
     pub fn out(&self) -> u32 {
         self.gate.out()

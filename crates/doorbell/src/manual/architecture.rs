@@ -1,4 +1,4 @@
-//! The layers of the core crate.
+//! The layers of the engine crate, their dependencies and its extension points.
 //!
 //! ```text
 //!  clients ──► driver (io_uring | epoll | simulated) ⇄ worker ⇄ connection table
@@ -15,16 +15,16 @@
 //! # Dependencies between the layers
 //!
 //! **Architecture invariant:** [`driver`](crate::driver) imports no connection, protocol or
-//! handler; the connection table imports no driver; a [`protocol`](crate::protocol) imports
-//! neither. Only [`worker`](crate::worker) knows both sides. A test reads the sources and fails on
-//! any dependency that its list does not allow.
+//! handler; the connection table imports no driver; a [`protocol`](crate::protocol) imports neither
+//! a driver nor the connection table. Only [`worker`](crate::worker) imports all of them. A test
+//! reads the sources and fails on any dependency that its list does not allow.
 //!
 //! **Architecture invariant:** `unsafe` compiles only in `doorbell-ring`, which exports no unsafe
-//! function. Each unsafe block names the numbered claim in that crate's documentation on which it
-//! relies.
+//! function. Each unsafe block names the claim on which it relies; [`doorbell_ring::soundness`]
+//! lists the claims.
 //!
-//! **Architecture invariant:** `doorbell-http` has no socket, thread or clock. Time is a number
-//! that the caller passes in, so a test can simulate a day in a microsecond.
+//! **Architecture invariant:** `doorbell-http` has no socket, thread or clock. The caller passes
+//! the time as a number, so a test can simulate a day in a microsecond.
 //!
 //! **Architecture invariant:** a driver completes operations, because readiness can emulate
 //! completion but not the reverse. Tests check the thirteen rules of the contract ([D-1 to
@@ -32,15 +32,16 @@
 //!
 //! # The turn
 //!
-//! [`worker`](crate::worker) lists the six steps of a turn and the invariants I-1 to I-10.
+//! A turn is one pass of a worker's loop. [`worker`](crate::worker) lists its six steps and the
+//! invariants I-1 to I-10.
 //!
 //! # Failure
 //!
-//! The failure of a driver is a [`Fault`](crate::driver::Fault). On io_uring the worker then
-//! continues with epoll on the same listening sockets and reports that once
-//! ([`Event::DriverFellBack`](crate::Event::DriverFellBack)). On epoll, and after a panic of a
-//! worker, its listeners close, and the kernel distributes its share of clients to the other
-//! workers. [`OnWorkerFailure`](crate::OnWorkerFailure) decides whether those continue.
+//! The failure of a driver is a [`Fault`](crate::driver::Fault). If io_uring fails, the worker
+//! continues with epoll on the same listening sockets and reports the change once
+//! ([`Event::DriverFellBack`](crate::Event::DriverFellBack)). If epoll fails or a worker panics,
+//! the listeners of the worker close, and the kernel distributes its share of clients to the other
+//! workers. [`OnWorkerFailure`](crate::OnWorkerFailure) decides whether the other workers continue.
 //!
 //! # Extension points
 //!
@@ -50,16 +51,17 @@
 //! direct calls in a test.
 //!
 //! [`Next::HandOver`](doorbell_http::Next) removes a connection from its worker: see
-//! [`hand_over`](crate::hand_over). The handler decides. It hands over a request without a body by
-//! [`Responder::hand_over`](crate::Responder). For a request with a body, another protocol on the
-//! same port, or a method unknown to the parser it decides in
+//! [`hand_over`](crate::hand_over). The handler decides which requests to hand over. For a request
+//! without a body it calls [`Responder::hand_over`](crate::Responder). For a request with a body,
+//! another protocol on the same port, or a method unknown to the parser, it implements
 //! [`Handler::hands_over`](crate::Handler), which is called when the head is complete or when the
 //! parser would send an error. With
 //! [`HandOver::answer_before_body`](crate::HandOver::answer_before_body), `Responder::hand_over`
-//! also works for requests with bodies, behind closures and guards too. A TLS listener decides by
-//! the ClientHello alone.
+//! also works for requests with bodies, including in closures and behind guards. A TLS listener
+//! decides by the ClientHello alone.
 //!
-//! Both end the connection's loop in the worker, so neither costs other connections anything. They
-//! can be combined on one connection, in the order of its requests: a request to be handed over
-//! after a job waits for the job's result, and leaves with all bytes that arrived meanwhile. A job
-//! itself cannot end in a hand-over, because its request was already consumed.
+//! After `Next::Wait` and `Next::HandOver` the worker does not process the connection further, so
+//! both cost other connections nothing. One connection can use both, in the order of its requests:
+//! a request that is to be handed over after a job waits for the result of the job, and is then
+//! handed over with all bytes that have arrived. A job cannot end in a hand-over, because its
+//! request was already consumed.

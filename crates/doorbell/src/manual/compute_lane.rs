@@ -1,4 +1,4 @@
-//! Work that is too expensive for a ring thread: what a job costs, and when it pays off.
+//! Work that is too expensive for a ring thread: the cost of a job, and the break-even point.
 //!
 //! ```text
 //!   ring thread                                  pool (rayon)
@@ -11,25 +11,27 @@
 //! possible outcomes of a job. The result is matched to its request by slot, generation and job
 //! number (invariant I-10), so a late result is dropped.
 //!
-//! # What it costs
+//! # Cost of a job
 //!
-//! User-space instructions of the ring thread, counted by callgrind on the epoll driver (`cargo
-//! bench -p doorbell-benches --bench offload` prints the command): a whole request on a kept
-//! connection, with tiny work done on the ring thread or by a job.
+//! The table shows user-space instructions of the ring thread for a whole request on a keep-alive
+//! connection, counted by callgrind on the epoll driver (`cargo bench -p doorbell-benches --bench
+//! offload` prints the command). The request needs tiny work, which is done on the ring thread or
+//! by a job.
 //!
 //! | in flight | on the ring thread | by a job | difference |
 //! |---|---|---|---|
 //! | 64 | 1,719 | 3,325 | 1,607 |
 //! | 1 | 1,954 | 3,977 | 2,023 |
 //!
-//! Requests without a job pay nothing for this feature (a known probe in `--bench instructions`:
-//! two more instructions). In 12,800 jobs with 64 in flight the pool woke the ring thread 2,245
+//! Requests without a job pay nothing for this feature (two more instructions for a known probe in
+//! `--bench instructions`). In 12,800 jobs with 64 in flight the pool woke the ring thread 2,245
 //! times, once per six jobs; with one in flight every result is a wake-up.
 //!
-//! # When it pays off
+//! # Break-even point
 //!
-//! Time by a job divided by time on the ring thread, median of 15 alternating runs
-//! (`DOORBELL_OFFLOAD_RATIO=15`); two processors, one of which the client uses:
+//! The table shows the time with a job divided by the time on the ring thread, as the median of 15
+//! alternating runs (`DOORBELL_OFFLOAD_RATIO=15`). The machine has two processors, one of which the
+//! client uses:
 //!
 //! | work | 1 in flight | 64 in flight |
 //! |---|---|---|
@@ -40,30 +42,32 @@
 //! | 33 µs | 1.1 | 0.94 |
 //! | 108 µs | 1.1 | 1.1 |
 //!
-//! (The machine was not idle; below one microsecond the left column is noise.) A single client
-//! never benefits: a job only adds latency to its reply. With many clients, about 10 µs of work
-//! break even. Beyond that the benefit is not throughput but latency of other requests: a probe
-//! behind 33 µs of work waits 33 µs for each request before it. So [`Auto`](crate::offload::Auto)
-//! runs work of up to 10 µs on the ring thread by default.
+//! (The machine was not idle: for work below one microsecond the column "1 in flight" is noise.) A
+//! single client never benefits, because a job only adds latency to its reply. With many clients,
+//! about 10 µs of work break even. Longer work in jobs does not raise the throughput, but lowers
+//! the latency of other requests: a probe behind 33 µs of work waits 33 µs for each request before
+//! it. Therefore [`Auto`](crate::offload::Auto) by default runs work of up to 10 µs on the ring
+//! thread.
 //!
 //! `Auto` times every run, in jobs and on the ring thread, so that the first expensive run on the
-//! ring thread is also the last. That takes two clock readings, together 0.1 to 0.16 µs where the
+//! ring thread is also the last. A run needs two clock readings, together 0.1 to 0.16 µs where the
 //! kernel provides the time without a system call (two calls of `clock_gettime`, best and median of
-//! 31 times 200,000 on a busy virtual machine). While nothing changes, no shared memory is written.
-//! The clock cannot distinguish expensive work from an interrupted thread. So work that is slow in
-//! less than one of 1,024 runs stays on the ring thread; other work moves to jobs, and returns
-//! after at most 65,536 cheap runs in a row.
+//! 31 times 200,000 on a busy virtual machine). A run that does not change the decision writes no
+//! shared memory. The clock cannot distinguish expensive work from an interrupted thread. So work
+//! that is slow in less than one of 1,024 runs stays on the ring thread; other work moves to jobs,
+//! and returns to the ring thread after at most 65,536 consecutive cheap runs.
 //!
-//! # What belongs here
+//! # Suitable work
 //!
-//! Password hashing, asymmetric signatures, compression, reading from a disk. Work that waits for a
-//! long time needs its own threads: another [`Offload`](crate::Offload), or the Tokio lane. Jobs
-//! may use rayon; they run in its pool.
+//! Jobs are suitable for password hashing, asymmetric signatures, compression, and reading from a
+//! disk. Work that waits for a long time needs its own threads: another
+//! [`Offload`](crate::Offload), or the Tokio lane. Jobs may use rayon, because they run in its
+//! pool.
 //!
-//! [`Offload::require_auth`](crate::Offload::require_auth) verifies token signatures that need a
-//! public key in jobs. The binary does the same, and reads files in jobs (`[compute]`, decision
+//! [`Offload::require_auth`](crate::Offload::require_auth) uses jobs to verify token signatures
+//! that need a public key. The binary does the same, and reads files in jobs (`[compute]`, decision
 //! 0022). [`Offload::spawn`](crate::Offload::spawn) queues work that no request waits for, such as
 //! scanning a directory. Code that drives a protocol without a worker, such as the binary's HTTP/2,
 //! waits for jobs with [`Awaited`](crate::protocol::Awaited).
 //!
-//! Does not know about: the functions; [`offload`](crate::offload) documents them.
+//! Does not know about: single functions, which [`offload`](crate::offload) documents.

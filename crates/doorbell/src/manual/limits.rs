@@ -1,4 +1,4 @@
-//! All limits and timeouts: defaults, and what a client sees when one is reached.
+//! All limits and timeouts: their defaults, and the effect on a client when a limit is reached.
 //!
 //! Limits of the engine ([`Limits`](crate::Limits)). Limits of HTTP are fields of
 //! [`HttpLimits`](crate::HttpLimits), each with its default and its error status.
@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | [`conns_max`](crate::Limits::conns_max) | 65,536 per process | new clients wait in the backlog; none is reset |
 //! | [`conns_per_ip_max`](crate::Limits::conns_per_ip_max) | 1,024 | 503 with `Retry-After` (HTTP), close (raw); a request that is served and closed at once may pass |
-//! | [`write_timeout`](crate::Limits::write_timeout) | 10 s without progress | reset, so that the client does not take a partial reply for a whole one |
+//! | [`write_timeout`](crate::Limits::write_timeout) | 10 s without progress | reset, so that the client does not mistake a partial reply for a whole one |
 //! | [`linger_timeout`](crate::Limits::linger_timeout) | 1 s | close |
 //! | [`linger_bytes_max`](crate::Limits::linger_bytes_max) | 64 KiB | close |
 //! | [`input_bytes_max`](crate::Limits::input_bytes_max) | 64 MiB per process | 503 for the connection that needs more |
@@ -42,5 +42,5 @@
 //! MiB and a peer that reads 64 KiB per second, that takes 21 s; with 256 KiB it takes less than 3
 //! s. A small buffer also limits the memory that a slow reader can occupy. After the write timeout
 //! the worker queries the bytes that the peer has not acknowledged (`SIOCOUTQ`); if their number
-//! fell since the last check, the connection continues. Direct descriptors do not support this
-//! query: there, only bytes that the kernel takes count as progress.
+//! has decreased since the last check, the connection continues. Direct descriptors do not support
+//! this query: there, only bytes that the kernel accepts count as progress.

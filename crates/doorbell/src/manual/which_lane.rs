@@ -1,4 +1,4 @@
-//! Which lane? Where the work of a request runs, what it costs to get there, and how to choose.
+//! The choice of a lane for the work of a request: ring, compute or Tokio, and the cost of each.
 //!
 #![doc = include_str!("which_lane.svg")]
 //!
@@ -11,16 +11,16 @@
 //! | compute | [`Offload::run`](crate::Offload::run), or [`Auto::run`](crate::offload::Auto::run) if the cost is unknown | bounded work that keeps a processor busy or reads a file: passwords, signatures, compression | a queue per class; if full: 503 with `Retry-After` |
 //! | Tokio | [`Responder::hand_over`](crate::Responder::hand_over), with `doorbell-tokio` | the application; requests that wait for other services, streams, upgrades, other protocols | connections handed over; if reached: 503, or the client waits ([`WhenFull`](crate::WhenFull)) |
 //!
-//! The first two lanes serve one request, and the connection stays; the third takes over the
-//! connection permanently.
+//! The first two lanes serve one request, and the connection stays on its ring thread. The Tokio
+//! lane takes over the connection permanently.
 //!
-//! # What each lane costs
+//! # Cost of each lane
 //!
-//! Instructions including the kernel's, on Linux 6.12 with one processor, median of three runs
-//! (`doorbell-rig compare --only
+//! The figures are instructions, including those of the kernel, on Linux 6.12 with one processor,
+//! median of three runs (`doorbell-rig compare --only
 //! jobs-uring/keep,jobs-uring-home/keep,jobs-epoll/keep,jobs-epoll-home/keep,axum/close/64,axum-handed/close/64`).
-//! One request with tiny work on a kept connection, done by the ring thread or by a job; only the
-//! ring thread is counted, not the pool:
+//! The first table shows one request with tiny work on a keep-alive connection, done by the ring
+//! thread or by a job. Only the instructions of the ring thread are counted, not those of the pool:
 //!
 //! | driver | in flight | on the ring thread | by a job | difference |
 //! |---|---:|---:|---:|---:|
@@ -29,31 +29,32 @@
 //! | epoll | 64 | 13,001 | 14,928 | 1,927 |
 //! | epoll | 1 | 17,519 | 25,235 | 7,716 |
 //!
-//! With one request in flight, each job costs two wake-ups and two sleeps; with 64 they are shared.
-//! A new connection per request, served by axum, all threads of the server counted, 64 in flight:
+//! With one request in flight, each job costs two wake-ups and two sleeps; with 64 in flight,
+//! several jobs share a wake-up. The second table shows a new connection per request, served by
+//! axum, with 64 in flight and all threads of the server counted:
 //!
 //! | accepted by | per connection | ratio |
 //! |---|---:|---:|
 //! | axum | 70,284 | 1 |
 //! | a ring thread that hands over every connection | 71,248 | 1.014 |
 //!
-//! The receive on the ring thread replaces the application's first one, deferred accept saves
-//! wake-ups, and a batch shares one wake-up; resetting two socket options costs extra. So the Tokio
-//! lane costs about one percent more than an application without doorbell, and probes get replies
-//! even while the runtime is stuck. The rig's gate checks these differences.
+//! The receive on the ring thread replaces the first receive of the application, deferred accept
+//! saves wake-ups, and a batch shares one wake-up; resetting two socket options adds to the cost.
+//! So the Tokio lane costs about one percent more than an application without doorbell, and probes
+//! get replies even while the runtime is stuck. The rig's gate checks these differences.
 //!
 //! With sixteen pipelined requests per write, axum alone needs fewer instructions (the page on
-//! performance in `deploy/book` has the table), because
-//! its sockets lack `TCP_NODELAY`: hyper writes each reply separately, and the kernel sends two
-//! segments for sixteen replies instead of sixteen. The price is a wait for an acknowledgement: on
-//! one connection 500 such writes took 22.0 s with axum alone, 0.34 s with the option set, and 0.33
-//! s behind a ring thread, which sets it ([`Listen::nodelay`](crate::Listen::nodelay)). The option
-//! explains the whole difference: 2, 16 and 16 segments.
+//! performance in `deploy/book` has the table), because its sockets lack `TCP_NODELAY`: hyper
+//! writes each reply separately, and the kernel puts the sixteen replies into two segments instead
+//! of sixteen. The disadvantage is a wait for an acknowledgement: on one connection 500 such writes
+//! took 22.0 s with axum alone, 0.34 s with the option set, and 0.33 s behind a ring thread, which
+//! sets it ([`Listen::nodelay`](crate::Listen::nodelay)). The option explains the whole difference:
+//! the three cases send 2, 16 and 16 segments for sixteen replies.
 //!
 //! # How to choose
 //!
 //! 1. *Does the work wait for something else* (a database, another service, a contended lock)? Use
-//!    the Tokio lane. In the other lanes it would block a thread that other requests need.
+//!    the Tokio lane. In the other lanes the work would block a thread that other requests need.
 //! 2. *Does it take more than about 10 µs, or read a file?* Use the compute lane. All other
 //!    requests of a worker wait while its ring thread is busy: a probe behind 33 µs of work waits
 //!    33 µs for each request before it.
@@ -66,5 +67,5 @@
 //! request may be handed over. A drain waits for jobs; connections that were handed over are the
 //! application's responsibility.
 //!
-//! Does not know about: the implementation of the lanes: [`compute_lane`](super::compute_lane),
-//! [`hand_over`](crate::hand_over), [`life_of_a_connection`](super::life_of_a_connection).
+//! Does not know about: the implementation of the lanes (see [`compute_lane`](super::compute_lane),
+//! [`hand_over`](crate::hand_over), [`life_of_a_connection`](super::life_of_a_connection)).

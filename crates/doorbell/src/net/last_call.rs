@@ -1,7 +1,7 @@
-//! The last moments of a listening TCP socket: connected clients can be accepted at once, and new
-//! ones are turned away.
+//! Preparation of a listening TCP socket for its close: connected clients can be accepted at once,
+//! and new connections are refused silently.
 //!
-//! Does not know about: when that happens, copies of the socket.
+//! Does not know about: when a socket is closed, duplicates of the socket.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -18,14 +18,14 @@ pub(crate) fn accept_at_once(socket: BorrowedFd<'_>) -> Option<u32> {
 
 /// Undoes [`accept_at_once`].
 pub(crate) fn defer_again(socket: BorrowedFd<'_>, deferred_s: u32) {
-    // A failure only costs one more wake-up per connection.
+    // A failure has little effect: each connection costs one more wake-up.
     let _costlier = sockopt::set_tcp_defer_accept(socket, deferred_s);
 }
 
 /// Makes the kernel drop segments that open a connection, as if they were lost: the client
-/// retransmits after a second, and then reaches whichever socket listens. Handshakes in progress
-/// continue, and so do connections, which inherit the filter. Refusing clients at once is not
-/// possible without resetting those in the backlog.
+/// retransmits after a second and then reaches another socket that listens. Handshakes in progress
+/// continue, and so do connections, which inherit the filter. The kernel cannot refuse new clients
+/// at once without resetting the clients in the backlog.
 ///
 /// # Errors
 /// See `setsockopt(2)`, `SO_ATTACH_FILTER`.
@@ -33,8 +33,9 @@ pub(crate) fn turn_away(socket: BorrowedFd<'_>) -> io::Result<()> {
     SockRef::from(&socket).attach_filter(&NO_SYN)
 }
 
-/// A filter sees a segment from its TCP header on (`tcp_filter` of the kernel). In the notation of
-/// bpf_asm: ldb [13]; and #0x12; jneq #0x02, pass; ret #0; pass: ret #-1
+/// The filter program. Its input starts at the TCP header of a segment (`tcp_filter` of the
+/// kernel). In the notation of bpf_asm: ldb [13]; and #0x12; jneq #0x02, pass; ret #0; pass: ret
+/// #-1
 const NO_SYN: [SockFilter; 5] = [
     SockFilter::new(LOAD_BYTE_AT, 0, 0, FLAGS_AT),
     SockFilter::new(AND, 0, 0, SYN | ACK),

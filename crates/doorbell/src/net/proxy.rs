@@ -1,5 +1,5 @@
-//! Whether connections of a listener begin with a PROXY protocol header, and which peers are
-//! trusted to send one.
+//! PROXY protocol settings of a listener: whether its connections begin with a header, and which
+//! peers are trusted to send a header.
 //!
 //! Does not know about: the format of the header (`doorbell-http` reads it), connections.
 
@@ -8,7 +8,8 @@ use doorbell_http::{Peer, proxy};
 
 /// PROXY protocol settings of a listener.
 ///
-/// Both versions are read; version 2 `LOCAL` and version 1 `UNKNOWN` keep the peer's own address.
+/// Both versions are read; after a version 2 `LOCAL` or version 1 `UNKNOWN` header the client's
+/// address is that of the peer.
 #[derive(Clone, Debug)]
 pub struct ProxyProtocol {
     required: bool,
@@ -16,22 +17,22 @@ pub struct ProxyProtocol {
     len_max: usize,
 }
 
-/// What a connection must begin with.
+/// The expected first bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// A header, or directly the protocol.
+    /// A header is optional.
     MaybeHeader,
-    /// A header; without one the connection is closed.
+    /// A header is required; a connection without a header is closed.
     Header,
-    /// No header: the protocol gets all bytes.
+    /// No header is read: the protocol gets all bytes.
     NoHeader,
-    /// Nothing: this peer is not trusted.
+    /// The connection is closed, because the peer is not trusted.
     Refuse,
 }
 
 impl ProxyProtocol {
-    /// Reads headers from `trusted` peers. Connections without a header, or from other peers, are
-    /// used as they are.
+    /// Reads headers from `trusted` peers. A connection without a header, or from another peer, is
+    /// served with the address of its peer.
     pub const fn accept(trusted: Networks) -> Self {
         Self { required: false, trusted, len_max: proxy::LEN_MAX }
     }
@@ -54,7 +55,8 @@ impl ProxyProtocol {
         self.len_max
     }
 
-    /// Peers of a Unix socket are trusted: the permissions of its file admitted them.
+    /// Returns the expected first bytes of a connection from `peer`. Peers of a Unix socket are
+    /// trusted, because the permissions of its file admitted them.
     pub(crate) fn expects(&self, peer: Peer) -> Expected {
         let is_trusted = match peer {
             Peer::Addr(addr) => self.trusted.contains(addr),

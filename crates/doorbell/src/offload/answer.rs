@@ -1,7 +1,9 @@
 //! Results of jobs, and the inbox through which many threads deliver them to one worker.
 //!
-//! Does not know about: jobs, the use of a result. A worker announces that it may sleep, and is
-//! woken only then: once for all results that arrive while it sleeps, and never while it is awake.
+//! Does not know about: jobs, the use of a result.
+//!
+//! A worker announces that it is about to sleep, and is woken only after that: once for all results
+//! that arrive while it sleeps, and never while it is awake.
 
 use core::fmt;
 
@@ -17,16 +19,17 @@ use crate::sync::{Mutex, PoisonError, TryLockError};
 pub enum Answer {
     /// A complete reply.
     Reply(Reply),
-    /// The rest of the handler, run on the ring thread. So a guard can be a job although the
-    /// service behind it is not.
+    /// The second part of the handler, which runs on the ring thread. It allows a guard to run as a
+    /// job while the guarded service runs on the ring thread.
     Then(Box<Finish>),
 }
 
-/// See [`Answer::then`].
+/// The function of [`Answer::Then`]; see [`Answer::then`].
 pub type Finish = dyn FnOnce(Responder<'_>) -> Answered<'_> + Send;
 
 impl Answer {
-    /// Continues on the ring thread. `finish` is called there like a handler, and must be as quick.
+    /// Continues on the ring thread: `finish` is called there like a handler, and must be as fast
+    /// as a handler.
     pub fn then(finish: impl FnOnce(Responder<'_>) -> Answered<'_> + Send + 'static) -> Self {
         Self::Then(Box::new(finish))
     }
@@ -47,7 +50,7 @@ impl fmt::Debug for Answer {
     }
 }
 
-/// How a waiting request continues.
+/// The outcome of a job, with which a waiting request continues.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Answered(Answer),
@@ -57,7 +60,7 @@ pub(crate) enum Outcome {
     Panicked,
 }
 
-/// An outcome for the connection that waits for it.
+/// An outcome, and the connection that waits for it.
 #[derive(Debug)]
 pub(crate) struct Delivery {
     pub(crate) conn: ConnId,
@@ -66,12 +69,13 @@ pub(crate) struct Delivery {
     pub(crate) outcome: Outcome,
 }
 
-/// See the [module](self).
+/// The inbox of a worker. The [module](self) documents it.
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    /// True exactly while `deliveries` may contain something.
+    /// False only if `deliveries` is empty.
     any: AtomicBool,
-    /// True from the moment the worker may sleep until it is woken or wakes up by itself.
+    /// True from the announcement of sleep until the worker wakes up, for a delivery or for another
+    /// reason.
     asleep: AtomicBool,
     deliveries: Mutex<Vec<Delivery>>,
     waker: Waker,
@@ -83,20 +87,22 @@ impl Inbox {
         Self { any, asleep, deliveries: Mutex::new(Vec::new()), waker }
     }
 
-    /// Delivers an outcome, and wakes the worker if it sleeps and was not woken yet.
+    /// Delivers an outcome, and wakes the worker if it sleeps and no delivery has woken it yet.
     pub(crate) fn leave(&self, delivery: Delivery) {
         let mut deliveries = self.deliveries.lock().unwrap_or_else(PoisonError::into_inner);
         deliveries.push(delivery);
         self.any.store(true, Ordering::Release);
         drop(deliveries);
-        // Either this thread sees that the worker sleeps, or the worker sees the delivery.
+        // The fence ensures that this thread sees that the worker sleeps, or that the worker sees
+        // the delivery.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
             self.waker.wake();
         }
     }
 
-    /// Called before the worker waits. False if it must not, because there are deliveries.
+    /// Called before the worker waits. Returns false if it must not wait, because there are
+    /// deliveries.
     pub(crate) fn fall_asleep(&self) -> bool {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -107,13 +113,13 @@ impl Inbox {
         nothing
     }
 
-    /// Called after the worker waited.
+    /// Called after the worker has waited.
     pub(crate) fn awake(&self) {
         self.asleep.store(false, Ordering::Relaxed);
     }
 
-    /// Appends all deliveries to `taken`. Never blocks: if another thread holds the lock, they are
-    /// taken in the next turn.
+    /// Appends all deliveries to `taken`. Never blocks: if another thread holds the lock, the
+    /// deliveries are taken in the next turn.
     pub(crate) fn take(&self, taken: &mut Vec<Delivery>) {
         if !self.any.load(Ordering::Relaxed) || !self.any.swap(false, Ordering::Acquire) {
             return;
@@ -130,7 +136,8 @@ impl Inbox {
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        // One at a time: a second panic during unwinding would abort the process.
+        // Each delivery is dropped separately: a second panic during unwinding would abort the
+        // process.
         let mut deliveries = self.deliveries.lock().unwrap_or_else(PoisonError::into_inner);
         deliveries.drain(..).for_each(dispose);
     }

@@ -1,7 +1,7 @@
 //! The compute lane: jobs of handlers on other threads, whose results become replies.
 //!
-//! Does not know about: connections except their identity, protocols, the threads that run jobs (an
-//! [`Executor`] provides them).
+//! Does not know about: connections except their identity, protocols, the threads that run jobs,
+//! which an [`Executor`] provides.
 //!
 //! ```no_run
 //! use doorbell::offload::Offload;
@@ -23,20 +23,20 @@
 //!
 //! A job owns what it uses: copy the required parts of the request, or all of it with
 //! [`Request::detach`](doorbell_http::Request::detach). Its result is a [`Reply`], or with
-//! [`Answer::then`] the rest of the handler, which then runs on the ring thread.
+//! [`Answer::then`] the second part of the handler, which runs on the ring thread.
 //!
 //! [`Offload::require_auth`] verifies signed bearer tokens in jobs.
 //!
-//! While a job waits or runs, its connection serves no other request, and only one more piece of
-//! input is read, to detect that the client leaves. These are the possible outcomes:
+//! While a job waits or runs, its connection serves no other request, and only one more chunk of
+//! input is read, to detect that the client leaves. The table lists the possible outcomes:
 //!
 //! | event | the client sees | counted as |
 //! |---|---|---|
-//! | the queue of its class is full | 503 with `Retry-After`; the connection stays open | `jobs_refused` |
+//! | the queue of the job's class is full | 503 with `Retry-After`; the connection stays open | `jobs_refused` |
 //! | the timeout passed, queued or running | 503 with `Retry-After` and a close; not 504, because no upstream server is involved (RFC 9110 15.6.5) | `jobs_timed_out` |
-//! | it panics | 500 and a close | `jobs_panicked` |
-//! | the client leaves before it starts | | `jobs_cancelled`; it never runs, and its place in the queue is free at once |
-//! | the client leaves while it runs | | `answers_dropped` |
+//! | the job panics | 500 and a close | `jobs_panicked` |
+//! | the client leaves before the job starts | | `jobs_cancelled`; the job never runs, and no longer counts towards the limit of the queue |
+//! | the client leaves while the job runs | | `answers_dropped` |
 //! | the server drains | the reply, with `Connection: close`, within the drain timeout | |
 //! | the server stops | a close | `jobs_cancelled`, or `answers_dropped` |
 //!
@@ -83,10 +83,10 @@ pub const THREAD_NAME: &str = "doorbell-job";
 
 /// Default increment of the nice value.
 ///
-/// With a thread that never sleeps on each processor, the p99 of probes on a ring thread was 3.7 ms
-/// with 0, 1.7 ms with 7 and 0.7 ms with 10, and 1.1 ms on an idle machine (Linux 6.18, two
-/// processors, medians of three runs of 500 probes): from about 10 on, the scheduler runs a waking
-/// thread at once.
+/// Measured while one thread per processor was always busy: the p99 of probes on a ring thread was
+/// 3.7 ms with an increment of 0, 1.7 ms with 7 and 0.7 ms with 10. On an idle machine the p99 was
+/// 1.1 ms (Linux 6.18, two processors, medians of three runs of 500 probes). From about 10 on, the
+/// scheduler runs a waking ring thread at once.
 pub const NICE: u8 = 10;
 
 /// Access to the threads that run jobs.
@@ -100,19 +100,19 @@ pub struct Offload {
 }
 
 impl Offload {
-    /// A builder with default settings.
+    /// Creates a builder with default settings.
     pub fn builder() -> OffloadBuilder {
         OffloadBuilder::default()
     }
 
-    /// Uses the same threads and queues, for jobs of this class.
+    /// Returns a handle to the same threads and queues whose jobs have this class.
     #[must_use]
     pub const fn class(mut self, class: Class) -> Self {
         self.class = class;
         self
     }
 
-    /// Uses the same threads and queues, with this timeout for jobs. Default 10 s.
+    /// Returns a handle to the same threads and queues whose jobs have this timeout. Default 10 s.
     #[must_use]
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -131,7 +131,7 @@ impl Offload {
     }
 
     /// Queues `work` for another thread, in order with the jobs of its class. No request waits for
-    /// it, and it is never cancelled. False if the queue is full; then it is not run.
+    /// it, and it is never cancelled. Returns false if the queue is full; `work` is then dropped.
     pub fn spawn(&self, work: impl FnOnce() + Send + 'static) -> bool {
         let job = Job::new(Arc::clone(&self.core), self.class, || {
             work();
@@ -161,7 +161,7 @@ impl fmt::Debug for Offload {
     }
 }
 
-/// Builds an [`Offload`]. The documentation of each method names the default.
+/// A builder of an [`Offload`]. The documentation of each method names the default.
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is built"]
 pub struct OffloadBuilder {
@@ -191,14 +191,14 @@ impl Default for OffloadBuilder {
 }
 
 impl OffloadBuilder {
-    /// Number of threads. Default: the number of processors this process may use minus one, at
-    /// least one.
+    /// Sets the number of threads. Default: one less than the number of processors that this
+    /// process may use, and at least one.
     pub const fn threads(mut self, threads: NonZeroU16) -> Self {
         self.threads = Some(threads);
         self
     }
 
-    /// Prefix of thread names; a number follows. Default `doorbell-job`.
+    /// Sets the prefix of thread names; a number follows. Default `doorbell-job`.
     pub fn name(mut self, name: &str) -> Self {
         self.name = name.into();
         self
@@ -206,44 +206,44 @@ impl OffloadBuilder {
 
     /// Pins thread i to the i-th of these processors, starting over at the end of the list.
     ///
-    /// Processors that this process may not use, or that do not exist, are skipped. Default, and if
-    /// none is left: no pinning.
+    /// Processors that do not exist or that this process may not use are skipped. If none is left,
+    /// threads are not pinned. Default: no pinning.
     pub fn cpus(mut self, cpus: &[usize]) -> Self {
         self.cpus = cpus.to_vec();
         self
     }
 
-    /// Stack size of each thread in bytes. Default: that of rayon, which is that of the standard
-    /// library.
+    /// Sets the stack size of each thread in bytes. Default: the default of the standard library.
     pub const fn stack_size(mut self, bytes: usize) -> Self {
         self.stack_size = Some(bytes);
         self
     }
 
-    /// Increment of the nice value (0 to 19, `setpriority(2)`), so that a ring thread that wakes up
-    /// on the processor of a job runs at once. Default [`NICE`]. If other programs keep all
-    /// processors busy, jobs get correspondingly less time; 0 gives an equal share.
+    /// Sets the increment of the nice value (0 to 19, `setpriority(2)`), so that a ring thread runs
+    /// at once when it wakes up on a processor that is running a job. Default [`NICE`]. If other
+    /// programs keep all processors busy, jobs get less time than these programs; 0 gives jobs an
+    /// equal share.
     pub const fn nice(mut self, nice: u8) -> Self {
         self.nice = nice;
         self
     }
 
-    /// Maximum number of waiting jobs of a class; further requests get a 503. A cancelled job frees
-    /// its place at once. Default 1,024, at least 1.
+    /// Sets the maximum number of waiting jobs of a class; further requests get a 503. Cancelled
+    /// jobs do not count. Default 1,024, at least 1.
     pub const fn queue_max(mut self, class: Class, jobs: usize) -> Self {
         self.queue_max[class as usize] = jobs;
         self
     }
 
-    /// How long a connection waits for its job, queued or running. Default 10 s.
+    /// Sets how long a connection waits for its job, queued or running. Default 10 s.
     pub const fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Whether a client's FIN cancels a job that has not started, and ends the connection without a
-    /// reply. Default false: a client may close its sending side and wait for the reply. Useful if
-    /// many clients give up and none half-closes.
+    /// Sets whether a client's FIN cancels a job that has not started, and ends the connection
+    /// without a reply. Default false: a client may close its sending side and wait for the reply.
+    /// True is useful if many clients give up and none half-closes.
     pub const fn fin_cancels(mut self, on: bool) -> Self {
         self.fin_cancels = on;
         self
@@ -259,7 +259,7 @@ impl OffloadBuilder {
         Ok(self.build_on(pool))
     }
 
-    /// Uses your own executor; thread settings of this builder are ignored.
+    /// Builds an [`Offload`] on a custom executor; the thread settings of this builder are ignored.
     pub fn build_on(self, executor: impl Executor + 'static) -> Offload {
         let core = Core::new(Box::new(executor), self.queue_max, self.fin_cancels);
         Offload { core: Arc::new(core), class: Class::Normal, timeout: self.timeout }

@@ -1,6 +1,6 @@
 //! The rayon pool that runs jobs.
 //!
-//! Does not know about: jobs, queues. It runs pumps.
+//! Does not know about: jobs, queues. The pool runs pumps.
 
 use std::sync::Arc;
 
@@ -28,8 +28,8 @@ impl Pool {
             .thread_name(move |index| format!("{name}-{index}"))
             .start_handler(move |index| {
                 pin(&cpus, index);
-                // On Linux this affects only this thread. If a sandbox denies it, jobs run with the
-                // normal priority.
+                // On Linux `nice` affects only the calling thread. If a sandbox denies the call,
+                // jobs run with the normal priority.
                 let _best_effort = (nice > 0).then(|| rustix::process::nice(nice));
             });
         if let Some(bytes) = asked.stack_size {
@@ -52,19 +52,20 @@ impl Executor for Pool {
     }
 }
 
-/// Default number of threads: one processor is left to the ring threads.
+/// Default number of threads, which leaves one processor to the ring threads.
 fn threads_here() -> usize {
     let cpus = std::thread::available_parallelism().map_or(1, core::num::NonZero::get);
     cpus.saturating_sub(1).max(1)
 }
 
-/// Pins the thread to one of these processors, selected by its index. Processors that are not
-/// permitted or do not fit into a mask are skipped; if none is left, the thread is not pinned.
+/// Pins the calling thread to the processor selected by `index`. Processors that are not permitted
+/// or do not fit into a mask are skipped; if none is left, the thread is not pinned.
 fn pin(cpus: &[usize], index: usize) {
     if cpus.is_empty() {
         return;
     }
-    // Permission is known only by trying: the current mask may be narrower than what is allowed.
+    // Only an attempt shows whether a processor is permitted: the current mask may be narrower than
+    // the permitted set.
     let usable: Vec<CpuSet> =
         cpus.iter().filter_map(|cpu| only(*cpu)).filter(|set| sched_setaffinity(None, set).is_ok()).collect();
     if let Some(set) = usable.get(index % usable.len().max(1)) {
@@ -94,7 +95,7 @@ mod tests {
     fn masks(cpus: &[usize]) -> Vec<Vec<usize>> {
         let jobs = Offload::builder().threads(NonZeroU16::new(2).unwrap()).cpus(cpus).build().unwrap();
         let (tell, told) = sync_channel(2);
-        // Each waits for the other, so they run on different threads.
+        // Each pump waits for the other, so they run on different threads.
         let both = Arc::new(std::sync::Barrier::new(2));
         for _ in 0..2 {
             let (tell, both) = (tell.clone(), Arc::clone(&both));
@@ -123,8 +124,8 @@ mod tests {
             (&[], [all.clone(), all.clone()]),
             (&[last], [vec![last], vec![last]]),
             (&[last, first], [vec![first], vec![last]]),
-            // A number beyond the mask and one of a missing processor. Such values must neither
-            // abort the process nor unpin the thread.
+            // A number beyond the mask and the number of a missing processor must neither abort the
+            // process nor unpin the thread.
             (&[CpuSet::MAX_CPU, last], [vec![last], vec![last]]),
             (&[first, CpuSet::MAX_CPU - 1, last], [vec![first], vec![last]]),
             (&none, [all.clone(), all.clone()]),
@@ -150,7 +151,7 @@ mod tests {
         assert_eq!(getpriority_process(None).unwrap(), before);
     }
 
-    /// Uses more stack than the default of 2 MiB.
+    /// A job can use more stack than the default of 2 MiB.
     #[test]
     fn a_thread_has_the_configured_stack_size() {
         fn deep(left: usize) -> usize {

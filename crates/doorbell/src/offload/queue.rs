@@ -1,7 +1,7 @@
 //! Queues of jobs: one bounded queue per class, and pumps that empty them, at most one per thread.
 //!
-//! Does not know about: threads. An [`Executor`] provides them and gets a [`Pump`] once for a burst
-//! of jobs, not once per job. `line.rs` implements the bound of a class.
+//! Does not know about: threads, which an [`Executor`] provides. An executor gets one [`Pump`] for
+//! a burst of jobs, not one per job. `line.rs` implements the bounded queue of a class.
 
 use core::fmt;
 use std::sync::Arc;
@@ -11,27 +11,27 @@ use super::line::{Line, Taken};
 use crate::panics::caught;
 use crate::sync::atomic::{AtomicUsize, Ordering, fence};
 
-/// After this many high jobs in a row a normal job goes first.
+/// Number of consecutive high jobs after which a normal job goes first.
 const HIGH_IN_ROW_MAX: u32 = 15;
 
-/// Threads for jobs.
+/// A provider of threads for jobs.
 pub trait Executor: Send + Sync {
     /// Maximum number of parallel jobs: there are never more pumps than this.
     fn threads(&self) -> usize;
 
-    /// Calls [`Pump::run`] on another thread. Must not block, because a ring thread calls it. If it
-    /// panics, the job is refused as if the queue were full.
+    /// Calls [`Pump::run`] on another thread. Must not block, because a ring thread calls it. If
+    /// this method panics, the job is refused as if the queue were full.
     fn spawn(&self, pump: Pump);
 }
 
 /// Result of submitting a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Submitted {
-    /// The queue of its class is full.
+    /// The queue of the job's class is full.
     Full,
-    /// Queued.
+    /// The job is queued.
     Queued,
-    /// Queued, but the executor panicked while it started a thread.
+    /// The job is queued, but the executor panicked while it started a thread.
     Stranded,
 }
 
@@ -39,11 +39,11 @@ pub(super) enum Submitted {
 pub(crate) struct Core {
     high: Line,
     normal: Line,
-    /// Pumps handed out and not finished.
+    /// Number of pumps that were created and are not finished.
     pumps: AtomicUsize,
     threads: usize,
     executor: Box<dyn Executor>,
-    /// Whether a client's FIN counts as leaving.
+    /// Whether a client's FIN cancels its job.
     pub(crate) fin_cancels: bool,
 }
 
@@ -57,8 +57,9 @@ impl Core {
     /// Puts a job into the queue of its class and ensures that a thread empties it.
     pub(super) fn submit(self: &Arc<Self>, class: Class, entry: Entry) -> Submitted {
         let queued = self.line(class).push(entry);
-        // Either this thread sees an active pump, or the pump sees the job before it finishes. This
-        // also covers jobs of others that `push` had in transit when a pump looked for them.
+        // The fence ensures that this thread sees an active pump, or that the pump sees the job
+        // before it finishes. The fence also covers a job that a sweep in `push` had temporarily
+        // removed from the queue while a pump looked for jobs.
         fence(Ordering::SeqCst);
         if (queued || !self.is_empty()) && self.engage() {
             let pump = Pump { core: Some(Arc::clone(self)), high_in_row: 0 };
@@ -94,14 +95,14 @@ impl Core {
         }
     }
 
-    /// Counts one more pump, unless every thread has one.
+    /// Counts one more pump. Returns false if every thread already has a pump.
     fn engage(&self) -> bool {
         let one_more = |pumps| (pumps < self.threads).then_some(pumps + 1);
         self.pumps.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
     }
 
-    /// Uncounts a pump that found no job. False if it must continue, because a job arrived
-    /// meanwhile.
+    /// Uncounts a pump that found no job. Returns false if the pump must continue, because a job
+    /// has arrived in the meantime.
     fn disengage(&self) -> bool {
         self.pumps.fetch_sub(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -109,10 +110,11 @@ impl Core {
     }
 }
 
-/// Empties the queues. An executor calls [`Pump::run`], or takes jobs one by one.
+/// A task that empties the queues. An executor calls [`Pump::run`], or takes jobs one by one with
+/// [`Pump::take`].
 #[must_use = "jobs wait until a pump is run"]
 pub struct Pump {
-    /// `None` after it was uncounted.
+    /// `None` after the pump was uncounted.
     core: Option<Arc<Core>>,
     high_in_row: u32,
 }
@@ -125,7 +127,7 @@ impl Pump {
         }
     }
 
-    /// Takes the next job, if there is one; otherwise the pump is finished.
+    /// Takes the next job. `None` means that the queues are empty and the pump is finished.
     pub fn take(&mut self) -> Option<StartedJob> {
         loop {
             let core = self.core.as_ref()?;

@@ -1,6 +1,6 @@
 //! Jobs of requests whose protocol is driven without a worker, for example by an async runtime.
 //!
-//! Does not know about: the code that waits, how it waits.
+//! Does not know about: the code that waits for a job.
 
 use core::fmt;
 
@@ -16,14 +16,14 @@ pub struct Told(Outcome);
 
 /// A request after [`Next::Wait`](doorbell_http::Next::Wait) whose job is queued or running.
 ///
-/// Dropping it cancels a job that has not started; the request then gets no reply.
+/// Dropping this value cancels a job that has not started; the request then gets no reply.
 #[must_use = "dropping it cancels the job"]
 pub struct Awaited {
     later: Box<Later>,
     _task: CalledOff,
 }
 
-/// Cancels the job when dropped.
+/// A queued job that is cancelled when this value is dropped.
 struct CalledOff(Ticket);
 
 impl Awaited {
@@ -44,13 +44,13 @@ impl Awaited {
         }
     }
 
-    /// Deadline of the request.
+    /// Returns the deadline of the request.
     pub const fn deadline(&self) -> Time {
         self.later.deadline()
     }
 
-    /// The input for [`Protocol::handle_answer`](super::Protocol::handle_answer), after `tell` was
-    /// called.
+    /// Converts the value passed to `tell` into the input of
+    /// [`Protocol::handle_answer`](super::Protocol::handle_answer).
     pub fn answer(self, told: Told) -> Answer {
         Answer { later: self.later, outcome: told.0 }
     }
@@ -95,7 +95,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, Mutex};
 
-    /// Keeps pumps, for the test to run.
+    /// An executor that stores pumps, so that the test can run them.
     #[derive(Clone, Default)]
     struct Kept(Arc<Mutex<Vec<Pump>>>);
 
@@ -109,7 +109,7 @@ mod tests {
         }
     }
 
-    /// A request that waits for a job, as a protocol leaves it.
+    /// Creates a request that waits for a job, as a protocol returns it.
     fn later(offload: &Offload, job: impl FnOnce() -> Reply + Send + 'static) -> Box<Later> {
         let (mut out, date) = (Out::new(), Date::new(0));
         let job = Mutex::new(Some(job));

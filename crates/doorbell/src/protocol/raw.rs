@@ -1,7 +1,9 @@
-//! The raw protocol: first bytes in, reply out, close; or the server sends first.
+//! The raw protocol: a reply to the first bytes of a client, then a close. The server may also send
+//! first.
 //!
-//! Does not know about: HTTP, sockets. For line protocols such as HAProxy's agent check and
-//! PING/PONG gates.
+//! Does not know about: HTTP, sockets.
+//!
+//! The protocol suits line protocols, for example HAProxy's agent check and PING/PONG checks.
 
 use core::fmt;
 use core::mem;
@@ -14,7 +16,7 @@ use super::{Io, Protocol};
 use crate::error::CloseReason;
 use crate::time::Time;
 
-/// The application code of a raw listener.
+/// The handler of a raw listener.
 pub trait RawHandler: Send + Sync {
     /// Writes a greeting, which the server sends before any input. Default: none.
     ///
@@ -29,38 +31,38 @@ pub trait RawHandler: Send + Sync {
     /// `reply`.
     fn handle(&self, received: &[u8], reply: &mut Vec<u8>) -> RawNext;
 
-    /// Writes a reply to a client that sent nothing within [`Raw::silence`] or the timeout. True if
-    /// there is such a reply; the connection closes after it. Default: no reply.
+    /// Writes a reply to a client that sent nothing within [`Raw::silence`] or the timeout. Returns
+    /// true if there is such a reply; the connection closes after the reply. Default: no reply.
     fn answer_silent(&self, now: Time, reply: &mut Vec<u8>) -> bool {
         let _ = (now, reply);
         false
     }
 
-    /// Like [`greet`](Self::greet), with the time of the connection; for handlers that keep
-    /// statistics of clients.
+    /// Writes a greeting like [`greet`](Self::greet), with the time at which the connection was
+    /// accepted, for handlers with statistics about clients.
     fn greet_at(&self, now: Time, reply: &mut Vec<u8>) -> Option<RawNext> {
         let _ = now;
         self.greet(reply)
     }
 
-    /// Like [`handle`](Self::handle), with the time of arrival of the bytes.
+    /// Handles bytes like [`handle`](Self::handle), with the time of their arrival.
     fn handle_at(&self, now: Time, received: &[u8], reply: &mut Vec<u8>) -> RawNext {
         let _ = now;
         self.handle(received, reply)
     }
 }
 
-/// What follows a reply of a [`RawHandler`].
+/// The step after a call of a [`RawHandler`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RawNext {
     /// Send the reply and close.
     Close,
-    /// Send the reply, if any, and wait for new bytes. The bytes of this call are processed.
+    /// Send the reply, if any, and wait for new bytes. The bytes of this call are not passed again.
     Continue,
     /// Send the reply, if any, then hand the connection over, with the bytes of this call as its
     /// first input.
     HandOver,
-    /// More bytes are needed; call again with these and the following ones.
+    /// Wait for more bytes, and call the handler again with all of them.
     NeedMore,
 }
 
@@ -92,12 +94,12 @@ pub struct RawConn {
     first_due: Time,
     replies: u32,
     reason: CloseReason,
-    /// True while an incomplete request is kept as input.
+    /// True while the input contains an incomplete request.
     is_begun: bool,
 }
 
 impl Raw {
-    /// A raw protocol with default settings: requests of at most 4 KiB within 10 s.
+    /// Creates a raw protocol with default settings: requests of at most 4 KiB within 10 s.
     pub fn new(handler: impl RawHandler + 'static) -> Self {
         let speaks_first = handler.greet(&mut Vec::new()).is_some();
         Self {
@@ -110,26 +112,27 @@ impl Raw {
         }
     }
 
-    /// Maximum length of an incomplete request; the connection of a client that sends more is
-    /// closed. Default 4 KiB.
+    /// Sets the maximum length of an incomplete request; the connection of a client that sends more
+    /// is closed. Default 4 KiB.
     #[must_use]
     pub fn bytes_max(mut self, bytes: usize) -> Self {
         self.bytes_max = bytes;
         self
     }
 
-    /// Maximum time from the start of the connection to the end of its first request, from a reply
-    /// to the first byte of the next request, and from there to its end. Single bytes do not extend
-    /// it. Default 10 s.
+    /// Sets the timeout of three waits: from the start of the connection to the end of its first
+    /// request, from a reply to the first byte of the next request, and from that byte to the end
+    /// of the request. Single bytes do not extend the timeout. Default 10 s.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Maximum time until the first byte, if shorter than the timeout. Default: no separate limit.
-    /// Together with [`RawHandler::answer_silent`] it serves protocols in which a client may be
-    /// silent; their listeners should not defer accept, which adds to this time.
+    /// Sets the maximum time until the first byte, if shorter than the timeout. Default: no
+    /// separate limit. Use it with [`RawHandler::answer_silent`] for protocols in which a client
+    /// may send nothing. The listener of such a protocol should not defer accept, because the
+    /// deferral adds to this time.
     #[must_use]
     pub const fn silence(mut self, time: Duration) -> Self {
         self.silence = Some(time);
@@ -144,7 +147,7 @@ impl Raw {
         self
     }
 
-    /// This protocol over TLS.
+    /// Wraps this protocol in TLS.
     #[cfg(feature = "tls")]
     pub const fn tls(self, acceptor: crate::tls::Acceptor) -> super::Tls<Self> {
         super::Tls::new(self, acceptor)
@@ -254,7 +257,7 @@ impl Protocol for Raw {
     }
 
     fn handle_panic(&self, conn: &mut RawConn, io: Io<'_>) -> Next {
-        // A raw reply has no place for an error, so none of it is sent.
+        // The raw protocol has no error reply, so the partial reply is discarded.
         io.out.head.clear();
         conn.reason = CloseReason::HandlerPanic;
         Next::CloseLinger
@@ -303,8 +306,8 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(10);
 
-    /// Opens a connection at second 0 and sends it these bytes at these seconds; returns its
-    /// deadline after each.
+    /// Opens a connection at second 0 and passes it these bytes at these seconds. Returns the
+    /// deadline after each input.
     fn deadlines(raw: &Raw, bytes: &[(u64, &[u8])]) -> Vec<u64> {
         let (mut conn, date, mut input, mut seen) =
             (raw.open(Time::ZERO), Date::new(0), Vec::new(), Seen::default());

@@ -9,7 +9,7 @@ use doorbell_http::RequestError;
 
 /// Counters of refused requests of one protocol, shared by all its connections and workers.
 ///
-/// A refusal ends its connection, so counting is rare.
+/// A refusal ends its connection, so the counters are written rarely.
 #[derive(Clone, Debug)]
 pub struct Refusals(Arc<[AtomicU64]>);
 

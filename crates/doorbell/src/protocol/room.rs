@@ -5,14 +5,14 @@
 #[cfg(feature = "tls")]
 use crate::tls::Shares;
 
-/// Connections per handshake: a handshake costs much more than an established connection, so only a
-/// part of the connections may be in one.
+/// Number of connections per handshake slot. A handshake costs much more than an established
+/// connection, so only a part of the connections may be in a handshake.
 #[cfg(feature = "tls")]
 const CONNS_A_HANDSHAKE: u32 = 4;
 
 /// The size of a server, shared by all its listeners.
 ///
-/// A successor shares it: both count the same handshakes.
+/// A successor shares the counts: handshakes of both servers count together.
 #[derive(Debug)]
 pub struct Room {
     conns_max: u32,
@@ -21,7 +21,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// The size for a maximum number of connections.
+    /// Describes a server with at most `conns_max` connections.
     pub fn new(conns_max: u32) -> Self {
         Self {
             conns_max,
@@ -30,8 +30,8 @@ impl Room {
         }
     }
 
-    /// The size for a successor. Until it [settles](Self::settle), the caps of the predecessor
-    /// apply to both.
+    /// Describes a successor with at most `conns_max` connections. Until it
+    /// [settles](Self::settle), the caps of the predecessor apply to both.
     pub(crate) fn for_successor(&self, conns_max: u32) -> Self {
         Self {
             conns_max,
@@ -40,7 +40,7 @@ impl Room {
         }
     }
 
-    /// Applies this server's caps, also to its predecessor.
+    /// Applies the caps of this server, also to its predecessor.
     pub(crate) fn settle(&self) {
         #[cfg(feature = "tls")]
         self.tls.set_handshakes_max(handshakes_max(self.conns_max));

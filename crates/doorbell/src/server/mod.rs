@@ -1,6 +1,6 @@
 //! A running server: its control, its statistics and its end.
 //!
-//! Does not know about: what a worker does in a turn.
+//! Does not know about: the turn of a worker.
 
 mod builder;
 mod sockets;
@@ -34,7 +34,7 @@ use crate::worker::IpTable;
 use sockets::{Sockets, Taken};
 use succession::Before;
 
-/// An event for the operator. Passed to [`ServerBuilder::observer`].
+/// An event for the operator, passed to [`ServerBuilder::observer`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
@@ -42,35 +42,35 @@ pub enum Event {
     DriverFellBack {
         /// The worker.
         worker: WorkerIndex,
-        /// What made io_uring unusable.
+        /// The failure that made io_uring unusable.
         why: String,
         /// Category of the cause.
         cause: Cause,
     },
     /// A handler's reply was invalid, and its client got a 500. Reported once per server and kind
-    /// of misuse; [`Snapshot::handler_misuses`] counts all.
+    /// of misuse; [`Snapshot::handler_misuses`] counts every occurrence.
     HandlerMisuse {
-        /// The first worker on which it occurred.
+        /// The first worker on which the misuse occurred.
         worker: WorkerIndex,
-        /// The fault of the reply.
+        /// The kind of misuse.
         misuse: ApiMisuse,
     },
     /// A worker failed and ended.
     WorkerFailed {
         /// The worker.
         worker: WorkerIndex,
-        /// Its failure.
+        /// The failure of the worker.
         failure: WorkerFailure,
     },
 }
 
-/// Why a worker failed.
+/// The reason why a worker failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WorkerFailure {
-    /// Its driver failed and no other driver was available.
+    /// The driver of the worker failed and no other driver was available.
     #[error(transparent)]
     Driver(#[from] Fault),
-    /// It panicked, which is a bug in doorbell.
+    /// The worker panicked, which is a bug in doorbell.
     #[error("panicked: {0}")]
     Panicked(String),
 }
@@ -81,11 +81,11 @@ pub enum WorkerFailure {
 pub struct ServeError {
     /// The first worker that failed.
     pub worker: WorkerIndex,
-    /// Its failure.
+    /// The failure of the worker.
     pub failure: WorkerFailure,
 }
 
-/// A running server. Dropping it stops it.
+/// A running server. Dropping this value stops the server.
 #[derive(Debug)]
 pub struct Server {
     handle: Handle,
@@ -95,26 +95,26 @@ pub struct Server {
     notes: Vec<String>,
 }
 
-/// Controls and observes a server, from any thread. Cheap to clone.
+/// A handle that controls and observes a server, from any thread. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Handle {
     core: Arc<Core>,
 }
 
-/// Receives events.
+/// The function that receives events.
 pub(crate) type Observer = Box<dyn Fn(&Event) + Send + Sync>;
 
-/// The part that handles and worker threads share.
+/// The state that handles and worker threads share.
 pub(crate) struct Core {
     pub(crate) workers: Vec<Arc<WorkerShared>>,
     pub(crate) on_failure: OnWorkerFailure,
     pub(crate) failures: Mutex<Vec<ServeError>>,
-    /// Threads that replaced the first thread of a worker.
+    /// The threads that replaced the first thread of a worker.
     pub(crate) replacements: Mutex<Vec<JoinHandle<()>>>,
     pub(crate) draining: AtomicBool,
     pub(crate) drain_timeout: Duration,
     pub(crate) observer: Option<Observer>,
-    /// Copies for a successor.
+    /// Duplicates of the listening sockets, for a successor.
     sockets: Mutex<Sockets>,
     ip_table: Arc<IpTable>,
     room: Room,
@@ -125,18 +125,18 @@ pub(crate) struct Core {
 }
 
 impl Server {
-    /// A builder with default settings.
+    /// Creates a builder with default settings.
     pub fn builder() -> ServerBuilder {
         ServerBuilder::default()
     }
 
-    /// Addresses of the listeners, in the order they were added, with the ports that the kernel
-    /// chose.
+    /// Returns the addresses of the listeners in the order in which they were added, with the ports
+    /// that the kernel chose.
     pub fn local_addrs(&self) -> &[LocalAddr] {
         &self.local_addrs
     }
 
-    /// TCP address of the listener with this index.
+    /// Returns the TCP address of the listener with this index.
     pub fn tcp_addr(&self, listener: usize) -> Option<core::net::SocketAddr> {
         match self.local_addrs.get(listener)? {
             LocalAddr::Tcp(addr) => Some(*addr),
@@ -144,22 +144,22 @@ impl Server {
         }
     }
 
-    /// The driver in use, and why.
+    /// Returns the driver in use, and the reason for the choice.
     pub const fn driver_report(&self) -> &DriverReport {
         &self.report
     }
 
-    /// Adjustments made at the start, as sentences for the log.
+    /// Returns the adjustments made at the start, as sentences for the log.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// A handle for other threads.
+    /// Returns a handle for other threads.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
 
-    /// See [`Handle::stats`].
+    /// Returns the current counters; see [`Handle::stats`].
     pub fn stats(&self) -> Snapshot {
         self.handle.stats()
     }
@@ -186,7 +186,8 @@ impl Server {
     /// a failure.
     ///
     /// # Errors
-    /// The first failure of a worker, if it stopped the server or if no worker was left.
+    /// Returns the first failure of a worker, if the failure stopped the server or no worker was
+    /// left.
     pub fn wait(mut self) -> Result<(), ServeError> {
         self.join();
         let failures = self.handle.core.failures.lock().unwrap_or_else(PoisonError::into_inner);
@@ -202,7 +203,7 @@ impl Server {
 
     fn join(&mut self) {
         for thread in self.threads.drain(..) {
-            // A panic of a worker was already caught and recorded.
+            // The panic of a worker is already caught and recorded.
             let _recorded = thread.join();
         }
         while let Some(thread) = self.handle.core.take_replacement() {
@@ -228,13 +229,13 @@ impl Handle {
     /// Drains the server: accepts no new clients, finishes requests in progress, and closes the
     /// remaining connections after `timeout`.
     ///
-    /// Files of Unix sockets are removed first. For 0.1 s TCP listeners take no new clients, while
-    /// clients that are already connecting still arrive; then the backlog is served and the
-    /// listeners close. If [copies of a socket](Self::listening) exist, its backlog is left to
-    /// their owner. Each reply is the last one of its connection.
+    /// The files of Unix sockets are removed first. For 0.1 s TCP listeners refuse new clients,
+    /// while clients that are already connecting still arrive. Then the backlog is served and the
+    /// listeners close. The backlog of a socket with [duplicates](Self::listening) is left to the
+    /// owner of the duplicates. Each reply is the last one of its connection.
     ///
-    /// A handler that blocks is not interrupted: its worker ends when the handler returns. If
-    /// called again during a drain, the earlier deadline applies.
+    /// A blocking handler is not interrupted: its worker ends when the handler returns. If called
+    /// again during a drain, the earlier deadline applies.
     pub fn drain_within(&self, timeout: Duration) {
         self.core.draining.store(true, Ordering::Release);
         self.core.send(Command::Drain { timeout });
@@ -249,63 +250,65 @@ impl Handle {
     /// With `true`, TCP listeners accept clients as soon as they connect, even if they
     /// [defer](crate::Listen::defer_accept) accept; `false` restores the listeners' setting.
     ///
-    /// Use it some time before a drain. A client that has connected to a deferring listener but
-    /// sent nothing is not in the backlog, and is reset if it sends after the listener closed.
-    /// Clients that connected before this call are accepted within three seconds. The listeners of
-    /// a successor defer again.
+    /// Call it at least three seconds before a drain. A client that has connected to a deferring
+    /// listener but sent nothing is not in the backlog, and is reset if it sends bytes after the
+    /// listener has closed. Clients that connected before this call are accepted within three
+    /// seconds. The listeners of a successor defer accept again.
     pub fn accept_at_once(&self, on: bool) {
         self.core.sockets.lock().unwrap_or_else(PoisonError::into_inner).accept_at_once(on);
     }
 
-    /// Current counters, summed over all workers.
+    /// Returns the current counters, summed over all workers.
     pub fn stats(&self) -> Snapshot {
         let mut sum = Snapshot::default();
         self.core.workers.iter().for_each(|worker| sum.merge(&worker.snapshot()));
         sum
     }
 
-    /// Current counters of each worker.
+    /// Returns the current counters of each worker.
     pub fn worker_stats(&self) -> Vec<Snapshot> {
         self.core.workers.iter().map(|worker| worker.snapshot()).collect()
     }
 
-    /// Current counters of each listener, in the order in which the listeners were added.
+    /// Returns the current counters of each listener, in the order in which the listeners were
+    /// added.
     pub fn listener_stats(&self) -> Vec<ListenerSnapshot> {
         let mut sums = Vec::new();
         self.core.workers.iter().for_each(|worker| worker.counters.add_listeners(&mut sums));
         sums
     }
 
-    /// Makes every worker run a turn, even if it has nothing to do. A worker is stuck if its
-    /// [`Snapshot::turns`] does not change after this.
+    /// Makes every worker run a turn, even without events. A worker is stuck if its
+    /// [`Snapshot::turns`] does not change after this call.
     pub fn wake(&self) {
         self.core.workers.iter().for_each(|worker| worker.wake());
     }
 
     /// Simulates a failure of a worker's driver: on io_uring the worker continues with epoll, on
-    /// epoll it ends as configured by [`ServerBuilder::on_worker_failure`]. For drills and tests.
+    /// epoll the worker ends as configured by [`ServerBuilder::on_worker_failure`]. For drills and
+    /// tests.
     pub fn fail_worker(&self, worker: WorkerIndex) {
         if let Some(worker) = self.core.workers.get(usize::from(worker.0)) {
             worker.send(Command::Fail);
         }
     }
 
-    /// True while no worker has failed. A drain does not change it.
+    /// True while no worker has failed. A drain does not change the result.
     pub fn is_healthy(&self) -> bool {
         self.core.failures.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Copies of the listening TCP sockets, to pass to the next process
+    /// Duplicates the listening TCP sockets, to pass them to the next process
     /// ([`Listen::listening`](crate::Listen::listening)), which then serves the clients in the
     /// backlogs.
     ///
-    /// [Inherited](crate::Listen::inherited) sockets are not included; their owner has them.
-    /// Sockets of a failed worker are not included either, and none are after the first drain or
-    /// stop. After the first call, a drain does not turn new clients away: they wait for the owner
-    /// of the copies.
+    /// [Inherited](crate::Listen::inherited) sockets are not included, because their owner has
+    /// them. Sockets of a failed worker are not included either. After the first drain or stop the
+    /// list is empty. After the first call of this method a drain does not refuse new clients: they
+    /// wait for the owner of the duplicates.
     ///
     /// # Errors
-    /// The kernel has no descriptor for a copy.
+    /// No descriptor is available for a duplicate.
     pub fn listening(&self) -> io::Result<Vec<Listening>> {
         self.core.sockets.lock().unwrap_or_else(PoisonError::into_inner).listening()
     }
@@ -317,11 +320,12 @@ impl Handle {
 }
 
 impl Core {
-    /// Makes the last call on listeners that no successor has, before the workers stop accepting.
+    /// Prepares listeners for their close, before the workers stop accepting. Listeners in
+    /// `theirs`, which a successor also has, are left unchanged.
     fn last_call(&self, theirs: &Taken) {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner).leave_files();
         let before = self.before.lock().unwrap_or_else(PoisonError::into_inner);
-        // The predecessor has these sockets too, and may be the server that stays.
+        // The predecessor also has these sockets, and may be the server that continues.
         if before.as_ref().is_none_or(|before| before.core.draining.load(Ordering::Acquire)) {
             self.sockets.lock().unwrap_or_else(PoisonError::into_inner).last_call(theirs);
         }
@@ -332,7 +336,7 @@ impl Core {
             self.last_call(&Taken::default());
             let lent = self.sockets.lock().unwrap_or_else(PoisonError::into_inner).lent();
             for worker in &self.workers {
-                // A second drain does not change this.
+                // A second drain does not change the value.
                 let _known = worker.lent.set(Arc::clone(&lent));
             }
         }
@@ -342,7 +346,7 @@ impl Core {
         self.workers.iter().for_each(|worker| worker.send(command));
     }
 
-    /// Records a `thread` that replaces the first thread of a worker.
+    /// Records that `thread` replaces the first thread of a worker.
     pub(crate) fn replaced(&self, thread: JoinHandle<()>) {
         self.replacements.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
     }
@@ -357,7 +361,7 @@ impl Core {
         }
     }
 
-    /// Reports the misuses that a worker found in a turn.
+    /// Reports the misuses that occurred in a turn of a worker.
     #[inline]
     pub(crate) fn report_misuses(&self, worker: WorkerIndex, misuses: Misuses) {
         if misuses.count() != 0 {

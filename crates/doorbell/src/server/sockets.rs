@@ -1,11 +1,11 @@
-//! Copies of a server's listening sockets: a successor accepts from them, so that no client in a
-//! backlog is lost.
+//! Duplicates of a server's listening sockets. A successor accepts from them, so that no client in
+//! a backlog is lost.
 //!
 //! Does not know about: accepting.
 //!
-//! A copy keeps its socket open. So copies are closed before the workers stop listening, and when a
-//! worker fails; otherwise clients would wait in a backlog that is never served. Before that, they
-//! are used for the last call of a listener.
+//! A duplicate keeps its socket open. So duplicates are closed before the workers stop listening,
+//! and when a worker fails; otherwise clients would wait in a backlog that is never served. Before
+//! the duplicates are closed, they are used to prepare a listener for its close (`net::last_call`).
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use crate::net::{Asked, Bound, Listen, ListenError, LocalAddr, SocketFile, last_call};
 
-/// See the [module](self).
+/// The duplicates of a server's sockets. The [module](self) documents them.
 #[derive(Debug, Default)]
 pub(super) struct Sockets(Vec<Kept>);
 
@@ -25,15 +25,16 @@ struct Kept {
     asked: Asked,
     local: LocalAddr,
     is_shared: bool,
-    /// Another process, the successor, has copies and may continue to listen.
+    /// True if another process, the successor, has duplicates and may continue to listen.
     is_passed: bool,
     /// Number of running successors in this process that share the socket.
     successors: u32,
-    /// The time in seconds by which they defer accept, while that is disabled.
+    /// The listener's deferred-accept time in seconds, while deferred accept is disabled.
     deferred_s: Option<u32>,
-    /// `None` if there is no file, and after this server released it.
+    /// The file of a Unix socket; `None` if there is no file, and after this server has released
+    /// it.
     file: Option<Arc<SocketFile>>,
-    /// By worker; `None` after the worker failed.
+    /// The sockets by worker; `None` after the worker has failed.
     fds: Vec<Option<OwnedFd>>,
 }
 
@@ -44,17 +45,17 @@ pub struct Listening {
     pub asked: SocketAddr,
     /// The actual address.
     pub addr: SocketAddr,
-    /// Copies of the sockets of running workers; one if they share it. A copy keeps the socket and
-    /// its backlog open.
+    /// Duplicates of the sockets of running workers; a single one if the workers share the socket.
+    /// A duplicate keeps the socket and its backlog open.
     pub sockets: Vec<OwnedFd>,
 }
 
-/// Listeners that a successor takes, by their index in the predecessor.
+/// The listeners that a successor takes, by their index in the predecessor.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Taken(pub(super) Vec<bool>);
 
 impl Sockets {
-    /// Copies the sockets of `bound`.
+    /// Duplicates the sockets of `bound`.
     pub(super) fn of(bound: &[Bound]) -> io::Result<Self> {
         let kept = |bound: &Bound| {
             let fds = bound.fds.iter().map(|fd| fd.try_clone().map(Some)).collect::<io::Result<_>>()?;
@@ -74,13 +75,14 @@ impl Sockets {
         bound.iter().map(kept).collect::<io::Result<_>>().map(Self)
     }
 
-    /// A list in which no listener is taken yet.
+    /// Returns a list in which no listener is taken yet.
     pub(super) fn none_taken(&self) -> Taken {
         Taken(vec![false; self.0.len()])
     }
 
-    /// Sockets for `listen`, if they exist and are not taken. For a failed worker one is added: a
-    /// copy if all workers share one socket.
+    /// Returns the sockets for `listen`, if they exist and are not taken. The missing socket of a
+    /// failed worker is replaced: by a duplicate if all workers share one socket, otherwise by a
+    /// new socket.
     pub(super) fn take(
         &self,
         listen: &Listen,
@@ -112,7 +114,7 @@ impl Sockets {
         listen.renew(&kept.asked, kept.fds.iter().flatten(), speaks_first)
     }
 
-    /// Copies of the TCP sockets bound by this server, by listener.
+    /// Duplicates the TCP sockets that this server has bound, by listener.
     pub(super) fn listening(&mut self) -> io::Result<Vec<Listening>> {
         let of = |kept: &mut Kept| {
             let (Asked::Tcp { addr: asked, .. }, LocalAddr::Tcp(addr)) = (&kept.asked, &kept.local) else {
@@ -126,13 +128,13 @@ impl Sockets {
         self.0.iter_mut().filter_map(of).collect()
     }
 
-    /// Releases the files of Unix sockets: those that no other server uses are removed.
+    /// Releases the files of Unix sockets. A file that no other server uses is removed.
     pub(super) fn leave_files(&mut self) {
         self.0.iter_mut().for_each(|kept| kept.file = None);
     }
 
-    /// Accepts TCP clients as soon as they connect, or again as their listener is configured.
-    /// Inherited sockets are not changed.
+    /// Disables deferred accept, or restores the configured value. Inherited sockets are not
+    /// changed.
     pub(super) fn accept_at_once(&mut self, on: bool) {
         for kept in self.0.iter_mut().filter(|kept| matches!(kept.asked, Asked::Tcp { .. })) {
             for fd in kept.fds.iter().flatten() {
@@ -148,8 +150,8 @@ impl Sockets {
         }
     }
 
-    /// Makes the last call on listeners that are not `theirs`: connected clients are accepted at
-    /// once and new ones are turned away, except where another process listens too.
+    /// Prepares the listeners that are not in `theirs` for their close: connected clients are
+    /// accepted at once, and new clients are refused unless another process also listens.
     pub(super) fn last_call(&self, theirs: &Taken) {
         let is_theirs = |at: usize| theirs.0.get(at).copied().unwrap_or_default();
         let ours = self.0.iter().enumerate().filter(|(at, _)| !is_theirs(*at)).map(|(_, kept)| kept);
@@ -157,20 +159,20 @@ impl Sockets {
             for fd in kept.fds.iter().flatten() {
                 let _deferred_s = last_call::accept_at_once(fd.as_fd());
                 if !kept.is_lent() {
-                    // If this fails, clients that arrive between the last check of the backlog and
-                    // the close are reset.
+                    // If `turn_away` fails, clients that arrive between the last check of the
+                    // backlog and the close are reset.
                     let _let_in = last_call::turn_away(fd.as_fd());
                 }
             }
         }
     }
 
-    /// Records that a successor shares the sockets it took.
+    /// Records that a successor shares the listeners in `taken`.
     pub(super) fn lend(&mut self, taken: &Taken) {
         self.taken_by(taken).for_each(|kept| kept.successors += 1);
     }
 
-    /// Records that this successor ended and this server continues alone.
+    /// Records that the successor has ended and this server continues alone.
     pub(super) fn take_back(&mut self, taken: &Taken) {
         self.taken_by(taken).for_each(|kept| kept.successors -= 1);
     }
@@ -179,23 +181,25 @@ impl Sockets {
         self.0.iter_mut().zip(&taken.0).filter(|(_, taken)| **taken).map(|(kept, _)| kept)
     }
 
-    /// By listener: whether others have copies and continue to listen.
+    /// Returns for each listener whether other servers or processes have duplicates and continue to
+    /// listen.
     pub(super) fn lent(&self) -> Arc<[bool]> {
         self.0.iter().map(Kept::is_lent).collect()
     }
 
-    /// Whether others have copies of any socket and may continue to listen.
+    /// Whether another server or process has a duplicate of any socket and may continue to listen.
     pub(super) fn has_lent(&self) -> bool {
         self.0.iter().any(Kept::is_lent)
     }
 
-    /// Closes the copies, so that only the workers' own sockets are left.
+    /// Closes the duplicates, so that only the workers' sockets are open.
     pub(super) fn give_up(&mut self) {
         self.leave_files();
         self.0.iter_mut().for_each(|kept| kept.fds.fill_with(|| None));
     }
 
-    /// Closes the copies of one worker. A Unix socket without further copies releases its file.
+    /// Closes the duplicates of one worker. A Unix socket without further duplicates releases its
+    /// file.
     pub(super) fn give_up_worker(&mut self, worker: usize) {
         let is_last = |kept: &Kept| kept.fds.iter().enumerate().all(|(at, fd)| at == worker || fd.is_none());
         self.0.iter_mut().filter(|kept| is_last(kept)).for_each(|kept| kept.file = None);

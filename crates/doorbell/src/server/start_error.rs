@@ -1,4 +1,4 @@
-//! Why a server did not start, grouped by remedy.
+//! Reasons why a server did not start, grouped by remedy.
 //!
 //! Does not know about: the start itself.
 
@@ -14,7 +14,7 @@ use crate::net::{ListenError, Unusable};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StartErrorKind {
-    /// Another socket still had the address after half a second.
+    /// The address was still in use after half a second.
     AddressInUse,
     /// io_uring was required and does not work.
     EngineUnavailable,
@@ -28,14 +28,14 @@ pub enum StartErrorKind {
     TooFewDescriptors,
 }
 
-/// Why a server did not start. No resource is left open.
+/// The reason why a server did not start. No resource is left open.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
     /// io_uring was required and does not work.
     #[error(transparent)]
     Engine(#[from] EngineUnavailable),
-    /// Direct descriptors, which hide the peer's address, together with a setting that needs it.
+    /// Direct descriptors hide the peer's address, and another setting needs it.
     #[error(
         "{needs} on {addr} needs the peer's address, which direct descriptors hide: use ordinary descriptors"
     )]
@@ -51,20 +51,21 @@ pub enum StartError {
     /// A listener could not be created.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// No listener, or too many.
+    /// There is no listener, or there are too many.
     #[error("a server needs at least one listener, and at most {LISTENERS_MAX}")]
     Listeners,
     /// A thread could not be started.
     #[error("a worker thread could not be started: {0}")]
     Thread(#[source] io::Error),
-    /// Not enough descriptors.
+    /// There are not enough file descriptors.
     #[error(
         "{wanted} file descriptors are needed and {available} are allowed: raise the limit (ulimit -n, LimitNOFILE=) or lower the number of connections"
     )]
     TooFewDescriptors {
-        /// Needed for the configured connections and everything else.
+        /// Number of descriptors needed, for the configured connections and everything else.
         wanted: u64,
-        /// The hard limit, or the soft limit if raising it is disabled.
+        /// Number of descriptors allowed: the hard limit, or the soft limit if raising it is
+        /// disabled.
         available: u64,
     },
     /// The listening sockets could not be copied for a successor.

@@ -1,7 +1,7 @@
-//! A server takes over from another one in the same process: it uses the same listening sockets,
-//! and clients are accepted without a gap.
+//! Take-over from another server in the same process: the successor uses the same listening
+//! sockets, and clients are accepted without a gap.
 //!
-//! Does not know about: copying sockets, the work of a retiring worker.
+//! Does not know about: duplication of sockets, the work of a retiring worker.
 
 use core::sync::atomic::{Ordering, fence};
 use core::time::Duration;
@@ -13,8 +13,8 @@ use super::{Core, Handle};
 use crate::control::{Command, Successors};
 use crate::time::{Clock as _, OsClock};
 
-/// How long [`Handle::take_over`] waits for the predecessor's workers. They are woken at once, and
-/// a turn is short.
+/// How long [`Handle::take_over`] waits for the predecessor's workers. The workers are woken at
+/// once, and a turn is short.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The predecessor.
@@ -26,16 +26,16 @@ pub(super) struct Before {
 }
 
 impl Handle {
-    /// Retires the predecessor ([`ServerBuilder::succeed`](super::ServerBuilder::succeed)) once
-    /// this server accepts. The predecessor stops accepting from the listeners that both share; it
-    /// serves the backlog of its other listeners and closes them. Its connections keep their own
-    /// timeouts: each may get one more reply, and idle ones may wait up to `patience` for their
-    /// next request. Then the rest is drained as by [`Handle::drain`]. The predecessor's own handle
-    /// can shorten this.
+    /// Retires the predecessor ([`ServerBuilder::succeed`](super::ServerBuilder::succeed)). The
+    /// predecessor stops accepting from the listeners that both servers share; it serves the
+    /// backlogs of its other listeners and closes them. Its connections keep their timeouts: each
+    /// may get one more reply, and an idle connection may wait up to `patience` for its next
+    /// request. Then the remaining connections are drained as by [`Handle::drain`]. A drain or stop
+    /// with the predecessor's handle can end this earlier.
     ///
-    /// Returns once all clients that connect from now on belong to this server; false if a worker
-    /// of the predecessor did not confirm that within a second. Without a predecessor it does
-    /// nothing.
+    /// Returns true when this server accepts all further clients, and false if a worker of the
+    /// predecessor does not confirm within a second that it has stopped accepting. Does nothing
+    /// without a predecessor.
     pub fn take_over(&self, patience: Duration) -> bool {
         let before = self.core.before.lock().unwrap_or_else(PoisonError::into_inner).take();
         before.is_none_or(|before| before.retire(&self.core, patience))
@@ -43,8 +43,8 @@ impl Handle {
 }
 
 impl Core {
-    /// Called after all threads of this server have ended. If it did not take over and passed no
-    /// socket on, the predecessor owns its sockets alone again.
+    /// Called after all threads of this server have ended. If this server did not take over and
+    /// passed no socket on, the predecessor is again the only owner of its sockets.
     pub(super) fn has_ended(&self) {
         let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).take();
         let has_lent = self.sockets.lock().unwrap_or_else(PoisonError::into_inner).has_lent();
@@ -59,13 +59,13 @@ impl Before {
         Self { core, taken, is_lent: false }
     }
 
-    /// From now on both servers accept, and neither may turn clients away.
+    /// Records that both servers accept from now on, so that neither may refuse clients.
     pub(super) fn lend(&mut self) {
         self.is_lent = true;
         self.core.sockets.lock().unwrap_or_else(PoisonError::into_inner).lend(&self.taken);
     }
 
-    /// The successor ended without taking over.
+    /// Records that the successor has ended without taking over.
     fn take_back(self) {
         if self.is_lent {
             self.core.sockets.lock().unwrap_or_else(PoisonError::into_inner).take_back(&self.taken);
@@ -79,7 +79,7 @@ impl Before {
         let (workers, inherited, theirs) = (successor.workers.clone(), taken.0.clone(), taken);
         let successors = Arc::new(Successors { workers, inherited, left });
         if core.workers.iter().any(|worker| worker.successors.set(Arc::clone(&successors)).is_err()) {
-            // It has already retired for another successor.
+            // The predecessor has already retired for another successor.
             return false;
         }
         core.draining.store(true, Ordering::Release);
@@ -88,7 +88,7 @@ impl Before {
         fence(Ordering::SeqCst);
         let mut clock = OsClock;
         let until = clock.now().after(LEAVE_TIMEOUT);
-        // A worker that ended accepts nothing either.
+        // `has_left` is also true for a worker that has ended.
         while !core.workers.iter().all(|worker| worker.has_left()) {
             if leaves.recv_timeout(until.since(clock.now())).is_err() {
                 return false;

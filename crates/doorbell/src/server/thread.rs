@@ -1,7 +1,7 @@
 //! Main function of a worker thread: opens the driver, runs the worker, and replaces the driver if
 //! io_uring fails.
 //!
-//! Does not know about: how many workers there are, what they serve.
+//! Does not know about: the number of workers, their protocols.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -31,8 +31,8 @@ pub(super) struct WorkerThread {
     pub(super) core: Arc<Core>,
     pub(super) engine_is_forced: bool,
     pub(super) started: SyncSender<Result<DriverReport, WorkerFailure>>,
-    /// Receives the signal that all workers started. It is closed if one failed: then no worker
-    /// accepts, and a predecessor loses no client.
+    /// Receives the signal that all workers have started. The channel is closed if a worker failed
+    /// to start: then no worker accepts, and a predecessor loses no client.
     pub(super) go: Receiver<()>,
 }
 
@@ -44,8 +44,8 @@ impl WorkerThread {
         self.guarded(Self::run);
     }
 
-    /// Runs `work` and reports a failure or panic. By then the driver and its listeners are closed,
-    /// and the kernel distributes this worker's share of clients to the others.
+    /// Runs `work` and reports a failure or panic. Before the report, the driver and its listeners
+    /// are closed, so the kernel distributes this worker's share of clients to the other workers.
     fn guarded(self, work: impl FnOnce(Self) -> Result<(), Fault>) {
         let (index, core, started) = (self.index, Arc::clone(&self.core), self.started.clone());
         let failure = match caught(|| work(self)) {
@@ -53,7 +53,8 @@ impl WorkerThread {
             Ok(Err(fault)) => WorkerFailure::Driver(fault),
             Err(panic) => WorkerFailure::Panicked(panic.message()),
         };
-        // The start waits for a message of each worker. Later the receiver no longer exists.
+        // The start waits for a message of each worker. After the start the receiver no longer
+        // exists, and sending fails.
         let _heard = started.try_send(Err(failure.clone()));
         core.worker_failed(index, failure);
     }
@@ -87,8 +88,8 @@ impl WorkerThread {
         if self.engine_is_forced {
             return Err(fault);
         }
-        // The connections are lost with the ring, which holds their receives; the listeners are
-        // not.
+        // The connections are lost with the ring, because their receives are in it. The listeners
+        // are kept.
         let counters = uring.counters();
         let listeners = uring.into_listeners();
         self.shared.counters.driver_fallbacks.add(1);
@@ -97,8 +98,8 @@ impl WorkerThread {
             why: fault.to_string(),
             cause: Cause::of_failure(fault.errno),
         });
-        // On another thread: a failed ring cannot be dismantled. It lives until its thread ends,
-        // and its armed accept swallows wake-ups of the listener.
+        // The worker continues on another thread. A failed ring cannot be torn down: it exists
+        // until its thread ends, and until then its armed accept consumes wake-ups of the listener.
         let core = Arc::clone(&self.core);
         let name = format!("doorbell-{}-epoll", self.index.0);
         let again = move || self.guarded(|thread| thread.serve_on_epoll(listeners, counters));
@@ -138,7 +139,8 @@ impl WorkerThread {
             }
             Ok(Err(fault)) => Err((fault, worker.into_driver())),
             Err(panic) => {
-                // The other workers and the state they share continue.
+                // The other workers and the shared state continue, so the connections of this
+                // worker are counted as lost.
                 worker.lose_connections();
                 panic.resume()
             }
@@ -151,7 +153,8 @@ impl WorkerThread {
     }
 }
 
-/// Best effort: if the CPU was taken away meanwhile, the worker runs on any other.
+/// Pins the thread to a CPU. If the process may no longer use the CPU, the worker runs on any other
+/// CPU.
 fn pin(cpu: usize) {
     let mut set = rustix::thread::CpuSet::new();
     set.set(cpu);
@@ -189,7 +192,7 @@ mod tests {
             before: Mutex::default(),
             misuses_told: AtomicU8::new(0),
         });
-        // The other workers hold a sender too, until they receive the start signal.
+        // The other workers also hold a sender, until they receive the start signal.
         let (started, starts) = sync_channel(2);
         let (_go, go) = sync_channel(1);
         let thread = WorkerThread {

@@ -6,12 +6,13 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::Time;
 
-/// Source of time for a worker. The simulator has its own.
+/// A source of time for a worker. The simulator implements it with a simulated clock.
 pub trait Clock {
-    /// Monotonic time from an arbitrary origin.
+    /// Returns the monotonic time since an arbitrary origin.
     fn now(&mut self) -> Time;
 
-    /// Seconds since 1970-01-01 UTC, for the `Date` field. May jump in either direction.
+    /// Returns the seconds since 1970-01-01 UTC, for the `Date` field. The value may jump in either
+    /// direction.
     fn unix_secs(&mut self) -> i64;
 }
 

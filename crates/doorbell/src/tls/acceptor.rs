@@ -1,5 +1,5 @@
-//! The acceptor: the current configuration, replaced as a whole, and the state that its connections
-//! share.
+//! The acceptor: the current configuration, which is replaced as a whole, and the state that its
+//! connections share.
 //!
 //! Does not know about: connections.
 
@@ -31,7 +31,8 @@ struct Shared {
 
 struct Current {
     rustls: Arc<ServerConfig>,
-    /// The configuration for connections that are handed over, if it offers protocols for them.
+    /// The configuration for connections that are handed over; `None` if no protocols are
+    /// configured for them.
     handed: Option<Arc<ServerConfig>>,
     /// Verifies clients' certificates, if they are requested.
     verifier: Option<Arc<dyn ClientCertVerifier>>,
@@ -44,16 +45,16 @@ struct Current {
 /// A certificate that an [`Acceptor`] presents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateInfo {
-    /// Its file, or the name given to its bytes.
+    /// The certificate's file, or the name given to its bytes.
     pub origin: String,
-    /// The names it is presented for.
+    /// The host names for which the certificate is presented.
     pub names: Vec<String>,
-    /// End of its validity, in seconds since 1970.
+    /// The end of the certificate's validity, in seconds since 1970.
     pub not_after: i64,
 }
 
 impl Acceptor {
-    /// An acceptor with default limits.
+    /// Creates an acceptor with default limits.
     ///
     /// # Errors
     /// The configuration is invalid.
@@ -61,7 +62,7 @@ impl Acceptor {
         Self::with_limits(config, TlsLimits::default(), None)
     }
 
-    /// An acceptor with these limits and an optional gate by address.
+    /// Creates an acceptor with these limits and an optional gate by address.
     ///
     /// # Errors
     /// The configuration is invalid.
@@ -77,10 +78,10 @@ impl Acceptor {
         })))
     }
 
-    /// Replaces the configuration for new handshakes; existing connections keep theirs.
+    /// Replaces the configuration for new handshakes; existing connections keep the old one.
     ///
-    /// False if it is unchanged: then nothing is done. Sessions can be resumed across a replacement
-    /// unless client authentication changes.
+    /// Returns false if the configuration is unchanged; then nothing is replaced. Sessions can be
+    /// resumed across a replacement unless client authentication changes.
     ///
     /// # Errors
     /// The configuration is invalid; the old one stays in use.
@@ -99,30 +100,30 @@ impl Acceptor {
         Ok(true)
     }
 
-    /// The certificates currently presented, for metrics and warnings.
+    /// Returns the certificates currently presented, for metrics and warnings.
     pub fn certificates(&self) -> Arc<[CertificateInfo]> {
         Arc::clone(&self.0.current.read().unwrap_or_else(PoisonError::into_inner).certificates)
     }
 
-    /// The counters.
+    /// Returns the counters.
     pub fn stats(&self) -> TlsStats {
         self.0.handshakes.stats()
     }
 
-    /// The limits.
+    /// Returns the limits.
     pub fn limits(&self) -> &TlsLimits {
         &self.0.handshakes.limits
     }
 
-    /// The configuration for a new handshake.
+    /// Returns the configuration for a new handshake.
     pub(crate) fn current(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.0.current.read().unwrap_or_else(PoisonError::into_inner).rustls)
     }
 
     /// Whether a client's certificate, followed by its issuers, would be accepted now. The TLS
-    /// library does not verify it again when a session is resumed, but meanwhile the certificate or
-    /// a revocation list may have expired. True without a certificate: if one is required, no
-    /// session exists without it.
+    /// library does not verify the certificate again when a session is resumed, but the certificate
+    /// or a revocation list may have expired since. True for an empty chain, because a session
+    /// without a certificate exists only if none is required.
     pub(super) fn still_trusts(&self, chain: &[CertificateDer<'_>], unix_secs: i64) -> bool {
         let Some((certificate, issuers)) = chain.split_first() else { return true };
         let verifier = self.0.current.read().unwrap_or_else(PoisonError::into_inner).verifier.clone();
@@ -132,8 +133,8 @@ impl Acceptor {
 
     /// Begins the handshake of a connection that was handed over with its ClientHello.
     ///
-    /// `None`: the gate refuses the client, too many handshakes are in progress, or
-    /// [`TlsConfig::alpn_handed`] is empty; close the connection then.
+    /// Returns `None` if the gate refuses the client, too many handshakes are in progress, or
+    /// [`TlsConfig::alpn_handed`] is empty; the caller then closes the connection.
     pub fn begin_handed(&self, client: Peer, now: Time) -> Option<HandedHandshake> {
         let config = self.0.current.read().unwrap_or_else(PoisonError::into_inner).handed.clone()?;
         let Admission::Admitted(permit) = self.admit() else { return None };
@@ -150,7 +151,7 @@ impl Acceptor {
         Permit::acquire(self)
     }
 
-    /// Shares the counts of a server's acceptors.
+    /// Replaces the counts of this acceptor by those that the acceptors of `server` share.
     pub(crate) fn join(&self, server: &Shares) {
         self.0.handshakes.join(server);
     }
@@ -159,8 +160,8 @@ impl Acceptor {
         self.0.handshakes.gate.is_some()
     }
 
-    /// Asks the gate about a client; true without a gate. A gate decides by address: clients of a
-    /// Unix socket are admitted, and those with an unknown address are not.
+    /// Whether the gate admits a client; true without a gate. A gate decides by address: clients of
+    /// a Unix socket are admitted, and clients with an unknown address are refused.
     pub(crate) fn gate_admits(&self, client: Peer, now: Time) -> bool {
         match (&self.0.handshakes.gate, client) {
             (Some(gate), Peer::Addr(client)) => gate.admits(client, now),
@@ -169,7 +170,7 @@ impl Acceptor {
         }
     }
 
-    /// The memory account for plaintext buffers.
+    /// Returns the memory account for plaintext buffers.
     pub(crate) fn plain_bytes(&self) -> PlainBytes {
         self.0.handshakes.plain_bytes()
     }

@@ -1,6 +1,6 @@
 //! Fields of a certificate that verification does not use: names, validity, issuer.
 //!
-//! Does not know about: trust.
+//! Does not know about: verification.
 
 use std::net::IpAddr;
 
@@ -10,17 +10,18 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 use x509_parser::revocation_list::CertificateRevocationList;
 
-/// Longer names of clients are ignored, because names are written to logs and headers.
+/// Maximum length of a client's name. Longer names are ignored, because names are written to logs
+/// and headers.
 const NAME_LEN_MAX: usize = 256;
 
-/// Fields of one of our own certificates.
+/// Fields of a certificate of the server.
 #[derive(Clone, Debug)]
 pub(super) struct Facts {
     /// DNS names in lower case; wildcards begin with `*.`.
     pub(super) names: Vec<String>,
-    /// Seconds since 1970.
+    /// Start of validity, in seconds since 1970.
     pub(super) not_before: i64,
-    /// Seconds since 1970.
+    /// End of validity, in seconds since 1970.
     pub(super) not_after: i64,
     issuer: Vec<u8>,
     subject: Vec<u8>,
@@ -65,7 +66,7 @@ pub(super) struct ClientNames {
 }
 
 impl ClientNames {
-    /// Parses the names; none if the certificate cannot be parsed.
+    /// Parses the names. Returns no names if the certificate cannot be parsed.
     pub(super) fn read(certificate: &CertificateDer<'_>) -> Self {
         let Ok((_rest, parsed)) = X509Certificate::from_der(certificate.as_ref()) else {
             return Self::default();
@@ -76,14 +77,15 @@ impl ClientNames {
             all.extend(common_name.clone());
         }
         let for_logs = common_name.or_else(|| all.first().cloned()).filter(|name| is_printable(name));
-        // Last: an ignored alternative name still takes precedence over the common name.
+        // Names are filtered last, so that an ignored alternative name still takes precedence over
+        // the common name.
         all.retain(|name| is_printable(name));
         Self { for_logs, all }
     }
 }
 
-/// An alternative name in the notation of configurations. `None` for types that do not identify
-/// clients here.
+/// Formats an alternative name as configurations write it. `None` for types of names that do not
+/// identify clients.
 fn name_of_client(name: &GeneralName<'_>) -> Option<String> {
     match name {
         GeneralName::DNSName(name) | GeneralName::RFC822Name(name) | GeneralName::URI(name) => {
@@ -98,7 +100,7 @@ fn name_of_client(name: &GeneralName<'_>) -> Option<String> {
     }
 }
 
-/// The `nextUpdate` of a revocation list, in seconds since 1970.
+/// Returns the `nextUpdate` of a revocation list, in seconds since 1970.
 pub(super) fn crl_end(crl: &CertificateRevocationListDer<'_>) -> Option<i64> {
     let (_rest, parsed) = CertificateRevocationList::from_der(crl.as_ref()).ok()?;
     parsed.next_update().map(|end| end.timestamp())

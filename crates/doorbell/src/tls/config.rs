@@ -16,22 +16,22 @@ use super::pair::fingerprint;
 use super::resolver::ByName;
 use super::{CertPair, ClientAuth, TlsError, TlsVersion};
 
-/// Stored sessions, for TLS 1.2 clients without ticket support.
+/// Number of stored sessions, for TLS 1.2 clients without ticket support.
 const SESSIONS_MAX: usize = 1024;
 
-/// Tickets after a TLS 1.3 handshake. A prober opens one connection after another, so one is
-/// enough.
+/// Number of tickets after a TLS 1.3 handshake. A prober opens one connection after another, so one
+/// ticket is enough.
 const TICKETS: usize = 1;
 
-/// What happens if no certificate has the requested name.
+/// Treatment of a client if no certificate has the requested name.
 ///
 /// A client that requests no name always gets the first pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum UnknownName {
-    /// Presents the first pair.
+    /// The first pair is presented.
     #[default]
     Default,
-    /// Refuses the client with an alert.
+    /// The client is refused with an alert.
     Refuse,
 }
 
@@ -48,7 +48,7 @@ pub struct TlsConfig {
     resumption: bool,
 }
 
-/// Storage for session resumption: tickets at the client, or a bounded table here.
+/// Storage for session resumption: tickets at the client, or a bounded table at the server.
 #[derive(Clone, Debug)]
 pub(super) struct Sessions {
     ticketer: Arc<dyn ProducesTickets>,
@@ -56,7 +56,7 @@ pub(super) struct Sessions {
 }
 
 impl TlsConfig {
-    /// A configuration with one certificate for all names.
+    /// Creates a configuration with one certificate for all names.
     pub fn new(pair: CertPair) -> Self {
         Self {
             pairs: vec![pair],
@@ -69,22 +69,24 @@ impl TlsConfig {
         }
     }
 
-    /// Adds a certificate, for clients that request one of its names. Of several with the same
-    /// name, the first one that the client can verify is presented.
+    /// Adds a certificate, for clients that request one of its names. Of several certificates with
+    /// the same name, the first one that the client can verify is presented.
     pub fn pair(mut self, pair: CertPair) -> Self {
         self.pairs.push(pair);
         self
     }
 
-    /// Supported protocols (RFC 7301), in order of preference. Default `http/1.1`, then `http/1.0`.
-    /// A client that offers only other protocols is refused; one that offers none is accepted.
+    /// Sets the supported protocols (RFC 7301), in order of preference. Default `http/1.1`, then
+    /// `http/1.0`. A client that offers only other protocols is refused. A client that offers no
+    /// protocol is accepted.
     pub fn alpn<N: Into<String>>(mut self, protocols: impl IntoIterator<Item = N>) -> Self {
         self.alpn = protocols.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Protocols for clients that are handed over before their handshake ([`Tls::hand_over_if`]);
-    /// the new owner begins it with [`Acceptor::begin_handed`]. Default none.
+    /// Sets the protocols for clients that are handed over before their handshake
+    /// ([`Tls::hand_over_if`]). The new owner begins the handshake with [`Acceptor::begin_handed`].
+    /// Default none.
     ///
     /// [`Acceptor::begin_handed`]: super::Acceptor::begin_handed
     /// [`Tls::hand_over_if`]: crate::protocol::Tls::hand_over_if
@@ -93,37 +95,39 @@ impl TlsConfig {
         self
     }
 
-    /// Minimum TLS version. Default 1.2.
+    /// Sets the minimum TLS version. Default 1.2.
     pub const fn min_version(mut self, version: TlsVersion) -> Self {
         self.min_version = version;
         self
     }
 
-    /// Whether clients present a certificate. Default [`ClientAuth::None`].
+    /// Sets the requirement for client certificates. Default [`ClientAuth::None`].
     pub fn client_auth(mut self, client_auth: ClientAuth) -> Self {
         self.client_auth = client_auth;
         self
     }
 
-    /// What happens if no certificate has the requested name. Default [`UnknownName::Default`].
+    /// Sets the treatment of clients if no certificate has the requested name. Default
+    /// [`UnknownName::Default`].
     pub const fn unknown_name(mut self, unknown_name: UnknownName) -> Self {
         self.unknown_name = unknown_name;
         self
     }
 
-    /// Whether clients may resume sessions. Default true: tickets under keys that change every six
-    /// hours, and a table of 1,024 sessions for TLS 1.2 clients without tickets.
+    /// Sets whether clients may resume sessions. Default true: with tickets whose keys change every
+    /// six hours, and with a table of 1,024 sessions for TLS 1.2 clients without tickets.
     pub const fn resumption(mut self, on: bool) -> Self {
         self.resumption = on;
         self
     }
 
-    /// The certificate pairs.
+    /// Returns the certificate pairs.
     pub fn pairs(&self) -> &[CertPair] {
         &self.pairs
     }
 
-    /// Equal for equal configurations within one process, which need no replacement.
+    /// Returns a number that is equal for equal configurations within one process. A configuration
+    /// with the same number needs no replacement.
     pub fn fingerprint(&self) -> u64 {
         let mut parts: Vec<Vec<u8>> =
             vec![vec![self.min_version as u8, self.unknown_name as u8, u8::from(self.resumption)]];
@@ -138,13 +142,14 @@ impl TlsConfig {
         fingerprint(&parts)
     }
 
-    /// Settings that two configurations must share so that a session of one can be resumed under
-    /// the other: client certificates are not verified again.
+    /// Returns a number that is equal for two configurations if a session of one may be resumed
+    /// under the other. The number covers the settings for client certificates, which are not
+    /// verified again when a session is resumed.
     pub(super) fn sessions_fingerprint(&self) -> u64 {
         fingerprint(&[&self.client_auth.fingerprint().to_ne_bytes(), &[u8::from(self.resumption)]])
     }
 
-    /// Protocols for handshakes after a hand-over.
+    /// Returns the protocols for handshakes after a hand-over.
     pub(super) fn handed_protocols(&self) -> Vec<Vec<u8>> {
         self.alpn_handed.iter().map(|protocol| protocol.clone().into_bytes()).collect()
     }
@@ -163,7 +168,7 @@ impl TlsConfig {
         Ok(Sessions { ticketer, storage })
     }
 
-    /// Verifies clients' certificates, if they are requested.
+    /// Returns the verifier of clients' certificates, if they are requested.
     pub(super) fn verifier(&self) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
         self.client_auth.verifier(&Arc::new(provider()))
     }
@@ -198,8 +203,9 @@ impl TlsConfig {
     }
 }
 
-/// Suites with AES-128 and SHA-256 come first, regardless of the client's order: much of a TLS 1.3
-/// handshake is hashing, and processors have instructions for SHA-256 but not for SHA-384.
+/// Returns the provider. Its first cipher suites are those with AES-128 and SHA-256, and the
+/// client's order is ignored. Much of a TLS 1.3 handshake is hashing, and processors have
+/// instructions for SHA-256 but not for SHA-384.
 fn provider() -> CryptoProvider {
     let mut provider = rustls::crypto::aws_lc_rs::default_provider();
     provider.cipher_suites.sort_by_key(|suite| {
@@ -217,7 +223,7 @@ fn refused(error: rustls::Error) -> TlsError {
     TlsError::Refused(error.to_string())
 }
 
-/// Disables tickets.
+/// A ticket producer that disables tickets.
 #[derive(Debug)]
 struct NoTickets;
 

@@ -18,15 +18,15 @@ pub struct CertFiles {
 }
 
 impl CertFiles {
-    /// A pair of paths.
+    /// Creates a pair of paths.
     pub fn new(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         Self { certificate: certificate.into(), key: key.into() }
     }
 
-    /// Reads and checks the files. See [`CertPair::warnings`] for further findings.
+    /// Reads and checks the files. [`CertPair::warnings`] reports further problems.
     ///
     /// # Errors
-    /// A file that cannot be read or used, with its name and a remedy.
+    /// A file cannot be read or used. The error names the file and a remedy.
     pub fn load(&self) -> Result<CertPair, TlsError> {
         let certificates = read(&self.certificate)?;
         let key = read(&self.key)?;
@@ -46,7 +46,7 @@ impl CertFiles {
 /// Reads a CA bundle and revocation lists for [`super::ClientAuth`].
 ///
 /// # Errors
-/// A file that cannot be read or used, with its name and a remedy.
+/// A file cannot be read or used. The error names the file and a remedy.
 pub fn read_client_ca(bundle: &Path, crls: &[PathBuf]) -> Result<ClientCa, TlsError> {
     let mut ca = ClientCa::from_named_pem(&read(bundle)?, &bundle.display().to_string())?;
     for crl in crls {

@@ -1,7 +1,7 @@
-//! Handshakes of connections that were handed over with their ClientHello: done by the new owner,
-//! with the settings of an acceptor.
+//! Handshakes of connections that were handed over with their ClientHello: the new owner performs
+//! the handshake, with the settings of an acceptor.
 //!
-//! Does not know about: how the handshake is done, connections.
+//! Does not know about: the implementation of the handshake, connections.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{Outcome, Permit, TlsInfo};
 
 /// A handshake in progress, after [`Acceptor::begin_handed`](super::Acceptor::begin_handed).
 ///
-/// Dropping it counts as abandoned by the peer.
+/// A handshake that is dropped counts as abandoned by the peer.
 #[derive(Debug)]
 pub struct HandedHandshake {
     permit: Permit,
@@ -25,7 +25,7 @@ impl HandedHandshake {
         Self { permit, config }
     }
 
-    /// Settings for the handshake, with the protocols of
+    /// Returns the settings for the handshake, with the protocols of
     /// [`TlsConfig::alpn_handed`](super::TlsConfig::alpn_handed) only.
     pub fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.config)
@@ -33,8 +33,9 @@ impl HandedHandshake {
 
     /// Records a completed handshake.
     ///
-    /// `unix_secs` is the current time. `None`: the session was resumed, but its client certificate
-    /// is no longer accepted, because it or a revocation list expired; close the connection then.
+    /// `unix_secs` is the current time. Returns `None` if the session was resumed but its client
+    /// certificate is no longer accepted, because the certificate or a revocation list has expired.
+    /// The caller then closes the connection.
     pub fn done(self, session: &ServerConnection, unix_secs: i64) -> Option<TlsInfo> {
         let info = info_of(
             self.permit.acceptor(),
@@ -59,7 +60,7 @@ impl HandedHandshake {
         self.permit.end(Outcome::GateRefused);
     }
 
-    /// Records that it took longer than
+    /// Records that the handshake took longer than
     /// [`TlsLimits::handshake_timeout`](super::TlsLimits::handshake_timeout).
     pub fn timed_out(self) {
         self.permit.end(Outcome::TimedOut);

@@ -21,8 +21,8 @@ pub struct TlsLimits {
     /// Maximum time from accept to the end of the handshake. Default 5 s.
     pub handshake_timeout: Duration,
     /// Maximum number of handshakes in progress over all workers, including connections that have
-    /// sent nothing yet. Default `None`: a quarter of the server's connections, shared by all its
-    /// acceptors without a number of their own.
+    /// sent nothing yet. Default `None`: a quarter of the server's connections, shared by all
+    /// acceptors of the server for which this is `None`.
     pub handshakes_max: Option<u32>,
     /// Maximum length of a ClientHello. Default 16 KiB.
     pub hello_bytes_max: usize,
@@ -42,11 +42,11 @@ impl Default for TlsLimits {
     }
 }
 
-/// Decides by address whether a client may begin a handshake.
+/// A gate that decides by address whether a client may begin a handshake.
 ///
-/// Called once per complete ClientHello, before any cryptography.
+/// The gate is called once per complete ClientHello, before any cryptography.
 pub trait HandshakeGate: Send + Sync {
-    /// False if the client must be refused with an alert.
+    /// Returns false if the client must be refused with an alert.
     fn admits(&self, client: IpAddr, now: Time) -> bool;
 }
 
@@ -56,15 +56,15 @@ impl<F: Fn(IpAddr, Time) -> bool + Send + Sync> HandshakeGate for F {
     }
 }
 
-/// Several acceptors may share a gate: then a client has one quota for all of them.
+/// Several acceptors may share a gate, so that a client has one quota for all of them.
 impl<G: HandshakeGate + ?Sized> HandshakeGate for Arc<G> {
     fn admits(&self, client: IpAddr, now: Time) -> bool {
         (**self).admits(client, now)
     }
 }
 
-/// Counts IPv6 clients by the first [`CLIENT_V6_LEN`] bits of their address; use a closure around
-/// [`Limiter::check_ip`] for another prefix length.
+/// Counts IPv6 clients by the first [`CLIENT_V6_LEN`] bits of their address; for another prefix
+/// length, use a closure that calls [`Limiter::check_ip`].
 impl HandshakeGate for Limiter {
     fn admits(&self, client: IpAddr, now: Time) -> bool {
         self.check_ip(client, CLIENT_V6_LEN, now).is_allowed()
@@ -74,7 +74,7 @@ impl HandshakeGate for Limiter {
 /// Outcome of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The peer left before the end.
+    /// The peer closed the connection before the end of the handshake.
     Abandoned,
     /// The client's certificate is missing or invalid.
     ClientRefused,
@@ -95,7 +95,7 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    /// The outcome to count if this error of the TLS library ends a handshake.
+    /// Returns the outcome to count if this error of the TLS library ends a handshake.
     pub(crate) const fn of(error: &Error) -> Self {
         match error {
             Error::InvalidCertificate(_)
@@ -108,8 +108,8 @@ impl Outcome {
 
 macro_rules! tls_stats {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Counters of an [`Acceptor`] at one moment. They count up from its creation, except
-        /// `handshakes_live`.
+        /// Counters of an [`Acceptor`] at one moment. All counters start at 0 with the acceptor and
+        /// never decrease, except `handshakes_live`.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct TlsStats {
@@ -124,7 +124,7 @@ macro_rules! tls_stats {
         }
 
         impl TlsStats {
-            /// All counters by name.
+            /// Returns all counters by name.
             pub fn fields(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [("handshakes_live", self.handshakes_live), $((stringify!($name), self.$name),)*].into_iter()
             }
@@ -165,7 +165,7 @@ tls_stats! {
     plain_http,
 }
 
-/// Live counts of an acceptor.
+/// The live counters of an acceptor.
 pub(super) struct Handshakes {
     live: AtomicU32,
     shares: RwLock<Shares>,
@@ -185,7 +185,8 @@ impl Handshakes {
         }
     }
 
-    /// Shares the counts of a server's acceptors; an explicit cap stays separate.
+    /// Replaces the counts by those that the acceptors of `server` share. An acceptor with an
+    /// explicit cap keeps a separate count of handshakes.
     pub(super) fn join(&self, server: &Shares) {
         let mut shares = self.shares.write().unwrap_or_else(PoisonError::into_inner);
         shares.plain = Arc::clone(&server.plain);
@@ -239,12 +240,13 @@ pub(crate) enum Admission {
     OverCap,
 }
 
-/// A handshake in progress; it counts until this is dropped.
+/// A permit for a handshake in progress, which counts until the permit is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     acceptor: Acceptor,
     places: Arc<Places>,
-    /// True once input was received: from then on a drop counts as abandoned.
+    /// True once input was received: a permit that is dropped after that counts as an abandoned
+    /// handshake.
     begun: bool,
 }
 
@@ -265,7 +267,7 @@ impl Permit {
         &self.acceptor
     }
 
-    /// Called at the first byte.
+    /// Records the arrival of the first byte.
     pub(crate) const fn begin(&mut self) {
         self.begun = true;
     }

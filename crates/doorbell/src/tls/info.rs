@@ -1,13 +1,14 @@
-//! Collects the results of a handshake, in the form that requests carry.
+//! Collects the results of a handshake for the requests of its connection.
 //!
-//! Does not know about: the code that did the handshake.
+//! Does not know about: the implementation of the handshake.
 
 use rustls::{CommonState, HandshakeKind, ProtocolVersion};
 
 use super::certificate::ClientNames;
 use super::{Acceptor, TlsInfo, TlsVersion};
 
-/// `None` if the session was resumed and its client certificate is no longer accepted.
+/// Returns the results of a handshake, or `None` if the session was resumed and its client
+/// certificate is no longer accepted.
 pub(crate) fn info_of(
     acceptor: &Acceptor,
     session: &CommonState,
@@ -25,7 +26,8 @@ pub(crate) fn info_of(
     Some(TlsInfo {
         server_name,
         alpn: alpn.map(str::to_owned),
-        // An invalid certificate ends the handshake.
+        // A certificate of a completed handshake is valid, because an invalid one ends the
+        // handshake.
         client_verified: certificate.is_some(),
         client_name: for_logs,
         client_names: all,

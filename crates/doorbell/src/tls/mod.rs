@@ -1,15 +1,15 @@
 //! TLS settings of listeners, replaceable at run time: certificates, clients, versions, resumption.
 //!
 //! Does not know about: connections, records, sockets (`protocol::tls` implements the protocol;
-//! this configures it).
+//! this module configures it).
 //!
 //! An [`Acceptor`] holds a [`TlsConfig`]. [`Acceptor::replace`] replaces it for new handshakes;
-//! existing connections keep theirs. Invalid settings are refused before anything is replaced, with
-//! an error that names the file and a remedy.
+//! existing connections keep the old one. Invalid settings are refused with an error that names the
+//! file and a remedy, and the old settings stay in use.
 //!
 //! Versions and cipher suites are those of rustls with aws-lc-rs: TLS 1.2 (ECDHE with AES-GCM or
 //! ChaCha20-Poly1305) and 1.3. Renegotiation, compression and early data (0-RTT) are not supported:
-//! a replayed request would be served again.
+//! a server cannot distinguish replayed early data from a new request.
 
 mod acceptor;
 mod certificate;

@@ -3,9 +3,9 @@
 //!
 //! Does not know about: other parts of the handshake.
 //!
-//! The unbuffered connection of the TLS library does not expose the requested name, so it is
-//! recorded here. It is stored per thread for the session being processed, because a resolver is
-//! shared and is called within that session's processing.
+//! The unbuffered connection of the TLS library does not expose the requested name, so the resolver
+//! records the name. The name is stored per thread: a resolver is shared by all threads, and the
+//! library calls it while the thread processes the session.
 
 use core::cell::RefCell;
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ thread_local! {
     static ASKED: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// The name requested in the session that this thread processed last, in lower case.
+/// Takes the name that was requested in the session that this thread processed last, in lower case.
 pub(crate) fn take_asked_name() -> Option<String> {
     ASKED.take()
 }
@@ -30,15 +30,17 @@ pub(crate) fn take_asked_name() -> Option<String> {
 #[derive(Debug, Default)]
 pub(super) struct ByName {
     exact: HashMap<String, Vec<Arc<CertifiedKey>>>,
-    /// By the domain after `*.`.
+    /// Wildcard certificates, by the domain after `*.`.
     wildcard: HashMap<String, Vec<Arc<CertifiedKey>>>,
-    /// For clients that request no name, and for unknown names unless they are refused.
+    /// The certificates for clients that request no name, and for unknown names unless those are
+    /// refused.
     default: Vec<Arc<CertifiedKey>>,
     refuses_unknown: bool,
 }
 
 impl ByName {
-    /// The first pair, and pairs with the same names, are the default.
+    /// Creates a resolver for `pairs`. The first pair, and pairs with the same names, are the
+    /// default.
     pub(super) fn new(pairs: &[CertPair], refuses_unknown: bool) -> Self {
         let mut found = Self { refuses_unknown, ..Self::default() };
         for pair in pairs {
@@ -72,7 +74,7 @@ impl ResolvesServerCert for ByName {
         ASKED.set(hello.server_name().map(str::to_ascii_lowercase));
         let found = self.lookup(hello.server_name());
         let usable = |pair: &&Arc<CertifiedKey>| pair.key.choose_scheme(hello.signature_schemes()).is_some();
-        // If none is usable, the handshake fails with the right alert.
+        // If no certificate is usable, the library fails the handshake with the appropriate alert.
         found.iter().find(usable).or_else(|| found.first()).cloned()
     }
 }

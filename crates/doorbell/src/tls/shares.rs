@@ -6,21 +6,21 @@
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::Arc;
 
-/// The counts of a server. An acceptor that no server uses yet has its own.
+/// The counts of a server. An acceptor that no server uses yet has separate counts.
 #[derive(Clone, Debug)]
 pub(crate) struct Shares {
     pub(super) places: Arc<Places>,
     pub(super) plain: Arc<AtomicUsize>,
 }
 
-/// Places for handshakes in progress.
+/// The count of handshakes in progress, and its maximum.
 #[derive(Debug)]
 pub(super) struct Places {
     taken: AtomicU32,
     max: AtomicU32,
 }
 
-/// The memory account, with the cap of one acceptor.
+/// The memory account of a server, with the limit of one acceptor.
 #[derive(Clone, Debug)]
 pub(crate) struct PlainBytes {
     held: Arc<AtomicUsize>,
@@ -28,13 +28,13 @@ pub(crate) struct PlainBytes {
 }
 
 impl Shares {
-    /// Counts with this maximum number of handshakes.
+    /// Creates counts with this maximum number of handshakes.
     pub(crate) fn new(handshakes_max: u32) -> Self {
         let places = Places { taken: AtomicU32::new(0), max: AtomicU32::new(handshakes_max) };
         Self { places: Arc::new(places), plain: Arc::default() }
     }
 
-    /// Changes the maximum number of handshakes. Those in progress continue.
+    /// Changes the maximum number of handshakes. Handshakes in progress continue.
     pub(crate) fn set_handshakes_max(&self, handshakes_max: u32) {
         self.places.max.store(handshakes_max, Ordering::Relaxed);
     }
@@ -45,7 +45,8 @@ impl Shares {
 }
 
 impl Places {
-    /// False if the maximum is exceeded; the handshake counts until [`Self::leave`] in either case.
+    /// Counts a handshake. Returns false if the maximum is exceeded; in both cases the handshake
+    /// counts until [`Self::leave`].
     pub(super) fn enter(&self) -> bool {
         self.taken.fetch_add(1, Ordering::Relaxed) < self.max.load(Ordering::Relaxed)
     }
@@ -57,8 +58,8 @@ impl Places {
 }
 
 impl PlainBytes {
-    /// Accounts for a buffer whose capacity changed from `before` to `after`. False if it grew
-    /// beyond the cap.
+    /// Accounts for a buffer whose capacity changed from `before` to `after`. Returns false if the
+    /// buffer grew and the account exceeds its limit.
     pub(crate) fn change(&self, before: usize, after: usize) -> bool {
         if after <= before {
             self.held.fetch_sub(before - after, Ordering::Relaxed);

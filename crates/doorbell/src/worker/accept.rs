@@ -1,21 +1,22 @@
 //! Admission: when each listener accepts, what follows an accept error, and how a stalled accept is
 //! detected.
 //!
-//! Does not know about: connections beyond their number, drivers. It decides; the worker acts.
+//! Does not know about: drivers; connections, except their number. The functions here decide, and
+//! the worker acts.
 
 use core::time::Duration;
 
 use crate::time::Time;
 
-/// Accepting stops at the cap and resumes when the number of connections has fallen to this
-/// percentage of it, so that accept is not toggled for every connection.
+/// Percentage of the cap at which accepting resumes after it has stopped at the cap. Without this
+/// margin, every closed and accepted connection would toggle accept.
 const REOPEN_AT_PERCENT: u64 = 90;
 
 /// Interval between checks of a listener that accepts nothing.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 
-/// Errors in a row, with no connection in between, that are retried at once. Such errors concern
-/// one client (accept(2)).
+/// Number of consecutive errors, without a connection in between, that are retried at once. Such
+/// errors concern a single client (accept(2)).
 const INSTANT_RETRIES_MAX: u32 = 16;
 
 /// Whether the table has room for more connections.
@@ -32,14 +33,14 @@ impl Admission {
         Self { conns_max, reopen_at: u32::try_from(reopen_at).expect("90 % of 32 bits fits"), full: false }
     }
 
-    /// After an accept: true if this connection filled the table.
+    /// Records an accepted connection. Returns true if it filled the table.
     pub(crate) const fn fills(&mut self, live: u32) -> bool {
         let filled = !self.full && live >= self.conns_max;
         self.full |= filled;
         filled
     }
 
-    /// After a close: true if the table has room again.
+    /// Records a close. Returns true if the full table has room again.
     pub(crate) const fn opens(&mut self, live: u32) -> bool {
         let opened = self.full && (live <= self.reopen_at && live < self.conns_max);
         self.full &= !opened;
@@ -56,11 +57,11 @@ impl Admission {
 #[derive(Debug)]
 pub(crate) struct Gate {
     state: GateState,
-    /// No other process or worker accepts from this socket after us: a drain empties its backlog
-    /// before it closes.
+    /// True if no other process or worker accepts from this socket after this worker: a drain then
+    /// empties the backlog before the socket closes.
     pub(crate) exclusive: bool,
-    /// Other processes hold copies of this socket: clients that wait after the last call are left
-    /// to them. Under load there is always one.
+    /// True if other processes have duplicates of this socket. A drain then leaves waiting clients
+    /// to these processes instead of emptying the backlog, which is never empty under load.
     pub(crate) lent: bool,
     backoff: Duration,
     backoff_min: Duration,
@@ -69,12 +70,13 @@ pub(crate) struct Gate {
     accepted: u64,
     accepted_at_watch: u64,
     accepted_published: u64,
-    /// Of the connections accepted since then, those that took a slot of the table.
+    /// Number of connections accepted since the last publication that took a slot of the table.
     placed: u64,
     suspected: bool,
     /// True from a stall until accept is armed again in the next lower mode.
     downgrade: bool,
-    /// Must not be armed: too many clients of this listener wait to be handed over.
+    /// True while accept must not be armed, because too many clients of this listener wait to be
+    /// handed over.
     held: bool,
 }
 
@@ -84,18 +86,18 @@ enum GateState {
     Armed,
     /// The listener is closed permanently.
     Closed,
-    /// Being disarmed: the last accept has not completed yet.
+    /// Accept is being disarmed: the last accept has not completed yet.
     Disarming,
-    /// Not armed.
+    /// Accept is not armed.
     Idle,
-    /// Not armed until this time, after an error.
+    /// Accept is not armed until this time, after an error.
     Paused(Time),
 }
 
 /// Kind of an accept error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AcceptFault {
-    /// Concerns one client only: the next accept may succeed.
+    /// The error concerns one client: the next accept may succeed.
     Client,
     /// The accept mode is not supported: use the next lower one.
     Mode,
@@ -125,7 +127,7 @@ impl Gate {
         }
     }
 
-    /// True when accept should be armed now; the caller then arms it.
+    /// Returns true when accept should be armed now; the caller must then arm it.
     pub(crate) fn should_arm(&mut self, now: Time) -> bool {
         let arm = match self.state {
             _ if self.held => false,
@@ -141,7 +143,7 @@ impl Gate {
         arm
     }
 
-    /// Forbids or allows arming this listener. True if that changed.
+    /// Forbids or allows arming this listener. Returns true if that changed.
     pub(crate) const fn hold(&mut self, held: bool) -> bool {
         core::mem::replace(&mut self.held, held) != held
     }
@@ -151,7 +153,7 @@ impl Gate {
         self.held
     }
 
-    /// True when the caller should disarm accept.
+    /// Returns true when the caller should disarm accept.
     pub(crate) const fn should_disarm(&mut self) -> bool {
         match self.state {
             GateState::Armed => {
@@ -182,22 +184,22 @@ impl Gate {
         self.placed += 1;
     }
 
-    /// Connections accepted since the last call, and how many of them took a slot. All others are
-    /// finished.
+    /// Returns the number of connections accepted since the last call, and the number of these that
+    /// took a slot. The other connections have already ended.
     #[inline]
     pub(crate) const fn take_accepted(&mut self) -> (u64, u64) {
         let accepted = self.accepted - core::mem::replace(&mut self.accepted_published, self.accepted);
         (accepted, core::mem::replace(&mut self.placed, 0))
     }
 
-    /// Accept ended as requested, or without an error.
+    /// Records that accept ended on request, or without an error.
     pub(crate) fn on_ended(&mut self) {
         if self.state != GateState::Closed {
             self.state = GateState::Idle;
         }
     }
 
-    /// Accept ended with an error of the given kind.
+    /// Records that accept ended with an error of the given kind.
     pub(crate) fn on_error(&mut self, fault: AcceptFault, now: Time) {
         if self.state == GateState::Closed {
             return;
@@ -216,15 +218,16 @@ impl Gate {
         self.backoff = (self.backoff * 2).min(self.backoff_max);
     }
 
-    /// True once after a stall or an unsupported mode: the caller switches to the next lower mode
-    /// before it arms again.
+    /// Returns true once after a stall or an unsupported mode: the caller must then switch to the
+    /// next lower mode before it arms accept again.
     pub(crate) const fn takes_downgrade(&mut self) -> bool {
         core::mem::replace(&mut self.downgrade, false)
     }
 
-    /// Call once per [`WATCH_EVERY`]; `backlogged` asks the kernel whether clients wait. True when
-    /// accept is armed and clients waited at two checks in a row without an accept in between: the
-    /// caller disarms and switches to the next lower mode.
+    /// Detects a stalled accept; called once per [`WATCH_EVERY`]. `backlogged` queries the kernel
+    /// whether clients wait. Returns true when accept is armed and clients waited at two
+    /// consecutive checks without an accept in between: the caller must then disarm accept and
+    /// switch to the next lower mode.
     pub(crate) fn watch(&mut self, backlogged: impl FnOnce() -> bool) -> bool {
         let quiet = self.accepted == self.accepted_at_watch;
         self.accepted_at_watch = self.accepted;
@@ -237,7 +240,7 @@ impl Gate {
         stalled
     }
 
-    /// The listener was closed.
+    /// Records that the listener was closed.
     pub(crate) const fn close(&mut self) {
         self.state = GateState::Closed;
     }
@@ -262,7 +265,7 @@ impl Gate {
         matches!(self.state, GateState::Armed | GateState::Disarming)
     }
 
-    /// End of the current pause, if there is one.
+    /// Returns the end of the current pause, if there is one.
     pub(crate) const fn paused_until(&self) -> Option<Time> {
         match self.state {
             GateState::Paused(until) => Some(until),
@@ -271,7 +274,7 @@ impl Gate {
     }
 }
 
-/// Timer for [`Gate::watch`].
+/// The timer for [`Gate::watch`].
 #[derive(Debug)]
 pub(crate) struct WatchTimer {
     due: Time,

@@ -1,12 +1,12 @@
-//! Applies completions to connections. This is the only file that knows both a driver and a
-//! connection.
+//! Applies completions to connections. Only the files of this folder use both drivers and
+//! connections.
 //!
-//! Does not know about: how bytes move (the driver), what they mean (the protocol), when listeners
-//! accept ([`super::tend`]).
+//! Does not know about: I/O (see the driver), the meaning of the bytes (see the protocol), when
+//! listeners accept (see [`super::tend`]).
 //!
 //! Each connection is driven by a loop over [`Todo`]: an operation that completes at once leads
 //! directly to the next one, so that a whole probe (receive, reply, close) takes one pass. The loop
-//! ends when an operation is pending or the connection's share of the turn is used up.
+//! ends when an operation is pending, or when the connection has used its share of the turn.
 
 use doorbell_http::{Next, Peer};
 
@@ -20,7 +20,7 @@ use crate::id::{ConnId, ListenerIndex, SlotIndex};
 use crate::protocol::{Protocol, ProtocolConn};
 use crate::time::Clock;
 
-/// Receives per connection and turn before other connections get theirs.
+/// Maximum number of receives per connection and turn; after that other connections are served.
 const RECVS_A_TURN_MAX: u32 = 16;
 
 impl<D: Driver, C: Clock> Worker<D, C> {
@@ -121,14 +121,16 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         id
     }
 
-    /// Counts the connection's address if counting is on. False if the address is over its cap.
+    /// Counts the connection's address if counting is on. Returns false if the address is over its
+    /// cap.
     pub(super) fn counts_in(&mut self, id: ConnId) -> bool {
         match self.ip_cap.on_accept(&self.server.ip_table, self.table.live()) {
             Counting::Off => return true,
             Counting::On => {}
             Counting::Start => self.for_each_live(|worker, other| {
                 if other != id && worker.table.live_mut(other).ip_cell.is_none() {
-                    // It was open before counting began, so it stays even over the cap.
+                    // The connection was open before counting began, so it stays open even if its
+                    // address is over the cap.
                     let _stays = worker.count(other);
                 }
             }),
@@ -159,7 +161,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         entered.is_ok()
     }
 
-    /// Refuses a connection over the cap of its address without holding resources for it. `step` is
+    /// Refuses a connection over the cap of its address without using resources for it. `step` is
     /// its first receive.
     pub(super) fn refuse(&mut self, id: ConnId, step: Step<Received>) {
         match step {
@@ -184,7 +186,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 if conn.arriving == Arriving::Header {
                     return self.drive(id, Todo::Close(CloseReason::PerIpCap));
                 }
-                // Its request may be on the way: send the refusal now instead of closing silently.
+                // The client's request may still arrive, so the refusal is sent now instead of a
+                // silent close.
                 let _wish = self.pass_input(id, Input::Overload(CloseReason::PerIpCap));
                 let conn = self.table.live_mut(id);
                 conn.after_send = AfterSend::Close;
@@ -257,7 +260,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                     ) =>
             {
                 // A reply is being sent while a receive was pending: these bytes are processed
-                // after it, or are handed over with the connection.
+                // after the reply, or handed over with the connection.
                 conn.drained = drained;
                 self.set_aside(id, chunk)
             }
@@ -266,9 +269,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 conn.drained = drained;
                 self.shared.counters.bytes_in.add(u64::from(chunk.len));
                 if conn.send_in_flight {
-                    // A receive is pending during a send only for a final reply. Further input is
-                    // discarded, up to the linger limit; the rest stays in the kernel, where flow
-                    // control stops the sender.
+                    // A receive is pending during this send only if the connection closes
+                    // after the reply. Further input is discarded, up to the linger limit; the
+                    // remaining bytes stay in the kernel, where flow control stops the sender.
                     conn.linger_bytes_left = conn.linger_bytes_left.saturating_sub(chunk.len);
                     let spent = conn.linger_bytes_left == 0;
                     self.driver.recycle(chunk);
@@ -320,7 +323,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Carries out the protocol's next step.
+    /// Executes the protocol's next step.
     pub(super) fn follow(&mut self, id: ConnId, next: Next) -> Todo {
         match next {
             Next::Wait => self.hold_request(id),
@@ -361,16 +364,18 @@ impl<D: Driver, C: Clock> Worker<D, C> {
 
     fn send(&mut self, id: ConnId, buf: SendBuf) -> Todo {
         let conn = self.table.live_mut(id);
-        // The kernel may hold these bytes back if the next call sends more or closes.
+        // The kernel may hold these bytes back if the next call sends more bytes or closes the
+        // connection.
         let more = conn.has_output() || (conn.after_send == AfterSend::Close && self.server.tuning.send_more);
         match self.driver.send(id, buf, more) {
             Step::Done(sent) => Todo::Sent(sent),
             Step::Pending => {
-                // Set only here: input that arrives meanwhile is no progress of the reply.
+                // The deadline is set only here: input that arrives during the send is not progress
+                // of the reply.
                 conn.send_in_flight = true;
                 conn.deadline = self.now.after(self.server.limits.write_timeout);
-                // If every send is left pending, most complete at once: the first check is then at
-                // the deadline.
+                // Without direct calls most pending sends complete at once, so acknowledged bytes
+                // are first checked at the deadline.
                 conn.unsent = if self.server.tuning.direct_calls { self.driver.unsent(id) } else { None };
                 Todo::Park
             }
@@ -453,7 +458,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         Todo::Park
     }
 
-    /// Frees the slot: the close has completed.
+    /// Frees the slot after the close has completed.
     #[inline(always)]
     pub(super) fn forget(&mut self, id: ConnId) {
         self.wheel.disarm(id.slot);
@@ -470,7 +475,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.ip_cap.on_close(&self.server.ip_table, self.table.live());
     }
 
-    /// Waits for the operations in flight, until the deadline of the current phase.
+    /// Arms the timer for the deadline of the current phase.
     pub(super) fn park(&mut self, id: ConnId) {
         let Some(conn) = self.table.lookup(id) else {
             return;
@@ -548,8 +553,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let draining = self.drain.is_on();
         let conn = self.table.live_mut(id);
         if conn.arriving == Arriving::Header {
-            // A peer without an address has reset the connection; there is no other reason for it
-            // to be unknown.
+            // A peer without an address has reset the connection; there is no other reason for an
+            // unknown address.
             let is_gone = conn.client.peer == Peer::Unknown;
             return if is_gone { CloseReason::ClientReset } else { CloseReason::ProxyHeader };
         }

@@ -1,7 +1,7 @@
-//! Begin of a connection: looking up the peer's address, and reading a PROXY protocol header before
-//! the protocol sees any byte.
+//! Start of a connection: looks up the peer's address, and reads a PROXY protocol header before the
+//! protocol gets any byte.
 //!
-//! Does not know about: drivers, what follows the header.
+//! Does not know about: drivers, the bytes after the header.
 
 use core::net::IpAddr;
 
@@ -15,16 +15,16 @@ use crate::net::{Expected, ProxyProtocol};
 use crate::protocol::{ListenerProtocol, Protocol, ProtocolConn};
 use crate::stats::ProxyResult;
 
-/// What a listener does when a connection arrives.
+/// Settings of a listener for the start of its connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Arrival {
-    /// The protocol sends first.
+    /// True if the protocol sends first.
     pub(crate) speaks_first: bool,
-    /// First state of a new connection.
+    /// The first state of a new connection.
     pub(crate) arriving: Arriving,
     proxy: Option<ProxyProtocol>,
-    /// Peers have no addresses. Taken from the listener, because a missing address of one
-    /// connection is ambiguous: a connection that was reset has none either.
+    /// True if peers have no addresses. The value comes from the listener, because it cannot be
+    /// derived from a missing address: a connection that was reset also has no address.
     is_unix: bool,
 }
 
@@ -35,18 +35,18 @@ impl Arrival {
         Self { speaks_first: protocol.speaks_first(), arriving, proxy, is_unix }
     }
 
-    /// The peer of a connection, given a look-up of its address.
+    /// Returns the peer of a connection; `addr` looks up its address.
     pub(crate) fn peer(&self, addr: impl FnOnce() -> Option<IpAddr>) -> Peer {
         if self.is_unix { Peer::Unix } else { addr().map_or(Peer::Unknown, Peer::Addr) }
     }
 
-    /// True when a new connection starts directly with its request.
+    /// True if a new connection starts directly with its request.
     pub(crate) fn is_plain(&self) -> bool {
         !self.speaks_first && self.arriving == Arriving::Done
     }
 
-    /// True when the address of the peer is needed before anything else. It determines whether a
-    /// header is expected, hence which address is counted and when the protocol may greet.
+    /// True if the peer's address is needed before any other step. The address determines whether a
+    /// header is expected, and therefore which address is counted and when the protocol may greet.
     pub(crate) fn asks_at_once(&self) -> bool {
         self.arriving == Arriving::Addr && (self.proxy.is_some() || self.speaks_first)
     }
@@ -56,7 +56,8 @@ impl Arrival {
         conn.arriving == Arriving::Header && self.expects(conn.client.peer) != Expected::Refuse
     }
 
-    /// A peer whose address is needed but unknown is refused.
+    /// Returns the expected first bytes of a connection. A peer whose address is needed but unknown
+    /// is refused.
     fn expects(&self, peer: Peer) -> Expected {
         match &self.proxy {
             Some(proxy) => proxy.expects(peer),
@@ -67,7 +68,7 @@ impl Arrival {
 }
 
 impl HandlerCall<'_> {
-    /// Called once the peer is known: sets the state that follows.
+    /// Sets the next state of a connection whose peer is known.
     #[cold]
     pub(super) fn expect_header(&self, conn: &mut Conn<ProtocolConn>) {
         conn.arriving = match self.server.arrivals[conn.listener.index()].expects(conn.client.peer) {
@@ -76,7 +77,7 @@ impl HandlerCall<'_> {
         };
     }
 
-    /// Handles bytes that may belong to a header. While the header is incomplete they are kept as
+    /// Handles bytes that may belong to a header. The bytes of an incomplete header are kept as
     /// input.
     #[cold]
     pub(super) fn on_header(&mut self, conn: &mut Conn<ProtocolConn>, fresh: &[u8]) -> Next {
@@ -91,8 +92,8 @@ impl HandlerCall<'_> {
         next
     }
 
-    /// Reads the header from `bytes`, which are all bytes received so far; `conn.input` holds none
-    /// of them.
+    /// Reads the header from `bytes`, which are all bytes received so far; `conn.input` contains
+    /// none of these bytes.
     fn read_header(&mut self, conn: &mut Conn<ProtocolConn>, bytes: &[u8]) -> Next {
         let arrival = &self.server.arrivals[conn.listener.index()];
         let expected = arrival.expects(conn.client.peer);
@@ -142,7 +143,7 @@ impl HandlerCall<'_> {
         }
     }
 
-    /// Starts the protocol: no header precedes it any more.
+    /// Starts the protocol after the header, or without a header.
     fn begin(&mut self, conn: &mut Conn<ProtocolConn>, bytes: &[u8]) -> Next {
         conn.arriving = Arriving::Done;
         if let Some(addr) = conn.client.addr()

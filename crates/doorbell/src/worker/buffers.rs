@@ -1,13 +1,13 @@
-//! Buffers for protocol calls, buffers that connections keep for unfinished input, and the cap on
-//! the latter.
+//! Buffers for protocol calls, buffers of connections with unprocessed input, and the limit of
+//! their memory.
 //!
-//! Does not know about: their contents.
+//! Does not know about: the contents of buffers.
 
 use doorbell_http::Out;
 use doorbell_http::parse::Seen;
 
-/// Empty buffers kept for reuse. Most requests are served within one turn, so one buffer is enough
-/// for all of them.
+/// Maximum number of empty buffers kept for reuse. Few are needed: most requests are served within
+/// one turn and can use the same buffer one after another.
 const KEPT_MAX: usize = 64;
 
 /// A buffer that grew beyond this is returned to the allocator.
@@ -21,12 +21,13 @@ const REPLY_LEN: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct Buffers {
     spare: Vec<Vec<u8>>,
-    /// Output of a protocol. Empty between calls: it was sent from here or moved to its connection.
+    /// Output of a protocol. Empty between calls, after the output was sent from this buffer or
+    /// moved to its connection.
     pub(crate) reply: Out,
-    /// Input that a protocol did not consume, for a connection that kept none before. Empty between
-    /// calls.
+    /// Input that a protocol did not consume, for a connection without earlier unprocessed input.
+    /// Empty between calls.
     pub(crate) rest: Vec<u8>,
-    /// Properties that all requests so far have in common.
+    /// Cache of parsed request heads, used by all connections of the worker.
     pub(crate) seen: Seen,
 }
 
@@ -39,8 +40,8 @@ impl Buffers {
     /// Moves the output of the last call to a connection.
     pub(crate) fn move_reply(&mut self, out: &mut Out) {
         debug_assert!(out.is_empty(), "a protocol is called only when earlier output was sent");
-        // I-9: output sent to another connection stays here, and unsent output of this one does not
-        // come here.
+        // I-9: sent output of another connection is removed first, so that only output of this
+        // connection moves.
         self.reply.forget_sent();
         core::mem::swap(out, &mut self.reply);
         self.reply.take_misuses_of(out);
@@ -50,12 +51,12 @@ impl Buffers {
         }
     }
 
-    /// An empty buffer, with capacity if one is kept.
+    /// Returns an empty buffer, with capacity if one is kept.
     pub(crate) fn lend(&mut self) -> Vec<u8> {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// An empty buffer with capacity.
+    /// Returns an empty buffer with capacity.
     pub(crate) fn lend_with_memory(&mut self) -> Vec<u8> {
         let mut buf = self.lend();
         buf.reserve(REPLY_LEN);
@@ -73,7 +74,7 @@ impl Buffers {
     }
 }
 
-/// Memory that connections hold for incomplete input, and its cap.
+/// Account of the memory that connections use for incomplete input, and its limit.
 #[derive(Debug)]
 pub(crate) struct InputMemory {
     bytes: usize,
@@ -85,15 +86,15 @@ impl InputMemory {
         Self { bytes: 0, bytes_max }
     }
 
-    /// Accounts for a buffer whose capacity changed from `before` to `after`. False if it grew
-    /// beyond the cap.
+    /// Accounts for a buffer whose capacity changed from `before` to `after`. Returns false if the
+    /// buffer grew and the account exceeds its limit.
     #[must_use]
     pub(crate) const fn change(&mut self, before: usize, after: usize) -> bool {
         self.bytes = self.bytes + after - before;
         after <= before || self.bytes <= self.bytes_max
     }
 
-    /// Bytes held now.
+    /// Number of bytes in use now.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }

@@ -1,4 +1,4 @@
-//! Drain and stop: what a worker does on these commands, and when it is finished.
+//! Drain and stop: the steps of a worker after these commands, and the condition for its end.
 //!
 //! Does not know about: signals, other workers.
 
@@ -15,8 +15,8 @@ use crate::id::ConnId;
 use crate::protocol::Protocol;
 use crate::time::{Clock, Time};
 
-/// How long a closing listener still accepts clients that are already connecting: longer than a
-/// round trip, shorter than the second after which a refused client retries.
+/// How long a closing listener accepts clients that are already connecting. The time is longer than
+/// a round trip, and shorter than one second, after which a refused client retries.
 const LAST_CALL: Duration = Duration::from_millis(100);
 
 /// Shutdown state of a worker.
@@ -25,17 +25,17 @@ pub(crate) enum Drain {
     /// Not draining.
     #[default]
     Off,
-    /// Connections in progress are finished until the deadline; clients in the backlog are served.
+    /// Requests in progress are finished until this deadline; clients in the backlog are served.
     Draining(Time),
     /// A successor accepts. Each connection may get one more reply, until its usual deadline or
     /// `until`.
     Retiring {
-        /// When the drain of the remaining connections begins.
+        /// Time at which the drain of the remaining connections begins.
         until: Time,
         /// Timeout of that drain.
         timeout: Duration,
     },
-    /// Accepts nothing; connections are closed.
+    /// The worker accepts no clients; connections are closed.
     Stopping,
 }
 
@@ -44,7 +44,7 @@ impl Drain {
         !matches!(self, Self::Off)
     }
 
-    /// True when connections are no longer given their full timeouts.
+    /// True when connections no longer get their full timeouts.
     pub(crate) const fn hurries(&self) -> bool {
         matches!(self, Self::Draining(_) | Self::Stopping)
     }
@@ -116,7 +116,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.finish_idle();
     }
 
-    /// Sends the shutdown in progress to the worker that replaces this one.
+    /// Puts the shutdown in progress into the inbox, for the worker that replaces this worker.
     pub(super) fn pass_on(&self) {
         let command = match self.drain {
             Drain::Off => return,
@@ -143,7 +143,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.for_each_live(|worker, id| worker.close_now(id, CloseReason::Drain));
     }
 
-    /// Closes without a further reply.
+    /// Closes a connection without a further reply.
     fn close_now(&mut self, id: ConnId, reason: CloseReason) {
         let conn = self.table.live_mut(id);
         if matches!(conn.phase(), Phase::Closing | Phase::Leaving) {
@@ -156,7 +156,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.drive(id, Todo::Close(reason));
     }
 
-    /// Ends a connection with nothing in progress, without losing a request that is just arriving.
+    /// Ends an idle connection without losing a request that is just arriving.
     fn finish_if_idle(&mut self, id: ConnId) {
         let (soon, _) = self.linger_until();
         let conn = self.table.live_mut(id);
@@ -164,7 +164,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             return;
         }
         if !conn.has_received || self.may_ask_first(id) {
-            // A client that only holds the connection open gets little time.
+            // A client that never sends a request is closed at this deadline.
             let conn = self.table.live_mut(id);
             conn.deadline = conn.deadline.min(soon);
             let deadline = conn.deadline;
@@ -179,8 +179,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.drive(id, Todo::Next(next));
     }
 
-    /// True while the client's first request may be on the way: so far only a PROXY header or a
-    /// handshake arrived.
+    /// True while the client's first request may still arrive: no part of a request has arrived,
+    /// and at most a PROXY header or a handshake.
     pub(super) fn may_ask_first(&mut self, id: ConnId) -> bool {
         let conn = self.table.live_mut(id);
         let protocol = &self.server.protocols[conn.listener.index()];
@@ -188,7 +188,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         !answered && self.is_idle(id)
     }
 
-    /// True when no part of a request arrived. An incomplete PROXY header counts as one.
+    /// True if no part of a request has arrived. An incomplete PROXY header counts as part of a
+    /// request.
     fn is_idle(&mut self, id: ConnId) -> bool {
         let conn = self.table.live_mut(id);
         let protocol = &self.server.protocols[conn.listener.index()];
@@ -196,7 +197,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         is_idle && conn.arriving != Arriving::Header
     }
 
-    /// Calls `f` for each connection that is live when its slot is visited.
+    /// Calls `f` for each slot whose connection is live at that moment.
     pub(super) fn for_each_live(&mut self, f: impl Fn(&mut Self, ConnId)) {
         let mut from = 0;
         while let Some(id) = self.table.next_live(from) {
@@ -205,7 +206,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Deadline and byte limit of a linger that begins now.
+    /// Returns the deadline and the byte limit of a linger that begins now.
     pub(super) fn linger_until(&self) -> (Time, u32) {
         let Limits { linger_timeout, linger_bytes_max, .. } = self.server.limits;
         (self.now.after(linger_timeout), linger_bytes_max)

@@ -1,8 +1,7 @@
 //! The fast path of an exchange, in one pass: bytes arrive, the protocol replies, the reply is
 //! sent, and the connection closes or waits.
 //!
-//! Does not know about: anything else. A step that does not complete at once continues in
-//! [`super::apply`].
+//! Does not know about: steps that do not complete at once; [`super::apply`] continues with them.
 
 use doorbell_http::{Client, Next};
 
@@ -17,22 +16,22 @@ use crate::panics::Panic;
 use crate::protocol::{InputResult, Io, Protocol};
 use crate::time::Clock;
 
-/// A call into a protocol that has not returned, about bytes in the driver's scratch buffer.
+/// The protocol call in progress, whose input is in the driver's scratch buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InHandler {
     id: ConnId,
     /// The chunk's number and length.
     number: u32,
     len: u32,
-    /// The listener of a connection that has no slot of the table yet.
+    /// The listener of a connection that does not have a slot of the table yet.
     fresh: Option<ListenerIndex>,
     requests_before: u32,
 }
 
 impl<D: Driver, C: Clock> Worker<D, C> {
     /// Accepts a connection of a listener with deferred accept, so its first bytes should have
-    /// arrived. Usually they are one request whose reply ends the connection; such a connection
-    /// never takes a slot of the table.
+    /// arrived. Usually the bytes are one request whose reply ends the connection; such a
+    /// connection never takes a slot of the table.
     #[inline(always)]
     pub(super) fn accept_first(&mut self, listener: ListenerIndex, slot: SlotIndex) {
         let id = self.table.name(slot);
@@ -79,7 +78,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Gives the connection a slot of the table. False if its address is over the cap.
+    /// Gives the connection a slot of the table. The result is false if its address is over the
+    /// cap.
     fn place(&mut self, listener: ListenerIndex, slot: SlotIndex) -> (ConnId, bool) {
         let id = self.take_slot(listener, slot);
         (id, self.counts_in(id))
@@ -118,7 +118,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         id
     }
 
-    /// Continues after a first call whose reply could not be sent at once, or that wrote none.
+    /// Continues after a first call that wrote no reply, or a reply that could not be sent at once.
     #[cold]
     fn go_on_first(
         &mut self,
@@ -134,8 +134,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.go_on(id, next, outcome);
     }
 
-    /// Continues a connection whose first request is handed over or waits for a job, and whose
-    /// address was not looked up yet.
+    /// Continues a connection after its first request, if the connection is to be handed over or
+    /// waits for a job. Its address was not counted yet.
     #[cold]
     fn stay_first(&mut self, listener: ListenerIndex, id: ConnId, next: Next) {
         let (id, admitted) = self.place(listener, id.slot);
@@ -151,14 +151,14 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             let next = self.keep(id, next);
             return self.go_on(id, next, None);
         }
-        // A client over the cap gets no job.
+        // The job of a client over the cap is dropped.
         let _unbegun = self.buffers.reply.take_later();
         self.buffers.rest.clear();
         let _wish = self.pass_input(id, Input::Overload(CloseReason::PerIpCap));
         self.drive(id, Todo::Next(Next::CloseClean));
     }
 
-    /// The close of the descriptor is pending.
+    /// Takes a slot for a connection whose close is pending.
     #[inline(never)]
     fn close_later(&mut self, listener: ListenerIndex, id: ConnId) {
         let id = self.place_answered(listener, id.slot);
@@ -167,7 +167,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         conn.begin_close(CloseReason::Done);
     }
 
-    /// Serves a connection whose bytes should have arrived: one that became readable, or a new one.
+    /// Serves a connection whose bytes should have arrived: a connection that became readable, or a
+    /// new connection.
     #[inline(always)]
     pub(super) fn begin(&mut self, id: ConnId) {
         match self.driver.recv(id, Expect::Now) {
@@ -180,7 +181,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// The connection became readable.
+    /// Handles a connection that became readable.
     #[inline]
     pub(super) fn on_ready(&mut self, id: ConnId) {
         let Some(conn) = self.table.lookup(id) else {
@@ -229,7 +230,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             let next = self.keep(id, next);
             return self.go_on(id, next, None);
         }
-        // Not a `match`, which would compile to a jump table.
+        // A `match` would compile to a jump table.
         let closes = next != Next::Read;
         if closes && !(drained && matches!(next, Next::Close | Next::CloseClean)) {
             if next == Next::Wait {
@@ -260,7 +261,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         match self.driver.recv(id, Expect::Later) {
             Step::Done(received) => self.drive(id, Todo::Received(received)),
             Step::Pending => {
-                // As `park` for an open connection that sends nothing, without another look-up.
+                // Like `park` for an open connection that sends nothing, without another look-up.
                 conn.recv_in_flight = true;
                 conn.deadline = deadline;
                 self.wheel.arm(id.slot, deadline);
@@ -268,10 +269,11 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Handles a panic of a protocol in one of the calls above. Any other panic is the worker's own
-    /// and is resumed.
+    /// Handles a panic of a protocol in one of the calls above. Any other panic is a bug of the
+    /// worker and is resumed.
     ///
-    /// The only guard is around a whole turn, so that single calls need none.
+    /// `catch_unwind` is used only once, around a whole turn, so that the individual calls need
+    /// none.
     #[cold]
     pub(super) fn on_panic(&mut self, panic: Panic) {
         let Some(InHandler { id, number, len, fresh, requests_before }) = self.in_handler.take() else {
@@ -293,14 +295,14 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.go_on(id, next, None);
     }
 
-    /// Stores the input that the protocol did not consume with the connection.
+    /// Stores unconsumed input of a protocol call in the connection.
     #[cold]
     fn keep(&mut self, id: ConnId, next: Next) -> Next {
         let (call, conn, _) = self.handler_call(id);
         call.keep_rest(conn, next)
     }
 
-    /// Closes a connection that has its reply and nothing in flight.
+    /// Closes a connection whose reply was sent and that has nothing in flight.
     #[inline(always)]
     fn finish(&mut self, id: ConnId) {
         let reason = self.reason_of(id);

@@ -1,6 +1,6 @@
-//! The timers of a turn: connections whose deadline passed.
+//! The timers of a turn: connections whose deadline has passed.
 //!
-//! Does not know about: how deadlines are set; each wait in [`super::apply`] has its own.
+//! Does not know about: how deadlines are set; each wait in [`super::apply`] sets its deadline.
 
 use core::time::Duration;
 
@@ -15,11 +15,12 @@ use crate::id::ConnId;
 use crate::protocol::Protocol as _;
 use crate::time::Clock;
 
-/// Delays up to this are due to the resolution of the timer wheel.
+/// Maximum delay that the resolution of the timer wheel can cause; a longer delay has another
+/// cause.
 const OVERRUN: Duration = Duration::from_millis(100);
 
 impl<D: Driver, C: Clock> Worker<D, C> {
-    /// Handles connections whose deadline passed, and re-arms those whose timer fired early.
+    /// Handles connections whose deadline has passed, and re-arms those whose timer fired early.
     pub(super) fn expire(&mut self) {
         while let Some(slot) = self.wheel.expire(self.now) {
             let Some(id) = self.table.at(slot) else {
@@ -38,8 +39,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 Phase::Open if conn.send_in_flight => self.expire_send(id),
                 Phase::Open => self.time_out(id),
                 Phase::Lingering if self.now.since(conn.deadline) > OVERRUN => {
-                    // The wait took too long: input that arrived meanwhile is unread, and closing
-                    // now would reset the connection.
+                    // The worker's wait took too long: input that has arrived may be unread, and a
+                    // close would then reset the connection.
                     conn.deadline = self.now;
                     let deadline = conn.deadline;
                     self.wheel.arm(slot, deadline);
@@ -57,7 +58,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Handles a send without a completion for the whole write timeout. The kernel completes a send
+    /// Handles a send that has not completed within the write timeout. The kernel completes a send
     /// only when much of its buffer is free, so a slow but steady reader may still be making
     /// progress.
     fn expire_send(&mut self, id: ConnId) {
@@ -81,7 +82,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.drive(id, Todo::Close(CloseReason::WriteTimeout));
     }
 
-    /// Handles the end of the time that the protocol or a drain allows.
+    /// Handles the expiry of the deadline of the protocol or of a drain.
     fn time_out(&mut self, id: ConnId) {
         if self.drain.hurries() && self.may_ask_first(id) {
             return self.announce_close(id);
@@ -100,7 +101,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.drive(id, todo);
     }
 
-    /// True when the expired deadline was the last thing the connection waited for.
+    /// True if the connection can be closed without a linger, because no request of the peer is in
+    /// transit.
     fn is_given_up(&mut self, id: ConnId) -> bool {
         let conn = self.table.live_mut(id);
         let protocol = &self.server.protocols[conn.listener.index()];

@@ -1,5 +1,5 @@
-//! One call into a protocol: lends it buffers, limits the input it keeps, and catches panics of
-//! handlers.
+//! One call into a protocol: lends buffers to the protocol, limits the memory of unprocessed input,
+//! and catches panics of handlers.
 //!
 //! Does not know about: drivers.
 
@@ -39,7 +39,7 @@ pub(super) struct HandlerCall<'a> {
 }
 
 impl HandlerCall<'_> {
-    /// Makes the call. Its reply is in [`Buffers::reply`].
+    /// Makes the call. The protocol's output is then in [`Buffers::reply`].
     #[inline(always)]
     pub(super) fn run(mut self, conn: &mut Conn<ProtocolConn>, input: Input<'_>) -> Next {
         debug_assert!(self.buffers.rest.is_empty() && self.buffers.reply.is_empty(), "one call at a time");
@@ -78,8 +78,8 @@ impl HandlerCall<'_> {
         next
     }
 
-    /// Creates the state of a connection that [`Protocol::answer_once`] made wait. Its output is in
-    /// [`Buffers::reply`].
+    /// Creates the state of a connection for which [`Protocol::answer_once`] returned
+    /// [`Next::Wait`]. The protocol's output is in [`Buffers::reply`].
     #[cold]
     pub(super) fn wait_once(&mut self, conn: &mut Conn<ProtocolConn>) {
         let protocol = &self.server.protocols[conn.listener.index()];
@@ -87,8 +87,8 @@ impl HandlerCall<'_> {
         protocol.wait_once(state, io);
     }
 
-    /// Handles a panic in a call that was not made here. `before`: the requests already counted, if
-    /// the connection had a state.
+    /// Handles a panic in a call that was not made by [`Self::run`]. `before` is the number of
+    /// requests already counted, if the connection had a state.
     #[cold]
     pub(super) fn panicked(&mut self, conn: &mut Conn<ProtocolConn>, before: Option<u32>) -> Next {
         let next = self.on_panic(conn);
@@ -99,7 +99,8 @@ impl HandlerCall<'_> {
         next
     }
 
-    /// Follows a call that was not made here, for a connection that kept no input before.
+    /// Stores unprocessed input after a call that was not made by [`Self::run`], for a connection
+    /// without earlier unprocessed input.
     pub(super) fn keep_rest(self, conn: &mut Conn<ProtocolConn>, next: Next) -> Next {
         if self.buffers.rest.is_empty() { next } else { self.keep(conn, 0, next) }
     }
@@ -125,7 +126,8 @@ impl HandlerCall<'_> {
         (state, Io { now: self.now, date: self.date, input, out, draining: self.draining, seen, client })
     }
 
-    /// Keeps input with the connection, or returns the buffer it kept.
+    /// Stores unprocessed input with the connection. If there is none, takes back the connection's
+    /// buffer.
     #[cold]
     fn keep(mut self, conn: &mut Conn<ProtocolConn>, held_before: usize, next: Next) -> Next {
         if held_before == 0 {

@@ -1,8 +1,8 @@
-//! Requests that wait for a job on another thread: what they left, which job runs for them, and
-//! what becomes of its result.
+//! Requests that wait for a job on another thread: their saved state, their jobs, and the delivery
+//! of the results.
 //!
-//! Does not know about: threads and queues ([`crate::offload`]), the reply (the protocol writes
-//! it).
+//! Does not know about: threads and queues (see [`crate::offload`]), the reply, which the protocol
+//! writes.
 //!
 //! ```text
 //!         Next::Wait            output is sent          result
@@ -26,21 +26,21 @@ use crate::panics::dispose;
 use crate::protocol::Answer;
 use crate::time::Clock;
 
-/// See the [module](self).
+/// The waiting requests of a worker. The [module](self) documents them.
 #[derive(Debug)]
 pub(super) struct Jobs {
-    /// By slot, up to the highest slot that ever waited.
+    /// Waiting requests by slot, up to the highest slot that ever waited.
     slots: Vec<Option<Waiting>>,
-    /// Results still to come.
+    /// Number of results that have not arrived yet.
     expected: u32,
     /// Number of the next job. Numbers are never reused.
     number_next: u64,
     inbox: Arc<Inbox>,
-    /// Empty between turns.
+    /// Results taken from the inbox; empty between turns.
     arrived: Vec<Delivery>,
 }
 
-/// A request that waits.
+/// A waiting request.
 #[derive(Debug)]
 struct Waiting {
     later: Box<Later>,
@@ -64,12 +64,12 @@ impl Jobs {
         self.expected != 0
     }
 
-    /// See [`Inbox::fall_asleep`].
+    /// Whether the driver may wait; see [`Inbox::fall_asleep`].
     pub(super) fn may_sleep(&self) -> bool {
         self.inbox.fall_asleep()
     }
 
-    /// Called after the driver's wait.
+    /// Records that the driver has returned from its wait.
     #[inline(always)]
     pub(super) fn awake(&self) {
         if self.expects_answers() {
@@ -97,14 +97,14 @@ impl Jobs {
         self.slots.get_mut(slot.index())?.as_mut()
     }
 
-    /// Its protocol stopped waiting because the time was up.
+    /// Records that the protocol of this slot stopped waiting because of a timeout.
     pub(super) fn timed_out(&mut self, slot: SlotIndex) {
         if let Some(waiting) = self.waiting(slot) {
             waiting.later.timed_out();
         }
     }
 
-    /// The request that waits for this result, if it still does.
+    /// Takes the request that waits for this result. `None` if it no longer waits.
     fn claim(&mut self, delivery: &Delivery) -> Option<Box<Later>> {
         let cell = self.slots.get_mut(delivery.conn.slot.index())?;
         let waiting = cell.take_if(|waiting| {
@@ -113,7 +113,7 @@ impl Jobs {
         Some(waiting.later)
     }
 
-    /// Cancels a job that has not started. False if it has, or if there is none.
+    /// Cancels a job that has not started. Returns false if the job has started or there is no job.
     fn cancel(&mut self, slot: SlotIndex) -> bool {
         let queued = self.waiting(slot).and_then(|waiting| waiting.queued.as_ref());
         let cancelled = queued.is_some_and(|queued| queued.ticket.call_off());
@@ -125,7 +125,7 @@ impl Jobs {
 }
 
 impl<D: Driver, C: Clock> Worker<D, C> {
-    /// Holds a request that the protocol left for a job, in this call or an earlier one.
+    /// Stores a request that the protocol deferred to a job, in this call or an earlier one.
     #[cold]
     pub(super) fn hold_request(&mut self, id: ConnId) {
         let conn = self.table.live_mut(id);
@@ -135,8 +135,9 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// The same directly after the call, while its output is still in the worker's buffers: if
-    /// nothing must be sent first, the job begins now.
+    /// Stores the deferred request directly after the call that deferred it, while the output of
+    /// the call is still in the worker's buffers. If no output must be sent first, the job begins
+    /// now.
     #[inline(never)]
     pub(super) fn wait_for_answer(&mut self, id: ConnId) {
         let reply = &mut self.buffers.reply;
@@ -151,14 +152,14 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.drive(id, todo);
     }
 
-    /// Begins the job: all earlier output was sent.
+    /// Begins the job. Called after all earlier output was sent.
     pub(super) fn begin_job(&mut self, id: ConnId) -> Todo {
         let Some(waiting) = self.jobs.waiting(id.slot) else { return Todo::Close(CloseReason::Handler) };
         if waiting.queued.is_some() {
             return Todo::Park;
         }
         let Some(job) = waiting.later.take_work().and_then(Job::from_work) else {
-            // The request was deferred to a service that does not exist here.
+            // The request was not deferred by a job of this crate, so there is no job to run.
             return Todo::Next(self.answer(id, Outcome::Panicked));
         };
         let number = self.jobs.number_next;
@@ -181,7 +182,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Gives the protocol the result that a request waited for.
+    /// Passes the result of a job to the protocol of the waiting request.
     fn answer(&mut self, id: ConnId, outcome: Outcome) -> Next {
         let Some(waiting) = self.jobs.slots[id.slot.index()].take() else { return Next::Close };
         self.answer_later(id, waiting.later, outcome)
@@ -192,7 +193,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.pass_input(id, Input::Answer(Answer { later, outcome }))
     }
 
-    /// Takes the results that arrived since the last turn.
+    /// Takes and delivers the results that arrived since the last turn.
     #[inline(always)]
     pub(super) fn take_answers(&mut self) {
         if self.jobs.expects_answers() {
@@ -248,7 +249,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.go_on(id, next, None);
     }
 
-    /// Gives up a connection's job: it is cancelled, or its result will be dropped.
+    /// Gives up a connection's job: cancels it, or drops its result when it arrives.
     #[cold]
     pub(super) fn give_up_job(&mut self, id: ConnId) {
         if self.jobs.cancel(id.slot) {
@@ -283,7 +284,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Keeps bytes that cannot be processed yet, after those already kept.
+    /// Appends bytes that cannot be processed yet to the connection's input.
     #[cold]
     pub(super) fn set_aside(&mut self, id: ConnId, chunk: Chunk) -> Todo {
         let conn = self.table.live_mut(id);

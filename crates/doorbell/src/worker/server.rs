@@ -1,4 +1,4 @@
-//! The part of a server that its workers share, fixed at the start.
+//! The state that the workers of a server share; it is fixed at the start.
 //!
 //! Does not know about: threads, drivers.
 
@@ -18,23 +18,23 @@ use crate::tuning::Tuning;
 /// pending.
 const ACCEPT_MARGIN_EXTRA: u32 = 64;
 
-/// What the workers of a server share.
+/// The state that the workers of a server share.
 #[derive(Debug)]
 pub struct ServerShared {
-    /// Each listener's protocol, by [`ListenerIndex`].
+    /// The protocol of each listener, by [`ListenerIndex`].
     pub(crate) protocols: Vec<ListenerProtocol>,
-    /// By [`ListenerIndex`].
+    /// Settings for new connections, by [`ListenerIndex`].
     pub(crate) arrivals: Vec<Arrival>,
-    /// By [`ListenerIndex`]: true when other processes or workers accept from the same socket.
+    /// By [`ListenerIndex`]: true if other processes or workers accept from the same socket.
     pub(crate) listener_is_shared: Vec<bool>,
-    /// By [`ListenerIndex`]: false when the socket was passed in. Its owner keeps it and its
-    /// backlog.
+    /// By [`ListenerIndex`]: false if the socket was passed in. The owner of such a socket keeps
+    /// the socket and its backlog.
     pub(crate) listener_is_ours: Vec<bool>,
     pub(crate) limits: Limits,
     pub(crate) workers: u16,
     pub(crate) ip_table: Arc<IpTable>,
-    /// Slots beyond `conns_max`: a multishot accept can take the whole backlog of every listener
-    /// before its cancellation takes effect, and these connections are served.
+    /// Number of slots beyond `conns_max`: a multishot accept can accept the whole backlog of every
+    /// listener before its cancellation takes effect, and these connections are served.
     pub(crate) accept_margin: u32,
     pub(crate) tuning: Tuning,
     /// Receiver of connections that are handed over.
@@ -42,17 +42,19 @@ pub struct ServerShared {
 }
 
 impl Drop for ServerShared {
-    /// Services belong to the application, but the last worker that ends drops them: a panic in
-    /// their destructors must not count as a failure of the worker.
+    /// The last worker that ends drops the application's services. A panic in their destructors
+    /// must not count as a failure of the worker.
     fn drop(&mut self) {
-        // One at a time: a second panic during unwinding would abort the process.
+        // Each protocol is dropped separately: a second panic during unwinding would abort the
+        // process.
         self.protocols.drain(..).for_each(dispose);
         dispose(self.hand_over.take());
     }
 }
 
 impl ServerShared {
-    /// The shared part for `workers` workers that serve `protocols`, one listener each.
+    /// Creates the shared state of `workers` workers that serve `protocols`, with one listener per
+    /// protocol.
     pub fn new(protocols: Vec<ListenerProtocol>, limits: Limits, workers: u16) -> Self {
         let (listener_is_shared, listener_is_ours) =
             (vec![false; protocols.len()], vec![true; protocols.len()]);
@@ -76,7 +78,7 @@ impl ServerShared {
         }
     }
 
-    /// Expects a PROXY protocol header on this listener, from peers with addresses.
+    /// Enables the PROXY protocol on this listener, whose peers have addresses.
     #[must_use]
     pub fn behind_proxies(mut self, listener: ListenerIndex, proxy: ProxyProtocol) -> Self {
         let protocol = &self.protocols[listener.index()];
@@ -91,13 +93,13 @@ impl ServerShared {
         self
     }
 
-    /// Slots that each worker's driver needs.
+    /// Returns the number of slots that each worker's driver needs.
     pub fn slots_max(&self) -> u32 {
         self.limits.conns_max_of_worker(self.workers).saturating_add(self.accept_margin)
     }
 }
 
-/// Slots that `backlogs` can fill at once.
+/// Returns the number of slots that `backlogs` can fill at once.
 pub(crate) fn accept_margin(backlogs: impl Iterator<Item = u32>) -> u32 {
     backlogs.fold(0, |sum, backlog| sum.saturating_add(backlog).saturating_add(ACCEPT_MARGIN_EXTRA))
 }

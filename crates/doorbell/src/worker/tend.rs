@@ -37,10 +37,10 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// When a gate must be checked even if nothing happens.
+    /// Returns the time at which a gate must be checked even without events.
     fn next_look(&self) -> Time {
         let watch = self.gates.iter().any(super::Gate::is_armed).then(|| self.watch.due());
-        // The end of a pause changes nothing while no gate may be armed.
+        // The end of a pause needs no check while no gate may be armed.
         let may_arm = !self.admission.is_full() && !self.drain.stops_accepting();
         let paused = self.gates.iter().filter(|_| may_arm).filter_map(super::Gate::paused_until).min();
         let last_call = (self.drain.is_on() && self.now < self.last_call).then_some(self.last_call);
@@ -88,15 +88,15 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Arms accept again. If the kernel woke a process that had stopped accepting, that wake-up is
-    /// lost and its client waits; arming again finds the client.
+    /// Arms accept again. If the kernel has woken a process that no longer accepts, the wake-up is
+    /// lost and the client waits in the backlog; arming accept again finds the client.
     pub(super) fn relisten(&mut self) {
         if !self.drain.is_on() {
             self.disarm_gates();
         }
     }
 
-    /// Notifies the successors once this worker accepts nothing that they could accept.
+    /// Notifies the successors once this worker no longer accepts from the inherited listeners.
     fn leave_to_successors(&mut self) {
         if self.has_left || !self.gates.iter().all(|gate| gate.exclusive || gate.is_closed()) {
             return;
@@ -120,7 +120,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// While draining: closes a listener once no client is connecting to it or waits in its
+    /// Closes listeners during a drain, each when no client is connecting to it or waits in its
     /// backlog, so that no client is reset.
     fn close_empty_gates(&mut self) {
         let (mut closed, is_last_call) = (false, self.now < self.last_call);
@@ -137,7 +137,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             if gate.is_armed() && gate.should_disarm() {
                 self.driver.disarm_accept(listener);
             }
-            // Clients that arrived while it was disarmed are accepted first.
+            // Clients that arrived while accept was disarmed are accepted first.
             let empties = empties && !is_for_others;
             if gate.can_close() && !(empties && self.driver.accept_backlogged(listener)) {
                 gate.close();

@@ -7,7 +7,7 @@ use doorbell::id::ListenerIndex;
 
 use super::bench::{Bench, Came, LISTENER, Stand};
 
-/// Slots these tests need.
+/// Number of slots that these tests need.
 pub(super) const SLOTS: u32 = 8;
 
 const OTHER: ListenerIndex = ListenerIndex(1);

@@ -6,10 +6,11 @@ use doorbell::driver::{Driver, Expect};
 
 use super::bench::{Bench, Came, Got, LISTENER, Stand};
 
-/// Slots for these tests.
+/// Number of slots for these tests.
 pub(super) const SLOTS: u32 = 400;
 
-/// More than a driver accepts, or has receive buffers for, in one turn.
+/// Number of connections. A driver accepts fewer connections in one turn, and has fewer receive
+/// buffers.
 const CROWD: usize = 300;
 
 pub(super) fn a_long_backlog_is_emptied<B: Bench>(mut stand: Stand<B>) {
@@ -47,7 +48,8 @@ pub(super) fn all_connections_of_a_crowd_are_reported<B: Bench>(mut stand: Stand
             stand.bench.send(*peer, b"all at once");
         }
         if round == 1 {
-            // Input that has already arrived is still reported, once per connection.
+            // Input that has already arrived is reported in spite of the cancel, once per
+            // connection.
             conns.iter().for_each(|conn| stand.bench.driver().cancel(*conn));
         }
         for conn in &conns {

@@ -1,8 +1,9 @@
-//! The contract of a driver, rule by rule, on every driver by name.
+//! Tests of the driver contract, rule by rule, on every driver.
 //!
-//! Does not know about: workers, phases of connections, protocols. `doorbell::driver` states the
-//! rules D-1 to D-13; each test checks one of them and runs as `conformance::DRIVER::RULE`.
-//! `doorbell::driver`; each test here is one of them, and each runs as `conformance::DRIVER::RULE`.
+//! Does not know about: workers, phases of connections, protocols.
+//!
+//! `doorbell::driver` states the rules D-1 to D-13. Each test checks one of them and runs as
+//! `conformance::DRIVER::RULE`.
 //!
 //! If io_uring is not available, its drivers are skipped with the reason, unless
 //! `DOORBELL_REQUIRE_URING=1`.

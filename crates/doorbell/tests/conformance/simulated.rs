@@ -1,4 +1,4 @@
-//! Benches for the simulated driver with simulated peers, whose operations complete at once or
+//! Benches for the simulated driver with simulated peers, with operations that complete at once or
 //! later.
 //!
 //! Does not know about: the rules.

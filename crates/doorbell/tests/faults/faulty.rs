@@ -19,28 +19,28 @@ use doorbell_testkit::sim::Rng;
 /// Injected faults. Probabilities are in millionths.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lies {
-    /// Arming accept fails with this error, this many times.
+    /// Error of arming accept, and how often it occurs.
     pub(super) accept_errno: Option<(Errno, u32)>,
-    /// Arming accept has no effect, this many times.
+    /// How many times arming accept has no effect.
     pub(super) accept_stalls: u32,
-    /// A recv fails with this error.
+    /// Error of a recv, and its probability.
     pub(super) recv_errno: Option<(Errno, u32)>,
-    /// A send fails with this error.
+    /// Error of a send, and its probability.
     pub(super) send_errno: Option<(Errno, u32)>,
-    /// A send takes 1 to n-1 bytes of n.
+    /// Probability that a send accepts only 1 to n-1 of n bytes.
     pub(super) send_short: u32,
-    /// A wait returns at once without a completion.
+    /// Probability that a wait returns at once without a completion.
     pub(super) wait_early: u32,
-    /// The driver fails after this many waits.
+    /// Number of waits after which the driver fails.
     pub(super) waits_max: Option<u64>,
 }
 
-/// See the [module](self).
+/// A driver with injected faults. The [module](self) documents it.
 pub(super) struct Faulty<D> {
     inner: D,
     lies: Lies,
     rng: Rng,
-    /// Whole buffers of shortened sends.
+    /// The whole buffers of shortened sends.
     cut: HashMap<ConnId, SendBuf>,
     stalled: HashSet<ListenerIndex>,
     made: VecDeque<Completion>,
@@ -60,7 +60,7 @@ impl<D: Driver> Faulty<D> {
         }
     }
 
-    /// Converts the completion of a shortened send into one of the whole buffer.
+    /// Converts the completion of a shortened send into a completion of the whole buffer.
     fn whole(&mut self, conn: ConnId, sent: Sent) -> Sent {
         match self.cut.remove(&conn) {
             Some(buf) => Sent { result: sent.result, buf },

@@ -1,4 +1,5 @@
-//! `Offload::require_auth`: which tokens are verified in a job, and which get a reply without one.
+//! `Offload::require_auth`: which tokens are verified in a job, and which get a reply without a
+//! job.
 //!
 //! Does not know about: verification of signatures.
 
@@ -42,8 +43,8 @@ impl Issuer {
         encode(&Header::new(jsonwebtoken::Algorithm::ES256), &claims, &key).unwrap()
     }
 
-    /// One worker that requires tokens of this issuer, or a static one, for all paths except
-    /// `/open`.
+    /// Starts a server with one worker that requires a token of this issuer or a static token, for
+    /// all paths except `/open`.
     fn serve(&self, engine: Engine, hand: &Hand, queue_max: usize) -> Server {
         let key = Key::pem(Algorithm::Es256, self.0.public_key_pem().as_bytes()).unwrap();
         let tokens = JwtPolicy::builder().key(key).issuer("i").audience("a").build().unwrap();
@@ -62,7 +63,7 @@ impl Issuer {
     }
 }
 
-/// A service that never replies and requests this information.
+/// A service that requests information about the client and the trace, and never replies.
 struct Asks(bool);
 
 impl Service for Asks {
@@ -113,14 +114,14 @@ fn only_the_request_with_the_signature_waits_for_the_job(engine: Engine) {
     let mut good = send(&server, &with("/a", &issuer.sign("alice")));
     let mut bad = send(&server, &with("/a", &Issuer::new().sign("alice")));
     until(&server, |stats| stats.jobs_queued == 2);
-    // No token was verified yet, and the ring thread serves other requests.
+    // Until the job runs no token is verified, and the ring thread serves other requests.
     let mut open = send(&server, b"GET /open HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(reply(&mut open).body, b"open");
     for stream in [&good, &bad] {
         stream.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
         assert!(stream.peek(&mut [0]).is_err(), "no reply without the job");
     }
-    // Verification happens where the job runs: here.
+    // The verification happens on the thread that runs the job, which is the thread of this test.
     hand.run_one();
     hand.run_one();
     let got = reply(&mut good);

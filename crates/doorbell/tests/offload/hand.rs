@@ -1,5 +1,5 @@
-//! An executor without threads: a test runs the jobs itself. Also a server whose requests become
-//! jobs.
+//! An executor without threads: a test runs the jobs itself. Also starts a server whose requests
+//! become jobs.
 //!
 //! Does not know about: the expectations of a test.
 
@@ -16,7 +16,7 @@ use doorbell_testkit::peers::{Exchange, PATIENCE, finish, wait_until};
 
 use crate::promise;
 
-/// Jobs wait here until a test takes them.
+/// An executor whose jobs wait until a test takes them.
 #[derive(Clone, Default)]
 pub(crate) struct Hand(Arc<Mutex<Vec<Pump>>>);
 
@@ -31,7 +31,7 @@ impl Executor for Hand {
 }
 
 impl Hand {
-    /// The next job.
+    /// Takes the next job, if there is one.
     pub(crate) fn start(&self) -> Option<StartedJob> {
         let mut pumps = self.0.lock().unwrap();
         let job = pumps.iter_mut().find_map(Pump::take);
@@ -57,9 +57,10 @@ impl Hand {
     }
 }
 
-/// `/job/TEXT` replies with TEXT; `/then/TEXT` too, written by the ring thread; `/high/TEXT` before
-/// the others; `/twice/TEXT` after two jobs; `/panic`; `/away` is handed over; `/now` without a
-/// job; `/large/TEXT` with 100,000 times TEXT.
+/// The service of these tests. `/job/TEXT` replies with TEXT in a job; `/then/TEXT` replies with
+/// TEXT on the ring thread after a job; `/high/TEXT` uses a job of high priority; `/twice/TEXT`
+/// uses two jobs; `/panic` panics in a job; `/away` is handed over; `/now` replies without a job;
+/// `/large/TEXT` replies with 100,000 times TEXT.
 pub(crate) struct Jobs(pub(crate) Offload);
 
 impl Handler for Jobs {
@@ -104,7 +105,7 @@ impl Handler for Jobs {
     }
 }
 
-/// One worker whose requests become jobs of `hand`.
+/// Starts one worker whose requests become jobs of `hand`.
 pub(crate) fn serve(engine: Engine, hand: &Hand) -> Server {
     serve_with(engine, hand, Offload::builder(), |server| server)
 }
@@ -136,7 +137,7 @@ pub(crate) fn send(server: &Server, bytes: &[u8]) -> TcpStream {
     stream
 }
 
-/// Reads the next whole reply of a kept connection, and no byte beyond it.
+/// Reads the next whole reply of a keep-alive connection, and no byte after it.
 pub(crate) fn reply(stream: &mut TcpStream) -> doorbell_testkit::peers::Reply {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut bytes = Vec::new();

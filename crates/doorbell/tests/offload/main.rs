@@ -1,5 +1,5 @@
 //! The compute lane on real sockets: every outcome of a waiting request, on each driver, with jobs
-//! that run on demand of a test.
+//! that run when a test requests it.
 //!
 //! Does not know about: seeds (see `simulator`), measurements (see `promise_offload.rs`).
 #![expect(

@@ -19,7 +19,7 @@ use doorbell_testkit::peers::Unique;
 use doorbell_testkit::skip::{self, Need};
 
 /// Runs each named function as a test on io_uring and on epoll; io_uring is skipped with a message
-/// if the kernel denies it.
+/// if it is not available.
 macro_rules! on_both_engines {
     ($($name:ident)*) => {
         mod io_uring {
@@ -30,62 +30,63 @@ macro_rules! on_both_engines {
 }
 pub(crate) use on_both_engines;
 
-/// Whether the long versions are requested.
+/// Whether the full versions of the tests are requested.
 pub(crate) fn is_full() -> bool {
     std::env::var("DOORBELL_FULL").is_ok_and(|value| value == "1")
 }
 
-/// The reduced size, or the size that the promise states.
+/// Returns the reduced size, or the size that the promise states.
 pub(crate) fn sized<T>(now: T, full: T) -> T {
     if is_full() { full } else { now }
 }
 
-/// Reports a test that is skipped for lack of an external requirement; an error if everything is
-/// required.
+/// Reports that a test is skipped because an external requirement is missing. Fails the test if the
+/// environment requires all tests.
 #[track_caller]
 pub(crate) fn skipped(what: &str) {
     skip::skipped(Need::Clients, what);
 }
 
-/// Lock for tests that measure the whole process or the processor.
+/// Locks out other tests, for a test that measures the whole process or the processor.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A number of workers.
+/// Returns a number of workers.
 pub(crate) fn workers(count: u16) -> Workers {
     Workers::Count(NonZeroU16::new(count).expect("at least one worker"))
 }
 
-/// A free port of 127.0.0.1.
+/// Returns a listener on a free port of 127.0.0.1.
 pub(crate) fn anywhere() -> Listen {
     Listen::tcp(SocketAddr::from(([127, 0, 0, 1], 0)))
 }
 
-/// Two workers and one HTTP listener with [`answer`] and default limits.
+/// Returns a builder with two workers and one HTTP listener with [`answer`] and default limits.
 pub(crate) fn serve(engine: Engine) -> ServerBuilder {
     serve_with(engine, HttpLimits::default())
 }
 
-/// A server with other HTTP limits and without a cap per address: all clients of a test share a few
-/// addresses.
+/// Returns a builder with these HTTP limits and without a cap per address, because all clients of a
+/// test share a few addresses.
 pub(crate) fn serve_with(engine: Engine, limits: HttpLimits) -> ServerBuilder {
     builder(engine).listen(anywhere(), Http1::new(doorbell::service_fn(answer)).limits(limits))
 }
 
-/// Two workers, no cap per address, at most 4,000 connections, no listener yet.
+/// Returns a builder with two workers, no cap per address, at most 4,000 connections, and no
+/// listener.
 pub(crate) fn builder(engine: Engine) -> ServerBuilder {
     Server::builder().engine(engine).workers(workers(2)).conns_max(4_000).conns_per_ip_max(0)
 }
 
-/// Address of the first listener.
+/// Returns the address of the first listener.
 pub(crate) fn addr(server: &Server) -> SocketAddr {
     server.tcp_addr(0).expect("a TCP listener")
 }
 
-/// `/unique/ID/LEN` gets the body of that id, `/large` a shared one of a million bytes; all other
-/// paths are alive.
+/// The service. `/unique/ID/LEN` gets the body of that id, `/large` gets a shared body of a million
+/// bytes, and any other path gets a 200.
 pub(crate) fn answer<'a>(request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
     static ALIVE: OnceLock<StaticReply> = OnceLock::new();
     static LARGE: OnceLock<StaticReply> = OnceLock::new();
@@ -98,7 +99,8 @@ pub(crate) fn answer<'a>(request: &Request<'_>, reply: Responder<'a>) -> Answere
     }
 }
 
-/// The same service over the raw protocol: one request, one reply that looks like HTTP, close.
+/// Returns the same service over the raw protocol: one request, one reply that looks like HTTP,
+/// close.
 pub(crate) fn raw() -> Raw {
     Raw::new(|received: &[u8], reply: &mut Vec<u8>| {
         if !received.ends_with(b"\r\n\r\n") {

@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use doorbell::offload::{Executor, Offload, OffloadBuilder, Pump, StartedJob};
 use doorbell_testkit::sim::{Rng, Sim};
 
-/// See the [module](self).
+/// The executor of the simulation. The [module](self) documents it.
 #[derive(Clone)]
 pub(super) struct SimPool(Arc<Mutex<State>>);
 
 struct State {
     rng: Rng,
     pumps: Vec<Pump>,
-    /// Running jobs, and when each finishes.
+    /// The running jobs, and the time at which each finishes.
     running: Vec<(u64, StartedJob)>,
     threads: usize,
     /// Maximum duration of a job.
@@ -37,7 +37,7 @@ impl Executor for Threads {
 }
 
 impl SimPool {
-    /// Threads with the parameters of this seed.
+    /// Creates threads with the parameters of this seed.
     pub(super) fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let threads = *rng.pick(&[1, 2, 4]);
@@ -51,8 +51,8 @@ impl SimPool {
         builder.build_on(Threads(self.clone(), threads))
     }
 
-    /// Starts and finishes jobs that are due. Called before and after a turn, so that new jobs take
-    /// their time.
+    /// Starts and finishes the jobs whose time has come. Called before and after a turn, so that
+    /// new jobs take time too.
     pub(super) fn step(&self, sim: &Sim) {
         let now = sim.world().now();
         loop {

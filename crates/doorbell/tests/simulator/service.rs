@@ -12,7 +12,7 @@ use doorbell::{
 };
 use doorbell_testkit::sim::splitmix;
 
-/// The name of the field that carries a request's id back.
+/// The name of the response field that contains the id of the request.
 pub(super) const ID_FIELD: &str = "X-Id";
 
 /// The greeting of a raw listener whose server sends first.
@@ -21,23 +21,23 @@ pub(super) const GREETING: &[u8] = b"220 doorbell says hello\r\n";
 /// How long a client of [`handed`] may be silent.
 pub(super) const HANDED_AFTER: Duration = Duration::from_secs(2);
 
-/// Bytes of the reply that all connections share.
+/// Length of the reply that all connections share.
 pub(super) const SHARED_LEN: usize = 70_000;
 
-/// The id of [`SHARED_LEN`]'s bytes.
+/// The id of the pattern in the shared reply.
 pub(super) const SHARED_ID: u64 = 0;
 
-/// `len` bytes that belong to `id`: any part of them differs from any part of another id's.
+/// Returns `len` bytes that identify `id`: no part of them occurs in the bytes of another id.
 pub(super) fn pattern(id: u64, len: usize) -> Vec<u8> {
     let words = (0..len.div_ceil(8) as u64).flat_map(|word| splitmix(splitmix(id) ^ word).to_le_bytes());
     words.take(len).collect()
 }
 
-/// `/echo/ID/LEN`: LEN bytes of ID, rendered for this request. `/bytes/ID/LEN`: the same as a
-/// separate shared payload. `/body/ID/LEN`: the same, if the request's body is the pattern of ID.
-/// `/shared`: one reply for all. `/close`: no reply. `/panic`: a panic of the handler.
-/// `/job/ID/LEN`: as `/echo`, by a job; `/hasty/ID/LEN`: by a job with a short timeout; `/fault`: a
-/// panic of a job.
+/// The service. `/echo/ID/LEN` replies with LEN bytes of ID, rendered for this request.
+/// `/bytes/ID/LEN` replies with the same bytes as a separate shared payload. `/body/ID/LEN` replies
+/// with the same bytes, if the body of the request is the pattern of ID. `/shared` has one reply
+/// for all requests, and `/close` none. `/panic` panics in the handler. `/job/ID/LEN` replies like
+/// `/echo`, in a job; `/hasty/ID/LEN` in a job with a short timeout; `/fault` panics in a job.
 struct Echo {
     shared: StaticReply,
     jobs: Offload,
@@ -78,7 +78,7 @@ impl Handler for Echo {
             "fault" => self
                 .jobs
                 .run(request, reply, || -> Reply { std::panic::resume_unwind(Box::new("a job's fault")) }),
-            // Not `panic!`, which would print a message to standard error.
+            // `panic!` would print a message to standard error.
             "panic" => std::panic::resume_unwind(Box::new("a handler's fault")),
             "shared" => reply.send(&self.shared),
             _ => reply.status(Status::NOT_FOUND).empty(),
@@ -97,8 +97,8 @@ pub(super) fn http(limits: HttpLimits, jobs: Offload) -> Http1 {
     Http1::new(Echo { shared, jobs }).limits(limits)
 }
 
-/// A line `ID LEN` or `ID LEN keep`: replies with LEN bytes of ID, then closes, or waits for the
-/// next line.
+/// Replies to a line `ID LEN` or `ID LEN keep` with LEN bytes of ID, then closes, or with `keep`
+/// waits for the next line.
 pub(super) fn raw() -> Raw {
     Raw::new(|received: &[u8], reply: &mut Vec<u8>| {
         let Some(line) = received.strip_suffix(b"\n") else { return RawNext::NeedMore };
@@ -111,7 +111,7 @@ pub(super) fn raw() -> Raw {
     })
 }
 
-/// Sends a greeting, then replies to one line as [`raw`] does.
+/// A handler that sends a greeting, then replies to one line as [`raw`] does.
 struct Greeter;
 
 impl RawHandler for Greeter {
@@ -132,7 +132,7 @@ pub(super) fn greeter() -> Raw {
     Raw::new(Greeter)
 }
 
-/// Hands a connection over with its first bytes, or after [`HANDED_AFTER`] without any.
+/// Hands a connection over with its first bytes, or after [`HANDED_AFTER`] without bytes.
 pub(super) fn handed() -> Raw {
     let handler = |_: &[u8], _: &mut Vec<u8>| RawNext::HandOver;
     Raw::new(handler).timeout(HANDED_AFTER).hand_over_silent(true)

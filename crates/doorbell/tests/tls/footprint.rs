@@ -1,4 +1,5 @@
-//! Memory of a waiting TLS connection: before its hello, during its handshake, between requests.
+//! Tests of the memory of a waiting TLS connection: before its ClientHello, during its handshake,
+//! between requests.
 //!
 //! Does not know about: memory of the TLS library's C code, which is not counted here.
 
@@ -18,7 +19,7 @@ fn a_waiting_connection_holds_little() {
     for version in VERSIONS {
         let config = Arc::new(client_config(version, None));
         let acceptor = acceptor();
-        // Allocations made once, by the first connection of a thread.
+        // The first connection of a thread makes allocations that are made only once.
         Pair::new(client(&config), http(&acceptor)).ask("/large");
         let config = Arc::new(client_config(version, None));
         let mut pair = Pair::new(client(&config), http(&acceptor));

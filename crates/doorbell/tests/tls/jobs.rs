@@ -1,5 +1,5 @@
-//! Requests over TLS that wait for jobs: in order, complete, with any pipelining, and with a clean
-//! end.
+//! Tests of requests over TLS that wait for jobs: replies are in order and complete with any
+//! pipelining, and the session ends with a close_notify.
 //!
 //! Does not know about: other outcomes of jobs (see `tests/offload`).
 #![cfg(feature = "rayon")]
@@ -22,7 +22,8 @@ on_both_engines! {
     a_client_that_leaves_a_job_behind_tls_harms_no_other
 }
 
-/// `/job/N`: N bytes, by a job of 2 ms; other paths: `now`.
+/// Starts a server that replies to `/job/N` with N bytes after a job of 2 ms, and to other paths
+/// with `now`.
 fn serve(engine: Engine) -> doorbell::Server {
     let jobs = Offload::builder().build().unwrap();
     let service = service_fn(move |request, reply| match request.path().strip_prefix("/job/") {

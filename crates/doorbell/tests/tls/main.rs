@@ -1,5 +1,5 @@
-//! TLS around a protocol: handshakes, mutual TLS, refusals, traffic, certificates; in memory and on
-//! real sockets.
+//! Tests of TLS around a protocol: handshakes, mutual TLS, refusals, traffic, certificates; in
+//! memory and on real sockets.
 //!
 //! Does not know about: the cryptography of the TLS library, which is not tested here.
 #![cfg(feature = "tls")]

@@ -1,6 +1,6 @@
 //! Certificates for tests: a CA, certificates signed by it, and its revocation list.
 //!
-//! Does not know about: use of the certificates.
+//! Does not know about: the use of the certificates.
 
 use std::sync::{Arc, OnceLock};
 
@@ -20,20 +20,20 @@ pub(crate) struct Ca {
     issuer: Issuer<'static, KeyPair>,
 }
 
-/// A signed certificate and its key, PEM.
+/// A signed certificate and its key, both PEM.
 #[derive(Clone)]
 pub(crate) struct Signed {
     pub(crate) certificate: String,
     pub(crate) key: String,
 }
 
-/// Contents of a certificate.
+/// The contents of a certificate.
 pub(crate) struct Wish<'a> {
     pub(crate) names: &'a [&'a str],
     pub(crate) common_name: &'a str,
     pub(crate) more: Vec<SanType>,
     pub(crate) serial: u64,
-    /// Years of validity, from the first day of one to the first day of the other.
+    /// The years of validity, from the first day of the first year to the first day of the second.
     pub(crate) years: (i32, i32),
 }
 
@@ -54,7 +54,7 @@ impl Ca {
         Self { certificate, issuer: Issuer::new(params, key) }
     }
 
-    /// An authority below this one, valid between these years.
+    /// Creates an intermediate authority, signed by this authority and valid between these years.
     pub(crate) fn intermediate(&self, name: &str, years: (i32, i32)) -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
@@ -88,7 +88,7 @@ impl Ca {
         Signed { certificate: certificate.pem(), key: key.serialize_pem() }
     }
 
-    /// A list that revokes these serial numbers, with the year of the next update.
+    /// Creates a revocation list of these serial numbers, with the year of its next update.
     pub(crate) fn crl(&self, serials: &[u64], next_year: i32) -> String {
         let revoke = |&serial: &u64| RevokedCertParams {
             serial_number: SerialNumber::from(serial),
@@ -123,20 +123,20 @@ impl Signed {
         CertPair::from_pem(self.certificate.as_bytes(), self.key.as_bytes()).unwrap()
     }
 
-    /// Chain and key for a client.
+    /// Returns the chain and the key for a client.
     pub(crate) fn der(&self) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
         let chain = CertificateDer::pem_slice_iter(self.certificate.as_bytes()).map(Result::unwrap).collect();
         (chain, PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap())
     }
 }
 
-/// The CA that clients of these tests trust.
+/// Returns the CA that clients of these tests trust.
 pub(crate) fn ca() -> &'static Ca {
     static CA: OnceLock<Ca> = OnceLock::new();
     CA.get_or_init(|| Ca::new("Test CA"))
 }
 
-/// A certificate for `localhost` and 127.0.0.1 from that CA.
+/// Returns a certificate for `localhost` and 127.0.0.1, signed by [`ca`].
 pub(crate) fn localhost() -> &'static Signed {
     static SIGNED: OnceLock<Signed> = OnceLock::new();
     SIGNED.get_or_init(|| ca().sign(Wish { names: &["localhost", "127.0.0.1"], ..Wish::default() }))

@@ -1,4 +1,4 @@
-//! Building a board: validates the whole configuration and allocates all memory.
+//! The builder of a board, which validates the whole configuration and allocates all memory.
 //!
 //! Does not know about: results.
 
@@ -38,7 +38,7 @@ impl BoardBuilder {
         }
     }
 
-    /// Sets the Unix time of the origin of [`Time`], so that health+json can show when a result
+    /// Sets the Unix time of the origin of [`Time`]. health+json needs it to show when a result
     /// arrived.
     #[must_use]
     pub fn unix_at_zero(mut self, unix: Duration) -> Self {
@@ -49,7 +49,7 @@ impl BoardBuilder {
     /// Adds a check.
     ///
     /// # Errors
-    /// When the configuration is invalid, the name is taken or the board is full.
+    /// The configuration is invalid, the name is already used or the board is full.
     pub fn check(&mut self, name: &str, config: CheckConfig) -> Result<CheckIndex, ConfigError> {
         if self.slots.len() == CHECKS_MAX {
             return Err(ConfigError::TooManyChecks);
@@ -70,8 +70,8 @@ impl BoardBuilder {
     /// Adds an endpoint.
     ///
     /// # Errors
-    /// When the configuration is invalid, the name is taken, the board is full, or a check is not
-    /// on it.
+    /// The configuration is invalid, the name is already used, the board is full, or a check is not
+    /// on this board.
     pub fn endpoint(&mut self, config: EndpointConfig) -> Result<EndpointIndex, ConfigError> {
         if self.endpoints.len() == ENDPOINTS_MAX {
             return Err(ConfigError::TooManyEndpoints);
@@ -100,7 +100,7 @@ impl BoardBuilder {
         Ok(EndpointIndex(index))
     }
 
-    /// Finishes the board, with every reply rendered.
+    /// Finishes the board and renders every reply.
     pub fn build(self) -> Board {
         let (checks, endpoints) = (self.slots.len(), self.endpoints.len());
         let mut board = Board {
@@ -112,8 +112,8 @@ impl BoardBuilder {
             unix_at_zero: self.unix_at_zero,
             drain_of_all: None,
             deadlines: Deadlines::new(checks + endpoints),
-            // A result causes at most two transitions of its check and one of each endpoint; only
-            // `tick` can cause more at once.
+            // One result causes at most two transitions of its check and one of each endpoint. Only
+            // `tick` can cause more in one call.
             events: Vec::with_capacity(endpoints + 2),
             rendered: Vec::with_capacity(endpoints),
             checks_changed: Vec::with_capacity(1),

@@ -1,6 +1,6 @@
-//! Commands that operators and the life cycle give to a board.
+//! Commands of operators and of the life cycle to a board.
 //!
-//! Does not know about: authorization, or how commands persist across restarts.
+//! Does not know about: authorization, or persistence of commands across restarts.
 
 use super::index::{CheckIndex, EndpointIndex};
 use super::{Board, Changes};
@@ -12,19 +12,19 @@ use crate::time::Time;
 /// The endpoints that a command applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// All of them.
+    /// All endpoints.
     All,
     /// One endpoint.
     One(EndpointIndex),
 }
 
-/// One command.
+/// A command to a board.
 ///
-/// Repeating it changes nothing.
+/// Repeating a command changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Begins a drain or, with `None`, ends it. A drain of all endpoints and a drain of one are
-    /// independent: an endpoint drains while either lasts.
+    /// Begins a drain or, with `None`, ends it. A drain of all endpoints and a drain of one
+    /// endpoint are independent: an endpoint drains while at least one of the two lasts.
     Drain {
         /// The endpoints.
         target: Target,

@@ -19,7 +19,7 @@ pub enum Event {
         /// The old and the new state.
         moved: Move,
     },
-    /// An endpoint changed its state, or kept it for another cause.
+    /// An endpoint changed its state, or only the cause of its state.
     Endpoint {
         /// The time of the change.
         at: Time,
@@ -34,7 +34,7 @@ pub enum Event {
 
 /// The changes of one call.
 ///
-/// Borrows the board's own memory until the next call.
+/// It borrows memory of the board until the next call.
 #[derive(Clone, Copy, Debug)]
 pub struct Changes<'a> {
     /// The transitions, in order.

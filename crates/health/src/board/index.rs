@@ -11,14 +11,14 @@ pub struct CheckIndex(pub(super) u32);
 pub struct EndpointIndex(pub(super) u32);
 
 impl CheckIndex {
-    /// Counts from 0, in the order in which the checks were added.
+    /// Position of the check in the order of addition, from 0.
     pub const fn as_usize(self) -> usize {
         self.0 as usize
     }
 }
 
 impl EndpointIndex {
-    /// Counts from 0, in the order in which the endpoints were added.
+    /// Position of the endpoint in the order of addition, from 0.
     pub const fn as_usize(self) -> usize {
         self.0 as usize
     }

@@ -9,20 +9,21 @@ use crate::time::Time;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// What a check takes over from the check of the same name on the previous board.
+/// Kind of state that a check takes over from the check of the same name on the previous board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carry {
-    /// The check tests something new: endpoints keep the previous verdict on it until its first
-    /// result, but at most this long.
+    /// The check tests another target than before. Until its first result, but at most for this
+    /// time, endpoints use the verdict of the previous check.
     Awaits(Duration),
-    /// The check tests the same thing: all known results, judged by the new configuration.
+    /// The check tests the same target as before: it takes over all results and judges them by its
+    /// new configuration.
     State,
 }
 
 impl Board {
-    /// Takes over the state of checks by name: see [`Carry`]. Maintenance by an operator is not
-    /// taken over. Both boards count time from the same origin. A further call takes over what the
-    /// previous board has learned since.
+    /// Takes over the state of checks by name; see [`Carry`]. Maintenance by an operator is not
+    /// taken over. Both boards count time from the same origin. The call can be repeated, to take
+    /// over results that the previous board has received in the meantime.
     pub fn inherit_checks(&mut self, before: &Self, carry: impl Fn(&str) -> Carry, now: Time) -> Changes<'_> {
         let now = self.advance(now);
         for at in 0..self.slots.len() {
@@ -36,7 +37,7 @@ impl Board {
                     }
                     slot.check.inherit(elder, now);
                 }
-                // Nothing is known about it, but that is no reason to restart it.
+                // Neither check has a result, but the schedule of the previous check is taken over.
                 (Carry::State, Some(elder)) if is_new && elder.config() == slot.check.config() => {
                     slot.check.inherit(elder, now);
                 }
@@ -54,10 +55,11 @@ impl Board {
         self.changes()
     }
 
-    /// Takes over the drain of all endpoints and the state of endpoints by name: latches, the time
-    /// of their last change, their own drains, and their view of checks whose first result is
-    /// awaited. A check that joins an endpoint changes nothing before its first result. A latch
-    /// stays set whatever the endpoint requires now, because the process has started only once.
+    /// Takes over the drain of all endpoints and, by name, the state of endpoints: latches, the
+    /// time of the last change, their own drains, and the stand-ins for checks whose first result
+    /// is awaited. A check that is added to an endpoint does not change the endpoint's state before
+    /// the check's first result. A latch stays set even if the endpoint has other checks now,
+    /// because a reload does not restart the process.
     pub fn inherit_endpoints(&mut self, before: &Self, now: Time) -> Changes<'_> {
         let now = self.advance(now);
         self.drain_all(before.drain_of_all.clone());
@@ -85,8 +87,8 @@ impl Board {
         self.changes()
     }
 
-    /// Returns the differences to the checks and endpoints of the same name on the previous board,
-    /// as transitions.
+    /// Returns the differences from the previous board as transitions of checks and endpoints,
+    /// which are matched by name.
     pub fn changed_since(&self, before: &Self) -> Vec<Event> {
         let at = self.now;
         let checks = self.checks().filter_map(|(check, name, now)| {

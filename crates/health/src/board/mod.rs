@@ -1,14 +1,16 @@
-//! All checks and endpoints: results, commands and a time go in; transitions and rendered replies
-//! come out.
+//! All checks and endpoints. Input: results, commands and the time. Output: transitions and
+//! rendered replies.
 //!
-//! Does not know about: how a check is run, threads, sockets, clocks. Entry: [`Board::builder`].
+//! Does not know about: the execution of checks, threads, sockets, clocks. Entry:
+//! [`Board::builder`].
 //!
-//! A result costs the work of its check and one visit to each endpoint that uses it, however many
-//! checks the board has. Nothing is allocated or rendered unless a state changed or the replies,
-//! which contain times and latencies, are 10 s old. When a state changed, the endpoints that use
-//! the check are judged from counts and rendered again.
+//! The cost of a result is that of its check plus one visit to each endpoint that uses the check.
+//! It does not depend on the total number of checks. Allocations and rendering happen only if a
+//! state changed, or if the replies, which contain times and latencies, are 10 s old. After a
+//! change of state, the endpoints that use the check are judged from their counts and rendered
+//! again.
 //!
-//! Time never runs backward here: an earlier `now` counts as the latest one seen.
+//! Time never runs backward on a board: an earlier `now` counts as the latest time seen.
 
 mod build;
 mod command;
@@ -52,7 +54,7 @@ pub struct Counters {
     pub endpoint_transitions: u64,
     /// Endpoints rendered.
     pub renders: u64,
-    /// Results and commands for a check or endpoint that is not on the board.
+    /// Number of results and commands for a check or endpoint that is not on the board.
     pub ignored: u64,
 }
 
@@ -60,7 +62,7 @@ pub struct Counters {
 struct Slot {
     name: Box<str>,
     check: Check,
-    /// The endpoints that use it, each with the position of the use.
+    /// The endpoints that use the check, each with the position of the use.
     users: Vec<(u32, u32)>,
 }
 
@@ -80,9 +82,9 @@ pub struct Board {
     checks_by_name: HashMap<Box<str>, u32>,
     endpoints_by_name: HashMap<Box<str>, u32>,
     unix_at_zero: Option<Duration>,
-    /// The reason of a drain of all endpoints, while it lasts.
+    /// The reason of the current drain of all endpoints.
     drain_of_all: Option<Note>,
-    /// Checks first, then endpoints.
+    /// Deadlines of the checks, followed by those of the endpoints.
     deadlines: Deadlines,
     // Changes of the running call.
     events: Vec<Event>,
@@ -95,20 +97,20 @@ pub struct Board {
 }
 
 impl Board {
-    /// Starts to build a board whose time begins at `now`.
+    /// Creates the builder of a board whose time begins at `now`.
     pub fn builder(now: Time) -> BoardBuilder {
         BoardBuilder::new(now)
     }
 
-    /// Handles the result of a run that ended now. A result for an unknown check is counted and
-    /// ignored.
+    /// Handles the result of a run that has just ended. A result for an unknown check is counted
+    /// and ignored.
     pub fn apply(&mut self, check: CheckIndex, result: &CheckResult<'_>, now: Time) -> Changes<'_> {
         let now = self.advance(now);
         if let Some(slot) = self.slots.get_mut(check.as_usize()) {
             self.counters.results += 1;
             let (reasons, was_awaited) = (slot.check.reasons(), slot.check.awaited_until().is_some());
             let moved = slot.check.handle_result(result, now);
-            // A check that stays down for another cause gets a new body.
+            // If a check stays down but the reason changes, the bodies change as well.
             let renew = slot.check.reasons() != reasons || was_awaited;
             self.follow(check, moved, renew, now);
             self.settle(now);
@@ -118,7 +120,8 @@ impl Board {
         self.changes()
     }
 
-    /// Lets time pass. Must be called at [`deadline`](Self::deadline); harmless at any other time.
+    /// Handles the passing of time. Must be called at [`deadline`](Self::deadline); harmless at any
+    /// other time.
     pub fn tick(&mut self, now: Time) -> Changes<'_> {
         let now = self.advance(now);
         while let Some(item) = self.deadlines.pop(now) {
@@ -136,13 +139,13 @@ impl Board {
         self.changes()
     }
 
-    /// The time of the next call to [`tick`](Self::tick). It may be early; the call then changes
-    /// nothing.
+    /// The time for the next call of [`tick`](Self::tick). The time may be too early; the call then
+    /// changes nothing.
     pub fn deadline(&self) -> Time {
         self.deadlines.first()
     }
 
-    /// The time of the next run of a check; [`Time::MAX`] for a passive or unknown one.
+    /// The time of the next run of a check; [`Time::MAX`] for a passive or unknown check.
     pub fn next_due(&self, check: CheckIndex) -> Time {
         self.check(check).map_or(Time::MAX, Check::next_due)
     }
@@ -157,12 +160,12 @@ impl Board {
         self.changes()
     }
 
-    /// One check.
+    /// Returns a check.
     pub fn check(&self, check: CheckIndex) -> Option<&Check> {
         self.slots.get(check.as_usize()).map(|slot| &slot.check)
     }
 
-    /// One endpoint.
+    /// Returns an endpoint.
     pub fn endpoint(&self, endpoint: EndpointIndex) -> Option<&Endpoint> {
         self.endpoints.get(endpoint.as_usize())
     }
@@ -209,8 +212,8 @@ impl Board {
     }
 
     /// The reply to a probe of one check of an endpoint (`/readyz/NAME`) by a client that may see
-    /// details: the check's state, with a code of the endpoint. The body is written into `out`,
-    /// from its start.
+    /// details. The body contains the check's state; the status code is one of the endpoint's
+    /// codes. `out` is cleared, then the body is written into it.
     ///
     /// `place` is the position of the check among the endpoint's uses.
     pub fn check_reply<'o>(
@@ -237,13 +240,13 @@ impl Board {
         Some(Reply { code, content_type: format.content_type(), body: out })
     }
 
-    /// A copy of an endpoint as it is now, for replies that exclude checks.
+    /// A copy of the current state of an endpoint, for replies that exclude checks.
     pub fn snapshot(&self, endpoint: EndpointIndex) -> Option<Snapshot> {
         let endpoint = self.endpoint(endpoint)?;
         Some(Snapshot::new(endpoint, &self.ordered(endpoint), self.unix_at_zero))
     }
 
-    /// Begins a call: advances the time and clears the changes of the last call.
+    /// Starts a call: advances the time and clears the changes of the previous call.
     fn advance(&mut self, now: Time) -> Time {
         self.events.clear();
         self.rendered.clear();
@@ -256,7 +259,7 @@ impl Board {
         Changes { events: &self.events, rendered: &self.rendered, checks: &self.checks_changed }
     }
 
-    /// Counts every use for the first time.
+    /// Initializes every endpoint's counts from its uses.
     fn begin(&mut self) {
         for at in 0..self.slots.len() {
             self.follow(index_of(at), [None, None], true, self.now);
@@ -269,13 +272,13 @@ impl Board {
         self.counters = Counters::default();
     }
 
-    /// Applies a check's result or the passing of time: events, counts, its own reply, its
-    /// deadline.
+    /// Records the effects of a result or of the passing of time on a check: events, counts, the
+    /// check's own reply, its deadline.
     fn follow(&mut self, check: CheckIndex, moved: [Option<Move>; 2], renew: bool, now: Time) {
         let slot = &mut self.slots[check.as_usize()];
         self.deadlines.arm(check.0, slot.check.deadline());
         if moved == [None, None] && !renew {
-            // Bodies also contain time and latency of its last result.
+            // Bodies also contain the time and the latency of the check's last result.
             for &(endpoint, _) in &slot.users {
                 if now.since(self.endpoints[endpoint as usize].rendered_at) >= RENDER_AGE_MAX {
                     mark(&mut self.dirty, &mut self.is_dirty, endpoint);
@@ -346,12 +349,12 @@ impl Board {
         (endpoint.rendered, endpoint.rendered_at) = (rendered, self.now);
     }
 
-    /// The checks of an endpoint, deciding ones first, as many as can fit into a body.
+    /// The lines of an endpoint's checks, deciding checks first, as many as can fit into a body.
     fn lines(&self, endpoint: &Endpoint) -> Vec<Line<'_>> {
         self.ordered(endpoint).into_iter().map(|(_, line)| line).collect()
     }
 
-    /// The same, each with its position among the uses.
+    /// As [`lines`](Self::lines), each line with the check's position among the uses.
     fn ordered(&self, endpoint: &Endpoint) -> Vec<(usize, Line<'_>)> {
         let config = endpoint.config();
         let fitting = config.body_len_max / LINE_LEN_MIN;

@@ -5,11 +5,11 @@
 use super::config::FlapRule;
 use crate::time::Time;
 
-/// The changes of one check that its rule still considers.
+/// The changes of one check that count for its flap rule.
 #[derive(Clone, Debug)]
 pub(super) struct Flap {
     rule: FlapRule,
-    /// The last `transitions_max + 1` changes, oldest at `next` once it is full.
+    /// The last `transitions_max + 1` changes; when full, the oldest is at `next`.
     changes: Vec<Time>,
     next: usize,
     /// End of the hold; set only while flapping.
@@ -26,14 +26,14 @@ impl Flap {
         }
     }
 
-    /// Applies another rule to the same changes. If it allows as many changes in the same window, a
-    /// hold continues with the new duration; otherwise the remembered changes decide whether there
-    /// is a hold.
+    /// Applies another rule to the same changes. If the new rule allows as many changes in the same
+    /// window, a current hold continues with the new duration. Otherwise the stored changes decide
+    /// whether there is a hold.
     pub(super) fn under(&self, rule: FlapRule, now: Time) -> Self {
         let mut flap = Self::new(rule);
         self.changes().for_each(|change| flap.handle_change(change));
         if (rule.window, rule.transitions_max) == (self.rule.window, self.rule.transitions_max) {
-            // The changes that caused a hold may be forgotten before the hold ends.
+            // The stored changes may no longer include those that caused the hold.
             let last = self.held_until.and_then(|_| self.changes().last());
             flap.held_until = last.map(|last| last.after(rule.hold));
         }
@@ -41,7 +41,7 @@ impl Flap {
         flap
     }
 
-    /// The remembered changes, oldest first.
+    /// The stored changes, oldest first.
     fn changes(&self) -> impl Iterator<Item = Time> {
         let (newer, older) = self.changes.split_at(self.next);
         older.iter().chain(newer).copied()
@@ -49,7 +49,8 @@ impl Flap {
 
     /// Records a change between up and down.
     ///
-    /// Changes are not forgotten when a hold ends: one more within the window starts the next hold.
+    /// Changes stay stored when a hold ends: one more change within the window starts the next
+    /// hold.
     pub(super) fn handle_change(&mut self, now: Time) {
         // End an expired hold first, so that only a current hold is prolonged.
         self.handle_time(now);

@@ -1,13 +1,13 @@
 //! The last results of one check, in a ring buffer of fixed size.
 //!
-//! Does not know about: reasons; the check keeps only the latest.
+//! Does not know about: reasons; the check stores only the latest.
 
 use std::time::Duration;
 
 use super::state::{CheckResult, Outcome};
 use crate::time::Time;
 
-/// One remembered result.
+/// One stored result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Time of arrival.
@@ -29,7 +29,7 @@ impl Entry {
 pub struct History {
     entries: Vec<Entry>,
     len_max: usize,
-    /// Position of the next entry once the ring is full: the oldest one.
+    /// Position of the next entry; in a full ring, the position of the oldest entry.
     next: usize,
 }
 

@@ -1,24 +1,25 @@
-//! One check: results and a time go in; its state and its next due time come out.
+//! One check. Input: results and the time. Output: its state and the start time of its next run.
 //!
-//! Does not know about: other checks, endpoints, or what a run does.
+//! Does not know about: other checks, endpoints, or the work of a run.
 //!
 //! The state is based on a *settled* value: unknown, up or down. `rise` consecutive successes
-//! settle it up, `fall` consecutive failures down. While nothing is known (no result yet unless
-//! [`Initial`] sets a state, or the last result was too old) a single result settles it. The first
-//! row that applies gives the state:
+//! settle the value up, `fall` consecutive failures settle it down. While the check is *undecided*,
+//! a single result settles the value. It is undecided before its first result (unless [`Initial`]
+//! sets a settled state), and when its last result is too old. The first row that applies gives the
+//! state:
 //!
-//! | state | exactly while |
+//! | state | condition |
 //! |---|---|
-//! | stale | the last result is `max_age` old, or no result arrived for that long after an initial state |
-//! state |
-//! | flapping | it changed between up and down more than `transitions_max` times in `window`, and less than `hold` has passed since the last change |
-//! less than `hold` has passed since the last change |
-//! | unknown | nothing is settled |
-//! | going down, going up | it is settled up (down) and the last result was a failure (success) |
-//! | degraded | it is settled up and the last success included a warning |
-//! | up, down | otherwise |
+//! | stale | the last result, or an initial state without any result, is `max_age` old |
+//! | flapping | more than `transitions_max` changes in `window`, and less than `hold` since the last |
+//! | unknown | the settled value is unknown |
+//! | going down | settled up, and the last result was a failure |
+//! | going up | settled down, and the last result was a success |
+//! | degraded | settled up, and the last success included a warning |
+//! | up | settled up |
+//! | down | settled down |
 //!
-//! Results also count during maintenance and flapping, so that the state is right afterwards.
+//! Results also count during maintenance and flapping, so that the state is correct afterwards.
 
 mod config;
 mod flap;
@@ -39,7 +40,7 @@ use crate::note::Note;
 use crate::time::Time;
 use flap::Flap;
 
-/// The value that the thresholds have settled.
+/// The value settled by the thresholds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Settled {
     Down,
@@ -47,23 +48,24 @@ enum Settled {
     Up,
 }
 
-/// One check: its state, its recent results and its next due time.
+/// A check: its state, its recent results and the start time of its next run.
 #[derive(Clone, Debug)]
 pub struct Check {
     config: CheckConfig,
     settled: Settled,
-    /// The next success or failure decides alone, whatever the age of the last result; see
-    /// [`is_undecided`](Self::is_undecided).
+    /// Whether a single success or failure decides next, regardless of the age of the last result;
+    /// see [`is_undecided`](Self::is_undecided).
     undecided: bool,
     /// Whether the last success included a warning.
     degraded: bool,
     /// Whether the last result reported maintenance of the target.
     target_in_maintenance: bool,
-    /// True from the moment the last result is too old until the next result.
+    /// Whether the last result is too old and no newer one has arrived.
     stale: bool,
     successes: u32,
     failures: u32,
-    /// Start of the freshness interval: the last result, or the start.
+    /// Start of the freshness interval: the time of the last result or, without a result, of the
+    /// check's creation.
     fresh_at: Time,
     flap: Option<Flap>,
     maintenance: Option<Maintenance>,
@@ -76,15 +78,15 @@ pub struct Check {
     reasons: u32,
     history: History,
     next_due: Time,
-    /// While the verdict of a predecessor stands in for the first result: the end of that time.
+    /// End of the time during which a predecessor's verdict stands in for the first result.
     awaited_until: Option<Time>,
 }
 
 impl Check {
-    /// Creates a check that starts now and is due at once.
+    /// Creates a check that starts now and whose first run is due immediately.
     ///
     /// # Errors
-    /// When the configuration is invalid.
+    /// The configuration is invalid.
     pub fn new(config: CheckConfig, now: Time) -> Result<Self, ConfigError> {
         config.validate()?;
         let settled = match config.initial {
@@ -118,7 +120,7 @@ impl Check {
         Ok(check)
     }
 
-    /// Lets time pass: results become stale, holds and maintenance end.
+    /// Handles the passing of time: results become stale, holds and maintenance end.
     pub fn handle_time(&mut self, now: Time) -> Option<Move> {
         if now >= self.stale_at() {
             self.stale = true;
@@ -135,8 +137,8 @@ impl Check {
         self.settle_state(now)
     }
 
-    /// Handles the result of a run that ended now. The first change, if any, is due to the passing
-    /// of time before.
+    /// Handles the result of a run that has just ended. Returns the change caused by the time that
+    /// passed before, then the change caused by the result.
     pub fn handle_result(&mut self, result: &CheckResult<'_>, now: Time) -> [Option<Move>; 2] {
         let passed = self.handle_time(now);
         self.history.push(result, now);
@@ -175,11 +177,10 @@ impl Check {
         self.handle_time(now)
     }
 
-    /// Takes over the state of an earlier check that tests the same thing, judged by this check's
-    /// rules: earlier results count against these thresholds and this `max_age`. Maintenance by an
-    /// operator is not taken over.
+    /// Takes over the state of a previous check of the same target. Its results are judged by this
+    /// check's thresholds and `max_age`. Maintenance by an operator is not taken over.
     ///
-    /// A lower threshold decides at once. A higher one does not revert a decision.
+    /// A lower threshold takes effect immediately. A higher threshold does not revert a decision.
     pub(crate) fn inherit(&mut self, elder: &Self, now: Time) {
         let (was, since) = (self.state, self.state_since);
         let config = self.config.clone();
@@ -197,7 +198,7 @@ impl Check {
             } else if self.successes >= self.config.rise {
                 self.decide(Settled::Up, true, now);
             }
-            // Computed again below, with the new `max_age`.
+            // Computed again below with the new `max_age`.
             self.stale = false;
         }
         if self.maintenance.is_some() && was == CheckState::Maintenance {
@@ -209,19 +210,19 @@ impl Check {
         }
     }
 
-    /// Lets endpoints keep their view of the previous check until the first result, but at most
-    /// until `until`.
+    /// Lets endpoints use the previous check's verdict until the first result, but at most until
+    /// `until`.
     pub(crate) fn await_until(&mut self, until: Time) {
         self.awaited_until = self.last.is_none().then_some(until);
     }
 
-    /// The end of the wait for the first result, while the previous check's verdict stands in.
+    /// End of the time during which the previous check's verdict stands in for the first result.
     pub(crate) const fn awaited_until(&self) -> Option<Time> {
         self.awaited_until
     }
 
-    /// True exactly while the next success or failure decides alone: nothing is known, or it is too
-    /// old.
+    /// Whether a single success or failure decides next, because there is no result or the last one
+    /// is too old.
     const fn is_undecided(&self) -> bool {
         self.undecided || self.stale
     }
@@ -253,7 +254,8 @@ impl Check {
         if self.maintenance.is_some() {
             return CheckState::Maintenance;
         }
-        // A target that reported maintenance and then stopped responding may be gone.
+        // Stale has priority over maintenance that the target reported, because the target may no
+        // longer exist.
         if self.stale {
             return CheckState::Stale;
         }
@@ -273,8 +275,7 @@ impl Check {
         }
     }
 
-    /// The time when the last result becomes too old; [`Time::MAX`] while there is nothing to
-    /// expire.
+    /// The time when the last result becomes too old; [`Time::MAX`] if no result can expire.
     fn stale_at(&self) -> Time {
         if self.stale || (self.settled == Settled::Unknown && self.last.is_none()) {
             Time::MAX
@@ -283,8 +284,8 @@ impl Check {
         }
     }
 
-    /// Intervals run from start to start, so that a slow run does not shift the phase; an overrun
-    /// is due at once.
+    /// Intervals are measured from start to start, so that a slow run does not shift the phase.
+    /// After a run that was longer than the interval, the next run is due immediately.
     fn due_after(&self, latency: Duration, now: Time) -> Time {
         if self.config.passive {
             return Time::MAX;
@@ -292,8 +293,8 @@ impl Check {
         now.before(latency).after(self.interval()).max(now)
     }
 
-    /// The current interval: fast while unsettled, slow while down. Neither maintenance nor a hold
-    /// changes it.
+    /// The current interval: fast while unsettled, slow while down. Maintenance and holds do not
+    /// change it.
     pub fn interval(&self) -> Duration {
         match self.settled {
             Settled::Down if self.successes == 0 && !self.is_undecided() => self.config.down_interval,
@@ -326,12 +327,12 @@ impl Check {
         self.state_since
     }
 
-    /// The rules by which it is judged.
+    /// The rules by which the check is judged.
     pub const fn config(&self) -> &CheckConfig {
         &self.config
     }
 
-    /// Whether it is settled up: the value an endpoint keeps for a stale check.
+    /// Whether the check is settled up. Endpoints may keep this value for a stale check.
     pub fn is_settled_up(&self) -> bool {
         self.settled == Settled::Up
     }
@@ -366,12 +367,13 @@ impl Check {
         self.last_success_at
     }
 
-    /// A counter that increases when the reason of the last result changes.
+    /// A counter that increases when the reason changes.
     pub(crate) const fn reasons(&self) -> u32 {
         self.reasons
     }
 
-    /// The reason why the last result was not a plain success, or the reason of the maintenance.
+    /// The reason of the last result if it was not a plain success, or the reason of the
+    /// maintenance.
     pub fn reason(&self) -> &str {
         match &self.maintenance {
             Some(maintenance) => maintenance.reason.as_str(),
@@ -384,7 +386,7 @@ impl Check {
         self.maintenance.as_ref()
     }
 
-    /// The last results.
+    /// The stored results.
     pub const fn history(&self) -> &History {
         &self.history
     }

@@ -1,6 +1,6 @@
 //! States of a check and outcomes of a run, with their names.
 //!
-//! Does not know about: how states follow from outcomes.
+//! Does not know about: how outcomes determine states.
 
 use std::time::Duration;
 
@@ -9,27 +9,27 @@ use std::time::Duration;
 pub enum CheckState {
     /// Up, but the last success included a warning. Still serving.
     Degraded,
-    /// `fall` failures in a row.
+    /// Settled down by `fall` consecutive failures.
     Down,
-    /// Changed too often; held down.
+    /// Changed too often and is therefore held down.
     Flapping,
     /// Up, with fewer than `fall` failures since the last success.
     GoingDown,
     /// Down, with fewer than `rise` successes since the last failure.
     GoingUp,
-    /// Declared by an operator, or reported by the target's last result while that is fresh.
+    /// Declared by an operator, or reported by the target's last result unless that is too old.
     Maintenance,
     /// The last result is too old.
     Stale,
     /// No result yet.
     #[default]
     Unknown,
-    /// `rise` successes in a row.
+    /// Settled up by `rise` consecutive successes.
     Up,
 }
 
 impl CheckState {
-    /// All of them, in the order of their discriminants.
+    /// All states, in the order of their discriminants.
     pub const ALL: [Self; 9] = [
         Self::Degraded,
         Self::Down,
@@ -61,9 +61,10 @@ impl CheckState {
 /// The outcome of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// A success with a warning: slow, a complaint of the target, a certificate that expires soon.
+    /// A success with a warning, such as a slow response, a complaint of the target, or a
+    /// certificate that expires soon.
     Degraded,
-    /// The run failed locally: unknown name, no free port, a bug.
+    /// The run failed locally, for example because of an unknown name, no free port, or a bug.
     Error,
     /// The target's response was wrong, or it refused the connection.
     Failure,
@@ -88,7 +89,7 @@ impl Outcome {
         }
     }
 
-    /// Whether `rise` (true) or `fall` (false) counts it; `None` counts for neither.
+    /// Whether the outcome counts for `rise` (true), for `fall` (false) or for neither (`None`).
     pub const fn is_success(self) -> Option<bool> {
         match self {
             Self::Degraded | Self::Success => Some(true),
@@ -105,7 +106,7 @@ pub struct CheckResult<'a> {
     pub outcome: Outcome,
     /// Duration of the run.
     pub latency: Duration,
-    /// Why it is not a plain success; any bytes, see [`Note`](crate::Note).
+    /// The reason if the outcome is not a plain success; any bytes, see [`Note`](crate::Note).
     pub reason: &'a [u8],
 }
 

@@ -1,16 +1,16 @@
-//! One endpoint: how its checks count, its commands from operators, and the resulting state.
+//! One endpoint: the classes of its checks, the commands of operators, and the resulting state.
 //!
-//! Does not know about: checks beyond their class, or the format of a body.
+//! Does not know about: properties of checks other than their class, or the format of a body.
 //!
-//! The first rule that applies gives the state: maintenance, drain, a forced state, the latch, the
-//! checks. A drain ranks above a forced state, so that an endpoint that was once forced "up" loses
-//! no requests at the next stop.
+//! The first of these rules that applies determines the state: maintenance, a drain, a forced
+//! state, the latch, the checks. A drain ranks above a forced state: an endpoint that an operator
+//! once forced "up" still drains at the next stop and loses no requests.
 //!
 //! Rules for checks: a required check that is down makes the endpoint down, and so does a missed
-//! quorum; both may fail open ([`FailOpen`]). A required check in maintenance puts the endpoint
-//! into maintenance, and so does a quorum that is missed only because of maintenance. A degrading
-//! check that is not up, or a degraded check of either kind, makes the endpoint degraded. Unknown
-//! counts as down, or as up within [`Grace`].
+//! quorum. In both cases the endpoint may fail open ([`FailOpen`]). A required check in maintenance
+//! puts the endpoint into maintenance, and so does a quorum that is missed only because of
+//! maintenance. A degrading check that is not up, or a required or degrading check that is
+//! degraded, makes the endpoint degraded. Unknown checks count as down, or as up within [`Grace`].
 
 mod config;
 mod tally;
@@ -36,19 +36,20 @@ use std::sync::Arc;
 use tally::Tally;
 use verdict::Circumstances;
 
-/// A latch has no grace: with one, an endpoint without any result would report "started".
+/// The end of the grace period. An endpoint with a latch has no grace period; otherwise it would
+/// report "started" without any result.
 fn grace_until(config: &EndpointConfig, start: Time) -> Time {
     config.grace.filter(|_| !config.latch).map_or(Time::ZERO, |grace| start.after(grace.duration))
 }
 
-/// A state that an operator forces, whatever the results of checks.
+/// A state that an operator forces, regardless of the checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forced {
     /// The state: up, degraded or down.
     pub state: ForcedState,
     /// The reason.
     pub reason: Note,
-    /// When it ends by itself; `None` means never.
+    /// The time at which the forced state ends automatically; `None` means never.
     pub until: Option<Time>,
 }
 
@@ -69,24 +70,24 @@ pub struct Endpoint {
     config: Arc<EndpointConfig>,
     weighted: bool,
     classes: Box<[Class]>,
-    /// The uses whose class is not up: with ten thousand healthy checks, a search for the others
-    /// skips them.
+    /// The uses whose class is not up. A search for them skips all other uses, of which there may
+    /// be ten thousand.
     not_up: FixedBitSet,
-    /// The uses that have a status code of their own, in their order.
+    /// The uses with a status code of their own, in the order of the configuration.
     coded: Arc<[usize]>,
     tally: Tally,
-    /// Whether it has ever been up or degraded by its checks.
+    /// Whether the endpoint has ever been up or degraded by its checks.
     was_up: bool,
-    /// Since when the whole fail-open group is down.
+    /// The time since which the whole fail-open group has been down.
     group_down_since: Option<Time>,
     /// Start of a grace period.
     start: Time,
     grace_until: Time,
     in_grace: bool,
-    /// Class that stands in for each check whose first result is awaited, by index.
+    /// Class used in place of each check whose first result is awaited, by position of the use.
     stand_ins: BTreeMap<usize, Class>,
     may_fail_open: bool,
-    /// The reason of a drain of all endpoints, while it lasts.
+    /// The reason of the current drain of all endpoints.
     drain_of_all: Option<Note>,
     /// The reason of this endpoint's own drain.
     drain: Option<Note>,
@@ -96,7 +97,7 @@ pub struct Endpoint {
     /// The verdict without a drain.
     beneath: Verdict,
     since: Time,
-    /// Whether anything has changed that affects replies with excluded checks.
+    /// Whether a change has affected replies with excluded checks.
     moved: bool,
     pub(crate) rendered: Rendered,
     pub(crate) rendered_at: Time,
@@ -140,7 +141,7 @@ impl Endpoint {
         }
     }
 
-    /// Updates the class of the check of one use. [`settle`](Self::settle) updates the verdict.
+    /// Updates the class of one use from its check. [`settle`](Self::settle) updates the verdict.
     pub(crate) fn count(&mut self, at: usize, check: &Check) {
         let mut class = Class::of(check, self.config.on_stale);
         if let Entry::Occupied(stand_in) = self.stand_ins.entry(at) {
@@ -160,7 +161,7 @@ impl Endpoint {
         }
     }
 
-    /// Applies the rules; returns the verdicts before and after if they differ.
+    /// Applies the rules and returns the old and the new verdict if they differ.
     pub(crate) fn settle(&mut self, now: Time) -> Option<(Verdict, Verdict)> {
         if self.maintenance.as_ref().is_some_and(|maintenance| maintenance.is_over(now)) {
             self.maintenance = None;
@@ -179,7 +180,7 @@ impl Endpoint {
         (self.in_grace, self.may_fail_open) = (in_grace, may_fail_open);
         let given = Circumstances { in_grace, may_fail_open };
         let judged = verdict::judge(&self.config, &self.tally, given);
-        // Grace, fail-open and kept verdicts are no successes that a latch could keep.
+        // Grace, fail-open and stand-ins do not set the latch.
         let strict = Circumstances { in_grace: false, may_fail_open: false };
         let earned = verdict::judge(&self.config, &self.tally, strict).state;
         self.was_up |=
@@ -212,7 +213,7 @@ impl Endpoint {
         judged
     }
 
-    /// The verdict that a drain turns `beneath` into.
+    /// The reported verdict: "drain" during a drain, otherwise `beneath`.
     const fn told(&self, beneath: Verdict) -> Verdict {
         match self.is_draining() && self.maintenance.is_none() {
             true => Verdict::new(EndpointState::Drain, Cause::Drain),
@@ -220,7 +221,8 @@ impl Endpoint {
         }
     }
 
-    /// The end of fail-open while the whole group is down; the origin if it may not fail open.
+    /// The end of fail-open while the whole group is down; the origin of time if the endpoint must
+    /// not fail open.
     fn open_until(&self) -> Time {
         match (self.config.fail_open, self.group_down_since) {
             (Some(rule), Some(since)) if self.was_up => since.after(rule.max_age),
@@ -236,8 +238,8 @@ impl Endpoint {
         ends.into_iter().flatten().filter(|&end| end > now).min().unwrap_or(Time::MAX)
     }
 
-    /// Takes over the state of an endpoint of the same name. [`settle`](Self::settle) updates the
-    /// verdict.
+    /// Takes over the state of the previous endpoint with the same name. [`settle`](Self::settle)
+    /// updates the verdict.
     pub(crate) fn inherit(&mut self, elder: &Self) {
         self.start = elder.start;
         self.grace_until = grace_until(&self.config, self.start);
@@ -248,21 +250,22 @@ impl Endpoint {
         self.since = elder.since;
     }
 
-    /// The class of a check that joins at a reload, until its first result: the class that leaves
-    /// this endpoint's state unchanged. `one` is its use in the new `config`.
+    /// The class of a check that is added at a reload, until its first result. This class leaves
+    /// the endpoint's state unchanged. `one` is the check's use in the new `config`.
     pub(crate) fn class_of_joining(&self, config: &EndpointConfig, one: &Use) -> Class {
         let given = Circumstances { in_grace: self.in_grace, may_fail_open: self.may_fail_open };
         match verdict::judge(&self.config, &self.tally, given).state {
             EndpointState::Down | EndpointState::Drain => Class::Unknown,
-            // The endpoint fails open because all of the group are down: a member that is up would
-            // end that.
+            // The endpoint fails open because the whole group is down; a member that is up would
+            // end fail-open.
             _ if self.may_fail_open && verdict::is_in_group(config, one) => Class::Down,
             EndpointState::Degraded | EndpointState::Up => Class::Up,
             EndpointState::Maintenance => Class::Maintenance,
         }
     }
 
-    /// Counts a use as `class` until its check has its first result or the wait for it ends.
+    /// Counts a use as `class` until its check has its first result or the time limit for that
+    /// result ends.
     pub(crate) fn stand_in(&mut self, at: usize, class: Class, check: &Check) {
         self.stand_ins.insert(at, class);
         self.count(at, check);
@@ -298,7 +301,8 @@ impl Endpoint {
         (verdict, self.code_of(verdict, &[]).unwrap_or(code))
     }
 
-    /// The status code of the first use that led to `verdict` and has a code, ignoring `left_out`.
+    /// The status code of the first use that led to `verdict` and has a code of its own, except the
+    /// uses in `left_out`.
     fn code_of(&self, verdict: Verdict, left_out: &[usize]) -> Option<u16> {
         let mut deciding = self.coded.iter().map(|&at| (at, &self.config.uses[at])).filter(|&(at, one)| {
             verdict::decides(verdict, one, self.classes[at], self.in_grace) && !left_out.contains(&at)
@@ -306,9 +310,9 @@ impl Endpoint {
         deciding.find_map(|(_, one)| one.code)
     }
 
-    /// The same, as if the uses at these positions were up, each named once: the Kubernetes API
-    /// server treats excluded checks this way. If they were removed instead, a quorum that counts
-    /// them could never be met.
+    /// The verdict and the status code that would apply if the uses at the positions `left_out`
+    /// were up. Each position must occur only once. The Kubernetes API server treats excluded
+    /// checks in this way. Removing the uses instead could make a quorum unreachable.
     pub(crate) fn answer_without(&self, left_out: &[usize], audience: Audience) -> (Verdict, u16) {
         let mut tally = self.tally;
         for &at in left_out {
@@ -342,22 +346,22 @@ impl Endpoint {
         }
     }
 
-    /// Whether anything changed since the last call.
+    /// Returns whether a change has occurred since the last call.
     pub(crate) const fn take_moved(&mut self) -> bool {
         std::mem::replace(&mut self.moved, false)
     }
 
-    /// The uses that led to `verdict`, in the order of the configuration. Empty when no check
-    /// decided.
+    /// The uses that led to `verdict`, in the order of the configuration; none if no check decided.
     pub fn deciding(&self, verdict: Verdict) -> impl Iterator<Item = &Use> {
-        // A check that is up decides nothing.
+        // Checks that are up never decide.
         let uses = self.not_up.ones().map(|at| (&self.config.uses[at], self.classes[at]));
         uses.filter(move |&(one, class)| verdict::decides(verdict, one, class, self.in_grace))
             .map(|(one, _)| one)
     }
 
-    /// The positions of all uses: first those that decided the verdict without a drain, then the
-    /// others that are not up, then the rest; each in the order of the configuration.
+    /// The positions of all uses in three groups: those that decided the verdict without a drain,
+    /// the others that are not up, and those that are up. Each group is in the order of the
+    /// configuration.
     pub(crate) fn places(&self) -> impl Iterator<Item = usize> {
         let decided = |at: &usize| {
             verdict::decides(self.beneath, &self.config.uses[*at], self.classes[*at], self.in_grace)
@@ -371,20 +375,20 @@ impl Endpoint {
         self.verdict
     }
 
-    /// The state it would have without a drain.
+    /// The verdict that would apply without a drain.
     pub const fn verdict_without_drain(&self) -> Verdict {
         self.beneath
     }
 
-    /// Since when it has this state.
+    /// The time since which the endpoint has had this state.
     pub const fn state_since(&self) -> Time {
         self.since
     }
 
-    /// The weight reported to load balancers; `None` when no check has one. It is the sum of the
-    /// serving checks, within a [`Grace`] also of the unknown ones, and the full sum while the
-    /// endpoint serves although its checks fail: a weight of 0 would stop all traffic. A drain does
-    /// not change it.
+    /// The weight reported to load balancers; `None` if no check has a weight. The weight is the
+    /// sum over the serving checks, including unknown ones within a [`Grace`]. It is the sum over
+    /// all checks while the endpoint serves although its checks fail, because a weight of 0 would
+    /// stop all traffic. A drain does not change it.
     pub fn weight(&self) -> Option<u32> {
         let is_regardless = matches!(self.beneath.cause, Cause::FailOpen | Cause::Forced | Cause::Latch);
         let weight = match self.beneath.state {
@@ -394,7 +398,7 @@ impl Endpoint {
         self.weighted.then(|| u32::try_from(weight).unwrap_or(u32::MAX))
     }
 
-    /// Its configuration.
+    /// The configuration.
     pub fn config(&self) -> &EndpointConfig {
         &self.config
     }
@@ -404,22 +408,22 @@ impl Endpoint {
         &self.classes
     }
 
-    /// The maintenance an operator declared.
+    /// The maintenance that an operator declared.
     pub const fn maintenance(&self) -> Option<&Maintenance> {
         self.maintenance.as_ref()
     }
 
-    /// The state an operator forced.
+    /// The state that an operator forced.
     pub const fn forced(&self) -> Option<&Forced> {
         self.forced.as_ref()
     }
 
-    /// Whether it drains, alone or with all others.
+    /// Whether the endpoint drains, alone or with all endpoints.
     pub const fn is_draining(&self) -> bool {
         self.drain.is_some() || self.drain_of_all.is_some()
     }
 
-    /// Its replies.
+    /// The rendered replies.
     pub const fn rendered(&self) -> &Rendered {
         &self.rendered
     }

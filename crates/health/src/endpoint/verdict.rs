@@ -1,4 +1,4 @@
-//! The rules: from the tally and the operators' commands to one state and its cause.
+//! The rules that derive one state and its cause from the tally and the operators' commands.
 //!
 //! Does not know about: single checks, formats.
 
@@ -12,7 +12,7 @@ pub enum EndpointState {
     Degraded,
     /// Not serving.
     Down,
-    /// Finishing current work, accepting no more.
+    /// Finishing current work and accepting no further work.
     Drain,
     /// Not serving, on purpose.
     Maintenance,
@@ -21,7 +21,7 @@ pub enum EndpointState {
 }
 
 impl EndpointState {
-    /// All of them, in the order of their discriminants.
+    /// All states, in the order of their discriminants.
     pub const ALL: [Self; 5] = [Self::Degraded, Self::Down, Self::Drain, Self::Maintenance, Self::Up];
 
     /// The name in logs, labels and bodies.
@@ -36,22 +36,22 @@ impl EndpointState {
     }
 }
 
-/// The rule that gave the state.
+/// The rule that determined the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// Its checks, by severity.
+    /// The checks, by their severity.
     Checks,
     /// A drain.
     Drain,
-    /// All checks of the group were down, and the endpoint fails open.
+    /// Fail-open: all checks of the group are down.
     FailOpen,
-    /// An operator forced it.
+    /// A state forced by an operator.
     Forced,
-    /// The endpoint was up once and has a latch.
+    /// The latch: the endpoint was up or degraded before.
     Latch,
-    /// An operator declared maintenance.
+    /// Maintenance declared by an operator.
     Maintenance,
-    /// The quorum was missed.
+    /// A missed quorum.
     Quorum,
 }
 
@@ -70,7 +70,7 @@ impl Cause {
     }
 }
 
-/// A state and the rule that gave it.
+/// A state and the rule that determined it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// The state.
@@ -85,16 +85,16 @@ impl Verdict {
     }
 }
 
-/// Inputs of the rules besides the tally.
+/// Inputs of the rules in addition to the tally.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Circumstances {
     /// Whether unknown checks still count as up.
     pub(super) in_grace: bool,
-    /// Whether the whole group is down, for less time than the endpoint may fail open.
+    /// Whether the whole group is down, and the time limit of fail-open has not passed.
     pub(super) may_fail_open: bool,
 }
 
-/// The verdict of the checks alone.
+/// The verdict that follows from the checks alone.
 pub(super) fn judge(config: &EndpointConfig, tally: &Tally, given: Circumstances) -> Verdict {
     use EndpointState::{Degraded, Down, Maintenance, Up};
     let bad_unknown = |unknown: u32| if given.in_grace { 0 } else { unknown };
@@ -110,7 +110,7 @@ pub(super) fn judge(config: &EndpointConfig, tally: &Tally, given: Circumstances
         return Verdict::new(Down, Cause::Checks);
     }
     if quorum_fails && !given.may_fail_open {
-        // With the members in maintenance the quorum would be met: it is missed on purpose.
+        // The quorum is missed because of maintenance if members in maintenance would complete it.
         let on_purpose = quorum_up + tally.quorum.of(Class::Maintenance) >= quorum_min;
         return Verdict::new(if on_purpose { Maintenance } else { Down }, Cause::Quorum);
     }
@@ -138,7 +138,7 @@ pub(super) fn group_is_down(config: &EndpointConfig, tally: &Tally) -> bool {
     group.total() > 0 && group.of(Class::Down) == group.total()
 }
 
-/// Whether a use that counts as `class` is one of those that led to `verdict`.
+/// Whether a use whose check counts as `class` is among those that led to `verdict`.
 pub(super) fn decides(verdict: Verdict, one: &Use, class: Class, in_grace: bool) -> bool {
     let down = class == Class::Down || (class == Class::Unknown && !in_grace);
     let required = one.severity == Severity::Required;

@@ -1,4 +1,4 @@
-//! A body with a maximum length: a piece is written whole or not at all.
+//! A body with a maximum length: each piece is written completely or omitted.
 //!
 //! Does not know about: formats.
 
@@ -6,12 +6,12 @@
 #[derive(Debug)]
 pub(super) struct Body<'a> {
     out: &'a mut Vec<u8>,
-    /// Maximum length before the end is written.
+    /// Maximum length of the body without its end.
     len_max: usize,
 }
 
 impl<'a> Body<'a> {
-    /// Creates a body of at most `len_max` bytes whose end takes at most `end_len` of them.
+    /// Creates a body of at most `len_max` bytes, with `end_len` bytes reserved for its end.
     pub(super) fn new(out: &'a mut Vec<u8>, len_max: usize, end_len: usize) -> Self {
         Self { out, len_max: len_max.saturating_sub(end_len) }
     }
@@ -39,7 +39,7 @@ impl<'a> Body<'a> {
         total - fitting.count()
     }
 
-    /// Returns the buffer for the end, for which space was reserved.
+    /// Returns the buffer, for writing the end into the reserved space.
     pub(super) fn end(self) -> &'a mut Vec<u8> {
         self.out
     }
@@ -61,8 +61,8 @@ pub(super) fn decimal(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Writes a name on a line of text. Control characters are replaced, because they could start new
-/// lines.
+/// Writes a name within a line of text. Control characters are replaced, because they could start
+/// new lines.
 pub(super) fn plain(out: &mut Vec<u8>, text: &str) {
     let mut buf = [0; 4];
     for c in text.chars() {
@@ -71,7 +71,7 @@ pub(super) fn plain(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// Writes the remark that `missing` checks did not fit.
+/// Writes the remark about the number of checks that did not fit.
 pub(super) fn remark(out: &mut Vec<u8>, missing: usize) {
     decimal(out, missing as u64);
     out.extend_from_slice(b" more checks not shown");

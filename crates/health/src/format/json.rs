@@ -1,20 +1,20 @@
 //! The pieces of JSON (RFC 8259) that bodies contain.
 //!
-//! Does not know about: documents; the formats write braces and commas.
+//! Does not know about: whole documents; the formats write braces and commas.
 
 use std::time::Duration;
 
 use super::body::decimal;
 
-/// Writes a string with its quotes.
+/// Writes a string in quotes.
 pub(super) fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     escaped(out, text);
     out.push(b'"');
 }
 
-/// Writes the inside of a string: quotes, backslashes and control characters escaped (RFC 8259,
-/// section 7).
+/// Writes the content of a string, with quotes, backslashes and control characters escaped (RFC
+/// 8259, section 7).
 pub(super) fn escaped(out: &mut Vec<u8>, text: &str) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     for &byte in text.as_bytes() {
@@ -29,13 +29,14 @@ pub(super) fn escaped(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// Writes a duration as a number of milliseconds, to the microsecond.
+/// Writes a duration in milliseconds, with three decimals if they are not zero.
 pub(super) fn millis(out: &mut Vec<u8>, duration: Duration) {
     let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
     decimal(out, micros / 1000);
     let rest = micros % 1000;
     if rest > 0 {
-        // 1012 for 12 microseconds: the digits after the leading 1 keep their zeros.
+        // 12 microseconds are written as 1012: the leading 1 preserves the zero after it, and is
+        // then replaced by the decimal point.
         let start = out.len();
         decimal(out, 1000 + rest);
         out[start] = b'.';

@@ -1,8 +1,9 @@
-//! The `?verbose` text of the Kubernetes API server: a line for each check, the result on the last
-//! one. With `?exclude=NAME` a check is skipped; a line of its own lists names that match no check.
+//! The `?verbose` text of the Kubernetes API server: one line for each check, and the result on the
+//! last line. With `?exclude=NAME` a check is skipped; a separate line lists names that match no
+//! check.
 //!
-//! Does not know about: other formats. That server writes `reason withheld` when it gives no
-//! reason.
+//! Does not know about: other formats. For a failed check, the API server writes
+//! `reason withheld` in place of the reason.
 
 use super::body::{Body, REMARK_LEN_MAX, plain, remark};
 use super::{Line, Page};
@@ -35,7 +36,8 @@ pub(super) fn write(out: &mut Vec<u8>, page: &Page<'_>, shown: bool) {
     out.extend_from_slice(if page.passes() { b" check passed\n" } else { b" check failed\n" });
 }
 
-/// The line about names that match no check, as many as fit; empty if there are none.
+/// Returns the line with the names that match no check, as many as fit. It is empty if there are
+/// none.
 fn unmatched(unknown: &[&str], len_max: usize) -> Vec<u8> {
     let mut line = Vec::new();
     let mut body = Body::new(&mut line, len_max, 1);

@@ -1,13 +1,14 @@
-//! The reply for one check: as text the body of `/readyz/NAME` of the Kubernetes API server (`ok`,
-//! or the failure), as JSON the document of that check alone.
+//! The reply for one check. As text it is the body of `/readyz/NAME` of the Kubernetes API server
+//! (`ok` or the failure), as JSON the document of that check alone.
 //!
-//! Does not know about: endpoints, which give the code. The time of the last result is left out,
-//! since replies are rendered when a state changes.
+//! Does not know about: endpoints, which determine the code. The time of the last result is
+//! omitted, because replies are rendered only when a state changes.
 
 use super::{Format, Line, json, spring};
 use crate::check::CheckState;
 
-/// Writes into an empty buffer, for clients that see details. The reason is already a single line.
+/// Writes the reply into an empty buffer, for clients that see details. The reason is a single
+/// line.
 pub(crate) fn write(out: &mut Vec<u8>, line: &Line<'_>, code: u16, format: Format) {
     match format {
         Format::HealthJson => write_health_json(out, line, code),
@@ -29,7 +30,7 @@ fn write_text(out: &mut Vec<u8>, line: &Line<'_>) {
     out.push(b'\n');
 }
 
-/// The draft ties `fail` to codes of 4xx and 5xx.
+/// Writes health+json; the draft ties `fail` to codes of 4xx and 5xx.
 fn write_health_json(out: &mut Vec<u8>, line: &Line<'_>, code: u16) {
     let status: &[u8] = match line.state {
         _ if code >= 400 => b"fail",

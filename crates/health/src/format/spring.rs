@@ -1,7 +1,7 @@
 //! The JSON of Spring Boot's actuator: a status, and components with their details.
 //!
-//! Does not know about: other formats. Spring has no word for degraded: it is UP, and the details
-//! contain the rest.
+//! Does not know about: other formats. Spring has no status for degraded: the status is then UP,
+//! and the details contain the state.
 
 use super::body::{Body, REMARK_LEN_MAX, decimal};
 use super::{Line, Page, json};
@@ -45,7 +45,7 @@ fn write_line(out: &mut Vec<u8>, line: &Line<'_>) {
     write_component(out, line);
 }
 
-/// Writes a component; it also has a page of its own.
+/// Writes a component, which is also the document of a single check.
 pub(super) fn write_component(out: &mut Vec<u8>, line: &Line<'_>) {
     out.extend_from_slice(b"{\"status\":\"");
     out.extend_from_slice(match line.class {

@@ -32,13 +32,13 @@ fn number(out: &mut Vec<u8>, value: u64, width: u32) {
 
 /// Year, month and day of a day counted from 1970-01-01 in the Gregorian calendar.
 fn civil(days: u64) -> (u64, u64, u64) {
-    // Counted from 0000-03-01, so that the leap day is the last of its year; 400 years have 146,097
-    // days.
+    // Days are counted from 0000-03-01, so that the leap day is the last day of a year. 400 years
+    // have 146,097 days.
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    // Five months from March on have 153 days.
+    // From March on, each group of five months has 153 days.
     let month_from_march = (5 * of_year + 2) / 153;
     let day = of_year - (153 * month_from_march + 2) / 5 + 1;
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
@@ -56,7 +56,7 @@ mod tests {
             stamp(&mut out, Duration::from_secs(secs));
             String::from_utf8(out).unwrap()
         };
-        // Figures of date(1).
+        // Expected values from date(1).
         assert_eq!(text(0), "1970-01-01T00:00:00Z");
         assert_eq!(text(951_782_400), "2000-02-29T00:00:00Z");
         assert_eq!(text(951_868_800), "2000-03-01T00:00:00Z");

@@ -1,5 +1,5 @@
-//! Target: bearer tokens, signed tokens and their keys. Only signed tokens pass, and no input
-//! panics.
+//! Target: bearer tokens, signed tokens and their keys. Only signed tokens are accepted, and no
+//! input causes a panic.
 //!
 //! Does not know about: valid tokens other than the four signed here.
 
@@ -9,7 +9,7 @@ use doorbell_http::auth::{Authorization, Decision, Policy, Tokens};
 use serde_json::Value;
 use std::sync::LazyLock;
 
-/// ECDSA signatures are randomized, so a valid one is stored.
+/// A stored ECDSA token, because ECDSA signatures are randomized.
 const ES256_TOKEN: &str = include_str!("../../tests/keys/es256.jwt").trim_ascii_end();
 const SECRET: &str = "XJ7bXg1cV3yq8s0LQm5v2wZ4nT6pR9dK";
 
@@ -28,7 +28,7 @@ static POLICY: LazyLock<Policy> = LazyLock::new(|| {
     Policy::either("fuzz", tokens, sign::policy()).expect("a good policy")
 });
 
-/// The first byte selects the kind of input.
+/// Runs the target. The first byte selects the kind of input.
 pub(crate) fn run(data: &[u8]) {
     let Some((choice, rest)) = data.split_first() else { return };
     match choice % 6 {
@@ -57,13 +57,14 @@ fn field(value: &[u8]) {
         .map(|rest| rest.trim_ascii_start());
     let good = token
         .is_some_and(|token| token == SECRET.as_bytes() || GOOD.iter().any(|good| good.as_bytes() == token));
-    // A valid token may follow tabs, but only spaces are allowed there.
+    // Spaces may precede a valid token. A value with tabs before the token may be refused, even if
+    // the token is valid.
     let allowed = matches!(decision, Decision::Allowed(_));
     assert!(!allowed || good, "{}", value.escape_ascii());
     assert!(allowed || !good || value.iter().any(u8::is_ascii_whitespace), "{}", value.escape_ascii());
 }
 
-/// Correctly signed claims of any content.
+/// Verifies a correctly signed token whose claims have any content.
 fn claims(claims: &[u8]) {
     let token = sign::sign(Algorithm::Hs256, r#"{"alg":"HS256"}"#, claims);
     if let Ok(verified) = JWT.verify(token.as_bytes(), NOW) {
@@ -78,7 +79,7 @@ fn claims(claims: &[u8]) {
     }
 }
 
-/// A correctly signed header of any content.
+/// Verifies a correctly signed token whose header has any content.
 fn header(header: &[u8]) {
     let message = format!("{}.{}", sign::encode(header), sign::encode(CLAIMS));
     let token = format!("{message}.{}", sign::encode(sign::hmac(sign::SECRET, &message)));

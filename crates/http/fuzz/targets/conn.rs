@@ -1,7 +1,7 @@
-//! Target: a scripted connection: pipelined requests in random pieces, then an end of file or a
-//! deadline.
+//! Target: a scripted connection with pipelined requests in random pieces, followed by the end of
+//! input or a deadline.
 //!
-//! Does not know about: correct replies; it compares split input with unsplit input.
+//! Does not know about: correct replies; the target compares split input with unsplit input.
 
 #[path = "../../tests/common/harness.rs"]
 mod harness;
@@ -10,8 +10,8 @@ use doorbell_http::{Limits, Next};
 use harness::{Peer, Trace, statuses};
 use std::time::Duration;
 
-/// Byte 0 selects limits and end, byte 1 the number of splits, then two bytes per split; the rest
-/// is the stream.
+/// Runs the target. Byte 0 selects the limits and how the input ends, byte 1 the number of splits.
+/// Two bytes per split follow, then the input.
 pub(crate) fn run(data: &[u8]) {
     let Some((&[choice, cuts_count], rest)) = data.split_first_chunk::<2>() else { return };
     let Some((cuts, stream)) = rest.split_at_checked(usize::from(cuts_count % 8) * 2) else { return };

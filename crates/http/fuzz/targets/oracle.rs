@@ -1,14 +1,14 @@
-//! The reference parser: httparse plus a strict pass over its result. The production parser must
+//! The reference parser: httparse and a strict pass over its result. The parser under test must
 //! agree with it.
 //!
-//! Does not know about: resuming; it reads a whole prefix each time. It uses httparse's result and
-//! plain searches, so that it shares no code with the parser under test.
+//! Does not know about: resuming; it parses a whole prefix each time. It uses httparse's result and
+//! simple searches, so that it shares no code with the parser under test.
 
 use doorbell_http::parse::Framing;
 use httparse::{EMPTY_HEADER, Error, Header, Status};
 use std::mem::MaybeUninit;
 
-/// Contents of a complete, acceptable head.
+/// The contents of a complete, acceptable head.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Facts<'a> {
     pub(crate) len: usize,
@@ -21,13 +21,13 @@ pub(crate) struct Facts<'a> {
     pub(crate) expects_continue: bool,
 }
 
-/// The verdict on a prefix.
+/// The result for a prefix.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict<'a> {
     Complete(Facts<'a>),
     Partial,
     Refused,
-    /// Not `HTTP/1.0` or `HTTP/1.1`; httparse gives no details.
+    /// The version is neither `HTTP/1.0` nor `HTTP/1.1`; httparse gives no details.
     Version,
 }
 
@@ -116,7 +116,7 @@ impl<'a> Seen<'a> {
         if value.iter().any(|&byte| byte != b'\t' && (byte < 0x20 || byte == 0x7f)) {
             return None;
         }
-        // The lengths of the names below; most fields have none of them.
+        // The lengths of the names below. Most fields have names of other lengths.
         if !matches!(name.len(), 4 | 6 | 10 | 14 | 17) {
             return Some(());
         }
@@ -162,7 +162,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// Host and port of an authority in a target.
+/// Returns the host and port of an authority in a target.
 fn with_port(target: &[u8], authority: &[u8]) -> (String, String) {
     let text = String::from_utf8_lossy(authority).to_ascii_lowercase();
     let of_scheme = if target.to_ascii_lowercase().starts_with(b"https:") { "443" } else { "80" };
@@ -173,7 +173,7 @@ fn with_port(target: &[u8], authority: &[u8]) -> (String, String) {
     }
 }
 
-/// The authority of an absolute target; `None` if the form does not suit the method.
+/// The authority of an absolute target; `None` if the form does not fit the method.
 fn target_authority<'a>(method: &str, target: &'a [u8]) -> Option<Option<&'a [u8]>> {
     if target.first() == Some(&b'/') || (target == b"*" && method == "OPTIONS") {
         return Some(None);

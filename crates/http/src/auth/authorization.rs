@@ -1,7 +1,7 @@
 //! The `Authorization` field of a request (RFC 9110 11.6.2) and the bearer token in it (RFC 6750
 //! 2.1).
 //!
-//! Does not know about: valid tokens.
+//! Does not know about: the tokens that are valid.
 
 use super::Reason;
 use crate::{Request, class};
@@ -11,14 +11,14 @@ use crate::{Request, class};
 pub enum Authorization<'a> {
     /// No `Authorization` field.
     Absent,
-    /// The value of the only field.
+    /// The value of the only `Authorization` field.
     One(&'a [u8]),
-    /// More than one field, so the credentials are ambiguous.
+    /// More than one `Authorization` field, so the credentials are ambiguous.
     Several,
 }
 
 impl<'a> Authorization<'a> {
-    /// Takes the credentials found by the parser.
+    /// Returns the credentials that the parser found in a request.
     #[inline]
     #[must_use]
     pub fn of(request: &Request<'a>) -> Self {
@@ -29,7 +29,7 @@ impl<'a> Authorization<'a> {
         }
     }
 
-    /// The text in place of the token; not yet validated as a `token68`.
+    /// The text at the position of the token; not yet validated as a `token68`.
     #[inline]
     pub(super) fn bearer(self) -> Result<&'a [u8], Reason> {
         let value = match self {
@@ -37,7 +37,8 @@ impl<'a> Authorization<'a> {
             Self::One(value) => value,
             Self::Several => return Err(Reason::CredentialsRepeated),
         };
-        // Eight bytes at once: the scheme in any case, its space, and at least one byte of a token.
+        // Compares eight bytes at once: the scheme in any case, its space, and one byte of the
+        // token, which must exist.
         let is_bearer = value.first_chunk().is_some_and(|start| {
             u64::from_le_bytes(*start) & 0x00ff_ffff_ffff_ffff | 0x0000_2020_2020_2020
                 == u64::from_le_bytes(*b"bearer \0")
@@ -55,7 +56,7 @@ impl<'a> Authorization<'a> {
     }
 }
 
-/// Hides the value.
+/// `Debug` hides the value.
 impl std::fmt::Debug for Authorization<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {

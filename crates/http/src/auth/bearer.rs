@@ -10,18 +10,19 @@ use zeroize::Zeroizing;
 /// Minimum length of a secret in bytes: 16 characters of base64 carry at most 96 bits.
 pub const SECRET_LEN_MIN: usize = 16;
 /// Length below which a secret causes a warning: 22 characters of base64 carry 128 bits (RFC 6750
-/// 5.2 requires unguessable tokens).
+/// 5.2 requires tokens that cannot be guessed).
 pub const SECRET_LEN_ADVISED: usize = 22;
 /// Maximum length of a secret in bytes.
 pub const SECRET_LEN_MAX: usize = 1024;
-/// Maximum number of tokens in a set, since each request is compared with all of them.
+/// Maximum number of tokens in a set. It is limited because each request is compared with all
+/// tokens.
 pub const TOKENS_MAX: usize = 64;
 
 /// A set of named secrets.
 ///
 /// The duration of a comparison depends on the number and lengths of the secrets and on the length
-/// of the presented token, never on how much of it is right. Secrets are overwritten when the set
-/// is dropped, and `Debug` never shows one.
+/// of the presented token, but not on the number of matching bytes. Secrets are overwritten when
+/// the set is dropped, and `Debug` never shows them.
 #[derive(Clone, Default)]
 pub struct Tokens {
     entries: Vec<Entry>,
@@ -33,21 +34,22 @@ struct Entry {
     secret: Zeroizing<Box<[u8]>>,
 }
 
-/// A warning about a secret that is accepted.
+/// A warning about a secret that was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenWarning {
     /// Shorter than [`SECRET_LEN_ADVISED`].
     Short,
 }
 
-/// Why a secret is rejected.
+/// The reason why a secret was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenError {
-    /// The set has a token of this name.
+    /// The set already has a token with this name.
     NameTaken,
-    /// A byte that no bearer token can contain (RFC 6750 2.1), so it could never be presented.
+    /// The secret contains a byte that no bearer token can contain (RFC 6750 2.1), so a client
+    /// could never present it.
     NotToken68,
-    /// The set has this secret under another name.
+    /// The set already has this secret under another name.
     SecretTaken,
     /// More than [`SECRET_LEN_MAX`] bytes.
     TooLong,
@@ -64,7 +66,7 @@ impl Tokens {
         Self { entries: Vec::new() }
     }
 
-    /// Adds a secret. `name` identifies its bearer in logs.
+    /// Adds a secret. `name` identifies the holder of the secret in logs.
     ///
     /// # Errors
     /// The secret is rejected; the set is unchanged.
@@ -91,13 +93,13 @@ impl Tokens {
         Ok((secret.len() < SECRET_LEN_ADVISED).then_some(TokenWarning::Short))
     }
 
-    /// The name of the presented token.
+    /// The name of the secret that equals the presented token.
     #[inline]
     #[must_use]
     pub fn find(&self, presented: &[u8]) -> Option<&str> {
         let mut found = None;
         for entry in &self.entries {
-            // No early exit: the time must only reveal whether any secret matches.
+            // No early exit: the duration must reveal only whether any secret matches.
             if constant_time_eq(&entry.secret, presented) {
                 found = Some(&*entry.name);
             }
@@ -111,7 +113,7 @@ impl Tokens {
         self.entries.len()
     }
 
-    /// Whether the set is empty and so accepts no token.
+    /// Whether the set is empty, so that it accepts no token.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.entries.is_empty()

@@ -1,4 +1,4 @@
-//! Authorization by bearer tokens, static or signed: a decision about each request.
+//! Authorization by bearer tokens, static or signed: the decision whether a request is allowed.
 //!
 //! Does not know about: routes, replies, clocks (the time is a parameter), files (bytes are
 //! parameters).

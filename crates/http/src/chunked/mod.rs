@@ -1,14 +1,14 @@
 //! The chunked coding (RFC 9112 7.1): framing is decoded byte by byte, data in runs.
 //!
-//! Does not know about: the use of the data. Entry point: [`Chunked::decode`].
+//! Does not know about: the use of decoded data. Entry point: [`Chunked::decode`].
 
 use crate::limits::TINY_CHUNK_BYTES;
 use crate::{Limits, RequestError, class};
 
-/// State of one chunked body between two pieces of input.
+/// State of a chunked body between two parts of the input.
 #[derive(Clone, Debug)]
 pub struct Chunked {
-    /// The size being read, then the bytes of data left in this chunk.
+    /// The chunk size read so far or, inside the data, the number of bytes left in this chunk.
     size: u64,
     /// Sum of the chunk sizes so far.
     total: u32,
@@ -22,7 +22,7 @@ pub struct Chunked {
 }
 
 impl Chunked {
-    /// Starts at the beginning of a body.
+    /// Creates the state for the beginning of a body.
     pub const fn new() -> Self {
         Self {
             size: 0,
@@ -37,11 +37,11 @@ impl Chunked {
         }
     }
 
-    /// Decodes from `input`, appending data to `sink` if there is one.
+    /// Decodes `input` and appends the data to `sink`, if there is one.
     ///
-    /// Returns the number of bytes used and whether the body, including trailers, is complete; if
-    /// not, all of `input` was used. Trailers are checked and dropped (RFC 9110 6.5.1). After an
-    /// error this must not be called again.
+    /// Returns the number of bytes used and whether the body, including trailers, is complete. If
+    /// it is not complete, all of `input` was used. Trailers are validated and dropped (RFC 9110
+    /// 6.5.1). Must not be called again after an error.
     pub fn decode(
         &mut self,
         input: &[u8],
@@ -123,8 +123,8 @@ impl Chunked {
         })
     }
 
-    /// `chunk-ext`, without the white space that RFC 9112 7.1.1 tells recipients to tolerate: test
-    /// suites and strict peers refuse it, and no known client sends it.
+    /// Parses a `chunk-ext`. White space that RFC 9112 7.1.1 tells recipients to tolerate is
+    /// refused: test suites and strict peers refuse it, and no known client sends it.
     fn next_ext(&mut self, step: Step, byte: u8, limits: &Limits) -> Result<Step, RequestError> {
         let next = match (step, byte) {
             (Step::ExtName | Step::ExtToken | Step::ExtQuotedEnd, b'\r') => return Ok(Step::SizeLf),
@@ -143,7 +143,8 @@ impl Chunked {
         Ok(next)
     }
 
-    /// At most 16 digits, so that sums cannot overflow and leading zeros are bounded.
+    /// Adds a digit to the size. At most 16 digits are allowed, so that sums cannot overflow and
+    /// the number of leading zeros is bounded.
     fn size_digit(&mut self, byte: u8) -> Result<Step, RequestError> {
         let digit = match byte {
             b'0'..=b'9' => byte - b'0',
@@ -207,7 +208,7 @@ impl Default for Chunked {
     }
 }
 
-/// The next element. From `TrailerStart` on every byte counts against the trailer limit.
+/// The expected element. From `TrailerStart` on, every byte counts towards the limit for trailers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Size,

@@ -1,6 +1,6 @@
-//! Decoding in one piece, and the exact byte at which an error is detected.
+//! Decoding of complete bodies, and the exact byte at which an error is detected.
 //!
-//! Does not know about: connections; the tables in `tests/` send whole requests.
+//! Does not know about: connections; the tables in `tests/` contain whole requests.
 
 use super::*;
 

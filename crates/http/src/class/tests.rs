@@ -1,4 +1,4 @@
-//! The scanners and both implementations of blocks against loops over single bytes.
+//! The scanners and both implementations of blocks, compared with loops over single bytes.
 //!
 //! Does not know about: messages.
 
@@ -7,7 +7,7 @@ use super::block::portable::Block as PlainBlock;
 use super::*;
 use proptest::prelude::*;
 
-/// A scanner and its class.
+/// The name of a scanner, the scanner, and the class that it scans.
 type Scanner = (&'static str, fn(&[u8], usize) -> usize, fn(u8) -> bool);
 
 const SCANNERS: [Scanner; 4] = [
@@ -33,7 +33,8 @@ fn check(buf: &[u8], from: usize) {
     }
 }
 
-/// Two bytes at every pair of positions, all values: finds carries between neighbours.
+/// The scanners are correct for every pair of adjacent byte values, so no operation carries into a
+/// neighbouring byte. The pair is placed around the ends of words and blocks.
 #[test]
 fn scanners_agree_with_the_classes_on_every_pair_of_bytes() {
     for first in 0..=255u8 {
@@ -70,7 +71,8 @@ fn bits(marked: impl Fn(u8) -> bool, bytes: &[u8; LEN]) -> u32 {
     bytes.iter().enumerate().map(|(n, &byte)| u32::from(marked(byte)) << n).sum()
 }
 
-/// Every byte next to every other, in every kind of comparison, for both implementations.
+/// Both implementations of blocks classify every pair of adjacent byte values like a loop over
+/// bytes.
 #[test]
 fn blocks_agree_with_bytes() {
     let limits =

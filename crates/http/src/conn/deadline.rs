@@ -1,4 +1,4 @@
-//! The one deadline of each phase.
+//! The deadline of each phase of a connection.
 //!
 //! Does not know about: write and linger deadlines, which the engine owns.
 
@@ -7,9 +7,9 @@ use crate::{Limits, Time};
 use std::time::Duration;
 
 impl Conn {
-    /// Between requests, or inside a head whose input is used up. A head has one absolute deadline,
-    /// counted from its first byte (for the first request from the start of the connection): input
-    /// that arrives slowly does not extend it.
+    /// Updates the deadline between requests, or inside a head when all input is used. A head has
+    /// one absolute deadline, which input that arrives slowly does not extend. It is counted from
+    /// the first byte of the head; for the first request, from the start of the connection.
     pub(super) fn rest_before_body(&mut self, now: Time, limits: &Limits) {
         if self.phase == Phase::Idle && !self.head.is_empty() {
             self.phase = Phase::Head;
@@ -26,13 +26,13 @@ impl Conn {
         self.deadline = now.after(limits.idle_timeout);
     }
 
-    /// Inside a body, after bytes arrived at `now`: the earliest deadline of no progress, total
-    /// time and minimum rate.
+    /// Updates the deadline inside a body, after bytes arrived at `now`. It is the earliest of the
+    /// deadlines for progress, total time and minimum rate.
     pub(super) fn rest_in_body(&mut self, now: Time, limits: &Limits) {
         let mut deadline =
             now.after(limits.body_idle_timeout).min(self.body_began.after(limits.body_total_timeout));
         if limits.body_rate_min > 0 {
-            // The moment from which the bytes so far are too few.
+            // The time at which the bytes received so far fall below the minimum rate.
             let rate = u64::from(limits.body_rate_min);
             let earned = Duration::from_millis(self.body_taken.saturating_mul(1000) / rate);
             deadline = deadline.min(self.body_began.after(limits.body_rate_grace.saturating_add(earned)));

@@ -1,5 +1,5 @@
-//! Hands over a connection: the rest of its input stays whole, and input that cannot be parsed here
-//! may be for the receiver.
+//! Hands over a connection: the receiver gets all input from the handed-over request on, including
+//! input that cannot be parsed here.
 //!
 //! Does not know about: the receiver.
 
@@ -7,26 +7,27 @@ use super::{Conn, Io, Next, Phase, Verdict};
 use crate::reply::{Persist, put_refusal};
 use crate::{ApiMisuse, Begun, RequestError, Service, Time};
 
-/// The first bytes of a client that knows that the server speaks HTTP/2 (RFC 9113 3.4).
+/// The first bytes of a client that already knows that the server supports HTTP/2 (RFC 9113 3.4).
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// The type of a TLS handshake record, and the major version every record carries (RFC 8446 5.1).
+/// The type of a TLS handshake record, and the major version in every record (RFC 8446 5.1).
 const TLS_HANDSHAKE: &[u8] = &[22, 3];
 
 impl Conn {
-    /// The service hands over the request that begins with `head`, with everything after it.
+    /// Hands over the request that begins with `head`, with all input after it, as the service
+    /// requested.
     #[cold]
     #[inline(never)]
     pub(super) fn leave(&mut self, head: &[u8], after: &[u8], io: &mut Io<'_>) -> Next {
-        // It was counted before the service was called.
+        // The request was counted before the service was called, but it gets no reply here.
         self.requests = self.requests.wrapping_sub(u32::from(self.head.is_empty()));
         io.carry.extend_from_slice(head);
         io.carry.extend_from_slice(after);
         self.left()
     }
 
-    /// Handles a message that cannot be parsed here: `carry` contains its beginning and `unread`
-    /// the bytes after that.
+    /// Handles a message that cannot be parsed here: the service may hand it over, otherwise it is
+    /// refused. `carry` contains the beginning of the message and `unread` the bytes after that.
     #[cold]
     #[inline(never)]
     pub(super) fn fail_or_leave<S: Service + ?Sized>(
@@ -67,7 +68,7 @@ impl Conn {
         self.left()
     }
 
-    /// The body is no longer available, so the request cannot be handed over.
+    /// Refuses a hand-over that comes too late, because the body is no longer available.
     #[cold]
     pub(super) fn refuse_late(&mut self, io: &mut Io<'_>) {
         put_refusal(ApiMisuse::HandOverTooLate, io.out, io.date, Persist::Close);
@@ -86,7 +87,7 @@ impl Conn {
     }
 }
 
-/// Whether the first bytes match `start`, as far as they have arrived.
+/// Whether the bytes received so far match the beginning of `start`.
 fn begins(carried: &[u8], unread: &[u8], start: &[u8]) -> bool {
     carried.iter().chain(unread).zip(start).all(|(byte, expected)| byte == expected)
 }

@@ -1,4 +1,4 @@
-//! Last replies for faults of the server, not of the peer.
+//! The last reply after a fault of the server.
 //!
 //! Does not know about: the cause of a fault.
 
@@ -6,15 +6,15 @@ use super::{Conn, Io, Next, Phase, Verdict};
 use crate::reply::{Persist, put_failure, put_failure_with};
 use crate::{Status, Time};
 
-/// The message of an HTTP/2 server without capacity: empty SETTINGS, then GOAWAY with NO_ERROR and
-/// stream 0, which tells a client that no request was processed and may be retried elsewhere (RFC
-/// 9113 3.4 and 6.8).
+/// The output of an HTTP/2 server without capacity: empty SETTINGS, then GOAWAY with NO_ERROR and
+/// stream 0. It informs the client that no request was processed, so that all requests may be
+/// retried elsewhere (RFC 9113 3.4 and 6.8).
 const HTTP2_NO_ROOM: [u8; 26] =
     [0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 impl Conn {
-    /// Handles a panic of the service inside the last call: its unfinished reply becomes a 500,
-    /// earlier ones stay, and the connection ends.
+    /// Handles a panic of the service inside the last call: the unfinished reply becomes a 500,
+    /// earlier replies are still sent, and the connection ends.
     pub fn handle_panic(&mut self, io: Io<'_>) -> Next {
         io.out.drop_unfinished();
         io.out.begin_reply();
@@ -22,11 +22,12 @@ impl Conn {
         self.end(io)
     }
 
-    /// Handles a lack of capacity for this connection: a 503 with `Retry-After`, or GOAWAY if it
-    /// was to be handed over as HTTP/2, and the end. Input is dropped. A large body that waits to
-    /// be sent remains the last output.
+    /// Handles a lack of capacity for this connection: writes a 503 with `Retry-After`, or GOAWAY
+    /// if the connection was to be handed over as HTTP/2, and ends the connection. Input is
+    /// dropped. If a large body is still to be sent, it remains the last output.
     pub fn handle_overload(&mut self, io: Io<'_>) -> Next {
-        // A body that waits to be sent leaves no place for another head: the close must suffice.
+        // While a large body is still to be sent, no further head can be written; the connection
+        // ends without a reply.
         if self.verdict == Verdict::Http2 {
             io.out.begin_reply();
             io.out.head.extend_from_slice(&HTTP2_NO_ROOM);
@@ -40,7 +41,7 @@ impl Conn {
 
     fn end(&mut self, io: Io<'_>) -> Next {
         io.carry.clear();
-        // A deferred request has its reply.
+        // A deferred request no longer needs its work: the last reply is already written.
         let _answered = io.out.take_later();
         self.phase = Phase::Closing;
         self.deadline = Time::MAX;

@@ -1,7 +1,7 @@
-//! The shortest path: a connection with a single remembered request and its reply, without any
-//! state.
+//! The fastest path: a new connection with a single cached request and its reply, without
+//! connection state.
 //!
-//! Does not know about: connections that outlive this call.
+//! Does not know about: connections that last longer than this call.
 
 use super::{Conn, Io, Next};
 use crate::parse::Seen;
@@ -9,11 +9,11 @@ use crate::reply::{Outcome, Persist};
 use crate::{Responder, Service};
 
 impl Conn {
-    /// Handles the first input of a new connection if that ends the connection: it consists of one
-    /// remembered head with a close. The result is that of [`Conn::handle_input`] on a new
-    /// [`Conn`], which then has one request and no error; after [`Next::Wait`] create that
-    /// connection with [`Conn::wait_once`]. After [`Next::HandOver`] no request has a reply, and
-    /// `carry` contains `fresh`. Returns `None` without any effect in other cases.
+    /// Handles the first input of a new connection if the input is exactly one cached head that
+    /// closes the connection. Otherwise returns `None` without any effect. The result is that of
+    /// [`Conn::handle_input`] on a new [`Conn`], which would then have one request and no error.
+    /// After [`Next::Wait`], create that connection with [`Conn::wait_once`]. After
+    /// [`Next::HandOver`], the request has no reply, and `carry` contains `fresh`.
     #[inline(always)]
     pub fn answer_once<S: Service + ?Sized>(
         fresh: &[u8],

@@ -1,25 +1,27 @@
 //! The fast path of a connection: consecutive complete requests without a body.
 //!
-//! Does not know about: `carry`, bodies, incomplete input; `message` continues where this stops.
+//! Does not know about: `carry`, bodies, incomplete input. `message` continues where the fast path
+//! ends.
 
 use super::{Conn, Io, Next, Phase};
 use crate::parse::{Head, Seen};
 use crate::reply::Outcome;
 use crate::{RequestError, Responder, Service};
 
-/// Where the fast path ended.
+/// The point at which the fast path ended.
 pub(super) enum Whole {
-    /// At the end of the input or of the connection.
+    /// The end of the input or of the connection.
     Next(Next),
-    /// At a request that it does not handle.
+    /// A request that the fast path does not handle, at this position.
     Rest(usize),
 }
 
 impl Conn {
-    /// Handles complete requests. Only between requests, without carried or held-back input.
+    /// Handles complete requests. Must be called only between requests, without carried or
+    /// held-back input.
     ///
-    /// The first request is outside of the loop: usually it is the only one, and then no value has
-    /// to be kept in a register.
+    /// The first request is handled before the loop, because usually it is the only one, and
+    /// without the loop no value has to be kept in a register.
     #[inline(always)]
     pub(super) fn answer_whole<S: Service + ?Sized>(
         &mut self,
@@ -68,7 +70,7 @@ impl Conn {
         }
     }
 
-    /// Handles one request, with the cache of heads.
+    /// Handles one request, using the cache of heads.
     #[inline(always)]
     fn answer_seen<S: Service + ?Sized>(
         &mut self,
@@ -86,7 +88,8 @@ impl Conn {
         }
     }
 
-    /// Handles a cached head: it stays in the cache, and the connection's own head is not touched.
+    /// Handles a request whose head is cached. The head stays in the cache, and the connection's
+    /// own head is not modified.
     #[inline(always)]
     fn answer_known<S: Service + ?Sized>(
         &mut self,
@@ -142,7 +145,7 @@ impl Conn {
         self.follow(outcome, head, after, io)
     }
 
-    /// Continues after a reply.
+    /// Continues after a request was handled.
     #[inline(always)]
     fn follow(&mut self, outcome: Outcome, head: &[u8], after: &[u8], io: &mut Io<'_>) -> One {
         if outcome != Outcome::Replied {
@@ -155,7 +158,7 @@ impl Conn {
         if after.is_empty() { One::Next(Next::Read) } else { One::More(head.len()) }
     }
 
-    /// Continues after the last reply, or after none.
+    /// Continues after the last request of a connection, with or without a reply.
     #[inline(always)]
     fn end_after(&mut self, outcome: Outcome, head: &[u8], after: &[u8], io: &mut Io<'_>) -> Next {
         match outcome {
@@ -180,9 +183,9 @@ impl Conn {
     }
 }
 
-/// Result of one request.
+/// Result of handling one request.
 enum One {
-    /// It has a reply; it took this many bytes, and more input follows.
+    /// The request got a reply and had this length; more input follows.
     More(usize),
     Next(Next),
     /// The fast path does not handle it.

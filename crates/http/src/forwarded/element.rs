@@ -1,4 +1,4 @@
-//! One element of a list of hops: an address in `X-Forwarded-For`, or the pairs of `Forwarded`.
+//! One element of a list of proxies: an address in `X-Forwarded-For`, or the pairs of `Forwarded`.
 //!
 //! Does not know about: trust, other elements.
 
@@ -6,11 +6,11 @@ use super::Origin;
 use crate::scheme::Scheme;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The elements of a `Forwarded` line, the last first. Ends with `None` when a quoted string has no
-/// start.
+/// The elements of a `Forwarded` line, from right to left. The last item is `None` if a quoted
+/// string has no opening quote.
 ///
 /// Commas inside quoted strings do not separate elements. Because parsing starts at the right, a
-/// string that a client did not close cannot swallow the elements added by a proxy.
+/// string without a closing quote from a client cannot hide the elements that a proxy added.
 pub(super) fn rightmost_first(line: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
     let mut rest = Some(line);
     std::iter::from_fn(move || {
@@ -39,8 +39,8 @@ fn is_escaped(before: &[u8]) -> bool {
     before.iter().rev().take_while(|&&byte| byte == b'\\').count() % 2 == 1
 }
 
-/// Parses `for=192.0.2.1;proto=https;by=_x`. `None` without an address, or when any part is
-/// malformed or repeated.
+/// Parses an element such as `for=192.0.2.1;proto=https;by=_x`. `None` if it has no address, or if
+/// any part is malformed or repeated.
 pub(super) fn forwarded(element: &[u8]) -> Option<Origin> {
     let (mut addr, mut proto) = (None, None);
     let mut rest = element;
@@ -59,8 +59,8 @@ pub(super) fn forwarded(element: &[u8]) -> Option<Origin> {
     Some(Origin { addr: node(addr?)?, scheme: proto.and_then(scheme) })
 }
 
-/// The first `name=value`, and the text after its `;`. Both are empty for an empty pair, which the
-/// grammar allows.
+/// The first pair as `name` and `value`, and the text after its `;`. Name and value are empty for
+/// an empty pair, which the grammar allows.
 fn pair(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let text = text.trim_ascii_start();
     let (name, after) = token(text);
@@ -83,8 +83,8 @@ fn token(text: &[u8]) -> (&[u8], &[u8]) {
     text.split_at_checked(len).unwrap_or((text, b""))
 }
 
-/// The inside of a quoted string without unescaping, and the text after it. Neither addresses nor
-/// schemes need a backslash.
+/// The content of a quoted string, and the text after the string. Escapes are not decoded, because
+/// neither addresses nor schemes need them.
 fn quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut at = 0;
     loop {
@@ -96,14 +96,14 @@ fn quoted(text: &[u8]) -> Option<(&[u8], &[u8])> {
     }
 }
 
-/// Parses an address in `X-Forwarded-For`: there is no standard, and some proxies add a port.
+/// Parses an address in `X-Forwarded-For`. The field has no standard, and some proxies add a port.
 pub(super) fn addr(element: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(element).ok()?;
     text.parse().ok().map(|addr: IpAddr| addr.to_canonical()).or_else(|| node(element))
 }
 
-/// Parses a node of RFC 7239 section 6 that is an address: IPv6 in brackets; a port is ignored.
-/// `None` for `unknown` and obfuscated nodes.
+/// Parses a node of RFC 7239 section 6 that is an address, with IPv6 in brackets and the port
+/// ignored. `None` for `unknown` and obfuscated nodes.
 fn node(value: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(value).ok()?;
     let (addr, port) = match text.strip_prefix('[') {
@@ -124,7 +124,7 @@ fn node(value: &[u8]) -> Option<IpAddr> {
     fine.then(|| addr.to_canonical())
 }
 
-/// Parses `http` or `https`, in any case.
+/// Parses `http` or `https`, ignoring case.
 pub(super) fn scheme(text: &[u8]) -> Option<Scheme> {
     match () {
         () if text.eq_ignore_ascii_case(b"http") => Some(Scheme::Http),

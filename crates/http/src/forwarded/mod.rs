@@ -1,14 +1,14 @@
-//! The client behind proxies: `X-Forwarded-For` or `Forwarded` (RFC 7239), trusted only from
-//! configured networks.
+//! The client behind proxies, from `X-Forwarded-For` or `Forwarded` (RFC 7239). The fields are
+//! trusted only if they come from configured networks.
 //!
-//! Does not know about: connections, the use of the address. Entry: [`Networks`],
+//! Does not know about: connections, the use of the address. Entry points: [`Networks`],
 //! [`TrustedProxies::origin_of`].
 //!
-//! Each proxy appends the address of its own peer at the right end. So the search goes from right
-//! to left over all lines of the field, as long as the element was added by a trusted proxy: the
-//! first address that is not a trusted proxy's is the client. Elements further left were sent by
-//! that client and may be anything. An element that is malformed or hides the address ends the
-//! search at the address before it.
+//! Each proxy appends the address of its peer at the right end. The search therefore goes from
+//! right to left over all lines of the field, as long as the elements were added by trusted
+//! proxies. The first address that is not a trusted proxy is the client. Elements to the left of it
+//! were sent by that client and cannot be trusted. If an element is malformed or hides the address,
+//! the search ends, and the previously found address is used.
 
 mod element;
 mod networks;
@@ -24,14 +24,15 @@ use std::net::IpAddr;
 /// Maximum number of elements to examine.
 pub const HOPS_MAX: u8 = 16;
 
-/// The field that the proxies write.
+/// The field written by the proxies.
 ///
-/// Never both: the other field comes from the client unchanged.
+/// Only one of the two is used, because the other field is passed on unchanged from the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ForwardedFrom {
     /// `Forwarded`, including its `proto=`.
     Forwarded,
-    /// `X-Forwarded-For` and `X-Forwarded-Proto`. The default: nearly all proxies write these.
+    /// `X-Forwarded-For` and `X-Forwarded-Proto`. The default, because nearly all proxies write
+    /// these.
     #[default]
     XForwardedFor,
 }
@@ -41,24 +42,25 @@ pub enum ForwardedFrom {
 pub struct TrustedProxies {
     /// Addresses of the proxies.
     pub networks: Networks,
-    /// The field they write.
+    /// The field written by the proxies.
     pub from: ForwardedFrom,
-    /// Number of elements to examine, at most [`HOPS_MAX`]: the longest chain of trusted proxies
-    /// plus one for the client. At the limit, the client is the last address found.
+    /// Number of elements to examine, at most [`HOPS_MAX`]: the length of the longest chain of
+    /// trusted proxies, plus one for the client. If the limit is reached, the last address found is
+    /// used as the client.
     pub hops_max: u8,
 }
 
 /// The origin of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The client. IPv4 inside IPv6 is converted to IPv4.
+    /// The client's address. An IPv4 address inside IPv6 is converted to IPv4.
     pub addr: IpAddr,
-    /// How the client reached the first trusted proxy, if reported.
+    /// The scheme of the connection between the client and the first trusted proxy, if reported.
     pub scheme: Option<Scheme>,
 }
 
 impl TrustedProxies {
-    /// These networks write that field; the maximum number of hops.
+    /// Creates a set of proxies that write the field `from`, with the maximum number of hops.
     pub const fn new(networks: Networks, from: ForwardedFrom) -> Self {
         Self { networks, from, hops_max: HOPS_MAX }
     }
@@ -98,7 +100,7 @@ impl TrustedProxies {
         for element in elements.take(self.hops_max.min(HOPS_MAX).into()) {
             let Some(element) = element.map(<[u8]>::trim_ascii) else { return origin };
             if element.is_empty() {
-                // A list may have empty elements (RFC 9110 5.6.1).
+                // A list may contain empty elements (RFC 9110 5.6.1).
                 continue;
             }
             let Some(found) = read(element) else { return origin };
@@ -111,7 +113,7 @@ impl TrustedProxies {
     }
 }
 
-/// The last lines of a field, no more than can matter.
+/// The last lines of a field, as many as can contain elements to examine.
 struct Lines<'a> {
     ring: [&'a [u8]; HOPS_MAX as usize],
     count: usize,
@@ -138,7 +140,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// The scheme reported by the nearest proxy: the last element.
+/// The scheme in the last element, which was reported by the nearest proxy.
 fn last_scheme(lines: &Lines<'_>) -> Option<Scheme> {
     let line = lines.rightmost_first().next()?;
     element::scheme(line.rsplit(|&byte| byte == b',').next()?.trim_ascii())

@@ -1,4 +1,4 @@
-//! Sets of addresses, written as CIDR networks.
+//! Sets of addresses in CIDR notation.
 //!
 //! Does not know about: the use of the sets.
 
@@ -8,40 +8,40 @@ use std::str::FromStr;
 
 /// A network: `10.0.0.0/8`, `2001:db8::/32`, or a single address.
 ///
-/// A part of `::ffff:0:0/96` means the IPv4 network inside.
+/// A network inside `::ffff:0:0/96` stands for the IPv4 network it contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Network {
     addr: IpAddr,
     len: u8,
 }
 
-/// Why a text is not a network.
+/// The reason why a text is not a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NetworkError {
     /// The text before the slash is not an address.
     BadAddress,
-    /// The text after the slash is not a decimal number up to this one.
+    /// The text after the slash is not a decimal number up to this maximum.
     BadLength(u8),
-    /// The address has bits set after the prefix; contains the network that was probably meant.
+    /// The address has bits set after the prefix. Contains the network that was probably intended.
     HostBits(Network),
 }
 
-/// A set of networks, as sorted ranges.
+/// A set of networks, stored as sorted ranges.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Networks {
     v4: Ranges<u32>,
     v6: Ranges<u128>,
 }
 
-/// First and last value of each range, sorted, with gaps between them.
+/// First and last value of each range; the ranges are sorted and disjoint.
 type Ranges<T> = Box<[(T, T)]>;
 
 impl Network {
-    /// The network of the first `len` bits of an address.
+    /// Creates the network of the first `len` bits of an address.
     ///
     /// # Errors
     ///
-    /// `len` exceeds the address, or the address has bits set after the prefix.
+    /// `len` exceeds the length of the address, or the address has bits set after the prefix.
     pub fn new(addr: IpAddr, len: u8) -> Result<Self, NetworkError> {
         let len_max = if addr.is_ipv4() { 32 } else { 128 };
         if len > len_max {
@@ -57,7 +57,7 @@ impl Network {
 }
 
 impl Networks {
-    /// Whether the set contains the address. IPv4 inside IPv6 counts as IPv4 only.
+    /// Whether the set contains the address. An IPv4 address inside IPv6 counts only as IPv4.
     #[inline]
     pub fn contains(&self, addr: IpAddr) -> bool {
         match addr.to_canonical() {
@@ -71,11 +71,11 @@ impl Networks {
         self.v4.is_empty() && self.v6.is_empty()
     }
 
-    /// Parses every text as a network.
+    /// Parses each text as a network.
     ///
     /// # Errors
     ///
-    /// The first invalid text, by its position.
+    /// The position of the first invalid text, and its error.
     pub fn parse<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Self, (usize, NetworkError)> {
         let read = |(index, text): (usize, &str)| text.parse::<Network>().map_err(|error| (index, error));
         texts.into_iter().enumerate().map(read).collect()
@@ -146,7 +146,7 @@ fn ends(addr: IpAddr, len: u8) -> (IpAddr, IpAddr) {
     }
 }
 
-/// Sorts and merges the ranges; networks are either disjoint or nested.
+/// Sorts the ranges and removes those inside others. Networks are either disjoint or nested.
 fn joined<T: Ord + Copy>(mut ranges: Vec<(T, T)>) -> Ranges<T> {
     ranges.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
     ranges.dedup_by(|later, earlier| later.1 <= earlier.1);

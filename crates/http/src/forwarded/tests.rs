@@ -1,4 +1,4 @@
-//! Networks and chains of proxies in tables, and against simple models.
+//! Networks and chains of proxies, in tables and compared with simple models.
 //!
 //! Does not know about: the implementation.
 
@@ -13,12 +13,12 @@ fn networks(texts: &[&str]) -> Networks {
     Networks::parse(texts.iter().copied()).unwrap()
 }
 
-/// `10.0.0.0/8` and `fd00::/8` are proxies.
+/// The trusted proxies of these tests: `10.0.0.0/8` and `fd00::/8`.
 fn trusted(from: ForwardedFrom) -> TrustedProxies {
     TrustedProxies::new(networks(&["10.0.0.0/8", "fd00::/8"]), from)
 }
 
-/// The origin of a request with these field lines, as `192.0.2.1 https`.
+/// Returns the origin of a request with these field lines in the form `192.0.2.1 https`.
 fn origin(proxies: &TrustedProxies, peer: &str, lines: &[(&str, &str)]) -> String {
     let mut bytes = b"GET / HTTP/1.1\r\nHost: a\r\n".to_vec();
     for (name, value) in lines {
@@ -135,7 +135,7 @@ fn forwarded() {
         (&["=192.0.2.1"], "10.0.0.1"),
         (&["for =192.0.2.1"], "10.0.0.1"),
         (&["192.0.2.1"], "10.0.0.1"),
-        // A string that a client left open does not swallow the proxy's element.
+        // A quoted string that a client did not close does not hide the proxy's element.
         (&["for=\"10.0.0.9, for=192.0.2.1"], "192.0.2.1"),
         (&["for=\"10.0.0.9\\, for=192.0.2.1"], "192.0.2.1"),
         (&["x=\", for=192.0.2.1, for=10.0.0.2;ext=\"a,b\""], "192.0.2.1"),
@@ -166,7 +166,7 @@ fn the_walk_is_bounded() {
     forwarded.hops_max = 3;
     let elements: Vec<String> = chain.iter().map(|addr| format!("for={addr}")).collect();
     assert_eq!(origin(&forwarded, "10.0.0.1", &[("Forwarded", &elements.join(","))]), "10.1.1.3");
-    // Thousands of quotes and backslashes.
+    // Thousands of quotes and backslashes are handled.
     for hostile in ["\\\"".repeat(3000), "\"".repeat(6001), "\\".repeat(6000), ",".repeat(6000)] {
         assert_eq!(origin(&forwarded, "10.0.0.1", &[("Forwarded", &hostile)]), "10.0.0.1");
     }
@@ -233,7 +233,7 @@ fn bad_networks() {
 proptest! {
     #[test]
     fn networks_as_a_plain_list(nets in vec((any::<u32>(), 0..=32u8), 0..20), addrs in vec(any::<u32>(), 0..20)) {
-        // Near the networks too, to test their bounds.
+        // Addresses at the bounds of the networks are included.
         let mask = |len: u8| u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0);
         let edges = nets.iter().flat_map(|&(bits, len)| {
             let first = bits & mask(len);
@@ -251,7 +251,7 @@ proptest! {
         }
     }
 
-    /// Whatever the client sends before the proxies' elements, it is found; and no text makes an
+    /// The client is found whatever it sends before the proxies' elements, and no text makes an
     /// address trusted.
     #[test]
     fn a_client_cannot_hide(sent in "[ -~]{0,40}", hops in 0..4u8, in_one_line: bool, forwarded: bool) {

@@ -6,13 +6,13 @@ use super::Guard;
 use crate::auth::{Authorization, Decision, Policy};
 use crate::{Answered, Request, Responder, Status};
 
-/// Passes requests that a [`Policy`] allows.
+/// Passes requests that a [`Policy`] allows and refuses all others.
 ///
-/// Others get its status, 401 (RFC 9110 15.5.2), 403 or 400, and its challenge.
+/// A refusal has the policy's status, 401 (RFC 9110 15.5.2), 403 or 400, and its challenge.
 ///
-/// Tokens are verified on the thread of the request. If that takes tens of microseconds for the
-/// configured keys, use the engine's `Offload::require_auth`: the same guard with verification by a
-/// job.
+/// Tokens are verified on the thread of the request. If a verification takes tens of microseconds
+/// with the configured keys, use the engine's `Offload::require_auth`, the same guard with
+/// verification in a job.
 #[derive(Debug)]
 pub struct RequireAuth {
     policy: Policy,
@@ -30,21 +30,21 @@ impl RequireAuth {
         self.policy.decide_request(request, request.unix_secs())
     }
 
-    /// The name of a valid static token in a request: the usual case, without a [`Decision`].
-    /// `None` is not a decision: call [`Self::decide_unknown`].
+    /// The name of the request's static token, if it is valid: the common case, which needs no
+    /// [`Decision`]. `None` is not a refusal: call [`Self::decide_unknown`] then.
     #[inline]
     pub fn known(&self, request: &Request<'_>) -> Option<&str> {
         self.policy.known(Authorization::of(request))
     }
 
-    /// The policy's decision about a request without a [`Self::known`] token.
+    /// The policy's decision about a request for which [`Self::known`] returned `None`.
     #[inline]
     pub fn decide_unknown(&self, request: &Request<'_>) -> Decision<'_> {
         self.policy.decide_unknown(Authorization::of(request), request.unix_secs())
     }
 
     /// Whether [`Self::decide`] takes tens of microseconds for this request, so that a job should
-    /// do it instead of a worker thread.
+    /// execute it instead of a worker.
     #[must_use]
     pub fn is_heavy_for(&self, request: &Request<'_>) -> bool {
         self.policy.is_heavy_for(Authorization::of(request))

@@ -1,16 +1,17 @@
 //! The guard that requires a verified client certificate.
 //!
-//! Does not know about: TLS. It uses the results of the handshake.
+//! Does not know about: TLS; the guard uses the results of the handshake.
 
 use super::Guard;
 use crate::{Answered, Request, Responder, StaticReply, Status};
 
-/// Passes requests with a verified certificate, of any name or of a listed one.
+/// Passes requests with a verified certificate. If names are listed, the certificate must have one
+/// of these names. Other requests get 403.
 ///
-/// Others get 403: a certificate cannot be requested again on this connection.
+/// The status is 403, because a certificate cannot be requested again on this connection.
 #[derive(Clone, Debug)]
 pub struct RequireClientCert {
-    /// The allowed names; empty means any.
+    /// The allowed names; empty means that no name is required.
     names: Vec<String>,
     without_certificate: StaticReply,
     wrong_name: StaticReply,
@@ -33,7 +34,7 @@ impl RequireClientCert {
         }
     }
 
-    /// Whether this request may pass.
+    /// Whether the guard passes this request.
     #[inline]
     pub fn allows(&self, request: &Request<'_>) -> bool {
         let Some(tls) = request.client().tls.filter(|tls| tls.client_verified) else { return false };

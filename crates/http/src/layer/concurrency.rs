@@ -7,7 +7,8 @@ use crate::{Answered, Begun, Client, Request, RequestError, Responder, Service, 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Limits concurrent requests on all threads together; others get 503 with `Retry-After`.
+/// Limits the total number of concurrent requests on all threads. Requests above the limit get 503
+/// with `Retry-After`.
 ///
 /// Clones share the count.
 #[derive(Clone, Debug)]
@@ -21,15 +22,15 @@ struct Inner {
     refusal: StaticReply,
 }
 
-/// A place of a request in progress, released on drop.
+/// The place of a request in progress; released on drop.
 #[derive(Debug)]
 pub struct Place<'a>(Option<&'a AtomicU32>);
 
-/// The same for a deferred request.
+/// The place of a deferred request; released on drop.
 #[derive(Debug)]
 struct Kept(AtMost);
 
-/// A service inside [`AtMost`].
+/// A service wrapped in [`AtMost`].
 #[derive(Clone, Debug)]
 pub struct AtMostService<S> {
     at_most: AtMost,
@@ -37,19 +38,20 @@ pub struct AtMostService<S> {
 }
 
 impl AtMost {
-    /// A limit of `max` requests; 0 refuses all.
+    /// Creates a limit of `max` requests; 0 refuses all requests.
     pub fn new(max: u32) -> Self {
         let refusal = StaticReply::text(Status::SERVICE_UNAVAILABLE, "busy\n").header("Retry-After", "1");
         let refusal = refusal.expect("the constant is a valid field");
         Self(Arc::new(Inner { max, live: AtomicU32::new(0), refused: AtomicU64::new(0), refusal }))
     }
 
-    /// Takes a place for a request, if one is free.
+    /// Takes a place for a request, if a place is free.
     #[inline]
     pub fn enter(&self) -> Option<Place<'_>> {
         let Inner { max, live, refused, .. } = &*self.0;
         let place = Place(Some(live));
-        // The place is taken before the check: a refused request releases it by the same drop.
+        // The place is taken before the check, so that the drop of `place` releases it if the
+        // request is refused.
         if live.fetch_add(1, Ordering::Relaxed) < *max {
             return Some(place);
         }
@@ -57,8 +59,8 @@ impl AtMost {
         None
     }
 
-    /// Serves a request, which holds a place until its reply, immediate or deferred. Refuses it
-    /// if no place is free.
+    /// Handles a request, which holds a place until its immediate or deferred reply. Refuses the
+    /// request if no place is free.
     #[inline]
     pub fn around<'a>(
         &self,
@@ -72,13 +74,13 @@ impl AtMost {
         })
     }
 
-    /// Writes the reply when no place is free.
+    /// Writes the reply to a request for which no place is free.
     #[cold]
     pub fn refuse<'a>(&self, reply: Responder<'a>) -> Answered<'a> {
         reply.send(&self.0.refusal)
     }
 
-    /// Whether both are clones of one another.
+    /// Whether `other` shares its count with this limit.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -104,7 +106,7 @@ impl Drop for Place<'_> {
 }
 
 impl Place<'_> {
-    /// Holds the place until the request ends.
+    /// Converts the place into one that can be held until a deferred request ends.
     fn keep(mut self, of: &AtMost) -> Kept {
         self.0 = None;
         Kept(of.clone())

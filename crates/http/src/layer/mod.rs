@@ -1,11 +1,11 @@
 //! Layers around a service, composed once at the start, so that a request needs no dynamic
 //! dispatch.
 //!
-//! Does not know about: the criteria of layers, which are in [`crate::auth`], [`crate::limit`] and
-//! [`crate::log`].
+//! Does not know about: the decisions of layers, which are made by [`crate::auth`],
+//! [`crate::limit`] and [`crate::log`].
 //!
-//! A [`Guard`] passes a request or replies to it, which suffices for most layers. A [`Layer`] wraps
-//! the service and also sees the reply. The layer added last sees a request first.
+//! A [`Guard`] passes a request on or replies to it, which suffices for most layers. A [`Layer`]
+//! wraps the service and also sees the reply. The layer that was added last sees a request first.
 //!
 //! ```
 //! use doorbell_http::layer::{Guard, ServiceExt};
@@ -42,7 +42,7 @@ pub use rate_limit::{ClientUnknown, RateLimit};
 use crate::{Answered, Client, Request, RequestError, Responder, Service, Time};
 use std::fmt;
 
-/// Wraps a service in another one.
+/// Wraps a service in another service.
 pub trait Layer<S: Service> {
     /// The resulting service.
     type Service: Service;
@@ -51,21 +51,22 @@ pub trait Layer<S: Service> {
     fn layer(self, inner: S) -> Self::Service;
 }
 
-/// Passes requests, or replies to them.
+/// Passes requests on, or replies to them.
 pub trait Guard {
-    /// Whether it reads [`Request::client`].
+    /// Whether the guard reads [`Request::client`].
     fn wants_client(&self) -> bool {
         false
     }
 
-    /// Returns the responder, perhaps with an additional field, or uses it.
+    /// Passes the request by returning the responder, or replies with the responder. The guard may
+    /// add fields to a responder that it returns.
     ///
     /// # Errors
-    /// The reply, when the request does not pass.
+    /// The reply to a request that is not passed on.
     fn admit<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Result<Responder<'a>, Answered<'a>>;
 
-    /// Serves the request with `serve` if it passes: [`Self::admit`] followed by that call.
-    /// Override it only for performance: a responder that is passed on directly is not moved.
+    /// Calls `answer` if the request passes [`Self::admit`]. Override this method only for
+    /// performance: an override that passes the responder on directly avoids moving it.
     fn around<'a>(
         &self,
         request: &Request<'_>,
@@ -84,10 +85,10 @@ pub trait Guard {
 
 /// A service behind a guard.
 ///
-/// No request bypasses the guard: if the guard cannot be asked ([`Service::hands_over`]) the answer
-/// is no. So the service hands over requests, those with bodies only if
-/// [`Limits::answer_before_body`](crate::Limits::answer_before_body) is set; other protocols and
-/// unknown methods are refused.
+/// No request bypasses the guard. [`Service::hands_over`] cannot consult it and therefore always
+/// returns false, so other protocols and unknown methods are refused. The service itself can hand
+/// over requests, but requests with bodies only if
+/// [`Limits::answer_before_body`](crate::Limits::answer_before_body) is set.
 #[derive(Clone, Debug)]
 pub struct Guarded<G, S> {
     guard: G,
@@ -116,10 +117,10 @@ impl<G: Guard, S: Service> Service for Guarded<G, S> {
     }
 }
 
-/// A service behind a function that may reply, change the reply, or pass the request on.
+/// A service behind a function that can reply, change the reply, or pass the request on.
 ///
-/// As behind a [`Guarded`], the properties wanted by the service are forwarded, and it hands
-/// requests over only after the function was called.
+/// As with [`Guarded`], the properties wanted by the service are forwarded, and the service can
+/// hand over a request only after the function has passed it on.
 #[derive(Clone)]
 pub struct Behind<F, S> {
     f: F,
@@ -158,7 +159,7 @@ impl<F, S: fmt::Debug> fmt::Debug for Behind<F, S> {
     }
 }
 
-/// Both guards, the left one first.
+/// Two guards, of which the first is consulted first.
 impl<A: Guard, B: Guard> Guard for (A, B) {
     fn wants_client(&self) -> bool {
         self.0.wants_client() || self.1.wants_client()
@@ -179,7 +180,7 @@ impl<A: Guard, B: Guard> Guard for (A, B) {
     }
 }
 
-/// An optional guard.
+/// An optional guard; without a guard every request passes.
 impl<G: Guard> Guard for Option<G> {
     fn wants_client(&self) -> bool {
         self.as_ref().is_some_and(Guard::wants_client)
@@ -193,7 +194,7 @@ impl<G: Guard> Guard for Option<G> {
     }
 }
 
-/// Composition by method calls.
+/// Methods that add layers and guards to a service.
 pub trait ServiceExt: Service + Sized {
     /// Wraps this service in `layer`.
     fn with<L: Layer<Self>>(self, layer: L) -> L::Service {
@@ -205,9 +206,9 @@ pub trait ServiceExt: Service + Sized {
         Guarded { guard, inner: self }
     }
 
-    /// Puts this service behind a function, which can pass requests on to it. A function of
-    /// [`crate::service_fn`] that calls another service does not forward what that service wants:
-    /// bodies and the address of the client.
+    /// Puts this service behind a function, which can pass requests on to it. A service made by
+    /// [`crate::service_fn`] that calls another service does not forward that service's needs for
+    /// bodies and for the client's address.
     ///
     /// ```
     /// use doorbell_http::layer::ServiceExt;

@@ -5,20 +5,20 @@
 use super::quota::Quota;
 use std::time::Duration;
 
-/// Whether a request is allowed, and the resulting debt of its key.
+/// A decision about a request, with the resulting debt of its key.
 ///
-/// Measured in ticks of the quota it was made with; the methods for times and tokens need that
-/// quota.
+/// The debt is measured in ticks of the quota used for the decision; the methods for times and
+/// tokens need that quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     is_allowed: bool,
-    /// Ticks until the key has its whole burst again.
+    /// Ticks until the whole burst of the key is available again.
     owed: u32,
 }
 
 impl Decision {
-    /// The rule itself: the ticks a key owes before a request determine whether it is allowed, and
-    /// its debt afterwards.
+    /// Decides about a request from `owed`, the debt of its key in ticks. The debt grows by the
+    /// price of the request if the request is allowed.
     #[inline]
     pub(super) const fn of(owed: u32, quota: &Quota) -> Self {
         match owed.checked_add(quota.price()) {
@@ -27,7 +27,7 @@ impl Decision {
         }
     }
 
-    /// A refusal without knowledge of the key.
+    /// A refusal without information about the key.
     #[cold]
     pub(super) const fn blind(quota: &Quota) -> Self {
         Self { is_allowed: false, owed: quota.window() }
@@ -38,24 +38,25 @@ impl Decision {
         self.owed
     }
 
-    /// Whether the request may pass. If so, it has been counted; if not, it costs nothing.
+    /// Whether the request is allowed. An allowed request has been counted; a refused one costs
+    /// nothing.
     #[inline]
     pub const fn is_allowed(&self) -> bool {
         self.is_allowed
     }
 
-    /// Number of requests that would be allowed right after this one.
+    /// Number of requests that would be allowed immediately after this one.
     pub const fn remaining(&self, quota: &Quota) -> u32 {
         if self.is_allowed { quota.tokens(quota.window().saturating_sub(self.owed)) } else { 0 }
     }
 
-    /// Time until one request is allowed again; `None` if this one was allowed.
+    /// Time until a request is allowed again; `None` if this one was allowed.
     pub fn retry_after(&self, quota: &Quota) -> Option<Duration> {
         let free_at = quota.window() - quota.price();
         (!self.is_allowed).then(|| quota.duration(self.owed.saturating_sub(free_at)))
     }
 
-    /// Time until the key has its whole burst again.
+    /// Time until the whole burst of the key is available again.
     pub fn reset_after(&self, quota: &Quota) -> Duration {
         quota.duration(self.owed)
     }

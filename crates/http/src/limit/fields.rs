@@ -1,6 +1,6 @@
 //! The fields that report a client's remaining quota.
 //!
-//! Does not know about: tables, the rest of a reply.
+//! Does not know about: tables, other parts of a reply.
 //!
 //! `RateLimit-Limit`, `-Remaining` and `-Reset` are those of draft-ietf-httpapi-ratelimit-headers
 //! up to version 6, which clients support. Later versions replace them with two structured fields
@@ -21,12 +21,13 @@ const LIMIT: &[u8] = b"RateLimit-Limit";
 const REMAINING: &[u8] = b"RateLimit-Remaining";
 const RESET: &[u8] = b"RateLimit-Reset";
 const RETRY: &[u8] = b"Retry-After";
-/// Space for the four names, each with `: `, a number of at most 10 digits and CRLF.
+/// Space for four field lines, each with a name, a colon and a space, a number of at most 10
+/// digits, and CRLF.
 const LEN_MAX: usize = LIMIT.len() + REMAINING.len() + RESET.len() + RETRY.len() + 4 * (2 + 10 + 2);
 
 impl Decision {
-    /// The fields for the reply, with the quota of the deciding limiter: `RateLimit-*`, and
-    /// `Retry-After` after a refusal.
+    /// The fields for the reply: `RateLimit-*` and, after a refusal, `Retry-After`. `quota` is that
+    /// of the limiter that made the decision.
     pub fn fields(&self, quota: &Quota) -> LimitFields {
         let mut fields = LimitFields { bytes: [0; LEN_MAX], len: 0 };
         fields.line(LIMIT, quota.burst());
@@ -45,7 +46,7 @@ impl LimitFields {
         self.bytes.get(..self.len).unwrap_or_default()
     }
 
-    /// Names and values.
+    /// The names and values of the fields.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         let text = std::str::from_utf8(self.lines()).unwrap_or_default();
         text.split_terminator("\r\n").filter_map(|line| line.split_once(": "))

@@ -1,19 +1,19 @@
-//! SipHash-1-3 (Aumasson and Bernstein, 2012) of a short key in one piece.
+//! SipHash-1-3 (Aumasson and Bernstein, 2012) of a short key that is available as a whole.
 //!
 //! Does not know about: the meaning of keys, the source of the seed.
 //!
-//! # Decision: our own, not the crate `siphasher`
+//! # Decision: an implementation of our own instead of the crate `siphasher`
 //!
-//! *Context.* An incremental hasher stores partial words between pieces; a key is one piece, mostly
-//! of 5 or 17 bytes. *Measured* with callgrind, `shared.known` in
-//! `benches/benches/instructions/edge.rs`: the hash was half of a decision. *Choice.* This
-//! implementation; the crate is the oracle of its tests. *What would change it:* the crate hashing
-//! a slice at once at the same cost.
+//! *Context.* An incremental hasher stores partial words between parts of its input. A key consists
+//! of only one part, mostly of 5 or 17 bytes. *Measured* with callgrind, `shared.known` in
+//! `benches/benches/instructions/edge.rs`: with the crate, the hash was half of the cost of a
+//! decision. *Choice.* This implementation, with the crate as the oracle of its tests. *What would
+//! change it:* a function of the crate that hashes a whole slice at the same cost.
 
 /// A hash with its seed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SipHash {
-    /// The state before the first byte.
+    /// The state before the first byte of a key.
     start: [u64; 4],
 }
 
@@ -34,7 +34,8 @@ impl SipHash {
         self.hash_words(words.iter().map(|word| u64::from_le_bytes(*word)), bytes.len(), last_word(rest))
     }
 
-    /// Hashes `len` bytes given as little-endian numbers; `last` contains fewer than eight.
+    /// Hashes `len` bytes given as little-endian numbers; `last` contains the final bytes, fewer
+    /// than eight.
     #[inline(always)]
     pub(super) fn hash_words(&self, words: impl IntoIterator<Item = u64>, len: usize, last: u64) -> u64 {
         let state = words.into_iter().fold(self.start, absorb);
@@ -59,12 +60,12 @@ const fn round([v0, v1, v2, v3]: [u64; 4]) -> [u64; 4] {
     [v0, v1, v2.rotate_left(32), v3]
 }
 
-/// Fewer than eight bytes as a little-endian number.
+/// Returns fewer than eight bytes as a little-endian number.
 #[inline(always)]
 fn last_word(bytes: &[u8]) -> u64 {
     match (bytes, bytes.first_chunk(), bytes.last_chunk()) {
         ([], ..) => 0,
-        // The two halves overlap.
+        // The two parts overlap.
         (_, Some(low), Some(high)) => {
             let beyond = 8 * (bytes.len() - 4);
             u64::from(u32::from_le_bytes(*low)) | u64::from(u32::from_le_bytes(*high)) << beyond

@@ -1,28 +1,30 @@
 //! The keys by which a limiter distinguishes clients.
 //!
-//! Does not know about: quotas, how a client's address was determined.
+//! Does not know about: quotas, or how a client's address was determined.
 
 use std::net::IpAddr;
 
 use super::prefix::first_bits;
 use crate::Request;
 
-/// Default number of bits of an IPv6 address that identify a client: the smallest network that a
-/// provider gives to a customer (RFC 6177).
+/// Default number of bits of an IPv6 address that identify a client: the length of the smallest
+/// network that a provider assigns to a customer (RFC 6177).
 ///
-/// Used by every limit per address.
+/// Used by every limit that counts by address.
 pub const CLIENT_V6_LEN: u8 = 64;
 
 /// The property that identifies a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
-    /// The first field with this name, which must be trusted: a client that controls it has one
-    /// quota per value.
+    /// The first field with this name. The field must be trusted: a client that controls it has one
+    /// quota for each value.
     Header(Box<str>),
-    /// The address: all of IPv4; of IPv6 the bits that identify a client ([`CLIENT_V6_LEN`], or the
-    /// setting of [`RateLimit::client_v6_len`](crate::layer::RateLimit::client_v6_len)).
+    /// The address. All bits of an IPv4 address count. Of an IPv6 address, only the bits that
+    /// identify a client count ([`CLIENT_V6_LEN`], or the setting of
+    /// [`RateLimit::client_v6_len`](crate::layer::RateLimit::client_v6_len)).
     Ip,
-    /// The first bits of the address: a client usually has at least 64 bits of IPv6 addresses.
+    /// The first bits of the address, because a client can usually choose at least 64 bits of its
+    /// IPv6 address.
     Prefix {
         /// Number of bits of an IPv4 address, 0 to 32.
         v4_len: u8,
@@ -40,14 +42,14 @@ pub struct KeyBytes<'a>(Inner<'a>);
 #[derive(Clone, Copy, Debug)]
 enum Inner<'a> {
     Text(&'a [u8]),
-    // An address and a zero byte, which no field contains.
+    // An address is followed by a zero byte, which no field contains.
     V4([u8; 5]),
     V6([u8; 17]),
 }
 
 impl Key {
-    /// The field or token of a request that serves as its key. `None` if it has none, or if clients
-    /// are counted by address: then use [`Self::of_addr`].
+    /// The field or token that is the key of this request. `None` if the request has neither, or if
+    /// requests are counted by address; use [`Self::of_addr`] then.
     #[inline]
     pub fn named<'a>(&self, request: &Request<'a>) -> Option<KeyBytes<'a>> {
         let text = match self {
@@ -58,8 +60,8 @@ impl Key {
         text.map(|text| KeyBytes(Inner::Text(text)))
     }
 
-    /// The key of a client at this address. `v6_len` is the number of significant bits of IPv6,
-    /// unless the key sets it.
+    /// The key of a client with this address. `v6_len` is the number of significant bits of an IPv6
+    /// address, unless the key sets it.
     #[inline]
     pub fn of_addr(&self, client: IpAddr, v6_len: u8) -> KeyBytes<'static> {
         match self {
@@ -70,18 +72,19 @@ impl Key {
 }
 
 impl KeyBytes<'_> {
-    /// The common key of all clients on Unix sockets, which have no addresses. No field contains a
-    /// zero byte.
+    /// The common key of all clients on Unix sockets, which have no address. It contains a zero
+    /// byte, so that it equals no field.
     pub const UNIX: Self = Self(Inner::Text(b"\0unix"));
 
-    /// A client by its address: all of IPv4, the first `v6_len` bits of IPv6. IPv4 inside IPv6
-    /// (`::ffff:192.0.2.1`) counts as the IPv4 address.
+    /// The key for an address: all of an IPv4 address, the first `v6_len` bits of an IPv6 address.
+    /// An IPv4 address inside IPv6 (`::ffff:192.0.2.1`) counts as IPv4.
     #[inline]
     pub fn ip(addr: IpAddr, v6_len: u8) -> Self {
         Self::prefix(addr, 32, v6_len)
     }
 
-    /// The first bits of an address; longer lengths mean the whole address.
+    /// The key for the first bits of an address. A length beyond the address means the whole
+    /// address.
     #[inline]
     pub fn prefix(addr: IpAddr, v4_len: u8, v6_len: u8) -> Self {
         match addr.to_canonical() {
@@ -98,7 +101,7 @@ impl KeyBytes<'_> {
         }
     }
 
-    /// The input of a limiter.
+    /// The bytes that a limiter hashes.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         match &self.0 {
@@ -109,8 +112,8 @@ impl KeyBytes<'_> {
     }
 }
 
-/// The network that counts as one client: the whole IPv4 address, or the first `v6_len` bits of
-/// IPv6.
+/// The network that counts as one client: the IPv4 address itself, or the first `v6_len` bits of an
+/// IPv6 address.
 #[inline]
 pub fn client_net(addr: IpAddr, v6_len: u8) -> IpAddr {
     match addr.to_canonical() {
@@ -119,7 +122,7 @@ pub fn client_net(addr: IpAddr, v6_len: u8) -> IpAddr {
     }
 }
 
-/// The token after `Bearer`, in any case, and spaces.
+/// The token after `Bearer` (case-insensitive) and spaces.
 fn bearer(value: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = value.split_at_checked(7)?;
     let token = token.trim_ascii_start();

@@ -10,7 +10,8 @@ use crate::Time;
 
 /// A limiter for one worker.
 ///
-/// See [the module](super) for the method, and for when to use the shared one.
+/// See [the module](super) for the algorithm and for the choice between this limiter and the shared
+/// one.
 #[derive(Clone, Debug)]
 pub struct LocalLimiter {
     quota: Quota,
@@ -40,7 +41,7 @@ impl LocalLimiter {
         }
     }
 
-    /// Decides about one request of this key, and counts it if allowed.
+    /// Decides about one request of this key, and counts the request if it is allowed.
     #[inline]
     pub fn check(&mut self, key: &[u8], time: Time) -> Decision {
         let place = self.places.of(key);
@@ -72,7 +73,7 @@ impl LocalLimiter {
         decision
     }
 
-    /// Its quota.
+    /// The quota.
     pub const fn quota(&self) -> &Quota {
         &self.quota
     }
@@ -82,7 +83,7 @@ impl LocalLimiter {
         self.sets.len() * WAYS
     }
 
-    /// Its statistics.
+    /// The statistics.
     pub const fn counts(&self) -> Counts {
         self.counts
     }
@@ -90,7 +91,7 @@ impl LocalLimiter {
     #[cold]
     fn perform(&mut self, now: u64) {
         match self.sweep.duty(now, self.sets.len()) {
-            // The clock is never behind, and there is no other thread that wipes.
+            // The stored time never goes backward, and no other thread wipes the table.
             Duty::Behind { .. } | Duty::None | Duty::Wait => {}
             Duty::Sweep { from, to, then } => {
                 let words =

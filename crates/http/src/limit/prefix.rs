@@ -1,10 +1,10 @@
-//! The network of an IPv6 address.
+//! The network part of an IPv6 address.
 //!
 //! Does not know about: clients.
 
 use std::net::Ipv6Addr;
 
-/// The first `len` bits; the rest is zero. Longer lengths mean the whole address.
+/// Keeps the first `len` bits of an address and clears the others. A larger `len` keeps all bits.
 #[inline]
 pub(super) fn first_bits(addr: Ipv6Addr, len: u8) -> Ipv6Addr {
     let mask = u128::MAX.checked_shl(128u32.saturating_sub(len.into())).unwrap_or(0);

@@ -1,17 +1,17 @@
-//! The table that all workers share, without a lock.
+//! The table shared by all workers, without a lock.
 //!
 //! Does not know about: requests.
 //!
-//! **Concurrent requests.** A word is only ever changed by a compare-exchange against the value
-//! that the decision is based on, so of two requests that saw the same TAT one finds it changed and
-//! decides again.
+//! **Concurrent requests.** A word is changed only by a compare-exchange with the value on which
+//! the decision is based. If two requests read the same TAT, the compare-exchange of one of them
+//! fails, and that request is decided again.
 //!
-//! **One key, one word.** New keys enter a set at its first word only, so that two threads with the
-//! same new key meet there. The key in the first word is copied to the least word before it is
-//! overwritten; the compare-exchange on the first word fails unless the copy is exact. A failed
-//! attempt can leave an outdated copy behind: the newest copy counts, and outdated ones are evicted
-//! first. While a key is in the first word, that copy is its newest: every request finds it there
-//! and changes no other word.
+//! **One key, one word.** New keys enter a set only at its first word, so that two threads with the
+//! same new key compete for the same word. Before the first word is overwritten, its old key is
+//! copied to the word with the least information; the compare-exchange on the first word fails
+//! unless the copy is exact. A failed attempt can leave an outdated copy behind. The newest copy
+//! applies, and outdated copies are evicted first. While a key is in the first word, that word is
+//! its newest copy: every request finds the key there and changes no other word.
 
 use super::decision::{Counts, Decision};
 use super::quota::Quota;
@@ -22,9 +22,9 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::spin_loop;
 use std::net::IpAddr;
 
-/// A limiter for all workers of a process.
+/// A limiter shared by all workers of a process.
 ///
-/// See [the module](super) for the method.
+/// See [the module](super) for the algorithm.
 #[derive(Debug)]
 pub struct Limiter {
     quota: Quota,
@@ -39,7 +39,7 @@ pub struct Limiter {
 #[repr(align(64))]
 struct Set([AtomicU64; WAYS]);
 
-/// Counters for a part of the keys, so that workers rarely write the same line.
+/// Counters for a part of the keys, so that workers rarely write to the same cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct SharedCounts {
@@ -49,14 +49,16 @@ struct SharedCounts {
 }
 
 const COUNTS: usize = 16;
-/// A failed compare-exchange means that another one succeeded, but no thread may wait for ever.
+/// Maximum number of attempts. A failed compare-exchange means that another thread succeeded, but
+/// no thread may wait without end.
 const TRIES_MAX: u32 = 1 << 10;
 /// Maximum number of spins while another thread wipes the table, which takes microseconds.
 const WIPE_SPINS_MAX: u32 = 1 << 20;
 
 impl Limiter {
-    /// Space for `keys_max` keys (at most [`KEYS_MAX`](super::KEYS_MAX)) of 8 bytes each. The seed
-    /// must be random: with a known seed an attacker can choose keys that collide.
+    /// Creates a limiter for `keys_max` keys (at most [`KEYS_MAX`](super::KEYS_MAX)) of 8 bytes
+    /// each. The seed must be random, because with a known seed an attacker can choose keys that
+    /// collide.
     pub fn new(quota: Quota, keys_max: usize, seed: [u64; 2]) -> Self {
         let places = Places::new(keys_max, seed);
         Self {
@@ -68,13 +70,13 @@ impl Limiter {
         }
     }
 
-    /// Decides about one request of this key, and counts it if allowed.
+    /// Decides about one request of this key, and counts the request if it is allowed.
     #[inline]
     pub fn check(&self, key: &[u8], time: Time) -> Decision {
         self.check_place(self.places.of(key), time)
     }
 
-    /// Like [`Self::check`] with the key [`KeyBytes::ip`](super::KeyBytes::ip).
+    /// Like [`Self::check`], for the key [`KeyBytes::ip`](super::KeyBytes::ip).
     #[inline]
     pub fn check_ip(&self, addr: IpAddr, v6_len: u8, time: Time) -> Decision {
         self.check_place(self.places.of_ip(addr, v6_len), time)
@@ -95,7 +97,7 @@ impl Limiter {
         decision
     }
 
-    /// Its quota.
+    /// The quota.
     pub const fn quota(&self) -> &Quota {
         &self.quota
     }
@@ -112,7 +114,7 @@ impl Limiter {
         words.filter(|word| set::owed(word.load(Ordering::Relaxed), now) > 0).count()
     }
 
-    /// Its statistics.
+    /// The statistics.
     pub fn counts(&self) -> Counts {
         let mut sum = Counts::default();
         for counts in self.counts.iter() {
@@ -125,7 +127,8 @@ impl Limiter {
 
     #[inline]
     fn ask(&self, set: &Set, place: Place, now: u64) -> Decision {
-        // In a set with a single key the key is here. No copy is newer than the first word.
+        // In a set with a single key, that key is in the first word. No copy of a key is newer than
+        // the first word.
         let [first, ..] = &set.0;
         let word = first.load(Ordering::Acquire);
         let decided = if set::tag_of(word) == place.tag { self.ask_known(first, word, now) } else { None };
@@ -153,7 +156,7 @@ impl Limiter {
         Decision::blind(&self.quota)
     }
 
-    /// `None` when another thread was faster, here and below.
+    /// Decides about a key in `slot`; `None` if another thread changed the word first.
     #[inline(always)]
     fn ask_known(&self, slot: &AtomicU64, word: u64, now: u64) -> Option<Decision> {
         let decision = Decision::of(set::owed(word, now), &self.quota);
@@ -169,7 +172,7 @@ impl Limiter {
         place: Place,
         now: u64,
     ) -> Option<Decision> {
-        // A quota allows at least one request.
+        // A new key has no debt, and a quota allows at least one request.
         let decision = Decision::of(0, &self.quota);
         let lost = set.insert(words, way, set::word(place.tag, set::tat(now, decision.owed())))?;
         if live && lost {
@@ -184,8 +187,8 @@ impl Limiter {
         &self.counts[place.set % COUNTS]
     }
 
-    /// Does the request's share of the sweep and returns the tick at which to judge it. `None`: the
-    /// table is being wiped.
+    /// Performs the request's share of the sweep, and returns the tick for the decision. `None`
+    /// while the table is being wiped.
     #[cold]
     fn perform(&self, now: u64) -> Option<u64> {
         for _ in 0..WIPE_SPINS_MAX {
@@ -219,14 +222,15 @@ impl Limiter {
 }
 
 impl Set {
-    /// In order: a key that moves from the first word to another is seen in at least one of them.
+    /// Loads the words in order, so that a key that moves from the first word to another one is
+    /// found in at least one of them.
     #[inline]
     fn load(&self) -> [u64; WAYS] {
         self.0.each_ref().map(|word| word.load(Ordering::Acquire))
     }
 
-    /// Puts `new` into the first word and moves the key there to the least word. Returns whether a
-    /// live word was lost; `None` when another thread was faster.
+    /// Writes `new` into the first word and moves the key in that word to the word `least`. Returns
+    /// whether a live word was lost; `None` if another thread changed a word first.
     fn insert(&self, words: &[u64; WAYS], least: usize, new: u64) -> Option<bool> {
         let ([entry, ..], [first, ..]) = (&self.0, words);
         if least == 0 {
@@ -242,14 +246,15 @@ impl Set {
         for slot in &self.0 {
             let word = slot.load(Ordering::Relaxed);
             if word != EMPTY && set::owed(word, now) == 0 {
-                // If the word has changed in between, its key is live again.
+                // If the word has changed since it was read, its key is live again, and the
+                // exchange fails.
                 change(slot, word, EMPTY);
             }
         }
     }
 }
 
-/// Replaces `old` by `new` in `slot`; false if it no longer contained `old`.
+/// Replaces `old` by `new` in `slot`; returns false if `slot` no longer contained `old`.
 #[inline]
 fn change(slot: &AtomicU64, old: u64, new: u64) -> bool {
     slot.compare_exchange(old, new, Ordering::AcqRel, Ordering::Relaxed).is_ok()
@@ -259,8 +264,8 @@ fn change(slot: &AtomicU64, old: u64, new: u64) -> bool {
 mod tests {
     use super::*;
 
-    /// The second of two threads with a new key finds the word of the first, whatever both saw
-    /// before.
+    /// Of two threads with the same new key, the second finds the word of the first, whatever both
+    /// have read before.
     #[test]
     fn new_keys_meet_in_the_first_word() {
         for first_least in 0..WAYS {
@@ -272,7 +277,8 @@ mod tests {
                 assert_eq!(set.insert(&seen, second_least, set::word(7, 200)), None);
                 let words = set.load();
                 assert_eq!(words.iter().filter(|&&word| set::tag_of(word) == 7).count(), 1);
-                // Only the least word is gone, and the key from the first word is still in the set.
+                // Only the words with the least information are lost; the key from the first word
+                // is still in the set.
                 for (way, &word) in seen.iter().enumerate() {
                     let gone = way == first_least || (way == second_least && first_least != second_least);
                     assert!(words.contains(&word) || gone, "{first_least} {second_least} {way}");
@@ -282,7 +288,7 @@ mod tests {
         }
     }
 
-    /// An outdated copy of an interrupted insertion does not count, and is overwritten first.
+    /// An outdated copy left by an interrupted insertion has no effect, and is overwritten first.
     #[test]
     fn an_outdated_copy_does_no_harm() {
         let quota = Quota::new(3, 1, std::time::Duration::from_secs(1)).unwrap();

@@ -1,15 +1,15 @@
 //! Clears expired words before they are old enough to be mistaken for a TAT in the future.
 //!
-//! Does not know about: words.
+//! Does not know about: the contents of words.
 //!
-//! Time is divided into generations of 2^28 ticks, one sixteenth of the circle. In each generation
-//! requests sweep a few sets of the table each; the first request of the next generation finishes
-//! the rest. After a pause of more than a whole generation every word has expired, and the table is
-//! wiped.
+//! Time is divided into generations of 2^28 ticks, one sixteenth of the 32-bit range. In each
+//! generation, every request sweeps a few sets of the table; the first request of the next
+//! generation sweeps the remaining sets. After a pause of more than a whole generation all words
+//! have expired, and the table is wiped.
 
 /// Ticks in a generation, as a power of two.
 const GENERATION_BITS: u32 = 28;
-/// Number of bits for the next set to sweep; the rest is the generation.
+/// Number of bits for the next set to sweep; the other bits are the generation.
 const CURSOR_BITS: u32 = 28;
 const CURSOR_MASK: u64 = (1 << CURSOR_BITS) - 1;
 /// State during a wipe of the table.
@@ -17,22 +17,24 @@ const WIPING: u64 = CURSOR_MASK;
 /// Number of sets that a request sweeps.
 const STEP: u64 = 16;
 
-/// Progress of the sweep: generation and next set; `sets` when it is complete.
+/// Progress of the sweep: the generation and the next set. When the sweep is complete, the next set
+/// is the number of sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sweep(pub(super) u64);
 
-/// The work of a request before it looks for its key.
+/// The work that a request must do before the look-up of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Duty {
-    /// Nothing.
+    /// There is no work.
     None,
-    /// The clock is behind the table: use this tick instead.
+    /// The clock is behind the table; use this tick instead of the time of the clock.
     Behind { now: u64 },
-    /// The thread that replaces the state by `then` clears expired words in these sets.
+    /// Replace the state by `then`; the thread that succeeds clears expired words in these sets.
     Sweep { from: usize, to: usize, then: Sweep },
     /// Another thread is wiping the table.
     Wait,
-    /// The thread that replaces the state by `wiping` wipes the table, and then sets `then`.
+    /// Replace the state by `wiping`; the thread that succeeds wipes the table and then sets
+    /// `then`.
     Wipe { wiping: Sweep, then: Sweep },
 }
 
@@ -40,7 +42,7 @@ impl Sweep {
     /// The state before the first request.
     pub(super) const NEW: Self = Self(u64::MAX);
 
-    /// The state in which a request at `now` has nothing to do.
+    /// The state in which a request at `now` has no work.
     #[inline]
     pub(super) const fn idle(now: u64, sets: usize) -> Self {
         Self::at(now >> GENERATION_BITS, sets as u64)

@@ -5,7 +5,7 @@
 use super::{HEADER_LEN, LINK_BYTES_MAX, LinkProblem};
 use crate::redirect::RedirectStatus;
 
-/// A validated link, as written.
+/// A validated link, in the notation of its line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line<'t> {
     pub(super) path: &'t str,
@@ -15,7 +15,7 @@ pub(super) struct Line<'t> {
 }
 
 impl Line<'_> {
-    /// Appends the entry.
+    /// Appends the entry for this link.
     pub(super) fn write(&self, entries: &mut Vec<u8>) {
         let len = |text: &str| u16::try_from(text.len()).expect("at most LINK_BYTES_MAX").to_le_bytes();
         let [[a, b], [c, d]] = [len(self.path), len(self.location)];
@@ -26,7 +26,7 @@ impl Line<'_> {
     }
 }
 
-/// Parses a line; `None` if it is empty or a comment.
+/// Parses a line; `None` if the line is empty or a comment.
 pub(super) fn parse(line: &str) -> Result<Option<Line<'_>>, LinkProblem> {
     let mut words = line.split([' ', '\t']).filter(|word| !word.is_empty());
     let Some(path) = words.next().filter(|word| !word.starts_with('#')) else { return Ok(None) };
@@ -38,7 +38,7 @@ pub(super) fn parse(line: &str) -> Result<Option<Line<'_>>, LinkProblem> {
     if path.len() > LINK_BYTES_MAX || location.len() > LINK_BYTES_MAX {
         return Err(LinkProblem::TooLong);
     }
-    // The path of a request ends before `?`, and contains only visible ASCII without `#`.
+    // The path of a request ends before `?` and contains only visible ASCII without `#`.
     if !path.starts_with('/')
         || !path.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'?' | b'#'))
     {
@@ -55,8 +55,8 @@ pub(super) fn parse(line: &str) -> Result<Option<Line<'_>>, LinkProblem> {
     Ok(Some(Line { path, location, status }))
 }
 
-/// Whether it is an absolute URL with a host, or a path of the same server. Two slashes or a
-/// backslash at the start would lead to another server.
+/// Whether a location is an absolute URL with a host, or a path on the same server. Two slashes or
+/// a backslash at the start would lead to another server.
 fn is_location(location: &str) -> bool {
     if !location.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'<' | b'>' | b'\\')) {
         return false;
@@ -71,7 +71,7 @@ fn is_location(location: &str) -> bool {
     }
 }
 
-/// The statuses that a line may have.
+/// The statuses allowed in a line.
 pub(super) const STATUSES: [(&str, RedirectStatus); 5] = [
     ("301", RedirectStatus::MovedPermanently),
     ("302", RedirectStatus::Found),
@@ -79,5 +79,5 @@ pub(super) const STATUSES: [(&str, RedirectStatus); 5] = [
     ("307", RedirectStatus::TemporaryRedirect),
     ("308", RedirectStatus::PermanentRedirect),
 ];
-/// Index of 308, the default of every redirect.
+/// Index of 308, the default status of every redirect.
 const DEFAULT: usize = 4;

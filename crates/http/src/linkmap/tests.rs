@@ -1,4 +1,4 @@
-//! Link maps: valid lines, every error with its place, and maps of every size against a linear
+//! Link maps: valid lines, every error with its line, and maps of every size compared with a linear
 //! search.
 //!
 //! Does not know about: the storage of entries.
@@ -93,7 +93,7 @@ fn maps_of_every_size() {
             );
             assert_eq!(map.find(path(n + len).as_bytes()), None);
         }
-        // The table has two to four slots per link, at least four.
+        // The table has two to four slots per link, and at least four slots.
         assert!(map.memory_bytes() <= text.len() + len * (6 + 32) + 33, "{len}: {}", map.memory_bytes());
     }
 }

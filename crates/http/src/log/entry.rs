@@ -1,6 +1,6 @@
-//! Facts about a request after its reply.
+//! The facts about a request and its reply from which a record is made.
 //!
-//! Does not know about: the record made of them.
+//! Does not know about: records.
 
 use crate::{Answered, Request, Status};
 
@@ -9,11 +9,11 @@ use crate::{Answered, Request, Status};
 pub struct Entry<'a> {
     /// The request.
     pub request: &'a Request<'a>,
-    /// Status of the reply; `None` when the connection was closed without one, or handed over.
+    /// Status of the reply; `None` if the connection was closed without a reply or handed over.
     pub status: Option<Status>,
     /// Bytes of content sent.
     pub content_len: usize,
-    /// Whether the connection was handed over.
+    /// Whether the connection was handed over instead of getting a reply.
     pub elsewhere: bool,
     /// The route, as an index of [`crate::log::Renderer::routes`].
     pub route: Option<u16>,
@@ -35,7 +35,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The same for a request without a reply yet, for [`Logger::later`](super::Logger::later).
+    /// An entry for a request without a reply so far, for [`Logger::later`](super::Logger::later).
     #[inline]
     pub fn unanswered(request: &'a Request<'a>) -> Self {
         Self {
@@ -49,8 +49,8 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Whether it is logged regardless of sampling: status 400 or above, or neither a reply nor a
-    /// hand-over.
+    /// Whether the request is logged regardless of sampling: its status is 400 or above, or it got
+    /// neither a reply nor a hand-over.
     #[inline]
     pub const fn is_error(&self) -> bool {
         match self.status {

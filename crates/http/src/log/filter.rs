@@ -4,10 +4,10 @@
 
 use std::num::NonZeroU32;
 
-/// The requests to log.
+/// Selects the requests to log.
 ///
-/// Errors are requests with a status of 400 or above, refused ones, and ones without a reply;
-/// sampling never drops them.
+/// Errors are requests that got a status of 400 or above, were refused, or got no reply. Sampling
+/// never drops errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Filter {
     level: Level,
@@ -19,7 +19,7 @@ pub struct Filter {
 pub enum Level {
     /// No requests, not even errors.
     Off,
-    /// Errors, and optionally a sample of the rest; never successful probes.
+    /// Errors and, if configured, a sample of the other requests, but never successful probes.
     #[default]
     Errors,
     /// Every request, including probes.
@@ -34,13 +34,13 @@ impl Filter {
     /// Logs all requests.
     pub const ALL: Self = Self::new(Level::All);
 
-    /// Without sampling.
+    /// Creates a filter without sampling.
     pub const fn new(level: Level) -> Self {
         Self { level, one_in: None }
     }
 
-    /// Logs every `n`-th of the successful requests. [`Level::Errors`] counts those that are not
-    /// probes, [`Level::All`] all of them.
+    /// Logs every `n`-th successful request. Requests by probes count only with [`Level::All`], not
+    /// with [`Level::Errors`].
     #[must_use]
     pub const fn one_in(mut self, n: NonZeroU32) -> Self {
         self.one_in = Some(n);

@@ -1,4 +1,4 @@
-//! The layer that sees every request and passes records of some to a sink.
+//! The layer that sees every request and passes records of the selected requests to a sink.
 //!
 //! Does not know about: the destination of records.
 
@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Logs requests to a sink.
 ///
-/// As a layer it should be added last, so that it sees requests first and includes the replies of
-/// guards. A logger around a single route adds the route's index.
+/// Add this layer last: it then sees requests first, and the log includes the replies of guards. A
+/// logger around a single route adds the route's index.
 #[derive(Debug)]
 pub struct Logger<K> {
     filter: Filter,
@@ -50,8 +50,8 @@ impl<K: Sink> Logger<K> {
         self
     }
 
-    /// Logs a request with its reply. [`Logged`] calls this; a service that knows more about a
-    /// request than a layer can call it directly.
+    /// Logs a request with its reply. [`Logged`] calls this method. A service can call this method
+    /// directly if it knows more about a request than a layer.
     #[inline]
     pub fn answered(&self, entry: &Entry<'_>) {
         if !self.filter.is_off() && (entry.is_error() || self.filter.successes() != Successes::None) {
@@ -86,15 +86,15 @@ impl<K: Sink> Logger<K> {
         }
     }
 
-    /// Returns a callback that logs a deferred request at its end, for [`Responder::watch`]. `None`
-    /// when the sink has no way to log later.
+    /// Returns a callback that logs a deferred request when it ends, for [`Responder::watch`].
+    /// `None` if the sink cannot log later.
     #[cold]
     pub fn later(&self, entry: &Entry<'_>) -> Option<Ending> {
         self.later_by(entry, || None)
     }
 
-    /// The same with a subject that is known only at the end: `subject` is called then; without a
-    /// result the subject of `entry` remains.
+    /// Like [`Self::later`], with a subject that is known only when the request ends. `subject` is
+    /// called at that time. If it returns `None`, the subject of `entry` is used.
     #[cold]
     pub fn later_by(
         &self,

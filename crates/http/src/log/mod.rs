@@ -1,11 +1,11 @@
 //! The access log: the selection of requests, the record of each, and its format as a line.
 //!
-//! Does not know about: queues, threads, files, clocks, which `doorbell::access_log` provides.
+//! Does not know about: queues, threads, files, clocks; `doorbell::access_log` provides them.
 //!
-//! A [`Logger`] is a layer: it asks its [`Filter`] about every request, makes a [`Record`] of those
-//! to log and passes it to a [`Sink`]. A record has a fixed size and owns its contents, so making
-//! one does not allocate and a queue of them is one block of memory. A [`Renderer`] converts a
-//! record to a line on another thread.
+//! A [`Logger`] is a layer. For each request it consults its [`Filter`], and if the request is to
+//! be logged it makes a [`Record`] and passes it to a [`Sink`]. A record has a fixed size and owns
+//! its contents, so making a record does not allocate, and a queue of records is one block of
+//! memory. A [`Renderer`] converts a record to a line on another thread.
 //!
 //! ```
 //! use doorbell_http::layer::ServiceExt;
@@ -42,13 +42,13 @@ pub use logger::{Logged, Logger};
 pub use record::{Clip, Record, RecordHead, RecordTail};
 pub use render::{Epoch, Format, Renderer};
 
-/// Receives records, on the thread that serves requests: it must not block.
+/// Receives records on the thread that serves requests, so it must not block.
 pub trait Sink {
-    /// Stores a copy, or counts that it could not.
+    /// Stores a copy of the record, or counts it as lost.
     fn log(&self, record: &Record);
 
-    /// A second sink for the same destination, for deferred requests. Without one they are logged
-    /// at once, without a status.
+    /// Returns a second sink for the same destination, for deferred requests. Without a second
+    /// sink, deferred requests are logged immediately, without a status.
     fn later(&self) -> Option<Box<dyn Sink + Send>> {
         None
     }

@@ -9,9 +9,10 @@ use std::net::IpAddr;
 
 /// The contents of one log line.
 ///
-/// Texts share one area of [`Record::TEXT_BYTES_MAX`] bytes: the subject gets up to 32 of them, the
-/// host up to 48, the target the rest minus 48, the user agent the remainder. Longer texts are
-/// truncated, as shown by [`Clip::cut`].
+/// Texts share one area of [`Record::TEXT_BYTES_MAX`] bytes. The subject gets up to 32 bytes, the
+/// host up to 48. Up to 48 bytes are reserved for the user agent. The target gets the space between
+/// the host and this reserve, and the user agent all space after the target. Longer texts are
+/// truncated; see [`Clip::cut`].
 #[derive(Clone, Copy)]
 pub struct Record {
     fields: Fields,
@@ -20,10 +21,10 @@ pub struct Record {
 
 const _: () = assert!(size_of::<Record>() == 256);
 
-/// The first part of a record: for most requests, above all for probes, the whole of it.
+/// The first part of a record. Most records, above all those of probes, consist of this part only.
 ///
-/// Half as long as a [`Record`], because the cost of a queue between two threads depends on the
-/// bytes transferred between the processors' caches.
+/// Its length is half that of a [`Record`], because the cost of a queue between two threads depends
+/// on the bytes transferred between the processors' caches.
 #[derive(Clone, Copy)]
 pub struct RecordHead {
     fields: Fields,
@@ -32,7 +33,7 @@ pub struct RecordHead {
 
 const _: () = assert!(size_of::<RecordHead>() == 128);
 
-/// The rest of a record that does not fit into a [`RecordHead`].
+/// The second part of a record that does not fit into a [`RecordHead`].
 #[derive(Clone, Copy)]
 pub struct RecordTail([u8; AREA_LEN - HEAD_AREA_LEN]);
 
@@ -94,7 +95,7 @@ impl Record {
         record
     }
 
-    /// Splits it into parts for [`Self::from_parts`].
+    /// Splits the record into parts for [`Self::from_parts`].
     #[inline]
     pub fn to_parts(&self) -> (RecordHead, Option<RecordTail>) {
         let (head, tail) = self.area.split_at(HEAD_AREA_LEN);
@@ -108,7 +109,7 @@ impl Record {
         (RecordHead { fields: self.fields, area }, tail)
     }
 
-    /// Joins parts. Without its tail the texts end where the head's area does.
+    /// Joins the parts of a record. Without a tail, texts end at the end of the head's area.
     pub fn from_parts(head: &RecordHead, tail: Option<&RecordTail>) -> Self {
         let mut area = [0; AREA_LEN];
         let (first, second) = area.split_at_mut(HEAD_AREA_LEN);
@@ -145,17 +146,18 @@ impl Record {
         self
     }
 
-    /// Adds the subject, unknown when the record was made. The other texts lose the space it takes.
+    /// Adds a subject that was unknown when the record was made. The space for the other texts
+    /// shrinks accordingly.
     pub(super) fn name(&mut self, subject: &str) {
         let before = *self;
         let [host, target, user_agent] = [before.host(), before.target(), before.user_agent()];
         self.fields.cut = 0;
         self.put_texts(Some(subject.as_bytes()), Some(host.bytes), target.bytes, Some(user_agent.bytes));
-        // Texts truncated before remain so.
+        // Texts that were truncated before still count as truncated.
         self.fields.cut |= before.fields.cut & !(1 << Part::Subject as u8);
     }
 
-    /// Marks a request that arrived by HTTP/2 and was converted to HTTP/1.1 for this crate.
+    /// Marks a request that arrived over HTTP/2 and was converted to HTTP/1.1 for this crate.
     #[must_use]
     pub const fn by_http2(mut self) -> Self {
         self.set(HTTP2, true);
@@ -177,7 +179,7 @@ impl Record {
         self.fields.method
     }
 
-    /// The version of HTTP; `None` when the request could not be read.
+    /// The HTTP version; `None` when the request could not be read.
     pub const fn version(&self) -> Option<Version> {
         match self.fields.method {
             None => None,
@@ -187,7 +189,7 @@ impl Record {
         }
     }
 
-    /// The status of the reply; `None` when there was none.
+    /// The status of the reply; `None` if there was no reply.
     pub const fn status(&self) -> Option<Status> {
         Status::new(self.fields.status)
     }
@@ -205,12 +207,12 @@ impl Record {
         }
     }
 
-    /// Why the machine refused the request.
+    /// The reason why the state machine refused the request.
     pub const fn error(&self) -> Option<RequestError> {
         self.fields.error
     }
 
-    /// The version of TLS, and whether the session was resumed.
+    /// The TLS version, and whether the session was resumed.
     pub const fn tls(&self) -> Option<(TlsVersion, bool)> {
         match self.fields.tls {
             Some(version) => Some((version, self.has(RESUMED))),
@@ -223,8 +225,8 @@ impl Record {
         self.has(PROBE) || self.prober().is_some()
     }
 
-    /// The prober, if known. Determined here and not when the record is made: the stored part of
-    /// the user agent is enough, and the serving thread is spared the work.
+    /// The prober, if known. It is determined here rather than when the record is made, because the
+    /// stored part of the user agent is sufficient and the serving thread is spared the work.
     pub fn prober(&self) -> Option<Prober> {
         if self.has(NAMELESS_PROBER) { Some(Prober::Haproxy) } else { named(self.user_agent().bytes) }
     }
@@ -289,7 +291,7 @@ impl Record {
         self.put(Part::UserAgent, at, AREA_LEN, user_agent);
     }
 
-    /// Copies the part that fits between `at` and `end`; returns its end.
+    /// Copies the part of `text` that fits between `at` and `end`; returns the end of the copy.
     #[inline]
     fn put(&mut self, part: Part, at: usize, end: usize, text: &[u8]) -> usize {
         let len = text.len().min(end - at);
@@ -331,7 +333,7 @@ impl Record {
 }
 
 impl RecordHead {
-    /// Whether it continues in a [`RecordTail`].
+    /// Whether the record continues in a [`RecordTail`].
     pub fn has_tail(&self) -> bool {
         self.fields.is_long()
     }
@@ -370,7 +372,7 @@ impl std::fmt::Debug for Record {
     }
 }
 
-/// An index below the maximum, so that an absent one needs no space.
+/// A route index below the maximum, so that `Option<Route>` needs no additional space.
 #[derive(Clone, Copy, Debug)]
 struct Route(std::num::NonZeroU16);
 
@@ -401,7 +403,7 @@ const AREA_LEN: usize = 208;
 const HEAD_AREA_LEN: usize = 80;
 const SUBJECT_LEN_MAX: usize = 32;
 const HOST_LEN_MAX: usize = 48;
-/// Reserved for a user agent: enough to identify every prober.
+/// Space reserved for a user agent, which is sufficient to identify every prober.
 const USER_AGENT_LEN: usize = 48;
 
 const HTTP10: u8 = 1;

@@ -1,14 +1,15 @@
 //! `uri-host [ ":" port ]` of RFC 3986 3.2.2, as in `Host` and absolute targets.
 //!
-//! Does not know about: which hosts are served.
+//! Does not know about: the hosts that are served.
 
 use crate::class;
 use std::net::Ipv6Addr;
 
 /// Whether `value` is a host with an optional port.
 ///
-/// Stricter than the grammar in four ways: not empty, no comma (which would join two values), ports
-/// up to 65535, and only IPv6 addresses in brackets.
+/// Stricter than the grammar in four ways: the value must not be empty, must not contain a comma
+/// (which would join two values), the port is at most 65535, and brackets contain only IPv6
+/// addresses.
 #[inline]
 pub(crate) fn is_host(value: &[u8]) -> bool {
     let (host_ok, rest) = if let Some(inner) = value.strip_prefix(b"[") {
@@ -27,8 +28,8 @@ pub(crate) fn is_host(value: &[u8]) -> bool {
         }
 }
 
-/// Whether two authorities have the same host and port; the port of the scheme replaces a missing
-/// one.
+/// Whether two authorities have the same host and port. The default port of the scheme replaces a
+/// missing port.
 pub fn is_same_authority(one: &[u8], other: &[u8], is_https: bool) -> bool {
     let default_port: &[u8] = if is_https { b":443" } else { b":80" };
     let without = |authority: &'_ [u8]| {
@@ -43,7 +44,7 @@ fn is_ipv6(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok())
 }
 
-/// Whether every `%` is followed by two hexadecimal digits.
+/// Whether each `%` is followed by two hexadecimal digits.
 fn has_sound_escapes(host: &[u8]) -> bool {
     let mut rest = host;
     while let Some(at) = memchr::memchr(b'%', rest) {
@@ -56,7 +57,7 @@ fn has_sound_escapes(host: &[u8]) -> bool {
     true
 }
 
-/// The grammar allows an empty port after the colon.
+/// Whether the bytes are a port, which may be empty according to the grammar.
 fn is_port(digits: &[u8]) -> bool {
     digits.len() <= 5
         && digits.iter().all(u8::is_ascii_digit)

@@ -1,6 +1,6 @@
-//! Field lines (RFC 9112 5): their grammar, and the names that affect the machine.
+//! Field lines (RFC 9112 5): their grammar, and the field names that the parser uses.
 //!
-//! Does not know about: fields for services.
+//! Does not know about: fields that only services use.
 
 use super::{
     AUTHORIZATION, AUTHORIZATIONS, CHUNKED, CLOSE, ENCODED, EXPECT_CONTINUE, EXPECT_OTHER, HEAD_BYTES_CAP,
@@ -9,14 +9,14 @@ use super::{
 use crate::{Limits, RequestError, class};
 
 impl Head {
-    /// Reads field lines; true after the empty line at the end of the head.
+    /// Reads field lines; returns true after the empty line at the end of the head.
     #[inline]
     pub(super) fn field_lines(&mut self, buf: &[u8], limits: &Limits) -> Result<bool, RequestError> {
         let limit = limits.head_bytes_max.min(HEAD_BYTES_CAP);
         let window = buf.get(..limit).unwrap_or(buf);
         loop {
             if !self.field_line(window, limits)? {
-                // Stops exactly at the limit, without waiting for another byte.
+                // The error occurs exactly at the limit, without waiting for another byte.
                 return if window.len() >= limit { Err(RequestError::HeadTooLarge) } else { Ok(false) };
             }
             if self.step == Step::EndLf {
@@ -25,8 +25,8 @@ impl Head {
         }
     }
 
-    /// Reads one line from where it stopped; false when more bytes are needed. The steps follow
-    /// each other without a jump, so that a complete line costs one pass.
+    /// Continues to read one line; returns false if more bytes are needed. The code of consecutive
+    /// steps is consecutive, so that a complete line is read in one pass.
     #[inline(always)]
     fn field_line(&mut self, window: &[u8], limits: &Limits) -> Result<bool, RequestError> {
         let mut at = self.at as usize;
@@ -93,7 +93,8 @@ impl Head {
         Ok(true)
     }
 
-    /// Stores the position; always returns false, for "not done".
+    /// Stores the position. Always returns false, so that callers can return the result to report
+    /// an incomplete line.
     #[inline(always)]
     const fn pause(&mut self, step: Step, at: usize) -> bool {
         self.step = step;
@@ -103,7 +104,7 @@ impl Head {
 
     #[inline(always)]
     fn begin_field(&mut self, byte: u8, limits: &Limits) -> Result<(), RequestError> {
-        // White space here is a folded line, or precedes the first field: refused either way.
+        // White space here means a folded line, or precedes the first field. Both are refused.
         if !class::is(byte, class::TCHAR) {
             return Err(if byte == b'\n' { RequestError::LineEnd } else { RequestError::Field });
         }
@@ -123,7 +124,8 @@ impl Head {
         self.on_field(name, window, self.value_at as usize, end)
     }
 
-    /// The same for a line read in one pass, from its first byte at `from` to its CR at `end`.
+    /// Like `end_field`, for a line read in one pass, from its first byte at `from` to its CR at
+    /// `end`.
     #[inline(never)]
     pub(super) fn on_whole_field(
         &mut self,
@@ -138,7 +140,8 @@ impl Head {
         self.on_field(name, window, from + name_len + 1 + gap, end)
     }
 
-    /// Handles the names with a meaning; `start` to `end` is the value with trailing white space.
+    /// Handles the fields that the parser uses. The value, with trailing white space, is in
+    /// `start..end`.
     fn on_field(&mut self, name: &[u8], window: &[u8], start: usize, end: usize) -> Result<(), RequestError> {
         let value = trim_end(window.get(start..end).unwrap_or_default());
         match name.len() {
@@ -190,8 +193,8 @@ impl Head {
         }
     }
 
-    /// Notes the position of the first one, and whether there are several; the value is not
-    /// examined.
+    /// Stores the position of the first `Authorization`, and whether there are several. The value
+    /// is not examined.
     #[inline]
     pub(super) fn on_authorization(&mut self, at: usize, len: usize) {
         if self.has(AUTHORIZATION) {
@@ -203,7 +206,8 @@ impl Head {
         self.authorization_len = u16::try_from(len).unwrap_or(u16::MAX);
     }
 
-    /// A single number (RFC 9112 6.3; RFC 9110 8.6 permits refusing equal repetitions).
+    /// Handles `Content-Length`, which must be a single number (RFC 9112 6.3). RFC 9110 8.6 permits
+    /// refusing repeated equal values.
     fn on_content_length(&mut self, name: &[u8], value: &[u8]) -> Result<(), RequestError> {
         if name.contains(&b'_') {
             return Err(RequestError::FieldLookAlike);
@@ -217,8 +221,8 @@ impl Head {
         Ok(())
     }
 
-    /// Exactly `chunked`, once, in HTTP/1.1 or later (RFC 9112 6.1); another single coding is
-    /// refused at the end of the head.
+    /// Handles `Transfer-Encoding`, which must be `chunked`, once, in HTTP/1.1 or later (RFC 9112
+    /// 6.1). Another single coding is refused at the end of the head.
     fn on_transfer_encoding(&mut self, name: &[u8], value: &[u8]) -> Result<(), RequestError> {
         if name.contains(&b'_') {
             return Err(RequestError::FieldLookAlike);
@@ -239,20 +243,21 @@ impl Head {
     }
 }
 
-/// Whether a name of this length may affect the machine.
+/// Whether the parser may use a field whose name has this length.
 #[inline(always)]
 const fn has_meaning(name_len: usize) -> bool {
     matches!(name_len, 4 | 6 | 10 | 13 | 14 | 17)
 }
 
-/// Whether `name` equals `lower_name`, also with `_` for `-`, as some gateways read it.
+/// Whether `name` equals `lower_name`, also with `_` in place of `-`, because some gateways treat
+/// both alike.
 fn is_framing_name(name: &[u8], lower_name: &[u8]) -> bool {
     name.iter()
         .zip(lower_name)
         .all(|(&byte, &lower)| byte.to_ascii_lowercase() == lower || (byte == b'_' && lower == b'-'))
 }
 
-/// Parses 1*DIGIT without leading zeros, at most 2^63.
+/// Parses a decimal number without leading zeros, up to 2^63.
 fn decimal(value: &[u8]) -> Option<u64> {
     let canonical = matches!(value, [b'0'] | [b'1'..=b'9', ..]);
     if !canonical || value.len() > 19 || !value.iter().all(u8::is_ascii_digit) {

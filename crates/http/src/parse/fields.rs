@@ -1,16 +1,16 @@
 //! The field lines of a validated head.
 //!
-//! Does not know about: the meaning of any name.
+//! Does not know about: the meaning of fields.
 //!
 //! # Decision: search for a name in all lines at once
 //!
-//! *Context.* A guard needs one field of a head of which only the range of its lines is known
-//! (except for `Authorization`). *Choice.* In valid lines LF only occurs before a name, so a name
-//! of n bytes can only be where LF precedes it and a colon follows after n bytes: two comparisons
-//! of sixteen bytes each decide that for sixteen positions, without searching for line ends.
-//! *Measured* with callgrind: `absent` in `benches/benches/instructions/edge.rs`. *What would
-//! change it:* a service that asks for many names of one head; then their positions are worth
-//! storing.
+//! *Context.* A guard needs one field of a head. The parser does not store the positions of fields
+//! (except `Authorization`), only the range of all field lines. *Choice.* In valid lines LF occurs
+//! only before a name. A name of n bytes can therefore only start where LF precedes it and a colon
+//! follows after n bytes. Two comparisons of sixteen bytes each test sixteen positions for this,
+//! without a search for line ends. *Measured* with callgrind: `absent` in
+//! `benches/benches/instructions/edge.rs`. *What would change it:* a service that looks up many
+//! names in one head, which would make it worth storing positions.
 
 use crate::class::{BLOCK_LEN, Block};
 
@@ -21,18 +21,18 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// `lines`: zero or more valid field lines, each with its CRLF.
+    /// Creates an instance. `lines` contains zero or more valid field lines, each with its CRLF.
     pub(super) const fn new(lines: &'a [u8]) -> Self {
         Self { lines }
     }
 
-    /// The value of the first field with this name; case does not matter.
+    /// The value of the first field with this name, ignoring case.
     pub fn find(&self, name: &str) -> Option<&'a [u8]> {
         let at = find_line(self.lines, name.as_bytes())?;
         Some(value_of(self.lines, at + name.len()).0)
     }
 
-    /// Names as received and values without surrounding white space, in order.
+    /// Iterates over names as received and values without surrounding white space, in order.
     pub const fn iter(&self) -> FieldsIter<'a> {
         FieldsIter { rest: self.lines }
     }
@@ -74,17 +74,17 @@ impl<'a> Iterator for FieldsIter<'a> {
     }
 }
 
-/// The start of the first line with this name.
+/// The start of the first line with this name in `lines`.
 #[inline(always)]
 fn find_line(lines: &[u8], name: &[u8]) -> Option<usize> {
     if begins_with(lines, name) { Some(0) } else { next_line(lines, name) }
 }
 
-/// The start of the first line with this name that is preceded by another line, or by the end of
-/// one.
+/// The start of the first line with this name that follows an LF in `lines`.
 #[inline(always)]
 fn next_line(lines: &[u8], name: &[u8]) -> Option<usize> {
-    // Sixteen positions for LF, and as many for the colon after each name.
+    // A window contains sixteen candidate positions of an LF and, for each of them, the position of
+    // the colon after a name of this length.
     let window_len = BLOCK_LEN + name.len() + 1;
     let mut rest = lines;
     while let Some((window, _)) = rest.split_at_checked(window_len) {
@@ -95,15 +95,15 @@ fn next_line(lines: &[u8], name: &[u8]) -> Option<usize> {
         rest = rest.get(BLOCK_LEN..)?;
     }
     let Some(last_at) = lines.len().checked_sub(window_len) else {
-        // Usually empty: the bytes after the last line.
+        // All lines together are shorter than a window.
         return if lines.len() > name.len() { in_few(lines, name) } else { None };
     };
-    // Positions that overlap the previous window contain no match.
+    // Positions inside the previous window contain no match, because that window was searched.
     let last = lines.get(last_at..)?;
     Some(lines.len() - among(last, name, places(last))?.len())
 }
 
-/// The first line with this name among those that begin after these positions.
+/// The first line with this name among the lines that begin after the LFs marked by `places`.
 #[inline(always)]
 fn among<'a>(lines: &'a [u8], name: &[u8], mut places: u32) -> Option<&'a [u8]> {
     while places != 0 {
@@ -116,14 +116,15 @@ fn among<'a>(lines: &'a [u8], name: &[u8], mut places: u32) -> Option<&'a [u8]> 
     None
 }
 
-/// Like [`next_line`] for a few bytes.
+/// Like [`next_line`], for fewer bytes than a window.
 #[inline(never)]
 fn in_few(lines: &[u8], name: &[u8]) -> Option<usize> {
     let mut ends = lines.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
     ends.find(|at| begins_with(lines.get(*at..).unwrap_or_default(), name))
 }
 
-/// A bit for each leading position with LF and a colon as far from the end of the window.
+/// A bit mask of the positions of LF after which a colon follows at the end of a name of the
+/// searched length.
 #[inline(always)]
 fn places(window: &[u8]) -> u32 {
     match (window.first_chunk(), window.last_chunk()) {
@@ -143,7 +144,7 @@ fn begins_with(lines: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// Whether two names of the same length are equal.
+/// Whether two names of the same length are equal, ignoring case.
 #[inline(always)]
 pub(super) fn is_same(found: &[u8], name: &[u8]) -> bool {
     match (found.last_chunk(), name.last_chunk()) {
@@ -155,11 +156,12 @@ pub(super) fn is_same(found: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// Whether these bytes of names are equal in any case, without a colon, which no name contains.
+/// Whether eight bytes of two names are equal, ignoring case. A colon is never equal, because no
+/// name contains one.
 #[inline(always)]
 const fn is_same_word(found: [u8; 8], name: [u8; 8]) -> bool {
     let (found, name) = (u64::from_le_bytes(found), u64::from_le_bytes(name));
-    // The highest bit of each byte that is an ASCII letter.
+    // The highest bit of each byte of `name` that is an ASCII letter.
     let lower = (name | splat(0x20)) & !HIGH;
     let letters = (lower + splat(0x80 - b'a')) & !(lower + splat(0x7f - b'z')) & !name & HIGH;
     let no_colon = name ^ splat(b':');
@@ -174,21 +176,21 @@ const fn splat(byte: u8) -> u64 {
 
 const HIGH: u64 = splat(0x80);
 
-/// The end of the first name.
+/// The position of the colon after the first name.
 #[inline(always)]
 fn colon_of(line: &[u8]) -> Option<usize> {
     let bits = line.first_chunk().map_or(0, |bytes| Block::load(bytes).equals(b':').bits());
     if bits == 0 { memchr::memchr(b':', line) } else { Some(bits.trailing_zeros() as usize) }
 }
 
-/// The value after the colon, and the start of its line's CRLF.
+/// The value after the colon, and the position of its line's CRLF.
 #[inline(always)]
 fn value_of(lines: &[u8], colon: usize) -> (&[u8], usize) {
     let end = line_end(lines, colon + 1);
     (trim(lines.get(colon + 1..end).unwrap_or_default()), end)
 }
 
-/// The position of the first CR.
+/// The position of the first CR from `from` on.
 #[inline(always)]
 fn line_end(lines: &[u8], from: usize) -> usize {
     let mut rest = lines.get(from..).unwrap_or_default();
@@ -199,7 +201,7 @@ fn line_end(lines: &[u8], from: usize) -> usize {
         }
         rest = after;
     }
-    // The last block overlaps bytes already examined.
+    // The last block overlaps bytes that were already examined.
     let bits = lines.last_chunk().map_or(0, |block| Block::load(block).equals(b'\r').bits());
     let unseen = bits >> (BLOCK_LEN - rest.len());
     if unseen != 0 {
@@ -225,7 +227,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Reads the lines byte by byte.
+    /// Reads the field lines byte by byte.
     fn plainly(lines: &[u8]) -> Vec<(&[u8], &[u8])> {
         let lines = lines.split_inclusive(|&byte| byte == b'\n');
         lines
@@ -244,8 +246,8 @@ mod tests {
         assert_eq!(fields.find(name), values.first().copied(), "{name} in {}", lines.escape_ascii());
     }
 
-    /// A few names, so that many have the same length or are repeated; some differ in bytes that
-    /// only look like another case.
+    /// Names from a small set, so that many have the same length or are repeated. Some differ in
+    /// bytes that merely resemble a change of case.
     fn names() -> impl Strategy<Value = String> {
         let known = proptest::sample::select(vec![
             "authorization",
@@ -284,7 +286,7 @@ mod tests {
             agree(&lines, &name);
             for (name, value) in &fields {
                 agree(&lines, name);
-                // Bytes that are not a name never match.
+                // A text that is not a valid name never matches.
                 let longer = [name.as_bytes(), b":", value].concat();
                 if let Ok(longer) = String::from_utf8(longer) {
                     agree(&lines, &longer);
@@ -292,7 +294,7 @@ mod tests {
             }
         }
 
-        /// Invalid lines: only termination is guaranteed.
+        /// For invalid lines only termination is guaranteed.
         #[test]
         fn whatever_the_bytes(lines: Vec<u8>, name: String) {
             let fields = Fields::new(&lines);

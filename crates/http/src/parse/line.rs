@@ -1,4 +1,4 @@
-//! Parses the first byte up to the end of the request line (RFC 9112 2.2 and 3).
+//! Parses a head from its first byte to the end of the request line (RFC 9112 2.2 and 3).
 //!
 //! Does not know about: field lines.
 
@@ -7,7 +7,7 @@ use crate::limits::METHOD_BYTES_MAX;
 use crate::{Limits, Method, RequestError, class};
 
 impl Head {
-    /// Skips the tolerated empty lines; true at the first other byte.
+    /// Skips the tolerated empty lines; returns true at the first other byte.
     pub(super) fn leading_lines(&mut self, buf: &[u8], limits: &Limits) -> Result<bool, RequestError> {
         let empty_lines_max = u16::try_from(limits.leading_empty_lines_max).unwrap_or(u16::MAX);
         loop {
@@ -36,7 +36,7 @@ impl Head {
         }
     }
 
-    /// Reads method, target and version; true at the end of the line.
+    /// Reads method, target and version; returns true at the end of the line.
     #[inline]
     pub(super) fn request_line(&mut self, buf: &[u8], limits: &Limits) -> Result<bool, RequestError> {
         let line_at = self.lines_at as usize;
@@ -54,7 +54,8 @@ impl Head {
         if !self.read_version(window)? {
             return self.pause_line(window, limit);
         }
-        // The version comes first: an HTTP/2 preface is a wrong version, not a wrong target.
+        // The version is checked before the target, so that an HTTP/2 preface is reported as a
+        // wrong version.
         if self.major != 1 {
             return Err(RequestError::VersionUnsupported);
         }
@@ -64,7 +65,7 @@ impl Head {
         Ok(true)
     }
 
-    /// The line is incomplete: wait, unless it has reached its limit.
+    /// Handles an incomplete line: more bytes are needed, unless the line has reached its limit.
     const fn pause_line(&self, window: &[u8], limit: usize) -> Result<bool, RequestError> {
         if window.len() >= limit { Err(RequestError::TargetTooLong) } else { Ok(false) }
     }
@@ -132,7 +133,8 @@ impl Head {
         Ok(false)
     }
 
-    /// Finds authority, path and query, and checks the form against the method (RFC 9112 3.2).
+    /// Finds authority, path and query, and checks that the form of the target fits the method (RFC
+    /// 9112 3.2).
     #[inline]
     fn split_target(&mut self, buf: &[u8]) -> Result<(), RequestError> {
         let (start, end) = (self.target.start as usize, self.target.end as usize);
@@ -166,8 +168,9 @@ impl Head {
     }
 }
 
-/// Length of the path before a query, if all programs interpret it alike: many treat a backslash as
-/// `/`, and end a string at an encoded NUL. So a path with one of these is refused.
+/// The length of the path before a query; `None` if programs may interpret the path differently.
+/// Many treat a backslash as `/` and end a string at an encoded NUL, so a path with one of these is
+/// refused.
 fn path_len(tail: &[u8]) -> Option<usize> {
     for (at, &byte) in tail.iter().enumerate() {
         match byte {
@@ -188,7 +191,7 @@ fn scheme_len(target: &[u8]) -> Option<usize> {
         .find_map(|scheme| target.get(..scheme.len())?.eq_ignore_ascii_case(scheme).then_some(scheme.len()))
 }
 
-/// Whether an authority has host and port, as `CONNECT` requires.
+/// Whether an authority has both host and port, as `CONNECT` requires.
 fn has_port(authority: &[u8]) -> bool {
     let digits = authority.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     digits > 0 && authority.iter().rev().nth(digits) == Some(&b':')

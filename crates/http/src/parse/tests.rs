@@ -1,6 +1,6 @@
-//! Contents of a parsed head, and that no byte is read twice.
+//! The results of parsing a head, and the test that no byte is read twice.
 //!
-//! Does not know about: verdicts on invalid heads; see the tables in `tests/`.
+//! Does not know about: the errors for invalid heads; see the tables in `tests/`.
 
 use super::*;
 
@@ -49,8 +49,7 @@ fn fields_are_found_again() {
     assert_eq!(parse(none).fields(none).iter().count(), 0);
 }
 
-/// The stored position is that of the first line with the name, however it was parsed, and a second
-/// line is noticed.
+/// Both parser paths store the position of the first `Authorization` and detect a second one.
 #[test]
 fn authorization_is_found() {
     let mut lines: Vec<String> = [
@@ -111,7 +110,7 @@ fn framing_and_persistence() {
     }
 }
 
-/// Bytes already parsed are overwritten with bytes that would be refused if they were read again.
+/// Bytes that were parsed are not read again: overwriting them with invalid bytes has no effect.
 #[test]
 fn bytes_already_seen_are_not_read_again() {
     let mut bytes = b"GET / HTTP/1.1\r\nHost: a\r\nX: ".to_vec();

@@ -1,12 +1,13 @@
 //! The fast path through a head: complete lines in the usual form.
 //!
-//! Does not know about: pauses, errors. Any line that is not plainly valid is left to the steps of
-//! `line` and `field`, which start with that line. So they define the rules, and this path accepts
-//! a subset; tests compare both paths.
+//! Does not know about: pauses, errors. Any line that is not in the usual form is left to the steps
+//! of `line` and `field`, which continue from its start. Those steps define the rules, and this
+//! path accepts a subset; tests compare both paths.
 //!
-//! A head costs little because a line is examined sixteen bytes at a time, the names that every
-//! prober sends are compared as one or two words, and all state is kept in registers until the end.
-//! Words are compared as numbers: the compiler would compare arrays byte by byte.
+//! Three measures keep the cost of a head small. A line is examined sixteen bytes at a time. The
+//! field names that every prober sends are compared as one or two words. All state is kept in
+//! registers until the end. Words are compared as numbers, because the compiler would compare
+//! arrays byte by byte.
 
 use super::fields::is_same;
 use super::{CLOSE, HEAD_BYTES_CAP, HOST, Head, PRIVATE, Span, Step, offset};
@@ -14,11 +15,12 @@ use crate::class::{self, BLOCK_LEN, Block};
 use crate::{Limits, Method, RequestError};
 
 impl Head {
-    /// Parses a head from its first byte on as far as possible; true at its end. False: either
-    /// nothing was read and nothing changed, or the next step is the line that begins at `at`.
+    /// Parses a head from its first byte as far as possible; returns true at its end. If it returns
+    /// false, either nothing was read and nothing changed, or the steps must continue with the line
+    /// that begins at `at`.
     ///
-    /// This must be a fresh head: [`Self::new`] or [`Self::clear`]. Members that a complete head
-    /// does not use are not written.
+    /// The head must be new or cleared ([`Self::new`], [`Self::clear`]). Members that a complete
+    /// head does not use are not written.
     #[inline(always)]
     pub(super) fn read_whole(&mut self, buf: &[u8], limits: &Limits) -> Result<bool, RequestError> {
         if buf.len() > limits.request_line_bytes_max.min(limits.head_bytes_max).min(HEAD_BYTES_CAP) {
@@ -27,7 +29,7 @@ impl Head {
         self.read_window(buf, limits)
     }
 
-    /// The same for input longer than the limit of a line or head.
+    /// Like [`Self::read_whole`], for input that is longer than the limit of a line or head.
     #[cold]
     #[inline(never)]
     fn read_cut(&mut self, buf: &[u8], limits: &Limits) -> Result<bool, RequestError> {
@@ -57,7 +59,7 @@ impl Head {
             }
             fields += 1;
         }
-        // Less than sixteen bytes before the end there is usually at most one more line.
+        // Fewer than sixteen bytes before the end, there is usually at most one more line.
         if ends_here(rest) {
             self.end(window, rest, fields, limits)
         } else {
@@ -84,7 +86,7 @@ impl Head {
         }
     }
 
-    /// The empty line is at the start of `rest`.
+    /// Ends the head at the empty line at the start of `rest`.
     #[inline(always)]
     fn end(
         &mut self,
@@ -96,11 +98,11 @@ impl Head {
         self.fields = fields;
         self.at = offset(window.len() - rest.len() + 2);
         self.step = Step::Ended;
-        // All lines so far are plain, so an excess of lines is still the first error.
+        // All lines up to here are valid, so an excess of lines is the first error.
         if fields > limits.fields_max { Err(RequestError::HeadTooLarge) } else { Ok(true) }
     }
 
-    /// The steps handle the start of `rest`.
+    /// Lets the steps continue with the line at the start of `rest`.
     #[inline(never)]
     fn leave(
         &mut self,
@@ -115,8 +117,8 @@ impl Head {
         if fields > limits.fields_max { Err(RequestError::HeadTooLarge) } else { Ok(false) }
     }
 
-    /// Reads the field line at the start of `rest`, which begins with `bytes`; returns the bytes
-    /// after it.
+    /// Reads the field line at the start of `rest`; `bytes` is its beginning. Returns the bytes
+    /// after the line.
     #[inline(always)]
     fn read_line<'a>(
         &mut self,
@@ -126,7 +128,7 @@ impl Head {
         fields: u32,
         limits: &Limits,
     ) -> Result<Option<&'a [u8]>, RequestError> {
-        // Setting this bit converts letters to lower case; other bytes do not become one of these.
+        // Setting this bit converts letters to lower case. No other byte becomes a letter.
         let start = u32_at::<0>(bytes) | 0x2020_2020;
         if start == u32::from_le_bytes(*b"host") {
             if let Some((len, after)) = plain_host(bytes, rest)
@@ -155,8 +157,8 @@ impl Head {
         self.read_other_line(bytes, window, rest, fields, limits)
     }
 
-    /// Like [`Self::read_line`], for other lines. One call for all of them keeps the loop over
-    /// lines in registers.
+    /// Like [`Self::read_line`], for less common lines. The loop over lines calls only this
+    /// function for all such lines, so that it can keep its values in registers.
     #[inline(never)]
     fn read_other_line<'a>(
         &mut self,
@@ -229,18 +231,18 @@ const fn not_whole() -> Result<bool, RequestError> {
     Ok(false)
 }
 
-/// `METHOD /path[?query] HTTP/1.x` and CRLF.
+/// The request line `METHOD /path[?query] HTTP/1.x` and CRLF.
 struct RequestLine {
     method: Method,
     target_at: usize,
     path_end: usize,
-    /// Length, including CRLF.
+    /// Length of the line, including CRLF.
     len: usize,
     minor: u8,
 }
 
 impl RequestLine {
-    /// The line at the start of `window`, and the bytes after it.
+    /// Reads the line at the start of `window`; returns it and the bytes after it.
     #[inline(always)]
     fn read(window: &[u8]) -> Option<(Self, &[u8])> {
         let bytes = window.first_chunk::<BLOCK_LEN>()?;
@@ -250,7 +252,7 @@ impl RequestLine {
         Self::read_other(window)
     }
 
-    /// Methods other than GET that probers and browsers send.
+    /// Reads a line with a method other than GET that probers and browsers send.
     #[inline(never)]
     fn read_other(window: &[u8]) -> Option<(Self, &[u8])> {
         [(Method::Head, "HEAD "), (Method::Options, "OPTIONS "), (Method::Post, "POST ")]
@@ -304,8 +306,8 @@ fn after_query(target: &[u8]) -> Option<(&[u8; VERSION_LEN], &[u8])> {
     target.get(class::target_end(target, 0)..)?.split_first_chunk()
 }
 
-/// `Host: ` with a name of the usual bytes, or an IPv4 address, and an optional port. Returns the
-/// length of the value and the bytes after the line.
+/// Reads `Host: ` with a name of common characters or an IPv4 address, and an optional port.
+/// Returns the length of the value and the bytes after the line.
 #[inline(always)]
 fn plain_host<'a>(bytes: &[u8; BLOCK_LEN], line: &'a [u8]) -> Option<(usize, &'a [u8])> {
     if u16_at::<4>(bytes) != u16::from_le_bytes(*b": ") {
@@ -322,7 +324,7 @@ fn plain_host<'a>(bytes: &[u8; BLOCK_LEN], line: &'a [u8]) -> Option<(usize, &'a
     let port_len = match after {
         [b':', port @ ..] => match Block::load(port).outside(b'0', b'9').bits().trailing_zeros() {
             len @ 1..=4 => 1 + len as usize,
-            // Five digits compare as text as they do as numbers.
+            // Five digits have the same order as text and as numbers.
             5 if port.first_chunk::<5>()? <= b"65535" => 6,
             _ => return None,
         },
@@ -337,7 +339,7 @@ fn long_host_len(value: &[u8]) -> usize {
     class::plain_host_end(value, 0)
 }
 
-/// The rest of `User-Agent: `.
+/// Whether a line that starts with `User` continues with `-Agent: `.
 #[inline(always)]
 fn is_user_agent(line: &[u8; BLOCK_LEN]) -> bool {
     let middle = u32_at::<4>(line);
@@ -345,7 +347,7 @@ fn is_user_agent(line: &[u8; BLOCK_LEN]) -> bool {
         && u32_at::<8>(line) == u32::from_le_bytes(*b"nt: ")
 }
 
-/// The bytes after a line that begins with `bytes`, with a valid name and colon.
+/// The bytes after a line that begins with `bytes`, whose name and colon are valid.
 #[inline(always)]
 fn after_line<'a>(line: &'a [u8], bytes: &[u8; BLOCK_LEN]) -> Option<&'a [u8]> {
     let mut stops = class::value_stops(bytes);
@@ -357,12 +359,12 @@ fn after_line<'a>(line: &'a [u8], bytes: &[u8; BLOCK_LEN]) -> Option<&'a [u8]> {
             return after_value(line, BLOCK_LEN);
         }
     }
-    // Another stop, for instance HTAB, is no line end.
+    // The scanner also stops at bytes that do not end the line, such as HTAB.
     let (end, after) = rest.get(stops.trailing_zeros() as usize..)?.split_first_chunk()?;
     if u16::from_le_bytes(*end) == CRLF { Some(after) } else { after_value(line, 0) }
 }
 
-/// The bytes after a line that is validated before `from`.
+/// The bytes after a line that is valid before `from`.
 #[inline(never)]
 fn after_value(line: &[u8], from: usize) -> Option<&[u8]> {
     let (end, after) = line.get(class::value_end(line, from)..)?.split_first_chunk()?;
@@ -403,14 +405,14 @@ fn authorization_line<'a>(bytes: &[u8; BLOCK_LEN], line: &'a [u8]) -> Option<(us
     is_plain.then_some((line.len() - NAME_AUTHORIZATION_LEN, after))
 }
 
-/// Whether a name of this length with this start may affect the machine.
+/// Whether the parser may use a field whose name has this length and beginning.
 #[inline(always)]
 fn may_matter(bytes: &[u8; BLOCK_LEN], name_len: usize) -> bool {
     matches!(name_len, 4 | 6 | 10 | 13 | 14 | 17)
         && matches!(bytes[0] | 0x20, b'a' | b'h' | b'e' | b'c' | b't')
 }
 
-/// Whether a field whose name has this length and start contains no secret. The names that
+/// Whether a field whose name has this length and beginning contains no secret. The names that
 /// [`Head::read_line`] handles directly are included.
 #[inline(never)]
 fn is_open(bytes: &[u8; BLOCK_LEN], name_len: usize) -> bool {
@@ -423,13 +425,13 @@ fn is_open(bytes: &[u8; BLOCK_LEN], name_len: usize) -> bool {
     }
 }
 
-/// Whether `bytes` start with `name`, in any case.
+/// Whether `bytes` start with `name`, ignoring case.
 #[inline(always)]
 fn begins_with<const LEN: usize>(bytes: &[u8; BLOCK_LEN], name: &[u8; LEN]) -> bool {
     bytes.first_chunk::<LEN>().is_some_and(|found| is_same(found, name))
 }
 
-/// The last `len` bytes, less than a block, padded with zero bytes, which occur in no valid line.
+/// The last `len` bytes, fewer than a block, padded with zero bytes, which occur in no valid line.
 #[inline(always)]
 fn last_block(window: &[u8], len: usize) -> Option<[u8; BLOCK_LEN]> {
     let bytes = u128::from_le_bytes(*window.last_chunk()?);
@@ -453,9 +455,9 @@ fn u16_at<const AT: usize>(bytes: &[u8; BLOCK_LEN]) -> u16 {
 }
 
 const CRLF: u16 = u16::from_le_bytes(*b"\r\n");
-/// ` HTTP/1.1` and CRLF.
+/// Length of ` HTTP/1.1` and CRLF.
 const VERSION_LEN: usize = 11;
-/// `Host: `.
+/// Length of `Host: `.
 const NAME_HOST_LEN: usize = 6;
-/// `Authorization: `.
+/// Length of `Authorization: `.
 const NAME_AUTHORIZATION_LEN: usize = 15;

@@ -1,4 +1,4 @@
-//! Version 1: one line of text, read strictly.
+//! Version 1: one line of text, parsed strictly.
 //!
 //! Does not know about: version 2.
 
@@ -6,7 +6,7 @@ use super::{Header, Parsed, ProxyError, V1_LEN_MAX, Version, agrees};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 const SIGNATURE: &[u8] = b"PROXY ";
-/// `PROXY UNKNOWN` and CRLF.
+/// Length of `PROXY UNKNOWN` and CRLF.
 pub(super) const LEN_MIN: usize = 15;
 
 pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, ProxyError> {
@@ -64,7 +64,7 @@ fn decode(line: &[u8]) -> Result<Option<(SocketAddr, SocketAddr)>, ProxyError> {
     )))
 }
 
-/// Unlike `str::parse` this accepts neither a sign nor leading zeros.
+/// Parses a port. Unlike `str::parse`, this accepts neither a sign nor leading zeros.
 fn port(text: &str) -> Result<u16, ProxyError> {
     let strict = text == "0" || !text.starts_with(['0', '+']);
     text.parse().ok().filter(|_| strict).ok_or(ProxyError::BadPort)

@@ -1,6 +1,6 @@
 //! Version 2: 16 fixed bytes, addresses, TLVs.
 //!
-//! Does not know about: version 1; the meaning of TLVs, except the checksum.
+//! Does not know about: version 1, or the meaning of TLVs other than the checksum.
 
 use super::{Header, Parsed, ProxyError, Version, agrees, crc32c};
 use std::net::{IpAddr, SocketAddr};
@@ -42,7 +42,7 @@ pub(super) fn parse(bytes: &[u8], len_max: usize) -> Result<Parsed, ProxyError> 
         Family::Inet6 => ends::<16>(block),
         Family::Unix | Family::Unnamed => None,
     };
-    // The start of the TLVs is known only for families with addresses.
+    // The position of the TLVs is known only for families with addresses.
     if family != Family::Unnamed {
         check_tlvs(header, FIXED_LEN + family.addresses_len())?;
     }
@@ -55,13 +55,13 @@ enum Family {
     Inet,
     Inet6,
     Unix,
-    /// No usable addresses.
+    /// A family without usable addresses.
     Unnamed,
 }
 
 impl Family {
-    /// An unspecified family or transport is accepted and its addresses are ignored, as section 2.2
-    /// allows; undefined values are refused.
+    /// Parses family and transport. An unspecified value is accepted and the addresses are ignored,
+    /// as section 2.2 allows. Undefined values are refused.
     fn of(byte: u8) -> Result<Self, ProxyError> {
         match (byte >> 4, byte & 0xf) {
             (0, 0..=2) | (1..=3, 0) => Ok(Self::Unnamed),
@@ -82,7 +82,7 @@ impl Family {
     }
 }
 
-/// Source and destination: two addresses of `N` bytes, then two ports.
+/// Parses source and destination: two addresses of `N` bytes, then two ports.
 fn ends<const N: usize>(block: &[u8]) -> Option<(SocketAddr, SocketAddr)>
 where
     IpAddr: From<[u8; N]>,
@@ -106,11 +106,11 @@ fn check_tlvs(header: &[u8], mut at: usize) -> Result<(), ProxyError> {
         let Some(value) = header.get(from..at) else { return Err(ProxyError::TlvBeyondEnd) };
         if kind == CHECKSUM {
             let told = value.try_into().map(u32::from_be_bytes).map_err(|_| ProxyError::BadChecksum)?;
-            // Only one is allowed: many would make the work quadratic.
+            // Only one checksum is allowed, because several would make the work quadratic.
             if std::mem::replace(&mut summed, true) {
                 return Err(ProxyError::BadChecksum);
             }
-            // The checksum is computed with its own bytes set to zero.
+            // The checksum is computed with zeros in place of its own bytes.
             let (before, after) = (header.get(..from), header.get(at..));
             let parts = [before.unwrap_or_default(), &[0; 4], after.unwrap_or_default()];
             if crc32c::of(&parts) != told {

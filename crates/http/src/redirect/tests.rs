@@ -1,4 +1,4 @@
-//! Locations in a table, and against a strict URL parser for any request.
+//! Locations in a table, and the locations for any request checked by a strict URL parser.
 //!
 //! Does not know about: the implementation.
 
@@ -190,7 +190,8 @@ fn codes() {
 /// Scheme, host, port, path, query.
 type Url<'a> = (&'a str, &'a str, Option<u16>, &'a str, Option<&'a str>);
 
-/// RFC 3986 in full: scheme, host, port, path and query, or `None` for a forbidden byte.
+/// Parses a URL strictly by RFC 3986: scheme, host, port, path and query, or `None` for a forbidden
+/// byte.
 fn parse(url: &str) -> Option<Url<'_>> {
     let (scheme, rest) = url.split_once("://")?;
     let (authority, rest) = rest.split_at(rest.find(['/', '?', '#', '\\'])?);

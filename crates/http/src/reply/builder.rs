@@ -1,4 +1,4 @@
-//! A reply made for one request.
+//! A reply that is built for one request.
 //!
 //! Does not know about: shared replies.
 
@@ -8,9 +8,9 @@ use super::{Answered, Responder};
 use crate::{ApiMisuse, Status};
 use bytes::Bytes;
 
-/// Builds a reply: first header fields, then the content.
+/// Builds a reply: header fields first, then the content.
 ///
-/// A forbidden field turns the whole reply into a 500.
+/// A forbidden field replaces the whole reply by a 500.
 #[must_use = "a reply is sent by its last call: `body`, `body_bytes` or `empty`"]
 #[derive(Debug)]
 pub struct ReplyBuilder<'a> {
@@ -26,16 +26,16 @@ impl<'a> ReplyBuilder<'a> {
         Self { responder, status, misuse }
     }
 
-    /// Adds a field line; a second `Content-Type` replaces the first. Handlers must not set
+    /// Adds a field line. A second `Content-Type` replaces the first. Handlers must not set
     /// framing, connection and date fields.
     pub fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         let written = self.responder.out.put_field(name.as_bytes(), value.as_ref());
-        // The first misuse is reported.
+        // Only the first misuse is reported.
         self.misuse = self.misuse.or_else(|| written.err());
         self
     }
 
-    /// Makes the reply the last of the connection.
+    /// Makes this reply the last one of the connection.
     pub const fn close_after(mut self) -> Self {
         self.responder.persist = super::Persist::Close;
         self

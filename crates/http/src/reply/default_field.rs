@@ -1,4 +1,4 @@
-//! A field of every reply of a connection.
+//! A field that is added to the replies of a connection.
 //!
 //! Does not know about: the meaning of the field.
 
@@ -17,7 +17,7 @@ struct Line {
 }
 
 impl DefaultField {
-    /// `bytes` are a valid line, in which the name has this length.
+    /// Creates a field from `bytes`, a valid line whose name has the length `name_len`.
     pub(super) fn of(bytes: Vec<u8>, name_len: usize) -> Self {
         Self(Arc::new(Line { bytes, name_len }))
     }

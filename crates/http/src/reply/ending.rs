@@ -5,18 +5,18 @@
 use crate::Status;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Called once with the status and content length of the deferred reply; the status is `None` if
-/// the client got no reply.
+/// A callback that is called once, with the status and content length of the deferred reply. The
+/// status is `None` if the client got no reply.
 ///
-/// Runs on the thread of the connection. A panic in it is contained: the other callbacks are still
-/// called, and the connection continues.
+/// The callback runs on the thread of the connection. A panic of a callback is contained: the other
+/// callbacks are still called, and the connection continues.
 pub type Ending = Box<dyn FnOnce(Option<Status>, usize) + Send>;
 
-/// The callbacks for one request. Dropping them calls them as well.
+/// The callbacks for one request. Dropping this value calls the callbacks that are left.
 #[derive(Default)]
 pub(crate) struct Endings {
     told: Vec<Ending>,
-    /// The status passed on drop.
+    /// The status passed to callbacks on drop.
     otherwise: Option<Status>,
 }
 
@@ -25,7 +25,7 @@ impl Endings {
         self.told.push(ending);
     }
 
-    /// Adds callbacks; those added before stay.
+    /// Adds callbacks to the existing ones.
     pub(crate) fn add_all(&mut self, mut others: Self) {
         self.told.append(&mut others.told);
     }
@@ -40,12 +40,13 @@ impl Endings {
     }
 }
 
-/// Calls code of the application and contains a panic. It may run while a panic of a service
-/// unwinds, where an escaping second panic would abort the process.
+/// Calls code of the application and contains its panics. The call may happen while a panic of a
+/// service unwinds, when a second panic that escapes would abort the process.
 fn contained(f: impl FnOnce()) {
     let Err(carried) = catch_unwind(AssertUnwindSafe(f)) else { return };
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(carried))) {
-        // Dropping a panic payload that panics again could recur for ever; leaking it is better.
+        // Dropping the payload of the second panic could cause another panic, and so on, so this
+        // payload is leaked.
         let _leaked = Box::leak(again);
     }
 }

@@ -1,6 +1,7 @@
-//! A deferred request: the data its reply needs, and the work to do for it.
+//! A deferred request: the data for its reply, and the work that produces the reply.
 //!
-//! Does not know about: the work. [`crate::Conn::handle_answer`] takes it back with the reply.
+//! Does not know about: the kind of work. [`crate::Conn::handle_answer`] takes this value back with
+//! the reply.
 
 use super::ending::Endings;
 use super::out::Lines;
@@ -9,7 +10,7 @@ use crate::{Out, Status, Time};
 use std::any::Any;
 use std::fmt;
 
-/// A deferred request, from [`crate::Out::take_later`] after [`crate::Next::Wait`].
+/// A deferred request, returned by [`crate::Out::take_later`] after [`crate::Next::Wait`].
 pub struct Later {
     pub(crate) persist: Persist,
     pub(crate) head_only: bool,
@@ -22,17 +23,17 @@ pub struct Later {
 }
 
 impl Later {
-    /// The end of the connection's wait.
+    /// The time until which the connection waits.
     pub const fn deadline(&self) -> Time {
         self.deadline
     }
 
-    /// The work for this request; once.
+    /// Takes the work for this request; later calls return `None`.
     pub fn take_work(&mut self) -> Option<Box<dyn Any + Send>> {
         self.work.take()
     }
 
-    /// The work for this request, if it is of this type.
+    /// The work for this request, if it has the type `T`.
     pub fn work<T: Any>(&self) -> Option<&T> {
         self.work.as_deref()?.downcast_ref()
     }
@@ -42,19 +43,19 @@ impl Later {
         &self.lines.bytes
     }
 
-    /// Reports that the reply was given by other means than [`crate::Conn::handle_answer`], and its
-    /// last byte was sent. Until then, or until this is dropped, the request is in progress for all
-    /// layers.
+    /// Reports that the reply was sent completely by other means than
+    /// [`crate::Conn::handle_answer`]. Layers treat the request as in progress until this call or
+    /// until the value is dropped.
     pub fn answered(&mut self, status: Status, content_len: usize) {
         self.endings.tell(Some(status), content_len);
     }
 
-    /// Reports that the connection stopped waiting, and that its protocol sent the error.
+    /// Reports that the wait timed out and the connection's protocol sent the error.
     pub fn timed_out(&mut self) {
         self.endings.tell(Some(Status::SERVICE_UNAVAILABLE), 0);
     }
 
-    /// Reports that the work panicked, and that the protocol sent the error.
+    /// Reports that the work panicked and the connection's protocol sent the error.
     pub fn panicked(&mut self) {
         self.endings.tell(Some(Status::INTERNAL_SERVER_ERROR), 0);
     }
@@ -63,7 +64,7 @@ impl Later {
         &mut self.endings
     }
 
-    /// A second responder for the request.
+    /// Creates the responder that writes the deferred reply.
     pub(crate) fn responder<'a>(
         self,
         out: &'a mut Out,
@@ -79,7 +80,7 @@ impl Later {
 
 impl<'a> Responder<'a> {
     /// Defers the reply: the driver of the connection gets `work` and executes it. Until `deadline`
-    /// the connection waits and serves no other request; then it ends with a 503. Fields added by
+    /// the connection waits and handles no other request; then it ends with a 503. Fields added by
     /// layers are kept for the reply.
     pub fn later(self, deadline: Time, work: Box<dyn Any + Send>) -> Answered<'a> {
         self.out.forget_sent();

@@ -1,4 +1,4 @@
-//! A reply as a value: built anywhere, sent once with a [`Responder`].
+//! A reply as a value: built independently of a connection, sent once with a [`Responder`].
 //!
 //! Does not know about: requests.
 
@@ -10,12 +10,12 @@ use bytes::Bytes;
 
 /// An owned reply to one request.
 ///
-/// A forbidden field turns the whole reply into a 500.
+/// A forbidden field replaces the whole reply by a 500.
 #[must_use = "a reply does nothing until it is sent"]
 #[derive(Clone, Debug)]
 pub struct Reply {
     status: Status,
-    /// Status line and fields.
+    /// Status line and field lines.
     head: Vec<u8>,
     body: Bytes,
     misuse: Option<ApiMisuse>,
@@ -30,16 +30,16 @@ impl Reply {
         Self { status, head, body: Bytes::new(), misuse }
     }
 
-    /// `text/plain; charset=utf-8` content.
+    /// Creates a reply with `text/plain; charset=utf-8` content.
     pub fn text(status: Status, body: impl Into<Bytes>) -> Self {
         Self::new(status).body("text/plain; charset=utf-8", body)
     }
 
-    /// Adds a field line; a second `Content-Type` replaces the first. Framing, connection and date
+    /// Adds a field line. A second `Content-Type` replaces the first. Framing, connection and date
     /// fields are forbidden.
     pub fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         let written = put_field(&mut self.head, 0, name.as_bytes(), value.as_ref());
-        // The first misuse is reported.
+        // Only the first misuse is reported.
         self.misuse = self.misuse.or_else(|| written.err());
         self
     }
@@ -58,7 +58,8 @@ impl Reply {
 }
 
 impl<'a> Responder<'a> {
-    /// Sends an owned reply: up to 16 KiB of content are copied next to the head.
+    /// Sends an owned reply. Up to 16 KiB of content are copied next to the head; longer content is
+    /// sent without a copy.
     pub fn send_owned(self, reply: Reply) -> Answered<'a> {
         self.out.forget_sent();
         let Reply { status, head, body, misuse } = reply;
@@ -79,5 +80,5 @@ impl<'a> Responder<'a> {
     }
 }
 
-/// Space for the fields of a usual reply.
+/// Space for the fields of a typical reply.
 const HEAD_LEN: usize = 128;

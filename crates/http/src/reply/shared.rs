@@ -1,6 +1,6 @@
 //! Replies that are built once and sent many times.
 //!
-//! Does not know about: single requests.
+//! Does not know about: individual requests.
 
 use super::out::ImageId;
 use super::write::{COPIED_BYTES_MAX, END_BYTES_MAX, put_end, put_field, put_length, put_status};
@@ -10,40 +10,40 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A rendered reply without `Date` and `Connection`.
+/// A shared reply, rendered in advance except for `Date` and `Connection`.
 ///
-/// Cloning only counts a reference.
+/// Cloning increments a reference count.
 #[derive(Clone, Debug)]
 pub struct StaticReply(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     status: Status,
-    /// Status line, the handler's fields, length: all constant parts.
+    /// All constant parts: the status line, the handler's fields, and the length.
     head: Vec<u8>,
-    /// Length of `head` before the length field.
+    /// Length of `head` up to the length field.
     fields_end: usize,
     body: Bytes,
     images: Option<Images>,
 }
 
-/// Complete replies without the value of `Date`: frequent replies are sent by one copy and one
-/// patch.
+/// Complete replies without the value of `Date`. A frequent reply is sent by copying an image and
+/// writing the date into it.
 #[derive(Debug)]
 struct Images {
-    /// One for each [`Persist`], in its order.
+    /// One image for each [`Persist`], in the order of its variants.
     whole: [Box<[u8]>; 3],
     date_at: usize,
     content_len: u32,
-    /// Identifies the images; never 0. A changed reply has other images.
+    /// Identifies the images; never 0. A changed reply has images with another number.
     number: u64,
 }
 
-/// Number of the next images.
+/// The number for the next images.
 static NUMBER_NEXT: AtomicU64 = AtomicU64::new(1);
 
 impl Images {
-    /// Only for valid replies that are small enough to be stored three times.
+    /// Renders the images of a reply that is valid and small enough to be stored three times.
     fn render(inner: &Inner) -> Option<Self> {
         let content: &[u8] = if inner.status.allows_content() { &inner.body } else { b"" };
         if inner.status.is_informational() || content.len() > IMAGE_CONTENT_BYTES_MAX {
@@ -91,16 +91,16 @@ impl Images {
 }
 
 impl StaticReply {
-    /// A reply without content. With a 1xx status it is sent as a 500, because that is not a final
-    /// reply.
+    /// A reply without content. A 1xx status is replaced by a 500 when the reply is sent, because
+    /// it is not final.
     pub fn new(status: Status) -> Self {
         let mut head = Vec::new();
         put_status(&mut head, status);
         Self(Arc::new(Inner::finish(status, head, Bytes::new())))
     }
 
-    /// A reply with these fields, including the content type, and this content. Cheaper than the
-    /// other methods, each of which renders the whole reply again.
+    /// A reply with these fields, including the content type, and this content. This is cheaper
+    /// than the other methods, each of which renders the whole reply again.
     pub fn whole<V: AsRef<[u8]>>(
         status: Status,
         fields: impl IntoIterator<Item = (impl AsRef<str>, V)>,
@@ -114,12 +114,12 @@ impl StaticReply {
         Ok(Self(Arc::new(Inner::finish(status, head, body.into()))))
     }
 
-    /// `text/plain; charset=utf-8` content.
+    /// A reply with `text/plain; charset=utf-8` content.
     pub fn text(status: Status, body: impl Into<Bytes>) -> Self {
         Self::new(status).body("text/plain; charset=utf-8", body).expect("a constant content type is valid")
     }
 
-    /// Adds a field line; a second `Content-Type` replaces the first. Framing, connection and date
+    /// Adds a field line. A second `Content-Type` replaces the first. Framing, connection and date
     /// fields are refused, because the connection sets them.
     pub fn header(self, name: &str, value: impl AsRef<[u8]>) -> Result<Self, ApiMisuse> {
         let content = self.0.body.clone();
@@ -141,14 +141,14 @@ impl StaticReply {
         &self.0.body
     }
 
-    /// Writes the reply outside of any request, as the last of its connection: for instance a 503
-    /// to a client without a free slot.
+    /// Writes the reply without a request, as the last one of its connection: for instance a 503 to
+    /// a client for which there is no free slot.
     pub fn put_last(&self, out: &mut Out, date: &Date) {
         out.begin_reply();
         let _content_len = self.put(out, date, Persist::Close, false);
     }
 
-    /// Identifies the reply as sent now; `None` for a reply without images.
+    /// The identity of the reply's bytes at this time. Its number is 0 if the reply has no images.
     #[inline(always)]
     pub(super) fn image(&self, date: &Date, persist: Persist, head_only: bool) -> ImageId {
         let number = self.0.images.as_ref().map_or(0, |images| images.number);
@@ -192,7 +192,7 @@ impl StaticReply {
         if with_content { content_len_of(inner.body.len()) } else { 0 }
     }
 
-    /// A copy with one more field and this content.
+    /// A copy of the reply with one more field and with this content.
     fn with(&self, name: &str, value: &[u8], body: Bytes) -> Result<Self, ApiMisuse> {
         let Inner { status, head, fields_end, .. } = &*self.0;
         let mut head = head.get(..*fields_end).unwrap_or_default().to_vec();
@@ -202,7 +202,7 @@ impl StaticReply {
 }
 
 impl Inner {
-    /// Appends the length after all fields, and renders the images.
+    /// Appends the length after all fields and renders the images.
     fn finish(status: Status, mut head: Vec<u8>, body: Bytes) -> Self {
         let fields_end = head.len();
         put_length(&mut head, status, body.len());
@@ -212,7 +212,7 @@ impl Inner {
     }
 }
 
-/// Saturates for content above 4 GiB.
+/// Converts a content length; it saturates at 4 GiB.
 pub(super) fn content_len_of(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
@@ -220,5 +220,5 @@ pub(super) fn content_len_of(len: usize) -> u32 {
 /// Maximum size of content that is stored in the images of its reply.
 const IMAGE_CONTENT_BYTES_MAX: usize = 1024;
 
-/// Space for the fields of a usual reply.
+/// Space for the fields of a typical reply.
 const HEAD_LEN_USUAL: usize = 256;

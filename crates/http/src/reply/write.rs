@@ -1,12 +1,12 @@
-//! The pieces of a reply head as bytes.
+//! Writers for the parts of a reply head.
 //!
-//! Does not know about: callers.
+//! Does not know about: the callers.
 
 use super::DefaultField;
 use crate::{ApiMisuse, Date, Status, class};
 use std::ops::Range;
 
-/// The reply's connection option.
+/// The connection option of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Persist {
     /// `Connection: close`.
@@ -17,7 +17,8 @@ pub(crate) enum Persist {
     Stated,
 }
 
-/// Maximum size of content that is copied next to its head: one buffer, one send.
+/// Maximum size of content that is copied next to its head, so that one send of one buffer
+/// suffices.
 pub(super) const COPIED_BYTES_MAX: usize = 16 * 1024;
 
 /// Writes the status line (RFC 9112 4).
@@ -32,7 +33,7 @@ pub(super) fn put_status(head: &mut Vec<u8>, status: Status) {
     }
 }
 
-/// Writes `Content-Length`, if the status allows one.
+/// Writes `Content-Length` if the status allows this field.
 pub(super) fn put_length(head: &mut Vec<u8>, status: Status, len: usize) {
     if status.allows_length() {
         head.extend_from_slice(b"Content-Length: ");
@@ -41,7 +42,7 @@ pub(super) fn put_length(head: &mut Vec<u8>, status: Status, len: usize) {
     }
 }
 
-/// Writes a field line of a handler, in a reply whose bytes begin at `from`.
+/// Writes a field line of a handler into a reply that begins at `from`.
 pub(super) fn put_field(head: &mut Vec<u8>, from: usize, name: &[u8], value: &[u8]) -> Result<(), ApiMisuse> {
     if name.is_empty() || class::token_end(name, 0) != name.len() {
         return Err(ApiMisuse::HeaderName);
@@ -52,7 +53,8 @@ pub(super) fn put_field(head: &mut Vec<u8>, from: usize, name: &[u8], value: &[u
     if class::value_end(value, 0) != value.len() {
         return Err(ApiMisuse::HeaderValue);
     }
-    // A reply has one type (RFC 9110 8.3): recipients differ in which of two they use.
+    // A reply has only one content type (RFC 9110 8.3): if there are two, recipients differ in
+    // which one they use.
     if name.eq_ignore_ascii_case(CONTENT_TYPE) {
         remove_field(head, from, CONTENT_TYPE);
     }
@@ -64,7 +66,8 @@ pub(super) fn put_field(head: &mut Vec<u8>, from: usize, name: &[u8], value: &[u
 
 pub(super) const CONTENT_TYPE: &[u8] = b"content-type";
 
-/// Range of the first field line with this name, in lines or a reply whose bytes begin at `from`.
+/// Finds the first field line with this name at or after the line that begins at `from`, up to the
+/// end of the head.
 pub(super) fn find_field(head: &[u8], from: usize, name: &[u8]) -> Option<Range<usize>> {
     let mut at = from;
     loop {
@@ -75,7 +78,7 @@ pub(super) fn find_field(head: &[u8], from: usize, name: &[u8]) -> Option<Range<
             return Some(at..at + line.len());
         }
         if line == b"\r\n" {
-            // The content follows.
+            // The head ends here; the content follows.
             return None;
         }
         at += line.len();

@@ -29,8 +29,8 @@ impl MethodSet {
     /// The empty set.
     pub const EMPTY: Self = Self(0);
 
-    /// The default set of a route: all methods but CONNECT and TRACE (RFC 9110 section 9.3.8 warns
-    /// about TRACE; CONNECT needs a tunnel).
+    /// The default methods of a route: all except CONNECT, which needs a tunnel, and TRACE (see the
+    /// warning in RFC 9110 section 9.3.8).
     pub const ANY: Self = Self(0b0_0111_1111);
 
     /// A set of exactly these methods.
@@ -74,14 +74,14 @@ impl MethodSet {
         ORDER.into_iter().map(|(method, _)| method).filter(move |&method| self.contains(method))
     }
 
-    /// Index of a method in arrays by method.
+    /// The index of a method in arrays by method.
     pub(super) const fn position(method: Method) -> usize {
         method as usize
     }
 }
 
 impl fmt::Display for MethodSet {
-    /// The value of `Allow`: `GET, HEAD, OPTIONS`.
+    /// Writes the value of `Allow`, such as `GET, HEAD, OPTIONS`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut first = true;
         for (method, name) in ORDER {

@@ -1,4 +1,4 @@
-//! The models, and how each is explored.
+//! The models, and the function that explores a model.
 //!
 //! Does not know about: what the models check.
 
@@ -18,8 +18,8 @@ pub use limits::{last_token, new_key, pushed_aside, two_new_keys};
 pub use wakes::{answers, answers_of_two, commands};
 
 /// Runs `model` under every interleaving and returns their number. `preemptions` limits how many
-/// involuntary thread switches an interleaving contains; most faults need two, and the share of
-/// skipped interleavings grows with the number of threads.
+/// involuntary thread switches an interleaving contains; two suffice for most faults. The more
+/// threads a model has, the larger the share of skipped interleavings.
 fn explore(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) -> usize {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = preemptions;

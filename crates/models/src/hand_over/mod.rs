@@ -1,4 +1,4 @@
-//! The places of the hand-over from the engine's sources, and a connection that is only a number.
+//! The gate from the engine's sources, and a connection that is only a number.
 //!
 //! Does not know about: descriptors.
 

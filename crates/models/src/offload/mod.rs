@@ -1,4 +1,4 @@
-//! The compute lane's result inbox, jobs and queues, without the part that offers them to handlers.
+//! The compute lane's result inbox, jobs and queues, without the interface for handlers.
 //!
 //! Does not know about: handlers, threads.
 
@@ -16,7 +16,7 @@ pub(crate) use job::{Class, Job, Ticket};
 pub(crate) use queue::{Core, Executor, Pump};
 
 impl Core {
-    /// A lane with one thread and at most `jobs_max` jobs per class.
+    /// A lane on the threads of `executor`, with at most `jobs_max` queued jobs per class.
     pub(crate) fn of(executor: impl Executor + 'static, jobs_max: usize) -> Self {
         Self::new(Box::new(executor), [jobs_max; 2], true)
     }

@@ -8,47 +8,50 @@ use doorbell_http::prober::Prober;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Duration;
 
-/// One for each prober, and the last for unknown clients.
+/// Number of counters in a shard: one for each prober, and a last one for unknown clients.
 pub(super) const PLACES: usize = Prober::ALL.len() + 1;
 
 const STATES: usize = EndpointState::ALL.len();
 
-/// Number of notes kept. The mean interval is that of the last ones; one may be being written.
+/// Number of notes kept. The mean interval is computed from all of them except the oldest, which
+/// may be in the middle of a write.
 const NOTES: usize = 8;
 
-/// A time and a state in one word: whether both are the same as before is one comparison. The clock
-/// of requests may go in steps of 1 to 4 ms (`CLOCK_MONOTONIC_COARSE`), so that few probes of a
-/// flood are noted; the interval of the others follows from their number.
+/// Number of low bits of a word that contain the state; the other bits contain the time. So one
+/// comparison shows whether both are unchanged. The clock of requests may advance in steps of 1 to
+/// 4 ms (`CLOCK_MONOTONIC_COARSE`). At a high rate most probes are therefore not noted, and the
+/// interval is computed from the number of replies between two notes.
 const STATE_BITS: u32 = 3;
 
-/// Before the first probe: no state has this number.
+/// Value of [`ProberCounters::last`] before the first probe. No state has this number.
 const NEVER: u64 = (1 << STATE_BITS) - 1;
 
 const _: () = assert!(STATES < 1 << STATE_BITS, "one value is left for `NEVER`");
 
-/// Written by one thread, in cache lines that no other thread writes to. A probe that is not noted
-/// touches the first cache line only.
+/// Counters of one prober in one shard, in cache lines that only the thread of the shard writes to.
+/// A probe that is not noted accesses only the first cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct ProberCounters {
     states: [AtomicU64; STATES],
-    /// Time of the last probe in nanoseconds, and in the lowest bits the state in its reply.
+    /// Time of the last probe in nanoseconds, with the state of its reply in the [`STATE_BITS`] low
+    /// bits.
     last: AtomicU64,
     /// Number of notes taken.
     notes: AtomicU64,
     noted: [Note; NOTES],
 }
 
-/// A probe with a known time.
+/// Time, state and number of replies at one probe.
 #[derive(Debug, Default)]
 struct Note {
-    /// As [`ProberCounters::last`].
+    /// Time and state, encoded as in [`ProberCounters::last`].
     word: AtomicU64,
     /// Number of replies with the same state, up to and including this probe.
     replies: AtomicU64,
 }
 
-/// All shards together.
+/// Sum of the counters of one prober over all shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sum {
     pub(super) states: [u64; STATES],
@@ -74,7 +77,8 @@ const fn place_of_note(number: u64) -> usize {
 }
 
 impl ProberCounters {
-    /// Plain loads and stores: called only by the thread that owns the shard.
+    /// Counts a reply. Only the thread that owns the shard calls this, so plain loads and stores
+    /// suffice.
     #[inline(always)]
     pub(super) fn count(&self, state: EndpointState, now: Time) {
         let count = &self.states[state as usize];
@@ -84,8 +88,8 @@ impl ProberCounters {
             self.last.store(word, Ordering::Relaxed);
             let notes = self.notes.load(Ordering::Relaxed);
             let note = &self.noted[place_of_note(notes)];
-            // A reader that loaded one of these sees, after its fence, at least this value of
-            // `notes`, and skips the note that is overwritten here.
+            // A reader that loads one of the two new values sees, after its fence, at least this
+            // value of `notes`. It therefore skips this note.
             note.word.store(word, Ordering::Release);
             note.replies.store(count.load(Ordering::Relaxed), Ordering::Release);
             self.notes.store(notes.wrapping_add(1), Ordering::Release);
@@ -94,7 +98,7 @@ impl ProberCounters {
 
     /// The last notes, oldest first: time and state, and the number of replies with that state.
     fn recent(&self) -> Vec<(u64, u64)> {
-        // The note before those is being written.
+        // The oldest note may be in the middle of a write.
         let first_of = |notes: u64| notes.saturating_sub(NOTES as u64 - 1);
         let notes = self.notes.load(Ordering::Acquire);
         let first = first_of(notes);
@@ -104,7 +108,7 @@ impl ProberCounters {
         };
         let recent: Vec<_> = (first..notes).map(read).collect();
         fence(Ordering::Acquire);
-        // A note that was overwritten meanwhile may be torn.
+        // A note that was overwritten during the read may be torn.
         let lost = first_of(self.notes.load(Ordering::Relaxed)) - first;
         recent.into_iter().skip(usize::try_from(lost).unwrap_or(usize::MAX)).collect()
     }
@@ -116,14 +120,15 @@ impl ProberCounters {
         state.map(|state| (word >> STATE_BITS, state))
     }
 
-    /// Mean interval in nanoseconds, at least the time from the last probe here to the `last` one
-    /// anywhere: the share of a shard that probes left for another one shrinks.
+    /// Mean interval in nanoseconds, but at least the time from the last probe in this shard to the
+    /// `last` probe in any shard. So the rate of a shard that no longer receives probes decreases.
     fn gap_ns(&self, last: u64) -> Option<f64> {
         let (mut apart, mut come) = (0, 0);
         for pair in self.recent().windows(2) {
             let [(from, before), (to, after)] = [pair[0], pair[1]];
             apart += (to >> STATE_BITS).saturating_sub(from >> STATE_BITS);
-            // After a change, the number of further probes with the former state is unknown.
+            // After a change of state, the number of further probes with the former state is
+            // unknown.
             come += if from & NEVER == to & NEVER { after.saturating_sub(before) } else { 1 };
         }
         let since = last.saturating_sub(self.last()?.0);
@@ -147,8 +152,9 @@ const fn as_f64(nanos: u64) -> f64 {
     nanos as f64
 }
 
-/// Probes reach shards in any order: rates add up, intervals do not. The mean stays as it was when
-/// no probe comes any more, to be compared with the time since the last one.
+/// Sums up the counters of one prober; `None` if there was no probe. Rates of shards are added,
+/// because probes reach shards in any order. The mean interval does not change while no probe
+/// arrives, so that it can be compared with the time since the last probe.
 pub(super) fn sum<'t>(all: impl Iterator<Item = &'t ProberCounters> + Clone) -> Option<Sum> {
     let mut states = [0; STATES];
     let (mut last, mut state_last) = (0, EndpointState::Down);

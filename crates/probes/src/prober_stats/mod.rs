@@ -1,20 +1,19 @@
-//! Statistics of probers: how often each kind probes an endpoint, the states it got, when it was
-//! last seen, and the state of our server that load balancers report.
+//! Statistics per endpoint and kind of prober: number and interval of probes, reported states, time
+//! of the last probe, and the server state that load balancers report.
 //!
-//! Does not know about: replies. A client can send what a prober sends: the figures are for people
-//! and graphs, and decide nothing.
+//! Does not know about: replies. Any client can imitate a prober, so the statistics are for
+//! information only and affect no decision.
 //!
-//! # Decision: every thread counts for itself
+//! # Decision: per-thread counters
 //!
-//! *Context.* A probe is served in a few hundred instructions, and one cache line that two threads
-//! write to would cost as much again. *Choice.* Each thread that replies has a shard, a number of
-//! its own, and each endpoint has counters by shard and prober, those of one prober in cache lines
-//! of their own. A reader adds the shards up. A thread that ends gives its shard back; if there are
-//! more threads than shards, the last threads share one and may lose counts. The prober is
-//! remembered with the head of a request, so that a prober that sends the same head again costs no
-//! look at its fields. *Measured:* the rows `health` and `fixed` in
-//! `benches/benches/instructions/health.rs`. *What would change it:* handlers that own a place for
-//! each worker.
+//! *Context.* Serving a probe takes a few hundred instructions; a cache line that two threads write
+//! to would double this cost. *Choice.* Each thread that replies has its own shard number. Each
+//! endpoint has counters by shard and prober, with separate cache lines for each prober. A reader
+//! sums up the shards. A thread that ends releases its shard. If there are more threads than
+//! shards, the remaining threads share one and may lose counts. The detected prober is cached with
+//! the head of a request, so that the same head is not analysed again. *Measured:* the rows
+//! `health` and `fixed` in `benches/benches/instructions/health.rs`. *What would change it:*
+//! handlers with state for each worker.
 
 mod counters;
 #[cfg(test)]
@@ -32,11 +31,11 @@ use std::time::Duration;
 use view::Views;
 pub use view::{LbState, LbView};
 
-/// Servers with all their workers at one time: after a reload the threads of those before may still
-/// be ending.
+/// Number of servers whose threads may exist at the same time: after a reload, threads of earlier
+/// servers may still be running.
 const GENERATIONS: usize = 4;
 
-/// For other threads that serve probes: those of HTTP/2 and of TCP gates.
+/// Number of shards for other threads that serve probes: those of HTTP/2 and of TCP gates.
 const SHARDS_BESIDE: usize = 10;
 
 /// The field in which HAProxy reports the state of a server (`option httpchk` with `http-check
@@ -60,10 +59,10 @@ pub struct ProbeCounters {
 #[derive(Clone, Debug)]
 pub struct ThreadCounters(Arc<ShardCounters>);
 
-/// By prober.
+/// Counters of one shard, by prober.
 type ShardCounters = [ProberCounters; PLACES];
 
-/// Probers of one kind at one endpoint.
+/// Statistics of one kind of prober at one endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProberRow {
     /// Name of the endpoint.
@@ -76,8 +75,8 @@ pub struct ProberRow {
     pub state_last: EndpointState,
     /// Time of the last probe, on the clock of [`Request::now`].
     pub last: Time,
-    /// Mean interval of the last probes; `None` before the second. It does not grow while no
-    /// probe comes.
+    /// Mean interval of the last probes; `None` before the second probe. It does not change while
+    /// no probe arrives.
     pub interval: Option<Duration>,
 }
 
@@ -90,7 +89,7 @@ impl ThreadCounters {
 }
 
 impl ProberRow {
-    /// The word for a label.
+    /// Name of the prober for metric labels; `other` for unknown clients.
     #[must_use]
     pub fn prober_name(&self) -> &'static str {
         self.prober.map_or("other", Prober::as_str)
@@ -104,13 +103,14 @@ impl ProberRow {
 }
 
 impl ProberStats {
-    /// Statistics of endpoints with these names for `workers` threads; no prober was seen yet.
+    /// Empty statistics of endpoints with these names, for `workers` threads.
     pub(crate) fn new<'a>(names: impl Iterator<Item = &'a str>, workers: usize) -> Self {
         let shards = workers.saturating_mul(GENERATIONS).saturating_add(SHARDS_BESIDE).min(SHARDS_MAX);
         Self(names.map(|name| Arc::new(ProbeCounters::new(name, shards))).collect())
     }
 
-    /// Continues the counters of endpoints with the same name, so that figures survive a reload.
+    /// Takes over the counters of endpoints with the same name, so that they continue after a
+    /// reload.
     pub(crate) fn continue_from(&mut self, before: &Self) {
         for probe_counters in &mut self.0 {
             if let Some(known) = before.0.iter().find(|known| known.endpoint == probe_counters.endpoint) {
@@ -136,8 +136,8 @@ impl ProberStats {
         self.0.iter().map(move |probe_counters| (&*probe_counters.endpoint, probe_counters.views.all(now)))
     }
 
-    /// Reported states that were dropped: for want of room, without a name, or from an address that
-    /// is not trusted.
+    /// Number of reported server states that were dropped: no valid name, untrusted address, or
+    /// displaced by another load balancer.
     #[must_use]
     pub fn views_refused(&self) -> u64 {
         self.0.iter().map(|probe_counters| probe_counters.views.refused()).sum()
@@ -154,16 +154,17 @@ impl ProbeCounters {
         }
     }
 
-    /// Counters of the calling thread; no other thread has them while it lives.
+    /// Counters of the calling thread. No other living thread uses them, unless there are more
+    /// threads than shards.
     #[must_use]
     pub fn own(&self) -> ThreadCounters {
         let shard = self.shards.get(shard::current()).unwrap_or(&self.shared);
         ThreadCounters(Arc::clone(shard.get_or_init(Arc::default)))
     }
 
-    /// Keeps the state that a load balancer reports in a request whose head is not remembered. With
-    /// any address in `trusted` only those are believed: other clients may send the field through a
-    /// load balancer.
+    /// Stores the server state that a load balancer reports in a request. Unless `trusted` is
+    /// empty, reports from other addresses are refused: a client can send the field through a load
+    /// balancer.
     pub(crate) fn note_reported(&self, request: &Request<'_>, trusted: &Networks) {
         let Some(state) = request.header(STATE_FIELD) else { return };
         let is_trusted = || match request.client().peer {

@@ -1,10 +1,11 @@
-//! States of our server that load balancers report: `X-Haproxy-Server-State`, by the name of the
-//! server and the node that sends the probe.
+//! Server states that load balancers report in `X-Haproxy-Server-State`, by the name of the server
+//! and of the node that sends the probe.
 //!
-//! Does not know about: probes, endpoints. The names come from clients, so they are few and short.
-//! A new one takes the place of one that was silent for long, else of the oldest with a single
-//! report, else of the oldest. So invented names do not displace a
-//! load balancer, which repeats its name every few seconds.
+//! Does not know about: probes, endpoints.
+//!
+//! Names come from clients, so their number and length are limited. When all places are taken, a
+//! new name replaces an expired entry, else the oldest entry with a single report, else the oldest
+//! entry. So invented names do not displace a load balancer, which reports every few seconds.
 
 use arc_swap::ArcSwapOption;
 use doorbell_http::Time;
@@ -13,20 +14,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Maximum number of load balancers of an endpoint; those displaced by others are counted.
+/// Maximum number of load balancers per endpoint. Displaced entries are counted.
 pub(super) const VIEWS_MAX: usize = 32;
 
 /// Maximum length of a server name with its backend, and of a node name.
 pub(super) const NAME_LEN_MAX: usize = 64;
 
-/// How long a reported state holds. A load balancer asks every few seconds: after an hour its node
-/// is gone or renamed.
+/// How long a reported state is valid. A load balancer reports every few seconds: after an hour
+/// without a report, its node was removed or renamed.
 pub(super) const HEARD_FOR: Duration = Duration::from_secs(3_600);
 
 /// States reported to one endpoint.
 #[derive(Debug, Default)]
 pub(super) struct Views {
-    /// Filled from the front: after the first free place all are free.
+    /// Filled from the front: all places after the first free one are free.
     places: [ArcSwapOption<Place>; VIEWS_MAX],
     refused: AtomicU64,
 }
@@ -37,11 +38,11 @@ struct Place {
     /// The state in the lowest byte, then the steps done and the steps needed, two bytes each.
     packed: AtomicU64,
     at: AtomicU64,
-    /// True from the second report on.
+    /// `true` from the second report on.
     is_steady: AtomicBool,
 }
 
-/// The value of keeping a load balancer, most important field first.
+/// Priority of an entry when one must be replaced, most significant field first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Worth {
     is_heard: bool,
@@ -49,21 +50,21 @@ struct Worth {
     at: Time,
 }
 
-/// The state of our server as one load balancer reports it.
+/// The server state that one load balancer reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LbView {
     /// `BACKEND/SERVER@NODE`
     pub lb: Box<str>,
     /// The reported state.
     pub state: LbState,
-    /// Checks that passed, of those needed for the other state; `None` while no change is under
-    /// way.
+    /// Completed and required checks for a change of state, as in `UP 1/3`; `None` if no change is
+    /// in progress.
     pub steps: Option<(u16, u16)>,
     /// Time of the report, on the clock of requests.
     pub at: Time,
 }
 
-/// State of a server in the words of HAProxy.
+/// State of a server as HAProxy reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LbState {
     /// Down.
@@ -72,19 +73,19 @@ pub enum LbState {
     Drain,
     /// In maintenance.
     Maint,
-    /// Up without new traffic: it is being stopped.
+    /// Up, but without new traffic because it is being stopped.
     Nolb,
-    /// Something else, for instance without checks.
+    /// Any other state, for instance `no check`.
     Other,
     /// Up.
     Up,
 }
 
 impl LbState {
-    /// All of them, in the order of their discriminants.
+    /// All states, in the order of their discriminants.
     pub const ALL: [Self; 6] = [Self::Down, Self::Drain, Self::Maint, Self::Nolb, Self::Other, Self::Up];
 
-    /// The word for a label.
+    /// Name of the state for metric labels.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -109,7 +110,7 @@ impl fmt::Display for LbView {
 }
 
 impl Views {
-    /// Keeps the state in this field. Never waits; allocates for a new name.
+    /// Stores the state in `field`. Never blocks; allocates only for a new name.
     #[inline(never)]
     pub(super) fn note(&self, field: &[u8], now: Time) {
         match parse(field) {
@@ -118,7 +119,7 @@ impl Views {
         }
     }
 
-    /// Counts a report that is not kept.
+    /// Counts a report that is not stored.
     #[cold]
     pub(super) fn refuse(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
@@ -126,7 +127,7 @@ impl Views {
 
     fn keep(&self, said: &Said<'_>, now: Time) {
         loop {
-            // The place that is least worth keeping.
+            // The place with the lowest priority.
             let mut least = None;
             for place in &self.places {
                 let known = place.load_full();
@@ -147,7 +148,7 @@ impl Views {
             let Some((worth, place, known)) = least else { return };
             let new = Arc::new(Place::new(said, now));
             let before = place.compare_and_swap(&known, Some(new));
-            // Otherwise another thread was faster, perhaps for the same name.
+            // On failure another thread changed the place, perhaps for the same name: try again.
             if before.as_ref().map(Arc::as_ptr) == known.as_ref().map(Arc::as_ptr) {
                 if worth.is_some_and(|worth| worth.is_heard) {
                     self.refuse();
@@ -157,11 +158,11 @@ impl Views {
         }
     }
 
-    /// Load balancers that reported lately.
+    /// The reported states that are still valid.
     pub(super) fn all(&self, now: Time) -> Vec<LbView> {
         let mut all: Vec<LbView> = Vec::new();
         for place in self.places.iter().map_while(ArcSwapOption::load_full) {
-            // Two threads may have found different places for one name.
+            // Two threads may have stored the same name in different places.
             if place.is_heard(now) && !all.iter().any(|view| view.lb == place.name) {
                 all.push(place.view());
             }
@@ -215,7 +216,7 @@ impl Place {
     }
 }
 
-/// A parsed field.
+/// Parsed value of `X-Haproxy-Server-State`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Said<'a> {
     state: LbState,
@@ -241,10 +242,10 @@ impl Said<'_> {
     }
 }
 
-/// Reads `UP 1/3; address=..; port=..; name=b/s1; node=vm; ..`. The order after the state does not
-/// matter; a field without the name of a server is refused.
+/// Parses `UP 1/3; address=..; port=..; name=b/s1; node=vm; ..`. The parameters after the state may
+/// be in any order. `None` without the name of a server.
 pub(super) fn parse(field: &[u8]) -> Option<Said<'_>> {
-    // Bytes, because text takes 1,700 instructions more.
+    // Parses bytes, because parsing a `str` takes 1,700 more instructions.
     let mut parts = field.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
     let (word, steps) = state_of(parts.next()?);
     let (mut server, mut node) = (None, "");
@@ -279,7 +280,7 @@ fn steps_of(text: &[u8]) -> Option<(u16, u16)> {
     Some((done.parse().ok()?, of.parse().ok()?))
 }
 
-/// A name that may be shown as it is.
+/// Returns the name if it can be shown without escaping.
 fn plain(name: &[u8]) -> Option<&str> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/".contains(&byte);
     let is_one = (1..=NAME_LEN_MAX).contains(&name.len()) && name.iter().copied().all(is_plain);

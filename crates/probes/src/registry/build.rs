@@ -1,4 +1,4 @@
-//! How a registry is built: checks, endpoints, and the number of threads that serve them.
+//! Builder of the registry: checks, endpoints, and the number of threads that serve probes.
 //!
 //! Does not know about: results and commands.
 
@@ -14,8 +14,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::Duration;
 
-/// A registry in the making. Positions count from 0 in the order in which checks and endpoints are
-/// added.
+/// Builds a [`Registry`]. Positions of checks and endpoints count from 0 in the order in which they
+/// are added.
 #[derive(Debug)]
 pub struct RegistryBuilder {
     board: BoardBuilder,
@@ -28,18 +28,19 @@ pub struct RegistryBuilder {
     before: Option<ProberStats>,
 }
 
-/// How an endpoint is served, in addition to its [`EndpointConfig`].
+/// Options of an endpoint in addition to its [`EndpointConfig`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndpointOptions {
-    /// Whether the endpoint decides about traffic. [`Registry::fail`] and maintenance of
-    /// [`Subject::All`] skip other endpoints, whose probers restart what is down. Default true.
+    /// Whether the endpoint controls traffic. [`Registry::fail`] and maintenance of
+    /// [`Subject::All`] skip other endpoints, because their probers restart the process. Default
+    /// true.
     ///
     /// [`Subject::All`]: super::Subject::All
     pub is_readiness: bool,
-    /// Whether a kubelet gets a redirect with the reason, which it reports as an event, while the
-    /// endpoint is degraded. Default false.
+    /// Whether a kubelet gets a redirect while the endpoint is degraded. The kubelet reports the
+    /// reason, which is the body of the redirect, as an event. Default false.
     pub warns_kubelets: bool,
-    /// Whether it is down from the start; for endpoints without checks. Default false.
+    /// Whether the endpoint is down from the start; for endpoints without checks. Default false.
     pub is_down: bool,
     /// Header fields that depend on the state. Default none.
     pub fields: StateFields,
@@ -69,8 +70,8 @@ impl RegistryBuilder {
         Self { before: Some(before), ..self }
     }
 
-    /// Number of threads that serve probes. Default 1. With more threads prober statistics may lose
-    /// counts.
+    /// Number of threads that serve probes. Default 1. If more threads serve probes, prober
+    /// statistics may lose counts.
     #[must_use]
     pub fn threads(self, threads: usize) -> Self {
         Self { threads, ..self }
@@ -90,7 +91,7 @@ impl RegistryBuilder {
     ///
     /// # Errors
     /// If the configuration is invalid, the name taken, the registry full, or a check not part of
-    /// it.
+    /// the registry.
     pub fn endpoint(
         &mut self,
         config: EndpointConfig,
@@ -103,7 +104,7 @@ impl RegistryBuilder {
         Ok(index)
     }
 
-    /// The registry, with every reply rendered.
+    /// Builds the registry and publishes the initial states of all endpoints.
     #[must_use]
     pub fn build(self) -> Arc<Registry> {
         let Self { board, now, unix, checks, endpoints, names, threads, before } = self;

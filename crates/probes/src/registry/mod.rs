@@ -1,8 +1,8 @@
-//! The registry of checks and endpoints: results and commands go in; replies that request threads
-//! read without a lock come out.
+//! The registry of checks and endpoints: takes results and commands, and publishes replies that
+//! request threads read without a lock.
 //!
-//! Does not know about: how checks run, requests, clocks. One board behind one lock that no probe
-//! takes.
+//! Does not know about: how checks run, requests, clocks. One lock protects the health board;
+//! probes never take this lock.
 
 mod build;
 mod operate;
@@ -28,38 +28,39 @@ use std::time::Duration;
 use succession::Elder;
 pub use succession::SameChecks;
 
-/// Smallest difference between two times of day that counts as a step. Slow adjustment of a clock
-/// is none.
+/// Threshold for a step of the system clock: a larger change counts as a step, gradual adjustment
+/// (slewing) does not.
 pub const CLOCK_STEP_MIN: Duration = Duration::from_secs(1);
 
-/// Called after changed replies of endpoints were published.
+/// Callback that runs after changed replies of endpoints were published.
 type Follower = Box<dyn Fn(&Serving<'_>) + Send>;
 
-/// Renders the text of one endpoint, by its position, for another protocol.
+/// Callback that renders the text of the endpoint at a position, for a protocol other than HTTP.
 type Renderer = Box<dyn Fn(&Serving<'_>, usize) -> Vec<u8> + Send>;
 
-/// The health of a process: checks, endpoints, and the replies that probes get. Shared by threads.
+/// The health of a process: its checks, its endpoints and the replies to probes. Shared by threads.
 ///
-/// Every method that changes a state takes the time, in nanoseconds since an origin of the caller's
-/// choice, and returns once the next probe gets the new reply.
+/// Every method that changes a state takes the current time, in nanoseconds since an origin that
+/// the caller chooses. When the method returns, the next probe gets the new reply.
 pub struct Registry {
     /// By position.
     checks: Vec<CheckIndex>,
     /// By position.
     endpoints: Vec<EndpointPlace>,
     prober_stats: ProberStats,
-    /// The replies of all probes.
+    /// The replies to all probes.
     published: Arc<Published>,
     inside: Mutex<Inside>,
-    /// Notified of every result.
+    /// Notified after every result.
     found: Condvar,
-    /// Whether this registry, and no other one of a succession, reports transitions.
+    /// Whether this registry reports transitions. Of the registries before and after a reload, only
+    /// one does.
     speaks: AtomicBool,
-    /// The registries before this one, newest first.
+    /// The registries that this one replaced, newest first.
     elders: OnceLock<Vec<Elder>>,
 }
 
-/// An endpoint on the board, and how it is served.
+/// The index of an endpoint on the board, and its options.
 #[derive(Clone, Copy, Debug)]
 struct EndpointPlace {
     index: EndpointIndex,
@@ -68,15 +69,16 @@ struct EndpointPlace {
 
 struct Inside {
     board: Board,
-    /// The time of day at the origin of times.
+    /// Unix time at [`Time::ZERO`].
     unix: Duration,
     caches: Vec<Arc<ReplyCache>>,
-    /// For each check, the caches with a reply for this check alone, and its position in each.
+    /// For each check: the caches that have a reply for this single check, and the position of that
+    /// reply in each cache.
     singles: Vec<Vec<(Arc<ReplyCache>, usize)>>,
-    /// In the order of their texts in a set.
+    /// Renderers, in the order of their texts in a `ReplySet`.
     renderers: Vec<Renderer>,
     followers: Vec<Follower>,
-    /// Checks that run on demand, by position.
+    /// Triggers of on-demand checks, by position of the check.
     triggers: HashMap<usize, RunTrigger>,
     sinks: Vec<Arc<dyn TransitionSink>>,
 }
@@ -85,7 +87,7 @@ struct Inside {
 pub struct Serving<'a> {
     board: &'a Board,
     endpoints: &'a [EndpointPlace],
-    /// Endpoints whose replies changed; `None`: all of them.
+    /// Endpoints whose replies changed; `None` for all endpoints.
     rendered: Option<&'a [EndpointIndex]>,
 }
 
@@ -98,14 +100,15 @@ impl Inside {
 }
 
 impl Registry {
-    /// An empty registry. `unix` is the time of day at the origin of times.
+    /// A builder for a registry. `unix` is the Unix time at [`Time::ZERO`].
     #[must_use]
     pub fn builder(now: Time, unix: Duration) -> RegistryBuilder {
         RegistryBuilder::new(now, unix)
     }
 
-    /// A registry that follows this one at a reload: with the same origin of times and the same
-    /// prober statistics, and silent until [`Self::speak_after`].
+    /// A builder for the registry that replaces this one at a reload. It uses the same origin of
+    /// times, continues the prober statistics, and does not report transitions before
+    /// [`Self::speak_after`].
     #[must_use]
     pub fn successor(&self, now: Time) -> RegistryBuilder {
         RegistryBuilder::new(now, self.lock().unix).after(self.prober_stats.clone())
@@ -121,21 +124,21 @@ impl Registry {
         self.lock().sinks.push(sink);
     }
 
-    /// Adds triggers of checks that run on demand, by position. To be called before the first
-    /// [`Self::cache`].
+    /// Adds triggers of on-demand checks, by position of the check. Must be called before the first
+    /// [`Self::cache`]: an existing cache does not use new triggers.
     pub fn run_on_demand(&self, triggers: impl Iterator<Item = (usize, RunTrigger)>) {
         self.lock().triggers.extend(triggers);
     }
 
-    /// The triggers of the endpoint at this position.
+    /// The triggers of the on-demand checks that the endpoint at position `endpoint` uses.
     #[must_use]
     pub fn triggers_of(&self, endpoint: usize) -> Box<[RunTrigger]> {
         let place = self.endpoints.get(endpoint);
         place.map(|place| self.lock().triggers_of(place.index)).unwrap_or_default()
     }
 
-    /// The replies of a route; routes with the same options share them. `None` if there is no such
-    /// endpoint or a header field cannot be sent.
+    /// The replies of a route. Routes with the same options share one cache. `None` if there is no
+    /// such endpoint or a header field is invalid.
     pub fn cache(&self, options: ReplyOptions) -> Option<Arc<ReplyCache>> {
         let position = options.endpoint;
         let EndpointPlace { index, options: endpoint } = *self.endpoints.get(position)?;
@@ -172,8 +175,8 @@ impl Registry {
         &self.published
     }
 
-    /// Adds a text for each endpoint to every set, rendered by `render`; returns its place for
-    /// [`ReplySet::text`]. `render` must not call the registry.
+    /// Adds a text for each endpoint, rendered by `render`, to this and every later set. Returns
+    /// the index of these texts for [`ReplySet::text`]. `render` must not call the registry.
     pub fn render(&self, render: impl Fn(&Serving<'_>, usize) -> Vec<u8> + Send + 'static) -> usize {
         let mut inside = self.lock();
         let serving = Serving { board: &inside.board, endpoints: &self.endpoints, rendered: None };
@@ -183,29 +186,29 @@ impl Registry {
         inside.renderers.len() - 1
     }
 
-    /// Replaces the set of replies by a copy changed by `change`. The lock is held, so that there
-    /// is one change at a time.
+    /// Publishes a copy of the set of replies, modified by `change`. The caller holds the lock, so
+    /// only one thread publishes at a time.
     fn publish(&self, _held: &Inside, change: impl FnOnce(&mut ReplySet)) {
         let mut set = ReplySet::clone(&self.published.load());
         change(&mut set);
         self.published.publish(set);
     }
 
-    /// Calls `follower` now, and whenever replies of endpoints change. It must neither wait nor
-    /// call the registry.
+    /// Calls `follower` now and after every change of replies of endpoints. `follower` must neither
+    /// block nor call the registry.
     pub fn follow(&self, follower: impl Fn(&Serving<'_>) + Send + 'static) {
         let mut inside = self.lock();
         follower(&Serving { board: &inside.board, endpoints: &self.endpoints, rendered: None });
         inside.followers.push(Box::new(follower));
     }
 
-    /// Reads the board. `look` must not call the registry.
+    /// Calls `look` with the board. `look` must not call the registry.
     pub fn with_board<T>(&self, look: impl FnOnce(&Board) -> T) -> T {
         look(&self.lock().board)
     }
 
-    /// Applies a result of the check at this position, here and in the registries before this one.
-    /// Returns the interval from the start of this run to the next.
+    /// Applies a result of the check at position `check` to this registry and to those that it
+    /// replaced. Returns the interval from the start of this run to the start of the next run.
     pub fn found(&self, check: usize, result: &CheckResult<'_>, now: Time) -> Duration {
         let next = self.take_in(check, result, now);
         self.pass_on(check, result, now);
@@ -218,7 +221,8 @@ impl Registry {
         self.change(|board| {
             let changed = Changed::of(&board.apply(index, result, now));
             if let Some(check) = board.check(index) {
-                // A check that was never up may just be starting: its success should be seen soon.
+                // A target that was never up may still be starting: `fast_interval` detects its
+                // first success sooner.
                 let is_new = check.last_success_at().is_none();
                 let fast = if is_new { check.config().fast_interval } else { Duration::MAX };
                 next = check.interval().min(fast);
@@ -229,7 +233,8 @@ impl Registry {
         next
     }
 
-    /// The time at which [`Self::tick`] is due for this registry or an earlier one.
+    /// The time at which [`Self::tick`] must be called next, for this registry or one that it
+    /// replaced.
     #[must_use]
     pub fn deadline(&self) -> Time {
         let own = self.lock().board.deadline();
@@ -237,17 +242,17 @@ impl Registry {
         elders.fold(own, Time::min)
     }
 
-    /// Applies what follows from the passing of time alone: stale results, ends of maintenance,
-    /// grace.
+    /// Applies the changes that time alone causes: results become stale, maintenance and grace
+    /// periods end.
     pub fn tick(&self, now: Time) {
         self.change(|board| Changed::of(&board.tick(now)));
         self.elders().for_each(|(elder, _)| elder.change(|board| Changed::of(&board.tick(now))));
     }
 
-    /// Shows times by the system's clock again after it was set by at least [`CLOCK_STEP_MIN`];
-    /// false if it was not. `read` returns the time of day and the time now, read at one moment, or
-    /// `None` if that failed. It is called under the lock, so that an older reading cannot replace
-    /// a newer one.
+    /// Corrects the times of day in replies if the system clock was set by more than
+    /// [`CLOCK_STEP_MIN`]. Returns whether the clock was set. `read` returns the Unix time and the
+    /// [`Time`] of the same moment, or `None` if the clock cannot be read. `read` runs under the
+    /// lock, so that an older reading cannot replace a newer one.
     pub fn follow_clock(&self, read: impl FnOnce() -> Option<(Duration, Time)>) -> bool {
         let mut inside = self.lock();
         let Some((time_of_day, now)) = read() else { return false };
@@ -261,7 +266,7 @@ impl Registry {
         true
     }
 
-    /// Forces all readiness endpoints down, for this reason, until the process ends.
+    /// Forces all readiness endpoints down, with `reason`, until the process ends.
     pub fn fail(&self, reason: &str, now: Time) {
         let reason = Note::new(reason.as_bytes());
         self.change(|board| {
@@ -283,8 +288,7 @@ impl Registry {
         self.change(|board| Changed::of(&board.command(command, now)));
     }
 
-    /// Changes the board, publishes the replies that are different now, and reports the
-    /// transitions.
+    /// Changes the board, publishes the replies that changed, and reports the transitions.
     fn change(&self, change: impl FnOnce(&mut Board) -> Changed) {
         let mut inside = self.lock();
         let changed = change(&mut inside.board);
@@ -292,11 +296,11 @@ impl Registry {
         let speaks = self.speaks.load(Ordering::Acquire);
         let report = if speaks { Report::record(&inside, &changed.events) } else { Report::default() };
         drop(inside);
-        // A sink may be slow; other threads do not wait for it.
+        // After the lock is released, so that a slow sink does not block other threads.
         report.write();
     }
 
-    /// Renders what is different, publishes all of it at once, and calls the followers.
+    /// Renders the replies that changed, publishes them as one set, and calls the followers.
     fn show(&self, inside: &Inside, changed: &Changed) {
         let Inside { board, caches, singles, renderers, followers, .. } = inside;
         let renewed = caches.iter().filter(|cache| changed.rendered.contains(&cache.template().endpoint));
@@ -328,7 +332,8 @@ impl Registry {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
-        // A panic under the lock has at worst skipped followers and sinks.
+        // After a panic under the lock, the state is valid: at worst followers and sinks were not
+        // called.
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -363,7 +368,7 @@ impl Report {
     }
 }
 
-/// The changes of one call, kept beyond it.
+/// Owned copy of [`doorbell_health::Changes`], which borrows from the board.
 #[derive(Debug, Default)]
 struct Changed {
     events: Vec<Event>,
@@ -413,8 +418,8 @@ impl Serving<'_> {
         self.board.check_name(check)
     }
 
-    /// The state that an audience gets by a protocol with words of its own, and whether the
-    /// endpoint serves.
+    /// The state reported to `audience`, and whether the endpoint serves traffic; for protocols
+    /// with their own status values.
     #[must_use]
     pub fn state(&self, endpoint: usize, audience: Audience) -> (EndpointState, bool) {
         let Some(endpoint) = self.endpoint(endpoint) else { return (EndpointState::Down, false) };

@@ -1,4 +1,4 @@
-//! Commands of operators and of the life cycle: drains and maintenance.
+//! Commands of operators and of the process life cycle: drains and maintenance.
 //!
 //! Does not know about: permissions, and how long commands should last.
 
@@ -10,8 +10,8 @@ use std::time::Duration;
 /// A target of maintenance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// All readiness endpoints. Liveness endpoints are left out: their probers would restart the
-    /// process.
+    /// All readiness endpoints. Liveness endpoints are excluded, because their probers would
+    /// restart the process.
     All,
     /// One check.
     Check(CheckIndex),
@@ -20,22 +20,23 @@ pub enum Subject {
 }
 
 impl Registry {
-    /// Begins or ends a drain of all endpoints.
+    /// Starts or ends a drain of all endpoints.
     pub fn drain(&self, draining: bool, now: Time) {
-        // The reason is shown for the process as a whole.
+        // The note is empty, because the reason is shown for the process, not for each endpoint.
         let reason = draining.then(Note::default);
         self.command(Command::Drain { target: Target::All, reason }, now);
     }
 
-    /// Begins a drain of one endpoint, for this reason, or ends it. An unknown name has no effect.
+    /// Starts a drain of one endpoint with `reason`, or ends it if `reason` is `None`. An unknown
+    /// name has no effect.
     pub fn drain_one(&self, endpoint: &str, reason: Option<&str>, now: Time) {
         let Some(Subject::Endpoint(endpoint)) = self.subject(endpoint) else { return };
         let reason = reason.map(|reason| Note::new(reason.as_bytes()));
         self.command(Command::Drain { target: Target::One(endpoint), reason }, now);
     }
 
-    /// Resolves a name: `all`, an endpoint, a check, or `endpoint:NAME` and `check:NAME` where both
-    /// exist.
+    /// Resolves `all`, the name of an endpoint or the name of a check. `endpoint:NAME` and
+    /// `check:NAME` distinguish an endpoint and a check of the same name.
     #[must_use]
     pub fn subject(&self, name: &str) -> Option<Subject> {
         let inside = self.lock();
@@ -53,7 +54,7 @@ impl Registry {
         endpoint.or_else(|| board.check_named(name).map(Subject::Check))
     }
 
-    /// The name that always resolves to a subject: `all`, `readyz`, `check:db`.
+    /// The unambiguous name of a subject: `all`, `readyz`, `check:db`.
     #[must_use]
     pub fn name_of(&self, subject: Subject) -> Option<String> {
         let inside = self.lock();
@@ -67,18 +68,18 @@ impl Registry {
         })
     }
 
-    /// The endpoints of [`Subject::All`].
+    /// The endpoints that [`Subject::All`] stands for.
     pub fn readiness(&self) -> impl Iterator<Item = Subject> {
         self.readiness_endpoints().map(Subject::Endpoint)
     }
 
-    /// The position of a check that runs here; `None` if its results are pushed.
+    /// The position of a check that a scheduler runs; `None` if its results are pushed.
     #[must_use]
     pub fn position_of_run(&self, check: CheckIndex) -> Option<usize> {
         self.position(check, false)
     }
 
-    /// The position of a check whose results are pushed; `None` if it runs here.
+    /// The position of a check whose results are pushed; `None` if a scheduler runs it.
     #[must_use]
     pub fn position_of_pushed(&self, check: CheckIndex) -> Option<usize> {
         self.position(check, true)
@@ -91,7 +92,7 @@ impl Registry {
         self.checks.iter().position(|index| *index == check).filter(|_| passive == is_passive)
     }
 
-    /// Blocks until a check has a result newer than `since`; false after `timeout`.
+    /// Blocks until a check has a result newer than `since`; returns `false` after `timeout`.
     pub fn wait_for_result(&self, check: CheckIndex, since: Time, timeout: Duration) -> bool {
         let is_old = |inside: &mut Inside| {
             let last = inside.board.check(check).and_then(|check| check.last());
@@ -101,8 +102,9 @@ impl Registry {
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
-    /// Begins maintenance of subjects, with its reason and duration, or ends it. All changes are
-    /// published at once. [`Subject::All`] has no effect: see [`Self::readiness`].
+    /// Starts maintenance of each subject with a reason and an optional duration, or ends it if
+    /// there is no reason. All changes are published as one set. [`Subject::All`] has no effect;
+    /// use [`Self::readiness`] instead.
     pub fn maintain<'a>(
         &self,
         wanted: impl IntoIterator<Item = (Subject, Option<(&'a str, Option<Duration>)>)>,

@@ -1,10 +1,11 @@
-//! Succession of registries at a reload: what the new one takes over, and how the old one stays
-//! current for its remaining connections.
+//! Replacement of a registry at a reload: the new registry takes over the state, and forwards
+//! results to the old one for its remaining connections.
 //!
 //! Does not know about: configurations, servers.
 //!
-//! Several registries may serve probes, but only one reports transitions. Results go to the newest,
-//! which passes them on to earlier ones that still live. Order of locks: the older registry first.
+//! Several registries may serve probes, but only one reports transitions. Results go to the newest
+//! registry, which forwards them to the earlier registries that still exist. Lock order: the older
+//! registry first.
 
 use super::{Changed, Registry, Report};
 use doorbell_health::{Carry, CheckResult, Time};
@@ -13,20 +14,21 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// A registry that this one succeeded.
+/// A registry that this one replaced.
 #[derive(Clone, Debug)]
 pub(super) struct Elder {
     registry: Weak<Registry>,
-    /// For each check here, by position: its position there.
+    /// By position of a check in this registry: its position in the replaced one.
     places: Vec<Option<usize>>,
 }
 
-/// The checks that test the same thing as before.
+/// Which checks of a new registry test the same thing as in the replaced registry.
 #[derive(Clone, Debug, Default)]
 pub struct SameChecks {
-    /// For each check, by its position now: its position before.
+    /// By position in the new registry: the position of the same check in the replaced one.
     pub places: Vec<Option<usize>>,
-    /// For each check that tests something else, by name: how long to wait for its first result.
+    /// Checks that test something else under the same name, with the time to wait for their first
+    /// result.
     pub awaited: HashMap<String, Duration>,
 }
 
@@ -37,10 +39,11 @@ impl SameChecks {
 }
 
 impl Registry {
-    /// Takes over the state of `before`. Checks that test the same thing keep their results, judged
-    /// by the new thresholds. Endpoints keep their memory, and their verdict about a check that
-    /// tests something else until its first result. From then on, results found here are passed on
-    /// to `before` while it lives. A second call takes over results only.
+    /// Takes over the state of `before`. Checks that test the same thing keep their results, to
+    /// which the new thresholds apply. Endpoints keep their latches, drains and times of change. If
+    /// a check now tests something else, endpoints use its previous state until its first result.
+    /// From this call on, results are also forwarded to `before` while it exists. A second call
+    /// takes over results only.
     pub fn inherit(&self, before: &Arc<Self>, same: &SameChecks, now: Time) {
         let is_first = self.elders.set(before.with_elders(&same.places)).is_ok();
         let known = before.lock();
@@ -53,7 +56,8 @@ impl Registry {
         });
     }
 
-    /// Reports transitions from now on, in place of `before`. A state that differs is a transition.
+    /// Reports transitions from now on, in place of `before`. States that differ between the two
+    /// registries are reported as transitions.
     pub fn speak_after(&self, before: &Self) {
         let known = before.lock();
         before.speaks.store(false, Ordering::Release);
@@ -65,8 +69,8 @@ impl Registry {
         report.write();
     }
 
-    /// This registry and the earlier ones that still live, for a successor whose checks have the
-    /// positions `places` here.
+    /// Returns this registry and the earlier ones that still exist, for the `elders` of a
+    /// successor. `places` maps the checks of the successor to positions in this registry.
     fn with_elders(self: &Arc<Self>, places: &[Option<usize>]) -> Vec<Elder> {
         let own = Elder { registry: Arc::downgrade(self), places: places.to_vec() };
         let living =
@@ -79,7 +83,7 @@ impl Registry {
     }
 
     /// The start of a check's last run and the time of its next run, if the previous registry had
-    /// the same check: a new configuration is no reason to run it again.
+    /// the same check. So a reload alone does not cause a run.
     #[must_use]
     pub fn last_run(&self, check: usize) -> Option<(Time, Time)> {
         self.elders.get()?.first()?.places.get(check).copied().flatten()?;
@@ -89,7 +93,7 @@ impl Registry {
         Some((ended.before(result.latency), inside.board.next_due(index)))
     }
 
-    /// Applies a result in the registries before this one.
+    /// Applies a result to the registries that this one replaced.
     pub(super) fn pass_on(&self, check: usize, result: &CheckResult<'_>, now: Time) {
         for (registry, places) in self.elders() {
             if let Some(there) = places.get(check).copied().flatten() {

@@ -3,9 +3,9 @@
 //!
 //! Does not know about: requests.
 //!
-//! Every thread keeps the replies that it read last. A probe compares their number with that of the
-//! newest set, which costs less than counting a reference; with another number the thread reads
-//! again.
+//! Every thread caches the replies that it read last, with the number of their set. A probe
+//! compares this number with the number of the newest set, which costs less than an update of a
+//! reference count. If the numbers differ, the thread reads the newest set.
 
 use super::fields::{StateFields, fields_of};
 use super::published::{CacheReplies, Published, Singles};
@@ -21,52 +21,53 @@ use std::collections::HashMap;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
 
-/// How the replies of a health route look, whatever the state.
+/// Properties of the replies of a health route that do not depend on the state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplyOptions {
     /// Position of the endpoint.
     pub endpoint: usize,
-    /// Format unless a request asks for another one; `None`: by `Accept`.
+    /// Format of replies to requests whose query selects none; `None`: selected by `Accept`.
     pub format: Option<Format>,
-    /// The clients that see the checks of the endpoint.
+    /// Which clients see the checks of the endpoint.
     pub details: Details,
-    /// Header fields of every reply. `Cache-Control: no-store` is added if there is no such field.
+    /// Header fields of every reply. `Cache-Control: no-store` is added if there is no
+    /// `Cache-Control`.
     pub headers: Vec<(String, String)>,
-    /// Methods of the route: the field `Allow` of replies to `OPTIONS`.
+    /// Methods of the route, sent in the `Allow` field of replies to `OPTIONS`.
     pub allow: String,
-    /// Whether the route also serves each check alone.
+    /// Whether the route also serves replies about single checks.
     pub has_singles: bool,
 }
 
-/// Replies of one health route. They are read from the set that its registry published last.
+/// Replies of one health route, read from the set that the registry published last.
 #[derive(Debug)]
 pub struct ReplyCache {
     template: ReplyTemplate,
     published: Arc<Published>,
     probe_counters: Arc<ProbeCounters>,
-    /// Its place in the set and in the memory of threads.
+    /// Index of this cache in a `ReplySet` and in the replies of a thread.
     place: usize,
-    /// The place where a probe looks first. With checks that run on demand no thread has anything
-    /// there, so that every probe takes the slow path, which requests runs; other caches need no
-    /// test for them.
+    /// Index at which a probe looks up the replies of its thread. If the endpoint has on-demand
+    /// checks, the index is out of range: every probe then takes the slow path, which requests
+    /// runs. So the fast path needs no test for such checks.
     cached_at: usize,
-    /// Checks that run on demand.
+    /// Triggers of on-demand checks.
     triggers: Box<[RunTrigger]>,
-    /// Places of the checks by name.
+    /// Positions of the checks in the endpoint, by name.
     names: HashMap<Box<[u8]>, usize>,
 }
 
 /// The replies of one cache that a thread read last.
 #[derive(Debug)]
 pub(crate) struct CachedReply {
-    /// Of the set.
+    /// Number of the set.
     number: u64,
     pub(crate) replies: Arc<Replies>,
     /// Counters of this thread for probes of the endpoint.
     pub(crate) own: ThreadCounters,
 }
 
-/// The replies that a thread read last, by the place of the cache. The thread that took
+/// The replies that a thread read last, indexed by the place of their cache. A thread that takes
 /// them must put them back.
 #[derive(Debug)]
 #[must_use]
@@ -75,15 +76,15 @@ pub(crate) struct ThreadReplies(ManuallyDrop<Box<CachedReplies>>);
 type CachedReplies = Vec<CachedReply>;
 
 thread_local! {
-    /// Has no destructor, so that an access needs no test whether the thread is ending: [`END`]
-    /// drops it.
+    /// Has no destructor, so that an access need not test whether the thread is exiting. [`END`]
+    /// drops the value.
     static THREAD_REPLIES: Cell<Option<ManuallyDrop<Box<CachedReplies>>>> = const { Cell::new(None) };
-    /// Touched once by each thread, when it has no replies yet.
+    /// Accessed once by each thread, before it has replies, to register the destructor.
     static END: End = const { End };
 }
 
-/// Drops the replies of a thread that ends: a reload has new threads, and replies would leak each
-/// time.
+/// Drops the replies of a thread at its exit. A reload starts new threads, so every reload would
+/// otherwise leak the replies of the old threads.
 struct End;
 
 impl Drop for End {
@@ -93,8 +94,8 @@ impl Drop for End {
 }
 
 impl ThreadReplies {
-    /// Takes the replies of this thread. Until they are put back, a second call starts without
-    /// replies, which are then read again.
+    /// Takes the replies of this thread. A second call before [`Self::put_back`] starts with an
+    /// empty list, so the replies are read again.
     #[inline(always)]
     pub(crate) fn take() -> Self {
         match THREAD_REPLIES.take() {
@@ -106,7 +107,7 @@ impl ThreadReplies {
     #[cold]
     #[inline(never)]
     fn new() -> Self {
-        // Fails in a thread that is ending: its replies then leak.
+        // Fails during thread exit: the replies of the thread then leak.
         let _registered = END.try_with(|_end| ());
         Self(ManuallyDrop::new(Box::default()))
     }
@@ -117,7 +118,7 @@ impl ThreadReplies {
     }
 }
 
-/// How replies look, whatever the state.
+/// Properties of replies that do not depend on the state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReplyTemplate {
     pub(crate) endpoint: EndpointIndex,
@@ -128,15 +129,15 @@ pub(crate) struct ReplyTemplate {
     fields: StateFields,
 }
 
-/// The replies of this moment.
+/// The current replies of one cache.
 #[derive(Debug)]
 pub(crate) struct Replies {
     pub(crate) plain: Plain,
-    /// By format.
+    /// The distinct replies, each by format.
     views: Vec<[Views; Format::ALL.len()]>,
     by_audience: [usize; Audience::ALL.len()],
     states: [EndpointState; Audience::ALL.len()],
-    /// For replies that leave checks out.
+    /// For replies that exclude checks.
     snapshot: Snapshot,
 }
 
@@ -150,17 +151,17 @@ pub(crate) struct Without {
     pub(crate) body: Vec<u8>,
 }
 
-/// The reply to nearly every probe.
+/// The reply to a request without query and token, which is nearly every probe.
 #[derive(Debug)]
 pub(crate) struct Plain {
     pub(crate) views: Views,
-    /// The same for `OPTIONS`, the method of HAProxy.
+    /// The same reply for `OPTIONS`, the default method of HAProxy's checks.
     pub(crate) options: Views,
     pub(crate) state: EndpointState,
     to: To,
 }
 
-/// The clients that get a plain reply, of those that send neither a query nor a token.
+/// Which of the clients that send neither a query nor a token get the plain reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum To {
     None,
@@ -170,14 +171,14 @@ enum To {
 }
 
 impl Plain {
-    /// Whether it is for a client that accepts any format, or for one that does not.
+    /// Whether a client gets the plain reply. `accepts_any`: whether the client accepts any format.
     #[inline(always)]
     pub(crate) const fn is_for(&self, accepts_any: bool) -> bool {
         self.to as u8 + accepts_any as u8 >= To::All as u8
     }
 }
 
-/// The reply for all clients, and the one for clients that see details.
+/// The reply for clients that do not see details, then the reply for clients that do.
 pub(crate) type Views = [StaticReply; 2];
 
 /// The reply about one check, by format; only clients that see details get it.
@@ -227,7 +228,7 @@ impl ReplyTemplate {
         }
     }
 
-    /// The reply for all clients and the one for clients that see details; they may be the same.
+    /// Renders the reply for all clients, and the reply for clients that see details if it differs.
     fn views<'b>(
         &self,
         state: EndpointState,
@@ -259,7 +260,7 @@ impl ReplyTemplate {
         for audience in Audience::ALL {
             let of = |format, shown| board.reply(self.endpoint, audience, format, shown);
             let text = of(Format::Text, true)?;
-            // Audiences with the same reply share what was rendered.
+            // Audiences with the same code and text share the rendered replies.
             let key = (text.code, text.body.as_ptr());
             let at = match seen.iter().position(|known| *known == key) {
                 Some(at) => at,
@@ -285,14 +286,14 @@ impl ReplyTemplate {
         let to = match (views.len(), self.options.format) {
             (1, Some(_)) => To::All,
             (1, None) => To::AnyFormat,
-            // The audience matters.
+            // Replies differ by audience.
             _ => To::None,
         };
         let plain = views.first()?[self.options.format.unwrap_or(Format::Text) as usize].clone();
         let allowing = |view: &StaticReply| view.clone().header("Allow", &self.options.allow).ok();
         let options = match self.options.details {
             Details::Authenticated => [allowing(&plain[0])?, allowing(&plain[1])?],
-            // One for both.
+            // Both views are the same.
             Details::Always | Details::Never => {
                 let one = allowing(&plain[0])?;
                 [one.clone(), one]
@@ -321,8 +322,8 @@ impl ReplyTemplate {
 }
 
 impl ReplyCache {
-    /// `None` if a header field cannot be sent. No other cache of the registry has this place; the
-    /// caller publishes the replies.
+    /// Builds a cache and its first replies, which the caller publishes. `place` must be unique in
+    /// the registry. `None` if a header field is invalid.
     pub(crate) fn build(
         template: ReplyTemplate,
         place: usize,
@@ -344,7 +345,7 @@ impl ReplyCache {
         Some((cache, CacheReplies { all, singles }))
     }
 
-    /// The format of the route; `None`: by `Accept`.
+    /// The format of the route; `None`: selected by `Accept`.
     pub(crate) const fn format(&self) -> Option<Format> {
         self.template.options.format
     }
@@ -354,7 +355,7 @@ impl ReplyCache {
         &self.template.options.allow
     }
 
-    /// The clients that see details.
+    /// Which clients see details.
     pub(crate) const fn details(&self) -> Details {
         self.template.options.details
     }
@@ -367,7 +368,8 @@ impl ReplyCache {
         self.place
     }
 
-    /// The current replies, if the thread has them; otherwise the caller reads them.
+    /// The current replies, if the thread has cached them; otherwise the caller calls
+    /// [`Self::read`].
     #[inline(always)]
     pub(crate) fn known<'k>(&self, thread_replies: &'k ThreadReplies) -> Option<&'k CachedReply> {
         let number = self.published.number();
@@ -378,8 +380,7 @@ impl ReplyCache {
         self.triggers.iter().for_each(RunTrigger::request);
     }
 
-    /// The current replies, kept by the thread from now on. Requests runs of checks that run on
-    /// demand.
+    /// Reads the current replies and caches them in the thread. Requests runs of on-demand checks.
     #[cold]
     #[inline(never)]
     pub(crate) fn read<'k>(&self, thread_replies: &'k mut ThreadReplies) -> &'k CachedReply {
@@ -389,7 +390,7 @@ impl ReplyCache {
         let cached =
             |number| CachedReply { number, replies: Arc::clone(replies), own: self.probe_counters.own() };
         if thread_replies.0.len() <= self.place {
-            // No set has this number.
+            // No set has the number 0.
             thread_replies.0.resize_with(self.place + 1, || cached(0));
         }
         if thread_replies.0[self.place].number != set.number() {
@@ -408,8 +409,8 @@ impl ReplyCache {
         self.template.headers().iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The reply without the checks of these names, for a client that sees details. `None` if its
-    /// code is no status.
+    /// Renders the reply without the checks `names`, for a client that sees details. `None` if the
+    /// code is not a valid status.
     pub(crate) fn without(
         &self,
         replies: &Replies,
@@ -421,7 +422,7 @@ impl ReplyCache {
         let out: Vec<usize> = names.iter().filter_map(place_of).collect();
         let mut unknown: Vec<&str> =
             names.iter().filter(|name| place_of(name).is_none()).map(String::as_str).collect();
-        // The order of the Kubernetes API server.
+        // The Kubernetes API server sorts unknown names, too.
         unknown.sort_unstable();
         let mut body = Vec::new();
         let left = Left { out: &out, unknown: &unknown };
@@ -431,7 +432,8 @@ impl ReplyCache {
         Some(Without { state, status: Status::new(code)?, fields, body })
     }
 
-    /// Gives the reply about one check of the endpoint to `found`, for a client that sees details.
+    /// Calls `found` with the reply about the check `name`, for a client that sees details; with
+    /// `None` if there is none.
     pub(crate) fn with_single<T>(
         &self,
         name: &[u8],
@@ -444,13 +446,13 @@ impl ReplyCache {
         found(single.map(|single| &single[format as usize]))
     }
 
-    /// The current replies of the endpoint, to be published. `None` only if a header field cannot
-    /// be sent, which [`Self::build`] has excluded.
+    /// Renders the current replies of the endpoint. `None` only if a header field is invalid, which
+    /// [`Self::build`] rules out.
     pub(crate) fn rendered(&self, board: &Board) -> Option<Arc<Replies>> {
         self.template.replies(board).map(Arc::new)
     }
 
-    /// The current reply about one check.
+    /// Renders the current reply about one check.
     pub(crate) fn rendered_single(&self, board: &Board, place: usize) -> Option<Single> {
         self.template.single(board, place)
     }

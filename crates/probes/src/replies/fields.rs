@@ -1,4 +1,5 @@
-//! Header fields that depend on the state: for load balancers that look at more than the status.
+//! Header fields that depend on the state, for load balancers that evaluate more than the status
+//! code.
 //!
 //! Does not know about: when replies are rendered.
 
@@ -7,26 +8,28 @@ use doorbell_health::EndpointState;
 /// Header fields of a reply that depend on the state; by default none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StateFields {
-    /// `Retry-After` of every 503, in seconds.
+    /// Value of `Retry-After` in every 503 reply, in seconds.
     pub retry_after_secs: Option<u32>,
-    /// `x-envoy-degraded: true` while the endpoint is degraded and serves.
+    /// Sends `x-envoy-degraded: true` while the endpoint is degraded and serves.
     pub envoy_degraded: bool,
-    /// `X-Load-Balancing-Endpoint-Weight`: the weight of the checks that serve, all of it in a
-    /// state that does not come from checks, 0 while the endpoint does not serve.
+    /// Sends `X-Load-Balancing-Endpoint-Weight`: the sum of the weights of the serving checks. It
+    /// is the full sum if the endpoint serves although its checks fail, and 0 while the endpoint
+    /// does not serve.
     pub endpoint_weight: bool,
 }
 
-/// Time until the next request should come (RFC 9110 10.2.3).
+/// Field with the time until the client should retry (RFC 9110 10.2.3).
 const RETRY_AFTER: &str = "Retry-After";
 
-/// Envoy uses such a host only if too few others are left.
+/// Field that marks a host as degraded. Envoy uses a degraded host only if too few healthy ones
+/// remain.
 const DEGRADED: &str = "x-envoy-degraded";
 
-/// Share of traffic, for load balancers of Google Cloud and for kube-proxy.
+/// Field with the share of traffic, for load balancers of Google Cloud and for kube-proxy.
 const WEIGHT: &str = "X-Load-Balancing-Endpoint-Weight";
 
-/// The fields of a reply with this status in this state, except those that are among the route's
-/// `own`. An endpoint that should get no traffic has no weight.
+/// The fields of a reply with this state and status code, except those that the route defines
+/// itself (`own`). The weight of an endpoint that does not serve is 0.
 pub(super) fn fields_of(
     wanted: StateFields,
     (state, code): (EndpointState, u16),

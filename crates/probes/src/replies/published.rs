@@ -1,11 +1,11 @@
-//! All replies of a registry at one moment, replaced as a whole: a probe of any protocol reads from
-//! one set.
+//! The set of all replies of a registry. A change replaces the whole set, and probes of all
+//! protocols read from the same set.
 //!
 //! Does not know about: how replies are rendered, and their content.
 //!
-//! A set becomes visible with its number. A reader that finds a newer set than the number says
-//! raises the number first, so that no later reader still takes the older set for the newest: once
-//! any probe got a reply from the new set, all later probes do.
+//! Every set has a number, and the number of the newest set is stored after the set itself. A
+//! reader that loads a set with a higher number than the stored one raises the stored number first.
+//! So once any probe got a reply from the new set, all later probes do.
 
 use super::cache::{Replies, Single};
 use arc_swap::ArcSwap;
@@ -14,21 +14,21 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Replies about single checks in one piece: a change copies one piece and the list of pieces.
+/// Number of single-check replies in one chunk. A change copies one chunk and the list of chunks.
 const SINGLES_A_PIECE: usize = 128;
 
-/// No two sets of any registries have the same number, so that a thread cannot confuse replies of
-/// two registries. 0 is no number.
+/// Number of the next set. Numbers are unique across all registries, so that a thread cannot
+/// confuse replies of two registries. No set has the number 0.
 static NUMBER_NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// For each audience the state, and whether the endpoint serves: for protocols with words of their
-/// own.
+/// For each audience, the state and whether the endpoint serves; for protocols with their own
+/// status values.
 pub(crate) type States = [(EndpointState, bool); Audience::ALL.len()];
 
 /// One text for each endpoint, by its position.
 pub(crate) type Texts = Vec<Arc<[u8]>>;
 
-/// The newest set of replies of a registry. Readers never wait.
+/// The newest set of replies of a registry. Readers never block.
 #[derive(Debug)]
 pub struct Published {
     set: ArcSwap<ReplySet>,
@@ -37,7 +37,7 @@ pub struct Published {
     pub(crate) pause: Pause,
 }
 
-/// All replies of a registry at one moment. Immutable.
+/// Immutable snapshot of all replies of a registry.
 #[derive(Clone, Debug, Default)]
 pub struct ReplySet {
     number: u64,
@@ -56,12 +56,12 @@ pub(crate) struct CacheReplies {
     pub(crate) singles: Singles,
 }
 
-/// The reply for each check of an endpoint, in its order; empty if the route serves no single
-/// checks.
+/// The reply for each check of an endpoint, in the order of the endpoint's checks; empty if the
+/// route serves no single checks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Singles(Vec<Arc<Vec<Arc<Single>>>>);
 
-/// Called by tests between two steps of a publication.
+/// Callback of a test, called after each step of a publication.
 #[cfg(test)]
 #[derive(Default)]
 pub(crate) struct Pause(pub(crate) std::sync::Mutex<Option<Box<dyn Fn() + Send>>>);
@@ -94,7 +94,7 @@ impl Published {
         set
     }
 
-    /// Replaces the set. Called by one thread at a time.
+    /// Replaces the set. Must be called by one thread at a time.
     pub(crate) fn publish(&self, mut set: ReplySet) {
         set.number = NUMBER_NEXT.fetch_add(1, Ordering::Relaxed);
         let number = set.number;
@@ -117,7 +117,7 @@ impl Published {
 }
 
 impl ReplySet {
-    /// A set without replies and texts.
+    /// A set with these states, without replies and texts.
     pub(crate) fn of(states: impl Iterator<Item = States>) -> Self {
         Self { states: states.collect(), ..Self::default() }
     }
@@ -133,8 +133,8 @@ impl ReplySet {
         self.states.get(endpoint).copied().unwrap_or([(EndpointState::Down, false); Audience::ALL.len()])
     }
 
-    /// The text of an endpoint by the renderer at this place, see
-    /// [`Registry::render`](crate::Registry::render).
+    /// The text of the endpoint at position `endpoint`, from the renderer with the index `place`;
+    /// see [`Registry::render`](crate::Registry::render).
     #[must_use]
     pub fn text(&self, place: usize, endpoint: usize) -> &[u8] {
         self.texts.get(place).and_then(|texts| texts.get(endpoint)).map_or(&[], |text| text)

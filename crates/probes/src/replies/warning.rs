@@ -1,22 +1,23 @@
-//! The reply to a kubelet while an endpoint is degraded: a redirect that it does not follow, with
-//! the reason as body.
+//! The reply to a kubelet while an endpoint is degraded: a redirect that the kubelet does not
+//! follow, with the reason as body.
 //!
 //! Does not know about: requests.
 //!
-//! The prober of the kubelet goes to no other host: it takes such a redirect as a success, and the
-//! body becomes the text of an event of type `Warning` (`ProbeWarning`: "Probe terminated
-//! redirects, Response body: ..").
+//! The kubelet does not follow a redirect to another host. It counts such a redirect as a success
+//! and reports the body in an event of type `Warning` (`ProbeWarning`: "Probe terminated redirects,
+//! Response body: ..").
 
 use doorbell_health::{Audience, Board, Check, CheckIndex, EndpointIndex};
 use doorbell_http::{StaticReply, Status};
 
-/// No host has this name (RFC 2606 2), so it is never the probed one.
+/// Target of the redirect. The top-level domain `.invalid` is reserved (RFC 2606 2), so the target
+/// is never the probed host.
 const ELSEWHERE: &str = "http://degraded.invalid/";
 
-/// Room for the remark that more checks are degraded.
+/// Length reserved for the number of degraded checks that do not fit.
 const REMARK_LEN_MAX: usize = "; 65535 more".len();
 
-/// The reply, with the reasons if they are `shown`. `None` if a header field cannot be sent.
+/// Renders the reply, with the reasons if `shown`. `None` if a header field is invalid.
 pub(super) fn warning(
     board: &Board,
     endpoint: EndpointIndex,
@@ -24,14 +25,15 @@ pub(super) fn warning(
     headers: &[(String, String)],
 ) -> Option<StaticReply> {
     let text = text(board, endpoint, shown)?;
-    // A reply has one `Location`.
+    // A configured `Location` is left out, because a reply has only one.
     let others = headers.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("location"));
     let others = others.map(|(name, value)| (name.as_str(), value.as_str()));
     let fields = [("Content-Type", "text/plain; charset=utf-8"), ("Location", ELSEWHERE)];
     StaticReply::whole(Status::FOUND, fields.into_iter().chain(others), text).ok()
 }
 
-/// One line, as events are shown: the endpoint, its state and the checks that decided it.
+/// The text of the event, on one line: the endpoint, its state and the checks that decided the
+/// state.
 fn text(board: &Board, index: EndpointIndex, shown: bool) -> Option<String> {
     let endpoint = board.endpoint(index)?;
     let (verdict, _) = endpoint.answer(Audience::Kubelet);
@@ -47,7 +49,7 @@ fn text(board: &Board, index: EndpointIndex, shown: bool) -> Option<String> {
     let mut separator = ": ";
     while let Some(piece) = next {
         if text.len() + separator.len() + piece.len() > len_max {
-            // Thousands may be degraded: those that do not fit are counted.
+            // Thousands of checks may be degraded: those that do not fit are only counted.
             text.push_str(&format!("; {} more", 1 + deciding.count()));
             break;
         }
@@ -59,7 +61,7 @@ fn text(board: &Board, index: EndpointIndex, shown: bool) -> Option<String> {
     Some(text.replace(char::is_control, "?"))
 }
 
-/// One check, its state and reason.
+/// The name, state and reason of one check.
 fn part(board: &Board, check: CheckIndex) -> String {
     let state = board.check(check).map_or("", |check| check.state().as_str());
     let name = board.check_name(check).unwrap_or_default();

@@ -1,12 +1,12 @@
-//! The checks that a query leaves out: `?exclude=NAME`, once for each, as at the Kubernetes API
-//! server.
+//! Parses the checks that a query excludes: `?exclude=NAME`, repeated for each check, as in the
+//! Kubernetes API server.
 //!
 //! Does not know about: checks.
 
-/// Maximum number of names; further ones are ignored, so that the work for a request is bounded.
+/// Maximum number of names in a query. Further names are ignored, to bound the work for a request.
 const NAMES_MAX: usize = 32;
 
-/// The names in their order, each once; `None` without any.
+/// Returns the names in order of first appearance, without duplicates; `None` if there are none.
 pub(super) fn excluded(query: &[u8]) -> Option<Vec<String>> {
     let mut names = Vec::new();
     let parts = query.split(|&byte| byte == b'&').filter_map(|part| part.strip_prefix(b"exclude="));

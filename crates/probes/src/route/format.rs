@@ -1,10 +1,10 @@
-//! The format that a request asks for: by its query, or by `Accept`.
+//! Selects the format of a reply by the query or by the `Accept` field.
 //!
-//! Does not know about: the format of the route.
+//! Does not know about: the default format of the route.
 
 use doorbell_health::Format;
 
-/// The format in a query: `?format=NAME`, or `?verbose` as at the Kubernetes API server.
+/// The format selected by a query: `?format=NAME`, or `?verbose` as in the Kubernetes API server.
 pub(super) fn asked_for(query: &[u8]) -> Option<Format> {
     query.split(|&byte| byte == b'&').find_map(|part| match part {
         b"verbose" | b"verbose=true" | b"verbose=1" | b"format=kube-verbose" => Some(Format::Kube),
@@ -17,7 +17,7 @@ pub(super) fn asked_for(query: &[u8]) -> Option<Format> {
     })
 }
 
-/// The first known format in `Accept`; text for clients that accept any. Weights are ignored.
+/// The first supported format in `Accept`; text if there is none. Quality values are ignored.
 pub(super) fn accepted(accept: &[u8]) -> Format {
     let named = accept.split(|&byte| byte == b',').find_map(|range| {
         let name = range.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();

@@ -1,7 +1,7 @@
-//! Health routes: chooses the reply to a request among those that are rendered already. Only a
-//! request that leaves checks out gets a reply of its own.
+//! Health routes: send one of the pre-rendered replies. Only a request that excludes checks causes
+//! a reply to be rendered.
 //!
-//! Does not know about: what makes a state, when replies are rendered, tokens.
+//! Does not know about: how states are derived, when replies are rendered, tokens.
 
 mod exclude;
 mod format;
@@ -16,20 +16,22 @@ use exclude::excluded;
 use format::{accepted, asked_for};
 use std::sync::Arc;
 
-/// Replies to the requests of one health route. Allocates nothing, takes no lock and reads no clock
-/// for a request whose head is remembered.
+/// Replies to the requests of one health route. For a request whose head is cached
+/// ([`Asker::remembered`]), it allocates nothing, takes no lock and reads no clock.
 #[derive(Debug)]
 pub struct HealthHandler {
     cache: Arc<ReplyCache>,
-    /// Whether clients without a token see details; also the index of their reply.
+    /// Whether clients without a token see details; also the index of their reply in `Views`.
     tokenless: bool,
-    /// Load balancers whose reported states are believed; all if there are none.
+    /// Addresses of the load balancers whose reported server states are accepted; if empty, all are
+    /// accepted.
     trusted: Networks,
 }
 
 impl HealthHandler {
-    /// `admits_all`: whether clients without a token count as authenticated. `trusted`: the load
-    /// balancers whose reported states of our server are believed; without any, all are.
+    /// Creates a handler. `admits_all`: whether clients without a token count as authenticated.
+    /// `trusted`: addresses of the load balancers whose reported server states are accepted; if
+    /// empty, all are accepted.
     #[must_use]
     pub fn new(cache: Arc<ReplyCache>, admits_all: bool, trusted: Networks) -> Self {
         let tokenless = match cache.details() {
@@ -40,19 +42,20 @@ impl HealthHandler {
         Self { cache, tokenless, trusted }
     }
 
-    /// Whether it needs the addresses of clients.
+    /// Whether the handler needs the addresses of clients.
     pub const fn wants_client(&self) -> bool {
         !self.trusted.is_empty()
     }
 
-    /// The clients that see details. Only with [`Details::Authenticated`] the other methods ask
-    /// whether a client is authenticated.
+    /// Which clients see details. The other methods call `is_authenticated` only with
+    /// [`Details::Authenticated`].
     #[must_use]
     pub fn details(&self) -> Details {
         self.cache.details()
     }
 
-    /// Replies for the whole endpoint. Inlined: the frame of a call costs 17 instructions a probe.
+    /// Replies with the state of the endpoint. Inlined, because a function call costs 17
+    /// instructions per probe.
     #[inline(always)]
     pub fn send<'a>(
         &self,
@@ -67,7 +70,7 @@ impl HealthHandler {
         };
         let plain = &cached.replies.plain;
         let answered = match Asker::remembered(request) {
-            // A head that is remembered has neither a query nor a token.
+            // A cached head has neither a query nor a token.
             Some(asker) if plain.is_for(asker.takes_anything) => {
                 cached.own.count(asker.prober, plain.state, request.now());
                 let views = if request.method() == Method::Options { &plain.options } else { &plain.views };
@@ -97,12 +100,12 @@ impl HealthHandler {
         cached.own.count(asker.prober, cached.replies.state(audience), request.now());
         match cached.replies.reply(audience, self.format_of(request), sees_details) {
             Some(found) => self.reply(found, request, reply),
-            // Every audience has a reply from the start on.
+            // Not reached: every audience has a reply.
             None => reply.status(Status::SERVICE_UNAVAILABLE).empty(),
         }
     }
 
-    /// Replies for the endpoint without these checks.
+    /// Replies with the state of the endpoint without the checks `names`.
     #[cold]
     #[inline(never)]
     fn send_without<'a>(
@@ -127,8 +130,8 @@ impl HealthHandler {
         fields.fold(reply, |reply, (name, value)| reply.header(name, value)).body(&without.body)
     }
 
-    /// Replies for one check of the endpoint, or with `not_found`: the names of checks are details,
-    /// too.
+    /// Replies with the state of the check `name`. Sends `not_found` if the endpoint has no such
+    /// check, and to clients that see no details: names of checks are details, too.
     #[inline(never)]
     pub fn send_check<'a>(
         &self,

@@ -1,5 +1,5 @@
-//! Owns `Ring`: one push per operation in, events out by `next`.
-//! Does not know about: connections; when to enter (the caller's turn decides).
+//! Owns `Ring`: one method per operation to push, and `next` to read the events.
+//! Does not know about: connections; when to enter, which the caller decides.
 
 mod enter;
 mod reap;
@@ -29,14 +29,14 @@ use crate::token::{Tag, pack};
 use crate::{Errno, Op, Setup, SetupError, SetupReport, Token};
 use reap::Cqe;
 
-/// The only buffer group of a ring.
+/// Number of the only buffer group of a ring.
 pub(crate) const BUFFER_GROUP: u16 = 0;
 
 /// `IORING_RECVSEND_POLL_FIRST` (5.19).
 const POLL_FIRST: u16 = 1;
 
-/// The results of set-up. Fields drop in this order, so the queues are closed before the buffers
-/// are freed.
+/// The parts that set-up creates. Fields drop in this order, so the queues are closed before the
+/// buffers are freed.
 pub(crate) struct Parts {
     pub(crate) io: IoUring,
     pub(crate) ring_fd: RingFd,
@@ -56,37 +56,39 @@ pub struct RingCounters {
     pub buffers_starved: u64,
     /// Completions read.
     pub cqes: u64,
-    /// Completions that the kernel dropped for lack of memory, by its own count.
+    /// Completions that the kernel dropped for lack of memory, as counted by the kernel.
     pub cqes_dropped: u64,
-    /// Calls of `enter` that left completions outside the queue because of overflow.
+    /// Calls of `enter` after which completions were left outside the full completion queue.
     pub cq_overflows: u64,
     /// Calls of `io_uring_enter(2)`.
     pub enters: u64,
     /// Calls of `io_uring_enter(2)` that returned `EAGAIN` or `EBUSY`.
     pub enters_busy: u64,
-    /// Operations without their final completion, now.
+    /// Operations in flight now: their final completion has not arrived.
     pub in_flight: u64,
-    /// Entries the kernel consumed.
+    /// Submission entries that the kernel consumed.
     pub sqes: u64,
-    /// Calls of `io_uring_enter(2)` that consumed fewer entries than submitted.
+    /// Calls of `io_uring_enter(2)` that consumed fewer entries than were submitted.
     pub submits_short: u64,
 }
 
 /// An io_uring of one thread.
 ///
-/// See the crate page for its contract.
+/// The [crate page](crate) documents its contract.
 pub struct Ring {
     parts: Parts,
     sends: Sends,
     fixed_live: Bitmap,
     /// A completion that was read ahead and not yet processed.
     ahead: Option<Cqe>,
-    /// Completions removed from the queue early, and those of operations that could not be
-    /// submitted. Usually empty; bounded by the number of operations in flight.
+    /// Completions that were removed from the kernel's queue to make room, and error completions of
+    /// operations that could not be submitted. Usually empty; its length is at most the number of
+    /// operations in flight.
     spill: VecDeque<Cqe>,
-    /// Duplicates of the descriptors that entries in the queue name.
+    /// The duplicated descriptors that queued entries name.
     named: Vec<OwnedFd>,
-    /// Whether the last result of a multishot accept may not be a descriptor.
+    /// Whether this kernel may post a poll mask instead of a descriptor as the last result of a
+    /// multishot accept.
     doubts_last_accept: bool,
     counters: RingCounters,
     in_flight: u64,
@@ -121,24 +123,24 @@ impl Ring {
         })
     }
 
-    /// The settings in force, and the reasons for reductions.
+    /// The effective settings, and the reason for each reduction.
     #[must_use]
     pub const fn report(&self) -> &SetupReport {
         &self.parts.report
     }
 
-    /// Accepts from a listener: one connection, or with `multishot` one event for each until it
-    /// ends (`Event::more` false). With `direct`, connections arrive as indices of the table
-    /// instead of descriptors.
+    /// Accepts one connection from a listener, or with `multishot` one connection per event until
+    /// the operation ends (`Event::more` false). With `direct`, a connection is an index of the
+    /// table of direct descriptors instead of an ordinary descriptor.
     ///
     /// # Panics
-    /// If `direct` and the ring has no table.
+    /// If `direct` is set and the ring has no table of direct descriptors.
     pub fn accept(&mut self, token: Token, listener: BorrowedFd<'_>, multishot: bool, direct: bool) {
         assert!(
             !direct || self.parts.report.fixed_files > 0,
             "direct accept needs a table of direct descriptors"
         );
-        // SOCK_CLOEXEC has no meaning for a direct descriptor and is refused there.
+        // SOCK_CLOEXEC has no meaning for a direct descriptor and the kernel refuses it.
         let flags = if direct { 0 } else { libc::SOCK_CLOEXEC };
         self.push_of(Tag::accept(multishot, direct), token, listener, |fd| {
             if multishot {
@@ -151,8 +153,9 @@ impl Ring {
         });
     }
 
-    /// Receives once, into a buffer of the pool. `poll_first` waits for readability before the
-    /// first attempt; use it only if no bytes are expected yet.
+    /// Receives once, into a buffer of the pool. With `poll_first` the kernel waits until the
+    /// socket is readable before its first attempt. Use it only if no bytes are expected yet: it
+    /// saves the attempt that would find none.
     #[inline]
     pub fn recv(&mut self, token: Token, target: Target<'_>, poll_first: bool) {
         let len = self.parts.bufs.buf_len();
@@ -171,8 +174,8 @@ impl Ring {
         }
     }
 
-    /// Sends the rest of `buf`, once; `more` holds back the last segment for data or a close that
-    /// follows (`MSG_MORE`). The ring keeps `buf` until the event.
+    /// Sends the unsent part of `buf` with one operation. With `more`, TCP holds back the last
+    /// segment until more data or a close follows (`MSG_MORE`). The event returns `buf`.
     ///
     /// # Panics
     /// If the slot is not below `Setup::slots` or has a send in flight.
@@ -191,7 +194,8 @@ impl Ring {
         }
     }
 
-    /// Closes a direct descriptor. From now on the index may be reused for a new connection.
+    /// Closes a direct descriptor. The index may be reused for a new connection before the event of
+    /// the close arrives.
     ///
     /// # Panics
     /// If the index is outside the table.
@@ -201,9 +205,9 @@ impl Ring {
         self.push(Tag::Close, token, opcode::Close::new(Fixed(index)).build());
     }
 
-    /// Like [`Ring::close_fixed`], without an event (`IOSQE_CQE_SKIP_SUCCESS`, 5.17): it takes
-    /// effect with the next `enter`, and a failure, which only a wrong index can cause, is counted
-    /// in [`RingCounters::bad_results`].
+    /// Closes a direct descriptor without an event (`IOSQE_CQE_SKIP_SUCCESS`, Linux 5.17). The
+    /// close takes effect with the next `enter`. Only a wrong index can make the close fail;
+    /// [`RingCounters::bad_results`] counts that.
     ///
     /// # Panics
     /// If the index is outside the table.
@@ -215,35 +219,39 @@ impl Ring {
         self.push_entry(user_data, &entry.user_data(user_data));
     }
 
-    /// Creates an ordinary, close-on-exec descriptor for a direct one, which stays open
-    /// (`FIXED_FD_INSTALL`, 6.8). Fails if [`SetupReport::fd_install`] is false.
+    /// Creates an ordinary, close-on-exec descriptor for a direct descriptor, which stays open
+    /// (`FIXED_FD_INSTALL`, Linux 6.8). The operation fails if [`SetupReport::fd_install`] is
+    /// false.
     pub fn install_fixed(&mut self, token: Token, index: u32) {
         self.push(Tag::Install, token, opcode::FixedFdInstall::new(Fixed(index), 0).build());
     }
 
-    /// Shuts down the sending side of a direct descriptor. Always runs on a kernel worker thread:
-    /// not for the hot path. That thread resolves the index when it runs, so wait for the event
-    /// before closing the index; otherwise the shutdown may hit its next connection.
+    /// Shuts down the sending side of a direct descriptor. The operation always runs on a kernel
+    /// worker thread, so it is too expensive for the hot path. That thread resolves the index when
+    /// it runs: wait for the event before closing the index, otherwise the shutdown may affect the
+    /// next connection with that index.
     pub fn shutdown_fixed(&mut self, token: Token, index: u32) {
         self.push(Tag::ShutDown, token, opcode::Shutdown::new(Fixed(index), libc::SHUT_WR).build());
     }
 
-    /// Delivers an event each time `fd` becomes readable, until it ends (`Event::more` false).
+    /// Delivers an event each time `fd` becomes readable, until the operation ends (`Event::more`
+    /// false).
     pub fn poll_readable(&mut self, token: Token, fd: BorrowedFd<'_>) {
         let events = u32::from(libc::POLLIN.cast_unsigned());
         self.push_of(Tag::PollReadable, token, fd, |fd| opcode::PollAdd::new(fd, events).multi(true).build());
     }
 
-    /// Delivers an event each time bytes or the end of the stream arrive at a connection, until it
-    /// ends (`Event::more` false). Bytes already there cause the first one. While armed, the ring
-    /// keeps the socket open: cancel it, wait for the last event, then close.
+    /// Delivers an event each time bytes or the end of the stream arrive at a connection, until the
+    /// operation ends (`Event::more` false). Bytes that have already arrived cause the first event.
+    /// While the poll is armed, the ring keeps the socket open: cancel the poll, wait for its last
+    /// event, then close the socket.
     pub fn poll_conn(&mut self, token: Token, fd: BorrowedFd<'_>) {
         let events = u32::from((libc::POLLIN | libc::POLLRDHUP).cast_unsigned());
         self.push_of(Tag::PollConn, token, fd, |fd| opcode::PollAdd::new(fd, events).multi(true).build());
     }
 
     /// Cancels the operation pushed with `op` and `token`, if it is still running. The operation
-    /// has its own final event either way; the cancel has none.
+    /// has a final event in both cases; the cancel itself has no event.
     pub fn cancel(&mut self, op: Op, token: Token) {
         for tag in Tag::of(op) {
             self.push(Tag::Cancel, token, opcode::AsyncCancel::new(pack(*tag, token)).build());

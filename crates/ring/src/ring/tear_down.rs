@@ -1,6 +1,6 @@
-//! Owns the end of a ring: cancel, reap until nothing is in flight, close, free; or leak what the
-//! kernel may still use.
-//! Does not know about: draining connections, which is the caller's task before.
+//! Owns the tear-down of a ring: cancel, reap until nothing is in flight, close, free. Memory that
+//! the kernel may still use is leaked.
+//! Does not know about: draining connections, which the caller does first.
 
 use std::time::{Duration, Instant};
 
@@ -11,9 +11,9 @@ use crate::sys::{self, RingFd};
 /// The result of a tear-down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TearDown {
-    /// Events during tear-down, which were dropped; connections among them were closed.
+    /// Events dropped during tear-down. Connections accepted by these events are closed.
     pub events_dropped: u64,
-    /// Operations that did not end in time.
+    /// Operations that had not ended at the deadline.
     pub in_flight: u64,
     /// Whether memory was leaked because the kernel may still write to it.
     pub leaked: bool,
@@ -23,21 +23,22 @@ pub struct TearDown {
 const DROP_DEADLINE: Duration = Duration::from_millis(50);
 /// Upper limit for deadlines.
 const DEADLINE_MAX: Duration = Duration::from_secs(3_600);
-/// Pause before a cancel that missed its target is repeated.
+/// Interval at which operations that are still in flight are cancelled again.
 const CANCEL_EVERY: Duration = Duration::from_millis(5);
 
 impl Ring {
     /// Cancels all operations, waits for every final completion, closes the ring and frees its
     /// memory. If `deadline` passes first or the ring is broken, the receive buffers and the
-    /// payloads in flight are leaked, because closing a ring does not stop the kernel's accesses at
-    /// once. Entries pushed since the last `enter` are submitted before they are cancelled.
+    /// payloads in flight are leaked: the kernel may access them even after the ring was closed.
+    /// Entries pushed since the last `enter` are submitted before they are cancelled.
     pub fn tear_down(mut self, deadline: Duration) -> TearDown {
         self.finish(deadline)
     }
 
     fn finish(&mut self, deadline: Duration) -> TearDown {
         self.torn_down = true;
-        // leaked unless the loop below proves that nothing is in flight, even if it panics.
+        // the buffers are leaked unless the loop below proves that nothing is in flight, so
+        // they are also leaked if the loop panics.
         self.parts.bufs.keep(true);
         let mut cancel_at = now();
         let ends_at = cancel_at + deadline.min(DEADLINE_MAX);
@@ -59,7 +60,7 @@ impl Ring {
             }
         }
         let leaked = self.in_flight > 0;
-        // the send table leaks its payloads in flight by itself.
+        // a dropped send table leaks its payloads in flight.
         self.parts.bufs.keep(leaked);
         self.parts.unregister_ring_fd();
         TearDown { events_dropped, in_flight: self.in_flight, leaked }
@@ -75,8 +76,8 @@ impl Drop for Ring {
 }
 
 impl Parts {
-    /// Unregisters the ring: a registered ring outlives its descriptor. If this fails, the ring
-    /// lives as long as its thread.
+    /// Unregisters the descriptor of the ring, because a registered ring outlives its descriptor.
+    /// If this fails, the ring exists until its thread ends.
     pub(crate) fn unregister_ring_fd(&mut self) {
         use std::os::fd::AsRawFd;
         if let RingFd::Registered(index) = self.ring_fd {

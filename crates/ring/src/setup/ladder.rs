@@ -5,7 +5,7 @@
 use super::{Lever, Levers, Setup, StepDown};
 use crate::Errno;
 
-/// One attempt.
+/// The parameters of one attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Attempt {
     pub(super) sq_entries: u32,
@@ -16,8 +16,8 @@ pub(super) struct Attempt {
 /// Minimum number of entries; a smaller ring is useless.
 pub(super) const SQ_ENTRIES_MIN: u32 = 64;
 
-/// Newest first: a kernel that supports one flag supports all that follow, so the first set without
-/// the unknown flag fits.
+/// Flags in the order in which they are dropped, newest first. A kernel that supports a flag also
+/// supports all flags after it, so as few flags as possible are dropped.
 const GIVEN_UP_IN_ORDER: [Lever; 8] = [
     Lever::NoSqarray,
     Lever::DeferTaskrun,
@@ -29,8 +29,8 @@ const GIVEN_UP_IN_ORDER: [Lever; 8] = [
     Lever::Cqsize,
 ];
 
-/// Retries until `create` succeeds: `EINVAL` drops one flag, `ENOMEM` halves the ring; any other
-/// error, or one with nothing left to drop, is returned.
+/// Retries until `create` succeeds: `EINVAL` drops one flag, `ENOMEM` halves the ring. Returns any
+/// other error, `EINVAL` when no flag is left to drop, and `ENOMEM` at the minimum size.
 pub(super) fn climb_down<T>(
     setup: &Setup,
     steps: &mut Vec<StepDown>,
@@ -52,7 +52,8 @@ pub(super) fn climb_down<T>(
 }
 
 impl Attempt {
-    /// Starts with all requested flags; records those not requested.
+    /// Creates the first attempt with all requested flags, and records the flags that were not
+    /// requested.
     fn first(setup: &Setup, steps: &mut Vec<StepDown>) -> Self {
         let sq_entries = setup.sq_entries.clamp(SQ_ENTRIES_MIN, 32_768).next_power_of_two();
         let cq_wanted = match setup.cq_entries {
@@ -126,7 +127,7 @@ mod tests {
         (result, steps)
     }
 
-    /// A kernel that rejects these levers.
+    /// Imitates a kernel that rejects these flags.
     fn kernel(unknown: &'static [Lever]) -> impl FnMut(&Attempt) -> Result<(), Errno> {
         move |attempt| {
             let mut copy = *attempt;

@@ -16,7 +16,7 @@ use crate::bufs::RecvBufs;
 use crate::ring::{BUFFER_GROUP, Parts};
 use crate::sys::{self, RingFd};
 
-/// Required operations. `SHUTDOWN` (5.11) is optional, because `shutdown(2)` can replace it.
+/// Required operations. The newest of them is `SHUTDOWN` (Linux 5.11).
 const OPCODES: [(u8, &str); 7] = [
     (opcode::Accept::CODE, "ACCEPT"),
     (opcode::AsyncCancel::CODE, "ASYNC_CANCEL"),
@@ -32,10 +32,10 @@ pub fn opcodes() -> impl Iterator<Item = &'static str> {
     OPCODES.iter().map(|(_, name)| *name)
 }
 
-/// `IORING_UNREGISTER_RING_FDS`: tear-down needs it on a restricted ring.
+/// `IORING_UNREGISTER_RING_FDS`: a restricted ring must allow it for tear-down.
 const UNREGISTER_RING_FDS: u8 = 21;
 
-/// Creates the ring step by step; a failed optional step is recorded with its reason.
+/// Creates the ring step by step; the failure of an optional step is recorded with its reason.
 pub(crate) fn open(setup: &Setup) -> Result<Parts, SetupError> {
     check(setup)?;
     let mut steps = Vec::new();
@@ -93,7 +93,7 @@ fn create(setup: &Setup, attempt: &Attempt) -> Result<IoUring, Errno> {
     setup.check_fault(Step::Create)?;
     let mut builder = IoUring::builder();
     let levers = attempt.levers;
-    // A forked child has no use for the queues and must not write to them.
+    // A forked child must not write to the queues.
     builder.dontfork();
     if levers.clamp {
         builder.setup_clamp();
@@ -122,7 +122,8 @@ fn create(setup: &Setup, attempt: &Attempt) -> Result<IoUring, Errno> {
     builder.build(attempt.sq_entries).map_err(|error| Errno::of(&error))
 }
 
-/// Whether the kernel also supports the optional operation.
+/// Fails if the kernel lacks a required operation. Returns whether it supports `FIXED_FD_INSTALL`,
+/// which is optional.
 fn probe(setup: &Setup, io: &IoUring) -> Result<bool, SetupError> {
     let mut probe = Probe::new();
     let asked = setup.check_fault(Step::Probe);
@@ -137,7 +138,8 @@ fn probe(setup: &Setup, io: &IoUring) -> Result<bool, SetupError> {
     }
 }
 
-/// Registers the table; returns its size, or 0 and records the reason.
+/// Registers the table of direct descriptors and returns its size. On failure records the reason
+/// and returns 0.
 fn register_files(setup: &Setup, io: &IoUring, steps: &mut Vec<StepDown>) -> u32 {
     if setup.fixed_files == 0 {
         return 0;
@@ -170,7 +172,8 @@ fn register_bufs(setup: &Setup, io: &IoUring) -> Result<RecvBufs, SetupError> {
     Ok(bufs)
 }
 
-/// Numbers rings, so that a buffer of one is never mistaken for a buffer of another.
+/// Returns a unique number for a ring, so that a buffer of one ring is never mistaken for a buffer
+/// of another.
 fn next_ring_id() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let taken = NEXT.try_update(Ordering::Relaxed, Ordering::Relaxed, |id| id.checked_add(1));
@@ -193,7 +196,7 @@ fn register_ring_fd(setup: &Setup, io: &IoUring, steps: &mut Vec<StepDown>) -> R
 }
 
 /// Restricts, enables and enters the ring once, so that a filter on any of the three system calls
-/// shows now and not under load.
+/// fails set-up and not a later request.
 fn start(setup: &Setup, parts: &mut Parts) -> Result<(), (Step, Errno)> {
     let r_disabled = parts.report.levers.r_disabled;
     let restricted = if !setup.restrict {

@@ -1,4 +1,4 @@
-//! Clients that do one thing wrong, by name.
+//! Misbehaving clients, one function for each kind of misbehaviour.
 //!
 //! Does not know about: slowness, which has its own file because it needs pacing.
 
@@ -22,7 +22,7 @@ pub fn half_close(server: SocketAddr, request: &[u8]) -> io::Result<Exchange> {
     Ok(finish(&mut stream, super::PATIENCE))
 }
 
-/// Sends `request` and closes at once without reading, with a reset or with FIN.
+/// Sends `request` and closes immediately without reading, with a reset or with FIN.
 ///
 /// # Errors
 /// When connecting fails.
@@ -91,8 +91,8 @@ pub fn read_replies(stream: &mut TcpStream, count: usize, to_head: bool) -> io::
         match stream.read(&mut buf) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(n) => bytes.extend_from_slice(&buf[..n]),
-            // The kernel does not restart a read with a timeout: a ring closed by this thread may
-            // interrupt it.
+            // The kernel does not restart an interrupted read on a socket with a timeout. A ring
+            // that this thread has closed may cause the interruption.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(error),
         }

@@ -6,17 +6,17 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Below are ports of well-known servers, some of which run during tests.
+/// Lowest port. Lower ports belong to well-known servers, some of which run during tests.
 const LOWEST: u16 = 12_000;
 /// Minimum number of ports below those that the kernel assigns, so that two test programs rarely
-/// try the same.
+/// try the same port.
 const ROOM_MIN: u16 = 4_000;
 
 /// A free port of loopback, returned only once per process.
 ///
-/// It is below the ports that the kernel assigns to clients (ip(7), `ip_local_port_range`): a port
-/// from port 0 may be another test's connection by the time a server binds it. If the kernel
-/// assigns nearly all ports, it is one of those.
+/// The port is below those that the kernel assigns to clients (ip(7), `ip_local_port_range`).
+/// Otherwise a connection of another test could take it before the server binds it. If the kernel
+/// assigns nearly all ports, the free port is one of them.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let Some(range) = below_clients() else { return chosen_by_kernel() };

@@ -49,7 +49,7 @@ pub fn thread_cpu(pid: &str, prefix: &str) -> io::Result<Duration> {
     let mut total = Duration::ZERO;
     for task in fs::read_dir(format!("/proc/{pid}/task"))? {
         let task = task?.path();
-        // A thread may end meanwhile; it then adds no time.
+        // A thread that ends during the loop adds no time.
         let (Ok(name), Ok(stat)) =
             (fs::read_to_string(task.join("comm")), fs::read_to_string(task.join("schedstat")))
         else {

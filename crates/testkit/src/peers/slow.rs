@@ -70,7 +70,7 @@ pub struct Trickle {
 
 #[derive(Debug)]
 struct Trickler {
-    /// Closed as soon as the server has closed it.
+    /// `None` after the server has closed the connection.
     stream: Option<TcpStream>,
     opened: Instant,
     first_byte: Option<Instant>,
@@ -81,12 +81,12 @@ struct Trickler {
 /// How the slow senders' connections ended.
 #[derive(Clone, Debug, Default)]
 pub struct TrickleReport {
-    /// Lifetime of each connection closed by the server, from its first byte: a listener with
-    /// deferred accept starts then.
+    /// Lifetime of each connection that the server closed. It starts with the first byte, as does
+    /// the timeout of a listener with deferred accept.
     pub cut_after: Vec<Duration>,
-    /// Number of those closed by reset.
+    /// Number of connections closed by reset.
     pub resets: usize,
-    /// Number still open.
+    /// Number of connections that are still open.
     pub alive: usize,
 }
 

@@ -120,8 +120,7 @@ impl World {
         self.end_accept(listener, Some(errno));
     }
 
-    /// Makes the next disarmed accept end with an error. Arming and disarming remain with the
-    /// worker.
+    /// Makes the next disarmed accept end with an error. The worker still arms and disarms accept.
     pub fn fail_next_disarm(&mut self, kind: FaultKind) {
         self.disarm_fails_with =
             FaultKind::ACCEPT_ERRNOS.iter().find(|(known, _)| *known == kind).map(|(_, errno)| *errno);
@@ -136,7 +135,7 @@ impl World {
     fn give_slot(&mut self, listener: ListenerIndex) {
         let Some(&peer) = self.listeners[listener.index()].backlog.front() else { return };
         let Some(slot) = self.free.pop() else {
-            // With a full table a kernel accepts the client and destroys it.
+            // With a full table, the kernel accepts the client and closes its connection.
             self.violations
                 .push(format!("I-6: accept was armed with no slot free; {peer:?} would be destroyed"));
             return;
@@ -164,7 +163,7 @@ impl World {
         self.schedule_at(at, Event::Deliver(Ready::Plain(completion)));
     }
 
-    /// The worker has seen a connection.
+    /// Called when the worker takes the completion of an accepted connection.
     pub(super) fn accept_seen(&mut self, listener: ListenerIndex, slot: SlotIndex) {
         self.listeners[listener.index()].batch -= 1;
         let now = self.now();

@@ -19,7 +19,7 @@ pub(super) enum Ready {
         bytes: Vec<u8>,
         drained: bool,
     },
-    /// Of an earlier use of the slot: the slot's state does not change.
+    /// A completion for an earlier use of a slot. The state of the slot does not change.
     Stale(Completion),
     StaleData {
         conn: ConnId,

@@ -1,7 +1,7 @@
 //! Faults of a simulation: the kinds, the probability of each for a seed, and how often each
 //! happened.
 //!
-//! Does not know about: where a fault occurs; the [`World`](super::World) asks at every
+//! Does not know about: where a fault occurs; the [`World`](super::World) draws at every
 //! opportunity.
 //!
 //! Some faults are missing because the contract of a driver hides them: faults of the ring itself
@@ -42,7 +42,7 @@ macro_rules! faults {
 faults! {
     /// `EAGAIN` ends accept.
     AcceptAgain: "accept EAGAIN", 60_000;
-    /// `ECONNABORTED` ends accept; that client is gone.
+    /// `ECONNABORTED` ends accept; the client has closed its connection.
     AcceptConnAborted: "accept ECONNABORTED", 60_000;
     /// Accept ends although it reported no error and the worker did not cancel it.
     AcceptEndedSilently: "accept ended without error", 60_000;
@@ -112,7 +112,7 @@ faults! {
     SendShort: "send short", 300_000;
     /// A wait returns early without completions.
     WaitEarly: "wait returned early", 100_000;
-    /// The driver fails for good.
+    /// The driver fails permanently.
     WaitFault: "wait fault", 500;
     /// A wait returns 1 s late.
     WaitOverrun: "wait overrun 1 s", 4_000;

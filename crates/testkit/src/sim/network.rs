@@ -131,12 +131,12 @@ impl World {
             peer.rx.extend(bytes);
             peer.rx_fin |= end == Some(WireEnd::Fin);
         }
-        // Wakes the wait, so that the test notices.
+        // Ends the driver's wait, so that the test can act as the new owner.
         self.alarmed |= self.peers[index.0].place == Place::Handed;
         self.kick(index);
     }
 
-    /// Lets pending operations of a peer's connection retry.
+    /// Retries the pending operations of a peer's connection.
     pub(super) fn kick(&mut self, index: PeerIndex) {
         if let Place::Slot(slot) = self.peers[index.0].place {
             self.recv_try(slot);
@@ -144,7 +144,7 @@ impl World {
         }
     }
 
-    /// Sends the bytes in the server's kernel, with FIN if requested.
+    /// Transmits the bytes that the server's kernel holds back, with FIN if requested.
     pub(super) fn transmit(&mut self, index: PeerIndex, fin: bool) {
         let latency = self.micros(5..500);
         let now = self.now();
@@ -158,7 +158,8 @@ impl World {
         self.schedule_at(at, Event::ToPeer { peer: index, bytes, fin });
     }
 
-    /// Handles bytes accepted by a `send`: held back with `more`, otherwise on their way.
+    /// Handles bytes accepted by a `send`: holds them back if `more` is set, otherwise
+    /// transmits them.
     pub(super) fn take_sent(&mut self, index: PeerIndex, bytes: &[u8], more: bool) {
         let now = self.now();
         let peer = &mut self.peers[index.0];
@@ -249,7 +250,7 @@ impl World {
         self.peers[index.0].reading = reading;
     }
 
-    /// RST from the server's side. Bytes the peer has not read are lost, as on the strictest
+    /// Sends RST from the server. Bytes that the peer has not read are lost, as on the strictest
     /// systems.
     pub(super) fn reset_peer(&mut self, index: PeerIndex, cause: ResetCause) {
         let now = self.now();

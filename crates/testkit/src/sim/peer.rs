@@ -16,12 +16,12 @@ use super::faults::FaultKind;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PeerIndex(pub usize);
 
-/// Condition on the received bytes: true when they suffice.
+/// Condition on the received bytes: true when the script may continue.
 pub type AwaitTest = Box<dyn Fn(&[u8]) -> bool>;
 
 /// One step of a peer's script.
 ///
-/// The next starts when it is done.
+/// The next step starts when this step is done.
 pub enum PeerStep {
     /// Waits until the condition holds for the bytes received so far, or the connection is over.
     Await(AwaitTest),
@@ -76,7 +76,7 @@ pub struct PeerPlan {
     pub listener: ListenerIndex,
     /// Its address; `None` for a Unix socket.
     pub addr: Option<IpAddr>,
-    /// Delay before it connects.
+    /// Delay before the peer connects.
     pub connect_after: Duration,
     /// The steps after connecting.
     pub script: Vec<PeerStep>,
@@ -89,12 +89,12 @@ pub struct PeerPlan {
     pub ignores_fin: bool,
 }
 
-/// Why a peer saw a reset that neither it nor the network caused.
+/// Cause of a reset from the server's side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResetCause {
     /// Bytes arrived after the server had closed.
     ArrivedAfterClose,
-    /// The server requested it: its reply could not be finished.
+    /// The server requested the reset, because its reply could not be finished.
     Asked,
     /// The listener was closed with this client in its backlog, or the driver was dropped.
     ServerGone,
@@ -107,21 +107,21 @@ pub enum ResetCause {
 /// Times are virtual nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct PeerLog {
-    /// When it connected.
+    /// When the peer connected.
     pub connected_at: Option<u64>,
-    /// Whether it found the listener closed.
+    /// Whether the listener was closed when the peer connected.
     pub refused: bool,
-    /// When the server's driver reported it.
+    /// When the server's driver reported the connection.
     pub accepted_at: Option<u64>,
-    /// Bytes it has read.
+    /// Bytes that the peer has read.
     pub received: Vec<u8>,
-    /// When its first byte was sent.
+    /// When the peer sent its first byte.
     pub first_sent_at: Option<u64>,
-    /// When it last sent a segment.
+    /// When the peer last sent a segment.
     pub last_sent_at: Option<u64>,
-    /// When the first byte of a reply was read.
+    /// When the peer read the first byte of a reply.
     pub first_received_at: Option<u64>,
-    /// When the last byte was read.
+    /// When the peer read its last byte so far.
     pub last_received_at: Option<u64>,
     /// When the server's kernel last accepted bytes of a reply.
     pub last_taken_at: Option<u64>,
@@ -129,15 +129,15 @@ pub struct PeerLog {
     pub fin_at: Option<u64>,
     /// Whether that FIN arrived in one segment with data.
     pub fin_with_data: bool,
-    /// When and why the server reset it.
+    /// When and why the server reset the connection.
     pub reset: Option<(u64, ResetCause)>,
     /// Bytes lost by that reset: sent by the server, not read by the peer.
     pub bytes_lost: usize,
-    /// When and how it ended its own direction.
+    /// When and how the peer ended its own direction.
     pub own_end: Option<(u64, OwnEnd)>,
     /// Faults that affected this connection.
     pub faults: Vec<FaultKind>,
-    /// When the server handed it over.
+    /// When the server handed the connection over.
     pub handed_at: Option<u64>,
     /// When the slot was freed.
     pub closed_at: Option<u64>,
@@ -197,7 +197,7 @@ pub(super) struct Peer {
     /// Bytes that have arrived at the server, unread.
     pub(super) rx: VecDeque<u8>,
     pub(super) rx_fin: bool,
-    /// Set once the connection is dead: every later operation of the server returns this error.
+    /// Set when the connection breaks: every later operation of the server returns this error.
     pub(super) broken: Option<Errno>,
     /// Bytes held back by the server's kernel under `MSG_MORE`.
     pub(super) corked: Vec<u8>,

@@ -18,7 +18,8 @@ impl Rng {
         Self { state: if mixed == 0 { 1 } else { mixed } }
     }
 
-    /// Creates an independent generator for a part that must not affect the numbers of the rest.
+    /// Creates an independent generator for a part of the simulation whose draws must not affect
+    /// other parts.
     #[must_use]
     pub const fn fork(&mut self) -> Self {
         Self::new(self.next())

@@ -29,8 +29,8 @@ pub struct SimConfig {
     /// Number of slots: the worker's `conns_max` plus the margin for connections accepted during a
     /// disarm.
     pub slots: u32,
-    /// Probability in millionths that an operation completes at once if it can: 1,000,000 is like
-    /// epoll, 0 like io_uring.
+    /// Probability in millionths that an operation completes immediately if it can: 1,000,000 is
+    /// like epoll, 0 like io_uring.
     pub at_once_millionths: u32,
     /// Maximum bytes per receive.
     pub recv_buf_len: usize,
@@ -43,7 +43,7 @@ pub struct SimConfig {
 }
 
 impl SimConfig {
-    /// A world with one listener and no faults; operations complete later.
+    /// A world with one listener and no faults; no operation completes immediately.
     pub fn quiet(seed: u64, slots: u32) -> Self {
         Self {
             seed,
@@ -81,7 +81,8 @@ pub(super) struct Listener {
     pub(super) scheduled: bool,
     /// Connections reported since the worker's last poll.
     pub(super) batch: u32,
-    /// Its completions keep their order: the next is delivered no earlier than this.
+    /// Delivery time of the last completion. The next is delivered no earlier, so that completions
+    /// keep their order.
     pub(super) deliver_at: u64,
     pub(super) arms: u64,
 }
@@ -98,7 +99,7 @@ pub(super) enum AcceptState {
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     pub(super) peer: Option<PeerIndex>,
-    /// The worker's id for it, from its first operation.
+    /// The worker's id for the connection, from its first operation.
     pub(super) conn: Option<ConnId>,
     /// Requested and not yet reported to the worker (I-2).
     pub(super) recv_busy: bool,
@@ -106,7 +107,7 @@ pub(super) struct Slot {
     pub(super) close_busy: bool,
     pub(super) recv: Option<PendingRecv>,
     pub(super) send: Option<PendingSend>,
-    /// From when [`Unsent::OnDemand`] is known.
+    /// Time from which the unsent bytes are known, with [`Unsent::OnDemand`].
     pub(super) unsent_from: Option<u64>,
     /// Ids of earlier uses, for late completions.
     pub(super) past: VecDeque<ConnId>,
@@ -195,7 +196,7 @@ impl World {
         index
     }
 
-    /// Ends the wait at that moment, so that a test can act then.
+    /// Ends the driver's wait after `time`, so that a test can act at this moment.
     pub fn alarm_after(&mut self, time: Duration) {
         self.schedule(time, Event::Alarm);
     }
@@ -255,7 +256,7 @@ impl World {
         self.plan = plan;
     }
 
-    /// Whether a wait overran in this span: a deadline there may be noticed late.
+    /// Whether a wait overran in this time span: a deadline in it may be noticed late.
     pub fn overran_within(&self, from_nanos: u64, to_nanos: u64) -> bool {
         self.overruns.iter().any(|(start, end)| *start <= to_nanos && *end >= from_nanos)
     }
@@ -347,7 +348,8 @@ impl World {
         strikes
     }
 
-    /// The same, and records it in the peer's log: this connection may fail.
+    /// Like [`Self::strikes`], and records the fault in the peer's log, because the connection may
+    /// fail.
     pub(super) fn strikes_peer(&mut self, kind: FaultKind, peer: PeerIndex) -> bool {
         let strikes = self.strikes(kind);
         if strikes {
@@ -389,7 +391,7 @@ impl World {
         }
         self.listeners.iter_mut().for_each(|listener| listener.open = false);
         self.ready.clear();
-        // Segments that left the server before still arrive.
+        // Segments that left the server earlier still arrive.
         while let Some((at, event)) = self.events.take() {
             self.clock.advance_to(at);
             if matches!(event, Event::ToPeer { .. } | Event::ToServer { .. } | Event::PeerRead(_)) {

@@ -16,7 +16,7 @@ pub struct Complaint {
 }
 
 impl Complaint {
-    /// A complaint about one line (one-based) or, with 0, about the whole file.
+    /// A complaint about a line by its number, from 1, or about the whole file if the number is 0.
     pub fn new(path: &str, line: usize, text: impl Into<String>) -> Self {
         Self { path: path.to_owned(), line, text: text.into() }
     }

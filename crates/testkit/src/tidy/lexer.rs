@@ -62,7 +62,7 @@ fn is_word(byte: u8) -> bool {
     byte == b'_' || byte.is_ascii_alphanumeric()
 }
 
-/// A whole word, or a literal with a prefix such as `r#"`, `br"`, `b'`.
+/// The end and kind of a word, or of a literal with a prefix such as `r#"`, `br"`, `b'`.
 fn word_or_prefixed(bytes: &[u8], at: usize) -> (usize, Kind) {
     let mut end = at;
     while end < bytes.len() && is_word(bytes[end]) {
@@ -110,7 +110,7 @@ fn block_comment_end(bytes: &[u8], at: usize) -> usize {
     bytes.len()
 }
 
-/// `at` is the opening quote.
+/// The end of a string literal. `at` is the position of the opening quote.
 fn string_end(bytes: &[u8], at: usize) -> usize {
     let mut end = at + 1;
     while end < bytes.len() {
@@ -123,7 +123,8 @@ fn string_end(bytes: &[u8], at: usize) -> usize {
     bytes.len()
 }
 
-/// `at` is the opening quote, `hashes` the number of `#` before it.
+/// The end of a raw string literal. `at` is the position of the opening quote, `hashes` the number
+/// of `#` before it.
 fn raw_string_end(bytes: &[u8], at: usize, hashes: usize) -> usize {
     let mut closing = vec![b'"'];
     closing.resize(hashes + 1, b'#');

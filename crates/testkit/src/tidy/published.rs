@@ -12,7 +12,7 @@ const ROOT: &str = "Cargo.toml";
 /// Fields of `[package]` that crates.io shows.
 const FIELDS: &[&str] =
     &["categories", "description", "keywords", "license", "readme", "repository", "rust-version"];
-/// More keywords are refused by crates.io.
+/// Maximum number of keywords; crates.io refuses more.
 const KEYWORDS_MAX: usize = 5;
 
 /// Complains about a package without `publish = false` that lacks a field of crates.io or the
@@ -47,7 +47,7 @@ fn check_fields(source: &Source) -> Vec<Complaint> {
     complaints
 }
 
-/// A path alone means nothing to crates.io.
+/// Complains about dependencies that have only a path, which crates.io ignores.
 fn check_versions(root: &Source, kept: &[&str]) -> Vec<Complaint> {
     let lines = entries(root, "workspace.dependencies").filter(|(_, name, value)| {
         value.contains("path =") && !kept.contains(&format!("\"{name}\"").as_str())

@@ -1,8 +1,8 @@
 //! Words that names no longer use, because there is a better word or because the word had several
 //! meanings.
 //!
-//! Does not know about: prose. A word counts as a whole segment of an identifier: `door_code` and
-//! `OpenDoor` contain `door`, `doorbell` does not.
+//! Does not know about: prose. A word only counts if it is a whole segment of an identifier:
+//! `door_code` and `OpenDoor` contain `door`, `doorbell` does not.
 
 use super::complaint::Complaint;
 use super::source::Source;
@@ -28,7 +28,8 @@ pub fn retired_words(sources: &[Source], words: &[Retired]) -> Vec<Complaint> {
         for (index, line) in source.code_without_tests().lines().enumerate() {
             let (mut first, lower) = (0, line.to_ascii_lowercase());
             for Retired { word, instead, allowed } in words {
-                // Splitting every identifier for every word takes a minute.
+                // `contains` comes first, because splitting every identifier for every word takes a
+                // minute.
                 if lower.contains(word) && has_segment(line, word) {
                     match allowed.iter().position(|place| source.path.starts_with(place)) {
                         Some(at) => needed[first + at] = true,

@@ -8,7 +8,7 @@ use super::{Complaint, Ratchet, Source};
 /// Names of variables in which tests store measured times.
 const MEASURED: [&str; 8] = ["took", "elapsed", "longest", "slowest", "fastest", "waited", "lasted", "late"];
 
-/// Time limits for waiting for a condition: reaching one is a failure on any machine.
+/// Names of limits for waiting for a condition: reaching such a limit is a failure on any machine.
 const WAITS: [&str; 6] = ["limit", "LIMIT", "WAIT", "LONG", "PATIENCE", "patience"];
 
 /// Complains about test assertions with an upper bound on a measured time, which fail on a slow
@@ -18,7 +18,7 @@ const WAITS: [&str; 6] = ["limit", "LIMIT", "WAIT", "LONG", "PATIENCE", "patienc
 pub fn time_bounds(sources: &[Source], ratchet: Ratchet<'_>) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     let mut known: Vec<_> = ratchet.to_vec();
-    // The simulator has virtual time.
+    // Files that use the simulator are exempt, because its time is virtual.
     let in_real_time =
         |source: &&Source| source.is_rust() && source.is_test() && !source.path.contains("/simulator/");
     for source in sources.iter().filter(in_real_time) {
@@ -45,7 +45,7 @@ pub fn time_bounds(sources: &[Source], ratchet: Ratchet<'_>) -> Vec<Complaint> {
     complaints
 }
 
-/// The one-based lines of such assertions.
+/// The line numbers of such assertions, from 1.
 fn bounds(code: &str) -> Vec<usize> {
     let starts = code.match_indices("assert!(").map(|(at, _)| at);
     let is_bound = |at: &usize| {

@@ -1,40 +1,42 @@
-//! The configuration files of the servers: one worker, one route, no log, the same reply.
+//! The configuration files of the servers. All have one worker, one route, no log, and the same
+//! reply.
 //!
-//! Does not know about: starting servers.
+//! Does not know about: how servers are started.
 
 use super::Place;
 use crate::plan::{PATH, TOKEN};
 
-/// The body of every reply, as written in the configurations.
+/// The body of every reply, with an escaped line break as in the configurations.
 const BODY: &str = "ok\\n";
 /// The file served by h2o.
 pub(super) const BODY_FILE: &str = "livez.txt";
 
-/// The reply of every route.
+/// The fixed reply of a route of doorbell.
 const REPLY: &str = r#"reply = { status = 200, content_type = "text/plain", body = "ok\n" }"#;
 
-/// The bytes of a health endpoint's reply as a fixed one; the difference is the cost of determining
-/// the state and counting the prober. The forty bytes of additional fields alone would cost more.
+/// A fixed reply with the bytes of a health endpoint's reply. The difference is the cost of
+/// determining the state and counting the prober. In a comparison with `REPLY` the forty bytes of
+/// additional header fields would cost more than that.
 pub(super) const SAME: &str = r#"reply = { content_type = "text/plain; charset=utf-8", body = "up\n" }
 headers = { Cache-Control = "no-store" }"#;
 
 pub(super) const URING: Doorbell = Doorbell { driver: "io_uring", deferred: true, workers: 1, reply: REPLY };
 pub(super) const EPOLL: Doorbell = Doorbell { driver: "epoll", ..URING };
 
-/// Differences between the variants of doorbell.
+/// The options that differ between the variants of doorbell.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Doorbell {
     pub(super) driver: &'static str,
     /// Whether accept is deferred.
     pub(super) deferred: bool,
     pub(super) workers: u16,
-    /// The last lines of the route.
+    /// The last lines of the route's table.
     pub(super) reply: &'static str,
 }
 
-/// Kept connections may idle for a day, so that idle connections outlive the row; the cap per
-/// address is the default. All clients have one address, so the limit of handshakes per address is
-/// off.
+/// Configuration of doorbell. Kept connections may be idle for a day, so that idle connections
+/// outlive the row; the cap per address is the default. All clients have one address, so the limit
+/// of handshakes per address is off.
 pub(super) fn doorbell(one: Doorbell, place: &Place<'_>) -> String {
     let Doorbell { driver, deferred, workers, reply } = one;
     let Place { folder, port, has_tls, .. } = place;
@@ -68,7 +70,8 @@ path = "{PATH}"
     )
 }
 
-/// Like [`doorbell`], with a token and a limit that is never reached; the difference is their cost.
+/// As [`doorbell`], with a token and a limit that is never reached. The difference is the cost of
+/// both.
 pub(super) fn doorbell_guarded(one: Doorbell, place: &Place<'_>) -> String {
     let open = doorbell(one, place);
     format!(
@@ -86,7 +89,7 @@ headers = false
     )
 }
 
-/// Like [`doorbell`], with the state of a health endpoint instead of the fixed reply.
+/// As [`doorbell`], with the state of a health endpoint instead of the fixed reply.
 pub(super) fn doorbell_health(one: Doorbell, place: &Place<'_>) -> String {
     let health = doorbell(Doorbell { reply: r#"health = "readyz""#, ..one }, place);
     format!(
@@ -157,8 +160,8 @@ frontend main
     )
 }
 
-/// It has no constant reply without a scripting language, so it serves a file, which it keeps open
-/// between requests.
+/// Configuration of h2o. Without a scripting language it has no constant reply, so it serves a
+/// file, which it keeps open between requests.
 pub(super) fn h2o(place: &Place<'_>) -> String {
     let Place { folder, port, is_root, .. } = place;
     let user = if *is_root { "user: root\n" } else { "" };

@@ -1,4 +1,4 @@
-//! `reference/commands.md`: every command with its options, from the command line itself.
+//! `reference/commands.md`: every command with its options, generated from the command line parser.
 //!
 //! Does not know about: commands.
 
@@ -13,7 +13,7 @@ Every command of `doorbell`, with its arguments and options. `doorbell COMMAND -
 a terminal, and `doorbell man COMMAND` as a manual page.
 ";
 
-/// The page.
+/// Renders the page.
 #[must_use]
 pub fn commands() -> String {
     let mut root = command_line();
@@ -59,7 +59,7 @@ fn rows(page: &mut String, args: &[&Arg]) {
     }
 }
 
-/// As it is written on a command line.
+/// Formats an argument as on a command line.
 fn form(arg: &Arg) -> String {
     let values: Vec<&str> = arg.get_value_names().into_iter().flatten().map(|name| name.as_str()).collect();
     let values = if arg.get_action().takes_values() { values.join(" ") } else { String::new() };

@@ -1,4 +1,4 @@
-//! `reference/keys.md`: every key of a configuration file, from the schema.
+//! `reference/keys.md`: every key of a configuration file, generated from the schema.
 //!
 //! Does not know about: keys.
 
@@ -25,7 +25,7 @@ A key without a default is optional unless its text says otherwise. A key of `[c
 in `[check_defaults]` takes its default from there.
 ";
 
-/// The page.
+/// Renders the page.
 #[must_use]
 pub fn keys() -> String {
     let schema = schema();
@@ -40,7 +40,7 @@ pub fn keys() -> String {
     page
 }
 
-/// The headings of a key that is a table, or a table of tables.
+/// Renders the sections of a key that is a table or a table of tables.
 fn below(page: &mut String, path: &str, form: &Value) {
     for (path, table) in tables(path, form) {
         section(page, &path, description(form), description(table), table);
@@ -64,7 +64,7 @@ fn section(page: &mut String, path: &str, group: &str, own: &str, table: &Value)
     }
 }
 
-/// `[[maintenance.window]]` is a list of tables.
+/// Header of a table: `[[maintenance.window]]` for a list of tables, otherwise `[control]`.
 fn header(path: &str) -> String {
     match path.strip_suffix("[]") {
         Some(path) => format!("[[{path}]]"),
@@ -91,7 +91,7 @@ fn rows(page: &mut String, path: &str, keys: &[(&String, &Value)]) {
     }
 }
 
-/// Tables with keys that this value may be, by their path.
+/// Tables with keys that are valid for this value, with their paths.
 fn tables<'f>(path: &str, form: &'f Value) -> Vec<(String, &'f Value)> {
     let forms = form["anyOf"].as_array().into_iter().flatten();
     let own = [form].into_iter().chain(forms).map(|form| (path.to_owned(), form));
@@ -99,7 +99,7 @@ fn tables<'f>(path: &str, form: &'f Value) -> Vec<(String, &'f Value)> {
     own.chain([listed]).filter(|(_, form)| properties(form).next().is_some()).collect()
 }
 
-/// The table behind a name that the user chooses.
+/// The table under a name that the user chooses.
 fn names<'f>(path: &str, form: &'f Value) -> Option<(String, &'f Value)> {
     let table = &form["additionalProperties"];
     properties(table).next().map(|_| (format!("{path}.NAME"), table))
@@ -109,7 +109,7 @@ fn description(form: &Value) -> &str {
     form["description"].as_str().unwrap_or_default()
 }
 
-/// What may be written there, in the words of the introduction.
+/// Describes the valid values of a key, in the terms of the introduction.
 fn values(path: &str, form: &Value) -> Vec<String> {
     if let Some(words) = form["enum"].as_array() {
         let words: Vec<_> = words.iter().filter_map(Value::as_str).map(|word| format!("`{word}`")).collect();
@@ -158,7 +158,7 @@ fn whole(form: &Value) -> String {
     }
 }
 
-/// Which text, by the pattern that it has to match.
+/// Kind of a string value, derived from its pattern.
 fn text(form: &Value) -> &'static str {
     match form["pattern"].as_str() {
         Some(pattern) if pattern.contains("|ms|") => "duration",

@@ -1,6 +1,6 @@
-//! Reference pages of the operators' book that follow from the code: keys and commands.
+//! Reference pages of the operators' book that are generated from the code: keys and commands.
 //!
-//! Does not know about: where the pages are kept. `tests/book` compares them with `deploy/book`.
+//! Does not know about: the files of the pages. `tests/book` compares the pages with `deploy/book`.
 
 mod commands;
 mod keys;
@@ -18,7 +18,7 @@ pub fn command_line() -> clap::Command {
 pub const GENERATED: &str =
     "<!-- Generated: `DOORBELL_BLESS=1 cargo test -p doorbell-proxy --test book` writes this page. -->\n";
 
-/// Text that may stand in a cell of a Markdown table.
+/// Escapes text for a cell of a Markdown table.
 #[must_use]
 pub fn cell(text: &str) -> String {
     let mut cell = String::with_capacity(text.len());

@@ -17,7 +17,7 @@ pub struct InitArgs {
     place: Place,
 }
 
-/// Environments.
+/// Environments with a starter configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Place {
     /// Container with a HEALTHCHECK

@@ -86,7 +86,7 @@ fn head(status: &Status, paint: Paint) -> String {
     out
 }
 
-/// The drivers of the workers; workers with the same driver and reason are counted together.
+/// Formats the drivers of the workers; groups workers with the same driver and reason.
 fn driver(workers: &[WorkerView]) -> String {
     let mut kinds: Vec<(&WorkerView, usize)> = Vec::new();
     for worker in workers {
@@ -231,7 +231,7 @@ pub(super) fn checks(checks: &[CheckView], wide: bool, paint: Paint) -> String {
     table(heads, &rows, paint)
 }
 
-/// The next run of a check.
+/// Formats the time until the next run of a check.
 fn next(check: &CheckView) -> String {
     match check.next_in_ms {
         Some(next) => format!("in {}", length(next)),

@@ -38,10 +38,10 @@ impl Paint {
     }
 }
 
-/// One field.
+/// A table cell: its style and its text.
 pub(super) type Cell = (Tone, String);
 
-/// A field without a color.
+/// A cell without a color.
 pub(super) fn plain(text: impl Into<String>) -> Cell {
     (Tone::Plain, text.into())
 }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-/// `850ms`, `12s`, `3m12s`, `5h2m`, `12d3h`: at most two units.
+/// Formats a duration with at most two units: `850ms`, `12s`, `3m12s`, `5h2m`, `12d3h`.
 pub(super) fn length(ms: u64) -> String {
     let secs = ms / 1000;
     let (mins, hours, days) = (secs / 60, secs / 3600, secs / 86_400);
@@ -21,7 +21,7 @@ pub(super) fn length(ms: u64) -> String {
     }
 }
 
-/// `850us`, `12.3ms`, `1.25s`.
+/// Formats a latency: `850us`, `12.3ms`, `1.25s`.
 pub(super) fn latency(us: u32) -> String {
     match us {
         0..1_000 => format!("{us}us"),
@@ -31,7 +31,7 @@ pub(super) fn latency(us: u32) -> String {
     }
 }
 
-/// `1,234,567`.
+/// Formats a number with separated thousands: `1,234,567`.
 pub(super) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -44,7 +44,7 @@ pub(super) fn count(number: u64) -> String {
     text
 }
 
-/// `2026-11-21T18:30:00.123Z` (RFC 3339).
+/// Formats a time as in `2026-11-21T18:30:00.123Z` (RFC 3339).
 pub(super) fn moment(unix_ms: u64) -> String {
     let mut text = Vec::new();
     doorbell_health::stamp(&mut text, Duration::from_millis(unix_ms));

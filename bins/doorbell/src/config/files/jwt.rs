@@ -1,4 +1,4 @@
-//! Keys of signed tokens: whether they load and match the algorithm.
+//! Validation of the keys of signed tokens: whether they load and match the algorithm.
 //!
 //! Does not know about: tokens.
 
@@ -9,7 +9,7 @@ use doorbell_config::{At, Problem, Problems};
 use serde_json::Value;
 use std::ops::Range;
 
-/// Exceeds a public key in PEM with a long comment.
+/// Maximum size of a key file; even a public key in PEM with a long comment is smaller.
 const PEM_LEN_MAX: u64 = 1 << 20;
 
 pub(super) fn check(jwt: &Jwt, problems: &Problems) {
@@ -44,7 +44,7 @@ pub(super) fn check(jwt: &Jwt, problems: &Problems) {
     }
 }
 
-/// Whether this set permits signing: it contains a shared secret (RFC 7518 6.4) or a private key
+/// Whether this set contains a key that can sign: a shared secret (RFC 7518 6.4) or a private key
 /// (6.2.2, 6.3.2).
 fn holds_secret(set: &[u8]) -> bool {
     let set: Value = serde_json::from_slice(set).unwrap_or_default();
@@ -52,7 +52,7 @@ fn holds_secret(set: &[u8]) -> bool {
     keys.into_iter().any(|key| key["kty"] == "oct" || !key["d"].is_null())
 }
 
-/// Problems of the whole set, and of the scopes.
+/// Reports problems of the whole set and of the required scopes.
 fn check_policy(jwt: &Jwt, keys: Vec<Key>, span: &Range<usize>, problems: &Problems) {
     if let Err(error) = JwtPolicy::builder().keys(keys).build() {
         problems.add(bad_key(span, &error.to_string()));
@@ -68,7 +68,7 @@ fn check_policy(jwt: &Jwt, keys: Vec<Key>, span: &Range<usize>, problems: &Probl
     }
 }
 
-/// The other keys are used (RFC 7517 5).
+/// Warning for a key that is ignored; the other keys of the set are used (RFC 7517 5).
 fn ignored_key(span: &Range<usize>, why: &JwksError) -> Problem {
     let why = in_full(why);
     let (message, help) =
@@ -82,7 +82,7 @@ fn bad_key(span: &Range<usize>, why: &str) -> Problem {
     if help.is_empty() { problem } else { problem.help(help) }
 }
 
-/// The error of the set, with its cause in a key.
+/// Formats the error of the set together with the error of the key that caused it.
 fn in_full(error: &JwksError) -> String {
     match error {
         JwksError::Key { error: cause, .. } => format!("{error}: {cause}"),

@@ -40,7 +40,7 @@ pub struct Blackbox {
 pub enum Module {
     /// `grpc.health.v1` over TLS.
     Grpc,
-    /// The same in plain text.
+    /// `grpc.health.v1` without TLS.
     #[word("grpc_plain")]
     GrpcPlain,
     /// GET with a 2xx response.

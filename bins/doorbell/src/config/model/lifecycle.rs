@@ -9,7 +9,8 @@ use std::time::Duration;
 /// Start, reload and end of the process.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Lifecycle {
-    // The sum of both is below the default grace period of Kubernetes, 30 seconds.
+    // The sum of `drain_delay` and `drain_timeout` is below the default grace period of Kubernetes,
+    // 30 seconds.
     /// Time after SIGTERM in which endpoints report the drain and all requests are still served.
     #[key(default = "5s", range = "0s..=1d")]
     pub drain_delay: Duration,
@@ -24,8 +25,8 @@ pub struct Lifecycle {
     /// Causes of a reload: SIGHUP, file (a change of a file), both, or off.
     #[key(default = ["SIGHUP", "file"], filled)]
     pub reload: Vec<ReloadOn>,
-    /// File that keeps the declarations of `doorbell maint` and `doorbell drain` across restarts.
-    /// Default: $STATE_DIRECTORY/state under systemd; otherwise they are not kept.
+    /// File that stores the declarations of `doorbell maint` and `doorbell drain` across restarts.
+    /// Default: $STATE_DIRECTORY/state under systemd; otherwise they are not stored.
     pub state_file: Option<PathBuf>,
 }
 
@@ -37,12 +38,12 @@ pub enum ReloadOn {
     Sighup,
     /// A change of the file, or of a file with one of its secrets.
     File,
-    /// None; has no meaning together with another cause.
+    /// No cause; cannot be combined with another one.
     Off,
 }
 
 impl Lifecycle {
-    /// Whether this causes a reload.
+    /// Whether this event causes a reload.
     #[must_use]
     pub fn reloads_on(&self, cause: ReloadOn) -> bool {
         self.reload.contains(&cause)

@@ -8,11 +8,13 @@ use doorbell_config::{Table, Words};
 /// The process.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Runtime {
-    /// I/O driver. `auto` uses io_uring where its self-test passes and epoll elsewhere; the log and `doorbell status` give the reason.
+    /// I/O driver. `auto` uses io_uring where its self-test passes and epoll elsewhere; the log and
+    /// `doorbell status` give the reason.
     #[key(default = "auto")]
     pub driver: Driver,
-    /// Number of worker threads. auto is one for each processor that may be used, at most the CPU quota rounded up and one for each MiB
-    /// of the memory limit beyond 8 MiB, and at most 4 in a container without a CPU quota.
+    /// Number of worker threads. auto is the smallest of: the number of usable processors; the CPU
+    /// quota, rounded up; one for each MiB of the memory limit beyond 8 MiB; 4 in a container
+    /// without a CPU quota.
     #[key(default = "auto", none = "auto", range = 1..=1024)]
     pub workers: Option<u32>,
     /// Pins each worker to a processor.
@@ -22,7 +24,8 @@ pub struct Runtime {
     /// limited.
     #[key(default = "auto", none = "auto", range = 16..=4_000_000)]
     pub max_connections: Option<u32>,
-    /// Bits of an IPv6 address that count as one address in `connections.per_ip_max`, `handshakes_per_ip` and `[limit.NAME]`, 1 to
+    /// Bits of an IPv6 address that count as one address in `connections.per_ip_max`,
+    /// `handshakes_per_ip` and `[limit.NAME]`, 1 to
     /// 128. A provider gives each customer at least a /64.
     #[key(default = CLIENT_V6_LEN, range = 1..=128)]
     pub client_ipv6_prefix: u8,

@@ -23,7 +23,7 @@ pub struct Systemd {
     pub fd_store: FdStore,
 }
 
-/// Whether the service manager keeps the sockets of TCP listeners during a restart
+/// Whether the service manager stores the sockets of TCP listeners during a restart
 /// (`FileDescriptorStoreMax=`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum FdStore {

@@ -11,8 +11,8 @@ const ACCEPTS: [(&str, Accepting); 3] =
 
 const RECEIVES: [(&str, Receiving); 2] = [("poll", Receiving::Poll), ("single-shot", Receiving::SingleShot)];
 
-/// Techniques of the drivers, to measure them and to disable them on a kernel with a bug. No switch
-/// changes what a client sees. All but `send_more` are specific to io_uring.
+/// Techniques of the drivers, to measure them and to disable them on a kernel with a bug. They do
+/// not change replies. All but `send_more` are specific to io_uring.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches")]
@@ -29,9 +29,9 @@ pub struct Tuning {
     /// `single_issuer`.
     #[key(default = true)]
     pub defer_taskrun: bool,
-    /// ordinary uses descriptors of the process; direct those of the ring, if the kernel closes
-    /// them at once and no listening socket is shared. Direct ones hide the addresses of clients: a
-    /// listener that needs these is refused at start.
+    /// ordinary uses descriptors of the process; direct uses those of the ring, if the kernel
+    /// closes them at once and no listening socket is shared. Direct descriptors hide client
+    /// addresses: a listener that needs client addresses is refused at start.
     #[key(default = "ordinary")]
     pub descriptors: Descriptors,
     /// With ordinary descriptors: operations that should complete at once are plain system calls.
@@ -68,14 +68,14 @@ pub struct Tuning {
 /// Descriptors of io_uring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum Descriptors {
-    /// Those of the ring, if the kernel closes them at once; otherwise ordinary ones.
+    /// Descriptors of the ring, if the kernel closes them at once; otherwise ordinary descriptors.
     Direct,
-    /// Those of the process.
+    /// Descriptors of the process.
     Ordinary,
 }
 
 impl Tuning {
-    /// The techniques of the drivers, each with the name and the default of its field.
+    /// Converts the table; each key has the name and default of a field of [`doorbell::Tuning`].
     #[must_use]
     pub fn engine(&self) -> doorbell::Tuning {
         let mut engine = doorbell::Tuning::default();
@@ -110,7 +110,7 @@ impl Tuning {
 mod tests {
     use super::*;
 
-    /// Names of the fields of a struct, from its `Debug` form.
+    /// Field names of a struct, taken from its `Debug` output.
     fn fields(shown: &str) -> Vec<&str> {
         let (_, inner) = shown.split_once(" { ").expect("a struct with names");
         let parts = inner.trim_end_matches(" }").split(", ");

@@ -1,4 +1,4 @@
-//! `[admin]` against the other tables.
+//! Validates `[admin]` against the other tables.
 //!
 //! Does not know about: its pages and calls.
 
@@ -6,7 +6,7 @@ use super::super::bind::Bind;
 use super::super::model::Config;
 use doorbell_config::{Places, Problem, Problems};
 
-/// Reports the address of a listener.
+/// Reports an admin address that is also the address of a listener.
 pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
     let Some(admin) = &config.admin else { return };
     let place = places.get("admin.bind").or_else(|| places.get("admin"));

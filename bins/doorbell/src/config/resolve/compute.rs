@@ -1,11 +1,11 @@
-//! Whether anything needs `[compute]`.
+//! Reports `[compute]` without effect.
 //!
 //! Does not know about: threads.
 
 use super::super::model::{Compute, Config};
 use doorbell_config::{Places, Problem, Problems};
 
-/// Default values are not reported.
+/// Reports the table if no route needs its threads, unless it only contains default values.
 pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
     let Some(place) = places.get("compute").filter(|_| config.compute != Compute::default()) else {
         return;

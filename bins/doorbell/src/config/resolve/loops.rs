@@ -8,8 +8,8 @@ use crate::http::Method;
 use crate::http::redirect::Scheme;
 use doorbell_config::{At, Places, Problem, Problems};
 
-/// Refuses redirects to themselves. With trusted proxies, each request has its own scheme, and a
-/// loop gets 404 at run time.
+/// Refuses redirects that lead to themselves. With trusted proxies the scheme depends on the
+/// request; such a loop gets 404 at run time.
 pub(super) fn refuse(config: &Config, places: &Places, problems: &Problems) {
     for route in &config.routes {
         let (Action::Redirect(to), Some(place)) =
@@ -39,7 +39,7 @@ pub(super) fn refuse(config: &Config, places: &Places, problems: &Problems) {
     }
 }
 
-/// Whether scheme and port of the location are those of the listener.
+/// Whether the location has the scheme and port of the listener.
 fn is_reached(listener: &Listener, is_tls: bool, to: &Redirect) -> bool {
     if !listener.is_http() {
         return false;
@@ -52,7 +52,7 @@ fn is_reached(listener: &Listener, is_tls: bool, to: &Redirect) -> bool {
         && listener.binds.iter().any(|bind| has_port(bind))
 }
 
-/// Whether host and path of the location are those of a request for this route.
+/// Whether a request for the location would match this route by host and path.
 fn leads_back(route: &Route, to: &Redirect, config: &Config) -> bool {
     let is = |host: &str, other: &str| host.eq_ignore_ascii_case(other);
     let is_host = match &to.host {

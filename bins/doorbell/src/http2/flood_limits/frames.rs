@@ -1,4 +1,5 @@
-//! Parses HTTP/2 frame headers in a byte stream that may be split anywhere; skips payloads (RFC 9113 4.1).
+//! Parses HTTP/2 frame headers of a byte stream that arrives in pieces of any size; skips payloads
+//! (RFC 9113 4.1).
 //!
 //! Does not know about: the meaning of frames.
 
@@ -23,22 +24,22 @@ pub(super) struct Frame {
     pub(super) ends_stream: bool,
 }
 
-/// Position in the byte stream.
+/// Parser of a byte stream.
 #[derive(Debug)]
 pub(super) struct Frames {
-    /// Bytes to skip: of the preface or of a payload.
+    /// Remaining bytes of the preface or of a payload.
     skip: usize,
     header: [u8; HEADER_LEN],
     header_len: usize,
 }
 
 impl Frames {
-    /// Frames after a preface of this length.
+    /// Creates a parser for frames after a preface of this length.
     pub(super) const fn after(preface_len: usize) -> Self {
         Self { skip: preface_len, header: [0; HEADER_LEN], header_len: 0 }
     }
 
-    /// The next frame whose header is complete in `bytes`; consumes the used part.
+    /// Returns the next frame whose header is complete in `bytes`; consumes the parsed bytes.
     pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Option<Frame> {
         let skipped = self.skip.min(bytes.len());
         self.skip -= skipped;
@@ -63,7 +64,7 @@ impl Frames {
         })
     }
 
-    /// True between two frames.
+    /// Whether the position is between two frames.
     pub(super) const fn is_between(&self) -> bool {
         self.skip == 0 && self.header_len == 0
     }

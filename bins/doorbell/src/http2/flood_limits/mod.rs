@@ -1,10 +1,11 @@
-//! Limits the frames of an HTTP/2 connection that cost a client nothing: budgets for a window of ten seconds.
+//! Limits frames that are cheap to send for an HTTP/2 client: budgets for a window of ten seconds.
 //!
-//! Does not know about: sockets, clocks, payloads. hyper implements the protocol; this module counts frame headers before they reach it,
-//! and ends a connection before a flood is processed.
+//! Does not know about: sockets, clocks, payloads. hyper implements the protocol; this module
+//! counts frame headers before they reach it, and ends a connection before a flood is processed.
 //!
-//! Floods differ from normal use: they reset their requests, ping, or send empty or tiny pieces. [`Budget`] is the maximum in ten seconds,
-//! chosen with the defaults of Envoy, HAProxy and nginx in mind.
+//! Floods consist of frames that are rare in normal use: resets of requests, PINGs, and empty or
+//! tiny pieces. [`Budget`] contains the maxima for ten seconds, based on the defaults of Envoy,
+//! HAProxy and nginx.
 
 mod frames;
 
@@ -18,25 +19,26 @@ const PREFACE_LEN: usize = 24;
 /// Length of a counting window.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// A DATA frame with less than this that does not end its stream is tiny.
+/// Minimum length of a DATA frame; a shorter one that does not end its stream counts as tiny.
 const TINY_LEN: u32 = 16;
 
-/// Initial window of every connection (RFC 9113 6.9.2). A client that has taken this much is slow, not hostile.
+/// Initial window of every connection (RFC 9113 6.9.2). A client that has received more content is
+/// considered slow instead of hostile.
 const WINDOW_LEN: u32 = 65_535;
 
-/// Maximum number of open streams by their frames, including refused ones until they are reset.
+/// Maximum number of open streams. Refused streams count until they are reset.
 const OPEN_MAX: usize = 1024;
 
 /// Limits of a connection, for ten seconds unless noted.
 #[derive(Clone, Debug)]
 pub(super) struct Budget {
-    /// Streams reset by the client or for its errors: 200.
+    /// Streams reset by the client, or reset for an error of the client: 200.
     pub(super) resets: u32,
     /// SETTINGS, PING, PRIORITY, GOAWAY and frames of unknown types: 1,000.
     pub(super) control: u32,
     /// DATA frames with less than 16 bytes that do not end their stream: 1,024.
     pub(super) tiny_data: u32,
-    /// WINDOW_UPDATE frames, besides two for every frame sent: 1,000.
+    /// WINDOW_UPDATE frames, in addition to two for every sent frame: 1,000.
     pub(super) window_updates: u32,
     /// CONTINUATION frames of one header block: 4.
     pub(super) continuations: u32,
@@ -90,13 +92,13 @@ pub(super) struct FloodLimits {
     working: u32,
     /// Open streams whose reply has begun, sorted.
     replying: Vec<u32>,
-    /// Bytes of content sent since no stream was open.
+    /// Bytes of content sent since the last moment at which no stream was open.
     content_sent: u32,
-    /// Start of the time without progress of replies.
+    /// Time since which replies have made no progress.
     windowless: Option<Time>,
-    /// The socket is not writable.
+    /// Whether the socket is not writable.
     is_blocked: bool,
-    /// Last progress: a first stream opened, a stream ended, or content arrived.
+    /// Time of the last progress: the first stream was opened, a stream ended, or content arrived.
     moved: Time,
     opened: Time,
     has_frames: bool,
@@ -163,7 +165,8 @@ impl FloodLimits {
         Ok(())
     }
 
-    /// Counts bytes to the client. Streams reset here were reset for the client's errors (MadeYouReset).
+    /// Counts bytes to the client. A reset in these bytes was caused by an error of the client
+    /// (MadeYouReset).
     pub(super) fn handle_sent(&mut self, mut bytes: &[u8], now: Time) -> Result<(), Abuse> {
         self.turn_window(now);
         while let Some(frame) = self.sent.next(&mut bytes) {
@@ -241,8 +244,9 @@ impl FloodLimits {
         }
     }
 
-    /// Detects replies that wait for a window: content is complete when the header is sent, and a message stream begins with a message, so
-    /// content that does not follow immediately waits for a window or for the network.
+    /// Detects replies that wait for a window. When the header of a reply is sent, its content is
+    /// available: all of a body, or the first message of a message stream. If the content does not
+    /// follow immediately, it waits for a window or for the network.
     fn look_for_window(&mut self, sent: &Frame, now: Time) {
         if sent.kind == DATA {
             self.content_sent = self.content_sent.saturating_add(sent.len);
@@ -264,7 +268,8 @@ impl FloodLimits {
         self.windowless = Some(now);
     }
 
-    /// Replies with pending content. Streams that wait for events have none after their first message.
+    /// Number of replies with pending content. Streams that wait for events have no pending content
+    /// after their first message.
     const fn stalled_replies(&self) -> usize {
         match self.content_sent {
             0 => self.replying.len(),
@@ -280,8 +285,8 @@ impl FloodLimits {
         self.is_blocked = is_blocked;
     }
 
-    /// Since when replies wait for a window on a connection that has not taken its initial window. Slow clients are covered by
-    /// [`Due::Stalled`] instead.
+    /// Time since which replies wait for a window, on a connection that has not used its initial
+    /// window. For slow clients, [`Due::Stalled`] applies instead.
     pub(super) const fn windowless(&self) -> Option<Time> {
         if self.is_blocked || self.content_sent >= WINDOW_LEN || self.stalled_replies() == 0 {
             return None;
@@ -296,12 +301,13 @@ impl FloodLimits {
         }
     }
 
-    /// A stream begins or stops to wait for an event.
+    /// Records that a stream begins or stops waiting for an event.
     pub(super) const fn waits(&mut self, begins: bool) {
         if begins { self.waiting += 1 } else { self.waiting = self.waiting.saturating_sub(1) }
     }
 
-    /// A stream begins or stops to wait for a job, during which the client is not responsible for missing progress.
+    /// Records that a stream begins or stops waiting for a job. While a stream waits, missing
+    /// progress is not the fault of the client.
     pub(super) const fn works(&mut self, begins: bool, now: Time) {
         if begins {
             self.working += 1;
@@ -321,22 +327,22 @@ impl FloodLimits {
         self.open.len().saturating_sub(self.waiting as usize + self.working as usize)
     }
 
-    /// True if the connection has used all its streams.
+    /// Whether the connection has used all its streams.
     pub(super) const fn is_used_up(&self) -> bool {
         self.streams >= self.budget.streams
     }
 
-    /// The highest stream.
+    /// The highest stream identifier.
     pub(super) const fn last_stream(&self) -> u32 {
         self.last_stream
     }
 
-    /// True if a frame can be inserted into the sent bytes.
+    /// Whether a frame can be inserted into the sent bytes.
     pub(super) const fn is_between_sent(&self) -> bool {
         self.sent.is_between()
     }
 
-    /// The timeout that applies now, and since when.
+    /// Returns the timeout that applies now, with the elapsed time.
     pub(super) fn due(&self, now: Time) -> Due {
         if !self.has_frames {
             Due::Silent(now.since(self.opened))
@@ -350,7 +356,7 @@ impl FloodLimits {
     }
 }
 
-/// Adds to a counter; `None` above the limit.
+/// Adds to a counter; `None` if it exceeds the limit.
 const fn within(count: &mut u32, more: u32, max: u32) -> Option<()> {
     *count = count.saturating_add(more);
     if *count <= max { Some(()) } else { None }

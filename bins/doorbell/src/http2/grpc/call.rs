@@ -1,4 +1,5 @@
-//! An admitted call, which is in progress for the guards and the log of its route until its last byte is sent.
+//! An admitted call. For the guards and the log of its route, it is in progress until its last byte
+//! is sent.
 //!
 //! Does not know about: replies.
 
@@ -7,11 +8,12 @@ use doorbell::time::{Clock as _, OsClock};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use std::sync::Arc;
 
-/// The result of a route for an admitted gRPC request, as the work of a deferred reply: the header fields of the reply.
+/// Result of a route for an admitted gRPC request: the header fields of the reply. A deferred reply
+/// carries it as its work.
 #[derive(Clone, Debug)]
 pub(crate) struct GoOn(Arc<HeaderMap>);
 
-/// See the [module](self).
+/// A call in progress.
 #[derive(Debug)]
 pub(in crate::http2) struct Call {
     later: Box<Later>,
@@ -21,7 +23,7 @@ pub(in crate::http2) struct Call {
 }
 
 impl GoOn {
-    /// `None` if the fields are invalid.
+    /// Creates the result; `None` if the fields are invalid.
     pub(crate) fn new(headers: &[(String, String)]) -> Option<Self> {
         let mut fields = HeaderMap::new();
         for (name, value) in headers {
@@ -33,7 +35,7 @@ impl GoOn {
 }
 
 impl Call {
-    /// `Err` if the request waits for other work.
+    /// Takes the call from a deferred reply; `Err` if the reply is deferred for another reason.
     pub(in crate::http2) fn of(later: Box<Later>) -> Result<Self, Box<Later>> {
         match later.work::<GoOn>() {
             Some(_) => Ok(Self { later, status: None, content_len: 0 }),

@@ -1,6 +1,7 @@
 //! `grpc.health.v1.Health`: Check, Watch and List over [`Statuses`].
 //!
-//! Does not know about: connections, except for the account in each request; the encoding of messages.
+//! Does not know about: connections, except for the account in each request; the encoding of
+//! messages.
 
 use super::statuses::{OVERALL, Statuses, Watched};
 use crate::config::model::{AlbAnswer, Grpc};
@@ -25,10 +26,11 @@ use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 /// Maximum number of services in a list (grpc/health/v1/health.proto).
 const LIST_MAX: usize = 100;
 
-/// Interval at which an open Watch requests on-demand checks. Fresh results are not repeated.
+/// Interval at which an open Watch requests on-demand checks. A check with a fresh result does not
+/// run again.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
-/// The service behind all connections.
+/// The service for the calls of all connections.
 #[derive(Clone, Debug)]
 pub(super) struct HealthService(Arc<Shared>);
 
@@ -36,7 +38,7 @@ pub(super) struct HealthService(Arc<Shared>);
 struct Shared {
     statuses: Arc<Statuses>,
     counters: Arc<Counters>,
-    /// True once endless streams must end.
+    /// True when Watch streams must end.
     ends: watch::Receiver<bool>,
     watches: Arc<AtomicU32>,
     watches_max: u32,
@@ -65,7 +67,7 @@ struct Place {
 struct Watching {
     /// `None` for an unknown service.
     status: Option<Watched>,
-    /// The statuses and the service, if it has on-demand checks.
+    /// The statuses and the name of the service, if the service has on-demand checks.
     asks: Option<(Arc<Statuses>, String)>,
     /// The last sent status.
     sent: Option<ServingStatus>,
@@ -100,7 +102,7 @@ impl HealthService {
         Ok(ListResponse { statuses: all.map(|(name, status)| (name.to_owned(), reply(status))).collect() })
     }
 
-    /// The status for an AWS application load balancer, which takes code 12 for healthy (the default of a target group).
+    /// The status for an AWS application load balancer, which treats code 12 as healthy by default.
     pub(super) fn tell_alb(&self, answer: AlbAnswer, prober: Option<Prober>) -> Status {
         match (self.0.statuses.get(OVERALL, prober), answer) {
             (Some(ServingStatus::Serving), _) | (_, AlbAnswer::Always) => Status::unimplemented("well"),
@@ -117,7 +119,7 @@ impl HealthService {
         if account.lock().limits.waiting() >= shared.watches_per_conn_max {
             return refuse("too many Watch streams on this connection");
         }
-        // The permit is released on drop, also above the limit.
+        // Counted before the limit is checked: dropping the permit reverts both counters.
         account.lock().limits.waits(true);
         let before = shared.watches.fetch_add(1, Ordering::Relaxed);
         let place = Place { shared: Arc::clone(shared), account };
@@ -144,7 +146,8 @@ const fn reply(status: ServingStatus) -> HealthCheckResponse {
 pub(super) struct By(pub(super) Option<Prober>);
 
 impl By {
-    /// Detects the prober by its user agent, or by its address, because many gRPC clients send only the name of their library.
+    /// Detects the prober by its user agent or its address; many gRPC clients send only the name of
+    /// their library.
     pub(super) fn of(user_agent: Option<&[u8]>, addr: Option<IpAddr>) -> Self {
         Self(user_agent.and_then(Prober::of_user_agent).or_else(|| addr.and_then(Prober::of_source)))
     }
@@ -207,7 +210,7 @@ impl Watching {
         }
     }
 
-    /// The next response; `None` at the end, after the last change.
+    /// Waits for the next response; `None` at the end, after the last change.
     async fn news(&mut self) -> Option<HealthCheckResponse> {
         let Self { status, asks, sent, ends, .. } = self;
         let Some(status) = status else {

@@ -1,9 +1,10 @@
-//! gRPC: the health service, and nothing else.
+//! gRPC: serves the health service only.
 //!
 //! Does not know about: routes, except for their results; frames.
 //!
-//! Every other method is UNIMPLEMENTED, code 12. An AWS load balancer takes that for healthy at `/AWS.ALB/healthcheck` by default, so there
-//! it is sent only while the service without a name is serving.
+//! Every other method gets UNIMPLEMENTED, code 12. An AWS load balancer by default treats code 12
+//! as healthy at `/AWS.ALB/healthcheck`, so this path gets the code only while the service without
+//! a name is serving.
 
 mod call;
 mod health;
@@ -38,7 +39,7 @@ const GRPC: &str = "application/grpc";
 /// The path of every method of the service.
 const HEALTH: &str = "/grpc.health.v1.Health/";
 
-/// Maximum size of a message; a health request is a name.
+/// Maximum size of a message; a health request only contains a name.
 const MESSAGE_LEN_MAX: usize = 4096;
 
 /// Serves gRPC requests.
@@ -49,15 +50,15 @@ pub(super) struct Answers {
     alb: AlbAnswer,
 }
 
-/// Whether a request is one of gRPC.
+/// Whether a request is a gRPC request.
 pub(crate) fn is_grpc(content_type: &[u8], is_post: bool, path: &str) -> bool {
-    // `application/grpc+proto` too, but not `application/grpc-web`.
+    // Accepts `application/grpc+proto`, but not `application/grpc-web`.
     let rest = content_type.strip_prefix(GRPC.as_bytes());
     let is_content = rest.is_some_and(|rest| rest.first().is_none_or(|next| b"+; ".contains(next)));
     is_content || (is_post && path == Grpc::ALB_PATH)
 }
 
-/// As [`is_grpc`], for a request of hyper.
+/// Same as [`is_grpc`], for a request of hyper.
 pub(super) fn asks_by_grpc<B>(request: &Request<B>) -> bool {
     let content_type = request.headers().get(header::CONTENT_TYPE);
     let content_type = content_type.map_or(&b""[..], header::HeaderValue::as_bytes);
@@ -78,7 +79,7 @@ impl Answers {
         Self { health, server, alb: grpc.alb }
     }
 
-    /// Serves an admitted call of the connection with this account, from this address.
+    /// Serves an admitted call on the connection with this account, from this address.
     pub(super) async fn answer<B>(
         mut self,
         mut request: Request<B>,

@@ -2,19 +2,21 @@
 //!
 //! Does not know about: reasons, requests.
 //!
-//! Follows gRPC's table of HTTP statuses, with exceptions where more is known: a rate limit is RESOURCE_EXHAUSTED, which clients do not take
-//! for a broken server; a missing certificate is UNAUTHENTICATED, a wrong one PERMISSION_DENIED.
+//! Follows gRPC's table of HTTP statuses, with more precise codes for some: RESOURCE_EXHAUSTED for
+//! a rate limit, which clients do not treat as a broken server; UNAUTHENTICATED for a missing
+//! certificate, PERMISSION_DENIED for a wrong one.
 
 use crate::http2::body::ReplyBody;
 use hyper::{Response, StatusCode, header};
 use tonic::Status;
 
-/// The status of a refused call.
+/// Status of a refused call.
 #[derive(Debug)]
 pub(in crate::http2) struct Refusal(Status);
 
 impl Refusal {
-    /// `may_lack_cert`: the client was asked for a certificate and sent no valid one.
+    /// Converts the reply of a route. `may_lack_cert`: a certificate was requested, and the client
+    /// sent no valid one.
     pub(in crate::http2) fn of<B>(said: &Response<B>, may_lack_cert: bool) -> Self {
         let wants_token = said.headers().contains_key(header::WWW_AUTHENTICATE);
         Self(match said.status() {
@@ -28,7 +30,7 @@ impl Refusal {
             StatusCode::TOO_MANY_REQUESTS => Status::resource_exhausted("rate limit exceeded"),
             StatusCode::SERVICE_UNAVAILABLE => Status::unavailable("too many concurrent requests"),
             StatusCode::INTERNAL_SERVER_ERROR => Status::internal("internal error"),
-            // Other statuses are not gRPC.
+            // Routes send other statuses for requests that are not gRPC calls.
             _ => Status::unimplemented("unknown service"),
         })
     }
@@ -46,7 +48,7 @@ mod tests {
     #[test]
     fn each_status_has_its_code() {
         let challenge = (header::WWW_AUTHENTICATE, "Bearer");
-        // A route that only looks like gRPC admits nothing.
+        // A reply with the content type of gRPC does not admit the call.
         let (grpc, text) = ((header::CONTENT_TYPE, "application/grpc"), (header::CONTENT_TYPE, "text/plain"));
         for (status, field, may_lack_cert, code) in [
             (200, grpc.clone(), true, Code::Unimplemented),

@@ -1,10 +1,12 @@
-//! The health of each gRPC service, as published by the registry for all protocols; wakes Watch calls on changes.
+//! The health of each gRPC service, as published by the registry for all protocols; wakes Watch
+//! calls on changes.
 //!
 //! Does not know about: the rules of a status, calls.
 //!
-//! Probers are detected by `User-Agent`, as over HTTP, because a drain may be reported differently to kubelets and load balancers.
+//! Probers are detected by `User-Agent`, as over HTTP, because a drain may be reported differently
+//! to kubelets and load balancers.
 //!
-//! [`Statuses::follow`] connects them to the endpoints that `[grpc]` names.
+//! [`Statuses::follow`] connects the services to the endpoints that `[grpc]` names.
 
 use crate::config::model::Config;
 use crate::http::prober::Prober;
@@ -17,7 +19,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tonic_health::ServingStatus;
 
-/// The service without a name: the whole process.
+/// Name of the service for the whole process.
 pub(super) const OVERALL: &str = "";
 
 /// The statuses by service. The set of services is fixed.
@@ -37,7 +39,7 @@ struct Service {
     demands: Box<[RunTrigger]>,
     /// Counts probers; services may share an endpoint.
     probe_counters: Option<Arc<ProbeCounters>>,
-    /// Whether it is the first service of its endpoint.
+    /// Whether this is the first service of its endpoint.
     is_first: bool,
 }
 
@@ -51,7 +53,8 @@ pub(super) struct Watched {
 }
 
 impl Statuses {
-    /// The services of a configuration, which follow their endpoints. A service is SERVING if the HTTP status of its endpoint means up.
+    /// Creates the services of a configuration. Each follows its endpoint, and is SERVING if the
+    /// HTTP status of the endpoint means up.
     pub(crate) fn follow(config: &Config, registry: &HealthRegistry) -> Arc<Self> {
         let overall = (OVERALL.to_owned(), config.grpc.overall.position);
         let services = config.grpc.services.iter();
@@ -80,14 +83,15 @@ impl Statuses {
         statuses
     }
 
-    /// The status for a prober, which is counted.
+    /// Returns the status for a prober, and counts the probe.
     pub(super) fn get(&self, service: &str, prober: Option<Prober>) -> Option<ServingStatus> {
         let service = self.services.get(service)?;
         service.ask();
         Some(service.count(&self.published, prober))
     }
 
-    /// The current status and later ones; a slow reader misses intermediate ones. A Watch counts as one probe.
+    /// Watches a service: the current status, then changes. A slow reader misses intermediate
+    /// changes. A Watch counts as one probe.
     pub(super) fn watch(&self, service: &str, prober: Option<Prober>) -> Option<Watched> {
         let service = self.services.get(service)?;
         service.ask();
@@ -111,7 +115,8 @@ impl Statuses {
         self.services.len()
     }
 
-    /// The statuses of all services at one moment, for a prober, which is counted once per endpoint.
+    /// Returns the statuses of all services at one moment for a prober, and counts one probe per
+    /// endpoint.
     pub(super) fn all(&self, prober: Option<Prober>) -> impl Iterator<Item = (&str, ServingStatus)> {
         let set = self.published.load();
         self.services.iter().map(move |(name, service)| {
@@ -130,7 +135,7 @@ impl Service {
         self.demands.iter().for_each(RunTrigger::request);
     }
 
-    /// The status for a prober, which is counted.
+    /// Returns the status for a prober, and counts the probe.
     fn count(&self, published: &Published, prober: Option<Prober>) -> ServingStatus {
         let (state, serves) = published.load().states(self.endpoint)[audience_of(prober) as usize];
         self.count_as(prober, state);
@@ -145,13 +150,13 @@ impl Service {
 }
 
 impl Watched {
-    /// The current status; [`Self::changed`] waits for the next one.
+    /// Returns the current status; [`Self::changed`] waits for the next one.
     pub(super) fn status(&mut self) -> ServingStatus {
         self.news.mark_unchanged();
         status(self.published.load().states(self.endpoint)[self.audience as usize].1)
     }
 
-    /// Waits until the status may have changed. `None` if it cannot change any more.
+    /// Waits until the status may have changed. `None` if it can no longer change.
     pub(super) async fn changed(&mut self) -> Option<()> {
         self.news.changed().await.ok()
     }

@@ -1,16 +1,20 @@
-//! Converts an HTTP/2 request to HTTP/1.1, so that routes, guards and the log handle it like any other, and converts the reply back.
+//! Converts an HTTP/2 request to HTTP/1.1, so that routes, guards and the log handle it like any
+//! other request; converts the reply back.
 //!
 //! Does not know about: connections, frames, gRPC.
 //!
-//! The request is written as bytes and parsed by the same machine that parses those of clients, so that validity does not depend on hyper.
-//! A body is read and dropped, because no route uses one; its limits are those of HTTP/1.1.
+//! The request is encoded as HTTP/1.1 and parsed by the state machine for HTTP/1.1 clients, so that
+//! validity does not depend on hyper. A body is read and dropped, because no route uses one; its
+//! limits are those of HTTP/1.1.
 //!
 //! # Decision: a fragment in `:path` is not refused
 //!
-//! *Context.* A `#` in a target is 400 in HTTP/1. In HTTP/2, h2 turns `:path` into a `http::uri::PathAndQuery`, which cuts it at the first
-//! `#` without a trace; neither h2 nor hyper exposes the field as sent. *Choice.* Such a request is served as one without the fragment.
-//! Routes, guards and the log see the same path, so it cannot bypass them. Refusing it would need a second HPACK decoder in front of hyper.
-//! *What would change it:* an h2 that exposes or refuses it.
+//! *Context.* A `#` in a target is 400 in HTTP/1. In HTTP/2, h2 turns `:path` into a
+//! `http::uri::PathAndQuery`, which silently drops everything from the first `#` on; neither h2 nor
+//! hyper exposes the original field. *Choice.* Such a request is served as a request without the
+//! fragment. Routes, guards and the log see the same path, so a fragment cannot bypass a guard.
+//! Refusing the request would require a second HPACK decoder in front of hyper. *Reconsider if:* h2
+//! exposes or refuses the fragment.
 
 use super::body::ReplyBody;
 use super::counters::{Counters, count};
@@ -32,10 +36,10 @@ use std::pin::{Pin, pin};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// The state of one request in the machine.
+/// State of one request in the state machine.
 type Conn = <Http1 as Protocol>::Conn;
 
-/// The buffers of this thread, reused for each request.
+/// Buffers of this thread, reused for each request.
 struct Scratch {
     head: Vec<u8>,
     input: Vec<u8>,
@@ -52,7 +56,8 @@ thread_local! {
     }) };
 }
 
-/// Fields of one connection, or written here (RFC 9113 8.2.2 and 8.3.1). `Expect` is dropped, because no body is kept.
+/// Fields that are specific to a connection, or added by this module (RFC 9113 8.2.2 and 8.3.1).
+/// `Expect` is dropped, because bodies are dropped.
 const NOT_COPIED: [HeaderName; 8] = [
     header::CONNECTION,
     header::CONTENT_LENGTH,
@@ -64,7 +69,7 @@ const NOT_COPIED: [HeaderName; 8] = [
     header::UPGRADE,
 ];
 
-/// Maximum size to read of a body that is too large (see `doorbell::Limits`).
+/// Maximum number of bytes to read from a body that is too large (see `doorbell::Limits`).
 const LINGER_LEN: u64 = 64 << 10;
 const LINGER: Duration = Duration::from_secs(1);
 
@@ -168,7 +173,7 @@ async fn wait(with: &With<'_>, mut conn: Conn, mut later: Box<Later>) -> Asked {
 
 fn time_out(with: &With<'_>, conn: &mut Conn, awaited: Awaited) -> Option<Response<ReplyBody>> {
     count(&with.counters.jobs_timed_out);
-    // The timer may fire a little before the clock.
+    // The timer may fire slightly before the clock reaches the deadline.
     let now = OsClock.now().max(awaited.deadline());
     let said =
         SCRATCH.with_borrow_mut(|scratch| scratch.tell(with, now, |io| with.http.handle_timeout(conn, io)));
@@ -179,7 +184,7 @@ fn time_out(with: &With<'_>, conn: &mut Conn, awaited: Awaited) -> Option<Respon
     }
 }
 
-/// Exempts the client from timeouts while a job runs.
+/// Exempts a connection from timeouts while a job runs.
 struct Working<'a>(&'a Account);
 
 impl<'a> Working<'a> {
@@ -195,8 +200,9 @@ impl Drop for Working<'_> {
     }
 }
 
-/// Reads and drops a body within its limits. Of a body that is too large, a bounded rest is read before the reply, as in HTTP/1.1, because
-/// some clients lose a reply that arrives while they send.
+/// Reads and drops a body within its limits. If a body is too large, a limited number of further
+/// bytes is read before the reply, as in HTTP/1.1: some clients lose a reply that arrives while
+/// they send.
 async fn drop_body<B: Body<Data = Bytes>>(
     limits: &Limits,
     headers: &HeaderMap,
@@ -219,7 +225,7 @@ async fn drop_body<B: Body<Data = Bytes>>(
     }
 }
 
-/// The length of a body, or an error if it is longer than `read_max`.
+/// Reads a body and returns its length, or an error if it is longer than `read_max`.
 async fn read_all<B: Body<Data = Bytes>>(
     mut body: Pin<&mut B>,
     read_max: u64,
@@ -254,7 +260,7 @@ impl Scratch {
         said
     }
 
-    /// Runs a step of a request's machine and takes its output.
+    /// Runs one step of the state machine of a request, and takes its output.
     fn tell(&mut self, with: &With<'_>, now: Time, tell: impl FnOnce(Io<'_>) -> Next) -> Said {
         self.input.clear();
         // May contain the output of a panicked service.
@@ -279,12 +285,13 @@ impl Scratch {
     }
 }
 
-/// Writes the request as bytes. `Host` is `:authority`; a differing `host` field is written too, and two of them are refused.
+/// Encodes the request. `Host` is the value of `:authority`. A `host` field with another value is
+/// written as a second `Host`, so that the parser refuses the request.
 fn write_head(parts: &Parts, head: &mut Vec<u8>) {
     let authority = parts.uri.authority().map(|authority| authority.as_str().as_bytes());
     let target = match parts.uri.path_and_query() {
         Some(target) => target.as_str().as_bytes(),
-        // CONNECT has an authority only.
+        // A CONNECT request has no path.
         None => authority.unwrap_or_default(),
     };
     for part in [parts.method.as_str().as_bytes(), b" ", target, b" HTTP/1.1\r\n"] {
@@ -311,7 +318,8 @@ fn write_head(parts: &Parts, head: &mut Vec<u8>) {
     head.extend_from_slice(b"\r\n");
 }
 
-/// The reply whose head is in `written`, with `body` as its content. `None` if the head cannot be parsed, which our own output can.
+/// Converts a reply with the head in `written` and the content `body`. `None` if the head cannot be
+/// parsed, which does not happen with heads of the service.
 fn reply_of(written: &[u8], body: Bytes) -> Option<Response<ReplyBody>> {
     let (status_line, mut rest) = split_line(written)?;
     let status = StatusCode::from_bytes(status_line.strip_prefix(b"HTTP/1.1 ")?.get(..3)?).ok()?;

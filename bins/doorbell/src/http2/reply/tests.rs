@@ -1,4 +1,4 @@
-//! Requests of HTTP/2 as the service sees them, and replies as HTTP/2 sends them.
+//! Tests the conversion of HTTP/2 requests for the service, and of its replies for HTTP/2.
 //!
 //! Does not know about: connections.
 
@@ -115,7 +115,7 @@ fn the_rules_of_the_machine_hold() {
     assert_eq!(ask(get(&long), b"").0, 414);
 }
 
-/// See the module: it cannot be refused here.
+/// A fragment in the path is dropped (see the decision in the module).
 #[test]
 fn a_fragment_is_cut_before_the_request_gets_here() {
     for uri in ["http://a/b#c", "http://a/b?c#d"] {
@@ -139,7 +139,7 @@ fn a_body_is_read_within_its_limit() {
     assert_eq!(ask(post().header("expect", "100-continue"), b"0123").0, 201);
 }
 
-/// Keeps jobs for the test to run.
+/// Stores jobs until the test runs them.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<Pump>>>);
 
@@ -189,7 +189,7 @@ fn a_request_that_waits_for_a_job_does_not_time_out() {
             assert_eq!(reply.status(), status, "{path}");
             assert_eq!(reply.headers().contains_key("x-layer"), status != 500, "{path}");
         }
-        // One request times out; another finds the queue full meanwhile.
+        // One request times out; the queue is full for a concurrent request.
         let (late, busy) = tokio::join!(ask("/reply"), ask("/reply"));
         for reply in [late.unwrap(), busy.unwrap()] {
             assert_eq!(
@@ -210,7 +210,7 @@ fn a_request_that_waits_for_a_job_does_not_time_out() {
     assert_eq!(counters.fields().map(|(_, count)| count).sum::<u64>(), 2);
 }
 
-/// A reply that a worker would replace is replaced here too, whether immediate or by a job.
+/// An invalid reply is replaced as by a worker, whether it is immediate or the result of a job.
 #[test]
 fn an_invalid_reply_is_a_500_that_is_counted() {
     let kept = Kept::default();

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
-/// Maximum time without sending, so that a lost client is detected.
+/// Maximum time between two frames, so that a lost client is detected.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
 
 /// The frames of a stream, until the last event or until the client disconnects.

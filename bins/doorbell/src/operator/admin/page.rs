@@ -1,6 +1,7 @@
-//! The status page: the state at a glance, as HTML that works without scripts.
+//! The status page: an overview in HTML that works without scripts.
 //!
-//! Does not know about: HTTP, the origin of the views. Every value is escaped, because it may come from outside.
+//! Does not know about: HTTP, the origin of the views. Every value is escaped, because it may be
+//! untrusted.
 
 use super::html::{Ago, Esc, Took};
 use crate::wire::{
@@ -33,7 +34,8 @@ pub(super) struct View {
     pub(super) events: Vec<Event>,
 }
 
-/// The parts of the file. Style and script are served as separate files, so that the content security policy can forbid inline ones.
+/// Parts of the file. Style and script are served as separate files, so that the content security
+/// policy can forbid inline styles and scripts.
 struct Parts {
     head: &'static str,
     before: String,
@@ -148,7 +150,7 @@ fn hero(html: &mut String, view: &View) -> std::fmt::Result {
     html.write_str("</dd></div></dl></div>")
 }
 
-/// The headline, its tone and a sentence.
+/// Returns the headline, its tone and an explanation.
 fn headline(view: &View) -> (&'static str, &'static str, String) {
     let status = &view.status;
     let failed = status.workers.iter().filter(|worker| worker.has_failed).count();
@@ -197,7 +199,8 @@ fn headline(view: &View) -> (&'static str, &'static str, String) {
     ("Healthy", "up", "All endpoints are up.".to_owned())
 }
 
-/// The draining endpoints: those that report the drain to some prober, and those that ignore it for every prober.
+/// Describes the draining endpoints: those that report the drain to at least one prober, and those
+/// that ignore it for all probers.
 fn drains_in_words(status: &Status) -> String {
     let reports = |name: &str| status.endpoints.iter().any(|one| one.name == name && reports_drain(one));
     let (reported, ignored): (Vec<&str>, Vec<&str>) =
@@ -217,7 +220,7 @@ fn reports_drain(one: &EndpointView) -> bool {
     one.answers.iter().any(|answer| answer.state == EndpointWord::Drain)
 }
 
-/// The names of the checks that keep an endpoint from being up, at most [`NAMED_MAX`].
+/// Names of the checks because of which an endpoint is not up, at most [`NAMED_MAX`].
 fn failing(view: &View) -> String {
     let not_up = view
         .status
@@ -350,7 +353,7 @@ fn checks(html: &mut String, checks: &[CheckView]) -> std::fmt::Result {
     html.write_str("</ul></section>")
 }
 
-/// A bar for each of the last results, with its latency as the height.
+/// Draws a bar for each of the last results; its height is the latency.
 fn sparkline(html: &mut String, check: &CheckView) -> std::fmt::Result {
     let shown = &check.history[check.history.len().saturating_sub(BARS_MAX)..];
     if shown.is_empty() {

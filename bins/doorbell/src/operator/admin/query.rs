@@ -1,8 +1,9 @@
 //! Parsing of URI queries.
 //!
-//! Does not know about: the parameters.
+//! Does not know about: the meaning of parameters.
 
-/// The decoded value of the first parameter with this name; `None` if it is not UTF-8.
+/// Returns the decoded value of the first parameter with this name; `None` if the value is not
+/// UTF-8.
 pub(super) fn value(query: &str, name: &str) -> Option<String> {
     let mut parts = query.split('&').map(|part| part.split_once('=').unwrap_or((part, "")));
     parts.find(|(found, _)| *found == name).and_then(|(_, value)| decoded(value))

@@ -48,7 +48,7 @@ const TEXT: &str = "text/plain; charset=utf-8";
 pub(super) type Body = UnsyncBoxBody<Bytes, Infallible>;
 type Reply = Response<Body>;
 
-/// A reply that is complete in memory.
+/// A reply whose content is complete in memory.
 type Whole = Response<Bytes>;
 
 /// Shared by all connections.
@@ -67,7 +67,8 @@ struct Asked {
     path: String,
     query: String,
     headers: HeaderMap,
-    /// The host of a request target in absolute form, which overrides `Host` (RFC 9112, section 3.2.2).
+    /// The host of a request target in absolute form, which overrides `Host` (RFC 9112, section
+    /// 3.2.2).
     authority: Option<String>,
     peer: SocketAddr,
     ends: Ends,
@@ -91,7 +92,7 @@ impl Shared {
         Self { operator, guard, followers, room: Room::default() }
     }
 
-    /// `takes_long` is called if the reply may take longer than usual.
+    /// Replies to a request. Calls `takes_long` if the reply may take longer than usual.
     pub(super) async fn answer<B>(
         &self,
         request: Request<B>,
@@ -168,7 +169,7 @@ impl Shared {
         }
     }
 
-    /// Whether the program works, whatever the state of the checks.
+    /// Replies whether the program works, regardless of the checks.
     fn alive(&self) -> Whole {
         let failed = self.operator.status().workers.iter().filter(|worker| worker.has_failed).count();
         match failed {
@@ -177,7 +178,8 @@ impl Shared {
         }
     }
 
-    /// The verdict of the endpoint `readyz`; without such an endpoint, whether the program serves.
+    /// Replies with the verdict of the endpoint `readyz`; without that endpoint, whether the
+    /// program serves.
     fn ready(&self) -> Whole {
         let status = self.operator.status();
         let endpoint = status.endpoints.iter().find(|endpoint| endpoint.name == "readyz");
@@ -191,7 +193,7 @@ impl Shared {
         }
     }
 
-    /// Whether the program has started.
+    /// Replies whether the program has started.
     fn started(&self) -> Whole {
         let lifecycle = self.operator.status().lifecycle;
         serving(lifecycle, lifecycle != Lifecycle::Starting)
@@ -205,7 +207,7 @@ impl Shared {
         takes_long();
         let last = asked.headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
         let since = last.or_else(|| query::value(&asked.query, "since")).and_then(|id| id.parse().ok());
-        // Without a number only new events are sent.
+        // Without an event number only new events are sent.
         let since = since.unwrap_or_else(|| self.operator.status().event);
         let frames = events::frames(self.operator.follow(since), place);
         with_type(Response::new(StreamBody::new(frames).boxed_unsync()), "text/event-stream")
@@ -236,8 +238,8 @@ impl Shared {
         }
     }
 
-    /// Waits until the drain has finished or was cancelled. The result must hold twice, because workers publish their connection counts at the
-    /// end of a turn.
+    /// Waits until the drain has finished or was cancelled. Two consecutive polls must agree,
+    /// because workers publish their connection counts only at the end of a turn.
     async fn wait(&self, target: &str, wait: Duration) {
         let (mut left, mut is_over) = (wait.min(WAIT_MAX), false);
         while !left.is_zero() {
@@ -280,7 +282,8 @@ impl Asked {
         let text = |name| query::value(&self.query, name);
         let target = || text("target").unwrap_or_else(|| "all".to_owned());
         let wish = match self.path.as_str() {
-            // HTTP hooks of Kubernetes can only send GET. Such a drain precedes the stop of the program and is not kept across restarts.
+            // HTTP hooks of Kubernetes can only send GET. Kubernetes stops the program after such a
+            // drain, so it is not kept across restarts.
             "/-/drain" if is_post || self.method == Method::GET => {
                 let times = self.duration("wait").and_then(|wait| Ok((wait, self.duration("for")?)));
                 times.map(|(wait, time)| Wish::Drain {
@@ -309,7 +312,7 @@ impl Asked {
         Some(wish)
     }
 
-    /// A pushed result of a check: the last segment of the path, after its name.
+    /// Parses a pushed result of a check from the last two segments of the path: name and result.
     fn pushed(&self, path: &str) -> Option<Result<Wish, Refusal>> {
         let (name, result) = path.rsplit_once('/')?;
         let outcome = match result {
@@ -345,7 +348,7 @@ impl Asked {
 }
 
 impl Wish {
-    /// May block on the disk.
+    /// Executes the command. May block on the disk.
     fn done_by(self, operator: &Operator, peer: SocketAddr) -> Result<String, Refusal> {
         match self {
             Self::Drain { target, reason, time, wait: _, is_kept } => {
@@ -406,7 +409,7 @@ fn refused(refusal: &Refusal) -> Whole {
     json_with(code, &serde_json::json!({ "error": refusal.text }))
 }
 
-/// The reply while the memory for replies is exhausted.
+/// Reply while the memory for replies is exhausted.
 fn no_room() -> Whole {
     static REFUSED: Throttle = Throttle::new();
     if let Some(suppressed) = REFUSED.turn() {

@@ -1,10 +1,12 @@
-//! The content of the state file: detects damage, and keeps durations across restarts and jumps of the clock.
+//! The content of the state file: detects damage, and preserves durations across restarts and jumps
+//! of the clock.
 //!
 //! Does not know about: files.
 //!
-//! Layout: `doorstat`, two bytes of version, eight bytes of SipHash-2-4 of the rest, and the rest in bitcode. The remaining time of each
-//! entry is stored with the moment of writing by two clocks: the boot clock, which cannot be set, and the time of day for use after a
-//! reboot. So no entry lasts longer than declared, however far the time of day jumps.
+//! Layout: `doorstat`, two bytes of version, eight bytes of SipHash-2-4 of the payload, and the
+//! payload in bitcode. The payload contains the remaining time of each entry, and the moment of
+//! writing on two clocks: the boot clock, which cannot be set, and the time of day, which is used
+//! after a reboot. No entry lasts longer than declared, regardless of jumps of the time of day.
 
 use bitcode::{Decode, Encode};
 use rustix::time::{ClockId, clock_gettime};
@@ -24,11 +26,11 @@ const VERSION_BEFORE: u16 = 1;
 
 const HEAD_LEN: usize = MAGIC.len() + 2 + 8;
 
-/// See the [module](self).
+/// The saved state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub(in crate::operator) struct SavedState {
     pub(in crate::operator) moment: Moment,
-    /// Operators' drains, of endpoints or of `all`.
+    /// Operators' drains of single endpoints or of `all`.
     pub(in crate::operator) drains: Vec<SavedHold>,
     /// Maintenance.
     pub(in crate::operator) maintenance: Vec<SavedHold>,
@@ -38,7 +40,7 @@ pub(in crate::operator) struct SavedState {
 #[derive(Clone, Debug, Encode, Decode)]
 struct SavedBefore {
     moment: Moment,
-    /// The reason of a drain of everything.
+    /// Reason of a drain of all endpoints.
     drain: Option<String>,
     maintenance: Vec<SavedHold>,
 }
@@ -52,7 +54,7 @@ pub(in crate::operator) struct SavedHold {
     pub(in crate::operator) left_ms: Option<u64>,
 }
 
-/// A moment by several clocks.
+/// A moment on several clocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub(in crate::operator) struct Moment {
     /// Boot ID of the kernel.
@@ -71,7 +73,7 @@ pub(super) enum Damage {
 }
 
 impl Damage {
-    /// Suffix of the name under which the file is set aside.
+    /// Suffix of the name under which the file is set aside after this error.
     pub(super) const fn suffix(self) -> &'static str {
         match self {
             Self::Damaged => "damaged",
@@ -89,7 +91,7 @@ impl Moment {
         Self { boot: boot.trim().to_owned(), since_boot_ms, unix_ms: super::super::clock::unix_ms() }
     }
 
-    /// Time from this moment to `now`; zero if the clocks say that it is in the future.
+    /// Time from this moment to `now`; zero if this moment is in the future.
     pub(in crate::operator) fn until(&self, now: &Self) -> Duration {
         let is_same_boot = !self.boot.is_empty() && self.boot == now.boot;
         Duration::from_millis(match is_same_boot {
@@ -139,7 +141,7 @@ impl From<SavedBefore> for SavedState {
     }
 }
 
-/// Detects damage, not manipulation: the key is not secret.
+/// Checksum of the payload. It detects damage but not manipulation, because the key is not secret.
 fn digest(bytes: &[u8]) -> u64 {
     let mut hasher = SipHasher24::new();
     hasher.write(bytes);
@@ -153,7 +155,7 @@ pub(super) fn encode_before(moment: Moment, drain: Option<String>, maintenance: 
     [&MAGIC[..], &VERSION_BEFORE.to_le_bytes(), &digest(&rest).to_le_bytes(), &rest].concat()
 }
 
-/// For tests that craft files.
+/// Adds a valid header to a payload, for tests with crafted files.
 #[cfg(test)]
 pub(super) fn digest_of(bytes: &[u8]) -> u64 {
     digest(bytes)

@@ -1,10 +1,11 @@
-//! Keeps drains and maintenance in a file across restarts.
+//! Stores drains and maintenance in a file across restarts.
 //!
 //! Does not know about: the effect of the state, when it changes.
 //!
-//! A new file is written next to the old one, synced and renamed over it, so that a kill at any moment leaves one of them intact. A file
-//! that cannot be decoded is set aside. The process that holds the lock on `NAME.lock` owns the file; the kernel releases the lock when
-//! the process ends.
+//! A new file is written next to the old one, synced, and renamed over the old one, so that one of
+//! both is intact if the process is killed at any moment. A file that cannot be decoded is set
+//! aside. The process that holds the lock on `NAME.lock` owns the file; the kernel releases the
+//! lock when the process ends.
 
 mod content;
 #[cfg(test)]
@@ -23,13 +24,13 @@ use std::path::{Path, PathBuf};
 /// Maximum size of a file. The largest possible state is smaller.
 const FILE_LEN_MAX: u64 = 4 << 20;
 
-/// See the [module](self).
+/// The state file and its lock.
 #[derive(Debug)]
 pub(super) struct StateFile {
     path: PathBuf,
     /// `None` until the lock file can be created.
     lock: Option<File>,
-    /// Why the last write failed; each cause is logged once.
+    /// Cause of the last failed write; each cause is logged once.
     failed: Option<String>,
 }
 
@@ -42,7 +43,8 @@ impl StateFile {
         Self { path: path.to_owned(), lock: None, failed: None }
     }
 
-    /// Takes the lock. If its file cannot be created, logs that and tries again with each write.
+    /// Acquires the lock. If the lock file cannot be created, logs a warning; each write then tries
+    /// again.
     pub(super) fn claim(&mut self) -> Result<(), InUse> {
         match self.claim_lock() {
             Ok(true) => {}
@@ -113,7 +115,7 @@ impl StateFile {
         }
     }
 
-    /// Replaces the saved state; returns why if that failed.
+    /// Replaces the saved state; returns the cause of a failure.
     pub(super) fn save(&mut self, kept: &SavedState) -> Result<(), String> {
         let outcome = match self.claim_lock() {
             Ok(true) => write(&self.path, &kept.encode()).map_err(|error| error.to_string()),

@@ -1,6 +1,6 @@
 //! Sends messages and descriptors to the service manager (sd_pid_notify_with_fds(3)).
 //!
-//! Does not know about: which sockets to keep.
+//! Does not know about: which sockets to store.
 
 use rustix::net::{
     AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
@@ -12,7 +12,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt as _;
 
-/// The socket of the manager, if there is one: `NOTIFY_SOCKET`.
+/// Address of the manager's socket (`NOTIFY_SOCKET`), if it is set.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Manager(Option<OsString>);
 
@@ -49,7 +49,7 @@ impl Manager {
         Ok(true)
     }
 
-    /// Makes the manager drop its copies with this name.
+    /// Requests that the manager drops its copies with this name.
     pub(super) fn forget(&self, name: &str) {
         if let Err(error) = self.send(&format!("FDSTOREREMOVE=1\nFDNAME={name}\n"), &[]) {
             tracing::debug!(%error, "cannot notify the service manager");

@@ -1,11 +1,12 @@
-//! Listening sockets that the service manager keeps during a restart (sd_notify(3), `FDSTORE`): clients that connect meanwhile wait in the
-//! backlog and are served by the next process.
+//! Listening sockets that the service manager stores during a restart (sd_notify(3), `FDSTORE`).
+//! Clients that connect during the restart wait in the backlog, and are served by the next process.
 //!
 //! Does not know about: when to update.
 //!
-//! A socket with a copy at the manager keeps listening after its listener is closed. So a socket that is not accepted from any more, because
-//! the configuration dropped it or its worker failed, is shut down: then the kernel refuses connections despite the copies, and the manager
-//! drops it.
+//! A socket with a copy at the manager keeps listening after its listener is closed. A socket from
+//! which no worker accepts any more, because its listener was removed or its worker failed, is
+//! therefore shut down: the kernel then refuses connections despite the copy, and the manager drops
+//! the copy.
 
 mod datagram;
 #[cfg(test)]
@@ -23,13 +24,14 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Prefix of our names in `LISTEN_FDNAMES`, which sockets of a .socket unit do not have.
+/// Prefix in `LISTEN_FDNAMES` of the sockets stored by doorbell. Sockets of a .socket unit do not
+/// have it.
 const PREFIX: &str = "doorbell-listener-";
 
 /// Maximum number of descriptors in a message; the kernel allows 253 (unix(7), `SCM_RIGHTS`).
 const SENT_MAX: usize = 128;
 
-/// One per process, because there is one manager.
+/// The store; one per process, because a process has one manager.
 static STORE: Mutex<Store> = Mutex::new(Store::new(Manager::nobody()));
 
 #[derive(Debug)]
@@ -37,9 +39,9 @@ struct Store {
     manager: Manager,
     /// Whether the sockets of the previous process have been collected.
     is_read: bool,
-    /// Copies of the sockets that the manager has.
+    /// Copies of the sockets that the manager stores.
     kept: Vec<Kept>,
-    /// The operator and the settings, while updates are active.
+    /// The operator and the settings while updates are active.
     keeps: Option<(Operator, Systemd)>,
     has_warned: bool,
 }
@@ -55,9 +57,10 @@ struct Kept {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
-    /// Besides the sockets of workers, because there were more workers before; until the first reload.
+    /// Used in addition to the sockets of workers until the first reload, because the previous
+    /// process had more workers.
     Beside,
-    /// Left by the previous process, and not requested by a listener.
+    /// Stored by the previous process, and not requested by a listener yet.
     Left,
     /// Used by a worker.
     Worker,
@@ -66,9 +69,9 @@ enum Part {
 /// The sockets of the previous process at an address.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
-    /// At most one for each worker.
+    /// Sockets for the workers, at most one for each.
     pub(crate) own: Vec<OwnedFd>,
-    /// Further ones, whose waiting clients must be served too.
+    /// Further sockets, whose waiting clients must be served too.
     pub(crate) beside: Vec<OwnedFd>,
 }
 
@@ -79,7 +82,7 @@ pub(crate) fn take(addr: SocketAddr, v6_only: bool, workers: usize) -> Taken {
     let mut taken = Taken::default();
     let left = store.kept.iter_mut().filter(|kept| kept.part == Part::Left);
     for kept in left.filter(|kept| is_at(kept.socket.as_fd(), addr, v6_only)) {
-        // Without a descriptor for a copy the listener will fail with an error.
+        // If there is no descriptor for a copy, starting the listener reports the error.
         let Ok(copy) = kept.socket.try_clone() else { continue };
         if taken.own.len() < workers {
             kept.part = Part::Worker;
@@ -101,12 +104,13 @@ pub(crate) fn begin(operator: &Operator, settings: Systemd) {
     settle();
 }
 
-/// Deactivates [`settle`]. The manager keeps its copies for the next process.
+/// Deactivates [`settle`]. The manager stores its copies for the next process.
 pub(crate) fn end() {
     lock().keeps = None;
 }
 
-/// Makes the manager keep the sockets that are accepted from now, and drop all others.
+/// Updates the manager, so that it stores the sockets from which workers currently accept, and
+/// drops all others.
 pub(crate) fn settle() {
     let mut store = lock();
     let Some((operator, settings)) = store.keeps.clone() else { return };
@@ -116,15 +120,17 @@ pub(crate) fn settle() {
     }
     let Some(running) = operator.running() else { return };
     let Ok(listening) = running.handle.listening() else { return };
-    // Checked afterwards: during a drain there are no listeners, and the copies are for the next process.
+    // Checked after reading the sockets: during a drain there are no listeners, but the next
+    // process needs the copies.
     if running.handle.is_draining() {
         return;
     }
     store.settle(&listening, operator.status().generation <= 1, room);
 }
 
-/// Upper bound on descriptors besides those of the accepting sockets: passed descriptors, their copies until they are assigned, a copy of
-/// each socket at the manager, copies of all for an update, and one for the message.
+/// Upper bound on descriptors in addition to the accepting sockets: passed descriptors, their
+/// copies until they are assigned, a copy of each stored socket, temporary copies of all sockets
+/// for an update, and one for the message.
 pub(crate) fn descriptors(config: &Config, workers: usize) -> u32 {
     let binds = config.listeners.iter().flat_map(|listener| listener.addresses());
     let agents = config.agents.iter().flat_map(|agent| &agent.binds).map(|bind| &bind.value);
@@ -143,7 +149,7 @@ fn announced() -> Option<String> {
     std::env::var("FDSTORE").ok()
 }
 
-/// The number of descriptors that the manager keeps.
+/// The maximum number of descriptors that the manager stores.
 fn room(settings: Systemd, announced: Option<&str>) -> usize {
     let announced = announced.and_then(|count| count.parse().ok());
     match settings.fd_store {
@@ -164,7 +170,7 @@ impl Store {
             return;
         }
         for (name, socket) in inherit::all(&|name| std::env::var(name).ok()) {
-            // A name that is not ours must not be dropped.
+            // Sockets with other names must not be dropped.
             let is_ours = addr_of(socket.as_fd()).is_some_and(|addr| name_of(addr) == name);
             if let (true, Ok(inode)) = (is_ours, inode_of(socket.as_fd())) {
                 self.kept.push(Kept { name, inode, socket, part: Part::Left });
@@ -173,7 +179,7 @@ impl Store {
     }
 
     fn settle(&mut self, listening: &[Listening], is_first: bool, room: usize) {
-        // Port 0 gives another port next time.
+        // A socket with port 0 is not stored: the next process gets another port.
         let served = listening.iter().filter(|one| one.asked.port() != 0);
         let served: Vec<(String, Vec<(u64, &OwnedFd)>)> = served
             .map(|one| {
@@ -193,7 +199,7 @@ impl Store {
             self.manager.forget(name);
         }
         for kept in &gone {
-            // Fails if it is closed already.
+            // Fails if the socket is already shut down.
             let _closed = shutdown(&kept.socket, Shutdown::Both);
         }
         if room == 0 {
@@ -232,7 +238,7 @@ impl Store {
         }
     }
 
-    /// Makes the manager drop everything; sockets in use stay open.
+    /// Requests that the manager drops all copies; sockets in use stay open.
     fn forget_all(&mut self) {
         let mut names: Vec<String> = self.kept.drain(..).map(|kept| kept.name).collect();
         names.dedup();
@@ -240,12 +246,12 @@ impl Store {
     }
 }
 
-/// A name has no colon (sd_pid_notify_with_fds(3)).
+/// Name of the socket of an address, without colons (sd_pid_notify_with_fds(3)).
 fn name_of(addr: SocketAddr) -> String {
     format!("{PREFIX}{}", addr.to_string().replace(':', "_"))
 }
 
-/// Whether a name in `LISTEN_FDNAMES` is one of ours.
+/// Whether a name in `LISTEN_FDNAMES` has the prefix of doorbell.
 pub(crate) fn is_name(name: &str) -> bool {
     name.starts_with(PREFIX)
 }

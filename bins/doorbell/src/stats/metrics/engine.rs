@@ -1,4 +1,4 @@
-//! The program, its workers and its connections as metrics.
+//! Metrics of the program, its workers and its connections.
 //!
 //! Does not know about: texts, health.
 
@@ -171,7 +171,7 @@ fn named(field: &str) -> (&'static str, &'static str) {
         "stale_completions" => ("doorbell_stale_completions", "Completions for ended connections."),
         "table_full" => ("doorbell_table_full", "Pauses of accept because the connection table was full."),
         "turns" => ("doorbell_worker_turns", "Turns of a worker's event loop."),
-        // A test checks that every counter is listed.
+        // A test asserts that every counter is listed.
         _ => ("doorbell_other", "Unlisted counter of the engine."),
     }
 }

@@ -35,11 +35,11 @@ enum Value {
     Number(f64),
 }
 
-/// A family that is being filled.
+/// A family to which samples are being added.
 pub(super) struct Filling<'f>(&'f mut Vec<Sample>);
 
 impl Families {
-    /// A counter; the name is without `_total`.
+    /// Adds a counter; the name is without `_total`.
     pub(super) fn counter(&mut self, name: &'static str, help: &'static str) -> Filling<'_> {
         self.family(name, help, MetricType::Counter)
     }
@@ -54,7 +54,7 @@ impl Families {
         self.family(name, help, MetricType::Histogram)
     }
 
-    /// Families that no scraper would see.
+    /// Names of families without samples, which are omitted from the output.
     #[cfg(test)]
     pub(super) fn without_samples(&self) -> Vec<&'static str> {
         let empty = self.0.iter().filter(|family| family.samples.is_empty());
@@ -73,7 +73,7 @@ impl Filling<'_> {
         self.push(labels, Value::Number(value))
     }
 
-    /// Adds durations in microseconds, shown in seconds. The last bucket has no bound.
+    /// Adds durations in microseconds, converted to seconds. The last bucket has no bound.
     pub(super) fn times<const N: usize>(
         &mut self,
         labels: [(&'static str, &str); N],
@@ -92,7 +92,7 @@ impl Filling<'_> {
         self
     }
 
-    /// As [`Self::add`], for an integer.
+    /// Same as [`Self::add`], for an integer.
     pub(super) fn count<const N: usize>(
         &mut self,
         labels: [(&'static str, &str); N],
@@ -133,7 +133,7 @@ fn encode(encoder: &mut MetricEncoder<'_>, kind: MetricType, value: &Value) -> f
     }
 }
 
-/// Exact up to 2^53.
+/// Converts an integer; exact up to 2^53.
 #[expect(clippy::cast_precision_loss, reason = "a sample is a double")]
 pub(super) const fn as_f64(value: u64) -> f64 {
     value as f64

@@ -1,4 +1,4 @@
-//! Metrics by listener, limiter, `[tls.NAME]` and so on.
+//! Metrics of single listeners, limiters, `[tls.NAME]` tables, routes and TCP gates.
 //!
 //! Does not know about: the counters, text formats.
 
@@ -69,7 +69,7 @@ fn connections(scrape: &Scrape, families: &mut Families) {
     });
 }
 
-/// Counters of TCP gates.
+/// Adds the counters of TCP gates.
 fn gates(scrape: &Scrape, families: &mut Families) {
     let help = "Open addresses of a TCP gate.";
     gauges(&mut families.gauge("doorbell_tcp_gate_listeners", help), "gate", &scrape.gates_open);
@@ -156,7 +156,7 @@ fn limits(scrape: &Scrape, families: &mut Families) {
     gauges(&mut families.gauge("doorbell_rate_limit_keys", help), "limiter", &scrape.limiter_keys);
 }
 
-/// Fills a family with the items that belong to it.
+/// Adds a sample for each item that `add` accepts.
 fn of(scrape: &Scrape, mut family: Filling<'_>, add: impl Fn(&mut Filling<'_>, &Item, u64)) {
     scrape.items.iter().for_each(|(item, &count)| add(&mut family, item, count));
 }

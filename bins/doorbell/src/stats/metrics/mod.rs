@@ -1,10 +1,11 @@
-//! Metrics: collects the counters for a scrape.
+//! Metrics: collects all values for a scrape.
 //!
 //! Does not know about: HTTP, how values are counted.
 //!
-//! Labels are names of the configuration and words of small fixed sets, except for load balancers, which name themselves; few are kept.
-//! Request durations are not measured: that would need a clock read per request, which workers avoid, and the replies are pre-rendered.
-//! Proxies in front of this server measure them.
+//! Label values are names of the configuration and words of small fixed sets. Load balancers are an
+//! exception: they send their names, and the number of stored names is limited. Request durations
+//! are not measured: most replies are pre-rendered, and workers avoid the clock read per request
+//! that a measurement would require. Proxies in front of this server measure durations.
 
 mod engine;
 mod family;
@@ -48,7 +49,7 @@ struct Scrape {
     /// Counters of the engine, by worker.
     workers: Vec<Snapshot>,
     refused: BTreeMap<&'static str, u64>,
-    /// Counters by listener, limiter and so on.
+    /// Counters by item, such as a listener or limiter.
     items: BTreeMap<Item, u64>,
     /// Open connections, by listener.
     conns_live: BTreeMap<Box<str>, u64>,
@@ -61,7 +62,7 @@ struct Scrape {
     certificate_ends: BTreeMap<Box<str>, i64>,
     /// Requests by route, and the number of uncounted ones.
     requests: (Vec<(Counted, u64)>, u64),
-    /// Connections and requests of HTTP/2, if a listener has it.
+    /// Connections and requests of HTTP/2; `None` if no listener has HTTP/2.
     http2: Option<(u64, u64)>,
     /// Totals over all checks.
     check_runs: BTreeMap<String, u64>,
@@ -81,12 +82,14 @@ struct Build {
     rustc: &'static str,
 }
 
-/// The time of day at which a clock was 0. Kept between scrapes, so that unchanged timestamps do not vary; follows steps of the time of day.
+/// The time of day at which a clock was 0. Stored between scrapes, so that unchanged timestamps do
+/// not vary; updated after steps of the time of day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Origin(Duration);
 
 impl Origin {
-    /// A smaller difference is the time between reading two clocks.
+    /// Minimum difference that counts as a step. Smaller differences arise because the clocks are
+    /// read one after the other.
     const SET_BY: Duration = Duration::from_millis(500);
 
     const fn found(time_of_day: Duration, since_zero: Duration) -> Self {
@@ -131,7 +134,8 @@ impl Origins {
         origins
     }
 
-    /// Keeps the previous origins unless the clocks differ by more than the time that reading them took.
+    /// Returns the previous origins, unless they differ by more than the time that reading the
+    /// clocks took.
     fn or_kept(self, kept: Option<Self>, took: Duration) -> Self {
         match kept {
             None => self,
@@ -149,14 +153,14 @@ fn since_zero(time: Time) -> Duration {
     time.since(Time::ZERO)
 }
 
-/// The current metrics in the format of the `Accept` field.
+/// Renders the current metrics in the format that the `Accept` field selects.
 pub(crate) fn render(operator: &Operator, accept: &[u8]) -> (Exposition, String) {
     let exposition = Exposition::accepted(accept);
     let scrape = Scrape::of(operator);
     (exposition, exposition.render(gather(&scrape)))
 }
 
-/// The metrics of nginx's `stub_status`.
+/// Renders the metrics of nginx's `stub_status`.
 pub(crate) fn stub_status(operator: &Operator) -> String {
     nginx::stub_status(&Scrape::of(operator))
 }
@@ -233,7 +237,7 @@ impl Scrape {
         let keys = server_stats.limiter_keys();
         self.limiter_keys = keys.map(|(limiter, count)| (limiter.into(), count as u64)).collect();
         self.certificate_ends = server_stats.certificate_ends();
-        // Handshakes have their own family.
+        // Handshakes are exported in a family of their own.
         let refused = process_stats.refusals().into_iter().filter(|(why, _)| !is_of_handshakes(why));
         for (why, count) in refused.chain(server_stats.http2_refusals()) {
             *self.refused.entry(why).or_default() += count;

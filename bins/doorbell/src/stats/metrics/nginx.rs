@@ -5,7 +5,8 @@
 use super::Scrape;
 use crate::stats::server::Item;
 
-/// The text with the spaces of nginx. The state of connections is not known: all are counted as waiting.
+/// Renders the text with the spaces of nginx. The states of connections are unknown: all
+/// connections are counted as waiting.
 pub(super) fn stub_status(scrape: &Scrape) -> String {
     let active: u64 = scrape.conns_live.values().sum();
     let of_item = |(item, count): (&Item, &u64)| matches!(item, Item::Accepted { .. }).then_some(*count);

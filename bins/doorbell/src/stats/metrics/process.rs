@@ -1,6 +1,6 @@
 //! The standard process metrics, from `/proc/self`.
 //!
-//! Does not know about: doorbell.
+//! Does not know about: metrics that are specific to doorbell.
 
 use super::family::{Families, as_f64};
 use rustix::param::{clock_ticks_per_second, page_size};

@@ -16,7 +16,7 @@ pub(crate) enum Exposition {
 }
 
 impl Exposition {
-    /// The older format, unless the newer one is accepted explicitly.
+    /// Selects OpenMetrics if the client accepts it explicitly, otherwise the text format.
     pub(super) fn accepted(accept: &[u8]) -> Self {
         let is_named = accept.split(|&byte| byte == b',').any(|range| {
             let mut parts = range.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
@@ -47,7 +47,7 @@ impl Exposition {
     }
 }
 
-/// Converts to the older format: counter names with `_total`, HELP before TYPE, no EOF.
+/// Converts OpenMetrics to the text format: counter names with `_total`, HELP before TYPE, no EOF.
 fn older(text: &str) -> String {
     let mut lines = String::with_capacity(text.len());
     let mut help = None;

@@ -1,5 +1,5 @@
-//! How a connection leaves the ring: with its ordinary descriptor, or with one made from its direct
-//! descriptor.
+//! Removal of a connection from the ring: with its ordinary descriptor, or with an ordinary
+//! descriptor that is created for its direct descriptor.
 //!
 //! Does not know about: the new owner of the connection.
 
@@ -24,7 +24,7 @@ impl Uring {
                 self.ring.install_fixed(token_of(conn), conn.slot.0);
                 Step::Pending
             }
-            // An armed poll would keep the socket open after its next owner closes it.
+            // An armed poll would keep the socket open after the next owner closes the descriptor.
             (Handle::Ordinary(_), Poll::Armed) => {
                 socket.poll = Poll::Leaving;
                 self.ring.cancel(Op::PollConn, token_of(conn));
@@ -48,8 +48,8 @@ impl Uring {
         Ok(fd)
     }
 
-    /// Makes an ordinary descriptor for a direct one, if the kernel can. True while it is being
-    /// made.
+    /// Starts to create an ordinary descriptor for a direct descriptor, if the kernel supports
+    /// that. True while the creation is in progress.
     pub(super) fn install_beside(&mut self, conn: ConnId) -> bool {
         let can_install = self.ring.report().fd_install;
         match &mut self.socket(conn).handle {
@@ -63,13 +63,13 @@ impl Uring {
         }
     }
 
-    /// An ordinary descriptor for a direct one was made, or could not be made.
+    /// Handles the result of creating an ordinary descriptor for a direct descriptor.
     pub(super) fn on_installed(
         &mut self,
         token: Token,
         result: Result<OwnedFd, doorbell_ring::Errno>,
     ) -> Option<Completion> {
-        // Requests complete in their order, and both are for the same socket.
+        // Installations of the same socket complete in the order of their requests.
         match &mut self.sockets.get_mut(token.slot as usize)?.as_mut()?.handle {
             Handle::Direct(beside @ Beside::Asked) => {
                 *beside = result.map_or(Beside::Failed, Beside::Here);
@@ -87,8 +87,8 @@ impl Uring {
         }
     }
 
-    /// The connection continues on its ordinary descriptor: frees its entry of the fixed-file
-    /// table.
+    /// Frees the entry of the connection in the fixed-file table: the connection continues on its
+    /// ordinary descriptor.
     fn on_detachable(
         &mut self,
         token: Token,

@@ -1,6 +1,6 @@
 //! Maps events of the ring to connections and listeners.
 //!
-//! Does not know about: the worker's intentions.
+//! Does not know about: why the worker started an operation.
 
 use std::os::fd::OwnedFd;
 
@@ -13,8 +13,8 @@ use super::{ALARM, Arm, RECV_BUF_LEN, Uring, WAKER, conn_of, errno_of, listener_
 use crate::driver::{AcceptMode, Chunk, ChunkSource, Completion, Driver as _, Received, Sent, Step, sock};
 use crate::id::{ConnId, ListenerIndex, SlotIndex};
 
-/// For up to this many connections of a report, a poll checks for more before each accept; beyond,
-/// accept is called directly.
+/// Up to this number of connections per report, a poll checks for another client before each
+/// accept. After more connections, accept is called without that check.
 const ASK_BEFORE_ACCEPTS: u32 = 2;
 
 impl Uring {
@@ -81,8 +81,8 @@ impl Uring {
     #[inline(always)]
     pub(super) fn admit_fd(&mut self, fd: OwnedFd) -> Option<SlotIndex> {
         let Some(slot) = self.free.take() else {
-            // The margin beyond `conns_max` is larger than a backlog. A client that still finds no
-            // slot sees a close.
+            // The margin beyond `conns_max` is larger than a backlog. If a client is accepted
+            // without a free slot anyway, its connection is closed.
             self.accepts_dropped += 1;
             return None;
         };
@@ -116,7 +116,8 @@ impl Uring {
         let listener = listener_of(token);
         let state = &mut self.listeners[listener.index()];
         if more && result.is_ok() {
-            // On a shared listener, another process may have taken the reported connection.
+            // On a shared listener, another process may have accepted the reported connection; a
+            // count of 1 causes a poll before the next accept.
             state.taken = u32::from(state.is_shared);
             if !self.backlogged.contains(&listener) {
                 self.backlogged.push_back(listener);
@@ -151,8 +152,8 @@ impl Uring {
             },
             Err(errno) => match errno_of(errno) {
                 Errno::NOBUFS | Errno::INTR | Errno::AGAIN if goes_on => {
-                    // Buffers are available again when this is submitted: no chunk outlives the
-                    // step that received it.
+                    // When this receive is submitted, buffers are available again, because no chunk
+                    // outlives the step that received it.
                     self.recv_bufs_starved += 1;
                     self.push_recv(conn);
                     return None;
@@ -178,13 +179,15 @@ impl Uring {
     fn on_closed(&mut self, token: Token) -> Option<Completion> {
         let socket = self.sockets.get_mut(token.slot as usize).and_then(Option::take);
         if let Some(Socket { handle: Handle::Ordinary(fd), .. }) = socket {
-            // It was a direct descriptor and continues on this ordinary one.
+            // The direct descriptor is closed, and the connection continues on this ordinary
+            // descriptor.
             return Some(Completion::Detached { conn: conn_of(token), result: Ok(fd) });
         }
         Some(Completion::Closed { conn: conn_of(token) })
     }
 
-    /// Accepts by system call from the first readable listener. Other results go to `made`.
+    /// Accepts by system call from the first readable listener. If an accept fails, accepting is
+    /// cancelled, and [`Completion::AcceptEnded`] follows.
     #[inline]
     pub(super) fn accept_one(&mut self) -> Option<(ListenerIndex, SlotIndex)> {
         while self.accepts_left > 0 {
@@ -194,8 +197,8 @@ impl Uring {
                 self.backlogged.pop_front();
                 continue;
             };
-            // An accept that finds nothing costs the kernel a file and a socket; a poll before it
-            // costs a fifth of that.
+            // For an accept that finds no client, the kernel allocates and frees a file and a
+            // socket; a poll costs a fifth of that.
             if (1..=ASK_BEFORE_ACCEPTS).contains(&state.taken) && !sock::readable(fd) {
                 self.backlogged.pop_front();
                 continue;
@@ -226,7 +229,8 @@ impl Uring {
         self.ring.cancel(Op::PollReadable, Token::new(u32::from(listener.0), 0));
     }
 
-    /// A poll that stays armed signalled readiness. True if the connection waited for it.
+    /// Handles readiness signalled by a poll that stays armed. True if the connection waited for
+    /// it.
     #[inline]
     pub(super) fn ready(&mut self, conn: ConnId, ready: Ready) -> bool {
         let Some(Some(socket)) = self.sockets.get_mut(conn.slot.index()) else {
@@ -240,7 +244,7 @@ impl Uring {
         core::mem::take(&mut socket.recv)
     }
 
-    /// A poll signalled readiness or ended.
+    /// Handles an event of a poll: readiness, or the end of the poll.
     fn on_ready(
         &mut self,
         token: Token,

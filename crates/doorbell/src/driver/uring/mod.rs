@@ -1,7 +1,7 @@
 //! The io_uring driver: multishot accept, one multishot poll per waiting connection, and system
 //! calls where they are cheaper.
 //!
-//! Does not know about: why an operation is requested, what the bytes mean.
+//! Does not know about: why an operation is requested, the meaning of the bytes.
 //!
 //! With ordinary descriptors, an operation that should complete at once (the first receive after a
 //! deferred accept, a reply into an empty socket, a close) is a plain system call. Only an
@@ -46,17 +46,18 @@ const WAKER: u32 = u32::MAX;
 /// Slot number that marks the alarm in tokens.
 const ALARM: u32 = u32::MAX - 1;
 
-/// Completions after which a gathering wait ends.
+/// Number of completions after which a gathering wait ends.
 const GATHER_MAX: u32 = 64;
 
-/// Connections accepted by system call before other events of the turn are handled.
+/// Maximum number of connections accepted by system call before other events of the turn are
+/// handled.
 const ACCEPTS_A_TURN_MAX: u32 = 256;
 
-/// See the [module](self).
+/// The io_uring driver. The [module](self) documents it.
 #[derive(Debug)]
 pub struct Uring {
-    // Dropped first: that cancels what is in flight, so that closing a descriptor below closes the
-    // connection.
+    // Dropped first, which cancels all operations in flight, so that closing a descriptor below
+    // closes the connection.
     ring: Ring,
     direct: bool,
     tuning: Tuning,
@@ -64,12 +65,12 @@ pub struct Uring {
     sockets: Vec<Option<Socket>>,
     free: FreeSlots,
     wake: WakeSource,
-    /// `None` if no descriptor was available for it.
+    /// `None` if no descriptor was available for the timer.
     alarm: Option<Alarm>,
     /// Completions produced by a call instead of an event. At most one per listener and one per
     /// live connection.
     made: VecDeque<Completion>,
-    /// Listeners in [`AcceptMode::Readiness`] whose backlog is not known to be empty, each once.
+    /// Listeners in [`AcceptMode::Readiness`] whose backlog may not be empty, without duplicates.
     /// The poll reports a backlog only once, so a listener stays here until `accept4(2)` finds it
     /// empty.
     backlogged: VecDeque<ListenerIndex>,
@@ -87,10 +88,11 @@ struct Listener {
     fd: Option<OwnedFd>,
     mode: AcceptMode,
     arm: Arm,
-    /// Other workers or processes accept from the same socket (D-13).
+    /// Whether other workers or processes accept from the same socket (D-13).
     is_shared: bool,
-    /// For [`AcceptMode::Readiness`]: connections taken since the last report. It starts at one for
-    /// a shared listener, whose reported client another process may have taken.
+    /// For [`AcceptMode::Readiness`]: number of connections accepted since the last report. For a
+    /// shared listener it starts at one, because another process may have accepted the reported
+    /// client.
     taken: u32,
     /// Error of a system call that ended accepting, until the ring confirms the end.
     failed: Option<Errno>,
@@ -104,7 +106,7 @@ enum Arm {
     Off,
 }
 
-/// Which features of the ring the driver uses.
+/// The features of the ring that the driver uses.
 #[derive(Clone, Debug)]
 pub struct UringOptions {
     /// Keep connections in the ring's fixed-file table.
@@ -113,7 +115,7 @@ pub struct UringOptions {
     pub accept_mode: AcceptMode,
     /// Submission queue length. Default 1,024.
     pub sq_entries: u32,
-    /// Techniques to use.
+    /// The optional techniques that the driver uses.
     pub tuning: Tuning,
     /// By [`ListenerIndex`]: true if other workers or processes accept from the same socket. Such a
     /// listener is polled in any accept mode, and all connections of its driver are ordinary
@@ -134,7 +136,8 @@ impl Default for UringOptions {
 }
 
 impl Uring {
-    /// A driver for `listeners` (non-blocking, listening) with slots for `slots_max` connections.
+    /// Creates a driver for `listeners` (non-blocking, listening) with slots for `slots_max`
+    /// connections.
     ///
     /// # Errors
     /// The step of the ring's set-up that failed, with its likely cause. The listeners are
@@ -145,8 +148,8 @@ impl Uring {
         wake: WakeSource,
         options: &UringOptions,
     ) -> Result<Self, (SetupError, Vec<OwnedFd>)> {
-        // Direct descriptors need an accept that stays armed, which a shared listener must not
-        // have.
+        // Direct descriptors require an accept that stays armed. A shared listener must not have
+        // such an accept.
         let direct = options.direct && !options.shared.contains(&true);
         let setup = Setup {
             sq_entries: options.sq_entries,
@@ -169,13 +172,13 @@ impl Uring {
         }
         let listener = |(index, fd)| {
             let is_shared = options.shared.get(index).copied().unwrap_or(false);
-            // The kernel gives a client to one of the pending accepts: always to the first one if they
-            // stay armed, even if the thread of that ring is busy. A poll is reported to all rings, and
-            // the first one that is free accepts.
+            // The kernel gives each client to one of the pending accepts. If the accepts stay
+            // armed, the kernel always chooses the first one, even if the thread of its ring is
+            // busy. A poll is reported to all rings, and the first idle thread accepts.
             let mode = if is_shared { AcceptMode::Readiness } else { options.accept_mode };
             Listener { fd: Some(fd), mode, arm: Arm::Off, is_shared, taken: 0, failed: None }
         };
-        // Without a fixed-file table (its size is limited by `RLIMIT_NOFILE`) the ring accepts
+        // Without a fixed-file table, whose size is limited by `RLIMIT_NOFILE`, the ring accepts
         // ordinary descriptors.
         let direct = direct && ring.report().fixed_files > 0;
         Ok(Self {
@@ -197,7 +200,7 @@ impl Uring {
         })
     }
 
-    /// Set-up that the ring was granted.
+    /// The effective settings of the ring.
     pub fn report(&self) -> &SetupReport {
         self.ring.report()
     }
@@ -207,7 +210,7 @@ impl Uring {
         self.direct
     }
 
-    /// Returns the listeners, for another driver; connections end.
+    /// Returns the listeners for use by another driver. All connections end.
     pub fn into_listeners(self) -> Vec<Option<OwnedFd>> {
         self.listeners.into_iter().map(|listener| listener.fd).collect()
     }
@@ -369,7 +372,7 @@ impl Driver for Uring {
         socket.cancelled = true;
         let (recv, send, polls) = (socket.recv, socket.send, socket.poll != Poll::Off);
         if recv && polls {
-            // The poll stays armed; only the receive is cancelled.
+            // Only the receive is cancelled; the poll stays armed.
             socket.recv = false;
             let received = Received::Failed(Errno::CANCELED);
             self.made.push_back(Completion::Received { conn, received });
@@ -521,7 +524,8 @@ impl Driver for Uring {
     }
 }
 
-/// Upper bound of completions between two waits. Beyond it the kernel uses its overflow list.
+/// Maximum number of entries of the completion queue. If more completions arrive between two waits,
+/// the kernel uses its overflow list.
 const CQ_ENTRIES_MAX: u32 = 16 * 1024;
 
 const fn token_of(conn: ConnId) -> Token {

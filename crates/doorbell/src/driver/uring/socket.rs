@@ -1,6 +1,6 @@
 //! A connection of the io_uring driver: its handle and its operations in the ring.
 //!
-//! Does not know about: the ring. It records what was read and what is still armed.
+//! Does not know about: the ring. The state here is updated by the driver.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -12,22 +12,21 @@ use crate::id::{Generation, SlotIndex};
 #[derive(Debug)]
 pub(super) struct Socket {
     pub(super) handle: Handle,
-    /// The current use of the slot; known from the first operation on.
+    /// Generation of the current use of the slot; known from the first operation on.
     pub(super) generation: Generation,
     /// True exactly while the worker waits for bytes.
     pub(super) recv: bool,
     /// True exactly while a send of this connection is in the ring.
     pub(super) send: bool,
-    /// True after a cancel: an operation that the ring gives up is not retried.
+    /// True after a cancel: an operation that fails is then not retried.
     pub(super) cancelled: bool,
-    /// Direct descriptors: state of a shutdown of the sending side.
+    /// State of a shutdown of the sending side; used for direct descriptors only.
     pub(super) half_close: HalfClose,
-    /// Ordinary descriptors: state of the poll for input.
+    /// State of the poll for input; used for ordinary descriptors only.
     pub(super) poll: Poll,
-    /// False if the last `recv(2)` emptied the socket and no poll signalled more since.
+    /// False if the last `recv(2)` emptied the socket and no poll has signalled input since.
     pub(super) readable: bool,
-    /// True once the end of the stream or an error was signalled: reading continues until it is
-    /// seen.
+    /// True once the end of the stream or an error was signalled, until a receive returns it.
     pub(super) hung_up: bool,
 }
 
@@ -37,16 +36,16 @@ pub(super) enum Handle {
     Ordinary(OwnedFd),
 }
 
-/// An ordinary descriptor made for a direct one, to query the socket after a deadline. The
-/// connection ends only when both are closed.
+/// An ordinary descriptor that is created in addition to a direct descriptor, to query the socket
+/// after a deadline. The connection ends only when both descriptors are closed.
 #[derive(Debug)]
 pub(super) enum Beside {
-    /// Being made.
+    /// The kernel is creating the descriptor.
     Asked,
-    /// Being made, and a close waits for it: the kernel resolves the number of the direct
-    /// descriptor only when it makes the other.
+    /// The kernel is creating the descriptor, and a close waits for that: the kernel resolves the
+    /// number of the direct descriptor only when it creates the ordinary one.
     Closing,
-    /// Cannot be made.
+    /// The descriptor cannot be created.
     Failed,
     Here(OwnedFd),
     None,
@@ -56,21 +55,22 @@ pub(super) enum Beside {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Poll {
     Armed,
-    /// Cancelled by a close that waits for its end.
+    /// Cancelled by a close, which waits for the end of the poll.
     Ending,
-    /// Cancelled by a detach that waits for its end; also while an ordinary descriptor is made.
+    /// Cancelled by a detach, which waits for the end of the poll. The state is also used while a
+    /// detach waits for an ordinary descriptor.
     Leaving,
     Off,
 }
 
 /// State of a shutdown. A kernel thread resolves the number of the direct descriptor, possibly
-/// after a later close in the same ring. So the close waits; otherwise the shutdown could hit the
-/// next connection in the slot.
+/// after a later close in the same ring. So a close waits for the end of the shutdown, which could
+/// otherwise affect the next connection in the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HalfClose {
     /// In progress.
     Asked,
-    /// In progress, and a close waits for its end.
+    /// In progress, and a close waits for the end of the shutdown.
     Closing,
     None,
 }
@@ -98,7 +98,8 @@ impl Socket {
         }
     }
 
-    /// Receives without waiting; `None` for a direct descriptor, which does not support that.
+    /// Receives without waiting. `None` for a direct descriptor, which does not support system
+    /// calls.
     #[inline(always)]
     pub(super) fn try_recv(&mut self, scratch: &mut [u8]) -> Option<Received> {
         let Handle::Ordinary(fd) = &self.handle else { return None };

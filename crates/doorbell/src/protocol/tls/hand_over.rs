@@ -1,5 +1,5 @@
-//! Decides by its ClientHello whether a connection is handed over. The TLS library parses the
-//! hello; the result is discarded.
+//! Decides by the ClientHello whether a connection is handed over. The TLS library parses the
+//! ClientHello; its state is then discarded.
 //!
 //! Does not know about: connections.
 
@@ -28,13 +28,13 @@ impl Decider {
         Self(Arc::new(decide))
     }
 
-    /// Evaluates `hello`, a complete ClientHello with optional further bytes. An invalid hello is
-    /// left to the handshake, which refuses it.
+    /// Returns the decision for `hello`, a complete ClientHello with optional further bytes. An
+    /// invalid ClientHello is left to the handshake, which refuses it.
     #[cold]
     pub(super) fn says_so(&self, mut hello: &[u8]) -> bool {
         let mut acceptor = Acceptor::default();
         let accepted = loop {
-            // It reads a few KiB at a time.
+            // `read_tls` reads a few KiB per call.
             if !matches!(acceptor.read_tls(&mut hello), Ok(1..)) {
                 return false;
             }

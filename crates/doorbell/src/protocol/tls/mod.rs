@@ -10,12 +10,12 @@
 //!     └── HTTP: a 400 in plain text; other: an alert      └── a failure: an alert
 //! ```
 //!
-//! A connection counts as a handshake in progress from accept on, and holds memory for TLS only
-//! after a complete ClientHello. Between requests it holds 3 KiB in addition to its slot, and no
+//! A connection counts as a handshake in progress from accept on, and uses memory for TLS only
+//! after a complete ClientHello. Between requests it uses 3 KiB in addition to its slot, and no
 //! buffer.
 //!
-//! A connection ends with a close_notify in the same segment as the last reply, then FIN. Then it
-//! lingers as usual to receive the peer's close_notify, which would cause a reset on a closed
+//! A connection ends with a close_notify in the same segment as the last reply, then FIN. Then the
+//! connection lingers to receive the peer's close_notify, which would cause a reset on a closed
 //! socket.
 
 mod hand_over;
@@ -52,7 +52,7 @@ pub struct TlsConn<C> {
     inside: Inside<C>,
     /// Deadline of the handshake.
     handshake_deadline: Time,
-    /// Why it closes, if the inner protocol did not decide it.
+    /// The reason of the close, if it was not decided by the inner protocol.
     reason: Option<CloseReason>,
 }
 
@@ -62,7 +62,7 @@ enum Stage {
     Hello,
     /// The session has ended; nothing more is sent.
     Over,
-    /// Too many handshakes were in progress when it arrived.
+    /// Too many handshakes were in progress when the connection arrived.
     Refused,
     /// A session, from the ClientHello on.
     Session(Box<Session>),
@@ -78,22 +78,22 @@ struct Inside<C> {
 }
 
 impl<P> Tls<P> {
-    /// Puts TLS around `inner`.
+    /// Creates a protocol that runs `inner` over TLS.
     pub const fn new(inner: P, acceptor: Acceptor) -> Self {
         Self { inner, acceptor, hand_over: None }
     }
 
     /// Hands a connection over if `decide` returns true, with its ClientHello as the first bytes.
     ///
-    /// This happens before any reply, because a session that has begun here cannot be moved.
-    /// `decide` is called once the whole ClientHello has arrived, in however many records.
+    /// The decision precedes any reply, because a session that has begun cannot be moved to another
+    /// owner. `decide` is called when the whole ClientHello has arrived, in any number of records.
     #[must_use]
     pub fn hand_over_if(mut self, decide: impl Fn(&HelloInfo<'_>) -> bool + Send + Sync + 'static) -> Self {
         self.hand_over = Some(Decider::new(decide));
         self
     }
 
-    /// Certificates, client authentication and limits.
+    /// Returns the acceptor, which contains certificates, client authentication and limits.
     pub const fn acceptor(&self) -> &Acceptor {
         &self.acceptor
     }
@@ -109,8 +109,8 @@ impl<P: Protocol> Tls<P> {
         let hello_bytes_max = self.acceptor.limits().hello_bytes_max;
         match classify(io.input, hello_bytes_max) {
             Opening::More => Next::Read,
-            // Without a hand-over the handshake begins with the first record: the library waits for
-            // the rest.
+            // Without a hand-over the handshake begins with the first record: the TLS library waits
+            // for further records.
             Opening::Complete if self.hand_over.is_some() && !is_whole(io.input, hello_bytes_max) => {
                 Next::Read
             }
@@ -154,8 +154,8 @@ impl<P: Protocol> Tls<P> {
         }
     }
 
-    /// Calls the inner protocol with an event that is not input, and writes its output. If that
-    /// cannot be encrypted, nothing is written.
+    /// Calls the inner protocol with an event that is not input, and writes its output. If the
+    /// output cannot be encrypted, nothing is written.
     fn notify_inner(
         &self,
         conn: &mut TlsConn<P::Conn>,
@@ -294,7 +294,7 @@ impl<P: Protocol> Protocol for Tls<P> {
             return Next::Close;
         }
         if conn.inside.upper.as_ref().is_some_and(|upper| !upper.is_written()) {
-            // A partial reply leaves no room for another one.
+            // No error reply can follow a partial reply.
             conn.stage = Stage::Over;
         }
         self.notify_inner(conn, io, |protocol, conn, io| protocol.handle_overload(conn, reason, io))
@@ -304,8 +304,8 @@ impl<P: Protocol> Protocol for Tls<P> {
         self.notify_inner(conn, io, Protocol::handle_drain)
     }
 
-    /// A client that is late with its handshake has sent no request. One that got no place for a
-    /// handshake is refused with an alert first.
+    /// A client that is late with its handshake has sent no request. A client over the limit of
+    /// handshakes first gets an alert, so its connection lingers.
     fn is_given_up(&self, conn: &Self::Conn) -> bool {
         conn.inside.upper.is_none() && conn.reason == Some(CloseReason::HandshakeTimeout)
     }
@@ -345,8 +345,8 @@ fn refuse<C>(conn: &mut TlsConn<C>, io: Io<'_>, alert: Alert, outcome: Outcome) 
     next
 }
 
-/// Keeps the hello unchanged for the hand-over. If that is refused, the overload is handled in this
-/// stage.
+/// Requests the hand-over and leaves the ClientHello in the input. If the hand-over is refused,
+/// [`Stage::Refused`] makes the overload handler send an alert.
 #[cold]
 fn leave<C>(conn: &mut TlsConn<C>) -> Next {
     conn.stage = Stage::Refused;
@@ -371,7 +371,7 @@ fn fail<C>(conn: &mut TlsConn<C>, failure: &Failure, io: Io<'_>) -> Next {
     if let Stage::Session(session) = &mut conn.stage {
         session.write_alert(&mut io.out.head);
         match failure {
-            // The rest of the too long message is still on its way.
+            // The rest of the oversized message is still arriving.
             Failure::TooLong if session.peer_waits() => {
                 io.out.head.extend_from_slice(&Alert::DecodeError.record());
             }

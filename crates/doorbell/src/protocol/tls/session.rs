@@ -1,11 +1,11 @@
 //! The TLS session of a connection: decrypts input, calls the inner protocol, encrypts its output.
 //!
-//! Does not know about: the first bytes (they are checked before there is a session), the meaning
+//! Does not know about: the first bytes, which are checked before a session is created; the meaning
 //! of the plaintext.
 //!
-//! Input stays in the connection's own buffer while the TLS library may need it again, for an
-//! incomplete record or a handshake message in parts; it is then *seen*. Input after a request
-//! whose reply must be sent first is *held*: it is not decrypted yet.
+//! Input stays in the connection's buffer while the TLS library may read it again, after an
+//! incomplete record or a part of a handshake message; such input is *seen*. Input after a request
+//! whose reply must be sent first is not decrypted yet; such input is *held*.
 
 use core::fmt;
 
@@ -25,40 +25,41 @@ use crate::tls::{Outcome, info_of, take_asked_name};
 /// Maximum handshake bytes of a client after its first message, mainly its certificate chain.
 const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
 
-/// See the [module](self).
+/// A TLS session. The [module](self) documents it.
 pub(super) struct Session {
     rustls: UnbufferedServerConnection,
-    /// The requested host name, until it is taken.
+    /// The requested host name, until it moves into the result of the handshake.
     server_name: Option<String>,
-    /// Bytes of input that the library has read and needs again.
+    /// Number of bytes of input that the library has read and needs again.
     seen_len: usize,
-    /// Input is currently not decrypted.
+    /// True while input is not decrypted.
     pub(super) holds: bool,
-    /// A call into the library is in progress: after a panic its state is unknown.
+    /// True during a call into the library, and after a panic in such a call, when the state of the
+    /// library is unknown.
     pub(super) is_busy: bool,
     /// The peer has closed its direction.
     pub(super) peer_closed: bool,
-    /// The server's first message is written.
+    /// True once the server's first message is written.
     answered: bool,
-    /// Bytes received before the end of the handshake.
+    /// Number of bytes received before the end of the handshake.
     received: usize,
 }
 
-/// Why a session fails.
+/// The reason why a session fails.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The keys cannot encrypt any more data.
+    /// The keys have reached the limit of data that they may encrypt.
     Exhausted,
     /// The session was resumed, but its client certificate is no longer accepted.
     Expired,
-    /// An error of the peer or its offers, from the TLS library.
+    /// An error that the TLS library reports about the peer's messages or offers.
     Rustls(Error),
     /// The handshake exceeds its limit.
     TooLong,
 }
 
 impl Failure {
-    /// The outcome to count if it ends a handshake.
+    /// The outcome to count if the failure ends a handshake.
     pub(super) const fn outcome(&self) -> Outcome {
         match self {
             Self::Expired => Outcome::ClientRefused,
@@ -82,8 +83,7 @@ impl Session {
         }
     }
 
-    /// True if output can be written although no input arrived: the library has read all input, or
-    /// gets none.
+    /// True if output can be written now: the library has read all input, or input is *held*.
     pub(super) const fn can_write(&self, input: &[u8]) -> bool {
         self.holds || self.seen_len == input.len()
     }
@@ -136,15 +136,15 @@ impl Session {
                     self.is_busy = false;
                     self.on_close_notify(tls, upper, &mut around);
                 }
-                // The inner protocol is created from the result of the handshake first; the record
-                // stays in place until then.
+                // The inner protocol is first created from the result of the handshake; until then
+                // the record stays in the input.
                 ConnectionState::ReadTraffic(_) | ConnectionState::WriteTraffic(_) if upper.is_none() => {
                     next = self.rustls.is_handshaking().then_some(Next::Close);
                 }
                 ConnectionState::ReadTraffic(traffic) => {
                     self.is_busy = false;
-                    // If the call panics, the library is between two messages and gets no more
-                    // input.
+                    // A panic in the call leaves the library between two messages. `holds` keeps
+                    // further input from it.
                     self.holds = true;
                     discard += hand_up(traffic, tls, upper, &mut around)?;
                     self.holds = inside.upper.as_ref().is_some_and(Upper::stops_reading);
@@ -154,8 +154,8 @@ impl Session {
                     let waits = input.len() > used + discard;
                     next = inside.upper.as_ref().map(|upper| self.wish(upper, waits));
                 }
-                // Early data is never accepted, and no further call follows after both sides
-                // closed.
+                // Early data is never accepted, and `pump` is not called again after both sides
+                // have closed.
                 ConnectionState::Closed | ConnectionState::ReadEarlyData(_) | _ => next = Some(Next::Close),
             }
             used += discard;
@@ -179,7 +179,7 @@ impl Session {
 
     /// Writes the alert for a failure, if there is one.
     pub(super) fn write_alert(&mut self, out: &mut Vec<u8>) {
-        // The library provides pending output before it reads input.
+        // The library returns pending output before it reads input.
         while self.rustls.wants_write() {
             match self.rustls.process_tls_records(&mut []).state {
                 Ok(ConnectionState::EncodeTlsData(data)) => encode(data, out),
@@ -246,15 +246,15 @@ impl Session {
             }
             Next::Flush | Next::HandOver | Next::Wait => upper.after,
             Next::Close | Next::CloseClean | Next::CloseLinger if self.peer_closed => Next::CloseClean,
-            // The peer replies with its own close_notify, which would cause a reset on a closed
-            // socket.
+            // The connection lingers, because the peer replies with a close_notify, which would
+            // cause a reset on a closed socket.
             Next::Close | Next::CloseClean | Next::CloseLinger => Next::CloseLinger,
         }
     }
 }
 
-/// Passes decrypted records to the inner protocol. Returns the number of additional input bytes
-/// that are processed.
+/// Passes decrypted records to the inner protocol. Returns the number of input bytes that these
+/// records used.
 fn hand_up<P: Protocol>(
     mut traffic: ReadTraffic<'_, '_, ServerConnectionData>,
     tls: &Tls<P>,
@@ -288,7 +288,7 @@ fn write<C>(
     Ok(())
 }
 
-/// Appends pending output of the library.
+/// Appends pending output of the library to `out`.
 fn encode(mut data: EncodeTlsData<'_, ServerConnectionData>, out: &mut Vec<u8>) {
     if let Err(EncodeError::InsufficientSize(size)) = data.encode(&mut []) {
         let start = out.len();

@@ -1,4 +1,5 @@
-//! The protocol inside a TLS session: its state, the plaintext it keeps and the plaintext it wrote.
+//! The protocol inside a TLS session: its state, its unprocessed plaintext and its plaintext
+//! output.
 //!
 //! Does not know about: handshakes, records of the peer.
 
@@ -25,8 +26,8 @@ const RECORD_OVERHEAD_MAX: usize = 32;
 /// Maximum length of a close_notify record.
 const CLOSE_NOTIFY_LEN_MAX: usize = 64;
 
-/// Plaintext that is encrypted before the peer must take some: limits what a slow reader can make a
-/// connection hold.
+/// Maximum amount of plaintext that is encrypted ahead of the peer. It limits the memory that a
+/// slow reader can occupy.
 const AHEAD_LEN_MAX: usize = 2 * RECORD_LEN_MAX;
 
 /// Initial capacity for rendering a reply.
@@ -36,12 +37,13 @@ const REPLY_LEN: usize = 512;
 const SPARE_LEN_MAX: usize = 16 * 1024;
 
 thread_local! {
-    /// Buffer for rendering replies of this thread's connections, one after the other. Most replies
-    /// are encrypted in the turn that wrote them, and an idle connection holds no buffer.
+    /// A buffer in which the connections of this thread render their replies, one after another.
+    /// Most replies are encrypted in the turn in which they are written, so an idle connection
+    /// needs no buffer.
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// The [`Io`] of a call without the buffers.
+/// The [`Io`] of a call, without the buffers.
 pub(super) struct Around<'a> {
     pub(super) now: Time,
     pub(super) date: &'a Date,
@@ -50,27 +52,27 @@ pub(super) struct Around<'a> {
     pub(super) client: &'a Client<'a>,
 }
 
-/// See the [module](self).
+/// The inner protocol's state and plaintext. The [module](self) documents them.
 #[derive(Debug)]
 pub(super) struct Upper<C> {
     pub(super) conn: C,
-    /// The step it last requested.
+    /// The step that the protocol last requested.
     pub(super) after: Next,
     info: TlsInfo,
-    /// The request that it deferred to a job, until the worker takes it.
+    /// The request that the protocol deferred to a job, until the worker takes the request.
     later: Option<Box<Later>>,
     carry: Carry,
     plain: Out,
-    /// Number of encrypted bytes of the head of `plain`.
+    /// Number of bytes of the head of `plain` that are already encrypted.
     head_at: usize,
 }
 
-/// Plaintext that the protocol could not use yet. Empty, without memory, unless a request came in
-/// parts.
+/// Plaintext that the protocol could not process yet. Empty and unallocated, unless a request
+/// arrived in parts.
 #[derive(Debug)]
 struct Carry {
     buf: Vec<u8>,
-    /// The accounted capacity.
+    /// The capacity that is counted in the memory account.
     counted: usize,
     plain_bytes: PlainBytes,
 }
@@ -81,7 +83,7 @@ impl<C> Upper<C> {
         Self { conn, after: Next::Read, info, later: None, carry, plain, head_at: 0 }
     }
 
-    /// Calls the protocol.
+    /// Calls the protocol and stores its next step.
     pub(super) fn run<P: Protocol<Conn = C>>(
         &mut self,
         protocol: &P,
@@ -121,12 +123,13 @@ impl<C> Upper<C> {
         self.after = call(protocol, &mut self.conn, io);
         self.later = self.plain.take_later();
         if self.after == Next::HandOver {
-            // Connections over TLS cannot be handed over: the keys are here.
+            // A connection over TLS cannot be handed over, because its keys cannot be moved.
             self.refuse_hand_over(protocol, around);
         }
     }
 
-    /// Moves the record of invalid replies to the worker's output, where they are counted.
+    /// Moves the record of invalid replies to the worker's output, where the worker counts these
+    /// replies.
     pub(super) fn pass_misuses(&mut self, out: &mut Out) {
         out.take_misuses_of(&mut self.plain);
     }
@@ -158,7 +161,7 @@ impl<C> Upper<C> {
         matches!(self.after, Next::Close | Next::CloseClean | Next::CloseLinger)
     }
 
-    /// Encrypts the protocol's output, as far as it may be ahead of the peer.
+    /// Encrypts the protocol's output, at most [`AHEAD_LEN_MAX`] bytes ahead of the peer.
     pub(super) fn write(
         &mut self,
         writer: &mut WriteTraffic<'_, ServerConnectionData>,
@@ -243,7 +246,7 @@ fn append(
 }
 
 impl Carry {
-    /// Updates the accounted memory. False if that exceeds the cap.
+    /// Updates the memory account. Returns false if the account exceeds its limit.
     fn settle(&mut self) -> bool {
         if self.buf.is_empty() && self.buf.capacity() != 0 {
             self.buf = Vec::new();

@@ -11,11 +11,11 @@ use crate::oracle::Reply;
 use crate::service::pattern;
 
 impl Caster<'_> {
-    /// Sends more after its last request: the excess is discarded (RFC 9112 9.6), and the reply to
-    /// the last request arrives.
+    /// A client that sends more after its last request. The excess is discarded (RFC 9112 9.6), and
+    /// the reply to the last request arrives.
     ///
-    /// The length of the request is a multiple of a receive, so that its last byte may be the last
-    /// one of a receive.
+    /// The length of the request is a multiple of the length of a receive, so that a receive may
+    /// end with the last byte of the request.
     pub(super) fn beyond_close(&mut self) -> Cast {
         let (id, len) = (self.id(), self.body_len());
         let start = format!("GET /echo/{id}/{len} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX-Filler: ");
@@ -80,8 +80,8 @@ impl Caster<'_> {
         let mut bytes =
             format!("POST /body/{id}/10 HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n").into_bytes();
         bytes.extend(&pattern(id, 1_000)[..sent]);
-        // A body below 1 KiB/s after the grace period is cut, or one without progress, whichever is
-        // first.
+        // The connection is closed if the body is slower than 1 KiB/s after the grace period, or
+        // earlier if it makes no progress.
         let earliest = self.limits.body_rate_grace.min(self.limits.body_idle_timeout);
         let latest =
             (self.limits.body_rate_grace + Duration::from_secs(1)).min(self.limits.body_idle_timeout);
@@ -147,7 +147,7 @@ impl Caster<'_> {
         Cast::http(script, vec![Reply::Error(&[500, 503])], End::Answered)
     }
 
-    /// Requests jobs and leaves without waiting for them.
+    /// A client that requests jobs and leaves without waiting for them.
     pub(super) fn job_leaves(&mut self) -> Cast {
         let (mut bytes, mut replies) = (Vec::new(), Vec::new());
         for _ in 0..=self.rng.index(2) {

@@ -11,7 +11,7 @@ use crate::oracle::Reply;
 use crate::service::pattern;
 
 impl Caster<'_> {
-    /// A complete request without a body, and its reply.
+    /// Returns a complete request without a body, and its reply.
     pub(super) fn request(&mut self, last: bool) -> (Vec<u8>, Reply) {
         let (id, len) = (self.id(), self.body_len());
         let way = *self.rng.pick(&["echo", "echo", "bytes", "job"]);
@@ -35,7 +35,8 @@ impl Caster<'_> {
         (head.into_bytes(), reply)
     }
 
-    /// A job with a short timeout: its reply, or a refusal and a close.
+    /// A client that requests a job with a short timeout. It gets the reply, or a refusal and a
+    /// close.
     pub(super) fn job_hasty(&mut self) -> Cast {
         let (id, len) = (self.id(), self.body_len());
         let bytes = format!("GET /hasty/{id}/{len} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
@@ -62,7 +63,7 @@ impl Caster<'_> {
         Cast::http(vec![PeerStep::SendAndFin(bytes)], vec![reply], End::Answered)
     }
 
-    /// A few requests, each after the reply to the previous one.
+    /// Adds a few requests, each after the reply to the previous one, and returns their replies.
     pub(super) fn conversation(&mut self, script: &mut Vec<PeerStep>, last_closes: bool) -> Vec<Reply> {
         let mut replies = Vec::new();
         let count = 1 + self.rng.index(6);

@@ -1,6 +1,6 @@
 //! Clients whose connections are handed over.
 //!
-//! Does not know about: their new owner.
+//! Does not know about: the new owner of a connection.
 
 use core::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::oracle::Reply;
 use crate::service::{GREETING, HANDED_AFTER, pattern};
 
 impl Caster<'_> {
-    /// A request for the application.
+    /// Returns a request for the application, and its reply.
     fn app_request(&mut self, last: bool) -> (Vec<u8>, Reply) {
         let (id, len) = (self.id(), self.body_len());
         let close = if last { "Connection: close\r\n" } else { "" };
@@ -23,7 +23,7 @@ impl Caster<'_> {
         ([head.as_bytes(), &body].concat(), Reply::Pattern { id, len, is_head: false })
     }
 
-    /// Some requests for the worker, then some for the application.
+    /// A client with some requests for the worker, then some for the application.
     pub(super) fn handed_over(&mut self) -> Cast {
         let (mut script, mut replies, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..self.rng.index(3) {
@@ -41,7 +41,7 @@ impl Caster<'_> {
         Cast::http(script, replies, End::Answered)
     }
 
-    /// Silent, or sends only after the wait has ended.
+    /// A client that sends nothing, or only after the hand-over.
     pub(super) fn handed_silent(&mut self) -> Cast {
         let id = self.id();
         let mut script = Vec::new();

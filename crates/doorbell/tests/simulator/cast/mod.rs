@@ -1,6 +1,6 @@
-//! The peers of the simulation: every kind of client of a port, with what each must receive.
+//! The peers of the simulation: every kind of client, and the replies that each must receive.
 //!
-//! Does not know about: the worker, faults, how a run is judged except by an [`Expectation`].
+//! Does not know about: the worker, faults, the verdict on a run except for each [`Expectation`].
 
 mod bad;
 mod good;
@@ -25,34 +25,34 @@ pub(crate) const GREETER: ListenerIndex = ListenerIndex(2);
 /// The listener that hands over all connections.
 pub(crate) const HANDED: ListenerIndex = ListenerIndex(3);
 
-/// Announces that a reply is the last one of its connection (RFC 9112 9.6).
+/// The field that announces the last reply of a connection (RFC 9112 9.6).
 const CLOSES: &[u8] = b"\r\nConnection: close\r\n";
 
-/// What a peer must receive if nothing goes wrong.
+/// The replies and the end that a peer must see if no fault occurs.
 #[derive(Clone, Debug)]
 pub(crate) struct Expectation {
-    /// Kind of client.
+    /// The kind of client.
     pub(crate) kind: Kind,
     /// All replies, in order.
     pub(crate) replies: Vec<Reply>,
-    /// End of its connection.
+    /// The end of the connection.
     pub(crate) end: End,
 }
 
-/// End of a connection if nothing goes wrong.
+/// The end of a connection if no fault occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// All replies, then the server's FIN, no reset.
+    /// All replies, then the server's FIN, and no reset.
     Answered,
-    /// As `Answered`, with the FIN this long after accept.
+    /// Like `Answered`, with the FIN at this time after accept.
     CutAfterAccept(Duration),
-    /// As `Answered`, with the FIN this long after the last reply.
+    /// Like `Answered`, with the FIN at this time after the last reply.
     CutAfterReply(Duration),
-    /// As `Answered`, with the FIN between these times after the peer's last byte.
+    /// Like `Answered`, with the FIN between these times after the peer's last byte.
     CutAfterSend(Duration, Duration),
-    /// The peer left early: it may have received any prefix of its replies.
+    /// The peer leaves early: it may have received any prefix of its replies.
     Left,
-    /// The server resets the connection this long after the last byte that it could send.
+    /// The server resets the connection at this time after the last byte that it could send.
     Stalled(Duration),
 }
 
@@ -100,7 +100,7 @@ kinds! {
     TcpOnly: 5, tcp_only;
 }
 
-/// The script of a peer, and what it must receive.
+/// The script of a peer, and the expected replies and end.
 struct Cast {
     listener: ListenerIndex,
     script: Vec<PeerStep>,
@@ -171,7 +171,7 @@ impl Caster<'_> {
         self.rng.index(max)
     }
 
-    /// Sends these bytes in random pieces, with short pauses.
+    /// Sends these bytes in random chunks, with short pauses.
     fn send(&mut self, script: &mut Vec<PeerStep>, bytes: &[u8]) {
         let cuts_max = *self.rng.pick(&[0, 1, 3, 8]);
         for piece in self.rng.split(bytes, cuts_max) {

@@ -11,7 +11,7 @@ use crate::service::{GREETING, pattern};
 impl Caster<'_> {
     pub(super) fn raw_line(&mut self, suffix: &str) -> (Vec<u8>, Reply) {
         let (id, len) = (self.id(), self.body_len());
-        // An empty reply could not be recognized as complete.
+        // The length is at least 1, because the end of an empty reply cannot be detected.
         let len = len.max(1);
         (format!("{id} {len}{suffix}\n").into_bytes(), Reply::Raw(pattern(id, len)))
     }

@@ -16,13 +16,14 @@ pub(super) struct Wanted {
     pub(super) scope: String,
 }
 
-/// The last second of the year 9999. A later time is an error (mostly milliseconds) and is refused.
+/// The last second of the year 9999. A later time is refused, because it is an error, usually a
+/// time in milliseconds.
 const SECS_MAX: i64 = 253_402_300_799;
 /// Maximum length of a subject in OpenID Connect Core 2.
 const SUBJECT_LEN_MAX: usize = 255;
 
 impl Wanted {
-    /// Checks all claims and returns the subject. Validity comes first, then permissions.
+    /// Checks all claims and returns the subject. Validity is checked before permissions.
     pub(super) fn check(&self, claims: &Object<'_>, unix_secs: i64) -> Result<Box<str>, Denied> {
         self.check_times(claims, unix_secs)?;
         self.check_issuer(claims)?;
@@ -35,7 +36,8 @@ impl Wanted {
         Ok(subject.into())
     }
 
-    /// Valid from `nbf` on, and before `exp`; the leeway widens both.
+    /// Verifies that the token is valid from `nbf` on and before `exp`, each extended by the
+    /// leeway.
     fn check_times(&self, claims: &Object<'_>, now: i64) -> Result<(), Denied> {
         let expiry = numeric_date(claims, "exp")?.ok_or(Denied::ExpiryMissing)?;
         if now >= expiry.saturating_add(self.leeway_secs) {
@@ -54,8 +56,8 @@ impl Wanted {
         if good { Ok(()) } else { Err(Denied::IssuerWrong) }
     }
 
-    /// A token with an audience is only valid for that audience, even if the policy has none (RFC
-    /// 7519 4.1.3).
+    /// Verifies the audience. A token with an audience is valid only for that audience, even if the
+    /// policy has no audience (RFC 7519 4.1.3).
     fn check_audience(&self, claims: &Object<'_>) -> Result<(), Denied> {
         let Some(audience) = claims.find("aud") else {
             return if self.audiences.is_empty() { Ok(()) } else { Err(Denied::AudienceWrong) };
@@ -81,13 +83,13 @@ impl Wanted {
     }
 }
 
-/// Whether a space-separated list of scopes (RFC 8693 4.2) contains this one.
+/// Whether a space-separated list of scopes (RFC 8693 4.2) contains `wanted`.
 fn grants(scopes: &str, wanted: &str) -> bool {
     scopes.split(' ').any(|scope| scope == wanted)
 }
 
-/// A NumericDate (RFC 7519 2) in whole seconds, rounded up: comparisons with whole seconds have the
-/// same result.
+/// Reads a NumericDate (RFC 7519 2) in whole seconds, rounded up. Rounding does not change the
+/// result of comparisons with whole seconds.
 fn numeric_date(claims: &Object<'_>, name: &str) -> Result<Option<i64>, Denied> {
     let secs = match claims.find(name) {
         None => return Ok(None),

@@ -4,9 +4,9 @@
 
 use std::fmt;
 
-/// Why a signed token was refused.
+/// The reason why a signed token was refused.
 ///
-/// The client only gets the status; logs contain the word.
+/// The client gets only the status; the log contains the description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Denied {
@@ -18,7 +18,7 @@ pub enum Denied {
     ClaimMissing,
     /// The claims are not an object with unique names, or a claim has the wrong type.
     ClaimsMalformed,
-    /// A JWE, which cannot be decrypted here.
+    /// The token is a JWE, which is encrypted and not supported.
     Encrypted,
     /// `exp` has passed.
     Expired,
@@ -30,11 +30,11 @@ pub enum Denied {
     HeaderMalformed,
     /// `iss` is missing although required, or names another issuer.
     IssuerWrong,
-    /// The token names no key, and there are too many candidates.
+    /// The token names no key, and there are too many candidate keys.
     KeyIdMissing,
     /// No key has this name.
     KeyUnknown,
-    /// A token inside a token.
+    /// The token contains another token.
     Nested,
     /// `nbf` is in the future.
     NotYetValid,
@@ -42,11 +42,11 @@ pub enum Denied {
     ScopeMissing,
     /// The signature does not match the signed text and the key.
     SignatureWrong,
-    /// Not three parts of canonical base64url.
+    /// The token does not consist of three parts in canonical base64url.
     TokenMalformed,
     /// Longer than the policy's limit.
     TokenTooLong,
-    /// `typ` is that of another kind of token.
+    /// `typ` names another type of token.
     TypeWrong,
 }
 
@@ -57,7 +57,7 @@ impl Denied {
         matches!(self, Self::ClaimMissing | Self::ScopeMissing)
     }
 
-    /// A short description for logs; never contains a part of the token.
+    /// A short description for logs, without any part of the token.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {

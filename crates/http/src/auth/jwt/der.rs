@@ -1,7 +1,7 @@
 //! The DER structures of public keys: SubjectPublicKeyInfo (RFC 5280 4.1) and RSAPublicKey (RFC
 //! 8017 A.1.1).
 //!
-//! Does not know about: PEM, the use of a key.
+//! Does not know about: PEM, the usage of keys.
 
 use super::key::KeyError;
 
@@ -63,7 +63,7 @@ fn split_rsa(der: &[u8]) -> Option<(&[u8], &[u8])> {
     (rest.is_empty() && key.is_empty()).then_some((modulus, exponent))
 }
 
-/// `modulus` and `exponent` in big-endian order without leading zeros.
+/// Validates `modulus` and `exponent`, which are big-endian without leading zeros.
 pub(super) fn check_rsa(modulus: &[u8], exponent: &[u8]) -> Result<(), KeyError> {
     let bits = modulus.first().map_or(0, |&first| modulus.len() * 8 - first.leading_zeros() as usize);
     if bits < RSA_BITS_MIN {
@@ -104,8 +104,8 @@ fn take<'a>(tag: u8, from: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(content)
 }
 
-/// The content of the first element, which must have this tag, and the bytes after it. Lengths must
-/// have their shortest form.
+/// Returns the content of the first element, which must have this tag, and the bytes after the
+/// element. Lengths must have their shortest form.
 fn element(tag: u8, der: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&[found, short], rest) = der.split_first_chunk()?;
     if found != tag {

@@ -1,11 +1,11 @@
-//! JSON (RFC 8259) of tokens and key sets: any value, but with unique names in each object and a
-//! maximum depth.
+//! A JSON parser (RFC 8259) for tokens and key sets. Any value is accepted, but names must be
+//! unique in each object, and the depth is limited.
 //!
-//! Does not know about: the meaning of names.
+//! Does not know about: the meaning of members.
 
 use std::borrow::Cow;
 
-/// A value; strings without escapes borrow from the text.
+/// A JSON value; strings without escapes borrow from the input.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Json<'a> {
     Array(Vec<Self>),
@@ -38,7 +38,7 @@ impl<'a> Object<'a> {
         self.0.get(place).map(|(_, value)| value)
     }
 
-    /// The text of a member. `None` if it is missing, an error if it is of another type.
+    /// The text of a member. `None` if the member is missing; an error if it is not a text.
     pub(super) fn text(&self, name: &str) -> Result<Option<&str>, NotText> {
         match self.find(name) {
             None => Ok(None),
@@ -48,7 +48,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// A member is not a text although it should be.
+/// Error: a member that must be a text has another type.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NotText;
 
@@ -61,7 +61,7 @@ impl Json<'_> {
         }
     }
 
-    /// Whether `wanted` accepts this text, or at least one of this list of texts. `None` if this
+    /// Whether `wanted` accepts this text, or at least one text of this list. `None` if this value
     /// is neither a text nor a list of texts.
     pub(super) fn names_any(&self, mut wanted: impl FnMut(&str) -> bool) -> Option<bool> {
         match self {
@@ -77,8 +77,8 @@ impl Json<'_> {
 /// Maximum depth of nested objects and lists.
 const DEPTH_MAX: u32 = 64;
 
-/// Each method reads one element and the white space after it; `None` means that the text is
-/// invalid or unsupported.
+/// A parser. Each method reads one element and the white space after it; `None` means that the
+/// input is invalid or unsupported.
 struct Reader<'a> {
     text: &'a str,
     at: usize,
@@ -159,7 +159,7 @@ impl<'a> Reader<'a> {
         Some(text)
     }
 
-    /// Reads an escape after its backslash.
+    /// Reads an escape; the backslash was already read.
     fn escape(&mut self) -> Option<char> {
         let kind = self.peek()?;
         self.at += 1;
@@ -173,7 +173,7 @@ impl<'a> Reader<'a> {
             b'u' => {
                 let first = self.hex4()?;
                 if !(0xd800..0xdc00).contains(&first) {
-                    // The second half of a surrogate pair alone is not a character.
+                    // A lone second half of a surrogate pair is not a character.
                     return char::from_u32(first);
                 }
                 (self.text.get(self.at..self.at + 2)? == "\\u").then_some(())?;
@@ -234,14 +234,14 @@ impl<'a> Reader<'a> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Skips one byte if it is one of these.
+    /// Skips one byte if it is in `any`.
     fn skip(&mut self, any: &[u8]) -> bool {
         let found = self.peek().is_some_and(|byte| any.contains(&byte));
         self.at += usize::from(found);
         found
     }
 
-    /// Skips this byte and the white space after it, if present.
+    /// Skips `byte` and the white space after it, if present.
     fn take(&mut self, byte: u8) -> bool {
         let found = self.skip(&[byte]);
         if found {

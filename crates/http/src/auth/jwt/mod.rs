@@ -1,16 +1,17 @@
-//! Signed tokens (RFC 7519, as strict as RFC 8725 advises), verified by a [`JwtPolicy`].
+//! Signed tokens (RFC 7519), verified by a [`JwtPolicy`] as strictly as RFC 8725 recommends.
 //!
-//! Does not know about: requests, clocks (the time comes in), files (bytes come in).
+//! Does not know about: requests, clocks (the time is a parameter), files (bytes are parameters).
 //!
-//! A token is at most `token_len_max` bytes long and has three parts in canonical base64url; names
-//! in its JSON are unique. Its `alg` must be the one configured for the key, so neither `none` nor
-//! another algorithm is accepted; claims are read only after the signature was verified. Unlike
-//! static tokens this allocates, and an asymmetric signature takes tens of microseconds
-//! ([`JwtPolicy::is_heavy`]); a token costs at most [`KEYS_TRIED_MAX`] verifications.
+//! A token is at most `token_len_max` bytes long and has three parts in canonical base64url. Names
+//! in its JSON are unique. Its `alg` must be the algorithm configured for the key, so neither
+//! `none` nor another algorithm is accepted. Claims are read only after the signature was verified.
+//! Unlike the comparison of static tokens, a verification allocates, and an asymmetric signature
+//! takes tens of microseconds ([`JwtPolicy::is_heavy`]). A token costs at most [`KEYS_TRIED_MAX`]
+//! verifications.
 //!
 //! Every ECDSA signature has a second valid form (`s` and `n - s`), so the holder of a token can
-//! write it in a second way. Both are accepted because they mean the same; do not use a token's
-//! bytes as its identity.
+//! produce a second token with the same contents. Both are accepted. Do not use the bytes of a
+//! token as its identity.
 
 mod build;
 mod claims;
@@ -31,11 +32,11 @@ use claims::Wanted;
 use json::Object;
 use token::{Header, Parts};
 
-/// Maximum number of keys tried for a token that names none.
+/// Maximum number of keys tried for a token that names no key.
 pub const KEYS_TRIED_MAX: usize = 4;
 /// Maximum number of keys in a policy.
 pub const KEYS_MAX: usize = 256;
-/// Default of [`JwtBuilder::token_len_max`]: half of the default head.
+/// Default of [`JwtBuilder::token_len_max`]: half of the default limit of a head.
 pub const TOKEN_LEN_MAX: usize = 8 * 1024;
 /// Default of [`JwtBuilder::leeway_secs`].
 pub const LEEWAY_SECS: u32 = 60;
@@ -63,10 +64,10 @@ impl JwtPolicy {
         JwtBuilder::new()
     }
 
-    /// Verifies a token. `unix_secs` is the time of day in seconds since 1970.
+    /// Verifies a token. `unix_secs` is the time in seconds since 1970.
     ///
     /// # Errors
-    /// Why the token was refused.
+    /// The reason why the token was refused.
     pub fn verify(&self, token: &[u8], unix_secs: i64) -> Result<Verified, Denied> {
         self.with_header(token, |parts, header, signature| {
             self.check_signature(header, parts.signed, signature)?;
@@ -77,8 +78,8 @@ impl JwtPolicy {
         })
     }
 
-    /// Whether [`Self::verify`] would check an asymmetric signature of this token. The earlier
-    /// checks and shared secrets cost about as much as this call.
+    /// Whether [`Self::verify`] would check an asymmetric signature of this token. If the
+    /// result is false, a verification costs about as much as this call.
     #[must_use]
     pub fn is_heavy_for(&self, token: &[u8]) -> bool {
         let is_heavy = |header: &Header<'_>| {
@@ -88,7 +89,8 @@ impl JwtPolicy {
         self.with_header(token, |_, header, _| is_heavy(header)).unwrap_or(false)
     }
 
-    /// Whether a verification may take tens of microseconds: one of the keys is asymmetric.
+    /// Whether a verification may take tens of microseconds, because at least one key is
+    /// asymmetric.
     #[must_use]
     pub const fn is_heavy(&self) -> bool {
         let mut keys = self.keys.as_slice();
@@ -136,7 +138,7 @@ impl JwtPolicy {
         if good { Ok(()) } else { Err(Denied::SignatureWrong) }
     }
 
-    /// The key that a token names; `None` if every suitable key is to be tried.
+    /// The key that a token names; `None` if every fitting key is to be tried.
     fn find_key(&self, header: &Header<'_>) -> Result<Option<&Key>, Denied> {
         let algorithm = header.algorithm;
         if let Some(key) = header.key_id.and_then(|id| self.keys.iter().find(|key| key.id() == Some(id))) {
@@ -150,7 +152,7 @@ impl JwtPolicy {
         }
     }
 
-    /// The keys to try. A token with an unknown key name may mean a key without a name.
+    /// The keys to try. If the token names an unknown key, only keys without a name are tried.
     fn fitting(&self, header: &Header<'_>) -> impl Iterator<Item = &Key> {
         let (algorithm, is_named) = (header.algorithm, header.key_id.is_some());
         self.keys.iter().filter(move |key| key.algorithm == algorithm && (!is_named || key.id.is_none()))

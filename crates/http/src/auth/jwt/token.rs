@@ -19,8 +19,8 @@ pub(super) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// Splits a token into three parts, none of them empty; so a token without a signature is
-    /// refused here.
+    /// Splits a token into three parts that are not empty. A token without a signature is refused
+    /// here.
     pub(super) fn split(token: &'a [u8]) -> Result<Self, Denied> {
         let mut parts = token.split(|&byte| byte == b'.');
         let mut next = || parts.next();
@@ -70,9 +70,9 @@ impl<'a> Header<'a> {
         Ok(Self { algorithm, key_id: text("kid")?, token_type: text("typ")? })
     }
 
-    /// Whether `typ` is the wanted one; if none is wanted, whether it is absent, a generic JWT or
-    /// an access token (RFC 9068 2.1). Tokens for other purposes have a type of their own, so that
-    /// they are not mistaken for these (RFC 8725 3.11).
+    /// Whether `typ` is the required type or, if no type is required, whether it is absent, a
+    /// generic JWT or an access token (RFC 9068 2.1). Tokens for other purposes have other types,
+    /// so that they are not mistaken for access tokens (RFC 8725 3.11).
     pub(super) fn has_type(&self, wanted: Option<&str>) -> bool {
         match (self.token_type.map(media_type), wanted) {
             (Some(found), Some(wanted)) => found.eq_ignore_ascii_case(media_type(wanted)),
@@ -83,7 +83,7 @@ impl<'a> Header<'a> {
     }
 }
 
-/// A media type without the optional prefix `application/` (RFC 7515 4.1.9).
+/// Removes the optional prefix `application/` of a media type (RFC 7515 4.1.9).
 fn media_type(text: &str) -> &str {
     match text.split_at_checked("application/".len()) {
         Some((prefix, rest)) if prefix.eq_ignore_ascii_case("application/") => rest,

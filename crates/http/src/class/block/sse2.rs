@@ -1,4 +1,4 @@
-//! Blocks with the vector instructions that every x86-64 has.
+//! Blocks with the vector instructions of every x86-64 processor.
 //!
 //! Does not know about: other targets; see `portable`.
 
@@ -21,8 +21,8 @@ impl Block {
         Self(load_unaligned_m128i(bytes))
     }
 
-    /// Converts ASCII letters to lower case; other bytes of the columns 4 to 7 may change within
-    /// them.
+    /// Converts ASCII letters to lower case. Other bytes from 0x40 to 0x7F may change, but stay in
+    /// that range.
     #[inline(always)]
     pub(crate) fn fold(self) -> Self {
         Self(bitor_m128i(self.0, splat(0x20)))
@@ -33,11 +33,11 @@ impl Block {
         Mask(cmp_eq_mask_i8_m128i(self.0, splat(byte)))
     }
 
-    /// Bytes below `low` or above `high`.
+    /// Marks bytes below `low` or above `high`.
     #[inline(always)]
     pub(crate) fn outside(self, low: u8, high: u8) -> Mask {
-        // Only a signed comparison exists: `low` is shifted to the minimum, and everything below it
-        // wraps around to above `high`.
+        // The instruction compares signed values. Shifting moves `low` to the smallest value, and
+        // bytes below `low` wrap around to values above `high`.
         let moved = add_i8_m128i(self.0, splat(0x80_u8.wrapping_sub(low)));
         Mask(cmp_gt_mask_i8_m128i(moved, splat((high - low) ^ 0x80)))
     }

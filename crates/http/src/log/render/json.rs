@@ -37,7 +37,7 @@ pub(super) fn line(record: &Record, route: Option<(u16, Option<&str>)>, unix_mil
     if let Some(error) = record.error() {
         put_text(b"error", error.to_string().as_bytes(), out);
     }
-    // The last text ends here.
+    // Closes the quotes of the last text.
     out.extend_from_slice(b"\",\"status\":");
     match record.status() {
         Some(status) => put_number(status.code().into(), out),
@@ -62,7 +62,7 @@ pub(super) fn loss(what: &[u8], lines: u64, unix_millis: i64, out: &mut Vec<u8>)
     out.extend_from_slice(b"}\n");
 }
 
-/// Each text leaves its closing quote to the next element.
+/// Writes the beginning of the object. Each text's closing quote is written by the next element.
 fn put_start(unix_millis: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"time\":\"");
     put_rfc3339(unix_millis, out);

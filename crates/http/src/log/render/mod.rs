@@ -3,10 +3,10 @@
 //! Does not know about: the destination of lines, clocks (the caller passes the time).
 //!
 //! Whatever a request contains, a record becomes one line that ends with `\n`: every byte that is
-//! not printable ASCII is escaped, and so are `"` and `\`.
+//! not printable ASCII is escaped, as are `"` and `\`.
 //!
-//! **Text** is the combined log format of NCSA and Apache, with the third-last text (`Referer`)
-//! always `-`, followed by further `name=value` pairs for known values:
+//! **Text** is the combined log format of NCSA and Apache, in which `Referer` is always `-`.
+//! `name=value` pairs for known values follow:
 //!
 //! ```text
 //! 192.0.2.7 - alice [06/Nov/1994:08:49:37 +0000] "GET /a?b HTTP/1.1" 200 3 "-" "curl/8.9" host="example.org" tls=1.3 route="api"
@@ -24,8 +24,8 @@
 //! unknown, empty or false. A byte above 0x7F is written as the character with that number
 //! (`\u00HH`), so every byte can be recovered.
 //!
-//! Lines about lost lines begin with `# ` in text; in JSON they are objects of `time` and `dropped`
-//! or `failed`.
+//! Lines that report lost lines begin with `# ` in text. In JSON they are objects with the members
+//! `time` and `dropped` or `failed`.
 
 mod json;
 mod put;
@@ -58,7 +58,8 @@ pub struct Epoch {
 }
 
 impl Epoch {
-    /// From one moment on both clocks; the second in nanoseconds since 1970-01-01 UTC.
+    /// Creates an epoch from readings of both clocks at one moment. `unix_nanos` is in nanoseconds
+    /// since 1970-01-01 UTC.
     pub fn new(now: Time, unix_nanos: i64) -> Self {
         Self { unix_nanos: unix_nanos.saturating_sub(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)) }
     }
@@ -94,7 +95,7 @@ impl Renderer {
         }
     }
 
-    /// Appends a line about `lines` dropped because the queue was full.
+    /// Appends a line that reports `lines` dropped because the queue was full.
     pub fn render_dropped(&self, lines: u64, unix_millis: i64, out: &mut Vec<u8>) {
         match self.format {
             Format::Json => json::loss(b"dropped", lines, unix_millis, out),
@@ -102,7 +103,7 @@ impl Renderer {
         }
     }
 
-    /// Appends a line about `lines` that could not be written.
+    /// Appends a line that reports `lines` that could not be written.
     pub fn render_failed(&self, lines: u64, unix_millis: i64, out: &mut Vec<u8>) {
         match self.format {
             Format::Json => json::loss(b"failed", lines, unix_millis, out),

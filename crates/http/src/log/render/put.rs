@@ -69,7 +69,7 @@ struct Moment {
 }
 
 impl Moment {
-    /// Years outside 0001-9999 become the nearest of them.
+    /// Creates a moment; years outside 1 to 9999 become the nearest year of that range.
     fn new(unix_millis: i64) -> Self {
         let secs = unix_millis.div_euclid(1000).clamp(-62_135_596_800, 253_402_300_799);
         let (year, month, day) = civil(secs.div_euclid(86_400));
@@ -106,7 +106,7 @@ pub(super) fn put_hex(byte: u8, out: &mut Vec<u8>) {
     }
 }
 
-/// Copies `bytes`, and passes those for which `is_plain` is false to `escape`.
+/// Appends `bytes`, but passes each byte for which `is_plain` is false to `escape`.
 pub(super) fn put_escaped(
     bytes: &[u8],
     is_plain: impl Fn(u8) -> bool,
@@ -123,7 +123,7 @@ pub(super) fn put_escaped(
     out.extend_from_slice(rest);
 }
 
-/// Printable ASCII except the quoting characters of both formats.
+/// Whether a byte is printable ASCII and not a quoting character of either format.
 pub(super) const fn is_plain(byte: u8) -> bool {
     matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\'
 }

@@ -1,4 +1,4 @@
-//! A line of text: combined log format, and pairs.
+//! A line of text: the combined log format, followed by pairs.
 //!
 //! Does not know about: JSON.
 
@@ -95,7 +95,7 @@ fn put_pairs(record: &Record, route: Option<(u16, Option<&str>)>, out: &mut Vec<
     }
 }
 
-/// Outside quotes: spaces and the bracket of the time are escaped too.
+/// Writes a text without quotes; spaces and the bracket of the time are escaped as well.
 fn put_name(clip: Clip<'_>, out: &mut Vec<u8>) {
     if clip.bytes.is_empty() {
         out.push(b'-');

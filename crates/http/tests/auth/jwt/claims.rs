@@ -1,4 +1,4 @@
-//! Required claims of a correctly signed token.
+//! The claims that a correctly signed token must have.
 //!
 //! Does not know about: signatures.
 
@@ -13,7 +13,7 @@ fn verify(builder: JwtBuilder, claims: impl AsRef<[u8]>) -> Result<Box<str>, Den
     builder.build().expect("good input").verify(token.as_bytes(), NOW).map(|verified| verified.subject)
 }
 
-/// One key; only `exp` is required.
+/// A policy with one key, which requires only `exp`.
 fn plain() -> JwtBuilder {
     JwtPolicy::builder().key(key(HS)).leeway_secs(0)
 }
@@ -137,7 +137,7 @@ fn issuers_and_audiences() {
     for (claims, expect) in cases {
         assert_eq!(check(two(), &format!(r#"{{"exp":1800000000,{claims}}}"#)), expect, "{claims}");
     }
-    // Nothing configured: an issuer is ignored, but an audience must match.
+    // Without configured names, an issuer is ignored, and a token with an audience is refused.
     assert_eq!(check(plain(), r#"{"exp":1800000000,"iss":"a"}"#), Ok(()));
     assert_eq!(check(plain(), r#"{"exp":1800000000,"aud":"x"}"#), Err(Audience));
     assert_eq!(check(plain(), r#"{"exp":1800000000,"aud":[]}"#), Err(Audience));
@@ -196,7 +196,7 @@ fn subjects() {
     assert_eq!(subject(&format!(r#","sub":"{}""#, "a".repeat(256))), Err(Denied::ClaimsMalformed));
 }
 
-/// RFC 7519 4.1.4 and 4.1.5 taken literally, in thousandths of a second.
+/// RFC 7519 4.1.4 and 4.1.5 implemented literally, in thousandths of a second.
 fn times_allow(exp: i128, nbf: Option<i128>, now: i128, leeway: i128) -> bool {
     now < exp + leeway && nbf.is_none_or(|nbf| now + leeway >= nbf)
 }
@@ -234,7 +234,7 @@ proptest! {
         prop_assert_eq!(passed, expect, "{} at {} with {}", claims, now, leeway);
     }
 
-    /// Agrees with `serde_json` on what is JSON.
+    /// The parser accepts the same texts as `serde_json`.
     #[test]
     fn json_as_others_read_it(
         value in "[ \\[\\],0-9eE+.\"-]{0,10}|\"(\\\\u[dD][89abcdEF][0-9a-f]{2}|\\\\[\"bfnrtux/]|a|\u{1f6aa}|\n){0,4}\"|-?[0-9]{1,3}(\\.[0-9]{0,2})?([eE][+-]?[0-9]{0,3})?|(true|fals|null|\\{\\}|\\[\\[\\]|\\]|,){0,3}",
@@ -244,7 +244,7 @@ proptest! {
         prop_assert_eq!(check(plain(), &claims).is_ok(), others.is_ok(), "{}", claims);
     }
 
-    /// Arbitrary claims: no panic, and no token passes without an `exp` in the future.
+    /// Arbitrary claims cause no panic, and no token passes without an `exp` in the future.
     #[test]
     fn any_claims(claims in "\\{(\"(exp|nbf|aud|iss|sub)\":(\"[ax]\"|[0-9.e+-]{1,12}|\\[\\]|null),?){0,4}\\}|\\PC{0,40}") {
         if check(plain(), &claims).is_ok() {

@@ -1,4 +1,4 @@
-//! Signed tokens: attacks they must withstand, and results of valid ones.
+//! Signed tokens: attacks that must fail, and the results of valid tokens.
 //!
 //! Does not know about: connections.
 

@@ -1,5 +1,5 @@
-//! Creates valid and invalid tokens with the keys in `tests/keys`; also for the benches and the
-//! fuzz targets.
+//! Creates valid and invalid tokens with the keys in `tests/keys`. Benches and fuzz targets use
+//! this file, too.
 //!
 //! Does not know about: verification.
 
@@ -9,9 +9,9 @@ use doorbell_http::auth::jwt::{Algorithm, JwtBuilder, JwtPolicy, Key};
 use jsonwebtoken::EncodingKey;
 use jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER;
 
-/// The time of all tests.
+/// The current time in all tests.
 pub(crate) const NOW: i64 = 1_700_000_000;
-/// The secret of `hs`.
+/// The secret of the key `hs`.
 pub(crate) const SECRET: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 /// Claims that are valid at [`NOW`].
 pub(crate) const CLAIMS: &str = r#"{"iss":"https://issuer.test","aud":"doorbell","sub":"alice","exp":1700000600,"nbf":1699999990,"scope":"read write","role":["reader","ringer"]}"#;
@@ -23,7 +23,7 @@ pub(crate) const ED25519_PUBLIC: &str = include_str!("../../keys/ed25519.pub.pem
 pub(crate) const ALL: [Algorithm; 4] =
     [Algorithm::Hs256, Algorithm::Rs256, Algorithm::Es256, Algorithm::EdDsa];
 
-/// The name of our key for an algorithm.
+/// The name of the test key for an algorithm.
 pub(crate) fn key_id(algorithm: Algorithm) -> &'static str {
     match algorithm {
         Algorithm::EdDsa => "ed",
@@ -33,7 +33,7 @@ pub(crate) fn key_id(algorithm: Algorithm) -> &'static str {
     }
 }
 
-/// Our key for an algorithm, without a name.
+/// The test key for an algorithm, without a name.
 pub(crate) fn key(algorithm: Algorithm) -> Key {
     let pem = match algorithm {
         Algorithm::Hs256 => return Key::hmac(SECRET).expect("long enough"),
@@ -44,7 +44,7 @@ pub(crate) fn key(algorithm: Algorithm) -> Key {
     Key::pem(algorithm, pem.as_bytes()).expect("a good key")
 }
 
-/// Our four keys, the issuer and the audience of [`CLAIMS`], no leeway.
+/// A policy with the four test keys, the issuer and the audience of [`CLAIMS`], and no leeway.
 pub(crate) fn builder() -> JwtBuilder {
     JwtPolicy::builder()
         .keys(ALL.map(|algorithm| key(algorithm).with_id(key_id(algorithm))))
@@ -65,12 +65,12 @@ pub(crate) fn decode(text: &str) -> Vec<u8> {
     URL_SAFE_NO_PAD.decode(text).expect("base64url")
 }
 
-/// The token header for an algorithm.
+/// The header of a token for an algorithm.
 pub(crate) fn header(algorithm: Algorithm) -> String {
     format!(r#"{{"alg":"{}","typ":"JWT","kid":"{}"}}"#, algorithm.name(), key_id(algorithm))
 }
 
-/// The signature of a message with our private key.
+/// The signature of a message with the private test key.
 pub(crate) fn signature(algorithm: Algorithm, message: &str) -> Vec<u8> {
     let (name, key) = match algorithm {
         Algorithm::EdDsa => (
@@ -90,7 +90,7 @@ pub(crate) fn signature(algorithm: Algorithm, message: &str) -> Vec<u8> {
     sign_with(&name, &key, message)
 }
 
-/// The HMAC of a message with any secret.
+/// The HMAC of a message with the given secret.
 pub(crate) fn hmac(secret: &[u8], message: &str) -> Vec<u8> {
     sign_with(&jsonwebtoken::Algorithm::HS256, &EncodingKey::from_secret(secret), message)
 }
@@ -100,7 +100,7 @@ fn sign_with(name: &jsonwebtoken::Algorithm, key: &EncodingKey, message: &str) -
     signer.try_sign(message.as_bytes()).expect("a signature")
 }
 
-/// A correctly signed token with this header and these claims, whatever they contain.
+/// A correctly signed token with this header and these claims, which may have any content.
 pub(crate) fn sign(algorithm: Algorithm, header: &str, claims: impl AsRef<[u8]>) -> String {
     let message = format!("{}.{}", encode(header), encode(claims));
     let signature = encode(signature(algorithm, &message));

@@ -1,7 +1,7 @@
 //! Dependencies between files: A depends on B if A names an item that is defined in B.
 //!
-//! A re-export resolves to the file that defines the item and is no edge itself, nor is a `mod`
-//! line; test code is left out.
+//! A re-export resolves to the file that defines the item. Re-exports and `mod` lines are not edges
+//! themselves. Test code is ignored.
 //!
 //! Does not know about: permitted edges. Method calls name no item; names that only appear in a
 //! macro's expansion are not seen.

@@ -191,10 +191,11 @@ impl<'ast> Visit<'ast> for Collector<'_> {
     }
 }
 
-/// The purpose of a `use`. If the file also uses a re-exported name, the name appears in its code
-/// as well.
+/// The purpose of a `use`.
 enum Used {
+    /// The names are used in this file.
     Here,
+    /// A re-export. If this file also uses the name, the name occurs in its code as well.
     Elsewhere,
 }
 

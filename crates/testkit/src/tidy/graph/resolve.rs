@@ -18,7 +18,7 @@ enum Found {
 /// Names that are being resolved: re-exports may be circular.
 type Pending = BTreeSet<(usize, String)>;
 
-/// The file that defines the item named by `path` inside `module`. A module is no item.
+/// The file that defines the item named by `path` inside `module`; `None` if `path` names a module.
 pub(super) fn defining_file(tree: &Tree, module: usize, path: &[String]) -> Option<usize> {
     match resolve(tree, module, path, &mut Pending::new())? {
         Found::Item(file) => Some(file),
@@ -46,8 +46,8 @@ fn resolve(tree: &Tree, module: usize, path: &[String], pending: &mut Pending) -
     Some(found)
 }
 
-/// Resolves `name` inside `module`: its own, imported, or through a glob. A function may share its
-/// name with a module; only the module has items `beneath` it.
+/// Resolves `name` inside `module`: defined there, imported, or imported by a glob. A function may
+/// share its name with a module; only the module has items `beneath` it.
 fn lookup(tree: &Tree, module: usize, name: &str, beneath: bool, pending: &mut Pending) -> Option<Found> {
     let scope = &tree.modules[module];
     let child = scope.children.get(name).map(|&child| Found::Module(child));

@@ -8,14 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::Source;
 use super::names;
 
-/// One module, in a file of its own or inside another's.
+/// One module, in a separate file or inside the file of another module.
 #[derive(Debug)]
 pub(super) struct Module {
     pub(super) file: usize,
     pub(super) parent: Option<usize>,
     pub(super) children: BTreeMap<String, usize>,
     pub(super) items: BTreeSet<String>,
-    /// Several per name: a type and a function, or one per feature.
+    /// By name. A name may have several imports: a type and a function, or one import per feature.
     pub(super) imports: BTreeMap<String, Vec<Vec<String>>>,
     pub(super) globs: Vec<Vec<String>>,
 }
@@ -54,7 +54,7 @@ impl Tree {
         let file = self.files.len();
         self.files.push(path.to_owned());
         let module = self.add_module(file, parent);
-        // A file that does not parse is left to the compiler.
+        // The compiler reports a file that does not parse.
         if let Ok(parsed) = syn::parse_file(texts[path]) {
             for (inside, name) in names::collect(self, module, &parsed) {
                 let folder = format!("{}{}", child_folder(path), self.inner_path(module, inside));
@@ -68,7 +68,7 @@ impl Tree {
         module
     }
 
-    /// Folders for the inline modules between a file's own module and `inside`.
+    /// Path of the inline modules from a file's own module down to `inside`, one folder for each.
     fn inner_path(&self, own: usize, mut inside: usize) -> String {
         let mut path = String::new();
         while inside != own {

@@ -1,6 +1,6 @@
-//! `[route.NAME]`: which requests it takes, its guards, and what it replies with.
+//! `[route.NAME]`: the requests that it matches, its guards, and its action.
 //!
-//! Does not know about: looking a route up; the listeners and endpoints that it names.
+//! Does not know about: matching requests; contents of listeners and endpoints.
 
 mod methods;
 mod redirect;
@@ -17,7 +17,7 @@ use doorbell_config::{At, Link, Map, Table, Words};
 use std::fmt;
 use std::path::PathBuf;
 
-/// One route: `files`, `grpc`, `health`, `push`, `redirect` or `reply` says what it does.
+/// One route: `files`, `grpc`, `health`, `push`, `redirect` or `reply` selects its action.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = rules::check, useless = Self::useless)]
 pub struct Route {
@@ -49,17 +49,17 @@ pub struct Route {
     /// it is open. Default: no limit.
     #[key(range = 1..=4_000_000, nonzero)]
     pub concurrent: Option<u32>,
-    /// Client certificate: require or exempt. Default: as `[tls.NAME]` of the listener demands.
+    /// Client certificate: require or exempt. Default: the `mode` of the listener's `[tls.NAME]`.
     pub client_cert: Option<ClientCert>,
-    /// Names of which the client certificate must have one among its alternative names (DNS, mail,
-    /// URI, IP address; the common name counts only without any of these), compared byte by byte;
-    /// others get 403.
+    /// Accepted names of the client certificate, compared byte by byte with its alternative names
+    /// (DNS, mail, URI, IP address), or with its common name if it has none of these. Clients
+    /// without an accepted name get 403.
     #[key(filled, read = sources::client_names)]
     pub client_names: Vec<At<String>>,
     /// Replies with files of a directory.
     #[key(shown)]
     pub files: Option<Files>,
-    /// Puts the guards of this route before the calls of `[grpc]`.
+    /// Applies the guards of this route to the calls of `[grpc]`.
     pub grpc: Option<bool>,
     /// Endpoint to report; with {check} in `path`, one of its checks, for clients that see
     /// `details`.
@@ -69,8 +69,8 @@ pub struct Route {
     #[key(default = "text")]
     pub format: HealthFormat,
     /// Clients that see single checks and reasons, and may leave checks out with ?exclude=NAME;
-    /// others get the state alone, and 404 for {check} of `path`. Default: never, and with
-    /// `details_auth` authenticated.
+    /// others get the state alone, and 404 for {check} of `path`. Default: never; with
+    /// `details_auth`: authenticated.
     #[key(default_with = Self::usual_details)]
     pub details: Details,
     /// Names of `[auth.NAME]`, one or a list, whose clients count as authenticated; others get the
@@ -79,34 +79,35 @@ pub struct Route {
     /// Accepts results of checks of type ttl by POST or PUT, with {check} and {result} in `path`.
     pub push: Option<bool>,
     /// Replies with a redirect, or with 404 if the location is the address of the request, for
-    /// instance behind a proxy that terminates TLS and says so (see `forwarded`).
+    /// instance behind a proxy that terminates TLS and forwards the scheme (see `forwarded`).
     #[key(shown)]
     pub redirect: Option<Redirect>,
-    /// Fixed reply, apart from {path}, {host}, {method}, {client} and parameters of `path`.
+    /// Fixed reply, in which {path}, {host}, {method}, {client} and parameters of `path` stand for
+    /// parts of the request.
     #[key(shown)]
     pub reply: Option<Reply>,
 }
 
-/// What a route demands of client certificates.
+/// Whether a route requires a client certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum ClientCert {
-    /// None is needed.
+    /// No certificate is required.
     Exempt,
-    /// Without one the reply is 403.
+    /// Requests without a certificate get 403.
     Require,
 }
 
-/// Format of a health reply, unless `?format=` or `?verbose` names another.
+/// Format of a health reply, unless `?format=` or `?verbose` selects another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Words)]
 pub enum HealthFormat {
-    /// As `Accept` says; text for clients that accept anything.
+    /// Chosen by `Accept`; text for clients that accept any type.
     Auto,
     /// `application/health+json`
     #[word("health+json")]
     HealthJson,
-    /// As of the Kubernetes API server, with `?verbose`.
+    /// The format of the Kubernetes API server for `?verbose`.
     KubeVerbose,
-    /// As of Spring Boot's actuator.
+    /// The format of Spring Boot's actuator.
     Spring,
     /// The state, then a line for each check.
     #[default]
@@ -174,22 +175,22 @@ impl fmt::Debug for Content {
     }
 }
 
-/// What a route does.
+/// Action of a route.
 #[derive(Clone, Debug)]
 pub enum Action<'r> {
     /// The files of a directory.
     Files(&'r Files),
-    /// `grpc.health.v1`, as `[grpc]` says; in HTTP/2 only.
+    /// `grpc.health.v1` with the settings of `[grpc]`; over HTTP/2 only.
     Grpc,
     /// The state of a health endpoint.
     Health(HealthRoute),
-    /// Redirects from a map, one for each link.
+    /// Redirects from a map, with one location for each link.
     Links(&'r Redirect),
     /// Results of checks of type `ttl` are accepted.
     Push,
     /// A redirect.
     Redirect(&'r Redirect),
-    /// A fixed reply, apart from its parameters.
+    /// A fixed reply, which may contain parameters.
     Reply(&'r Reply),
 }
 
@@ -198,16 +199,17 @@ pub enum Action<'r> {
 pub struct HealthRoute {
     /// The position in [`super::Config::health`].
     pub endpoint: usize,
-    /// Format of the body for clients that name none.
+    /// Format of the body for requests that select none.
     pub format: HealthFormat,
     /// Clients that see more than the state.
     pub details: Details,
-    /// Positions in [`super::Config::auth`]: clients that any of them accepts see the details.
+    /// Positions in [`super::Config::auth`]; clients accepted by any of these rules see the
+    /// details.
     pub details_auth: Vec<usize>,
 }
 
 impl HealthRoute {
-    /// The default for the endpoint at this position.
+    /// The default options for the endpoint at this position.
     #[must_use]
     pub const fn of(endpoint: usize) -> Self {
         Self { endpoint, format: HealthFormat::Text, details: Details::Never, details_auth: Vec::new() }
@@ -215,7 +217,7 @@ impl HealthRoute {
 }
 
 impl Route {
-    /// A route with the methods and, for lack of any, the paths that its action usually has.
+    /// Fills in the default methods of the action, and its default paths if the route has none.
     #[must_use]
     pub fn completed(mut self) -> Self {
         if self.paths.is_empty() {
@@ -225,7 +227,7 @@ impl Route {
         self
     }
 
-    /// What it does.
+    /// The action of the route.
     #[must_use]
     pub fn action(&self) -> Action<'_> {
         match self {
@@ -240,30 +242,30 @@ impl Route {
             Self { files: Some(files), .. } => Action::Files(files),
             Self { redirect: Some(redirect), .. } if redirect.map.is_some() => Action::Links(redirect),
             Self { redirect: Some(redirect), .. } => Action::Redirect(redirect),
-            // Without any action only after an error.
+            // A route without an action only exists after an error.
             Self { reply, .. } => Action::Reply(reply.as_ref().unwrap_or_else(|| Reply::defaults())),
         }
     }
 
-    /// Whether it does anything; false only after an error.
+    /// Whether the route has an action; false only after an error.
     #[must_use]
     pub fn acts(&self) -> bool {
         !matches!(self.action(), Action::Reply(_)) || self.reply.is_some()
     }
 
-    /// Whether probes ask for it.
+    /// Whether the route serves probes.
     #[must_use]
     pub const fn is_probe(&self) -> bool {
         self.health.is_some() || self.is_grpc()
     }
 
-    /// Whether it takes the calls of `[grpc]`.
+    /// Whether the route serves the calls of `[grpc]`.
     #[must_use]
     pub const fn is_grpc(&self) -> bool {
         matches!(self, Self { grpc: Some(true), health: None, .. })
     }
 
-    /// Whether it is on the listener at this position.
+    /// Whether the route is on the listener at this position.
     #[must_use]
     pub fn is_on(&self, listener: usize) -> bool {
         self.positions().any(|position| position == listener)
@@ -274,7 +276,7 @@ impl Route {
         self.listeners.iter().map(|link| link.position)
     }
 
-    /// The hosts that it takes; none means any.
+    /// Hosts of the route; an empty list matches every host.
     #[must_use]
     pub fn host_names(&self) -> Vec<String> {
         self.hosts.iter().map(|host| host.value.clone()).collect()
@@ -287,7 +289,7 @@ impl Route {
         fields.map(|(name, value)| (name.value.clone(), value.value.clone())).collect()
     }
 
-    /// The same with their places.
+    /// The fields of [`Self::fields`] with their positions in the file.
     pub(crate) fn written_fields(&self) -> impl Iterator<Item = &(At<String>, At<String>)> {
         self.headers.iter().chain(self.reply.iter().flat_map(|reply| reply.headers.iter()))
     }
@@ -300,8 +302,8 @@ impl Route {
         }
     }
 
-    /// Probers use all three of a health route; a redirect keeps whatever method it gets, but a
-    /// link is only followed.
+    /// Default methods. Probers use GET, HEAD and OPTIONS. A redirect with 308 preserves every
+    /// method; a link from a map is only followed with GET.
     fn usual_methods(&self) -> Vec<Method> {
         match self.action() {
             Action::Files(_) | Action::Links(_) | Action::Reply(_) => vec![Method::Get, Method::Head],
@@ -316,7 +318,7 @@ impl Route {
         if self.details_auth.is_empty() { Details::Never } else { Details::Authenticated }
     }
 
-    /// Keys of health, on other routes.
+    /// Keys without effect: those of health routes, on a route of another kind.
     fn useless(&self) -> &'static [&'static str] {
         if self.health.is_some() { &[] } else { &["format", "details", "details_auth"] }
     }
