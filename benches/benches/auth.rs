@@ -1,8 +1,9 @@
-//! Cost of authorizing a request: a static token, and a signed one of each algorithm.
+//! Cost of authorizing a request with a static token, and with a signed token of each algorithm.
 //!
-//! Does not know about: connections; `instructions` counts the static token.
+//! Does not know about: connections. The instructions of the static token are counted in
+//! `instructions`.
 
-#[expect(dead_code, reason = "shared with the tests, which use the rest")]
+#[expect(dead_code, reason = "shared with the tests, which use the other items")]
 #[path = "../../crates/http/tests/auth/jwt/sign.rs"]
 mod sign;
 

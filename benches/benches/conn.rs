@@ -39,7 +39,7 @@ fn conn(c: &mut Criterion) {
         });
         group.finish();
     }
-    assert_eq!(carry.capacity(), 0, "input that arrives whole is never copied");
+    assert_eq!(carry.capacity(), 0, "input that arrives in one piece must not be copied");
 }
 
 const fn io<'a>(date: &'a Date, limits: &'a Limits, carry: &'a mut Vec<u8>, out: &'a mut Out) -> Io<'a> {

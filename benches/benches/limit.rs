@@ -1,7 +1,7 @@
-//! One decision of a rate limiter: single-threaded, per worker, two threads on one key, keys that
-//! exceed the caches, a flood of new keys.
+//! One decision of a rate limiter: on one thread, per worker, on two threads with one key, with
+//! keys that exceed the caches, and in a flood of new keys.
 //!
-//! Does not know about: the source of keys, except in the row that takes one from a request.
+//! Does not know about: how keys are determined, except in the row that takes a key from a request.
 #![expect(clippy::disallowed_methods, reason = "a bench reads clocks")]
 
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const SEED: [u64; 2] = [7, 8];
 const NOW: Time = Time::from_nanos(1_000_000_000_000);
 
-/// Never refuses in a bench that advances time by a microsecond per decision.
+/// A quota that is never exceeded by a bench that advances time by a microsecond per decision.
 fn generous() -> Quota {
     Quota::new(1000, 1_000_000, Duration::from_secs(1)).expect("a quota")
 }
@@ -61,7 +61,7 @@ fn alone(c: &mut Criterion) {
     });
 }
 
-/// Key from a header, decision and fields: the whole cost for a request.
+/// The whole cost for a request: key from a header, decision and fields.
 fn request(c: &mut Criterion) {
     let bytes =
         b"GET /readyz HTTP/1.1\r\nHost: a\r\nX-Api-Key: 0123456789abcdef0123456789abcdef\r\n\r\n".as_slice();
@@ -114,7 +114,7 @@ fn pair(limiter: &Limiter, count: u64, keys: [&[u8]; 2]) -> Duration {
     thread::scope(|scope| {
         let other = scope.spawn(|| ask(second));
         let took = ask(first);
-        took.max(other.join().expect("it does not panic"))
+        took.max(other.join().expect("the thread does not panic"))
     })
 }
 

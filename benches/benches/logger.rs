@@ -2,21 +2,21 @@
 //!
 //! Does not know about: files; lines are discarded.
 //!
-//! `cargo bench -p doorbell-benches --bench logger`. Records are logged in bursts; the time to
-//! empty the queues in between is not included in any row. Criterion medians of three runs on a
-//! two-core virtual machine with a dozen other busy threads, so they are upper bounds;
+//! `cargo bench -p doorbell-benches --bench logger`. Records are logged in bursts, and no row
+//! includes the time to empty the queues between bursts. The figures are medians of three criterion
+//! runs on a two-core virtual machine with a dozen other busy threads, so they are upper bounds.
 //! `instructions/log.rs` has exact counts.
 //!
 //! | row | time | what |
 //! |---|---|---|
 //! | `off, a success` | 2 to 4 ns | |
-//! | `errors, a success` | 4 to 5 ns | what a probe costs by default |
+//! | `errors, a success` | 4 to 5 ns | cost of a probe by default |
 //! | `errors and one in 1000, a success` | 57 to 70 ns | nearly all of it the search for `User-Agent` |
-//! | `all/kubelet` | 52 to 53 ns | record made (38) and queued; the goal is 60 ns, the figure of the Go server Flint is 497 ns |
-//! | `all/browser` | 68 to 71 ns | its second half goes through a queue of its own |
+//! | `all/kubelet` | 52 to 53 ns | creates (38 ns) and queues the record; the goal is 60 ns, and the Go server Flint takes 497 ns |
+//! | `all/browser` | 68 to 71 ns | the second half of the record uses a separate queue |
 //! | `all/two threads, a queue each` | 56 to 59 ns | the same as one thread |
-//! | `all/two threads, one queue (not used)` | 55 to 104 ns | whole records; the more the threads meet, the more it is |
-//! | `first record after a rest` | 15 to 17 us | the wake-up: why not every record wakes the writer |
+//! | `all/two threads, one queue (not used)` | 55 to 104 ns | whole records; the time increases with contention |
+//! | `first record after a rest` | 15 to 17 us | includes a wake-up, which is why not every record wakes the writer |
 //! | `dropped` | 98 to 104 ns | the log is stopped or the queue is full |
 //! | `render/text`, `render/json` | 395 to 433 ns, 504 to 536 ns | on the writer's thread |
 #![expect(clippy::disallowed_methods, reason = "a bench reads the clock and waits")]
@@ -35,10 +35,10 @@ use doorbell_http::log::{Entry, Epoch, Filter, Format, Logger, Record, Renderer,
 use doorbell_http::parse::Head;
 use doorbell_http::{Client, Limits, Request, Status, Time};
 
-/// Records between two pauses in which the queues are emptied.
+/// Records in a burst. After each burst the queues are emptied.
 const BURST: u64 = 1024;
 
-/// The rejected alternative: one queue for all threads, emptied by the same kind of writer.
+/// The rejected alternative: one queue for all threads. The same kind of writer empties it.
 struct SharedQueue(ArrayQueue<Record>);
 
 impl Sink for SharedQueue {
@@ -47,7 +47,7 @@ impl Sink for SharedQueue {
     }
 }
 
-/// Discards records, to measure only their creation.
+/// A target that discards records, to measure only their creation.
 struct Nowhere;
 
 impl Sink for Nowhere {
@@ -67,7 +67,7 @@ fn entry<'a>(request: &'a Request<'a>, status: Status) -> Entry<'a> {
     Entry { status: Some(status), content_len: 3, ..Entry::unanswered(request) }
 }
 
-/// Logs in bursts; `settle` empties the queues after each, untimed.
+/// Logs in bursts. `settle` empties the queues after each burst; its time does not count.
 fn bursts(requests: u64, log: &mut dyn FnMut(), settle: &dyn Fn()) -> Duration {
     let (mut left, mut spent) = (requests, Duration::ZERO);
     while left > 0 {
@@ -83,12 +83,12 @@ fn bursts(requests: u64, log: &mut dyn FnMut(), settle: &dyn Fn()) -> Duration {
     spent
 }
 
-/// Waits until all of `sent` records have become lines.
+/// Waits until the writer has written all of the `sent` records.
 fn wait_for(sink: &LogSink, sent: u64) {
     while sink.counters().written < sent {
         std::thread::sleep(Duration::from_micros(100));
     }
-    assert_eq!(sink.counters().dropped, 0, "a dropped record costs less");
+    assert_eq!(sink.counters().dropped, 0, "no record may be dropped, because that costs less");
 }
 
 fn start_log() -> AccessLog {
@@ -157,8 +157,8 @@ fn two_threads(c: &mut Criterion) {
     });
 }
 
-/// The mean time per record in each of two threads; `settle` gets the number of records since its
-/// last call.
+/// Mean time per record in each of two threads. `settle` gets the number of records since its last
+/// call.
 fn together<K: Sink + Sync>(
     requests: u64,
     sink: &K,
@@ -202,7 +202,7 @@ fn exceptions(c: &mut Criterion) {
                 let mut spent = Duration::ZERO;
                 for _ in 0..requests {
                     let wakes = sink.counters().wakes;
-                    // Longer than the writer stays awake.
+                    // The pause is longer than the time for which the writer stays awake.
                     std::thread::sleep(Duration::from_millis(150));
                     let start = Instant::now();
                     logger.answered(black_box(&entry(request, Status::OK)));

@@ -1,4 +1,4 @@
-//! Look-up of a request's route in a small server, and of a link in a large map.
+//! Look-up of a route in a small server, and of a link in a large map.
 //!
 //! Does not know about: parsing.
 
@@ -38,8 +38,8 @@ fn route(c: &mut Criterion) {
     }
 }
 
-/// Every look-up uses another link, so that the whole map is measured and not one cache line. The
-/// order of the paths differs from that of the entries in the map.
+/// Each look-up uses another link, so that the bench covers the whole map and not one cache line.
+/// The paths are in another order than the entries of the map.
 fn link(c: &mut Criterion) {
     let path = |n: u32| format!("/l/{:08x}", n.wrapping_mul(0x9e37_79b1));
     let text: String =
@@ -52,7 +52,7 @@ fn link(c: &mut Criterion) {
         let mut paths = paths.as_bytes().chunks_exact(11).cycle();
         c.bench_function(name, |b| {
             b.iter(|| {
-                let link = map.find(black_box(paths.next().expect("it goes round")));
+                let link = map.find(black_box(paths.next().expect("the iterator repeats")));
                 assert_eq!(link.is_some(), found);
                 link
             });

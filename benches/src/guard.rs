@@ -1,4 +1,4 @@
-//! A policy of static tokens, a quota, and a request allowed by both, for benches of their cost.
+//! A policy of static tokens, a quota, and a request that both accept, for benches of their cost.
 //!
 //! Does not know about: measurements.
 
@@ -15,15 +15,15 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A valid `Authorization`, with a token of 32 bytes.
+/// A valid value of `Authorization` with a token of 32 bytes.
 pub const VALUE: &[u8] = b"Bearer XJ7bXg1cV3yq8s0LQm5v2wZ4nT6pR9dK";
 
-/// A scrape with this token.
+/// A scrape with the token of [`VALUE`].
 pub const AUTHORIZED: &[u8] =
     b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:18181\r\nUser-Agent: Prometheus/3.1.0\r\n\
 Accept: */*\r\nAuthorization: Bearer XJ7bXg1cV3yq8s0LQm5v2wZ4nT6pR9dK\r\n\r\n";
 
-/// A policy with this many tokens of 32 bytes; the last is that of [`VALUE`].
+/// A policy with this many tokens of 32 bytes. The last token is that of [`VALUE`].
 ///
 /// # Panics
 /// If the number exceeds the limit of a set.
@@ -38,7 +38,8 @@ pub fn policy(count: usize) -> Policy {
     Policy::bearer("bench", tokens).expect("a good realm")
 }
 
-/// A connection that receives [`AUTHORIZED`] repeatedly, and a service with one prepared reply.
+/// A connection that receives [`AUTHORIZED`] repeatedly, with a service that has one prepared
+/// reply.
 pub struct Scrape {
     service: Box<dyn Service>,
     client: Client<'static>,
@@ -50,7 +51,7 @@ pub struct Scrape {
     now: Time,
 }
 
-/// Discards log records.
+/// A sink that discards log records.
 struct Nowhere;
 
 impl Sink for Nowhere {
@@ -60,15 +61,15 @@ impl Sink for Nowhere {
 }
 
 impl Scrape {
-    /// Without guards. `client` is an address.
+    /// Creates a connection without guards. `client` is an IP address.
     ///
     /// # Panics
-    /// If it is not an address.
+    /// If `client` is not an IP address.
     pub fn plain(client: &str) -> Box<Self> {
         Self::of(client, Box::new(ready()))
     }
 
-    /// With a limiter by address, which knows the client, and a static token.
+    /// Creates a connection with a static token and a limiter by address that knows the client.
     ///
     /// # Panics
     /// Like [`Self::plain`].
@@ -78,8 +79,8 @@ impl Scrape {
         Self::of(client, Box::new(ready().guarded(RequireAuth::new(policy(1))).guarded(limit)))
     }
 
-    /// The whole chain: access log with errors only, limiter, token, router with eight routes,
-    /// reply.
+    /// Creates a connection with the whole chain: access log with errors only, limiter, token,
+    /// router with eight routes, and reply.
     ///
     /// # Panics
     /// Like [`Self::plain`].
@@ -90,7 +91,7 @@ impl Scrape {
         Self::of(client, Box::new(service.with(Logger::new(Filter::ERRORS, Nowhere))))
     }
 
-    /// [`Self::handle`] on a new connection, ten microseconds later.
+    /// Calls [`Self::handle`] on a new connection, ten microseconds later.
     pub fn handle_anew(&mut self) -> Next {
         self.now = self.now.after(Duration::from_micros(10));
         self.conn = Conn::new(self.now, &self.limits);
@@ -111,12 +112,12 @@ impl Scrape {
             out: Out::with_capacity(16 * 1024),
             now: Time::from_nanos(1_000_000_000_000),
         });
-        assert_eq!(scrape.handle(), Next::Read, "the connection stays");
+        assert_eq!(scrape.handle(), Next::Read, "the connection stays open");
         scrape.out.clear();
         scrape
     }
 
-    /// Handles the request, and writes its reply.
+    /// Handles the request and writes its reply.
     pub fn handle(&mut self) -> Next {
         let io = Io {
             now: self.now,
@@ -130,7 +131,7 @@ impl Scrape {
         self.conn.handle_input(black_box(AUTHORIZED), io, &*self.service)
     }
 
-    /// The output.
+    /// The output of the connection.
     pub fn output(&self) -> &[u8] {
         &self.out.head
     }

@@ -1,6 +1,6 @@
 //! A connection with the environment of a worker, for benches of the cost of one probe.
 //!
-//! Does not know about: sockets, measurements.
+//! Does not know about: sockets; measurements.
 
 use doorbell_http::layer::ServiceExt as _;
 use doorbell_http::log::{Filter, Logger, Sink};
@@ -28,7 +28,7 @@ pub struct Machine {
     now: Time,
 }
 
-/// A router with a prepared reply for each route, and one redirect.
+/// A router with a redirect and a prepared reply for each other route.
 struct Door {
     router: Router<Answer>,
     missing: StaticReply,
@@ -41,7 +41,7 @@ enum Answer {
 }
 
 impl Machine {
-    /// A new connection on which `input` arrives.
+    /// Creates a new connection that receives `input`.
     pub fn new(input: &[u8]) -> Box<Self> {
         let limits = Limits::default();
         Box::new(Self {
@@ -58,29 +58,30 @@ impl Machine {
         })
     }
 
-    /// The same with another service.
+    /// As [`Self::new`], with another service.
     pub fn serving(input: &[u8], service: Box<dyn Service>) -> Box<Self> {
         let mut machine = Self::new(input);
         machine.service = service;
         machine
     }
 
-    /// The same with an access log around the service.
+    /// As [`Self::new`], with an access log around the service.
     pub fn logged(input: &[u8], filter: Filter, sink: impl Sink + 'static) -> Box<Self> {
         let mut machine = Self::new(input);
         machine.service = Box::new(Door::new().with(Logger::new(filter, sink)));
         machine
     }
 
-    /// The same after the input was handled once; it arrives again on the same connection.
+    /// As [`Self::new`], after the input was handled once. The same input arrives again on the same
+    /// connection.
     pub fn second(input: &[u8]) -> Box<Self> {
         let mut machine = Self::new(input);
-        assert_eq!(machine.handle(), Next::Read, "the connection stays");
+        assert_eq!(machine.handle(), Next::Read, "the connection stays open");
         machine.out.clear();
         machine
     }
 
-    /// A new connection of a worker that has cached the same head.
+    /// Creates a new connection on a worker that has cached the same head.
     pub fn again(input: &[u8]) -> Box<Self> {
         let mut machine = Self::new(input);
         machine.warm();
@@ -88,7 +89,8 @@ impl Machine {
         machine
     }
 
-    /// Handles the input, and becomes a new connection of the same worker a second later.
+    /// Handles the input, and replaces a closed connection by a new one of the same worker, a
+    /// second later.
     pub fn warm(&mut self) {
         let _ = self.handle_seen();
         self.now = self.now.after(Duration::from_secs(1));
@@ -97,19 +99,20 @@ impl Machine {
         }
     }
 
-    /// Marks the output as sent; it is kept as in a worker.
+    /// Marks the output as sent. The buffer is kept, as in a worker.
     pub fn send(&mut self) {
         self.out.head_is_sent();
     }
 
-    /// Everything: bytes in, replies out. The service is a trait object, as in the server.
+    /// Handles the whole request, from parsing to rendering. The service is a trait object, as in
+    /// the server.
     pub fn handle(&mut self) -> Next {
         let (conn, input, io, service, _) = self.parts();
         conn.handle_input(black_box(input), io, service)
     }
 
-    /// The same with a cache of heads, as in a worker: a new connection with a single known request
-    /// needs no state.
+    /// As [`Self::handle`], with a cache of heads as in a worker. A new connection with a single
+    /// known request needs no state.
     pub fn handle_seen(&mut self) -> Next {
         let is_new = self.conn.requests() == 0;
         let (_, input, io, service, seen) = self.parts();
@@ -134,7 +137,7 @@ impl Machine {
         (&mut self.conn, &self.input, io, &*self.service, &mut self.seen)
     }
 
-    /// Only the head.
+    /// Parses only the head.
     pub fn parse(&self) -> Option<usize> {
         let mut head = Head::new();
         let len = head.parse(black_box(&self.input), &self.limits);
@@ -142,7 +145,7 @@ impl Machine {
         len.ok().flatten()
     }
 
-    /// Only the look-up; true if it found a route.
+    /// Only looks up the route, and returns whether it was found.
     pub fn route(&self) -> bool {
         let host = Some(black_box(b"127.0.0.1:8080".as_slice()));
         match self.door.router.find(host, black_box(Method::Get), black_box(b"/livez")) {
@@ -151,12 +154,12 @@ impl Machine {
         }
     }
 
-    /// Only the reply.
+    /// Only renders the reply.
     pub fn reply(&mut self) {
         self.door.missing.put_last(&mut self.out, black_box(&self.date));
     }
 
-    /// The output.
+    /// The output of the connection.
     pub fn output(&self) -> &[u8] {
         &self.out.head
     }

@@ -1,4 +1,4 @@
-//! The limit of a row, and how the program runs: as a bench, as a test or under callgrind.
+//! The limit of a row, and the ways to run the program: as a bench, as a test, or under callgrind.
 //!
 //! Does not know about: the counted operations.
 
@@ -6,7 +6,7 @@ use doorbell_testkit::skip::{self, Need};
 use gungraun::{Callgrind, EventKind, LibraryBenchmarkConfig};
 use std::process::{Command, ExitCode, Stdio};
 
-/// The maximum number of instructions of a row.
+/// Limits a row to this number of instructions.
 pub(crate) fn at_most(instructions: u64) -> LibraryBenchmarkConfig {
     let mut callgrind = Callgrind::default();
     callgrind.hard_limits([(EventKind::Ir, instructions)]);
@@ -15,7 +15,8 @@ pub(crate) fn at_most(instructions: u64) -> LibraryBenchmarkConfig {
     config
 }
 
-/// The program: `run` counts, and `check_replies` asserts that the counted work is the right work.
+/// The program. `run` counts instructions, and `check_replies` asserts that the counted operations
+/// are correct.
 pub(crate) fn start(check_replies: fn(), run: fn()) -> ExitCode {
     // The harness starts this program again under callgrind, with an extra argument.
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -29,10 +30,7 @@ pub(crate) fn start(check_replies: fn(), run: fn()) -> ExitCode {
     }
     let missing = ["valgrind", "gungraun-runner"].into_iter().find(|program| !exists(program));
     if let Some(program) = missing {
-        skip::skipped(
-            Need::Valgrind,
-            format_args!("instruction counts: there is no `{program}` in the path"),
-        );
+        skip::skipped(Need::Valgrind, format_args!("instruction counts: `{program}` is not in the path"));
         return ExitCode::SUCCESS;
     }
     run();

@@ -1,15 +1,15 @@
-//! Instruction counts of finding a route, with the router of `doorbell-http` and with matchit, the base of most Rust routers.
-//! Rows of matchit have no limit.
+//! Instruction counts of a route look-up, with the router of `doorbell-http` and with matchit, on
+//! which most Rust routers are based. Rows of matchit have no limit.
 //!
-//! Does not know about: time, requests.
+//! Does not know about: time; requests.
 use doorbell_http::Method;
 use doorbell_http::router::{Lookup, MethodSet, Route, Router};
 use gungraun::{library_benchmark, library_benchmark_group};
 
 use crate::harness::at_most;
 
-/// The routes of a small server that both support. The last two share a prefix in which static text
-/// competes with a parameter.
+/// Routes of a small server that both routers support. In the last two routes static text competes
+/// with a parameter after a common prefix.
 const PATHS: [&str; 9] = [
     "/livez",
     "/readyz",
@@ -26,13 +26,13 @@ const STATIC: &str = "/readyz";
 const DYNAMIC: &str = "/api/v1/checks/database/result";
 const REST: &str = "/docs/guide/start";
 const MISSING: &str = "/favicon.ico";
-/// `list` is static text of one route and a parameter of the other: a router that tries the first
-/// must backtrack.
+/// `list` is static text in one route and a parameter in another. A router that tries the static
+/// text first must backtrack.
 const BACK: &str = "/jobs/list/result";
 
 type Ours = Box<Router<u32>>;
 
-/// A route for each method, as in ours: matchit only knows paths.
+/// A matchit router with a route for each method, because matchit only matches paths.
 type Theirs = Box<matchit::Router<[Option<u32>; Method::ALL.len()]>>;
 
 fn ours() -> Ours {
@@ -61,7 +61,7 @@ fn theirs() -> Theirs {
     Box::new(router)
 }
 
-/// The number of the route, and its parameter `name`, if any.
+/// Returns the number of the route, and its parameter `name` if the route has it.
 fn find<'p>(router: &Router<u32>, path: &'p str, name: &str) -> Option<(u32, Option<&'p [u8]>)> {
     let path = std::hint::black_box(path).as_bytes();
     match router.find(Some(std::hint::black_box(b"127.0.0.1:18181")), std::hint::black_box(Method::Get), path)
@@ -72,7 +72,7 @@ fn find<'p>(router: &Router<u32>, path: &'p str, name: &str) -> Option<(u32, Opt
     }
 }
 
-/// Like [`find`].
+/// As [`find`], with matchit.
 fn find_theirs<'p>(
     router: &matchit::Router<[Option<u32>; Method::ALL.len()]>,
     path: &'p str,
@@ -108,7 +108,8 @@ fn other(router: Theirs, path: &str, name: &str) -> (bool, Theirs) {
 
 library_benchmark_group!(name = routes, benchmarks = [own, other]);
 
-/// Checks that the counted work is correct, and that the known differences of matchit still exist.
+/// Asserts that the counted look-ups give the correct results, and that the known differences of
+/// matchit still exist.
 pub(crate) fn check_replies() {
     for (path, name, expect) in [
         (STATIC, "", Some((1, None))),
@@ -122,9 +123,9 @@ pub(crate) fn check_replies() {
     }
     let mut router = matchit::Router::new();
     router.insert("/a/{name}", 1).expect("the first");
-    assert!(router.insert("/a/{*rest}", 2).is_err(), "both together are refused");
-    assert!(router.at("/a/").is_err(), "a name must not be empty");
+    assert!(router.insert("/a/{*rest}", 2).is_err(), "matchit refuses both routes together");
+    assert!(router.at("/a/").is_err(), "matchit does not match an empty parameter");
     let mut router = matchit::Router::new();
     router.insert("/a/{*rest}", 1).expect("the first");
-    assert!(router.at("/a/").is_err(), "a rest must not be empty");
+    assert!(router.at("/a/").is_err(), "matchit does not match an empty catch-all");
 }

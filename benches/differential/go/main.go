@@ -1,8 +1,9 @@
-// Go's net/http on connections in memory: batches of streams come in on stdin, what the server made of each goes out on stdout.
+// Go's net/http on connections in memory. Reads batches of streams from stdin, and writes the server's framing of each to stdout.
 //
-// In: a count (4 bytes, big endian), then for each stream two cuts apart: length of the first piece, length of the whole (4 bytes each), the
-// bytes. Out, for each stream in order: the number of requests (1 byte); for each request method, target, host and body, each with its
-// length (4 bytes); how a body that never ended was broken (0 no, 1 short, 2 malformed); the status of an error reply or 0 (2 bytes).
+// Input: a count (4 bytes, big endian), then for each stream the length of its first piece, the length of the whole (4 bytes each),
+// and the bytes. Output, for each stream in order: the number of requests (1 byte); for each request its method, target, host and body,
+// each preceded by its length (4 bytes); why a body is incomplete (0 complete, 1 short, 2 malformed); the status of an error reply, or 0
+// (2 bytes).
 package main
 
 import (
@@ -26,7 +27,7 @@ type seen struct {
 	body                 []byte
 }
 
-// conn is one connection: its input, and what the server did.
+// conn is one connection, with its input and the results of the server.
 type conn struct {
 	mu       sync.Mutex
 	pieces   [2][]byte
@@ -62,7 +63,7 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// CloseWrite is called before the server waits half a second for the client to read; nobody reads here.
+// CloseWrite ends the server's goroutine, which would otherwise wait half a second for the client to read.
 func (c *conn) CloseWrite() error {
 	runtime.Goexit()
 	return nil
@@ -100,7 +101,7 @@ func note(w http.ResponseWriter, r *http.Request) {
 	c.requests = append(c.requests, seen{r.Method, r.RequestURI, r.Host, body})
 }
 
-// status of the last reply that is an error; the handler itself sends none.
+// status returns the status of the last error reply, or 0. Only the server sends error replies, not the handler.
 func (c *conn) status() uint16 {
 	for _, start := range [][]byte{[]byte("HTTP/1.1 4"), []byte("HTTP/1.1 5"), []byte("HTTP/1.0 4"), []byte("HTTP/1.0 5")} {
 		if at := bytes.LastIndex(c.output, start); at >= 0 {

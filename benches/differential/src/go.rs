@@ -1,6 +1,7 @@
-//! Go's net/http, in a separate process that receives streams in batches.
+//! Go's net/http in a separate process, which receives streams in batches.
 //!
-//! Does not know about: other servers. The program is `go/main.go`, built here on first use.
+//! Does not know about: other servers. The program is `go/main.go`, which is built here on first
+//! use.
 
 use crate::framing::{End, Framing, Seen, path_and_query};
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -16,7 +17,7 @@ pub struct Go {
 }
 
 impl Go {
-    /// Builds the program with `go` into `folder` and starts it; `None` without `go`.
+    /// Builds the program with `go` into `folder` and starts it. Returns `None` if `go` is missing.
     ///
     /// # Errors
     /// When `go` exists and the program does not build or start.
@@ -33,7 +34,7 @@ impl Go {
             return Err(io::Error::other("`go build` failed"));
         }
         let child = Command::new(&program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        // The program is running; the file is no longer needed.
+        // The program is running, so the file is no longer needed.
         std::fs::remove_file(&program)?;
         let mut child = child?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
@@ -43,12 +44,12 @@ impl Go {
         Ok(Some(Self { child, input: Some(BufWriter::with_capacity(BUF_LEN, input)), output }))
     }
 
-    /// Sends a batch; [`Self::receive`] must be called before the next one.
+    /// Sends a batch. [`Self::receive`] must be called before the next batch.
     ///
     /// # Errors
     /// When the program has ended.
     pub fn send(&mut self, streams: &[(Vec<u8>, usize)]) -> io::Result<()> {
-        let input = self.input.as_mut().expect("it is open until the end");
+        let input = self.input.as_mut().expect("the pipe is open until the end");
         put_len(input, streams.len())?;
         for (stream, cut) in streams {
             put_len(input, *cut)?;
@@ -58,7 +59,7 @@ impl Go {
         input.flush()
     }
 
-    /// The framings of a batch of `count` streams.
+    /// Returns the framings of a batch of `count` streams.
     ///
     /// # Errors
     /// When the program has ended.
@@ -97,7 +98,7 @@ impl Go {
 
 impl Drop for Go {
     fn drop(&mut self) {
-        // The program ends with its input.
+        // The program exits at the end of its input.
         drop(self.input.take());
         let _ = self.child.wait();
     }

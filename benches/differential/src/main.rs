@@ -1,6 +1,6 @@
-//! Frames a number of streams and prints the results; fails when a difference has no reason.
+//! Frames a number of streams, prints the results, and fails if a difference has no reason.
 //!
-//! Does not know about: anything but its arguments, `STREAMS [SEED]`.
+//! Does not know about: anything except its arguments, `STREAMS [SEED]`.
 #![forbid(unsafe_code)]
 
 use doorbell_differential::go::Go;
@@ -15,7 +15,7 @@ fn main() -> io::Result<ExitCode> {
     let mut go = Go::start(&std::env::temp_dir())?;
     let mut out = io::stdout().lock();
     if go.is_none() {
-        writeln!(out, "SKIPPED: Go net/http: there is no `go` in the path")?;
+        writeln!(out, "SKIPPED: Go net/http: `go` is not in the path")?;
     }
     let report = run(seed, 0..streams, go.as_mut())?;
     writeln!(out, "{report}")?;

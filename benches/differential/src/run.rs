@@ -1,6 +1,6 @@
-//! A run: a number of streams, each framed by every server, and the results.
+//! A run: frames a number of streams with every server, and collects the results.
 //!
-//! Does not know about: generation of streams, specific reasons.
+//! Does not know about: how streams are generated; specific reasons.
 
 use crate::compare::{Kind, Peer, difference};
 use crate::framing::Framing;
@@ -15,23 +15,23 @@ use std::io;
 /// Results of a run.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Streams made.
+    /// Number of streams.
     pub streams: u64,
-    /// Requests that we accepted.
+    /// Number of requests that we accepted.
     pub accepted: u64,
-    /// Streams that we refused.
+    /// Number of streams that we refused.
     pub refused: u64,
-    /// Comparisons: one for each stream and peer.
+    /// Number of comparisons, one for each stream and peer.
     pub compared: u64,
     /// Number of differences for each reason.
     pub counts: BTreeMap<(usize, Peer), u64>,
-    /// Differences without a reason.
+    /// Number of differences without a reason.
     pub unlisted: u64,
     /// The shortest example of each class of unlisted differences.
     pub examples: BTreeMap<(Peer, Kind, String), Vec<u8>>,
 }
 
-/// Frames the streams `items` of the run `seed`; `go` is optional.
+/// Frames the streams `items` of the run `seed`. Without `go`, Go is not compared.
 ///
 /// # Errors
 /// When Go's process has ended.
@@ -46,7 +46,7 @@ pub fn run(seed: u64, items: std::ops::Range<u64>, go: Option<&mut Go>) -> io::R
         if let Some(go) = &mut go {
             go.send(&batch)?;
         }
-        // Our server and hyper run while Go does.
+        // Our server and hyper run while the Go process works.
         let framed: Vec<Framing> = batch
             .iter()
             .map(|(stream, cut)| {
@@ -81,7 +81,7 @@ impl Report {
         self.compared += 1;
         let Some(difference) = difference(framing, theirs) else { return };
         let places = ours.places(stream);
-        assert_eq!(&places.framing, framing, "cut differently: {}", stream.escape_ascii());
+        assert_eq!(&places.framing, framing, "the framing depends on the split: {}", stream.escape_ascii());
         let case = Case::new(stream, &places, peer, theirs, difference);
         if let Some(reason) = reasons::find(&case) {
             *self.counts.entry((reason, peer)).or_default() += 1;

@@ -1,6 +1,6 @@
 //! Errors of the rig.
 //!
-//! Does not know about: their presentation.
+//! Does not know about: how errors are shown.
 
 use std::path::{Path, PathBuf};
 
@@ -11,33 +11,34 @@ pub(crate) enum RigError {
     #[error("`{command}` failed: {detail}")]
     Command { command: String, detail: String },
     /// A file of figures is invalid.
-    #[error("{path}: {detail}; `doorbell-rig gate --write` makes a new one")]
+    #[error("{path}: {detail}; `doorbell-rig gate --write` creates a new file")]
     Figures { path: PathBuf, detail: String },
-    /// The machine inside QEMU failed; `detail` is a predicate, with the end of its console.
+    /// The guest failed. `detail` is a predicate, with the end of its console output.
     #[error("the guest {detail}")]
     Guest { detail: String },
     /// A file could not be read or written.
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: std::io::Error },
     /// A program is not installed.
-    #[error("`{program}` is not installed: it is in the Debian package {package}")]
+    #[error("`{program}` is not installed; it is in the Debian package {package}")]
     Missing { program: String, package: String },
     /// `--only` matches no row.
-    #[error("no row matches {patterns:?}; `doorbell-rig list` names them all")]
+    #[error("no row matches {patterns:?}; `doorbell-rig list` prints all names")]
     NoRow { patterns: Vec<String> },
-    /// A load that is not supported on this machine.
-    #[error("{load} is not measured on this machine: close and keep are")]
+    /// The load is not supported on this machine.
+    #[error("{load} cannot be measured on this machine; only close and keep can")]
     NotNative { load: String },
     /// A package lacks an expected file.
     #[error("package {package}: {detail}")]
     Package { package: String, detail: String },
-    /// A suite of Debian is not available from this machine's mirror; `detail` is from apt.
-    #[error("the suite {suite} cannot be had from the mirror of this machine: {detail}")]
+    /// A suite of Debian is not available from this machine's mirror. `detail` is the output of
+    /// apt.
+    #[error("the mirror of this machine does not have the suite {suite}: {detail}")]
     Suite { suite: String, detail: String },
 }
 
 impl RigError {
-    /// Converts an [`std::io::Error`] about `path`; for `map_err`.
+    /// Returns a closure for `map_err` that adds `path` to an [`std::io::Error`].
     pub(crate) fn io(path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.as_ref().to_owned();
         |source| Self::Io { path, source }

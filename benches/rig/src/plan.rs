@@ -1,7 +1,7 @@
-//! A measurement plan: rows, their loads, and the lines written by a guest. Both sides of the
+//! A plan of measurements: rows, their loads, and the lines that a guest writes. Both ends of the
 //! serial console use it.
 //!
-//! Does not know about: QEMU, images, configuration of servers.
+//! Does not know about: QEMU; images; how servers are configured.
 
 use std::fmt;
 
@@ -14,10 +14,10 @@ use crate::error::RigError;
 pub(crate) const PORT: u16 = 8080;
 /// The request target for every server.
 pub(crate) const PATH: &str = "/livez";
-/// The token of guarded servers, of usual length (128 bits in hexadecimal).
+/// The token of guarded servers, with the usual length of 128 bits in hexadecimal.
 pub(crate) const TOKEN: &str = "6e1f0f0a9d3c4b7c8f5e2d1a0b9c8d7e";
 const AUTHORIZATION: &str = "Authorization: Bearer 6e1f0f0a9d3c4b7c8f5e2d1a0b9c8d7e";
-/// Prefix of console lines for the rig.
+/// Prefix of console lines that are meant for the rig.
 pub(crate) const MARK: &str = "@rig ";
 
 /// The plan of one boot.
@@ -25,11 +25,11 @@ pub(crate) const MARK: &str = "@rig ";
 pub(crate) struct Plan {
     /// Number of measurements per row.
     pub(crate) repeat: u32,
-    /// Rows in their order.
+    /// Rows in the order of measurement.
     pub(crate) rows: Vec<Row>,
-    /// The servers named by the rows.
+    /// The servers of the rows.
     pub(crate) servers: Vec<Server>,
-    /// Programs that run once, after the rows and in this order.
+    /// Programs that run once, in this order, after the rows.
     #[serde(default)]
     pub(crate) checks: Vec<Check>,
 }
@@ -39,20 +39,20 @@ pub(crate) struct Plan {
 pub(crate) struct Check {
     /// The name in reports.
     pub(crate) name: String,
-    /// Program and arguments, paths of the guest.
+    /// Program and arguments, with paths of the guest.
     pub(crate) argv: Vec<String>,
-    /// It is killed after this many seconds of the guest's time.
+    /// Time limit in seconds of the guest, after which the program is killed.
     pub(crate) seconds_max: u32,
 }
 
 /// The result of a check.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Checked {
-    /// Exit status; `None` if it was ended by a signal or its time limit, or did not start.
+    /// Exit status. `None` if a signal or the time limit ended the program, or if it did not start.
     pub(crate) status: Option<i32>,
     /// Duration in seconds of the guest's time.
     pub(crate) seconds: f64,
-    /// The end of its output, both streams together.
+    /// The end of the combined output of both streams.
     pub(crate) output: String,
 }
 
@@ -61,25 +61,25 @@ pub(crate) struct Checked {
 pub(crate) struct Server {
     /// A unique name.
     pub(crate) name: String,
-    /// Program and arguments, paths of the guest.
+    /// Program and arguments, with paths of the guest.
     pub(crate) argv: Vec<String>,
-    /// Only threads of this name are counted.
+    /// Only threads with this name are counted. `None` counts all threads.
     #[serde(default)]
     pub(crate) thread: Option<String>,
 }
 
-/// One server under one load.
+/// One server under one load, which is one row of a table.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) struct Row {
-    /// [`Server::name`].
+    /// Name of the server ([`Server::name`]).
     #[serde(rename = "server_name")]
     pub(crate) server: String,
-    /// The load on it.
+    /// The load on the server.
     #[serde(flatten)]
     pub(crate) load: Load,
 }
 
-/// A row without its server: `mode/in flight`.
+/// A load, written as `mode/in flight`.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) struct Load {
     /// Behaviour of the clients.
@@ -92,8 +92,8 @@ pub(crate) struct Load {
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Mode {
-    /// A connection for each request, `Connection: close`; both sides SCHED_BATCH, so the server
-    /// always has work queued.
+    /// A new connection for each request, with `Connection: close`. Both sides use SCHED_BATCH, so
+    /// the server always has queued work.
     Close,
     /// As `close`, with 1,000 idle connections that sent one request before.
     #[serde(rename = "close-idle1k")]
@@ -103,13 +103,13 @@ pub(crate) enum Mode {
     #[serde(rename = "close-idle50k")]
     #[value(name = "close-idle50k")]
     CloseIdle50k,
-    /// As `close`, under default scheduling: the server is woken per event.
+    /// As `close`, under default scheduling, so that the server is woken for each event.
     Free,
     /// As `close`, with the request sent 1 ms after the handshake.
     Gap,
     /// Keep-alive, one request per write; SCHED_BATCH.
     Keep,
-    /// The same under default scheduling.
+    /// As `keep`, under default scheduling.
     KeepFree,
     /// Keep-alive, 16 requests per write; SCHED_BATCH.
     #[serde(rename = "keep-16")]
@@ -119,33 +119,33 @@ pub(crate) enum Mode {
     KeepToken,
 }
 
-/// Output of the guest: a JSON object after each [`MARK`].
+/// Output of the guest: one JSON object after each [`MARK`].
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Event {
     /// The check at this index of the plan has ended.
     Checked { check: usize, report: Checked },
-    /// All rows were tried.
+    /// All rows have been tried.
     Done,
     /// The row at this index of the plan could not be measured, with the reason.
     Failed { row: usize, detail: String },
     /// One measurement of the row at this index of the plan.
     Measured { row: usize, sample: Sample },
-    /// The first line: the booted kernel.
+    /// The first line, with the release of the booted kernel.
     Up { kernel: String },
 }
 
-/// One measurement: differences between a long and a short load, so that start-up, the first
+/// One measurement, which is the difference between a long and a short load. Start-up, the first
 /// connections and the end of a load cancel out.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 pub(crate) struct Sample {
-    /// Requests of the long load beyond those of the short one.
+    /// Number of requests by which the long load exceeds the short load.
     pub(crate) requests: u64,
     /// Instructions of the server, kernel included.
     pub(crate) server: i64,
     /// Instructions of the whole machine, except idle time.
     pub(crate) machine: i64,
-    /// Virtual time, nanoseconds; more than `machine` where the machine was idle.
+    /// Virtual time in nanoseconds. It exceeds `machine` if the machine was idle.
     pub(crate) elapsed: i64,
     /// Context switches of the server, voluntary or not.
     pub(crate) switches: i64,
@@ -154,7 +154,7 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// The difference to an earlier reading.
+    /// Returns the difference from an earlier reading.
     pub(crate) const fn less(&self, before: &Self) -> Self {
         Self {
             requests: self.requests - before.requests,
@@ -168,13 +168,13 @@ impl Sample {
 }
 
 impl Mode {
-    /// Whether client and server run under SCHED_BATCH, where neither preempts the other when it
-    /// wakes.
+    /// Whether client and server run under SCHED_BATCH, where a woken process does not preempt the
+    /// other.
     pub(crate) const fn is_batch(self) -> bool {
         !matches!(self, Self::Free | Self::KeepFree)
     }
 
-    /// Options of the load generator.
+    /// Options for the load generator.
     pub(crate) const fn load_args(self) -> &'static [&'static str] {
         match self {
             Self::Close | Self::CloseIdle1k | Self::CloseIdle50k | Self::Free => &[],
@@ -205,19 +205,19 @@ impl Mode {
 }
 
 impl Row {
-    /// `server/mode/in flight`, the identifier matched by `--only`.
+    /// The identifier `server/mode/in flight`, which `--only` matches.
     pub(crate) fn id(&self) -> String {
         format!("{}/{}", self.server, self.load)
     }
 }
 
-/// Whether `pattern` is a sequence of whole parts of `id`: `free`, `doorbell-epoll/close`,
-/// `close/64`.
+/// Whether `pattern` is a sequence of whole parts of `id`, such as `free`, `doorbell-epoll/close`
+/// or `close/64`.
 pub(crate) fn matches(id: &str, pattern: &str) -> bool {
     format!("/{id}/").contains(&format!("/{}/", pattern.trim_matches('/')))
 }
 
-/// The elements of `all` whose id matches one of the patterns; by default the usual ones.
+/// The elements of `all` whose id matches a pattern. Without patterns, the default elements.
 pub(crate) fn select<T>(
     all: impl Iterator<Item = T>,
     patterns: &[String],
@@ -238,8 +238,8 @@ impl Load {
         Self { mode, in_flight }
     }
 
-    /// Requests of the short and of the long load. The short one is long enough to fill every
-    /// buffer and cache once.
+    /// Number of requests in the short and in the long load. The short load is long enough to fill
+    /// every buffer and cache once.
     pub(crate) fn requests(self) -> (u64, u64) {
         let round = u64::from(self.in_flight) * self.mode.requests_a_write();
         let short = (2 * round).max(300);
@@ -309,7 +309,7 @@ mod tests {
                 let (short, long) = row.load.requests();
                 let round = u64::from(in_flight) * mode.requests_a_write();
                 assert!(short >= 2 * round && long - short >= 6 * round, "{}", row.id());
-                assert!(long <= 150_000, "{} would take minutes", row.id());
+                assert!(long <= 150_000, "the load {} would take minutes", row.id());
             }
         }
     }

@@ -1,6 +1,6 @@
-//! A program in its own process group: its log, its readiness, its end.
+//! A program in its own process group, with its log, readiness and exit.
 //!
-//! Does not know about: its purpose. Dropping it kills the group.
+//! Does not know about: the purpose of the program. Dropping a process kills the group.
 
 use std::fs::{self, File};
 use std::net::{SocketAddrV4, TcpStream};
@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::tool;
 
-/// Maximum number of polls, [`LOOK_AGAIN`] apart.
+/// Maximum number of polls, at intervals of [`LOOK_AGAIN`].
 const LOOKS_MAX: u32 = 500;
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
@@ -25,7 +25,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts it; both of its outputs go to the file `log`.
+    /// Starts the program. Both of its output streams go to the file `log`.
     pub(crate) fn start(command: &mut Command, log: &Path) -> Result<Self, String> {
         let opened = File::create(log).and_then(|file| Ok((file.try_clone()?, file)));
         let (out, err) = opened.map_err(|error| format!("{}: {error}", log.display()))?;
@@ -36,17 +36,17 @@ impl Process {
         Ok(Self { child, log: log.to_owned() })
     }
 
-    /// The process group.
+    /// ID of the process group.
     pub(crate) fn group(&self) -> i32 {
         Pid::from_child(&self.child).as_raw_nonzero().get()
     }
 
-    /// The end of its output.
+    /// The end of the program's output.
     pub(crate) fn log(&self) -> String {
         tool::tail(&fs::read_to_string(&self.log).unwrap_or_default())
     }
 
-    /// Its exit status, if it has ended.
+    /// Exit status of the program, if it has exited.
     pub(crate) fn status(&mut self) -> Result<Option<ExitStatus>, String> {
         self.child.try_wait().map_err(|error| format!("waiting for the program: {error}"))
     }
@@ -62,20 +62,20 @@ impl Process {
                 return Ok(found);
             }
             if let Some(status) = self.status()? {
-                return Err(format!("it ended with {status}; it said: {}", self.log()));
+                return Err(format!("it exited with {status}; output: {}", self.log()));
             }
             sleep(LOOK_AGAIN);
         }
-        Err(format!("waited in vain until {what}; it said: {}", self.log()))
+        Err(format!("timeout while waiting until {what}; output: {}", self.log()))
     }
 
-    /// Waits until it accepts connections.
+    /// Waits until the program accepts connections.
     pub(crate) fn wait_for_port(&mut self, addr: SocketAddrV4) -> Result<(), String> {
-        self.wait_for("it listens", |_| TcpStream::connect(addr).ok().map(drop))
+        self.wait_for("the program listens", |_| TcpStream::connect(addr).ok().map(drop))
     }
 
-    /// Kills the group and waits until the port is closed: a ring is torn down after the end of its
-    /// process, and holds the listener until then.
+    /// Kills the group, and waits until the port is closed. The kernel releases a ring, which holds
+    /// the listener, only after the end of its process.
     pub(crate) fn stop(self, addr: SocketAddrV4) -> Result<(), String> {
         drop(self);
         for _ in 0..LOOKS_MAX {
@@ -84,10 +84,10 @@ impl Process {
             }
             sleep(LOOK_AGAIN);
         }
-        Err("the server is gone and its port still open".into())
+        Err("the server has exited, but its port is still open".into())
     }
 
-    /// Sends SIGTERM, and waits for its status.
+    /// Sends SIGTERM, and waits for the exit status.
     pub(crate) fn terminate(&mut self) -> Result<ExitStatus, String> {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, Signal::TERM).map_err(|error| format!("SIGTERM: {error}"))?;
@@ -97,21 +97,21 @@ impl Process {
             }
             sleep(LOOK_AGAIN);
         }
-        Err("it does not end after SIGTERM".into())
+        Err("it did not exit after SIGTERM".into())
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended already; remaining processes of the group are killed too.
+        // The program may have exited already. Remaining processes of the group are killed too.
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         let _ = self.child.wait();
     }
 }
 
-/// Sleeps.
+/// Sleeps for this time.
 pub(crate) fn sleep(time: Duration) {
     let wait = rustix::thread::Timespec::try_from(time).expect("constants are short");
-    // There are no signal handlers that could interrupt it.
+    // No signal handler can interrupt the sleep.
     let _ = rustix::thread::nanosleep(&wait);
 }

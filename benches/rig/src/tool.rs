@@ -1,6 +1,6 @@
-//! Running external programs: their paths, output and failures.
+//! Runs external programs, and reports their paths, output and failures.
 //!
-//! Does not know about: their purpose.
+//! Does not know about: the purpose of programs.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use std::process::Command;
 
 use crate::error::RigError;
 
-/// Folders of daemons; not always in the PATH of a user.
+/// Folders of daemons, which are not always in the PATH of a user.
 const MORE_FOLDERS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 
-/// Maximum lines shown of a failed program's output.
+/// Maximum number of output lines shown for a failed program.
 const DETAIL_LINES_MAX: usize = 12;
 
-/// The path of a program; `package` is the package that the error suggests.
+/// Returns the path of a program. If it is missing, the error suggests `package`.
 pub(crate) fn find(program: &str, package: &str) -> Result<PathBuf, RigError> {
     let path = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&path)
@@ -24,7 +24,7 @@ pub(crate) fn find(program: &str, package: &str) -> Result<PathBuf, RigError> {
         .ok_or_else(|| RigError::Missing { program: program.to_owned(), package: package.to_owned() })
 }
 
-/// Runs `program`, which belongs to the Debian package `package`, and returns its standard output.
+/// Runs `program` of the Debian package `package`, and returns its standard output.
 pub(crate) fn capture(
     program: &str,
     package: &str,
@@ -73,7 +73,7 @@ mod tests {
         let error = find("no-such-program-of-ours", "the-package").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "`no-such-program-of-ours` is not installed: it is in the Debian package the-package"
+            "`no-such-program-of-ours` is not installed; it is in the Debian package the-package"
         );
     }
 

@@ -1,4 +1,4 @@
-//! A boot in QEMU where one instruction takes one nanosecond, and the lines of its console.
+//! A boot in QEMU, where one instruction takes one nanosecond, and the lines of its console.
 //!
 //! Does not know about: measurements.
 
@@ -18,19 +18,20 @@ pub(crate) const QEMU: &str = "qemu-system-x86_64";
 /// The Debian package of QEMU.
 pub(crate) const QEMU_PACKAGE: &str = "qemu-system-x86";
 
-/// A guest that is silent for this long has stopped. One load takes seconds.
+/// Maximum silence of a guest. One load takes seconds, so a guest that is silent for this time has
+/// stopped.
 const SILENCE_MAX: Duration = Duration::from_secs(300);
 /// Capacity of the channel for console lines.
 const LINES_MAX: usize = 1024;
 
-/// `cryptomgr.notests`: the self-tests of the kernel's ciphers would run during the first rows.
-/// `nokaslr`, `rtc base`: the same boot each time. `panic=-1`: a guest whose init ends reboots at
-/// once, which `-no-reboot` turns into the end of QEMU.
+/// Arguments of the kernel. `cryptomgr.notests` prevents the self-tests of the kernel's ciphers
+/// from running during the first rows. `nokaslr` (and `-rtc base`) makes each boot the same. With
+/// `panic=-1` a guest whose init exits reboots at once, and `-no-reboot` makes QEMU exit.
 const KERNEL_ARGS: &str =
     "console=ttyS0 quiet loglevel=3 panic=-1 mitigations=off cryptomgr.notests nokaslr random.trust_cpu=on";
 
-/// Boots `image` on a model of QEMU's `-cpu` and calls `on_event` for each line of the agent, until
-/// it is done. QEMU is always ended.
+/// Boots `image` with a CPU model of QEMU's `-cpu`, and calls `on_event` for each line of the agent
+/// until the agent is done. QEMU is killed in every case.
 pub(crate) fn boot(
     image: &Image,
     cpu: &str,
@@ -42,8 +43,10 @@ pub(crate) fn boot(
     loop {
         let line = match guest.lines.recv_timeout(SILENCE_MAX) {
             Ok(line) => line,
-            Err(RecvTimeoutError::Disconnected) => return Err(ended(&console, "stopped before it was done")),
-            Err(RecvTimeoutError::Timeout) => return Err(ended(&console, "says nothing any more")),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(ended(&console, "stopped before the end of the plan"));
+            }
+            Err(RecvTimeoutError::Timeout) => return Err(ended(&console, "is silent")),
         };
         match event(&line) {
             Some(Event::Done) => {
@@ -62,7 +65,7 @@ pub(crate) fn version() -> Result<String, RigError> {
     Ok(text.lines().next().unwrap_or_default().trim().to_owned())
 }
 
-/// The event of a console line, if any. Kernel messages may precede the mark.
+/// The event in a console line, if there is one. Kernel messages may precede the mark.
 fn event(line: &str) -> Option<Event> {
     let (_, json) = line.split_once(MARK)?;
     serde_json::from_str(json.trim()).ok()
@@ -80,7 +83,7 @@ struct Guest {
 impl Guest {
     fn start(image: &Image, cpu: &str, memory_mib: u32) -> Result<Self, RigError> {
         let mut command = Command::new(tool::find("nice", "coreutils")?);
-        // The guest ends with this process, whatever ends it.
+        // The guest ends with this process in every case.
         command.args(["-n", "15"]).arg(tool::find("setpriv", "util-linux")?).args(["--pdeathsig", "KILL"]);
         command.arg(tool::find(QEMU, QEMU_PACKAGE)?);
         command.args(["-machine", "pc,accel=tcg", "-smp", "1", "-icount", "shift=0,sleep=off"]);
@@ -107,13 +110,13 @@ impl Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        // It has ended already, or must be ended.
+        // QEMU may have exited already; otherwise it is killed.
         let _ = self.qemu.kill();
         let _ = self.qemu.wait();
     }
 }
 
-/// Until the console closes, or the receiver is dropped.
+/// Forwards lines until the console closes or the receiver is dropped.
 fn forward(mut console: impl BufRead, sender: &SyncSender<String>) {
     let mut bytes = Vec::new();
     while console.read_until(b'\n', &mut bytes).is_ok_and(|count| count > 0) {

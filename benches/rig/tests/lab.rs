@@ -1,4 +1,4 @@
-//! Ablations of doorbell's own techniques: a small real one, and errors before a boot.
+//! Ablations of doorbell's techniques: a small real one, and errors before a boot.
 //!
 //! Does not know about: expected figures.
 
@@ -9,8 +9,8 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// As for `smoke`: a boot needs a release build and a kernel package from the network, so it is
-/// opt-in.
+/// Variable that enables the tests. A boot needs a release build and a kernel package from the
+/// network, as in `smoke`.
 const ASKED_FOR: &str = "DOORBELL_RIG";
 
 fn rig(args: &[&str]) -> Output {
@@ -21,8 +21,8 @@ fn rig(args: &[&str]) -> Output {
 fn is_asked_for(test: &str) -> bool {
     let asked = env::var_os(ASKED_FOR).is_some();
     if !asked {
-        // Not `eprintln!`, whose output the test runner captures when a test passes.
-        let _unheard = writeln!(std::io::stderr(), "SKIP: {test} was not tried: {ASKED_FOR}=1 asks for it");
+        // `eprintln!` is not used, because the test runner captures its output when a test passes.
+        let _unheard = writeln!(std::io::stderr(), "SKIP: {test} was not run; {ASKED_FOR}=1 enables it");
     }
     asked
 }
@@ -41,7 +41,7 @@ fn deferred_accept_is_worth_something_on_either_driver() {
     assert!(done.status.success(), "{}", said(&done));
     let report: Value = serde_json::from_slice(&done.stdout).unwrap();
     let effects = report[0]["effects"].as_array().unwrap();
-    assert_eq!(effects.len(), 4, "two drivers, in the full set and alone: {report}");
+    assert_eq!(effects.len(), 4, "expected two drivers, each in the full set and alone: {report}");
     for effect in effects {
         assert_eq!(effect["failure"], Value::Null, "{effect}");
         assert!(effect["server_percent"].as_f64().unwrap() < -2.0, "{effect}");

@@ -1,7 +1,7 @@
-//! Real turns on this machine, as JSON: doorbell against the floor, and against itself without a
-//! technique.
+//! Real turns on this machine, reported as JSON: doorbell against the floor, and doorbell against
+//! itself without a technique.
 //!
-//! Does not know about: expected figures, which depend on how busy the machine is.
+//! Does not know about: expected figures, which depend on the load of the machine.
 
 use std::env;
 use std::io::Write as _;
@@ -9,15 +9,15 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Turns need a release build, the floor's crates from a registry and two cores, so they are
-/// opt-in: `.ci/run` enables them.
+/// Variable that enables the tests. Turns need a release build, the floor's crates from a registry,
+/// and two cores. `.ci/run` enables them.
 const ASKED_FOR: &str = "DOORBELL_RIG";
 
-/// The report for these arguments; `None` if not enabled.
+/// Returns the report for these arguments, or `None` if the tests are not enabled.
 fn report(test: &str, args: &[&str]) -> Option<Value> {
     if env::var_os(ASKED_FOR).is_none() {
-        // Not `eprintln!`, whose output the test runner captures when a test passes.
-        let _unheard = writeln!(std::io::stderr(), "SKIP: {test} was not tried: {ASKED_FOR}=1 asks for it");
+        // `eprintln!` is not used, because the test runner captures its output when a test passes.
+        let _unheard = writeln!(std::io::stderr(), "SKIP: {test} was not run; {ASKED_FOR}=1 enables it");
         return None;
     }
     let common = ["--pairs", "2", "--requests", "300", "-o", "json"];
@@ -30,13 +30,13 @@ fn report(test: &str, args: &[&str]) -> Option<Value> {
     Some(serde_json::from_slice(&done.stdout).expect("a report is JSON"))
 }
 
-/// Two turns of each side, and a ratio with its spread.
+/// Asserts that there are two turns of each side, and a ratio with its spread.
 fn has_turns(measured: &Value) {
     for side in ["ours", "peer"] {
         let turns = measured[side].as_array().expect("turns are a list");
         assert_eq!(turns.len(), 2, "{measured}");
         for turn in turns {
-            // Four system calls and a TCP connection take at least a microsecond, and never ten
+            // Four system calls and a TCP connection take at least a microsecond, and less than ten
             // milliseconds.
             let cpu_ns = turn["cpu_ns"].as_f64().expect("CPU time is a number");
             assert!(cpu_ns > 1e3 && cpu_ns < 1e7, "{turn}");

@@ -1,6 +1,6 @@
-//! One real boot: a row of each driver, as JSON, against a Debian kernel in QEMU.
+//! One real boot of a Debian kernel in QEMU: a row of each driver, reported as JSON.
 //!
-//! Does not know about: expected figures; see the gate with committed figures.
+//! Does not know about: expected figures; the gate compares them.
 
 use std::env;
 use std::io::Write as _;
@@ -9,11 +9,11 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// A boot needs a release build, a kernel package from the network and most of a minute, so it is
-/// opt-in: `.ci/run` enables it.
+/// Variable that enables the test. A boot needs a release build, a kernel package from the network,
+/// and most of a minute. `.ci/run` enables it.
 const ASKED_FOR: &str = "DOORBELL_RIG";
 
-/// The programs that the rig needs besides cargo, and a package list fetched by apt.
+/// Programs that the rig needs besides cargo. It also needs a package list that apt has fetched.
 const PROGRAMS: [&str; 4] = ["qemu-system-x86_64", "apt-get", "dpkg-deb", "chrt"];
 
 fn is_installed(program: &str) -> bool {
@@ -29,15 +29,16 @@ fn apt_has(package: &str) -> bool {
     })
 }
 
-/// Not `eprintln!`, whose output the test runner captures when a test passes.
+/// Reports a skip. `eprintln!` is not used, because the test runner captures its output when a test
+/// passes.
 fn skip(why: &str) {
-    let _unheard = writeln!(std::io::stderr(), "SKIP: the rig was not tried: {why}");
+    let _unheard = writeln!(std::io::stderr(), "SKIP: the rig was not tested: {why}");
 }
 
 #[test]
 fn a_boot_measures_both_drivers() {
     if env::var_os(ASKED_FOR).is_none() {
-        return skip(&format!("{ASKED_FOR}=1 asks for it"));
+        return skip(&format!("{ASKED_FOR}=1 enables the test"));
     }
     let missing = PROGRAMS.into_iter().find(|program| !is_installed(program));
     assert_eq!(missing, None, "a program is not installed");
@@ -62,7 +63,8 @@ fn a_boot_measures_both_drivers() {
     for row in rows {
         let server = row["figures"]["server"].as_f64().unwrap();
         let machine = row["figures"]["machine"].as_f64().unwrap();
-        // An exchange over TCP costs thousands of instructions on each side, and never a million.
+        // An exchange over TCP costs thousands of instructions on each side, and less than a
+        // million.
         assert!(server > 3_000.0 && machine > server + 3_000.0 && machine < 1_000_000.0, "{row}");
         assert_eq!(row["figures"]["failed"], 0, "{row}");
         assert_eq!(row["failure"], Value::Null, "{row}");

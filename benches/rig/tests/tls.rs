@@ -1,7 +1,7 @@
-//! Real turns over TLS on this machine, as JSON: doorbell against nginx, with the negotiated cipher
-//! suites.
+//! Real turns over TLS on this machine, reported as JSON: doorbell against nginx, with the
+//! negotiated cipher suites.
 //!
-//! Does not know about: expected figures, which depend on how busy the machine is.
+//! Does not know about: expected figures, which depend on the load of the machine.
 
 use std::env;
 use std::io::Write as _;
@@ -9,15 +9,16 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Turns need a release build, nginx and two cores, so they are opt-in: `.ci/run` enables them.
+/// Variable that enables the tests. Turns need a release build, nginx and two cores. `.ci/run`
+/// enables them.
 const ASKED_FOR: &str = "DOORBELL_RIG";
 
 #[test]
 fn a_contest_gives_cpu_time_and_suites_of_both_sides() {
     if env::var_os(ASKED_FOR).is_none() {
-        // Not `eprintln!`, whose output the test runner captures when a test passes.
+        // `eprintln!` is not used, because the test runner captures its output when a test passes.
         let _unheard =
-            writeln!(std::io::stderr(), "SKIP: a contest of TLS was not tried: {ASKED_FOR}=1 asks for it");
+            writeln!(std::io::stderr(), "SKIP: a TLS contest was not run; {ASKED_FOR}=1 enables it");
         return;
     }
     let only = "doorbell-epoll/nginx/full/usual,doorbell-epoll/nginx/resumed/aes128,doorbell-epoll/nginx/keep-16/usual";
@@ -35,8 +36,8 @@ fn a_contest_gives_cpu_time_and_suites_of_both_sides() {
             let turns = contest[side].as_array().expect("turns are a list");
             assert_eq!(turns.len(), 2, "{contest}");
             for turn in turns {
-                // A record cannot be decrypted and replied to in 50 ns, and no turn takes a hundred
-                // milliseconds per request.
+                // Decrypting a record and replying takes at least 50 ns, and no turn takes a
+                // hundred milliseconds per request.
                 let cpu_ns = turn["cpu_ns"].as_f64().expect("CPU time is a number");
                 assert!(cpu_ns > 50.0 && cpu_ns < 1e8, "{turn}");
                 let suite = turn["note"].as_str().expect("a suite has a name");

@@ -1,6 +1,6 @@
-//! Cases that another server refuses or closes and we accept or continue.
+//! Cases in which another server refuses or closes, and we accept or continue.
 //!
-//! Does not know about: our refusals.
+//! Does not know about: cases that we refuse.
 
 use super::Reason;
 use super::look::has_hidden_word;
@@ -43,7 +43,7 @@ pub(super) const THEIRS: &[Reason] = &[
         },
     },
     Reason {
-        name: "Go reads four bytes before it takes a request for begun",
+        name: "Go treats a request as begun only after four bytes",
         holds: |case| {
             matches!(case.kind, Kind::WeWait | Kind::WeRefuse)
                 && case.peer == Peer::Go

@@ -1,4 +1,4 @@
-// The control: a goroutine for each connection, one read, one write, close. It reads nothing of the request, on one processor.
+// The control: one goroutine per connection with one read, one write and a close, without parsing the request. Uses one processor.
 package main
 
 import (

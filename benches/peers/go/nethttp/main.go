@@ -1,4 +1,4 @@
-// Go's net/http as its documentation shows a server, on one processor.
+// Go's net/http with a server as in its documentation. Uses one processor.
 package main
 
 import (

@@ -1,6 +1,6 @@
-//! The effect of each technique of the engine: with and without it, in the full set and alone.
+//! The effect of each technique of the engine, in the full set and alone.
 //!
-//! Does not know about: measurement of rows.
+//! Does not know about: how rows are measured.
 
 mod native;
 mod plan;
@@ -31,19 +31,20 @@ pub(crate) struct Question {
     #[arg(long, value_name = "DRIVER", value_delimiter = ',', default_value = "epoll,io_uring")]
     driver: Vec<Driver>,
 
-    /// Only these techniques, as `list` names them
+    /// Only these techniques, by the names that `list` prints
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = technique)]
     only: Vec<String>,
 
-    /// Load to apply; by default close/64, free/64 and keep/64, natively the first and the last
+    /// Loads to apply; default: close/64, free/64 and keep/64, with --native only the first and the
+    /// last
     #[arg(long, value_name = "LOAD", value_delimiter = ',')]
     loads: Vec<Load>,
 
-    /// Samples of each row; figures are medians
+    /// Samples of each row; the figures are medians
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
 
-    /// CPU model, as of QEMU's -cpu
+    /// CPU model, as for QEMU's -cpu
     #[arg(long, value_name = "MODEL", default_value = "max")]
     cpu: String,
 }
@@ -51,7 +52,7 @@ pub(crate) struct Question {
 /// Validates the name of a technique.
 fn technique(text: &str) -> Result<String, String> {
     let is_known = TECHNIQUES.iter().any(|known| known.name == text);
-    if is_known { Ok(text.to_owned()) } else { Err("`doorbell-rig list` names them all".into()) }
+    if is_known { Ok(text.to_owned()) } else { Err("`doorbell-rig list` prints all names".into()) }
 }
 
 impl Question {
@@ -72,33 +73,33 @@ pub(crate) struct Answer {
     effects: Vec<Effect>,
 }
 
-/// One technique under one load.
+/// The effect of one technique under one load.
 #[derive(Clone, Debug, Serialize)]
 struct Effect {
     technique: &'static str,
     driver: Driver,
     set: Set,
-    /// Whether it is a default.
+    /// Whether the technique is a default.
     is_default: bool,
     load: String,
     with: Option<Figures>,
     without: Option<Figures>,
-    /// Change of the server's instructions in per cent of those without it.
+    /// Change of the server's instructions by the technique, in per cent.
     server_percent: Option<f64>,
-    /// The same for the whole machine.
+    /// Change of the whole machine's instructions by the technique, in per cent.
     machine_percent: Option<f64>,
     failure: Option<String>,
 }
 
-/// Differences between several boots for the same server.
+/// Differences between several boots of the same server.
 #[derive(Clone, Debug, Serialize)]
 struct Repeatability {
     /// The load.
     load: String,
-    /// Maximum minus minimum, in per cent of the minimum; the worst of all servers that were in
-    /// several boots.
+    /// Maximum minus minimum, in per cent of the minimum. The largest value of all servers that
+    /// were in several boots.
     server_percent: f64,
-    /// The same for the whole machine.
+    /// The same value for the whole machine.
     machine_percent: f64,
 }
 
@@ -117,7 +118,7 @@ impl Answer {
     }
 }
 
-/// Boots as often as needed: one result for each kernel.
+/// Boots as often as needed. Returns one result for each kernel.
 pub(crate) fn run(question: &Question, ours: &OurPrograms) -> Result<Vec<Answer>, RigError> {
     let defaults = variant::defaults(&ours.doorbell)?;
     let pairs: Vec<Pair> =
@@ -179,7 +180,7 @@ impl Effect {
     }
 }
 
-/// For the servers that are in more than one boot.
+/// Compares the servers that are in more than one boot.
 fn repeatability(load: Load, measured: &[Run]) -> Repeatability {
     let of_load = measured.iter().flat_map(|run| &run.rows).filter(|outcome| outcome.row.load == load);
     let rows: Vec<(&str, Figures)> =

@@ -7,7 +7,8 @@ use super::{Answer, Effect, TECHNIQUES};
 use crate::report::{Conditions, Figures, Page, Table, or_dash, thousands};
 use crate::variant::Driver;
 
-/// One table for each kernel and load; the line above shows the repeatability of a boot.
+/// Formats one table for each kernel and load. The line above a table shows how repeatable a boot
+/// is.
 pub(crate) fn tables(answers: &[Answer]) -> Page {
     let mut page = Page::default();
     for answer in answers {
@@ -37,12 +38,13 @@ pub(crate) fn tables(answers: &[Answer]) -> Page {
         page.words(failures(answer));
     }
     page.words(
-        "* on by default. Without it the set is otherwise the same; alone every other technique is off.",
+        "* on by default. In the set `full` all other techniques have their defaults; in the set `alone` they are off.",
     );
     page
 }
 
-/// A section for each technique, with a column for each kernel, and the sources of the figures.
+/// Formats a section for each technique with a column for each kernel, and the sources of the
+/// figures.
 pub(crate) fn sections(answers: &[Answer]) -> Page {
     let mut page = Page::default();
     let heads = || answers.iter().map(|answer| version(&answer.conditions));
@@ -76,7 +78,8 @@ pub(crate) fn sections(answers: &[Answer]) -> Page {
     let mut table = Table::new(["figures", "from", "the same server in several boots"]);
     for answer in answers {
         let Conditions { kernel, qemu, cpu, repeat, .. } = &answer.conditions;
-        // QEMU prints the distribution's package in brackets, which differs between machines.
+        // QEMU prints the package version of the distribution in brackets, which differs between
+        // machines.
         let qemu = qemu.split(" (").next().unwrap_or_default().replace(" emulator version", "");
         let repeats = answer.repeatability.iter().map(|repeats| {
             format!("`{}` {:.1} % / {:.1} %", repeats.load, repeats.server_percent, repeats.machine_percent)
@@ -100,8 +103,8 @@ fn failures(answer: &Answer) -> String {
     failed.collect::<Vec<_>>().join("\n")
 }
 
-/// `18,900 / 19,200 (-1.6 %, -1.0 %)`: the server with and without it, and the change for the
-/// server and for the machine.
+/// Formats an effect as `18,900 / 19,200 (-1.6 %, -1.0 %)`: the server with and without the
+/// technique, and the change for the server and for the machine.
 fn cell(effect: &Effect) -> Option<String> {
     let (with, without) = (effect.with?.server, effect.without?.server);
     let (server, machine) = (effect.server_percent?, effect.machine_percent?);
@@ -112,7 +115,7 @@ fn both(figures: Figures) -> String {
     format!("{} / {}", thousands(figures.server), thousands(figures.machine))
 }
 
-/// `6.1` of `6.1.0-56-cloud-amd64`.
+/// Extracts `6.1` from `6.1.0-56-cloud-amd64`.
 fn version(conditions: &Conditions) -> String {
     conditions.kernel.splitn(3, ['.', '-']).take(2).collect::<Vec<_>>().join(".")
 }

@@ -1,4 +1,4 @@
-//! Reports as files, and the commands that convert a saved report to a picture or a table.
+//! Reports as files, and the commands that convert a saved report to a chart or a table.
 //!
 //! Does not know about: measurement.
 
@@ -13,7 +13,8 @@ use crate::error::RigError;
 use crate::report::{Form, Page, Run, across, show};
 
 impl OutputArgs {
-    /// Formats the report as requested. With `--save` it is also written as JSON and as Markdown.
+    /// Formats the report as requested. With `--save` the report is also written as JSON and as
+    /// Markdown.
     pub(super) fn give(
         &self,
         data: &impl Serialize,
@@ -28,18 +29,18 @@ impl OutputArgs {
     }
 }
 
-/// The picture of a saved report.
+/// Draws the chart of a saved report.
 pub(super) fn chart(file: &Path) -> Result<String, RigError> {
     picture(&read(file)?, file)
 }
 
-/// The table of a saved report.
+/// Formats the table of a saved report.
 pub(super) fn table(file: &Path) -> Result<String, RigError> {
     let run = read(file)?;
     Ok(show(Form::Markdown, &run, || across(&run)))
 }
 
-/// Writes the picture of a comparison next to its report.
+/// Writes the chart of a comparison next to its report.
 pub(super) fn save_picture(stem: &Path, run: &Run) -> Result<(), RigError> {
     write(stem, "svg", &picture(run, stem)?)
 }
@@ -50,7 +51,8 @@ fn write(stem: &Path, extension: &str, text: &str) -> Result<(), RigError> {
 }
 
 fn picture(run: &Run, path: &Path) -> Result<String, RigError> {
-    chart::render(run).ok_or_else(|| wrong(path, "has no row that is drawn: close/64 or free/64"))
+    chart::render(run)
+        .ok_or_else(|| wrong(path, "has no row with the load close/64 or free/64, which the chart needs"))
 }
 
 fn read(path: &Path) -> Result<Run, RigError> {
@@ -73,7 +75,7 @@ mod tests {
     const README: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
     const BOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/book/src/performance.md");
 
-    /// The rows of the README, and the server that each of them is about.
+    /// The rows of the README's table, and the server of each row.
     const IN_README: [(&str, &str); 7] = [
         ("bare `accept4`, `recv`, `send`, `close` loop, no HTTP", "bare"),
         ("**doorbell**, io_uring", "doorbell-uring"),
@@ -94,7 +96,10 @@ mod tests {
 
     #[test]
     fn the_committed_picture_and_table_are_those_of_the_committed_report() {
-        assert!(chart(&committed()).unwrap() == text("svg"), "`doorbell-rig chart` gives another picture");
+        assert!(
+            chart(&committed()).unwrap() == text("svg"),
+            "the committed chart differs from `doorbell-rig chart`"
+        );
         assert_eq!(table(&committed()).unwrap(), text("md"));
         assert_eq!(json(&read(&committed()).unwrap()), text("json"));
     }
@@ -137,7 +142,7 @@ mod tests {
             let row = table.lines().find_map(|line| line.strip_prefix(&format!("| {server} | "))).unwrap();
             let close = row.split(' ').next().unwrap();
             let line = format!("\n| {label} | {close} |\n");
-            assert!(readme.contains(&line), "the README lacks{line}");
+            assert!(readme.contains(&line), "the README does not contain{line}");
         }
     }
 

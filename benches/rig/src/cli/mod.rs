@@ -1,6 +1,6 @@
 //! Runs a command line and returns an exit code.
 //!
-//! Does not know about: measurement in a guest.
+//! Does not know about: how a guest measures.
 
 mod args;
 mod figures;
@@ -22,7 +22,7 @@ use crate::{ablate, gate, guest, matrix, native, tls, wakes};
 /// Output of a command, and whether it succeeded.
 type Done = Result<(String, bool), RigError>;
 
-/// Runs one command to its end.
+/// Runs one command.
 pub(crate) fn run() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -34,7 +34,7 @@ pub(crate) fn run() -> ExitCode {
     };
     match execute(cli.command) {
         Ok((text, good)) => {
-            // The reader may close the pipe.
+            // The write fails if the reader has closed the pipe.
             let _ = io::stdout().write_all(text.as_bytes());
             if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
@@ -53,7 +53,7 @@ fn execute(command: Command) -> Done {
         Command::Gate(args) => {
             let mut ours = args.given.programs()?;
             if let Some(base) = &args.base.base {
-                return gate::base::run(&mut ours, base, args.base.boots);
+                return gate::base::run(&mut ours, base, &args.base);
             }
             let file = args.figures.unwrap_or_else(gate::default_file);
             if args.build { gate::build(&mut ours) } else { gate::run(&mut ours, &file, args.write) }
@@ -86,8 +86,8 @@ fn execute(command: Command) -> Done {
     }
 }
 
-/// Builds, boots, reports. Unavailable servers are reported as failed; without any server the first
-/// reason is the error.
+/// Builds, boots and reports. Servers that are not available are reported as failed. If no server
+/// is available, the first reason is the error.
 fn measure(args: &RunArgs, with_peers: bool) -> Done {
     let rows = select::rows(with_peers, &args.only)?;
     let mut ours = args.given.programs()?;
@@ -134,7 +134,7 @@ fn matrix(args: &MatrixArgs) -> Done {
 
 fn tls(args: &TlsArgs) -> Done {
     let contests = tls::contests(&args.only)?;
-    // The client is this process, so no load generator is needed.
+    // This process is the client, so no load generator is needed.
     let ours = programs::build(args.doorbell.clone(), Some(PathBuf::new()))?;
     let report = tls::run(&contests, args.count, &args.rules, &ours)?;
     Ok((args.output.give(&report, |_| report.page())?, report.is_complete()))

@@ -1,6 +1,6 @@
-//! Programs that run once: with a time limit, in their own process group, with captured output.
+//! Programs that run once, with a time limit, in their own process group, and with captured output.
 //!
-//! Does not know about: their purpose.
+//! Does not know about: the purpose of a program.
 
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -17,11 +17,11 @@ use crate::plan::{Check, Checked};
 use crate::process::{Process, sleep};
 
 const LOG: &str = "/tmp/check.log";
-/// Maximum output to keep: a line of the console is a whole report.
+/// Maximum captured output, because a whole report is one line of the console.
 const OUTPUT_MAX: usize = 64 << 10;
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Runs it to its end, or until its time limit.
+/// Runs a program until it exits or reaches its time limit.
 pub(super) fn run(check: &Check) -> Checked {
     let began_ns = now_ns();
     let done = execute(check, began_ns);
@@ -50,16 +50,16 @@ fn execute(check: &Check, began_ns: i64) -> Result<ExitStatus, String> {
     loop {
         match process.status()? {
             Some(status) => return Ok(status),
-            None if now_ns() > ends_ns => return Err(format!("not done after {} s", check.seconds_max)),
+            None if now_ns() > ends_ns => return Err(format!("not finished after {} s", check.seconds_max)),
             None => sleep(LOOK_AGAIN),
         }
     }
 }
 
-/// Executes `argv`, to which io_uring is refused with `errno`. Returns only on failure.
+/// Executes `argv` with io_uring refused with `errno`. Returns only on failure.
 pub(crate) fn denied(errno: i32, argv: &[String]) -> String {
     if let Err(error) = deny(&Denial::at_setup(Errno(errno))) {
-        return format!("seccomp answered {error}");
+        return format!("seccomp failed: {error}");
     }
     match argv.split_first() {
         Some((program, args)) => format!("{program}: {}", Command::new(program).args(args).exec()),
@@ -67,7 +67,7 @@ pub(crate) fn denied(errno: i32, argv: &[String]) -> String {
     }
 }
 
-/// The io_uring capabilities of this kernel, as JSON: tests, verdicts and observations.
+/// Returns the io_uring capabilities of this kernel as JSON: tests, verdicts and observations.
 pub(crate) fn capabilities() -> String {
     let setup = Setup::default();
     let opened = Ring::open(&setup).map(|ring| ring.report().clone());
@@ -98,13 +98,13 @@ mod tests {
 
     #[test]
     fn status_output_and_end() {
-        // One after the other, because they share a file.
+        // The checks run one after another, because they share a file.
         let good = check("echo one; echo two >&2; exit 3", 60);
         assert_eq!((good.status, good.output.as_str()), (Some(3), "one\ntwo\n"));
         let slow = check("echo before; sleep 1000", 1);
         assert_eq!(slow.status, None);
         assert!(
-            slow.output.starts_with("before") && slow.output.contains("not done after 1 s"),
+            slow.output.starts_with("before") && slow.output.contains("not finished after 1 s"),
             "{}",
             slow.output
         );

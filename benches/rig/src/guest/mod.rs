@@ -1,7 +1,7 @@
-//! The agent inside the guest: starts each server, applies the load, reads the counters, writes
-//! lines to the console.
+//! The agent inside the guest. It starts each server, applies the load, reads the counters, and
+//! writes lines to the console.
 //!
-//! Does not know about: QEMU, creation of the image, presentation of figures.
+//! Does not know about: QEMU; how the image is built; how figures are shown.
 
 mod check;
 mod counters;
@@ -25,17 +25,17 @@ use crate::load::{self, Pace};
 use crate::plan::{Event, Load, MARK, PORT, Plan, Row, Sample, Server};
 use crate::process::{Process, sleep};
 
-/// Longer than a TIME_WAIT of the kernel (60 s), so that every load starts without the ports of the
-/// last one. Idle time costs no instructions, and QEMU skips it.
+/// Pause between loads. It exceeds TIME_WAIT (60 s), so that every load starts without ports of the
+/// previous one. Idle time costs no instructions, and QEMU skips it.
 const BETWEEN_LOADS: Duration = Duration::from_secs(65);
-/// Time for a server to see the end of the last connection.
+/// Time for a server to handle the end of the last connection.
 const AFTER_LOAD: Duration = Duration::from_millis(300);
 
-/// Address of each server.
+/// Listening address of each server.
 const ADDR: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, PORT);
 const LOG: &str = "/tmp/server.log";
 
-/// Runs the plan in the file `path`. A failed row does not prevent the others.
+/// Runs the plan in the file `path`. A failed row does not affect other rows.
 pub(crate) fn run(path: &Path) -> Result<(), String> {
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").map_err(|error| error.to_string())?;
     emit(&Event::Up { kernel: kernel.trim().to_owned() });
@@ -62,12 +62,12 @@ fn run_row(plan: &Plan, at: usize, row: &Row) -> Result<(), String> {
     running.wait_for_port(ADDR)?;
     let guest = Guest { server, running, load: row.load };
     let measured = guest.samples(plan.repeat, at).map_err(|why| guest.with_log(&why));
-    // In any case the port must be free for the next row. The first failure is reported.
+    // The port must be free for the next row in any case. The first failure is reported.
     let stopped = guest.running.stop(ADDR);
     measured.and(stopped)
 }
 
-/// A command that runs under SCHED_BATCH if the load requires that.
+/// Returns a command that runs under SCHED_BATCH if the load requires that.
 fn scheduled(program: &str, load: Load) -> Command {
     if !load.mode.is_batch() {
         return Command::new(program);
@@ -77,7 +77,7 @@ fn scheduled(program: &str, load: Load) -> Command {
     command
 }
 
-/// A server under a load.
+/// A running server under a load.
 struct Guest<'a> {
     server: &'a Server,
     running: Process,
@@ -87,7 +87,8 @@ struct Guest<'a> {
 impl Guest<'_> {
     fn samples(&self, repeat: u32, at: usize) -> Result<(), String> {
         let mut idle = Idle::open(ADDR, self.load.mode.idle_conns(), idle::source, sleep)?;
-        // Not a sample: fills buffers and caches of the kernel and its routes for the first time.
+        // This load is not a sample. It fills buffers and caches of the kernel and its routes for
+        // the first time.
         self.one_load(self.load.requests().0)?;
         for _ in 0..repeat {
             let sample = self.measure()?;
@@ -96,7 +97,7 @@ impl Guest<'_> {
         idle.check()
     }
 
-    /// One long load minus one short load.
+    /// Measures one long load minus one short load.
     fn measure(&self) -> Result<Sample, String> {
         let (requests_short, requests_long) = self.load.requests();
         let short = self.one_load(requests_short)?;
@@ -109,7 +110,7 @@ impl Guest<'_> {
         sleep(BETWEEN_LOADS);
         let before = count()?;
         let done = load::run(scheduled(LOAD, self.load), self.load, Pace::Count(requests), PORT)?;
-        // Not part of the elapsed time, which ends with the load.
+        // This is not part of the elapsed time, which ends with the load.
         let elapsed = counters::now_ns() - before.elapsed;
         sleep(AFTER_LOAD);
         let requests = done.requests + done.failed;
@@ -119,7 +120,7 @@ impl Guest<'_> {
     fn with_log(&self, why: &str) -> String {
         match self.running.log() {
             log if log.is_empty() => why.to_owned(),
-            log => format!("{why}; {} said: {log}", self.server.name),
+            log => format!("{why}; output of {}: {log}", self.server.name),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! A server in its usual configuration: probes, redirects, many concurrent clients, and an orderly
-//! end.
+//! A smoke test of doorbell with a typical configuration: probes, redirects, many concurrent
+//! clients, and a clean exit.
 //!
-//! Does not know about: the expected driver; it only reports the chosen one.
+//! Does not know about: the expected driver. It only reports which driver was chosen.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -18,7 +18,7 @@ use crate::process::Process;
 const LOG: &str = "/tmp/smoke.log";
 const CLIENTS: usize = 64;
 
-/// The configuration: probes and redirects, as in the examples.
+/// The configuration, with probes and redirects as in the examples.
 pub(crate) const CONFIG: &str = r#"version = 1
 
 [log]
@@ -48,15 +48,15 @@ path = "/old/{*rest}"
 redirect = { host = "www.example.com", path = "/new/{rest}" }
 "#;
 
-/// Starts `argv` and tests it. Returns JSON on one line: the driver and the reason, and the
-/// failures.
+/// Starts `argv` and tests it. Returns the driver with the reason for its choice, and the failures,
+/// as JSON on one line.
 pub(crate) fn smoke(argv: &[String]) -> (Value, bool) {
     let mut failures = Vec::new();
     let ready = start(argv).map(|(mut process, ready)| {
         failures.extend(ask_everything());
         match process.terminate() {
             Ok(status) if status.success() => {}
-            Ok(status) => failures.push(format!("after SIGTERM it ended with {status}")),
+            Ok(status) => failures.push(format!("it exited with {status} after SIGTERM")),
             Err(why) => failures.push(why),
         }
         ready
@@ -73,7 +73,7 @@ pub(crate) fn smoke(argv: &[String]) -> (Value, bool) {
 fn start(argv: &[String]) -> Result<(Process, Value), String> {
     let (program, args) = argv.split_first().ok_or("no command")?;
     let mut process = Process::start(Command::new(program).args(args), Path::new(LOG))?;
-    let line = process.wait_for("it is ready", |_| {
+    let line = process.wait_for("the server is ready", |_| {
         let log = fs::read_to_string(LOG).unwrap_or_default();
         let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         lines.find(|line| line["addresses"].is_string())
@@ -103,7 +103,7 @@ fn ask_everything() -> Vec<String> {
     failures
 }
 
-/// Two requests in one write, with replies in order on one connection.
+/// Sends two requests in one write, and expects replies in order on one connection.
 fn two_at_once() -> Result<(), String> {
     let first = get("/livez", "a").replace("Connection: close\r\n", "");
     let answer = talk(&(first + &get("/readyz", "a")))?;
@@ -113,7 +113,7 @@ fn two_at_once() -> Result<(), String> {
     }
 }
 
-/// Clients that are all connected before the first request.
+/// Connects all clients before the first request.
 fn many_at_once() -> Result<(), String> {
     let clients: Result<Vec<TcpStream>, String> = (0..CLIENTS).map(|_| connect()).collect();
     for (number, mut client) in clients?.into_iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Debian packages by name: fetched by apt, unpacked into the cache, never installed.
 //!
-//! Does not know about: contents of packages.
+//! Does not know about: the contents of packages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ use crate::tool;
 pub(crate) struct Unpacked {
     pub(crate) package: String,
     pub(crate) version: String,
-    /// The folder of its files.
+    /// The folder with the files of the package.
     pub(crate) folder: PathBuf,
 }
 
-/// The newest package whose name matches `pattern`, an extended regular expression, and is accepted
-/// by `accept`.
+/// Returns the newest package whose name matches the extended regular expression `pattern` and
+/// passes `accept`.
 pub(crate) fn newest(
     apt: &Apt,
     pattern: &str,
@@ -30,7 +30,7 @@ pub(crate) fn newest(
     Ok(last_of(&found, accept))
 }
 
-/// `package`, unpacked under `cache`. Fetched only if this version is missing.
+/// Returns `package`, unpacked under `cache`. It is fetched only if this version is missing.
 pub(crate) fn unpacked(apt: &Apt, package: &str, cache: &Path) -> Result<Unpacked, RigError> {
     let version = candidate(apt, package, cache)?;
     let folder = cache.join(folder_name(package, &version));
@@ -42,7 +42,7 @@ pub(crate) fn unpacked(apt: &Apt, package: &str, cache: &Path) -> Result<Unpacke
     fs::create_dir_all(&fetched).map_err(RigError::io(&fetched))?;
     let unpacked = fetched.join("unpacked");
     let moved = fetch(apt, package, &fetched, &unpacked).and_then(|()| {
-        // A concurrent run may have been first; its contents are the same.
+        // A concurrent run may have unpacked the same contents first.
         fs::rename(&unpacked, &done.folder)
             .or_else(|error| if done.folder.is_dir() { Ok(()) } else { Err(error) })
             .map_err(RigError::io(&done.folder))
@@ -70,17 +70,18 @@ fn candidate(apt: &Apt, package: &str, folder: &Path) -> Result<String, RigError
     let shown = apt.run("apt-cache", &["policy", package], folder)?;
     version_of(&shown).ok_or_else(|| RigError::Package {
         package: package.to_owned(),
-        detail: "apt has no version of it here; `apt-get update` may help".into(),
+        detail: "apt offers no version of this package; `apt-get update` may help".into(),
     })
 }
 
-/// The highest version in the output of `apt-cache search`, lines of `name - description`.
+/// The highest version in the output of `apt-cache search`, which has lines of `name -
+/// description`.
 fn last_of(found: &str, accept: impl Fn(&str) -> bool) -> Option<String> {
     let names = found.lines().filter_map(|line| line.split_once(" - ")).map(|(name, _)| name.trim());
     names.filter(|name| accept(name)).max_by_key(|name| parts(name)).map(str::to_owned)
 }
 
-/// Splits a name into text and numbers, for a comparison by value.
+/// Splits a name into text and numbers, so that numbers are compared by value.
 fn parts(name: &str) -> Vec<(u64, &str)> {
     let mut parts = Vec::new();
     let mut rest = name;

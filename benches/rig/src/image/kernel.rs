@@ -1,6 +1,6 @@
-//! The kernels that a guest can boot, by version, and the sources of their packages.
+//! The kernels that a guest can boot, by version, and where their packages come from.
 //!
-//! Does not know about: programs in the guest.
+//! Does not know about: the programs in the guest.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub(crate) enum Kernel {
     /// Debian 12.
     #[value(name = "6.1")]
     V6_1,
-    /// Debian 13, also offered to Debian 12.
+    /// Debian 13; also available for Debian 12.
     #[value(name = "6.12")]
     V6_12,
     /// Debian 13's backports.
@@ -29,7 +29,7 @@ pub(crate) enum Kernel {
 /// An unpacked kernel.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
-    /// The file for QEMU.
+    /// The kernel image for QEMU.
     pub(crate) file: PathBuf,
     /// Name and version of its package.
     pub(crate) package: String,
@@ -39,7 +39,7 @@ impl Kernel {
     /// Every kernel, from old to new.
     pub(crate) const ALL: [Self; 4] = [Self::V5_10, Self::V6_1, Self::V6_12, Self::V7_2];
 
-    /// The version on the command line, and the Debian suite that has it.
+    /// The version on the command line, and the Debian suite that offers it.
     const fn name_and_suite(self) -> (&'static str, &'static str) {
         match self {
             Self::V5_10 => ("5.10", "bullseye"),
@@ -54,14 +54,15 @@ impl Kernel {
         self.name_and_suite().0
     }
 
-    /// The newest kernel of this version: from this machine's own suites, otherwise from the suite
-    /// that has it.
+    /// Returns the newest kernel of this version, from this machine's own suites or otherwise from
+    /// the suite that offers it.
     pub(crate) fn find(self, cache: &Path) -> Result<Found, RigError> {
         let (name, suite) = self.name_and_suite();
         let pattern = format!("^linux-(image|binary)-{}[.+].*-cloud-amd64$", name.replace('.', "\\."));
         for apt in [None, Some(suite)] {
             let apt = apt.map_or_else(|| Ok(Apt::machine()), |suite| Apt::suite(suite, cache))?;
-            // If both exist the image is in `linux-binary`, and `linux-image` only depends on it.
+            // If both packages exist, the image is in `linux-binary`, and `linux-image` only
+            // depends on it.
             for kind in ["linux-binary-", "linux-image-"] {
                 let accept = |name: &str| name.starts_with(kind) && !name.contains("unsigned");
                 if let Some(package) = deb::newest(&apt, &pattern, accept, cache)? {
@@ -71,7 +72,7 @@ impl Kernel {
         }
         Err(RigError::Package {
             package: format!("linux-image-{name}"),
-            detail: format!("neither this machine's suites nor {suite} have it"),
+            detail: format!("neither this machine's suites nor {suite} offer this kernel"),
         })
     }
 }
@@ -80,7 +81,7 @@ fn found(Unpacked { package, version, folder }: &Unpacked) -> Result<Found, RigE
     Ok(Found { file: kernel_in(folder, package)?, package: format!("{package} {version}") })
 }
 
-/// `/boot/vmlinuz-VERSION`, or since 7.1 `/usr/lib/modules/VERSION/vmlinuz`.
+/// Path of the image: `/boot/vmlinuz-VERSION`, or from 7.1 on `/usr/lib/modules/VERSION/vmlinuz`.
 fn kernel_in(folder: &Path, package: &str) -> Result<PathBuf, RigError> {
     let entries = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     let modules = entries(folder.join("usr/lib/modules")).map(|version| version.path().join("vmlinuz"));

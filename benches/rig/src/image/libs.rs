@@ -1,4 +1,4 @@
-//! The shared libraries of a program, as reported by its loader.
+//! The shared libraries of a program, from the output of its loader.
 //!
 //! Does not know about: archives.
 
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use crate::error::RigError;
 use crate::tool;
 
-/// Absolute paths of the loader and of every library of `program`; none for a static one.
+/// Absolute paths of the loader and of every library of `program`. A static program has none.
 pub(crate) fn of(program: &Path) -> Result<Vec<PathBuf>, RigError> {
     let file = program.to_string_lossy();
     match tool::capture("ldd", "libc-bin", &[&file], Path::new("/")) {
         Ok(listed) => parse(&listed).map_err(|library| RigError::Command {
             command: format!("ldd {file}"),
-            detail: format!("{library} is not found on this machine"),
+            detail: format!("{library} was not found on this machine"),
         }),
         Err(RigError::Command { detail, .. }) if detail.contains("not a dynamic executable") => {
             Ok(Vec::new())
@@ -22,8 +22,8 @@ pub(crate) fn of(program: &Path) -> Result<Vec<PathBuf>, RigError> {
     }
 }
 
-/// Lines are `name => /path (0x..)`, `/path (0x..)` for the loader, and `linux-vdso.so.1 (0x..)`,
-/// which is not a file.
+/// Parses lines of the form `name => /path (0x..)`, `/path (0x..)` for the loader, and
+/// `linux-vdso.so.1 (0x..)`, which is not a file.
 fn parse(listed: &str) -> Result<Vec<PathBuf>, String> {
     let mut paths = Vec::new();
     for line in listed.lines().map(str::trim) {

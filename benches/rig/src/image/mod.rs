@@ -1,7 +1,7 @@
-//! The image of a guest: a kernel, and an initial RAM disk with the servers, the load generator and
-//! this program as agent.
+//! The image of a guest: a kernel, and an initial RAM disk with the servers, the load generator,
+//! and this program as the agent.
 //!
-//! Does not know about: QEMU, figures.
+//! Does not know about: QEMU; figures.
 
 mod apt;
 mod cpio;
@@ -30,13 +30,14 @@ pub(crate) const AGENT: &str = "/rig/doorbell-rig";
 pub(crate) const LOAD: &str = "/rig/doorbell-load";
 /// Path of the plan inside the guest.
 const PLAN: &str = "/rig/plan.json";
-/// The program that sets the scheduling policy; Debian's static busybox lacks it.
+/// The program that sets the scheduling policy. It is copied because Debian's static busybox lacks
+/// it.
 pub(crate) const CHRT: &str = "/usr/bin/chrt";
 
-/// Prefix of a RAM disk's name, before the process id.
+/// Prefix of a RAM disk's file name. The process ID follows.
 const INITRD: &str = "initrd-";
 
-/// Folders required by init, nginx or haproxy.
+/// Folders that init, nginx or haproxy require.
 const FOLDERS: [&str; 9] = [
     "/dev",
     "/proc",
@@ -49,8 +50,8 @@ const FOLDERS: [&str; 9] = [
     "/root",
 ];
 
-/// The guest's init script. TIME_WAIT buckets and the port range are enlarged, so that thousands of
-/// connections fit into one boot.
+/// The guest's init script. It enlarges the number of TIME_WAIT buckets and the port range, so that
+/// one boot can make thousands of connections.
 const INIT: &str = r"#!/bin/busybox sh
 /bin/busybox mount -t proc proc /proc
 /bin/busybox mount -t sysfs sys /sys
@@ -74,14 +75,14 @@ pub(crate) struct Image {
     pub(crate) kernel_package: String,
 }
 
-/// Contents of an image besides the kernel, the agent and the load generator.
+/// The contents of an image besides the kernel and the agent.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contents {
-    /// The load generator on this machine, if a load is needed.
+    /// Path of the load generator on this machine, if a load is needed.
     pub(crate) load: Option<PathBuf>,
-    /// Programs: paths on this machine and in the guest. Their libraries are added.
+    /// Programs, with their paths on this machine and in the guest. Their libraries are added.
     pub(crate) programs: Vec<(PathBuf, String)>,
-    /// Files: paths in the guest, and contents.
+    /// Files, with their paths in the guest and their contents.
     pub(crate) files: Vec<(String, String)>,
 }
 
@@ -90,12 +91,12 @@ pub(crate) struct Contents {
 pub(crate) struct OurPrograms {
     pub(crate) doorbell: PathBuf,
     pub(crate) load: PathBuf,
-    /// Requested programs of `benches/peers`, by name.
+    /// The built programs of `benches/peers`, by name.
     pub(crate) peers: BTreeMap<&'static str, PathBuf>,
 }
 
-/// Requirements of an entry of the catalogue in the guest; a missing program is an error that names
-/// its package.
+/// The setup of a catalogue entry in the guest, and the path of its program. If the program is
+/// missing, the error names its package.
 fn guest_setup(entry: &Entry) -> Result<(Setup, String), RigError> {
     let program = match entry.program {
         Program::Doorbell => format!("{FOLDER}/doorbell"),
@@ -107,8 +108,8 @@ fn guest_setup(entry: &Entry) -> Result<(Setup, String), RigError> {
     Ok((entry.at(&program, &Place::GUEST), program))
 }
 
-/// The plan for the rows with available servers, and the unavailable servers with reasons. Programs
-/// are built into `ours`.
+/// Returns the plan for the rows whose servers are available, and the other servers with reasons.
+/// Programs are built into `ours`.
 pub(crate) fn plan(
     mut rows: Vec<Row>,
     repeat: u32,
@@ -126,11 +127,11 @@ pub(crate) fn plan(
 }
 
 impl Contents {
-    /// Requirements of the servers in a plan from the catalogue.
+    /// The contents that the servers of a plan need, from the catalogue.
     pub(crate) fn of_catalogue(plan: &Plan, ours: &OurPrograms) -> Result<Self, RigError> {
         let mut contents = Self { load: Some(ours.load.clone()), ..Self::default() };
         for server in &plan.servers {
-            let entry = Entry::named(&server.name).expect("plans are made from the catalogue");
+            let entry = Entry::named(&server.name).expect("every server of a plan is in the catalogue");
             let (setup, inside) = guest_setup(entry)?;
             contents.programs.push((programs::outside(entry, ours)?, inside));
             contents.files.extend(setup.files);
@@ -180,7 +181,7 @@ pub(crate) fn build(
     Ok(Image { kernel: kernel.file, initrd, kernel_package: kernel.package })
 }
 
-/// Deletes the RAM disks of killed runs.
+/// Deletes the RAM disks that killed runs left behind.
 fn discard_abandoned(cache: &Path) -> Result<(), RigError> {
     let files = fs::read_dir(cache).map_err(RigError::io(cache))?;
     for path in files.filter_map(Result::ok).map(|file| file.path()) {
@@ -195,14 +196,14 @@ fn discard_abandoned(cache: &Path) -> Result<(), RigError> {
 }
 
 impl Image {
-    /// Deletes files of a single boot.
+    /// Deletes the files that only one boot uses.
     pub(crate) fn discard(&self) -> Result<(), RigError> {
         fs::remove_file(&self.initrd).map_err(RigError::io(&self.initrd))
     }
 }
 
-/// Adds a program under the path `inside`, and its libraries under their own paths, where its
-/// loader expects them.
+/// Adds a program at the path `inside`, and its libraries at their own paths, where the loader
+/// expects them.
 fn add_program(archive: &mut Archive, outside: &Path, inside: &str) -> Result<(), RigError> {
     for library in libs::of(outside)? {
         archive.file(&library.to_string_lossy(), &read(&library)?);

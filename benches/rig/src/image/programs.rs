@@ -1,5 +1,5 @@
-//! The programs of this workspace, built like packages, and those of `benches/peers`, and the cache
-//! folder.
+//! The programs of this workspace, built as for packages; the programs of `benches/peers`; and the
+//! cache folder.
 //!
 //! Does not know about: images.
 
@@ -15,21 +15,21 @@ use super::servers::{Entry, Program};
 use crate::error::RigError;
 use crate::tool;
 
-/// The workspace in which this program was built.
+/// The workspace that contains this program.
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-/// The profile of packages, so that the measured programs are the shipped ones.
+/// The profile of packages, so that the measured programs equal the shipped ones.
 const PROFILE: &str = "dist";
-/// The workspace of the peers, relative to it.
+/// The workspace of the peers, relative to this workspace.
 const PEERS: &str = "benches/peers";
 
-/// Builds `doorbell` and `doorbell-load` with [`PROFILE`], except those given as files.
+/// Builds `doorbell` and `doorbell-load` with [`PROFILE`], unless they are given as files.
 pub(crate) fn build(doorbell: Option<PathBuf>, load: Option<PathBuf>) -> Result<OurPrograms, RigError> {
     let mut wanted = vec!["build", "--profile", PROFILE];
     let packages = [(&doorbell, "doorbell-proxy"), (&load, "doorbell-load")];
     let missing = packages.iter().filter(|(given, _)| given.is_none());
     wanted.extend(missing.flat_map(|(_, package)| ["-p", package]));
     let built = if wanted.contains(&"-p") { cargo(&wanted)? } else { String::new() };
-    // Given programs are also started in other folders.
+    // The path must be absolute, because given programs are also started in other folders.
     let pick = |given: Option<PathBuf>, name| match given {
         Some(file) => Ok(std::path::absolute(&file).unwrap_or(file)),
         None => executable(&built, name, "bin"),
@@ -41,8 +41,8 @@ pub(crate) fn build(doorbell: Option<PathBuf>, load: Option<PathBuf>) -> Result<
     })
 }
 
-/// Makes sure that the program of `entry` exists: installed, or built into `ours`. The error names
-/// the missing program.
+/// Makes sure that the program of `entry` is installed or built into `ours`. The error names a
+/// missing program.
 pub(crate) fn provide(entry: &Entry, ours: &mut OurPrograms) -> Result<(), RigError> {
     let (name, built) = match entry.program {
         Program::Doorbell => return Ok(()),
@@ -57,18 +57,19 @@ pub(crate) fn provide(entry: &Entry, ours: &mut OurPrograms) -> Result<(), RigEr
     Ok(())
 }
 
-/// The path of the program of `entry` on this machine. Call [`provide`] before.
+/// Returns the path of the program of `entry` on this machine. [`provide`] must have been called
+/// before.
 pub(crate) fn outside(entry: &Entry, ours: &OurPrograms) -> Result<PathBuf, RigError> {
     match entry.program {
         Program::Doorbell => Ok(ours.doorbell.clone()),
         Program::Installed { program, package } => tool::find(program, package),
         Program::Go { program } | Program::Rust { program, .. } => {
-            Ok(ours.peers.get(program).expect("what a plan names was provided").clone())
+            Ok(ours.peers.get(program).expect("`provide` was called for every entry of a plan").clone())
         }
     }
 }
 
-/// The cache folder for kernels and images: below cargo's target folder.
+/// The cache folder for kernels and images, which is below cargo's target folder.
 pub(crate) fn cache() -> Result<PathBuf, RigError> {
     target().map(|folder| folder.join("rig"))
 }
@@ -96,7 +97,7 @@ fn go_peer(program: &str) -> Result<PathBuf, RigError> {
     let file = target()?.join("peers/go").join(program);
     let mut command = Command::new(tool::find("go", "golang-go")?);
     command.args(["build", "-trimpath", "-o"]).arg(&file).arg(format!("./{program}"));
-    // Without C the program needs no library in the guest.
+    // Without C code the program needs no library in the guest.
     command.env("CGO_ENABLED", "0");
     command.current_dir(Path::new(WORKSPACE).join(PEERS).join("go")).stderr(Stdio::inherit());
     tool::output(&mut command)?;
@@ -118,12 +119,12 @@ pub(crate) fn test(package: &str, name: &str) -> Result<PathBuf, RigError> {
 fn cargo(args: &[&str]) -> Result<String, RigError> {
     let mut command = Command::new(cargo_program());
     command.args(args).args(["--message-format", "json-render-diagnostics"]);
-    // Cargo's progress is shown to the user.
+    // The user sees cargo's progress.
     command.current_dir(WORKSPACE).stderr(Stdio::inherit());
     tool::output(&mut command)
 }
 
-/// The file of the target `name` of this kind in cargo's JSON messages.
+/// Finds the file of the target `name` of this kind in cargo's JSON messages.
 fn executable(messages: &str, name: &str, kind: &str) -> Result<PathBuf, RigError> {
     let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut targets =

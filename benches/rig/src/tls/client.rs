@@ -1,7 +1,7 @@
-//! The client: one thread on its core that never sleeps, so that no server pays for waking it, with
-//! several connections; every reply and every handshake is compared with the expected one.
+//! The client: one thread that never sleeps, so that no server pays for waking it. It uses several
+//! connections, and compares every reply and handshake with the expected one.
 //!
-//! Does not know about: specific servers, CPU time.
+//! Does not know about: specific servers; CPU time.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -21,21 +21,21 @@ use super::{Group, Kind, Offer, TlsLoad};
 use crate::plan::PATH;
 use crate::session::now_s;
 
-/// A server that is silent for this long has failed.
+/// A server that is silent for this time has failed.
 const SILENCE_MAX_S: f64 = 10.0;
-/// Rounds over all lanes between two readings of the clock.
+/// Rounds over all lanes between two clock readings.
 const ROUNDS_PER_LOOK: u32 = 1000;
-/// Bytes of plaintext per read.
+/// Maximum plaintext bytes per read.
 const CHUNK_LEN: usize = 16 * 1024;
 
-/// A lane per concurrent connection, and the results.
+/// A lane for each concurrent connection, and the results.
 #[derive(Debug)]
 pub(super) struct Client {
     core: u32,
     lanes: Vec<Lane>,
 }
 
-/// A series of connections, or a kept one.
+/// A series of new connections, or one kept connection.
 #[derive(Debug)]
 struct Lane {
     addr: SocketAddr,
@@ -47,7 +47,7 @@ struct Lane {
     received: Vec<u8>,
     expected: Option<Expected>,
     suite: Option<CipherSuite>,
-    /// A session can be resumed from the second connection on.
+    /// Whether a session can be resumed, which is possible from the second connection on.
     has_session: bool,
     /// Number of remaining exchanges.
     left: u64,
@@ -97,7 +97,7 @@ impl Client {
         Ok(each * lanes)
     }
 
-    /// The cipher suite of its connections.
+    /// The cipher suite of the client's connections.
     pub(super) fn suite(&self) -> String {
         let suite = self.lanes.first().and_then(|lane| lane.suite);
         suite.and_then(|suite| suite.as_str()).unwrap_or("unknown").to_owned()
@@ -122,7 +122,7 @@ fn drive(lanes: &mut [Lane]) -> Result<(), String> {
             if std::mem::take(&mut has_moved) {
                 moved_s = now_s;
             } else if now_s - moved_s > SILENCE_MAX_S {
-                return Err("the server says nothing any more".to_owned());
+                return Err("the server is silent".to_owned());
             }
         }
     }
@@ -157,7 +157,7 @@ impl Lane {
             return Ok(true);
         };
         let has_moved = conn.receive(&mut self.received)?;
-        // The last message of a handshake is sent separately, as by most clients.
+        // The last message of a handshake is sent separately, as most clients do.
         conn.send()?;
         if !conn.session.is_handshaking() && !conn.is_checked {
             self.check(&conn.session)?;
@@ -179,13 +179,13 @@ impl Lane {
             conn.has_asked = false;
         }
         if conn.is_over {
-            return Err("the server ended a connection".to_owned());
+            return Err("the server closed a connection".to_owned());
         }
         self.conn = Some(conn);
         Ok(has_moved)
     }
 
-    /// Whether the exchange is complete; then the received bytes are verified and removed.
+    /// Whether the exchange is complete. If it is, verifies and removes the received bytes.
     fn is_answered(&mut self, is_over: bool) -> Result<bool, String> {
         let requests = self.load.kind.requests() as usize;
         if self.expected.is_none() {
@@ -209,7 +209,7 @@ impl Lane {
             .set_nodelay(true)
             .and_then(|()| socket.set_nonblocking(true))
             .map_err(|error| error.to_string())?;
-        let name = ServerName::try_from(NAME).expect("the name is one of DNS");
+        let name = ServerName::try_from(NAME).expect("the name is a valid DNS name");
         let session =
             ClientConnection::new(Arc::clone(&self.config), name).map_err(|error| error.to_string())?;
         Ok(Conn { session, socket, is_checked: false, has_asked: false, is_over: false })
@@ -220,7 +220,7 @@ impl Lane {
         let kind = session.handshake_kind();
         let expected = if self.has_session { HandshakeKind::Resumed } else { HandshakeKind::Full };
         if kind != Some(expected) {
-            return Err(format!("a handshake is {kind:?} where {expected:?} was asked for"));
+            return Err(format!("a handshake is {kind:?} instead of {expected:?}"));
         }
         self.has_session = self.load.kind == Kind::Resumed;
         let suite = session.negotiated_cipher_suite().map(|suite| suite.suite());
@@ -237,7 +237,7 @@ impl Lane {
 }
 
 impl Conn {
-    /// Sends pending output. A client's messages are far smaller than a socket's buffer.
+    /// Sends pending output. The messages of a client are far smaller than the socket buffer.
     fn send(&mut self) -> Result<(), String> {
         while self.session.wants_write() {
             self.session.write_tls(&mut self.socket).map_err(|error| format!("sending: {error}"))?;
@@ -245,10 +245,10 @@ impl Conn {
         Ok(())
     }
 
-    /// Appends received plaintext; returns whether any has arrived.
+    /// Appends received plaintext, and returns whether any has arrived.
     fn receive(&mut self, plain: &mut Vec<u8>) -> Result<bool, String> {
         match self.session.read_tls(&mut self.socket) {
-            Ok(0) if !self.is_over => return Err("the server closed without a goodbye".to_owned()),
+            Ok(0) if !self.is_over => return Err("the server closed without close_notify".to_owned()),
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
             Err(error) => return Err(format!("receiving: {error}")),
@@ -258,7 +258,7 @@ impl Conn {
         let start = plain.len();
         let waiting = state.plaintext_bytes_to_read();
         if waiting > CHUNK_LEN {
-            return Err(format!("{waiting} bytes at once are no reply of ours"));
+            return Err(format!("{waiting} bytes at once exceed every expected reply"));
         }
         plain.resize(start + waiting, 0);
         self.session.reader().read_exact(&mut plain[start..]).map_err(|error| format!("reply: {error}"))?;
@@ -315,8 +315,8 @@ mod tests {
 
     const REPLY: &str = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n";
 
-    /// A server of one connection at a time, which replies to the request `at` with `reply(at)` and
-    /// closes when requested or if `closes`. It ends with the test.
+    /// A server for one connection at a time. It replies to request number `at` with `reply(at)`.
+    /// It closes when requested, or after each reply if `closes` is set. It stops with the test.
     fn serve(presents: &Identity, resumes: bool, closes: bool, reply: fn(u32) -> String) -> u16 {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -386,7 +386,7 @@ mod tests {
         let identity = Identity::generate().unwrap();
         let port = serve(&identity, false, false, good);
         let why = client(port, Kind::Resumed, &identity).unwrap().ask(4).unwrap_err();
-        assert!(why.contains("where Resumed was asked for"), "{why}");
+        assert!(why.contains("instead of Resumed"), "{why}");
         assert_eq!(client(port, Kind::Full, &identity).unwrap().ask(4), Ok(4));
     }
 
@@ -398,7 +398,7 @@ mod tests {
             assert_eq!((kept.ask(3), kept.ask(5)), (Ok(3), Ok(5)), "{kind:?}");
             let why =
                 client(serve(&identity, true, true, good), kind, &identity).unwrap().ask(4).unwrap_err();
-            assert!(why.contains("ended a connection") || why.contains("ing: "), "{kind:?}: {why}");
+            assert!(why.contains("closed a connection") || why.contains("ing: "), "{kind:?}: {why}");
         }
     }
 
@@ -408,7 +408,7 @@ mod tests {
         let port =
             serve(&identity, true, false, |at| good(at).replace("ok", if at < 5 { "ok" } else { "oK" }));
         let why = client(port, Kind::Full, &identity).unwrap().ask(8).unwrap_err();
-        assert!(why.contains("a reply is not the first one"), "{why}");
+        assert!(why.contains("a reply differs from the first one"), "{why}");
         let other = Identity::generate().unwrap();
         let why = client(port, Kind::Full, &other).unwrap_err();
         assert!(why.contains("UnknownIssuer"), "{why}");

@@ -1,27 +1,27 @@
-//! The expected reply: the bytes of the first one, except for its date.
+//! The expected reply, which is the first reply except for its date.
 //!
 //! Does not know about: connections.
 
 use std::ops::Range;
 
-/// The end of every reply: the configured body.
+/// The end of every reply: the end of the head, and the configured body.
 pub(super) const END: &[u8] = b"\r\n\r\nok\n";
 
 const STATUS: &[u8] = b"HTTP/1.1 200 OK\r\n";
 const DATE: &[u8] = b"\r\ndate: ";
-/// `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// Length of a date such as `Sun, 06 Nov 1994 08:49:37 GMT`.
 const DATE_LEN: usize = 29;
 
-/// The reply that the others are compared with.
+/// The reply with which all other replies are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Expected {
     bytes: Vec<u8>,
-    /// Position of the date; empty if there is none.
+    /// Position of the date. Empty if the reply has no date.
     date: Range<usize>,
 }
 
 impl Expected {
-    /// Takes the first reply, which must be the configured one.
+    /// Stores the first reply, which must have the configured body.
     pub(super) fn learn(bytes: Vec<u8>) -> Result<Self, String> {
         if !bytes.starts_with(STATUS) || !bytes.ends_with(END) {
             return Err(format!("the first reply is {:?}", String::from_utf8_lossy(&bytes)));
@@ -32,12 +32,12 @@ impl Expected {
         Ok(Self { bytes, date })
     }
 
-    /// Its length.
+    /// Length of the reply.
     pub(super) const fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Compares each of the replies in `received` with it.
+    /// Compares each reply in `received` with the expected one.
     pub(super) fn check(&self, received: &[u8]) -> Result<(), String> {
         let whole = received.len().is_multiple_of(self.len());
         let is_same = |reply: &[u8]| {
@@ -47,7 +47,7 @@ impl Expected {
         if whole && !received.is_empty() && received.chunks(self.len()).all(is_same) {
             return Ok(());
         }
-        Err(format!("a reply is not the first one: {:?}", String::from_utf8_lossy(received)))
+        Err(format!("a reply differs from the first one: {:?}", String::from_utf8_lossy(received)))
     }
 }
 

@@ -1,7 +1,7 @@
-//! The compared servers, each configured for the same work: one worker, one route, a fixed reply,
+//! The servers to compare, all configured for the same work: one worker, one route, a fixed reply,
 //! no log.
 //!
-//! Does not know about: loads, figures, build locations.
+//! Does not know about: loads; figures; where programs are built.
 
 mod config;
 
@@ -15,7 +15,7 @@ use crate::plan::{Mode, PORT, Server};
 /// The folder of configurations and built programs inside the guest.
 pub(crate) const FOLDER: &str = "/rig";
 
-/// Suffixes of servers that are variations of another one.
+/// Suffixes of entries that are variations of another entry.
 const VARIATIONS: [&str; 5] = ["-2w", "-guard", "-health", "-plain", "-same"];
 
 /// One server of the catalogue.
@@ -23,73 +23,73 @@ const VARIATIONS: [&str; 5] = ["-2w", "-guard", "-health", "-plain", "-same"];
 pub(crate) struct Entry {
     /// The name in tables and in `--only`.
     pub(crate) name: &'static str,
-    /// The difference to others, for `list`.
+    /// How the server differs from others, for `list`.
     pub(crate) about: &'static str,
-    /// Program and package.
+    /// The program, and its source.
     pub(crate) program: Program,
-    /// The loads it can serve.
+    /// The loads that the server can handle.
     serves: Serves,
-    /// Arguments before the last one, which is the path of the configuration, or the address
-    /// without one.
+    /// Arguments before the last one, which is the path of the configuration, or the address if the
+    /// server has no configuration.
     args: &'static [&'static str],
     config: Option<Config>,
-    /// Only threads with this name are counted.
+    /// Only threads with this name are counted. `None` counts all threads.
     thread: Option<&'static str>,
-    /// A file named in its configuration, and its contents.
+    /// A file that the configuration names, with its contents.
     beside: Option<(&'static str, &'static str)>,
 }
 
-/// The source of a program.
+/// Where a program comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
-    /// This workspace.
+    /// Built from this workspace.
     Doorbell,
-    /// `benches/peers/go`, built with the Go toolchain: the folder of the program, which is also
-    /// its name.
+    /// Built from `benches/peers/go` with the Go toolchain. The name is that of the program and of
+    /// its folder.
     Go { program: &'static str },
     /// Installed on this machine from a Debian package.
     Installed { program: &'static str, package: &'static str },
-    /// `benches/peers`, built by cargo with this feature.
+    /// Built from `benches/peers` by cargo with this feature.
     Rust { program: &'static str, feature: &'static str },
 }
 
-/// The environment of a server.
+/// The environment in which a server runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
-    /// The folder of its files.
+    /// The folder for the server's files.
     pub(crate) folder: &'a str,
-    /// Its port, on loopback.
+    /// The port of the server on loopback.
     pub(crate) port: u16,
-    /// Whether it is started by root; some servers then need an explicit setting to keep that user.
+    /// Whether root starts the server. Some servers need an explicit setting to keep that user.
     pub(crate) is_root: bool,
-    /// Maximum number of connections; `None` is the server's default.
+    /// Maximum number of connections. `None` means the server's default.
     pub(crate) conns_max: Option<u32>,
-    /// Whether it uses TLS, with the files `cert.pem`, `key.pem` and, combined, `both.pem` of the
-    /// folder.
+    /// Whether the server uses TLS with the files `cert.pem`, `key.pem` and `both.pem` (both
+    /// combined) in the folder.
     pub(crate) has_tls: bool,
 }
 
-/// A server configured for a place.
+/// A server with its command and files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Setup {
-    /// The command to start it.
+    /// The command that starts the server.
     pub(crate) server: Server,
-    /// The files it needs: paths and contents.
+    /// The files that the server needs, with paths and contents.
     pub(crate) files: Vec<(String, String)>,
 }
 
-/// Loads that a server can handle.
+/// The loads that a server can handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Serves {
     /// All loads, including idle connections of any duration.
     All,
-    /// All loads except idle connections, which it closes.
+    /// All loads except idle connections, which the server closes.
     AllButIdle,
-    /// It always closes after each reply.
+    /// Only loads with new connections, because the server closes after each reply.
     Close,
-    /// It never closes.
+    /// Only loads with kept connections, because the server never closes.
     Keep,
-    /// It requires the token.
+    /// Only loads with the token, which the server requires.
     Token,
 }
 
@@ -110,7 +110,8 @@ const fn doorbell(name: &'static str, about: &'static str, config: Config) -> En
     Entry { name, about, config: Some(config), ..DOORBELL }
 }
 
-/// From a Debian package. Its timeout for idle connections is the default.
+/// An entry for an installed server from a Debian package. Its timeout for idle connections is the
+/// default.
 const fn installed(
     name: &'static str,
     about: &'static str,
@@ -126,7 +127,7 @@ const fn peer(name: &'static str, about: &'static str, program: Program) -> Entr
     Entry { name, about, program, serves: Serves::AllButIdle, args: &[], ..DOORBELL }
 }
 
-/// A program of `benches/peers` with its own feature.
+/// An entry for a program of `benches/peers` with its own feature.
 const fn rust(name: &'static str, about: &'static str) -> Entry {
     peer(name, about, Program::Rust { program: name, feature: name })
 }
@@ -135,7 +136,7 @@ const fn go(name: &'static str, about: &'static str, program: &'static str) -> E
     peer(name, about, Program::Go { program })
 }
 
-/// Only the ring thread is counted, not the pool's work.
+/// An entry for doorbell with jobs. Only the ring thread is counted, not the work of the pool.
 const fn jobs(name: &'static str, about: &'static str, args: &'static [&'static str]) -> Entry {
     let program = Program::Rust { program: "jobs", feature: "jobs" };
     Entry { args, serves: Serves::Keep, thread: Some("doorbell-0"), ..peer(name, about, program) }
@@ -144,8 +145,8 @@ const fn jobs(name: &'static str, about: &'static str, args: &'static [&'static 
 const NGINX: [&str; 2] = ["nginx", "nginx-light"];
 const HAPROXY: [&str; 2] = ["haproxy", "haproxy"];
 
-/// All entries: ours first, then the floor, then the other servers. `-plain` means without deferred
-/// accept, which is doorbell's default and an option of nginx and HAProxy.
+/// All entries: first doorbell, then the floor, then the other servers. `-plain` means without
+/// deferred accept, which is doorbell's default and an option of nginx and HAProxy.
 pub(crate) const CATALOGUE: &[Entry] = &[
     doorbell("doorbell-uring", "io_uring driver, defaults", |at| config::doorbell(URING, at)),
     doorbell("doorbell-epoll", "epoll driver, defaults", |at| config::doorbell(EPOLL, at)),
@@ -207,7 +208,7 @@ pub(crate) const CATALOGUE: &[Entry] = &[
         beside: Some((config::BODY_FILE, "ok\n")),
         ..installed(
             "h2o",
-            "deferred accept, which it has always; a file, as it has no constant reply without a script",
+            "deferred accept, which is always on; a file, because a constant reply needs a script",
             ["h2o", "h2o"],
             &["-m", "worker", "-c"],
             config::h2o,
@@ -230,13 +231,13 @@ pub(crate) const CATALOGUE: &[Entry] = &[
     ),
     jobs(
         "jobs-uring",
-        "the ring thread of io_uring alone, each request a job of one thread",
+        "io_uring driver, one ring thread, each request handled as a job on one other thread",
         &["away", "io_uring"],
     ),
     jobs("jobs-uring-home", "the same, its work done by the ring thread", &["home", "io_uring"]),
     jobs(
         "jobs-epoll",
-        "the ring thread of epoll alone, each request a job of one thread",
+        "epoll driver, one ring thread, each request handled as a job on one other thread",
         &["away", "epoll"],
     ),
     jobs("jobs-epoll-home", "the same, its work done by the ring thread", &["home", "epoll"]),
@@ -246,32 +247,32 @@ pub(crate) const CATALOGUE: &[Entry] = &[
 ];
 
 impl Entry {
-    /// The entry with this name.
+    /// Returns the entry with this name.
     pub(crate) fn named(name: &str) -> Option<&'static Self> {
         CATALOGUE.iter().find(|entry| entry.name == name)
     }
 
-    /// Whether it is doorbell.
+    /// Whether the entry is doorbell.
     pub(crate) fn is_ours(&self) -> bool {
         self.program == Program::Doorbell
     }
 
-    /// Whether it is a variation of another entry, as shown by its suffix.
+    /// Whether the entry is a variation of another entry, by its suffix.
     pub(crate) fn is_variation(&self) -> bool {
         VARIATIONS.iter().any(|end| self.name.ends_with(end))
     }
 
-    /// Whether it is measured only on request.
+    /// Whether the entry is measured only on request.
     pub(crate) fn is_on_demand(&self) -> bool {
         self.thread.is_some() || (self.is_ours() && self.is_variation())
     }
 
-    /// Whether it is the floor: system calls only.
+    /// Whether the entry is a floor, which only makes system calls.
     pub(crate) fn is_floor(&self) -> bool {
         matches!(self.program, Program::Rust { feature: "bare", .. })
     }
 
-    /// Whether it supports this load.
+    /// Whether the server supports this load.
     pub(crate) fn serves(&self, mode: Mode) -> bool {
         match self.serves {
             Serves::All => true,
@@ -282,7 +283,7 @@ impl Entry {
         }
     }
 
-    /// The setup of `program` at `place`.
+    /// Returns the setup of `program` at `place`.
     pub(crate) fn at(&self, program: &str, place: &Place<'_>) -> Setup {
         let inside = |name: &str| format!("{}/{name}", place.folder);
         let path = inside(&format!("{}.conf", self.name));
@@ -298,7 +299,7 @@ impl Entry {
 }
 
 impl Place<'_> {
-    /// The guest.
+    /// The environment in the guest.
     pub(crate) const GUEST: Place<'static> =
         Place { folder: FOLDER, port: PORT, is_root: true, conns_max: None, has_tls: false };
 }
