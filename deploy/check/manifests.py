@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Validates manifests on standard input against the Kubernetes API.
 
-    kubectl kustomize deploy/kubernetes/base | deploy/check/manifests.py swagger.json
+    kubectl kustomize deploy/kubernetes/base | deploy/check/manifests.py swagger.json CRDS
 
-The description of the API is api/openapi-spec/swagger.json of the Go module k8s.io/kubernetes. An
-unknown field is an error, as with `kubectl apply --validate=strict`. Custom resources (ServiceMonitor)
-are only parsed. Scrapers must be sent to the port of [admin]. With --published, no Service with an
-address may expose that port, and every image needs a version. No container may get SIGTERM before
-drain_delay is over.
+The description of the API is api/openapi-spec/swagger.json of the Go module k8s.io/kubernetes; CRDS is a
+folder with the custom resource definitions of the Prometheus operator. An unknown field or kind is an
+error, as with `kubectl apply --validate=strict`. Every selector must match a pod or Service of the
+manifests. Scrapers must be sent to the port of [admin]. With --published, no Service with an address may
+expose that port, and every image needs a version. No container may get SIGTERM before drain_delay is
+over.
 """
 import json
+import pathlib
 import re
 import sys
 import tomllib
@@ -27,9 +29,61 @@ def strict(schema, definitions):
     if schema.get("format") == "int-or-string":
         return {"type": ["integer", "string"]}
     changed = {key: strict(part, definitions) for key, part in schema.items() if key not in ("description", "format")}
-    if isinstance(schema.get("properties"), dict):
+    if isinstance(schema.get("properties"), dict) and not schema.get("x-kubernetes-preserve-unknown-fields"):
         changed.setdefault("additionalProperties", False)
     return changed
+
+
+def api_schemas(path):
+    """The schema of every kind of the Kubernetes API."""
+    with open(path, encoding="utf-8") as file:
+        definitions = json.load(file)["definitions"]
+    # A quantity may also be a number.
+    definitions["io.k8s.apimachinery.pkg.api.resource.Quantity"] = {"type": ["string", "number"]}
+    all_strict = strict(definitions, definitions)
+    schemas = {}
+    for name, definition in definitions.items():
+        for kind in definition.get("x-kubernetes-group-version-kind", []):
+            group = f"{kind['group']}/" if kind["group"] else ""
+            schemas[f"{group}{kind['version']} {kind['kind']}"] = {"$ref": f"#/definitions/{name}", "definitions": all_strict}
+    return schemas
+
+
+def custom_schemas(folder, kinds):
+    """The schema of every custom resource of these kinds."""
+    schemas = {}
+    for file in pathlib.Path(folder).glob("*_*.yaml"):
+        if file.stem.partition("_")[2].removesuffix("s") not in {kind.lower() for kind in kinds}:
+            continue
+        spec = yaml.safe_load(file.read_text(encoding="utf-8"))["spec"]
+        for version in spec["versions"]:
+            kind = f"{spec['group']}/{version['name']} {spec['names']['kind']}"
+            schemas[kind] = strict(version["schema"]["openAPIV3Schema"], {})
+    return schemas
+
+
+def unmatched(documents):
+    """Selectors that do not match exactly one pod template, or one Service for a ServiceMonitor."""
+    pods = [one["spec"]["template"]["metadata"]["labels"] for one in documents if "template" in one.get("spec", {})]
+    services = [one["metadata"]["labels"] for one in documents if one["kind"] == "Service" and "labels" in one["metadata"]]
+    for document in documents:
+        kind, spec = document["kind"], document.get("spec", {})
+        selector = spec.get("podSelector") or spec.get("selector")
+        if selector is None:
+            continue
+        if kind == "Service":
+            selector = {"matchLabels": selector}
+        count = sum(selects(selector, labels) for labels in (services if kind == "ServiceMonitor" else pods))
+        if count != 1:
+            yield f"{kind} {document['metadata']['name']}: the selector matches {count} objects instead of one"
+
+
+def selects(selector, labels):
+    """Whether a label selector matches; of the operators only `In` is known."""
+    for one in selector.get("matchExpressions", []):
+        if one["operator"] != "In" or labels.get(one["key"]) not in one["values"]:
+            return False
+    return selector.get("matchLabels", {}).items() <= labels.items()
 
 
 def configuration(documents):
@@ -123,26 +177,18 @@ def scraped_ports(documents):
 
 
 def main():
-    with open(sys.argv[1], encoding="utf-8") as file:
-        definitions = json.load(file)["definitions"]
-    # A quantity may also be a number.
-    definitions["io.k8s.apimachinery.pkg.api.resource.Quantity"] = {"type": ["string", "number"]}
-    kinds = {}
-    for name, definition in definitions.items():
-        for kind in definition.get("x-kubernetes-group-version-kind", []):
-            group = f"{kind['group']}/" if kind["group"] else ""
-            kinds[f"{group}{kind['version']} {kind['kind']}"] = name
-    all_strict = strict(definitions, definitions)
     documents = [document for document in yaml.safe_load_all(sys.stdin) if document is not None]
+    kinds = {document["kind"] for document in documents}
+    schemas = api_schemas(sys.argv[1]) | custom_schemas(sys.argv[2], kinds)
     bad = 0
     for document in documents:
         kind = f"{document['apiVersion']} {document['kind']}"
         title = f"{document['kind']} {document['metadata']['name']}"
-        if kind not in kinds:
-            print(f"{title}: {kind} is a custom resource, only parsed")
+        if kind not in schemas:
+            print(f"{title}: {kind} is not known")
+            bad += 1
             continue
-        schema = {"$ref": f"#/definitions/{kinds[kind]}", "definitions": all_strict}
-        errors = list(jsonschema.Draft4Validator(schema).iter_errors(document))
+        errors = list(jsonschema.Draft4Validator(schemas[kind]).iter_errors(document))
         bad += len(errors)
         for error in errors:
             print(f"{title}: {'.'.join(str(part) for part in error.absolute_path)}: {error.message[:200]}")
@@ -152,7 +198,7 @@ def main():
         if port != admin_port(documents):
             print(f"{title}: metrics are scraped at port {port}, but [admin] has {admin_port(documents)}")
             bad += 1
-    mistakes = list(endings(documents))
+    mistakes = [*endings(documents), *unmatched(documents)]
     if "--published" in sys.argv:
         mistakes += published(documents)
     for mistake in mistakes:

@@ -1,9 +1,28 @@
+{{/* Names, labels and the metadata of all objects. */}}
+
 {{- define "doorbell.name" -}}
-{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 63 | trimSuffix "-" -}}
+{{- .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* The name of all objects. At most 57 characters, which leaves room for the suffix of the admin Service. */}}
+{{- define "doorbell.fullname" -}}
+{{- $name := include "doorbell.name" . -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 57 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 57 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 57 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "doorbell.serviceAccountName" -}}
+{{- $own := ternary (include "doorbell.fullname" .) "default" .Values.serviceAccount.create -}}
+{{- .Values.serviceAccount.name | default $own -}}
 {{- end -}}
 
 {{- define "doorbell.selector" -}}
-app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/name: {{ include "doorbell.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
@@ -14,69 +33,39 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 
-{{- define "doorbell.seccomp" -}}
-type: {{ .Values.seccomp.type }}
-{{- if eq .Values.seccomp.type "Localhost" }}
-localhostProfile: {{ .Values.seccomp.localhostProfile }}
+{{/*
+The metadata of an object. `of` has the values `labels`, `annotations` and `namespace` of the object;
+`suffix` is appended to the name, `component` becomes a label. The labels of the selector always win.
+*/}}
+{{- define "doorbell.metadata" -}}
+{{- $own := include "doorbell.labels" .root | fromYaml -}}
+{{- with .component }}{{ $_ := set $own "app.kubernetes.io/component" . }}{{ end -}}
+{{- $annotations := merge dict (.of.annotations | default dict) .root.Values.commonAnnotations -}}
+name: {{ include "doorbell.fullname" .root }}{{ .suffix }}
+namespace: {{ .of.namespace | default .root.Release.Namespace }}
+labels: {{- merge $own (.of.labels | default dict) .root.Values.commonLabels | toYaml | nindent 2 }}
+{{- with $annotations }}
+annotations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
 
-{{/*
-The container. A chart that depends on this one and sets `doorbell.kind: Sidecar` in its values adds it
-to its pods as a native sidecar:
-
-  initContainers:
-    {{- include "doorbell.container" .Subcharts.doorbell | nindent 4 }}
-      restartPolicy: Always
-  volumes:
-    {{- include "doorbell.volumes" .Subcharts.doorbell | nindent 4 }}
-*/}}
-{{- define "doorbell.container" -}}
-- name: doorbell
-  image: "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
-  imagePullPolicy: {{ .Values.image.pullPolicy }}
-  args: ["serve", "-c", "/etc/doorbell/doorbell.toml"]
-  {{- with .Values.env }}
-  env: {{- toYaml . | nindent 4 }}
-  {{- end }}
-  ports:
-    {{- range .Values.ports }}
-    - name: {{ .name }}
-      containerPort: {{ .port }}
-    {{- end }}
-  livenessProbe:
-    httpGet: { path: /livez, port: {{ (index .Values.ports 0).name }} }
-    periodSeconds: 10
-  readinessProbe:
-    httpGet: { path: /readyz, port: {{ (index .Values.ports 0).name }} }
-    periodSeconds: 2
-    failureThreshold: 1
-  startupProbe:
-    httpGet: { path: /livez, port: {{ (index .Values.ports 0).name }} }
-    periodSeconds: 1
-    failureThreshold: 30
-  lifecycle:
-    preStop:
-      exec:
-        command: ["/doorbell", "prestop", "--reason", "the pod is deleted"]
-  resources: {{- toYaml .Values.resources | nindent 4 }}
-  securityContext:
-    allowPrivilegeEscalation: false
-    readOnlyRootFilesystem: true
-    capabilities: { drop: [ALL] }
-    seccompProfile: {{- include "doorbell.seccomp" . | nindent 6 }}
-  volumeMounts:
-    - name: doorbell-config
-      mountPath: /etc/doorbell
-      readOnly: true
-    - name: doorbell-run
-      mountPath: /run/doorbell
+{{/* Refuses combinations of values without a meaning. */}}
+{{- define "doorbell.validate" -}}
+{{- $v := .Values -}}
+{{- if and $v.existingConfigMap $v.existingConfigSecret -}}
+{{- fail "existingConfigMap and existingConfigSecret exclude each other" -}}
 {{- end -}}
-
-{{- define "doorbell.volumes" -}}
-- name: doorbell-config
-  configMap:
-    name: {{ include "doorbell.name" . }}
-- name: doorbell-run
-  emptyDir: { medium: Memory, sizeLimit: 1Mi }
+{{- if and $v.autoscaling.enabled (ne $v.kind "Deployment") -}}
+{{- fail "autoscaling needs kind: Deployment" -}}
+{{- end -}}
+{{- $monitored := or $v.serviceMonitor.enabled $v.podMonitor.enabled -}}
+{{- if and $monitored (not $v.adminPort) -}}
+{{- fail "serviceMonitor and podMonitor need adminPort" -}}
+{{- end -}}
+{{- if and $v.serviceMonitor.enabled (or (eq $v.kind "Sidecar") (not $v.adminService.enabled)) -}}
+{{- fail "serviceMonitor needs adminService.enabled and no sidecar; podMonitor needs neither" -}}
+{{- end -}}
+{{- if and $v.podMonitor.enabled (eq $v.kind "Sidecar") (not $v.podMonitor.matchLabels) -}}
+{{- fail "podMonitor of a sidecar needs podMonitor.matchLabels, the labels of the pods of the other chart" -}}
+{{- end -}}
 {{- end -}}
