@@ -15,7 +15,7 @@ pub(crate) struct Declared {
     pub(crate) key: Key,
 }
 
-/// What a field is filled from.
+/// Source of the value of a field.
 pub(crate) enum Role {
     Flatten,
     Key,
@@ -41,9 +41,9 @@ pub(crate) struct Key {
 
 /// A replacement for the type's own reader.
 pub(crate) enum Reader {
-    /// Reads only.
+    /// A function that reads a value.
     Function(Expr),
-    /// Reads, dumps and describes.
+    /// A module with functions that read, dump and describe a value.
     Module(Path),
     /// A list of words with their values.
     Words(Path),
@@ -90,18 +90,18 @@ impl Key {
             "skip" => *role = Role::Skip(None),
             "table" => self.table = Some(meta.value()?.parse()?),
             "table_name" => *role = Role::TableName,
-            _ => return Err(meta.error("no such property of a key")),
+            _ => return Err(meta.error("unknown property of a key")),
         }
         Ok(())
     }
 
-    /// Its name, after the name of its subtable, if any: `SUBTABLE.NAME`.
+    /// The name of the key; `SUBTABLE.NAME` for a key in a subtable.
     pub(crate) fn path(&self) -> String {
         let table = self.table.as_ref().map(|table| table.value() + ".");
         format!("{}{}", table.unwrap_or_default(), self.name)
     }
 
-    /// The function that reads a value, where its type does not.
+    /// The function that reads a value; `None` for the reader of the type.
     pub(crate) fn read(&self) -> Option<TokenStream> {
         Some(match self.reader.as_ref()? {
             Reader::Function(read) => quote! { #read },
@@ -110,7 +110,7 @@ impl Key {
         })
     }
 
-    /// The form of a value in a dump, where its type does not give it.
+    /// The form of a value in a dump; `None` if the type of the value defines the form.
     pub(crate) fn dump(&self, value: &TokenStream) -> Option<TokenStream> {
         match self.reader.as_ref()? {
             Reader::Function(_) => None,

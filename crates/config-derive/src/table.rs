@@ -7,10 +7,10 @@ use syn::{Data, DeriveInput, Error, Fields, Ident, LitStr, Path};
 
 pub(crate) fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
     let Data::Struct(data) = &input.data else {
-        return Err(Error::new_spanned(&input.ident, "only a struct is a table"));
+        return Err(Error::new_spanned(&input.ident, "a table must be a struct"));
     };
     let Fields::Named(fields) = &data.fields else {
-        return Err(Error::new_spanned(&input.ident, "the fields of a table have names"));
+        return Err(Error::new_spanned(&input.ident, "a table must be a struct with named fields"));
     };
     let fields: Vec<Declared> = fields.named.iter().map(Declared::of).collect::<syn::Result<_>>()?;
     let (name, doc, rules) = (&input.ident, doc_of(&input.attrs)?, Rules::of(input)?);
@@ -32,7 +32,7 @@ pub(crate) fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
     let hide = rules.useless.map(|useless| quote! { to.hide(#useless(self).as_ref()); });
     let value = as_value(name);
     Ok(quote! {
-        #[allow(unused_mut, unused_variables, reason = "some are unused, depending on the table")]
+        #[allow(unused_mut, unused_variables, reason = "which parts are used depends on the table")]
         impl ::doorbell_config::Table for #name {
             const DOC: &'static str = #doc;
 
@@ -153,7 +153,7 @@ impl Rules {
                         return Ok(());
                     }
                     "useless" => &mut rules.useless,
-                    _ => return Err(meta.error("no such property of a table")),
+                    _ => return Err(meta.error("unknown property of a table")),
                 };
                 *rule = Some(meta.value()?.parse()?);
                 Ok(())

@@ -1,6 +1,6 @@
-//! A program with a configuration file: `cargo run -p doorbell-config --example greet -- FILE`, `--
-//! schema` or `-- defaults`.
-#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+//! A program with a configuration file: `cargo run -p doorbell-config --example greet -- FILE`. In
+//! place of `FILE`, `schema` prints the JSON Schema and `defaults` the default values.
+#![expect(clippy::print_stdout, reason = "the example prints its results")]
 
 use doorbell_config::{Outside, Overrides, Program, Section, Source, Table, Words, format_duration, secret};
 use std::time::Duration;

@@ -111,7 +111,7 @@ impl<'r> Entry<'r> {
         self.table_of(section::kind_below(&self.kind, self.name))
     }
 
-    /// Reads a table that messages call `kind`.
+    /// Reads a table, which is named `kind` in messages.
     pub(crate) fn table_of(&self, kind: String) -> Option<Section<'r>> {
         let DeValue::Table(table) = self.raw() else {
             let key = self.name;
@@ -129,8 +129,9 @@ impl<'r> Entry<'r> {
         self.table().map(crate::table::read)
     }
 
-    /// Reads the valid elements of a list, or `None` without any; a single value needs no brackets.
-    /// Another type is reported as not `expected`.
+    /// Reads a list and returns its valid elements, or `None` if there are none. A single value
+    /// needs no brackets. A value of another type is reported, with `expected` as the expected
+    /// type.
     pub fn list<T>(&self, expected: &str, read: impl Fn(&Self) -> Option<T>) -> Option<Vec<T>> {
         let DeValue::Array(list) = self.raw() else {
             return match expected {
@@ -141,7 +142,7 @@ impl<'r> Entry<'r> {
         };
         if list.is_empty() && self.key.is_filled {
             let message = format!("`{}` is an empty list", self.name);
-            return self.refuse("empty-list", message, "remove it, or fill it");
+            return self.refuse("empty-list", message, "remove it, or add an element");
         }
         let right: Vec<T> = list.iter().filter_map(|raw| read(&self.item(raw))).collect();
         (list.is_empty() || !right.is_empty()).then_some(right)
@@ -244,7 +245,7 @@ impl<'r> Entry<'r> {
             return Some(value);
         }
         let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        // The word may be written in another case.
+        // The text may differ from a word only in case.
         let same = names.iter().find(|name| name.eq_ignore_ascii_case(&text));
         let help = same.map(|name| format!("did you mean `{name}`?"));
         let help = help.or_else(|| did_you_mean(&text, &names));
@@ -252,12 +253,12 @@ impl<'r> Entry<'r> {
         self.refuse("bad-value", format!("`{}` cannot be {text:?}", self.name), help)
     }
 
-    /// Reads a secret. `is_clear` decides whether to warn about clear text.
+    /// Reads a secret. `is_clear` returns whether to warn about clear text.
     pub(crate) fn secret(&self, is_clear: impl FnOnce(&Expanded) -> bool) -> Option<Secret> {
         let Some(text) = self.raw().as_str() else { return self.wrong_type("a string") };
         let span = self.span();
         if text == Secret::MASK {
-            let message = format!("`{}` is what a dump shows in the place of a secret", Secret::MASK);
+            let message = format!("`{}` is the placeholder for a secret in a dump", Secret::MASK);
             return self.refuse("masked-secret", message, SECRET_FORM);
         }
         match expand_secret(text, self.reading.env, self.reading.read_secret) {
@@ -280,7 +281,8 @@ impl<'r> Entry<'r> {
         }
     }
 
-    /// The value of a header field that is a secret; words such as `Bearer` before a reference are none.
+    /// Reads the value of a header field that is a secret. Words such as `Bearer` before a
+    /// reference are not secret.
     pub fn credential(&self) -> Option<Secret> {
         self.secret(|expanded| expanded.has_literal && !expanded.has_reference)
     }
@@ -316,7 +318,8 @@ impl<'r> Entry<'r> {
         self.refuse(code, message, help)
     }
 
-    /// Reads a string of a number and a unit. The error for a bare number suggests a unit.
+    /// Reads a string that contains a number and a unit. The error for a number without a unit
+    /// suggests a unit.
     fn with_unit(&self, what: &str, form: &str) -> Option<String> {
         if self.raw().is_str() {
             return self.string();
@@ -342,8 +345,8 @@ impl<'r> Entry<'r> {
     }
 
     fn zero<T>(&self) -> Option<T> {
-        let message = format!("with `{}` at zero nothing gets through", self.name);
-        self.refuse("zero-limit", message, "give more than zero")
+        let message = format!("`{}` must not be zero: zero would block everything", self.name);
+        self.refuse("zero-limit", message, "use a value above zero")
     }
 }
 

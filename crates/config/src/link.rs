@@ -1,5 +1,5 @@
 //! Names of other tables, as in `tls = "NAME"`: resolves a name to a position, or reports a problem
-//! with a proposal.
+//! with a suggestion.
 //!
 //! Does not know about: the contents of the tables.
 
@@ -10,7 +10,7 @@ use crate::value::Text;
 use crate::words::{did_you_mean, quoted};
 use std::fmt;
 
-/// Maximum number of names that a proposal lists.
+/// Maximum number of names that a suggestion lists.
 const SHOWN_MAX: usize = 20;
 
 /// The name of another table.
@@ -18,7 +18,7 @@ const SHOWN_MAX: usize = 20;
 pub struct Link {
     /// The name in the file.
     pub name: String,
-    /// Its position among the tables of its kind, after [`Names::find`].
+    /// Position among the tables of its kind; set by [`Names::find`].
     pub position: usize,
 }
 
@@ -33,7 +33,7 @@ pub struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    /// The names of one kind; `code` is the code of the problem for an unknown one.
+    /// The names of one kind; `code` is the code of the problem for an unknown name.
     #[must_use]
     pub fn new(
         [kind, code]: [&'static str; 2],
@@ -49,10 +49,10 @@ impl<'a> Names<'a> {
         let position = self.known.iter().position(|known| *known == name.value);
         if position.is_none() {
             let (kind, name, span) = (self.kind, &name.value, name.span.clone());
-            // A file may contain thousands of tables.
+            // The help lists the names only if they are few: a file may contain thousands of tables.
             let help = did_you_mean(name, &self.known).unwrap_or_else(|| match self.known.len() {
                 1..=SHOWN_MAX => {
-                    format!("add a table [{kind}.{name}], or name one of {}", quoted(&self.known))
+                    format!("add a table [{kind}.{name}], or use one of {}", quoted(&self.known))
                 }
                 _ => format!("add a table [{kind}.{name}]"),
             });

@@ -1,6 +1,6 @@
 //! Tables by names that the user chooses, as `[listener.NAME]`.
 //!
-//! Does not know about: what keys they have.
+//! Does not know about: the keys of the tables.
 
 use crate::entry::Entry;
 use crate::key::Key;
@@ -10,7 +10,7 @@ use crate::value::Value;
 use serde_json::{Value as Json, json};
 use std::ops::{Deref, DerefMut};
 
-/// Tables by name, in the order of the file. Each knows its name.
+/// Tables by name, in the order of the file. Each table contains its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named<T>(Vec<T>);
 
@@ -67,7 +67,7 @@ impl<T: Table> Value for Named<T> {
         if let Some((first, _)) = entries.iter().find(|(_, raw)| !raw.get_ref().is_table()) {
             entry.problem(
                 Problem::error("missing-name", first.span.clone(), format!("`[{kind}]` has no name"))
-                    .label("a key of which one?")
+                    .label("the name is missing")
                     .help(format!("write `[{kind}.NAME]` above it, as in [{kind}.main]")),
             );
         }

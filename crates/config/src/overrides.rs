@@ -17,7 +17,8 @@ const SEPARATOR: &str = "__";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overrides(Vec<(String, String)>);
 
-/// The variables as a text that problems can mark, located after the text of the file.
+/// The variables as a text in which problems can mark places. Positions in this text follow those
+/// in the file.
 #[derive(Debug)]
 pub(crate) struct Environment {
     program: Program,
@@ -30,8 +31,8 @@ pub(crate) struct Environment {
 }
 
 impl Overrides {
-    /// Selects the variables that begin with the prefix of [`Program::variables`]. An empty one
-    /// counts as unset.
+    /// Selects the variables that begin with the prefix of [`Program::variables`]. An empty
+    /// variable counts as unset.
     #[must_use]
     pub fn of(prefix: &str, variables: impl IntoIterator<Item = (String, String)>) -> Self {
         let ours = |(name, value): &(String, String)| name.starts_with(prefix) && !value.is_empty();
@@ -123,7 +124,7 @@ fn put<'i>(
     let wrong = |message: String| Problem::error("bad-variable", name_span.clone(), message);
     let Some((last, tables)) = keys.split_last().filter(|_| keys.iter().all(|key| !key.is_empty())) else {
         let help = format!(
-            "write the tables and the key with two underscores between, as in {}",
+            "separate the tables and the key with two underscores, as in {}",
             program.variable_example
         );
         return Err(Box::new(wrong(format!("{name} names no key")).help(help)));
@@ -139,9 +140,10 @@ fn put<'i>(
         table = match table.get_mut(key.as_str()).map(Spanned::get_mut) {
             Some(DeValue::Table(below)) => below,
             _ => {
-                let help = "write that value in the file as a table, or the whole of it there";
+                let help = "write this key as a table in the file, or set the value in the file";
                 return Err(Box::new(
-                    wrong(format!("`{key}` is no table in the file, so nothing in it can be set")).help(help),
+                    wrong(format!("`{key}` is not a table in the file, so no key in it can be set"))
+                        .help(help),
                 ));
             }
         };
@@ -149,7 +151,7 @@ fn put<'i>(
     let (key, form) = step(table, known, last);
     if takes(form, "object") || takes(form, "array") && !takes(form, "string") {
         let help = format!(
-            "name one key in it, as in {}; lists and tables are for the file",
+            "name one key in it, as in {}; lists and tables can only be set in the file",
             program.variable_example
         );
         return Err(Box::new(wrong(format!("{name} stands for more than one value")).help(help)));
@@ -161,8 +163,8 @@ fn put<'i>(
     Ok(())
 }
 
-/// The key as written in the file, and its schema. Names chosen by the user may differ in case, and
-/// have `-` for `_`.
+/// The key as written in the file, and its schema. Names chosen by the user match
+/// regardless of case, and `_` in a variable also matches `-`.
 fn step<'s>(table: &DeTable<'_>, known: &'s Value, key: &str) -> (String, &'s Value) {
     if let Some(below) = known.get("properties").and_then(|keys| keys.get(key)) {
         return (key.to_owned(), below);

@@ -1,4 +1,4 @@
-//! Fields other than plain values: names of other tables, values by name, tables in a list, words
+//! Fields other than plain values: names of other tables, values by name, tables in a list, enums
 //! of other crates.
 
 use doorbell_config::{
@@ -107,7 +107,7 @@ fn problems_are_at_the_element() {
         ]
     );
     let text = "part = []\nbelow = { slow_only = 2 }\nspeed = \"fast\"\n";
-    assert_eq!(load(text).1, ["empty-list \"[]\" remove it, or fill it", "useless-key \"2\" -"]);
+    assert_eq!(load(text).1, ["empty-list \"[]\" remove it, or add an element", "useless-key \"2\" -"]);
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_link_finds_its_position_or_a_proposal() {
     let helps: Vec<_> = problems.into_sorted().into_iter().filter_map(|problem| problem.help).collect();
     assert_eq!(
         helps,
-        ["did you mean `second`?", "add a table [part.else], or name one of \"first\", \"second\""]
+        ["did you mean `second`?", "add a table [part.else], or use one of \"first\", \"second\""]
     );
 }
 

@@ -47,7 +47,7 @@ struct Sample {
     /// How often.
     #[key(default = "10/s")]
     rate: Rate,
-    /// How often at once. Without it as often as in `rate`.
+    /// Maximum burst. Default: the number of requests of `rate`.
     #[key(default_with = burst)]
     burst: u32,
     /// A part.
@@ -100,7 +100,7 @@ mod letter {
         text.parse().ok().map_or_else(refuse, Some)
     }
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as every such function")]
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "signature required by the `Table` derive")]
     pub(crate) fn dump(letter: &char) -> Option<Json> {
         Some(letter.to_string().into())
     }
@@ -180,7 +180,7 @@ letter = "é"
     assert!(!format!("{sample:?}{all}").contains("from-file"));
 }
 
-/// One wrong line each, and the problem reported.
+/// Each wrong line is reported with its place, code, message and help.
 #[test]
 fn every_problem_is_reported_with_its_place_and_help() {
     for (text, expected) in [
@@ -188,7 +188,10 @@ fn every_problem_is_reported_with_its_place_and_help() {
         ("count = 9", "1:9 out-of-range: `count` is out of range; from 1 to 8"),
         ("count = 0", "1:9 out-of-range: `count` is out of range; from 1 to 8"),
         ("count = -1", "1:9 out-of-range: `count` is out of range; from 1 to 8"),
-        ("limit = 0", "1:9 zero-limit: with `limit` at zero nothing gets through; give more than zero"),
+        (
+            "limit = 0",
+            "1:9 zero-limit: `limit` must not be zero: zero would block everything; use a value above zero",
+        ),
         ("limit = 300", "1:9 out-of-range: `limit` is out of range; from 1 to 9"),
         ("bytes = \"1B\"", "1:9 out-of-range: `bytes` is out of range; from 256B to 1MiB"),
         (
@@ -212,7 +215,7 @@ fn every_problem_is_reported_with_its_place_and_help() {
             "driver = \"kqueue\"",
             "1:10 bad-value: `driver` cannot be \"kqueue\"; one of \"epoll\", \"io_uring\", \"single-shot\"",
         ),
-        ("drivers = []", "1:11 empty-list: `drivers` is an empty list; remove it, or fill it"),
+        ("drivers = []", "1:11 empty-list: `drivers` is an empty list; remove it, or add an element"),
         (
             "names = 5",
             "1:9 wrong-type: expected a string or a list of strings, found a whole number; write it in quotes: \"5\"",
@@ -292,7 +295,7 @@ fn the_schema_says_what_the_fields_declare() {
     assert_eq!(key("letter")["maxLength"], 1);
 }
 
-/// Defaults written explicitly change nothing.
+/// A file with all defaults written out gives the same values as an empty file.
 #[test]
 fn defaults_read_back_the_same() {
     let all = Sample::default().to_json(true);

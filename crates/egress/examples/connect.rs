@@ -2,7 +2,7 @@
 //! the counters.
 //!
 //! `cargo run -p doorbell-egress --example connect -- 192.0.2.1:80`
-#![expect(clippy::print_stdout, reason = "it prints the result")]
+#![expect(clippy::print_stdout, reason = "the example prints its result")]
 
 use doorbell_egress::{EgressConfig, SpeaksFirst, close};
 use std::net::{SocketAddr, TcpListener};

@@ -70,18 +70,18 @@ impl PortRange {
         self.first <= port && port <= self.last
     }
 
-    /// A port of the range; `random` is uniformly distributed.
+    /// The port selected by `random`, a uniformly distributed number.
     pub(super) fn port(self, random: u32) -> u16 {
         self.first + scaled(random, self.len())
     }
 
-    /// A window of `width` adjacent ports, or the whole range if it is smaller; all positions are
-    /// equally likely.
+    /// Returns a random window of `width` adjacent ports, or the whole range if the range is
+    /// smaller. All positions are equally likely.
     pub(super) fn window(self, width: u16, random: u32) -> Self {
         let width = u32::from(width.max(1)).min(self.len());
         let first = self.first + scaled(random, self.len() - width + 1);
         let last = u32::from(first) + width - 1;
-        Self { first, last: u16::try_from(last).expect("a window lies in its range") }
+        Self { first, last: u16::try_from(last).expect("a window is inside its range") }
     }
 }
 
@@ -97,14 +97,14 @@ impl fmt::Display for PortRange {
     }
 }
 
-/// A number below `bound`, which is at most the number of ports.
+/// Scales `random` to a number below `bound`, which is at most the number of ports.
 fn scaled(random: u32, bound: u32) -> u16 {
     let number = (u64::from(random) * u64::from(bound)) >> 32;
     u16::try_from(number).expect("there are 65,536 ports")
 }
 
-/// Random numbers shared by several threads: `SplitMix64`, sufficient to distribute ports, not
-/// secure.
+/// A generator of random numbers for several threads: `SplitMix64`, which suffices to distribute
+/// ports but is not secure.
 #[derive(Debug)]
 pub(super) struct Random(AtomicU64);
 
@@ -118,7 +118,7 @@ impl Random {
         let mut word = self.0.fetch_add(GAMMA, Ordering::Relaxed).wrapping_add(GAMMA);
         word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        u32::try_from((word ^ (word >> 31)) >> 32).expect("the upper half")
+        u32::try_from((word ^ (word >> 31)) >> 32).expect("the upper half fits")
     }
 }
 
@@ -154,7 +154,7 @@ mod tests {
         assert_eq!((range.port(0), range.port(u32::MAX)), (1_000, 1_999));
         assert_eq!(range.window(100, 0), PortRange::new(1_000, 1_099).unwrap());
         assert_eq!(range.window(100, u32::MAX), PortRange::new(1_900, 1_999).unwrap());
-        assert_eq!(range.window(0, 0).len(), 1, "a window has a port");
+        assert_eq!(range.window(0, 0).len(), 1, "a window has at least one port");
         let all = PortRange::new(1, 65_535).unwrap();
         assert_eq!((all.window(u16::MAX, u32::MAX), all.port(u32::MAX)), (all, 65_535));
     }

@@ -12,15 +12,15 @@ use super::range::PortRange;
 /// How the port of a connection is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
-    /// By the kernel from its whole range. It searches one half of the ports (by parity) before the
-    /// other, so that connections become slow when the first half is used up. Written `kernel` or
-    /// `off`.
+    /// By the kernel from its whole range. The kernel searches one half of the ports (by parity)
+    /// before the other half, so that connections become slow when the first half is in use.
+    /// Written `kernel` or `off`.
     Kernel,
-    /// By this crate: a random port is tested by connecting, and replaced if it is taken. For
-    /// kernels without `IP_LOCAL_PORT_RANGE`. Written `select`.
+    /// By this crate, which tries to connect from a random port and tries another port if that one
+    /// is in use. For kernels without `IP_LOCAL_PORT_RANGE`. Written `select`.
     Select,
-    /// By the kernel from its whole range, passed as `IP_LOCAL_PORT_RANGE`: from Linux 6.8 on it
-    /// then searches port by port. Written `full`.
+    /// By the kernel from its whole range, passed as `IP_LOCAL_PORT_RANGE`. From Linux 6.8 on, the
+    /// kernel then searches port by port. Written `full`.
     Whole,
     /// By the kernel from a random window with this number of ports. Written as the number.
     Window(NonZeroU16),
@@ -29,7 +29,7 @@ pub enum Strategy {
 /// The user's choice of a strategy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PortChoice {
-    /// The best strategy for this kernel, determined by a test at the start. Written `auto`. The
+    /// The best strategy for this kernel, as determined by a test at the start. Written `auto`. The
     /// default.
     #[default]
     Auto,
@@ -55,24 +55,24 @@ pub enum PortRangeSupport {
 pub struct EgressReport {
     /// The strategy.
     pub strategy: Strategy,
-    /// The reason, as half a sentence.
+    /// The reason, as a clause for messages.
     pub reason: &'static str,
 }
 
 /// The requested strategy is not supported by this kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "this kernel has no IP_LOCAL_PORT_RANGE (Linux 6.3): ports cannot be chosen by {0}; use auto, kernel or select"
+    "strategy {0} needs IP_LOCAL_PORT_RANGE (Linux 6.3 or later), which this kernel lacks; use auto, kernel or select"
 )]
 pub struct NoPortRange(pub Strategy);
 
-/// Default window size: the smallest one measured that hardly ever needs a second window.
+/// Default window size: the smallest measured size with which a second window is rarely needed.
 const AUTO_WINDOW: NonZeroU16 = NonZeroU16::new(1_000).expect("not 0");
 
 /// Number of windows tried before the whole range.
 const WINDOWS_MAX: u32 = 16;
-/// Number of ports picked before the kernel searches. With nine of ten ports taken, 32 picks find a
-/// free one 97 times out of 100.
+/// Number of random ports tried before the kernel searches. If nine of ten ports are taken, 32
+/// random ports include a free one in 97 of 100 cases.
 const SELECTS_MAX: u32 = 32;
 
 /// Candidate ports of one attempt to connect.
@@ -87,7 +87,8 @@ pub(super) enum Ports {
 }
 
 impl PortChoice {
-    /// The strategy for a kernel with `support`, which is tested only if it matters.
+    /// Decides which strategy to use. `support` tests the kernel; it is called only if the decision
+    /// depends on the result.
     pub(super) fn decide(
         self,
         support: impl FnOnce() -> PortRangeSupport,
@@ -108,7 +109,7 @@ impl PortChoice {
                 }
                 PortRangeSupport::Unseen => (
                     Strategy::Window(AUTO_WINDOW),
-                    "loopback does not work here, so the kernel's search is unknown",
+                    "loopback connections fail, so the kernel's search is unknown",
                 ),
             },
         };
@@ -215,7 +216,7 @@ mod tests {
         for (support, want) in all.into_iter().zip(auto) {
             assert_eq!(PortChoice::Auto.decide(|| support).unwrap().strategy, want, "{support:?}");
             for always in [Strategy::Kernel, Strategy::Select] {
-                let unasked = || unreachable!("the kernel is not tested for this");
+                let unasked = || unreachable!("this choice needs no test of the kernel");
                 assert_eq!(PortChoice::Only(always).decide(unasked).unwrap().strategy, always);
             }
             for needs in [Strategy::Whole, window(7)] {
@@ -245,7 +246,7 @@ mod tests {
                     other => panic!("{other:?}"),
                 }
             }
-            assert!(plan.windows(2).all(|two| two[0] != two[1]), "each attempt looks elsewhere");
+            assert!(plan.windows(2).all(|two| two[0] != two[1]), "successive attempts differ");
         }
     }
 

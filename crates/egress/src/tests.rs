@@ -49,8 +49,9 @@ fn errno(error: &io::Error) -> Option<Errno> {
     Errno::from_io_error(error)
 }
 
-/// States of the local sockets from one port to another, from `/proc/net/tcp`. Matching both ends
-/// excludes sockets that earlier connections of other programs left behind.
+/// Returns the states of the sockets with local port `from` and remote port `to`, from
+/// `/proc/net/tcp`. Matching both ports excludes sockets that earlier connections of other programs
+/// left behind.
 fn states_of(from: u16, to: u16) -> Vec<u8> {
     let text = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let rows = text.lines().skip(1).map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
@@ -105,7 +106,7 @@ fn a_connection_to_itself_is_refused() {
     let egress = open(PortChoice::Only(Strategy::Kernel));
     let mut met = 0;
     for own in [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)] {
-        // A machine may have no IPv6.
+        // IPv6 may be missing on this machine.
         let Ok(listener) = TcpListener::bind((own, 0)) else { continue };
         let own = listener.local_addr().unwrap();
         drop(listener);
@@ -113,7 +114,8 @@ fn a_connection_to_itself_is_refused() {
         for (target, first) in [(own, SpeaksFirst::We), (own, SpeaksFirst::Peer), (any, SpeaksFirst::We)] {
             for transport in [Transport::Tcp(first), Transport::Udp] {
                 let from_its_port = |fd: BorrowedFd<'_>, target: SocketAddr| {
-                    // The kernel occasionally does this when it uses its whole range.
+                    // Binding to the target's own address makes the socket connect to itself, which
+                    // otherwise happens rarely.
                     net::sockopt::set_socket_reuseaddr(fd, true)?;
                     net::bind(fd, &own)?;
                     connect(fd, target)
@@ -164,14 +166,15 @@ fn a_full_window_is_replaced_by_another_and_counted() {
                 Ok(conn) => conns.push(conn),
                 Err(error) => break error,
             }
-            // Select ends with the kernel's own search of the real range.
+            // The last attempt of `Select` is the kernel's search in the system's range. This
+            // attempt would succeed, so the test stops before it.
             if conns.len() == 32 {
                 break Errno::ADDRNOTAVAIL.into();
             }
         };
         assert_eq!(errno(&error), Some(Errno::ADDRNOTAVAIL));
-        // A listener of another program may use one of the ports.
-        assert!((29..=32).contains(&conns.len()), "{strategy}: every port was found, not {}", conns.len());
+        // Another program's listener may use some of the ports.
+        assert!((29..=32).contains(&conns.len()), "{strategy}: only {} ports were found", conns.len());
         let counters = egress.counters();
         assert_eq!((counters.begun, counters.failed), (conns.len() as u64, 0));
         assert_eq!(counters.port_retries > 0, strategy != Strategy::Whole, "{strategy}: {counters:?}");
@@ -211,7 +214,8 @@ fn a_custom_connect_is_repeated_only_if_no_port_was_free() {
             Err(Errno::ADDRNOTAVAIL.into())
         });
         assert_eq!(errno(&result.unwrap_err()), Some(Errno::ADDRNOTAVAIL));
-        // A picked port that is bound, or was until a minute ago, is skipped without a call.
+        // A random port that is in use, or was in use until a minute ago, is skipped without a call
+        // of `connect`.
         let passed_over_max = if strategy == "select" { calls - 1 } else { 0 };
         assert!(called <= calls && called + passed_over_max >= calls, "{strategy}: {called}");
         let counters = egress.counters();
@@ -254,7 +258,7 @@ fn the_last_handshake_segment_travels_with_the_first_bytes() {
         let (mut peer, _) = listener.accept().unwrap();
         peer.read_exact(&mut [0]).unwrap();
         let info = sockopt::tcp_info(peer.as_fd()).unwrap();
-        // SYN, possibly a separate acknowledgement, the byte.
+        // Received segments: the SYN, possibly a separate acknowledgement, and the byte.
         assert_eq!(info.segs_in, segments, "{first:?} {quickack}");
         close(stream);
     }
@@ -269,7 +273,7 @@ fn a_close_leaves_no_time_wait_whichever_side_closes_first() {
         (&stream).write_all(b"x").unwrap();
         let (mut peer, ours) = listener.accept().unwrap();
         peer.read_exact(&mut [0]).unwrap();
-        assert_eq!(states_of(ours.port(), target.port()), [1], "open, and seen to be");
+        assert_eq!(states_of(ours.port(), target.port()), [1], "the open connection is listed");
         if peer_first {
             peer.shutdown(std::net::Shutdown::Both).unwrap();
             let mut fds = [PollFd::new(&stream, PollFlags::IN)];
@@ -283,7 +287,8 @@ fn a_close_leaves_no_time_wait_whichever_side_closes_first() {
             false => assert_eq!(read.unwrap_err().kind(), io::ErrorKind::ConnectionReset),
         }
         drop(peer);
-        // The kernel may need a moment; a TIME_WAIT would stay for a minute.
+        // The kernel may need a moment to remove the socket. A socket in TIME_WAIT would
+        // stay for a minute.
         let is_gone = wait_until(PATIENCE, || states_of(ours.port(), target.port()).is_empty());
         assert!(is_gone.is_some(), "peer first: {peer_first}: {:?}", states_of(ours.port(), target.port()));
     }

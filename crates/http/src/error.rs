@@ -1,6 +1,6 @@
 //! Errors of requests, and of replies by handlers.
 //!
-//! Does not know about: how the connection continues; it always closes after a [`RequestError`].
+//! Does not know about: the state of the connection, which always ends after a [`RequestError`].
 
 use crate::Status;
 use std::fmt;
@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 macro_rules! request_errors {
     ($($(#[$doc:meta])* $name:ident = $label:literal, $text:literal;)*) => {
-        /// Why the machine itself refused a request. One variant per distinct mistake. Statistics,
-        /// logs and metrics share the labels.
+        /// The reason why the state machine itself refused a request, with one variant for each
+        /// distinct error. Statistics, logs and metrics use the same labels.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum RequestError {
             $($(#[$doc])* $name,)*
         }
 
         impl RequestError {
-            /// Every error, in the order of its index.
+            /// All errors, in the order of their indices.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
             /// The label in statistics, logs and metrics.
@@ -34,27 +34,28 @@ macro_rules! request_errors {
 }
 
 request_errors! {
-    /// The body exceeds `body_bytes_max`, by declaration or count.
+    /// The body exceeds `body_bytes_max`, by its declared length or by the bytes received.
     BodyTooLarge = "body_too_large", "body too large";
-    /// A chunk extension that is not `;name[=value]`, or white space around it.
+    /// A chunk extension is not `;name[=value]`, or has white space around it.
     ChunkExtension = "chunk_extension", "malformed chunk extension";
-    /// More chunk extension bytes than allowed, in one chunk or in the message.
+    /// There are more bytes of chunk extensions than allowed, in one chunk or in the message.
     ChunkExtensionTooLong = "chunk_extension_too_long", "chunk extensions too long";
-    /// A chunk size that is not 1 to 16 hexadecimal digits, or data that does not end with CRLF.
+    /// A chunk size does not consist of 1 to 16 hexadecimal digits, or chunk data does not end with
+    /// CRLF.
     ChunkFraming = "chunk_framing", "malformed chunk";
     /// `Content-Length` is not a single number without leading zeros, or occurs twice.
     ContentLength = "content_length", "malformed or repeated Content-Length";
-    /// `CONNECT`, an unknown method, or one that is too long.
+    /// The method is `CONNECT`, unknown or too long.
     MethodUnknown = "method_unknown", "unknown method";
-    /// An expectation other than `100-continue`.
+    /// `Expect` is not `100-continue`.
     Expectation = "expectation", "unknown expectation";
     /// An invalid byte in a field line.
     Field = "field", "malformed field line";
-    /// A field name with `_` that other parsers may read as a framing field.
+    /// The name of a field contains `_` and may be read as a framing field by other parsers.
     FieldLookAlike = "field_look_alike", "field name looks like a framing field";
-    /// More field lines or more bytes in the head than allowed.
+    /// The head has more field lines or more bytes than allowed.
     HeadTooLarge = "head_too_large", "head too large";
-    /// `Host` is missing, repeated, not a host, or differs from the target's authority.
+    /// `Host` is missing, repeated, not a host, or different from the target's authority.
     Host = "host", "missing, repeated, malformed or contradictory Host";
     /// The connection ended inside a request.
     Incomplete = "incomplete", "connection ended inside a request";
@@ -64,7 +65,7 @@ request_errors! {
     LeadingLines = "leading_lines", "too many empty lines before the request";
     /// An invalid byte in a method.
     Method = "method", "malformed method";
-    /// An invalid byte in a request target, or a form that does not suit the method.
+    /// The target contains an invalid byte, or its form does not fit the method.
     Target = "target", "malformed request target";
     /// The request line is longer than allowed.
     TargetTooLong = "target_too_long", "request line too long";
@@ -72,19 +73,19 @@ request_errors! {
     Timeout = "timeout", "deadline passed inside a request";
     /// More chunks below 16 bytes than allowed.
     TinyChunks = "tiny_chunks", "too many tiny chunks";
-    /// `Transfer-Encoding` in HTTP/1.0, together with `Content-Length`, repeated, or not exactly
-    /// `chunked`.
+    /// `Transfer-Encoding` is used in HTTP/1.0, occurs together with `Content-Length`, is repeated,
+    /// or is not exactly `chunked`.
     TransferEncoding = "transfer_encoding", "unacceptable Transfer-Encoding";
-    /// A single unknown transfer coding.
+    /// `Transfer-Encoding` is a single unknown coding.
     TransferEncodingUnknown = "transfer_encoding_unknown", "unknown transfer coding";
-    /// Not `HTTP/` digit `.` digit.
+    /// The version is not `HTTP/` digit `.` digit.
     Version = "version", "malformed version";
-    /// A version whose major number is not 1.
+    /// The major version is not 1.
     VersionUnsupported = "version_unsupported", "unsupported version";
 }
 
 impl RequestError {
-    /// Its index in [`RequestError::ALL`].
+    /// The index of the error in [`RequestError::ALL`].
     pub const fn index(self) -> usize {
         self as usize
     }
@@ -120,28 +121,28 @@ impl RequestError {
 
 impl std::error::Error for RequestError {}
 
-/// A reply that handlers must not give.
+/// A reply that handlers must not send.
 ///
-/// While serving, it is replaced by a 500.
+/// While serving, such a reply is replaced by a 500.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ApiMisuse {
-    /// A service wants bodies, and the service around it does not forward that: a body of known
-    /// length was skipped.
+    /// A service wants bodies, but a service around it does not forward `wants_body`, so a body of
+    /// known length was skipped.
     BodySkipped,
-    /// A service needs the address of the client, and the service around it does not forward that:
-    /// the address was not determined.
+    /// A service needs the client's address, but a service around it does not forward
+    /// `wants_client`, so the address was not determined.
     ClientUnknown,
     /// A connection is handed over after the body of its request was read, or by the deferred reply
-    /// to a request: see [`crate::Service::hands_over`].
+    /// to a request; see [`crate::Service::hands_over`].
     HandOverTooLate,
     /// The name of a field is not a token (RFC 9110 5.1).
     HeaderName,
-    /// A field that the machine writes itself: framing, connection and date fields.
+    /// A field that only the state machine may write: framing, connection and date fields.
     HeaderReserved,
-    /// A field value contains CR, LF, NUL or another control character.
+    /// The value of a field contains CR, LF, NUL or another control character.
     HeaderValue,
-    /// A 1xx status as the final reply.
+    /// The final reply has a 1xx status.
     StatusInformational,
 }
 
@@ -162,7 +163,7 @@ impl ApiMisuse {
     }
 }
 
-/// Replies that were replaced by a 500: their number and the reasons.
+/// The number of replies that were replaced by a 500, and the reasons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Misuses {
     count: u32,
@@ -185,7 +186,8 @@ impl Misuses {
         ApiMisuse::ALL.into_iter().filter(move |kind| self.kinds & kind.bit() != 0)
     }
 
-    /// The reasons that are not in `told` yet; adds them, so that each reason is reported once.
+    /// The reasons that are not in `told` yet. They are added to `told`, so that each reason is
+    /// reported once.
     pub fn untold(self, told: &AtomicU8) -> impl Iterator<Item = ApiMisuse> {
         let before = told.fetch_or(self.kinds, Ordering::Relaxed);
         Self { kinds: self.kinds & !before, ..self }.kinds()
@@ -208,15 +210,15 @@ impl fmt::Display for ApiMisuse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::BodySkipped => {
-                "a service wants the body, which was skipped: `wants_body` is not forwarded to it"
+                "a service needs the body, which was skipped: an outer service does not forward `wants_body`"
             }
             Self::ClientUnknown => {
-                "a service needs the client's address, which is unknown: `wants_client` is not forwarded to it"
+                "a service needs the client's address, which is unknown: an outer service does not forward `wants_client`"
             }
-            Self::HandOverTooLate => "this request was read already",
+            Self::HandOverTooLate => "the body of this request was already read",
             Self::HeaderName => "reply header name is not a token",
-            Self::HeaderReserved => "reply header belongs to the connection, not to the handler",
-            Self::HeaderValue => "reply header value holds a control character",
+            Self::HeaderReserved => "reply header is reserved for the connection",
+            Self::HeaderValue => "reply header value contains a control character",
             Self::StatusInformational => "a 1xx status is not a final reply",
         })
     }
@@ -233,7 +235,7 @@ mod tests {
     fn a_reason_is_reported_once_and_every_misuse_is_counted() {
         let mut misuses = Misuses::NONE;
         for kind in ApiMisuse::ALL {
-            assert!(!misuses.kinds().any(|other| other == kind), "each has a bit of its own: {kind:?}");
+            assert!(!misuses.kinds().any(|other| other == kind), "each misuse has its own bit: {kind:?}");
             misuses.add(kind.into());
             misuses.add(kind.into());
         }

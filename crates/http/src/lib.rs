@@ -1,7 +1,7 @@
-//! HTTP/1.1 as a machine: bytes and a time go in; bytes, events and one deadline come out.
+//! HTTP/1.1 as a state machine. Input: bytes and the time. Output: bytes, events and a deadline.
 //!
-//! Does not know about: sockets, threads, clocks. No input makes it panic, and no request makes it
-//! allocate.
+//! Does not know about: sockets, threads, clocks. No input causes a panic, and no request causes an
+//! allocation.
 //!
 //! ```
 //! use doorbell_http::{Client, Conn, Date, Io, Limits, Next, Out, StaticReply, Status, Time, service_fn};
@@ -42,6 +42,7 @@ mod client;
 mod conn;
 mod date;
 mod error;
+mod forward;
 pub mod forwarded;
 pub mod layer;
 pub mod limit;

@@ -1,5 +1,5 @@
-//! With `answer_before_body` a service that does not want a body is called before the body arrives,
-//! so that it hands over the whole request, even behind closures and guards.
+//! With `answer_before_body`, a service that does not want a body is called before the body
+//! arrives. It can therefore hand over the whole request, even behind closures and guards.
 //!
 //! Does not know about: hand-over by `Service::hands_over` (see `hand_over.rs`).
 
@@ -9,12 +9,12 @@ use doorbell_http::{
     Time, service_fn,
 };
 
-/// The result of some input.
+/// The result of passing input to a connection.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
     next: Next,
     sent: String,
-    /// The rest of the input, and the bytes that had not arrived yet.
+    /// The input from the handed-over request on, including bytes that have not arrived yet.
     left: Vec<u8>,
 }
 
@@ -41,7 +41,7 @@ fn early() -> Limits {
     Limits { answer_before_body: true, ..Limits::default() }
 }
 
-/// Replies to `/here` and hands over the rest.
+/// Replies to `/here` and hands over other requests.
 fn closure() -> impl Service {
     let here = StaticReply::text(Status::OK, "here\n");
     service_fn(
@@ -51,7 +51,7 @@ fn closure() -> impl Service {
     )
 }
 
-/// Passes requests with a token.
+/// A guard that passes requests with a token.
 struct Token(StaticReply);
 
 impl Guard for Token {
@@ -71,7 +71,7 @@ const BODIES: [&str; 4] = [
     "Expect: 100-continue\r\nContent-Length: 5\r\n\r\n",
 ];
 
-/// Unsplit, split at each position, and byte by byte.
+/// All ways to split the input: unsplit, at each position, and byte by byte.
 fn cuts(all: &[u8]) -> Vec<Vec<&[u8]>> {
     let mut cuts: Vec<_> = (0..=all.len()).map(|at| vec![&all[..at], &all[at..]]).collect();
     cuts.extend([vec![all], all.chunks(1).collect()]);
@@ -109,7 +109,7 @@ fn a_guard_refuses_a_request_with_a_body_before_it_is_read() {
     }
 }
 
-/// Wants the bodies of some requests.
+/// A service that wants the bodies of some requests.
 struct Wants;
 
 impl Service for Wants {
@@ -133,7 +133,7 @@ fn a_wanted_body_is_collected_as_before_and_an_unwanted_one_ends_the_connection(
         let too_large = ask("/wanted", BODIES[1], limits);
         assert!(too_large.sent.starts_with("HTTP/1.1 413 "), "{too_large:?}");
     }
-    assert_eq!(ask("/", BODIES[0], &Limits::default()).next, Next::Read, "it is skipped");
+    assert_eq!(ask("/", BODIES[0], &Limits::default()).next, Next::Read, "the body is skipped");
     let unread = ask("/", BODIES[0], &early());
     assert!(unread.next == Next::CloseLinger && unread.sent.contains("Connection: close\r\n"), "{unread:?}");
 }

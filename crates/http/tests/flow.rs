@@ -1,7 +1,7 @@
-//! Behaviour across several calls: bodies and their service, held-back input, output limits,
+//! Behaviour across several calls: bodies passed to a service, held-back input, output limits,
 //! misuse.
 //!
-//! Does not know about: verdicts on single requests.
+//! Does not know about: results of single requests.
 
 mod common;
 
@@ -15,7 +15,7 @@ use doorbell_http::{
 use std::cell::RefCell;
 use std::time::Duration;
 
-/// Records its calls.
+/// A service that records its calls.
 #[derive(Default)]
 struct Diary(RefCell<Vec<String>>);
 
@@ -102,7 +102,7 @@ fn output_is_bounded_and_held_back_input_is_not_lost() {
         let io = io_at(Time::ZERO, &limits, &date, &mut carry, &mut out);
         let next = conn.handle_input(fresh, io, &Echo);
         fresh = b"";
-        assert!(out.len() < 1000 + 300, "one reply beyond the limit at most");
+        assert!(out.len() < 1000 + 300, "at most one reply beyond the limit");
         replies += statuses(&out.head).len();
         out.clear();
         match next {
@@ -113,7 +113,7 @@ fn output_is_bounded_and_held_back_input_is_not_lost() {
             }
         }
         let io = io_at(Time::MAX, &limits, &date, &mut carry, &mut out);
-        assert_eq!(conn.handle_timeout(io), Next::Flush, "the engine's write deadline counts now");
+        assert_eq!(conn.handle_timeout(io), Next::Flush, "only the engine's write deadline applies");
     }
     assert_eq!(replies, 100);
     assert!(flushes > 5, "{flushes}");
@@ -181,7 +181,7 @@ fn the_limit_that_makes_a_reply_the_last_is_reported() {
     }
 }
 
-/// Replies 404 to all requests, and optionally accepts TRACE.
+/// A service that replies 404 to all requests and optionally accepts TRACE.
 struct Nothing(bool);
 
 impl Service for Nothing {

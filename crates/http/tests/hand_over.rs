@@ -1,6 +1,7 @@
-//! A hand-over contains every byte from the first foreign request on, however the input is split.
+//! A hand-over contains every byte from the first handed-over request on, however the input is
+//! split.
 //!
-//! Does not know about: sockets; a hand-over is the end of the input.
+//! Does not know about: sockets; these tests end with the hand-over.
 
 use doorbell_http::parse::Seen;
 use doorbell_http::{
@@ -8,10 +9,10 @@ use doorbell_http::{
     StaticReply, Status, Time,
 };
 
-/// Replies to `/livez` and hands over the rest.
+/// Replies to `/livez` and hands over other requests.
 struct Own {
     livez: StaticReply,
-    /// Whether requests with bodies and other protocols are handed over, too.
+    /// Whether requests with bodies and other protocols are handed over as well.
     all: bool,
 }
 
@@ -34,7 +35,7 @@ impl Service for Own {
     }
 }
 
-/// The result of some input.
+/// The result of passing input to a connection.
 #[derive(Debug, PartialEq, Eq)]
 struct Came {
     next: Next,
@@ -72,7 +73,7 @@ fn feed(own: &Own, pieces: &[&[u8]], seen: &mut Seen) -> Came {
             }
         }
         if next != Next::Read {
-            // Bytes that had not arrived yet stay in the socket.
+            // Bytes that have not arrived yet remain in the socket.
             pieces[at + 1..].iter().for_each(|later| carry.extend_from_slice(later));
             break;
         }
@@ -100,7 +101,7 @@ const FOREIGN: &[&[u8]] = &[
     b"\r\n\r\nGET /after/empty/lines HTTP/1.1\r\nHost: a\r\n\r\n",
 ];
 
-/// Only at the start of a connection.
+/// Input that is handed over only at the start of a connection.
 const OTHER_PROTOCOLS: &[&[u8]] = &[
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
     &[22, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3, 9, 9, 9],
@@ -111,7 +112,7 @@ const OTHER_PROTOCOLS: &[&[u8]] = &[
     b"INVALID CONNECTION PREFACE\r\n\r\n",
 ];
 
-/// Malformed HTTP/1, or no known protocol, but not a malformed preface.
+/// Input that is refused: malformed HTTP/1, or an unknown protocol that does not begin like HTTP/2.
 const NOBODYS: &[&[u8]] = &[
     b"GET * HTTP/2.0\r\n",
     b"GET /a b HTTP/1.1\r\n",
@@ -122,14 +123,14 @@ const NOBODYS: &[&[u8]] = &[
     &[22, 2, 0],
 ];
 
-/// A hand-over must contain the end of `all` from where the replies stop.
+/// Asserts that the hand-over contains all input after the requests that got a reply.
 fn check(own: &Own, all: &[u8], probes: usize, pieces: &[&[u8]], seen: &mut Seen) {
     let came = feed(own, pieces, seen);
     let shown = || format!("{:?} in {} pieces: {came:?}", all.escape_ascii().to_string(), pieces.len());
     assert_eq!(came.next, Next::HandOver, "{}", shown());
     assert_eq!((came.replies, came.requests as usize), (probes, probes), "{}", shown());
     let foreign = &all[probes * PROBE.len()..];
-    // Empty lines before a request may be dropped.
+    // Empty lines before the request may be missing from the hand-over.
     let foreign = if came.carry.len() < foreign.len() { trim(foreign) } else { foreign };
     assert_eq!(came.carry, foreign, "{}", shown());
 }
@@ -166,7 +167,11 @@ fn another_protocol_is_left_at_every_split_point_and_only_as_the_first_thing() {
         check(&own, foreign, 0, &foreign.chunks(1).collect::<Vec<_>>(), &mut seen);
         let all = [PROBE, foreign].concat();
         let came = feed(&own, &[&all], &mut seen);
-        assert_eq!((came.next, came.replies), (Next::CloseLinger, 2), "behind a request it is an error");
+        assert_eq!(
+            (came.next, came.replies),
+            (Next::CloseLinger, 2),
+            "another protocol after a request is an error"
+        );
     }
     for bytes in NOBODYS {
         let came = feed(&own, &[bytes], &mut seen);
@@ -225,7 +230,7 @@ fn a_remembered_head_is_left_in_one_call_too() {
             lefts += 1;
         }
     }
-    assert!(lefts > 50, "the head is remembered: {lefts}");
+    assert!(lefts > 50, "the head is cached: {lefts}");
 }
 
 #[test]
@@ -243,7 +248,7 @@ fn a_failed_hand_over_is_a_503_or_goaway() {
     }
 }
 
-/// The reply to a client whose connection could not be handed over after these bytes.
+/// Returns the reply to a client whose connection could not be handed over after these bytes.
 fn untaken(foreign: &[u8]) -> Vec<u8> {
     let (limits, date, now) = (Limits::default(), Date::new(784_111_777), Time::ZERO);
     let (mut carry, mut out) = (Vec::new(), Out::new());

@@ -1,4 +1,5 @@
-//! A flood of new keys: the table keeps its size, and known keys are treated as before.
+//! During a flood of new keys the table does not grow, and the decisions for known keys do not
+//! change.
 //!
 //! Does not know about: threads.
 
@@ -18,21 +19,21 @@ fn quota() -> Quota {
     Quota::per_second(10).expect("a quota")
 }
 
-/// Arrival of known keys: interval in milliseconds, number of requests.
+/// The request patterns of known keys: interval in milliseconds, requests per interval.
 const KNOWN: [(u64, u32); 4] = [
-    // Well within its quota.
+    // A key far below its quota.
     (150, 1),
-    // In bursts within its quota.
+    // A key with bursts within its quota.
     (1_000, 5),
-    // 20 % above its quota: the excess is refused.
+    // A key 20 % above its quota, whose excess requests are refused.
     (83, 1),
-    // Twice its quota.
+    // A key with requests at twice its quota.
     (50, 1),
 ];
 /// Number of keys for each of these patterns.
 const EACH: u64 = 100;
 
-/// A flood: new keys per millisecond, and requests of each.
+/// A flood: new keys per millisecond, and requests per key.
 #[derive(Clone, Copy)]
 struct Flood {
     per_ms: u64,
@@ -64,7 +65,8 @@ fn bytes([kind, key]: [u64; 2]) -> [u8; 16] {
     (u128::from(kind) << 64 | u128::from(key)).to_le_bytes()
 }
 
-/// The decisions for the known keys without and with the flood, and the limiter afterwards.
+/// Returns the decisions for the known keys without and with the flood, and the limiter after the
+/// flood.
 fn both(flood: Flood) -> (Vec<Decision>, Vec<Decision>, Limiter) {
     let (mut without, mut with) = (Vec::new(), Vec::new());
     let alone = Limiter::new(quota(), ROOM, [5, 6]);
@@ -72,7 +74,7 @@ fn both(flood: Flood) -> (Vec<Decision>, Vec<Decision>, Limiter) {
     with.reserve(without.len());
     let flooded = Limiter::new(quota(), ROOM, [5, 6]);
     let info = measure(|| run(flood, true, &mut with, |key, now| flooded.check(&bytes(key), now)));
-    assert_eq!(info.count_total, 0, "the memory is flat: {info:?}");
+    assert_eq!(info.count_total, 0, "no memory is allocated: {info:?}");
     assert!(without.iter().any(|decision| !decision.is_allowed()));
     let total = flooded.counts().allowed + flooded.counts().denied;
     assert_eq!(total, with.len() as u64 + KEYS * u64::from(flood.times));
@@ -87,10 +89,11 @@ fn changed<D>(without: &[D], with: &[D], is_allowed: impl Fn(&D) -> bool) -> usi
 #[test]
 fn a_flood_that_fits_changes_nothing() {
     let (without, with, _) = both(Flood { per_ms: 80, times: 1 });
-    assert!(without == with, "to the last field");
+    assert!(without == with, "all decisions are equal");
 }
 
-/// Live keys exceed the table by one half, or by a factor of two.
+/// A flood that exceeds the table by one half, or by a factor of two, does not change whether
+/// requests of known keys are allowed.
 #[test]
 fn a_flood_that_does_not_fit_changes_no_verdict() {
     for flood in [Flood { per_ms: 1_000, times: 1 }, Flood { per_ms: 1_000, times: 2 }] {
@@ -101,8 +104,8 @@ fn a_flood_that_does_not_fit_changes_no_verdict() {
     }
 }
 
-/// The alternative policy: evict the key that the hand reaches if it has not been used since the
-/// last pass. It refuses fewer requests.
+/// The CLOCK policy would change decisions: it evicts the key that its hand reaches if the key has
+/// not been used since the last pass. It refuses fewer requests.
 #[test]
 fn a_clock_would_change_verdicts() {
     let flood = Flood { per_ms: 1_000, times: 2 };
@@ -115,7 +118,7 @@ fn a_clock_would_change_verdicts() {
     assert!(changed > without.len() / 100, "{changed} of {}", without.len());
 }
 
-/// Sets of eight words, each set with its own clock hand. A key is its own tag.
+/// A table of sets of eight words, each set with its own clock hand. A key is stored completely.
 struct ClockTable {
     sets: Vec<([ClockWord; 8], usize)>,
     window: Duration,
@@ -135,7 +138,7 @@ impl ClockTable {
         Self { sets, window: Duration::from_secs(1), price: Duration::from_millis(100) }
     }
 
-    /// Whether the request is allowed.
+    /// Returns whether the request is allowed.
     fn check(&mut self, key: [u64; 2], now: Time) -> bool {
         let mixed = (key[1] ^ key[0] << 60).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 51;
         let (words, hand) = &mut self.sets[usize::try_from(mixed).expect("13 bits")];

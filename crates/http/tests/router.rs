@@ -1,5 +1,5 @@
-//! The router against one that tries every route of a listener and applies the documented
-//! priorities literally.
+//! The router, compared with a simple router that tries all routes and applies the documented
+//! priorities directly.
 //!
 //! Does not know about: the implementation of look-ups.
 
@@ -25,7 +25,8 @@ fn show(lookup: &Lookup<'_, '_, usize>) -> String {
     }
 }
 
-/// Rank of a pattern for a path, segment by segment, lowest is best; and the parameters.
+/// Rank of a pattern for a path, segment by segment; the lowest rank is best. Also returns the
+/// parameters.
 fn suits<'p>(pattern: &str, path: &'p str) -> Option<(Vec<u8>, Vec<&'p str>)> {
     let (mut kinds, mut values) = (Vec::new(), Vec::new());
     let mut left = path.strip_prefix('/');
@@ -49,8 +50,8 @@ fn suits<'p>(pattern: &str, path: &'p str) -> Option<(Vec<u8>, Vec<&'p str>)> {
     left.is_none().then_some((kinds, values))
 }
 
-/// Rank of a route's hosts for a name: the number of bytes matched by the wildcard; routes for any
-/// host have none.
+/// Rank of a route's hosts for a name: the number of bytes matched by the wildcard. A route for any
+/// host has no rank.
 fn suits_host(hosts: &[String], name: &str) -> Option<usize> {
     if hosts.is_empty() {
         return Some(usize::MAX);
@@ -62,7 +63,7 @@ fn suits_host(hosts: &[String], name: &str) -> Option<usize> {
     hosts.iter().filter_map(one).min()
 }
 
-/// The value of `Allow` in our order.
+/// The value of `Allow`, in the order used by the router.
 fn allow(methods: impl Fn(Method) -> bool) -> String {
     let order = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "CONNECT", "TRACE"].into_iter();
     let method = |name: &str| Method::from_bytes(name.as_bytes()).expect("a method");
@@ -161,10 +162,11 @@ fn some_request() -> impl Strategy<Value = (&'static str, Method, String)> {
     (select(hosts), select(Method::ALL.to_vec()), path)
 }
 
-/// The routes without conflicts, each with its number; a refused route must name its counterpart.
+/// Adds routes one by one and returns those without a conflict, each with its number. The error for
+/// a conflicting route must name the other route.
 fn build(candidates: Vec<Route<usize>>) -> Result<(Vec<Route<usize>>, Router<usize>), TestCaseError> {
     let mut routes: Vec<Route<usize>> = Vec::new();
-    let mut router = Router::builder().build().expect("no routes, no conflict");
+    let mut router = Router::builder().build().expect("without routes there is no conflict");
     for mut candidate in candidates {
         candidate.value = routes.len();
         candidate.name = format!("r{}", routes.len());
@@ -173,7 +175,7 @@ fn build(candidates: Vec<Route<usize>>) -> Result<(Vec<Route<usize>>, Router<usi
         match builder.build() {
             Ok(built) => router = built,
             Err(errors) => {
-                let refused = routes.pop().expect("it was just pushed");
+                let refused = routes.pop().expect("the route was just pushed");
                 check_conflicts(&routes, &refused, &errors)?;
             }
         }
@@ -181,7 +183,8 @@ fn build(candidates: Vec<Route<usize>>) -> Result<(Vec<Route<usize>>, Router<usi
     Ok((routes, router))
 }
 
-/// A conflict is exactly: same shape of path, a common host and a common method.
+/// Asserts that a conflict is reported exactly for routes with the same shape of path, a common
+/// host and a common method.
 fn check_conflicts(
     routes: &[Route<usize>],
     refused: &Route<usize>,
@@ -216,8 +219,8 @@ fn check_conflicts(
     Ok(())
 }
 
-/// The fast path returns nothing, or the result of the full one; if no route names a host, it finds
-/// every path without parameters.
+/// Asserts that the fast path returns nothing or the result of the full look-up, and that it finds
+/// every path without parameters if no route names a host.
 fn check_plain(
     router: &Router<usize>,
     by_host: bool,
@@ -246,7 +249,8 @@ fn check_plain(
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Each listener has its own routes, and all get the same requests.
+    /// The router agrees with the simple router. Each listener has its own routes, and all get the
+    /// same requests.
     #[test]
     fn same_as_naive(
         listeners in vec((vec(some_route(), 0..12), any::<bool>()), 1..4),
@@ -258,7 +262,8 @@ proptest! {
             }
             let (routes, router) = build(candidates)?;
             let by_host = routes.iter().any(|route| !route.hosts.is_empty());
-            // Random paths seldom match two routes.
+            // Random paths rarely match two routes, so the paths of the routes are requested as
+            // well.
             let hits = routes.iter().filter(|route| !route.path.contains('{')).flat_map(|route| {
                 requests.iter().map(|&(host, method, _)| (host, method, route.path.clone()))
             });

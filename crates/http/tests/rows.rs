@@ -1,8 +1,8 @@
-//! The rules for servers in RFC 9112, 9110 and 6585, one row each, in the order of the first: input
-//! bytes; expected statuses and next action of the connection. `rules.rs` has more input for each
-//! of them.
+//! The rules for servers in RFC 9112, 9110 and 6585, in the order of RFC 9112. Each row contains
+//! inputs with the expected statuses and the next action of the connection. `rules.rs` has more
+//! inputs for each rule.
 //!
-//! Does not know about: splits of the input; deadlines (`deadlines.rs`); replies (`flow.rs`).
+//! Does not know about: splits of the input, deadlines (`deadlines.rs`), replies (`flow.rs`).
 
 mod common;
 
@@ -11,12 +11,12 @@ use doorbell_http::Next::{CloseClean, CloseLinger, Read};
 use doorbell_http::{Limits, Next};
 use harness::Peer;
 
-/// The last reply has this status, and the connection closes; unread input is dropped.
+/// Vectors whose last reply has this status and closes the connection; unread input is dropped.
 fn refused(status: u16, inputs: &[&str]) -> Vec<Vector> {
     inputs.iter().map(|input| Vector::refused("refused", *input, status)).collect()
 }
 
-/// Replied to with 200; the connection stays open.
+/// Vectors that get a 200; the connection stays open.
 fn accepted(inputs: &[&str]) -> Vec<Vector> {
     inputs.iter().map(|input| Vector::accepted("accepted", *input)).collect()
 }
@@ -37,7 +37,7 @@ fn check(rows: Vec<(&str, Vec<Vec<Vector>>)>) {
     }
 }
 
-/// GET requests with these request lines, otherwise valid.
+/// Requests with these request lines and a valid `Host`.
 fn lines(request_lines: &[&str]) -> Vec<String> {
     request_lines.iter().map(|line| format!("{line}\r\nHost: a\r\n\r\n")).collect()
 }
@@ -62,7 +62,7 @@ fn refused_chunks(bodies: &[&[u8]]) -> Vec<Vector> {
 fn message_format() {
     check(vec![
         (
-            "9112 2.2: an empty line in front SHOULD be ignored; ours: two",
+            "9112 2.2: empty lines before a request SHOULD be ignored; up to two are",
             vec![
                 accepted(&[
                     "\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -72,7 +72,7 @@ fn message_format() {
             ],
         ),
         (
-            "9112 2.2: bare LF MAY be accepted; ours is not",
+            "9112 2.2: a bare LF MAY be accepted; it is refused",
             vec![refused(
                 400,
                 &[
@@ -83,7 +83,7 @@ fn message_format() {
             )],
         ),
         (
-            "9112 2.2: bare CR MUST be invalid",
+            "9112 2.2: a bare CR MUST be invalid",
             vec![refused(
                 400,
                 &[
@@ -94,18 +94,18 @@ fn message_format() {
             )],
         ),
         (
-            "9112 2.2: white space in front of the first field",
+            "9112 2.2: white space before the first field is refused",
             vec![refused(400, &["GET / HTTP/1.1\r\n Host: a\r\n\r\n"])],
         ),
         (
-            "9112 2.3: the grammar of a version, and its case",
+            "9112 2.3: a version matches the grammar, including its case",
             vec![refused_lines(
                 400,
                 &["GET / http/1.1", "GET / HTTP/1", "GET / HTTP/01.1", "GET / HTTP/ 1.1", "GET / HTTP/1.1 x"],
             )],
         ),
         (
-            "9112 2.3, 9110 15.6.6: another major version; a minor one is 1.1",
+            "9112 2.3, 9110 15.6.6: another major version gets 505; another minor version counts as 1.1",
             vec![
                 refused_lines(505, &["GET / HTTP/2.0", "GET / HTTP/9.9"]),
                 refused(505, &["PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]),
@@ -120,7 +120,7 @@ fn message_format() {
 fn request_line() {
     check(vec![
         (
-            "9112 3: three parts, one space between them",
+            "9112 3: three parts, separated by one space",
             vec![refused_lines(
                 400,
                 &[
@@ -133,7 +133,7 @@ fn request_line() {
             )],
         ),
         (
-            "9112 3.1: a method is a token; one we do not know is 501, one not allowed 405",
+            "9112 3.1: a method is a token; an unknown one gets 501, a forbidden one gets 405",
             vec![
                 refused_lines(400, &["G@T / HTTP/1.1", "G\0T / HTTP/1.1"]),
                 refused_lines(501, &["get / HTTP/1.1", "BREW / HTTP/1.1"]),
@@ -141,14 +141,14 @@ fn request_line() {
             ],
         ),
         (
-            "9112 3: a method too long",
+            "9112 3: a method that is too long gets 501",
             vec![
                 vec![Vector::refused("33", format!("{} / HTTP/1.1\r\n\r\n", "M".repeat(33)), 501)],
                 vec![Vector::refused("100 KB", "M".repeat(100_000), 501)],
             ],
         ),
         (
-            "9112 3: a target too long is 414; 8,000 bytes are not",
+            "9112 3: a target that is too long gets 414; 8,000 bytes are accepted",
             vec![
                 vec![Vector::refused("100 KB", format!("GET /{} HTTP/1.1\r\n", "u".repeat(100_000)), 414)],
                 accepted_lines(&[
@@ -175,14 +175,14 @@ fn target_and_host() {
             ],
         ),
         (
-            "9112 3.2.2: an absolute target MUST be accepted; one that differs from Host is refused",
+            "9112 3.2.2: an absolute target MUST be accepted; a host other than that of Host is refused",
             vec![
                 accepted_lines(&["GET http://a/ HTTP/1.1", "GET HTTP://A HTTP/1.1"]),
                 refused_lines(400, &["GET http://b/ HTTP/1.1"]),
             ],
         ),
         (
-            "9112 3.2: Host missing, twice, no host, empty",
+            "9112 3.2: Host is missing, repeated, not a host, or empty",
             vec![refused(
                 400,
                 &[
@@ -197,7 +197,7 @@ fn target_and_host() {
             )],
         ),
         (
-            "3986 2: control characters and bytes outside ASCII in a target; escapes stay as they are",
+            "3986 2: control characters and bytes outside ASCII in a target; escapes are unchanged",
             vec![
                 refused_lines(400, &["GET /\0 HTTP/1.1", "GET /\u{ff} HTTP/1.1", "GET /\x7f HTTP/1.1"]),
                 vec![Vector::refused(
@@ -215,7 +215,7 @@ fn target_and_host() {
 fn field_lines() {
     check(vec![
         (
-            "9112 5.1: white space in front of a colon MUST be 400",
+            "9112 5.1: white space before a colon MUST be 400",
             vec![refused_fields(400, &[b"Host : a\r\n", b"Content-Length : 5\r\n"])],
         ),
         (
@@ -230,14 +230,14 @@ fn field_lines() {
             vec![refused_fields(400, &[b"X: a\r\n b\r\n"])],
         ),
         (
-            "9110 5.5: control characters in a value; HTAB and bytes from 0x80 stay",
+            "9110 5.5: control characters in a value; HTAB and bytes from 0x80 are kept",
             vec![
                 refused_fields(400, &[b"X: a\0\r\n", b"X: \x07\r\n", b"X: \x7f\r\n"]),
                 vec![Vector::accepted("kept", get_with(b"X: a\tb\x80\xff\r\n"))],
             ],
         ),
         (
-            "9110 5.4, 6585 5: too large, too many",
+            "9110 5.4, 6585 5: fields that are too large or too many",
             vec![vec![
                 Vector::accepted("16 KiB", limit_vectors::head_of(16_384)),
                 Vector::refused("and a byte", limit_vectors::head_of(16_385), 431),
@@ -271,7 +271,7 @@ fn refused_posts(status: u16, fields: &[&str]) -> Vec<Vector> {
 fn transfer_encoding() {
     check(vec![
         (
-            "9112 6.1: Transfer-Encoding and Content-Length",
+            "9112 6.1: Transfer-Encoding together with Content-Length",
             vec![refused_posts(
                 400,
                 &[
@@ -288,7 +288,7 @@ fn transfer_encoding() {
             )],
         ),
         (
-            "9112 6.1: chunked and nothing else; one unknown coding is 501",
+            "9112 6.1: only chunked is accepted; a single unknown coding gets 501",
             vec![
                 accepted(&[&post("Transfer-Encoding: Chunked \t\r\n", "0\r\n\r\n")]),
                 refused_posts(501, &["Transfer-Encoding: xchunked\r\n", "Transfer-Encoding: gzip\r\n"]),
@@ -314,7 +314,7 @@ fn transfer_encoding() {
 fn content_length() {
     check(vec![
         (
-            "9112 6.3, 9110 8.6: Content-Length is digits, once",
+            "9112 6.3, 9110 8.6: Content-Length consists of digits and occurs once",
             vec![
                 accepted(&[&post("Content-Length: 5\r\n", "hello")]),
                 refused_posts(
@@ -343,7 +343,7 @@ fn content_length() {
         ),
         ("9110 15.5.14: a body above the limit", vec![refused_posts(413, &["Content-Length: 65537\r\n"])]),
     ]);
-    // 9112 6.3, 8: a body that ends early is an error, and no service gets it.
+    // 9112 6.3, 8: a body that ends early is an error, and the service is not called.
     let mut peer = Peer::run(&Limits::default(), [post("Content-Length: 9\r\n", "hello").as_bytes()]);
     assert_eq!(
         (peer.eof(), harness::statuses(&peer.sent), peer.conn.requests()),
@@ -427,14 +427,14 @@ fn connections() {
     };
     check(vec![
         (
-            "9112 9.3: replies in order, 9.6: nothing behind close",
+            "9112 9.3: replies are in order; 9.6: nothing follows close",
             vec![
                 one(get.repeat(3), &[200, 200, 200], Read),
                 one([get, close, get].concat(), &[200, 200], CloseLinger),
             ],
         ),
         (
-            "9112 9.3: 1.1 stays open, 1.0 closes without keep-alive",
+            "9112 9.3: HTTP/1.1 connections stay open; HTTP/1.0 closes them without keep-alive",
             vec![
                 one(get, &[200], Read),
                 one("GET / HTTP/1.0\r\n\r\n", &[200], CloseClean),
@@ -443,12 +443,12 @@ fn connections() {
             ],
         ),
         (
-            "9112 9.6: what was not read is drained, so that no reply is lost",
+            "9112 9.6: unread input is drained, so that no reply is lost",
             vec![one([close, "x"].concat(), &[200], CloseLinger)],
         ),
         ("9110 9.3.2: HEAD has no content", vec![one("HEAD /big HTTP/1.1\r\nHost: a\r\n\r\n", &[200], Read)]),
         (
-            "9110 10.1.1: 100 only where the body is wanted, never to 1.0; another expectation is 417",
+            "9110 10.1.1: 100 is sent only for wanted bodies, never to 1.0; another expectation gets 417",
             vec![
                 one(expect("/want", "100-continue"), &[100], Read),
                 one(expect("/", "100-continue"), &[200], CloseLinger),
@@ -479,12 +479,14 @@ fn connections() {
         ),
         ("9110 9.3.8: TRACE is not offered", vec![one("TRACE / HTTP/1.1\r\nHost: a\r\n\r\n", &[405], Read)]),
     ]);
-    // 9110 15.5.9: a head that takes too long; without a byte of it there is no reply.
+    // 9110 15.5.9: a head that takes too long gets a 408; without any byte of a head there is no
+    // reply.
     let mut peer = Peer::run(&Limits::default(), [b"GET / HT".as_slice()]);
     assert_eq!((peer.timeout(), harness::statuses(&peer.sent)), (CloseLinger, vec![408]));
     let mut peer = Peer::new(Limits::default());
     assert_eq!((peer.timeout(), peer.sent.len()), (Next::Close, 0));
-    // 9110 6.6.1: every reply has a date; 8.6: and a length; 9.3.2: for HEAD too.
+    // 9110 6.6.1 and 8.6: every reply has a date and a length. 9.3.2: a reply to HEAD has them as
+    // well.
     let peer = Peer::run(&Limits::default(), [b"HEAD /big HTTP/1.1\r\nHost: a\r\n\r\n".as_slice()]);
     let text = String::from_utf8(peer.sent).unwrap();
     assert!(

@@ -29,8 +29,8 @@ fn check(limits: &Limits, input: &[u8], seen: &mut Seen, name: &str) {
     assert_eq!(run(limits, [input], seen), expect, "{name}");
 }
 
-/// One cache for all connections, as in a worker; each vector is repeated until it is cached and
-/// found again.
+/// One cache for all connections, as in a worker, does not change any result. Each vector is
+/// repeated until its head is cached and found.
 #[test]
 fn every_vector_with_one_memory() {
     let (limits, mut seen) = (Limits::default(), Seen::new());
@@ -44,7 +44,7 @@ fn every_vector_with_one_memory() {
 const PLAIN: &[u8] =
     b"GET /x HTTP/1.1\r\nHost: a.example:8080\r\nUser-Agent: probe/1\r\nAccept: */*\r\nConnection: close\r\n\r\n";
 
-/// A cache that contains [`PLAIN`].
+/// Returns a cache that contains the head [`PLAIN`].
 fn taught() -> Seen {
     let mut seen = Seen::new();
     check(&Limits::default(), PLAIN, &mut seen, "first");
@@ -56,7 +56,8 @@ fn knows_something(seen: &Seen) -> bool {
     !format!("{seen:?}").contains("[0, 0, 0, 0]")
 }
 
-/// A service never gets TRACE, so no fast path may lead to it.
+/// A TRACE request is not cached, because the cached path leads to the service, which does not get
+/// TRACE.
 #[test]
 fn a_trace_is_not_remembered() {
     let mut seen = Seen::new();
@@ -67,7 +68,8 @@ fn a_trace_is_not_remembered() {
     assert!(!knows_something(&seen), "{seen:?}");
 }
 
-/// The cached head with one byte changed, at every position and to every value.
+/// A head that differs from the cached one in one byte is parsed again, for every position and
+/// value.
 #[test]
 fn one_changed_byte_is_parsed_again() {
     let limits = Limits::default();
@@ -96,7 +98,8 @@ fn a_remembered_head_at_every_split_point_and_in_a_pipeline() {
     }
 }
 
-/// A head within the limits of one listener may exceed those of another.
+/// The limits of the current listener apply to a cached head, which another listener may have
+/// accepted.
 #[test]
 fn limits_hold_for_a_remembered_head() {
     for limits in [
@@ -111,7 +114,7 @@ fn limits_hold_for_a_remembered_head() {
     }
 }
 
-/// Another path, query, method and version before the same lines.
+/// A head with the same field lines but another path, query, method or version is parsed again.
 #[test]
 fn the_request_line_is_its_own() {
     let lines = &PLAIN[17..];
@@ -128,7 +131,7 @@ fn the_request_line_is_its_own() {
     }
 }
 
-/// Only lines without secrets are cached.
+/// Heads with fields that may contain secrets are not cached.
 #[test]
 fn other_lines_are_not_remembered() {
     for line in [
@@ -149,7 +152,8 @@ fn other_lines_are_not_remembered() {
     }
 }
 
-/// Names in any case and with any gap, but no similar names.
+/// The fields of cached heads are recognised in any case and with any white space; similar names
+/// are not.
 #[test]
 fn open_lines_are_remembered() {
     let open = [
@@ -185,7 +189,7 @@ fn a_query_is_not_remembered() {
     assert!(!knows_something(&seen), "{seen:?}");
 }
 
-/// The path without a connection has the same result as the usual one, or no effect.
+/// The path without connection state writes the same reply as a connection, or has no effect.
 #[test]
 fn an_answer_without_a_connection_is_the_same() {
     let (limits, mut seen, mut short) = (Limits::default(), taught(), 0);
@@ -212,10 +216,10 @@ fn an_answer_without_a_connection_is_the_same() {
             run(&limits, [&*input], &mut seen);
         }
     }
-    assert!(short > 20, "{short} inputs went the short way");
+    assert!(short > 20, "{short} inputs used the path without a connection");
 }
 
-/// The cached sender of a head is correct, and only complete heads use the cache.
+/// The cached sender of a head is correct, and only cached heads have one.
 #[test]
 fn the_sender_of_a_head_is_cached() {
     use doorbell_http::prober::{Asker, Prober, prober_of};
@@ -229,7 +233,7 @@ fn the_sender_of_a_head_is_cached() {
         ("Host: a\r\nUser-Agent: Envoy/HC\r\n", Some(Prober::Envoy), true),
         ("Host: a\r\nAccept: application/json\r\n", None, false),
         ("Host: a\r\nUser-Agent: curl/8.9.1\r\nAccept: */*\r\n", None, true),
-        // Never cached.
+        // Heads that are never cached.
         ("Host: a\r\nX-Haproxy-Server-State: UP\r\n", Some(Prober::Haproxy), true),
         ("Host: a\r\nAccept: text/plain\r\nX-Haproxy-Server-State: UP\r\n", Some(Prober::Haproxy), false),
     ];

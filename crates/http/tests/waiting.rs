@@ -1,8 +1,8 @@
-//! Deferred requests get the same replies, in the same order, as those handled at once: for any
-//! input, however it is split.
+//! Deferred requests get the same replies, in the same order, as requests that are not deferred,
+//! however the input is split.
 //!
-//! Does not know about: the producer of replies, arrival of input.
-#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+//! Does not know about: the producer of replies, the arrival of input.
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::any::Any;
 use std::sync::{Arc, Mutex};
@@ -16,8 +16,8 @@ use doorbell_http::{
     Time, service_fn,
 };
 
-/// Replies with the target and the body; at once, or deferred if the target and the service say so.
-/// `/away` is handed over.
+/// Replies with the target and the body. If the service and the target request it, the reply is
+/// deferred. `/away` is handed over.
 struct Echo {
     later: bool,
 }
@@ -74,7 +74,7 @@ impl Wire {
         };
         let next = f(&mut self.conn, io, &mut self.seen);
         if next != Next::Wait {
-            assert!(self.out.take_later().is_none(), "nothing is left without a wish to wait");
+            assert!(self.out.take_later().is_none(), "only a deferred request leaves work");
         }
         next
     }
@@ -95,7 +95,8 @@ impl Wire {
         self.call(|conn, io, _| conn.handle_answer(*later, io, |responder| responder.send_owned(reply)))
     }
 
-    /// Passes in these pieces; a deferred reply is given after `patience` further pieces.
+    /// Passes these pieces to the connection. A deferred reply is written after `patience` further
+    /// pieces.
     fn play(&mut self, pieces: &[&[u8]], patience: usize, service: &Echo) -> Next {
         let mut next = Next::Read;
         let mut waited = 0;
@@ -148,7 +149,7 @@ const SCRIPTS: &[&str] = &[
     "GET /later/6 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\nmore than was asked for",
 ];
 
-/// The output for the same input without deferral.
+/// Returns the output for the same input without deferral.
 fn at_once(pieces: &[&[u8]]) -> (Vec<u8>, Next) {
     let mut wire = Wire::new();
     let next = wire.play(pieces, 0, &Echo { later: false });
@@ -177,7 +178,7 @@ fn later_is_the_same_as_at_once_for_every_cut() {
                     let closes = |next| matches!(next, Next::CloseClean | Next::CloseLinger);
                     assert_eq!(closes(next), closes(expected.1), "{cut}");
                     if next == Next::CloseClean {
-                        assert!(wire.carry.is_empty(), "{cut}: clean means that nothing is left");
+                        assert!(wire.carry.is_empty(), "{cut}: a clean close leaves no input");
                     }
                     waits += 1;
                 }
@@ -215,7 +216,7 @@ fn time_out_is_a_503_and_the_end_and_not_before() {
     let _later = wire.out.take_later();
     wire.now = Time::from_nanos(4_999_999_999);
     assert_eq!(wire.call(|conn, io, _| conn.handle_timeout(io)), Next::Wait);
-    assert_eq!(wire.call(|conn, io, _| conn.handle_eof(io)), Next::Wait, "the answer is still awaited");
+    assert_eq!(wire.call(|conn, io, _| conn.handle_eof(io)), Next::Wait, "the reply is still awaited");
     wire.now = Time::from_nanos(5_000_000_000);
     assert_eq!(wire.call(|conn, io, _| conn.handle_timeout(io)), Next::CloseLinger);
     wire.send();
@@ -309,7 +310,7 @@ fn what_is_handed_over_behind_an_answer_goes_whole_for_every_cut() {
             assert_eq!(wire.sent.windows(5).filter(|window| window == b"HTTP/").count(), 1, "{cut}");
             let with_second = [wire.carry.as_slice(), second].concat();
             let whole = [wire.carry, with_second].into_iter().any(|bytes| bytes == away.as_bytes());
-            assert!(whole, "{cut}: every byte goes along, or is still in the socket");
+            assert!(whole, "{cut}: every byte is handed over or still in the socket");
         }
     }
 }
@@ -327,10 +328,10 @@ fn an_answer_cannot_hand_over_what_was_read() {
     assert!(wire.sent.starts_with(b"HTTP/1.1 500 ") && wire.carry.is_empty());
 }
 
-/// How a deferred request ends.
+/// A way to end a deferred request.
 type End<'a> = &'a dyn Fn(&mut Wire);
 
-/// Statuses in the order of the log.
+/// A sink that records statuses in the order of the log.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<Option<u16>>>>);
 

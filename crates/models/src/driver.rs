@@ -1,7 +1,7 @@
 //! The wake-up of a worker, modelled as an eventfd: a counter, a condition variable and a count of
 //! all wake-ups.
 //!
-//! Does not know about: the threads that wake, or why.
+//! Does not know about: the threads that wake the worker, and their reasons.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ struct Bell {
 struct State {
     /// The value that a read of the descriptor would return.
     count: u64,
-    /// Calls of [`Waker::wake`].
+    /// Number of calls of [`Waker::wake`].
     wakes: usize,
 }
 
@@ -36,7 +36,7 @@ impl Waker {
     }
 
     pub(crate) fn wake(&self) {
-        let mut state = self.0.state.lock().expect("no model panics while it holds this");
+        let mut state = self.0.state.lock().expect("no panic while the lock is held");
         state.count += 1;
         state.wakes += 1;
         drop(state);
@@ -45,17 +45,17 @@ impl Waker {
 }
 
 impl WakeSource {
-    /// Waits until the descriptor is readable, then reads it.
+    /// Waits until the modelled descriptor is readable, then reads it.
     pub(crate) fn wait(&self) {
-        let mut state = self.0.state.lock().expect("no model panics while it holds this");
+        let mut state = self.0.state.lock().expect("no panic while the lock is held");
         while state.count == 0 {
-            state = self.0.rung.wait(state).expect("no model panics while it holds this");
+            state = self.0.rung.wait(state).expect("no panic while the lock is held");
         }
         state.count = 0;
     }
 
     /// Total number of wake-ups.
     pub(crate) fn wakes(&self) -> usize {
-        self.0.state.lock().expect("no model panics while it holds this").wakes
+        self.0.state.lock().expect("no panic while the lock is held").wakes
     }
 }

@@ -1,21 +1,22 @@
-//! The state that threads of doorbell share, run by loom under every interleaving and every memory
-//! order the language allows.
+//! Models of the state that doorbell's threads share. loom runs each model under every interleaving
+//! and every memory order that the language allows.
 //!
 //! Does not know about: sockets, the ring, runtimes. The modules `control`, `hand_over::gate`,
 //! `id`, `limit`, `offload`, `panics`, `queue`, `pulse` and `waits` are the source files of the
-//! engine and of the embedding crate; what they depend on (`sync`, `driver`, the connection that is
-//! handed over) is replaced by models.
+//! engine and of the embedding crate. Their dependencies (`sync`, `driver`, the connection that is
+//! handed over) are replaced by models.
 //!
-//! Each function of [`explored`] is a model. If a wake-up is lost, the model waits for ever and
-//! loom reports a deadlock.
+//! Each function of [`explored`] is a model. If a wake-up is lost, the waiting thread of the model
+//! never continues, and loom reports a deadlock.
 #![forbid(unsafe_code)]
 #![expect(
     dead_code,
     unreachable_pub,
-    reason = "the source files are compiled whole, and a model uses a part of each"
+    reason = "the source files are compiled completely, and the models use only parts of them"
 )]
 
-// The embedding crate names `doorbell::`; that path resolves to this crate.
+// The sources of the embedding crate contain paths that begin with `doorbell::`. These paths
+// resolve to this crate.
 extern crate self as doorbell;
 
 #[path = "../../doorbell/src/control.rs"]

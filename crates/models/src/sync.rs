@@ -1,20 +1,23 @@
-//! The types that the sources use from the standard library and from crossbeam, built from loom's.
+//! The types that the engine's sources use from the standard library and crossbeam, built on
+//! the types of loom.
 //!
 //! Does not know about: the sources that use them.
 //!
 //! loom deviates from the language's memory model in two ways. It treats a sequentially consistent
-//! access as acquire and release only; its fences are exact, so such an access is surrounded by two
-//! fences here. And where plain stores and swaps of several threads touch one variable, a swap may
-//! read a value that was already overwritten; so a store is a swap here. All changes of a variable
-//! are then in one order, and a load may still read an outdated value.
+//! access only as acquire and release. loom's fences are exact, so this module surrounds each such
+//! access with two fences. In addition, where several threads access one variable with plain stores
+//! and swaps, a swap in loom may read a value that was already overwritten. This module therefore
+//! replaces each store by a swap. All changes of a variable are then in one order, and a load may
+//! still read an outdated value.
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::{LockResult, TryLockResult};
 pub(crate) use std::sync::{PoisonError, TryLockError};
 
-/// loom never switches threads between a thread's last access and its unlock, so that a `try_lock`
-/// after that access would never fail. Here both ends of a critical section are accesses.
+/// A mutex whose `try_lock` can fail in a model. loom never switches threads between a thread's
+/// last access and its unlock, so a `try_lock` of loom's own mutex would not fail there. This mutex
+/// makes an atomic access at both ends of a critical section, where loom can switch.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T> {
     inner: loom::sync::Mutex<T>,
@@ -33,7 +36,7 @@ impl<T> Mutex<T> {
     }
 
     pub(crate) fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
-        let inner = self.inner.lock().expect("a model that panics is over");
+        let inner = self.inner.lock().expect("a model ends at its first panic");
         self.held.store(true, atomic::Ordering::Relaxed);
         Ok(MutexGuard { inner, held: &self.held })
     }
@@ -68,7 +71,7 @@ impl<T> Drop for MutexGuard<'_, T> {
     }
 }
 
-/// Yields in a spin loop; otherwise loom would let the thread spin for ever.
+/// Yields to another thread; without the yield loom would let a spin loop run for ever.
 pub(crate) fn spin_loop() {
     loom::thread::yield_now();
 }
@@ -170,7 +173,7 @@ impl<T> ArrayQueue<T> {
     }
 
     pub(crate) fn push(&self, item: T) -> Result<(), T> {
-        let mut items = self.items.lock().expect("nothing panics while it is held");
+        let mut items = self.items.lock().expect("no panic while the lock is held");
         if items.len() == self.max {
             return Err(item);
         }
@@ -183,7 +186,7 @@ impl<T> ArrayQueue<T> {
         if self.is_empty() {
             return None;
         }
-        let mut items = self.items.lock().expect("nothing panics while it is held");
+        let mut items = self.items.lock().expect("no panic while the lock is held");
         let item = items.pop_front();
         self.len.store(items.len(), atomic::Ordering::Relaxed);
         item

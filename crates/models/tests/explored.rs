@@ -1,8 +1,8 @@
-//! Promise: shared state is correct under every interleaving explored.
+//! Promise: shared state is correct under every explored interleaving.
 //!
 //! Does not know about: the models themselves.
 
-#![expect(clippy::print_stdout, reason = "the number of interleavings is shown")]
+#![expect(clippy::print_stdout, reason = "the test prints the number of interleavings")]
 
 use doorbell_models::explored as models;
 

@@ -1,6 +1,7 @@
 //! `deny [--later] ERRNO -- COMMAND ARGS...`: runs a command with io_uring refused, as a container
 //! run-time would.
 //! Does not know about: the command.
+//!
 //! With `--later` a ring can be set up, but every use of it fails. `DOORBELL_URING_DENIED` contains
 //! the errno for tests.
 #![expect(clippy::print_stderr, reason = "a program for the terminal")]
@@ -21,7 +22,7 @@ fn main() -> ExitCode {
     };
     let denial = if later { Denial::later(errno) } else { Denial::at_setup(errno) };
     if let Err(errno) = deny(&denial) {
-        eprintln!("deny: seccomp answered {errno}");
+        eprintln!("deny: seccomp returned {errno}");
         return ExitCode::from(125);
     }
     let error = Command::new(&command).args(args).env("DOORBELL_URING_DENIED", errno.to_string()).exec();

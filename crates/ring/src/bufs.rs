@@ -1,5 +1,5 @@
-//! Owns the provided-buffer ring: which buffers the kernel has, which are lent, and the memory of
-//! both.
+//! Owns the provided-buffer ring: the memory of the ring and its buffers, and whether each buffer
+//! is with the kernel or lent.
 //! Does not know about: connections.
 #![expect(unsafe_code, reason = "the buffers are memory the kernel writes")]
 
@@ -11,7 +11,7 @@ use crate::memory::Region;
 
 /// A received chunk of bytes.
 ///
-/// Return it with `Ring::recycle`; a dropped one is missing from the pool until the ring is torn
+/// Return it with `Ring::recycle`; a dropped buffer is missing from the pool until the ring is torn
 /// down.
 #[derive(Debug)]
 pub struct RecvBuf {
@@ -34,8 +34,8 @@ impl RecvBuf {
     }
 }
 
-/// One entry of the buffer ring, as `struct io_uring_buf`. The tail of the ring lies in `resv` of
-/// the first one.
+/// An entry of the buffer ring; the layout is that of `struct io_uring_buf`. The kernel reads the
+/// tail of the ring from `resv` of the first entry.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Entry {
@@ -49,7 +49,7 @@ const ENTRY_LEN: usize = size_of::<Entry>();
 const TAIL_OFFSET: usize = offset_of!(Entry, resv);
 const _: () = assert!(ENTRY_LEN == 16 && TAIL_OFFSET == 14, "the kernel's layout");
 
-/// The pool. `count` is a power of two up to 32,768.
+/// The pool of receive buffers. `count` is a power of two up to 32,768.
 #[derive(Debug)]
 pub(crate) struct RecvBufs {
     region: Region,
@@ -92,12 +92,13 @@ impl RecvBufs {
         self.buf_len
     }
 
-    /// Number of lent buffers, without recycled ones.
+    /// Number of buffers that are lent now.
     pub(crate) const fn lent_now(&self) -> u32 {
         self.lent_now
     }
 
-    /// Handles a completion that filled buffer `id`. `None` if that is impossible.
+    /// Handles a completion that filled buffer `id`. Returns `None` if the completion is
+    /// impossible.
     #[inline]
     pub(crate) fn lend(&mut self, id: u16, len: u32) -> Option<RecvBuf> {
         if len == 0 || len > self.buf_len || !self.lent.insert(u32::from(id)) {
@@ -107,8 +108,8 @@ impl RecvBufs {
         Some(RecvBuf { ring: self.ring, len, id })
     }
 
-    /// Handles a completion that selected buffer `id` without filling it. False if that is
-    /// impossible.
+    /// Handles a completion that selected buffer `id` without filling it. Returns false if the
+    /// completion is impossible.
     pub(crate) fn give_back(&mut self, id: u16) -> bool {
         if id >= self.count || self.lent.contains(u32::from(id)) {
             return false;
@@ -131,22 +132,22 @@ impl RecvBufs {
         unsafe { self.region.bytes(offset, buf.len as usize) }
     }
 
-    /// Takes a lent buffer back and gives it to the kernel.
+    /// Returns a lent buffer to the kernel.
     ///
     /// # Panics
     /// If the buffer belongs to another ring.
     #[inline]
-    #[expect(clippy::needless_pass_by_value, reason = "the handle must not outlive this")]
+    #[expect(clippy::needless_pass_by_value, reason = "the handle must not outlive this call")]
     pub(crate) fn recycle(&mut self, buf: RecvBuf) {
         self.check(&buf);
         let was_lent = self.lent.remove(u32::from(buf.id));
-        assert!(was_lent, "R-6: a handle is of a lent buffer");
+        assert!(was_lent, "R-6: every handle names a lent buffer");
         self.lent_now -= 1;
         self.put_entry(buf.id);
         self.publish_tail();
     }
 
-    /// Whether dropping this leaks the memory.
+    /// Sets whether dropping the pool leaks its memory.
     pub(crate) const fn keep(&mut self, keep: bool) {
         self.region.keep(keep);
     }
@@ -163,13 +164,13 @@ impl RecvBufs {
     }
 
     /// Writes the next entry; the kernel does not read it before the tail is published. There are
-    /// as many entries as buffers, so the entry written is not one the kernel still uses.
+    /// as many entries as buffers, so the kernel no longer uses the entry that is overwritten.
     #[inline]
     fn put_entry(&mut self, id: u16) {
         let addr = self.region.at(self.offset(id), self.buf_len as usize).expose_provenance() as u64;
         let at = usize::from(self.tail & (self.count - 1)) * ENTRY_LEN;
-        // SAFETY: R-6, the kernel reads entries up to the tail only. The last two bytes of an entry
-        // are not written.
+        // SAFETY: R-6, the kernel reads entries up to the tail only. These writes leave out the
+        // last two bytes of an entry, which hold the tail in the first entry.
         unsafe { self.region.write(at + offset_of!(Entry, addr), addr) };
         // SAFETY: R-6, as above.
         unsafe { self.region.write(at + offset_of!(Entry, len), self.buf_len) };
@@ -180,7 +181,7 @@ impl RecvBufs {
 
     #[inline]
     fn publish_tail(&self) {
-        // SAFETY: R-6, the tail is written here only, always as an atomic.
+        // SAFETY: R-6, only this function writes the tail, always as an atomic.
         unsafe { self.region.publish(TAIL_OFFSET, self.tail) };
     }
 }
@@ -189,8 +190,8 @@ impl RecvBufs {
 mod tests {
     use super::*;
 
-    /// What the kernel would read in the ring: (address, length, id) of entry `index`, and the
-    /// tail.
+    /// The contents of the ring as the kernel reads them: (address, length, id) of entry `index`,
+    /// and the tail.
     fn entry(bufs: &RecvBufs, index: usize) -> (u64, u32, u16) {
         // SAFETY: R-9, no kernel in this test.
         let bytes = unsafe { bufs.region.bytes(index * ENTRY_LEN, ENTRY_LEN) };
@@ -238,8 +239,8 @@ mod tests {
     fn what_cannot_be_true_is_not_believed() {
         let mut bufs = RecvBufs::map(4, 64, 1).unwrap();
         assert!(bufs.lend(4, 1).is_none(), "no such buffer");
-        assert!(bufs.lend(0, 65).is_none(), "longer than a buffer");
-        assert!(bufs.lend(0, 0).is_none(), "nothing in it");
+        assert!(bufs.lend(0, 65).is_none(), "longer than a receive buffer");
+        assert!(bufs.lend(0, 0).is_none(), "a completion without bytes");
         let held = bufs.lend(0, 64).unwrap();
         assert!(bufs.lend(0, 64).is_none(), "lent already");
         assert!(!bufs.give_back(0), "lent");

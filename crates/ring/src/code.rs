@@ -1,4 +1,4 @@
-//! Owns the pages of the program's own code: pages that only the start needed are released.
+//! Owns the release of code pages that only the program's start needs.
 //! Does not know about: rings.
 #![expect(unsafe_code, reason = "madvise")]
 
@@ -6,14 +6,15 @@ use std::ops::Range;
 
 use rustix::param::page_size;
 
-/// Releases the resident pages of executable code of the program and its libraries: most of the
+/// Releases the resident pages of executable code of the program and its libraries. Most of the
 /// code that runs at the start (options, files, self-tests) never runs again.
 ///
-/// Pages that are needed again are read from the page cache, sixteen per fault. Returns the number
-/// of bytes of the mappings; 0 without `/proc`.
+/// A released page that is used again is read from the page cache, sixteen pages per fault. Returns
+/// the total length of the released mappings in bytes; 0 without `/proc`.
 ///
-/// Modified mappings, as debuggers leave them, are skipped. So are mappings unknown to the loader:
-/// another thread may unmap such a range and reuse it right after `/proc` listed it as a file's.
+/// Mappings with modified pages, for example after a debugger set a breakpoint, are skipped.
+/// Mappings unknown to the loader are skipped too: another thread may unmap such a range and reuse
+/// it right after `/proc` listed it as the mapping of a file.
 pub fn forget_code_pages() -> usize {
     let mut forgetting = Forgetting { clean: None, bytes: 0 };
     let data = (&raw mut forgetting).cast();
@@ -30,21 +31,21 @@ struct Forgetting {
     bytes: usize,
 }
 
-/// Releases the code of one loaded object. The loader's lock is held, so no object is loaded or
-/// unloaded meanwhile.
+/// Releases the code of one loaded object. The loader holds its lock during the call, so no object
+/// is loaded or unloaded.
 unsafe extern "C" fn forget_object(
     object: *mut libc::dl_phdr_info,
     _len: libc::size_t,
     data: *mut libc::c_void,
 ) -> libc::c_int {
-    // SAFETY: R-7, the loader's description of an object, which lives during this call.
+    // SAFETY: R-7, the loader's description of an object, valid during this call.
     let object = unsafe { &*object };
-    // SAFETY: R-7, the caller's `forgetting`, to which nothing else refers during this call.
+    // SAFETY: R-7, the caller's `forgetting`, which has no other reference during this call.
     let forgetting = unsafe { &mut *data.cast::<Forgetting>() };
     if object.dlpi_phdr.is_null() {
         return 0;
     }
-    // SAFETY: R-7, the loader says how many headers there are; they are part of the object.
+    // SAFETY: R-7, the loader provides the number of headers, which are part of the object.
     let segments = unsafe { std::slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum)) };
     let clean = forgetting.clean.get_or_insert_with(|| {
         let maps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
@@ -57,7 +58,7 @@ unsafe extern "C" fn forget_object(
         let Some(range) = clean.iter().find(|range| is_mapping_of(range, &segment, page_size())) else {
             continue;
         };
-        // SAFETY: R-12, a mapping of the object's code of which nothing was changed.
+        // SAFETY: R-12, a mapping of the object's code without a modified page.
         let failed =
             unsafe { libc::madvise(range.start as *mut libc::c_void, range.len(), libc::MADV_DONTNEED) };
         forgetting.bytes += if failed == 0 { range.len() } else { 0 };
@@ -71,8 +72,8 @@ fn is_mapping_of(mapping: &Range<usize>, segment: &Range<usize>, page_len: usize
     mapping.start == start && Some(mapping.end) == end
 }
 
-/// Executable private file mappings, without those that contain a modified page: such a page is
-/// anonymous (proc(5), `smaps`).
+/// Executable private file mappings, without those that contain a modified page: modified pages are
+/// counted as anonymous (proc(5), `smaps`).
 fn code_mappings(maps: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     let mut current = None;
     maps.lines().filter_map(move |line| {
@@ -86,9 +87,9 @@ fn code_mappings(maps: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     })
 }
 
-/// Parses the first line of a mapping: `None` if it is another line, `Some(None)` if the mapping is
-/// irrelevant.
-#[expect(clippy::option_option, reason = "another line and an irrelevant mapping are different results")]
+/// Parses the first line of a mapping: `None` if the line does not start a mapping, `Some(None)` if
+/// the mapping is irrelevant.
+#[expect(clippy::option_option, reason = "no first line and an irrelevant mapping are different results")]
 fn header(line: &str) -> Option<Option<Range<usize>>> {
     let mut words = line.split_ascii_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
@@ -134,11 +135,11 @@ Anonymous:         0 kB
         for other in [0x5000..0x8000, 0x5000..0xa000, 0x4000..0x9000, 0x6000..0x9000, 0..0] {
             assert!(!is_mapping_of(&other, &segment, 0x1000), "{other:x?}");
         }
-        assert!(is_mapping_of(&(0..0x10000), &segment, 0x10000), "where pages are longer");
+        assert!(is_mapping_of(&(0..0x10000), &segment, 0x10000), "with larger pages");
         assert!(!is_mapping_of(&(0x5000..usize::MAX), &(0x5000..usize::MAX), 0x1000));
     }
 
-    /// Resident bytes of the mapping that begins here.
+    /// Resident bytes of the mapping that begins at `start`.
     fn resident(start: usize) -> Option<usize> {
         let maps = std::fs::read_to_string("/proc/self/smaps").ok()?;
         let of_it = maps.lines().skip_while(|line| !line.starts_with(&format!("{start:x}-")));
@@ -146,15 +147,15 @@ Anonymous:         0 kB
         rss.trim().strip_suffix(" kB")?.parse::<usize>().ok().map(|kib| kib * 1024)
     }
 
-    /// If another thread unmaps a file and maps something else, the range read before no longer
-    /// belongs to the file. So mappings that can disappear are never touched.
+    /// A mapping that the loader does not know is never touched: after its range was read, another
+    /// thread may unmap it and map other memory at the same range.
     #[test]
     fn a_mapping_unknown_to_the_loader_is_left_alone() {
         let file = std::fs::File::open("/proc/self/exe").unwrap();
         let len = 16 * 4096;
         let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
         let code = libc::PROT_READ | libc::PROT_EXEC;
-        // SAFETY: R-7, numbers only; the kernel chooses an address that nothing else has.
+        // SAFETY: R-7, numbers only; the kernel chooses an unused address.
         let mapped = unsafe {
             libc::mmap(std::ptr::null_mut(), len, code, libc::MAP_PRIVATE | libc::MAP_POPULATE, fd, 0)
         };
@@ -163,7 +164,7 @@ Anonymous:         0 kB
         forget_code_pages();
         assert_eq!(resident(mapped.addr()), before);
         assert!(before.is_none_or(|bytes| bytes > 0));
-        // SAFETY: R-9, the whole mapping that was made above, and nothing refers to it.
+        // SAFETY: R-9, the whole mapping that was made above; no reference to it exists.
         assert_eq!(unsafe { libc::munmap(mapped, len) }, 0);
     }
 

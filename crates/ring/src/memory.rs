@@ -16,17 +16,18 @@ pub(crate) struct Region {
     keep: bool,
 }
 
-/// Both guards have the largest page size in use, so that the page size need not be queried.
+/// Length of each guard: the largest page size of any supported architecture, so that the page size
+/// need not be queried.
 const GUARD_LEN: usize = 64 * 1024;
 
 impl Region {
-    /// Maps `len` bytes. Pages become resident when written.
+    /// Maps `len` bytes. A page becomes resident when it is first written.
     pub(crate) fn map(len: usize) -> Result<Self, Errno> {
         let len = len.max(1).checked_next_multiple_of(GUARD_LEN).ok_or(Errno(libc::EINVAL))?;
         let map_len = len.checked_add(2 * GUARD_LEN).ok_or(Errno(libc::EINVAL))?;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: R-9, a new anonymous mapping at an address the kernel picks touches no memory in
-        // use.
+        // SAFETY: R-9, a new anonymous mapping at an address that the kernel picks overlaps no
+        // memory in use.
         let map = unsafe { libc::mmap(ptr::null_mut(), map_len, libc::PROT_NONE, flags, -1, 0) };
         if map == libc::MAP_FAILED {
             return Err(Errno::last());
@@ -34,18 +35,18 @@ impl Region {
         let map = NonNull::new(map.cast::<u8>()).ok_or(Errno(libc::ENOMEM))?;
         let region = Self { map, map_len, len, keep: false };
         let base = region.at(0, len).cast();
-        // SAFETY: R-9, the range is the inside of the mapping made above, which no other code
-        // knows.
+        // SAFETY: R-9, the range is the inside of the mapping made above, whose address no other
+        // code has.
         if unsafe { libc::mprotect(base, len, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
             return Err(Errno::last());
         }
         Ok(region)
     }
 
-    /// The address of `offset`, for an access to `len` bytes.
+    /// Returns the address of `offset`, for an access to `len` bytes.
     ///
     /// # Panics
-    /// If the range is not inside.
+    /// If the range is not inside the region.
     pub(crate) fn at(&self, offset: usize, len: usize) -> *mut u8 {
         assert!(offset <= self.len && len <= self.len - offset, "inside the region");
         self.map.as_ptr().wrapping_add(GUARD_LEN + offset)
@@ -73,18 +74,18 @@ impl Region {
         unsafe { AtomicU16::from_ptr(at) }.store(value, Ordering::Release);
     }
 
-    /// Borrows the bytes of a range.
+    /// Borrows `len` bytes from `offset` on.
     ///
     /// # Safety
     /// The bytes must not be written while the slice lives.
     pub(crate) unsafe fn bytes(&self, offset: usize, len: usize) -> &[u8] {
         let at = self.at(offset, len);
-        // SAFETY: R-9, inside the mapping and zeroed or written since; the caller keeps writers
-        // away.
+        // SAFETY: R-9, the bytes are inside the mapping and were zeroed or written; the caller
+        // guarantees that nothing writes them while the slice lives.
         unsafe { std::slice::from_raw_parts(at, len) }
     }
 
-    /// Whether dropping this keeps the mapping, because the kernel may still write to it.
+    /// Sets whether a drop leaks the mapping, because the kernel may still write to it.
     pub(crate) const fn keep(&mut self, keep: bool) {
         self.keep = keep;
     }
@@ -95,9 +96,9 @@ impl Drop for Region {
         if self.keep {
             return;
         }
-        // SAFETY: R-5, the mapping is this value's own, and nothing of the kernel uses it any more.
+        // SAFETY: R-5, this value owns the mapping, and the kernel no longer uses it.
         let failed = unsafe { libc::munmap(self.map.as_ptr().cast(), self.map_len) };
-        debug_assert_eq!(failed, 0, "a mapping of ours can be unmapped");
+        debug_assert_eq!(failed, 0, "munmap of a whole mapping succeeds");
     }
 }
 

@@ -6,10 +6,10 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use crate::Errno;
 
-/// Sets `TCP_DEFER_ACCEPT`: a connection is accepted when its first bytes have arrived, or after
-/// about `seconds`.
+/// Sets `TCP_DEFER_ACCEPT`: the kernel delivers a connection when its first bytes have arrived, or
+/// after about `seconds`.
 ///
-/// 0 switches it off.
+/// 0 disables the option.
 ///
 /// # Errors
 /// As `setsockopt(2)`; `EOPNOTSUPP` on a Unix socket.
@@ -29,8 +29,8 @@ pub fn tcp_defer_accept(fd: BorrowedFd<'_>) -> Result<u32, Errno> {
 
 /// Sets `TCP_QUICKACK`.
 ///
-/// Switched off on a listener after `listen`, accepted sockets inherit it and save the separate ACK
-/// of the first request.
+/// If the option is disabled on a listener after `listen`, accepted sockets inherit the setting,
+/// and the first request is not acknowledged by a separate ACK.
 ///
 /// # Errors
 /// As `setsockopt(2)`.
@@ -38,8 +38,10 @@ pub fn set_tcp_quickack(fd: BorrowedFd<'_>, on: bool) -> Result<(), Errno> {
     set(fd, libc::IPPROTO_TCP, libc::TCP_QUICKACK, i32::from(on))
 }
 
-/// Sets `IP_BIND_ADDRESS_NO_PORT` (Linux 4.2), also for IPv6: `bind` to an address and port 0
-/// leaves the choice of the port to `connect`, so that the port is only in use for one peer.
+/// Sets `IP_BIND_ADDRESS_NO_PORT` (Linux 4.2), also for IPv6.
+///
+/// With this option, `bind` to port 0 does not reserve a port: `connect` chooses one, so that the
+/// port can be shared between connections to different peers.
 ///
 /// # Errors
 /// As `setsockopt(2)`; `ENOPROTOOPT` before Linux 4.2.
@@ -60,10 +62,10 @@ pub fn set_ip_local_port_range(fd: BorrowedFd<'_>, first: u16, last: u16) -> Res
     set(fd, libc::IPPROTO_IP, IP_LOCAL_PORT_RANGE, value.cast_signed())
 }
 
-/// Lets the kernel tune both buffer sizes again (`SO_BUF_LOCK` 0, Linux 5.14), which `SO_SNDBUF`
-/// and `SO_RCVBUF` disable.
+/// Re-enables the kernel's tuning of both buffer sizes (`SO_BUF_LOCK` 0, Linux 5.14), which
+/// `SO_SNDBUF` and `SO_RCVBUF` disable.
 ///
-/// The current sizes remain until then.
+/// Both buffers keep their current size until the kernel changes it.
 ///
 /// # Errors
 /// As `setsockopt(2)`; `ENOPROTOOPT` before Linux 5.14.
@@ -87,22 +89,22 @@ const SOCK_SNDBUF_LOCK: u32 = 1;
 /// `linux/in.h`; the libc crate has no name for it.
 const IP_LOCAL_PORT_RANGE: i32 = 51;
 
-/// A TCP state as `TCP_INFO` reports it.
+/// A TCP state, as reported by `TCP_INFO`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TcpState {
     /// Closed, or never connected.
     Closed,
     /// The peer has closed; this side has not.
     CloseWait,
-    /// Both sides have closed at once.
+    /// Both sides have closed at the same time; the FIN of this side is not yet acknowledged.
     Closing,
     /// Connected.
     Established,
-    /// This side has closed; not yet acknowledged.
+    /// This side has closed; its FIN is not yet acknowledged.
     FinWait1,
-    /// This side has closed, acknowledged by the peer.
+    /// This side has closed; its FIN is acknowledged, and the peer has not closed.
     FinWait2,
-    /// Both sides have closed; our FIN is not yet acknowledged.
+    /// The peer closed first, then this side; the FIN of this side is not yet acknowledged.
     LastAck,
     /// A listener.
     Listen,
@@ -115,19 +117,21 @@ pub enum TcpState {
 /// Some fields of `struct tcp_info`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpInfo {
-    /// The state.
+    /// The state of the connection.
     pub state: TcpState,
-    /// Segments sent and not acknowledged; on a listener: connections in the backlog now.
+    /// Segments sent and not acknowledged; on a listener, the number of connections in the backlog
+    /// now.
     pub unacked: u32,
-    /// Segments selectively acknowledged; on a listener: the backlog's size.
+    /// Segments selectively acknowledged; on a listener, the maximum length of the backlog.
     pub sacked: u32,
-    /// Segments received, SYN and ACK included.
+    /// Segments received, including SYN and pure ACK segments.
     pub segs_in: u32,
-    /// Segments received that had data.
+    /// Received segments that contained data.
     pub data_segs_in: u32,
 }
 
-/// Returns `TCP_INFO` (`segs_in` since Linux 4.2; a field the kernel lacks is 0).
+/// Returns fields of `TCP_INFO`. A field that the kernel lacks is 0 (`segs_in` exists since Linux
+/// 4.2).
 ///
 /// # Errors
 /// As `getsockopt(2)`.
@@ -164,8 +168,8 @@ impl From<u8> for TcpState {
     }
 }
 
-/// Returns `SIOCOUTQ`: written but unacknowledged bytes of a TCP connection, or the memory that a
-/// Unix socket holds for its peer.
+/// Returns `SIOCOUTQ`: the number of bytes that were written to a TCP connection and not yet
+/// acknowledged, or the memory used by data that the peer of a Unix socket has not read.
 ///
 /// # Errors
 /// As `ioctl(2)`; `EINVAL` for a listening socket.
@@ -177,7 +181,7 @@ pub fn unacknowledged(fd: BorrowedFd<'_>) -> Result<u32, Errno> {
     if failed == 0 { Ok(value.cast_unsigned()) } else { Err(Errno::last()) }
 }
 
-/// Whether a number from the kernel is an open socket that does not listen. For numbers that are
+/// Whether a number is an open socket that does not listen. For numbers from the kernel that are
 /// not yet trusted.
 pub(crate) fn is_connected_socket(fd: RawFd) -> bool {
     let mut listening = [1; 4];
@@ -228,7 +232,7 @@ mod tests {
         assert!(tcp_defer_accept(listener.as_fd()).unwrap() >= 5, "rounded up to a retransmission");
         listener.set_nonblocking(true).unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        assert!(listener.accept().is_err(), "no bytes, no connection");
+        assert!(listener.accept().is_err(), "a connection without bytes is not accepted");
         client.write_all(b"x").unwrap();
         listener.set_nonblocking(false).unwrap();
         listener.accept().unwrap();
@@ -303,7 +307,7 @@ mod tests {
             Ok(()) => assert_eq!(
                 set_ip_local_port_range(client.as_fd(), 40_001, 40_000),
                 Err(Errno(libc::EINVAL)),
-                "the first is the lower half"
+                "the range is refused, so the first port is in the lower half"
             ),
             Err(errno) => assert_eq!(errno, Errno(libc::ENOPROTOOPT), "before Linux 6.3"),
         }

@@ -1,20 +1,21 @@
 //! Owns the packing of `user_data`: operation tag (8 bits), generation (24 bits), slot (32 bits).
 //! Does not know about: the meaning of a slot.
 
-/// Identifies an operation.
+/// The identity of an operation.
 ///
-/// The ring returns it with the event without interpreting it, except that a send is stored under
-/// its slot.
+/// The ring returns the token with each event and does not interpret it, except that the payload of
+/// a send is stored under the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Token {
     /// Index into the caller's table.
     pub slot: u32,
-    /// Number of the current use of the slot; 24 bits, the upper eight are discarded.
+    /// Number of the current use of the slot. The number has 24 bits; the upper eight bits are
+    /// discarded.
     pub generation: u32,
 }
 
 impl Token {
-    /// The largest generation that fits.
+    /// The largest generation that fits into 24 bits.
     pub const GENERATION_MAX: u32 = 0x00FF_FFFF;
 
     /// Creates a token of `slot` in its `generation`.
@@ -24,7 +25,7 @@ impl Token {
     }
 }
 
-/// An operation that can be cancelled, named by the push that started it.
+/// An operation that can be cancelled, named after the method that starts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     /// `Ring::accept`.
@@ -45,8 +46,8 @@ pub enum Op {
     ShutDown,
 }
 
-/// The kind of operation in `user_data`. Four kinds of accept, because the meaning of the result
-/// differs.
+/// The kind of operation in `user_data`. An accept has four kinds, because the meaning of its
+/// result differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Tag {
@@ -92,7 +93,7 @@ impl Tag {
         }
     }
 
-    /// The tags with which an operation may have been pushed.
+    /// The possible tags of an operation.
     pub(crate) const fn of(op: Op) -> &'static [Self] {
         match op {
             Op::Accept => &[Self::AcceptMultiFd, Self::AcceptMultiFixed, Self::AcceptFd, Self::AcceptFixed],
@@ -107,13 +108,13 @@ impl Tag {
     }
 }
 
-/// Packs `tag | generation | slot`, from the top.
+/// Packs tag, generation and slot into a number, tag in the most significant bits.
 pub(crate) const fn pack(tag: Tag, token: Token) -> u64 {
     let generation = token.generation & Token::GENERATION_MAX;
     ((tag as u64) << 56) | ((generation as u64) << 32) | token.slot as u64
 }
 
-/// Reverses [`pack`]; no tag for a number this crate never wrote.
+/// Reverses [`pack`]. The tag is `None` if it has a number that this crate does not use.
 pub(crate) const fn unpack(user_data: u64) -> (Option<Tag>, Token) {
     let (number, token) = split(user_data);
     let index = number as usize;
@@ -121,7 +122,7 @@ pub(crate) const fn unpack(user_data: u64) -> (Option<Tag>, Token) {
     (tag, token)
 }
 
-/// Like [`unpack`], with the number of the tag.
+/// Reverses [`pack`] like [`unpack`], but returns the number of the tag, which is not validated.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "each part is cut to its width on purpose")]
 pub(crate) const fn split(user_data: u64) -> (u8, Token) {
@@ -131,7 +132,7 @@ pub(crate) const fn split(user_data: u64) -> (u8, Token) {
 const _: () = {
     let mut index = 0;
     while index < Tag::ALL.len() {
-        assert!(Tag::ALL[index] as usize == index + 1, "ALL is in the order of the numbers");
+        assert!(Tag::ALL[index] as usize == index + 1, "ALL is sorted by number");
         index += 1;
     }
 };

@@ -1,6 +1,6 @@
-//! A ring that is refused, restricted, overrun or ended early.
+//! Tests of a ring that is refused, restricted, overflowed or torn down early.
 //! Does not know about: single operations (`operations.rs`).
-#![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 mod common;
 
@@ -33,7 +33,7 @@ fn a_fault_at_a_vital_step_is_an_error_that_names_it() {
             assert_eq!((at, answered), (step, Errno(errno)));
         }
     }
-    assert_eq!(fds_open(), before, "nothing half-open stays");
+    assert_eq!(fds_open(), before, "a failed set-up leaves no descriptor open");
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn impossible_wishes_are_refused_before_any_call() {
     }
 }
 
-/// Leaves out each flag alone, and all of them: the ring still transfers a byte.
+/// A ring still transfers a byte if any single flag is missing, and if all flags are missing.
 #[test]
 fn every_rung_of_the_ladder_carries() {
     let _alone = alone();
@@ -94,7 +94,7 @@ fn every_rung_of_the_ladder_carries() {
         let Some(mut ring) = ring(&Setup { levers, ..setup() }) else { return };
         let in_force = ring.report().levers;
         let expected = Levers { defer_taskrun: levers.defer_taskrun && levers.single_issuer, ..levers };
-        assert_eq!(in_force, expected, "this kernel has them all: {}", ring.report());
+        assert_eq!(in_force, expected, "this kernel supports every flag: {}", ring.report());
         assert_eq!(ring.report().restricted, levers.r_disabled);
         let (server, mut client) = pair();
         ring.send(token(0), Target::Fd(server.as_fd()), b"x".to_vec().into(), false);
@@ -119,7 +119,7 @@ fn seccomp_at_set_up_is_named() {
         });
         assert_eq!(found.join().unwrap(), (Step::Create, Errno(errno), hint));
     }
-    assert!(Ring::open(&setup()).is_ok(), "the filter was the thread's");
+    assert!(Ring::open(&setup()).is_ok(), "the filter applied to the other thread only");
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn a_completion_queue_that_overflows_loses_nothing() {
     assert_eq!(ring.report().cq_entries, 64);
     let (server, client) = pair();
     drop(client);
-    // Each completes during submission, and none is read meanwhile.
+    // Each operation completes during submission, and no completion is read before the loop ends.
     for slot in 0..400 {
         ring.recv(token(slot), Target::Fd(server.as_fd()), false);
     }
@@ -208,7 +208,7 @@ fn a_completion_queue_that_overflows_loses_nothing() {
     for _ in 0..400 {
         let event = next(&mut ring);
         assert!(matches!(event.kind, EventKind::Received(Ok(Received { buf: None, .. }))));
-        assert!(!std::mem::replace(&mut seen[event.token.slot as usize], true), "each one once");
+        assert!(!std::mem::replace(&mut seen[event.token.slot as usize], true), "each completion once");
     }
     let counters = ring.counters();
     assert!(counters.cq_overflows > 0, "{counters:?}");
@@ -260,7 +260,7 @@ fn tear_down_ends_every_kind_of_operation_quickly() {
     for slot in 0..40 {
         ring.recv(token(slot), Target::Fd(server.as_fd()), slot % 2 == 0);
     }
-    // Not entered: the last pushed entries are submitted and cancelled too.
+    // The ring is not entered here: tear-down submits and cancels the queued entries too.
     let begun = now();
     let end = ring.tear_down(Duration::from_secs(20));
     assert!(!end.leaked && end.in_flight == 0, "{end:?}");
@@ -282,7 +282,7 @@ fn an_idle_ring_goes_at_once() {
     at_most("fastest tear-down of an idle ring", fastest, Duration::from_millis(10));
 }
 
-/// A thread has room for 16 registered rings; each ring must release its place.
+/// A thread can register 16 rings; a dropped ring must free its registration.
 #[test]
 fn rings_come_and_go_without_a_trace() {
     let _alone = alone();

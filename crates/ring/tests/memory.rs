@@ -1,8 +1,8 @@
-//! Cost of a ring in resident memory and allocations. Two tests in their own program, one after the
-//! other, so that the memory of other tests is not counted.
-//! Does not know about: contents of that memory.
+//! Measures the resident memory and the allocations of a ring. The two tests are in a separate
+//! program and run one after the other, so that the memory of other tests is not counted.
+//! Does not know about: the contents of the memory.
 #![expect(unsafe_code, reason = "an allocator that counts")]
-#![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 mod common;
 
@@ -22,22 +22,22 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: R-10.
+// SAFETY: R-10, every call is passed on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: R-10.
+        // SAFETY: R-10, the call is passed on unchanged.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: R-10.
+        // SAFETY: R-10, the call is passed on unchanged.
         unsafe { System.dealloc(ptr, layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: R-10.
+        // SAFETY: R-10, the call is passed on unchanged.
         unsafe { System.alloc_zeroed(layout) }
     }
 }
@@ -45,7 +45,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Private anonymous pages in use, in KiB: memory touched by the process itself.
+/// Private anonymous pages in use, in KiB: memory that the process has written.
 fn resident_kib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();

@@ -1,6 +1,6 @@
-//! Every operation of the ring against the real kernel.
+//! Tests every operation of the ring against the real kernel.
 //! Does not know about: faults (`faults.rs`), load (`stress.rs`).
-#![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 mod common;
 
@@ -48,7 +48,7 @@ fn one_accept_brings_many_descriptors_and_ends_when_cancelled() {
         let fd = accepted_fd(event);
         assert!(rustix::io::fcntl_getfd(&fd).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
         drop(fd);
-        assert_eq!(client.read(&mut [0; 8]).unwrap(), 0, "the descriptor was the connection");
+        assert_eq!(client.read(&mut [0; 8]).unwrap(), 0, "dropping the descriptor closed the connection");
     }
     ring.cancel(Op::Accept, token(9));
     let event = next(&mut ring);
@@ -78,7 +78,7 @@ fn a_single_accept_brings_one() {
     }
 }
 
-/// The whole life of a connection, once as a descriptor and once as an index.
+/// Accepts, echoes and closes a connection, once as a descriptor and once as an index.
 #[test]
 fn echo_over_both_kinds_of_target() {
     let Some(mut ring) = ring(&setup()) else { return };
@@ -150,7 +150,7 @@ fn an_owned_payload_comes_back_with_its_memory_and_from_is_respected() {
     ring.send(token(3), Target::Fd(server.as_fd()), buf, false);
     let (result, buf) = sent(next(&mut ring));
     assert_eq!((result, buf.from), (Ok(4), 9));
-    let Payload::Owned(bytes) = buf.payload else { panic!("it was owned") };
+    let Payload::Owned(bytes) = buf.payload else { panic!("expected the owned payload") };
     assert_eq!((bytes.as_ptr(), bytes.capacity()), (address, capacity));
     let mut reply = [0; 4];
     client.read_exact(&mut reply).unwrap();
@@ -179,7 +179,7 @@ fn a_slow_reader_gets_every_byte_by_short_sends() {
     }
     drop(server);
     assert!(reader.join().unwrap() == expected, "every byte in order");
-    assert!(sends > 1, "a socket does not take 8 MiB at once");
+    assert!(sends > 1, "a socket does not accept 8 MiB at once");
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn an_empty_pool_is_an_event_and_recycling_heals_it() {
     let event = next(&mut ring);
     assert_eq!(received(&mut ring, event), Ok(vec![1; 1_024]));
     let held_bytes = ring.received(&held[0]).to_vec();
-    assert_eq!(held_bytes, [1; 1_024], "a lent buffer is left alone meanwhile");
+    assert_eq!(held_bytes, [1; 1_024], "a lent buffer does not change");
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn a_receive_that_fails_gives_its_buffer_back() {
     for _ in 0..5 {
         ring.recv(token(0), Target::Fd(server.as_fd()), false);
         let event = next(&mut ring);
-        assert_eq!(received(&mut ring, event), Ok(Vec::new()), "the end of the stream keeps no buffer");
+        assert_eq!(received(&mut ring, event), Ok(Vec::new()), "the end of the stream uses no buffer");
     }
 }
 
@@ -321,7 +321,7 @@ fn waiting_ends_at_its_timeout_and_with_the_first_completion() {
     assert!(ring.next().is_none());
     assert!((Duration::from_millis(29)..Duration::from_secs(2)).contains(&waited), "{waited:?}");
     client.write_all(b"x").unwrap();
-    // A wait that ignores its completion would take an hour.
+    // If `enter` ignored the completion, the test would take an hour.
     ring.enter(1, Some(Duration::from_secs(3_600))).unwrap();
     assert!(ring.next().is_some());
 }
@@ -370,7 +370,7 @@ fn more_pushes_than_the_queue_holds_are_submitted_on_the_way() {
     for _ in 0..500 {
         let event = next(&mut ring);
         let slot = event.token.slot as usize;
-        assert!(!std::mem::replace(&mut seen[slot], true), "each one once");
+        assert!(!std::mem::replace(&mut seen[slot], true), "each event once");
         assert_eq!(received(&mut ring, event), Ok(Vec::new()));
     }
     assert_eq!(ring.counters().in_flight, 0);
@@ -396,7 +396,7 @@ fn two_sends_of_one_slot_are_a_mistake() {
 #[should_panic(expected = "the ring it came from")]
 fn a_buffer_never_enters_another_ring() {
     let Some((mut one, mut two)) = ring(&setup()).zip(ring(&setup())) else {
-        panic!("skipped; the ring it came from")
+        panic!("skipped, with the expected message: the ring it came from")
     };
     let (server, mut client) = pair();
     client.write_all(b"x").unwrap();
@@ -438,7 +438,7 @@ fn a_polled_connection_tells_of_bytes_and_of_the_end_until_cancelled() {
     ring.cancel(Op::PollConn, token(3));
     let event = next(&mut ring);
     assert!(matches!(event.kind, EventKind::Ready(Err(Errno::CANCELED))) && !event.more);
-    // Until then the ring kept the socket open.
+    // The ring keeps the socket open until the last event of the poll.
     drop(server);
     assert_eq!(client.read(&mut [0; 8]).unwrap(), 0);
 }
@@ -476,7 +476,7 @@ fn the_usual_events_come_the_quick_way_and_leave_the_others_for_next() {
         }
     }
     seen.sort_unstable();
-    assert_eq!(seen, [1, 2], "neither way loses what the other leaves");
+    assert_eq!(seen, [1, 2], "neither method loses events of the other");
 }
 
 #[test]
@@ -502,14 +502,14 @@ fn a_descriptor_is_closed_by_the_plain_call() {
     assert_eq!(client.read(&mut [0; 8]).unwrap(), 0);
 }
 
-/// Opens another connection under the number of a closed descriptor: the lowest free number is used
-/// next.
+/// Closes a descriptor and opens another connection with the same number.
 fn replaced(fd: OwnedFd) -> (OwnedFd, std::net::TcpStream) {
     use std::os::fd::AsRawFd;
     let number = fd.as_raw_fd();
     let (server, client) = pair();
     drop(fd);
-    // A copy with the same number, whatever descriptors other tests of this program open.
+    // `F_DUPFD` returns the requested number unless another test has just opened a descriptor with
+    // it.
     let copy = rustix::io::fcntl_dupfd_cloexec(&server, number).unwrap();
     (if copy.as_raw_fd() == number { copy } else { server }, client)
 }
@@ -535,9 +535,12 @@ fn a_send_goes_to_the_connection_that_was_named() {
     assert_eq!(sent(next(&mut ring)).0, Ok(4));
     let mut got = Vec::new();
     client.read_to_end(&mut got).unwrap();
-    assert_eq!(got, b"ours", "and its end: nothing of the ring keeps it open");
+    assert_eq!(
+        got, b"ours",
+        "the bytes and the end of the stream: the ring no longer keeps the connection open"
+    );
     stranger.set_nonblocking(true).unwrap();
-    assert!((&stranger).read(&mut [0; 8]).is_err(), "nothing for the new owner of the number");
+    assert!((&stranger).read(&mut [0; 8]).is_err(), "no bytes for the new owner of the descriptor number");
 }
 
 #[test]

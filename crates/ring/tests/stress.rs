@@ -1,7 +1,7 @@
-//! 10,000 connections through one ring, as descriptors and as indices: every byte correct, nothing
-//! left open.
+//! 10,000 connections through one ring, as descriptors and as indices: every byte is correct and no
+//! descriptor stays open.
 //! Does not know about: single operations (`operations.rs`).
-#![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 mod common;
 
@@ -17,7 +17,7 @@ const CONNS: u32 = 10_000;
 const CLIENTS: u32 = 8;
 const LISTENER: u32 = u32::MAX;
 
-/// One connection of the server: its identity and its pending operations.
+/// One connection of the server: its descriptor or index, and the number of its pending operations.
 enum Conn {
     Fd(OwnedFd),
     Fixed(u32),
@@ -54,7 +54,7 @@ impl Echo {
         let slot = event.token.slot;
         match event.kind {
             EventKind::Accepted(Ok(accepted)) => {
-                assert!(event.more, "the accept stays armed");
+                assert!(event.more, "the multishot accept stays armed");
                 let slot = self.free.pop().unwrap();
                 self.conns[slot as usize] = Some(match accepted {
                     Accepted::Fd(fd) => Conn::Fd(fd),
@@ -113,7 +113,7 @@ fn client(addr: SocketAddr, id: u32) {
         stream.write_all(question.as_bytes()).unwrap();
         let mut reply = String::new();
         stream.read_to_string(&mut reply).unwrap();
-        assert_eq!(reply, question, "the whole reply and no other");
+        assert_eq!(reply, question, "the whole reply, and no other bytes");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The peers against a small correct server and against faulty ones: a peer that cannot detect a
+//! The peers against a small correct server and against faulty servers: a peer that cannot detect a
 //! fault proves nothing.
 //!
 //! Does not know about: doorbell.
@@ -195,7 +195,7 @@ fn slow_peers_are_slow() {
     let sender = thread::spawn(move || trickle.run(&[b'x'; 100], Duration::from_secs(5)));
     let (start, mut got) = (Instant::now(), [0; 10]);
     server.read_exact(&mut got).unwrap();
-    assert!(start.elapsed() >= Duration::from_millis(150), "ten bytes at one in 20 ms");
+    assert!(start.elapsed() >= Duration::from_millis(150), "ten bytes, one every 20 ms");
     drop(server);
     let report = sender.join().unwrap();
     assert_eq!((report.alive, report.cut_after.len()), (0, 1));

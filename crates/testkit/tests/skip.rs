@@ -1,9 +1,9 @@
-//! A skipped test is reported past the test runner, is counted, and fails if its need is present or
-//! required.
+//! A skipped test is reported on the real standard error and counted. It fails if the feature is
+//! present or required.
 //!
-//! Does not know about: real tests. This program runs itself again, in an environment and behind a
-//! filter for each case.
-#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+//! Does not know about: real tests. For each case, this program runs itself again with other
+//! variables and a seccomp filter.
+#![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 
 use std::process::{Command, Output};
 use std::thread;
@@ -37,13 +37,13 @@ fn run(denied: Option<Errno>, variables: &[(&str, &str)]) -> Output {
 }
 
 #[test]
-#[ignore = "run by the others"]
+#[ignore = "run by the other tests"]
 fn needs_io_uring() {
     let _works = skip::io_uring();
 }
 
 #[test]
-#[ignore = "run by the others"]
+#[ignore = "run by the other tests"]
 fn needs_io_uring_too() {
     let _works = skip::io_uring();
 }
@@ -72,7 +72,7 @@ fn absence_is_said_of_each_test_and_counted() {
         for (line, count) in said.iter().zip(["(1 skipped", "(2 skipped"]) {
             assert!(line.starts_with(count), "{line}");
             assert!(line.contains(") needs_io_uring") && line.contains(": SKIPPED io_uring: "), "{line}");
-            assert!(line.contains(&format!("answered {errno};")), "{line}");
+            assert!(line.contains(&format!("returned {errno};")), "{line}");
         }
     }
 }
@@ -85,10 +85,10 @@ fn absence_fails_where_it_is_required() {
 #[test]
 fn another_errno_is_a_defect_unless_it_was_announced() {
     for errno in [EINVAL, EOPNOTSUPP] {
-        assert_fails(&run(Some(errno), &[]), &format!("answered {errno};"));
+        assert_fails(&run(Some(errno), &[]), &format!("returned {errno};"));
         assert_eq!(skips(&run(Some(errno), &[(DENIED, &errno.to_string())])).len(), 2);
     }
-    assert_fails(&run(Some(EINVAL), &[(DENIED, "EPERM")]), "answered EINVAL;");
+    assert_fails(&run(Some(EINVAL), &[(DENIED, "EPERM")]), "returned EINVAL;");
 }
 
 #[test]

@@ -12,8 +12,8 @@ use doorbell_testkit::tidy::{self, Complaint, Quoted, ROOMS, Ratchet, Retired, S
 const LONG_FILES: Ratchet<'static> = &[];
 /// Functions over the limit, with their length. This list may only shrink.
 const LONG_FUNCTIONS: Ratchet<'static> = &[];
-/// Files with assertions that a measured time is below a bound, and their number. This list may
-/// only shrink.
+/// Files with assertions that a measured time is below a bound, and the number of assertions in
+/// each. This list may only shrink.
 const TIME_BOUNDS: Ratchet<'static> = &[];
 /// Sizes of dependency cycles of files, by package, the largest first. They may only shrink.
 const CIRCLES: &[(&str, &[usize])] = &[];
@@ -41,8 +41,8 @@ const RETIRED: &[Retired] = &[
     retired("totals", "statistics of a server", &[]),
 ];
 
-/// Packages whose comments and strings are not yet in plain English: lines with a mark in 1,000.
-/// This list may only shrink.
+/// Packages whose comments and strings are not yet in plain English, with the number of lines that
+/// contain a mark in 1,000 lines. This list may only shrink.
 const DIALECT: Ratchet<'static> = &[];
 /// Allowed texts that contain a word of the list `MARKS`.
 const QUOTED: &[Quoted] = &[
@@ -64,7 +64,7 @@ fn workspace() -> &'static [Source] {
         let sources = tidy::load().expect("the workspace can be read");
         assert!(
             sources.iter().any(|source| source.path == "crates/testkit/tests/tidy.rs"),
-            "the walk missed this very file"
+            "the list of files lacks this file"
         );
         sources
     });
@@ -74,7 +74,7 @@ fn workspace() -> &'static [Source] {
 fn assert_none(complaints: &[Complaint]) {
     let mut text = String::new();
     for complaint in complaints {
-        writeln!(text, "  {complaint}").expect("a string takes any text");
+        writeln!(text, "  {complaint}").expect("a write to a string cannot fail");
     }
     assert!(complaints.is_empty(), "{} complaints:\n{text}", complaints.len());
 }
@@ -208,7 +208,7 @@ mod samples {
             lines(&found("crates/b/src/b.rs", text)),
             [("crates/b/src/b.rs", 3), ("crates/b/src/b.rs", 4), ("crates/b/src/b.rs", 5), stale]
         );
-        assert_eq!(lines(&found("crates/b/tests/b.rs", text)), [stale], "tests tell stories");
+        assert_eq!(lines(&found("crates/b/tests/b.rs", text)), [stale], "tests are exempt");
         assert!(found("crates/a/src/a.rs", text).is_empty());
     }
 
@@ -335,7 +335,7 @@ mod samples {
         let check = |text: &str| tidy::rooms(&rooms("two.rs", text), none);
         assert_eq!(lines(&check("//! x\nuse crate::one::Table;\n")), [("crates/a/src/two.rs", 2)]);
         assert_eq!(check("fn f() { super::one::Table; }").len(), 1, "in code");
-        assert_eq!(check("use crate::{one::Slot, one::Table};").len(), 1, "one complaint an arrow");
+        assert_eq!(check("use crate::{one::Slot, one::Table};").len(), 1, "one complaint per dependency");
         assert_eq!(check("fn f() { let x = crate::Place::Free; }").len(), 1, "through two re-exports");
         assert_eq!(check("fn f() { assert!(x == crate::Place::Free); }").len(), 1, "in a macro call");
         assert_eq!(check("use crate::one;\nfn f(_: one::Counters) {}").len(), 1, "defined by a macro call");

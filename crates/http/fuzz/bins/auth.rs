@@ -3,7 +3,7 @@
 //! Does not know about: the target itself.
 #![no_main]
 
-#[expect(dead_code, reason = "shared with tests and benches, which use the rest")]
+#[expect(dead_code, reason = "shared with tests and benches, which use the other items")]
 #[path = "../../tests/auth/jwt/sign.rs"]
 mod sign;
 #[path = "../targets/auth.rs"]

@@ -1,12 +1,12 @@
-//! Target: the chunked decoder, against a simple one that reads whole bodies, and against itself
-//! with split input.
+//! Target: the chunked decoder. Its results are compared with those of a simple decoder that reads
+//! whole bodies, and with its own results for split input.
 //!
 //! Does not know about: heads.
 
 use doorbell_http::Limits;
 use doorbell_http::chunked::Chunked;
 
-/// The first two bytes select limits and the split point.
+/// Runs the target. The first two bytes select the limits and the split point.
 pub(crate) fn run(data: &[u8]) {
     let Some((&[choice, cut], input)) = data.split_first_chunk::<2>() else { return };
     let limits = match choice % 3 {
@@ -19,7 +19,7 @@ pub(crate) fn run(data: &[u8]) {
     if verdict.is_ok() {
         assert!(body.len() <= limits.body_bytes_max);
     }
-    assert_eq!(Chunked::new().decode(input, &limits, None), verdict, "the sink changes nothing");
+    assert_eq!(Chunked::new().decode(input, &limits, None), verdict, "the sink does not affect the result");
 
     for pieces in [vec![usize::from(cut).min(input.len())], (1..input.len()).collect()] {
         let mut again = Vec::new();
@@ -58,7 +58,7 @@ enum Plain {
     Refused,
 }
 
-/// Reads line by line. Covers the default limits only as far as short inputs can reach them.
+/// Decodes line by line. Checks only those default limits that short inputs can reach.
 fn plain(input: &[u8]) -> Plain {
     let (mut at, mut data, mut tiny, mut ext_total) = (0, Vec::new(), 0, 0);
     loop {
@@ -113,7 +113,7 @@ fn crlf(input: &[u8], at: &mut usize) -> Result<(), Plain> {
     }
 }
 
-/// Length of `*( ";" name [ "=" ( token / quoted ) ] )`.
+/// Returns the length of `*( ";" name [ "=" ( token / quoted ) ] )`.
 fn extensions(input: &[u8]) -> Result<usize, Plain> {
     let mut at = 0;
     let result = loop {
@@ -146,7 +146,7 @@ fn extensions(input: &[u8]) -> Result<usize, Plain> {
             }
         }
     };
-    // If both limits apply, this one comes first: its byte is the earlier one.
+    // If both limits are exceeded, this limit is exceeded at an earlier byte.
     if at > 256 {
         return Err(Plain::Refused);
     }

@@ -1,4 +1,4 @@
-//! Target: the head parser against httparse with a strict pass.
+//! Target: the head parser, compared with httparse and a strict pass.
 //!
 //! Does not know about: limits on bytes, which httparse lacks.
 
@@ -9,7 +9,7 @@ use doorbell_http::Limits;
 use doorbell_http::parse::Head;
 use oracle::Verdict;
 
-/// All of `data` is the head.
+/// Runs the target. All of `data` is the head.
 pub(crate) fn run(data: &[u8]) {
     let limits = Limits { head_bytes_max: 1 << 20, request_line_bytes_max: 1 << 20, ..Limits::default() };
     let mut head = Head::new();
@@ -27,10 +27,10 @@ pub(crate) fn run(data: &[u8]) {
             assert_eq!(head.expects_continue(), facts.expects_continue);
             check_fields(&head, bytes, limits.fields_max as usize);
         }
-        // httparse detects some errors only at the end.
+        // httparse detects some errors only at the end of the head.
         (Ok(None) | Err(_), Verdict::Partial) | (Err(_), Verdict::Refused) => {}
-        // httparse knows two versions and ignores what follows another one; our parser examines the
-        // whole line.
+        // httparse knows two versions and ignores the bytes after another version, but the parser
+        // under test examines the whole line.
         (Ok(done), Verdict::Version) => {
             let line_ended = data.trim_ascii_start().contains(&b'\n');
             assert!(head.minor() > 1 || (done.is_none() && !line_ended), "{ours:?}");
@@ -43,7 +43,7 @@ pub(crate) fn run(data: &[u8]) {
 fn check_fields(head: &Head, bytes: &[u8], fields_max: usize) {
     let mut headers = vec![httparse::EMPTY_HEADER; fields_max];
     let mut request = httparse::Request::new(&mut headers);
-    request.parse(bytes).expect("it was parsed before");
+    request.parse(bytes).expect("the bytes were parsed before");
     let theirs = request.headers.iter().map(|header| (header.name.as_bytes(), header.value.trim_ascii()));
     assert!(head.fields(bytes).iter().eq(theirs));
 }

@@ -1,11 +1,11 @@
-//! Target: the head parser. The verdict is reached at one byte, however the input is split.
+//! Target: the head parser, whose result is determined at one byte, however the input is split.
 //!
-//! Does not know about: correct verdicts; see the target `differential`.
+//! Does not know about: correct results; see the target `differential`.
 
 use doorbell_http::parse::Head;
 use doorbell_http::{Limits, Request};
 
-/// The first two bytes select the limits.
+/// Runs the target. The first two bytes select the limits.
 pub(crate) fn run(data: &[u8]) {
     let Some((&[choice, cut], input)) = data.split_first_chunk::<2>() else { return };
     let limits = match choice % 4 {
@@ -16,7 +16,7 @@ pub(crate) fn run(data: &[u8]) {
     let mut whole = Head::new();
     let verdict = whole.parse(input, &limits);
 
-    // Byte by byte: before the deciding byte the parser is undecided.
+    // Byte by byte: before the byte that determines the result, more input is requested.
     let mut dripped = Head::new();
     let decided = (0..=input.len()).find_map(|end| match dripped.parse(&input[..end], &limits) {
         Ok(None) => None,
@@ -26,7 +26,11 @@ pub(crate) fn run(data: &[u8]) {
         None => assert_eq!(verdict, Ok(None)),
         Some((end, dripped)) => {
             assert_eq!(dripped, verdict);
-            assert_eq!(Head::new().parse(&input[..end], &limits), verdict, "what follows changes nothing");
+            assert_eq!(
+                Head::new().parse(&input[..end], &limits),
+                verdict,
+                "input after the head has no effect"
+            );
             assert_eq!(verdict.unwrap_or(Some(end)), Some(end), "a head ends with its last byte");
         }
     }

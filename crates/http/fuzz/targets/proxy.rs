@@ -1,7 +1,7 @@
 //! Target: PROXY headers, split, followed by other bytes, and compared with the `proxy-header`
 //! crate.
 //!
-//! Does not know about: what follows a header.
+//! Does not know about: the data after a header.
 
 use doorbell_http::proxy::{Header, LEN_MAX, Parsed, ProxyError, Version, parse, parse_within};
 use proxy_header::{ParseConfig, ProxyHeader};
@@ -16,7 +16,7 @@ pub(crate) fn run(data: &[u8]) {
                 need = len_min;
             }
             decided => {
-                assert_eq!(decided, whole, "the verdict of {len} bytes holds for all");
+                assert_eq!(decided, whole, "the result for {len} bytes is also that for all bytes");
                 assert!(decided.is_err() || decided == Ok(Parsed::NotProxy) || len >= need);
             }
         }
@@ -36,8 +36,8 @@ fn check(data: &[u8], header: &Header) {
     }
 }
 
-/// If both parsers accept a header they agree on it. Other differences must have one of these
-/// reasons.
+/// Asserts that both parsers agree if both accept a header, and that every other difference has one
+/// of the reasons below.
 fn compare(data: &[u8]) {
     let ours = parse_within(data, usize::MAX);
     let theirs = ProxyHeader::parse(data, ParseConfig::default());
@@ -47,15 +47,15 @@ fn compare(data: &[u8]) {
             assert_eq!((ours.len, ours.source.zip(ours.destination)), (len, ends));
         }
         (Ok(Parsed::Complete(ours)), Err(error)) => {
-            // The other parser examines the family of LOCAL headers, and refuses a family or
-            // transport that is partly unspecified.
+            // The other parser examines the family of LOCAL headers. It also refuses a header
+            // in which only the family or only the transport is unspecified.
             let family = data.get(13).copied().unwrap_or_default();
             let half = family & 0xf0 == 0 || family & 0xf == 0;
             assert!(ours.version == Version::V2 && (ours.local || half), "{error:?}");
         }
         (Err(error), Ok(_)) => {
-            // The other parser ignores TLVs, accepts any number that Rust parses as a port, lines
-            // of any length, LF in an UNKNOWN line, and anything after UNKNOWN.
+            // The other parser ignores TLVs. In version 1 it accepts any number that Rust parses as
+            // a port, lines of any length, LF in an UNKNOWN line, and any text after UNKNOWN.
             let known = match error {
                 ProxyError::BadChecksum | ProxyError::TlvBeyondEnd => data[0] == b'\r',
                 ProxyError::BadLineEnd | ProxyError::BadProtocol => data[6..].starts_with(b"UNKNOWN"),
@@ -66,7 +66,7 @@ fn compare(data: &[u8]) {
         }
         // The other parser ignores the byte after PROXY.
         (Ok(Parsed::NotProxy), Ok(_)) => assert!(data.starts_with(b"PROXY") && data[5] != b' '),
-        (Ok(Parsed::Incomplete { .. }), Ok(_)) => panic!("theirs ends earlier"),
+        (Ok(Parsed::Incomplete { .. }), Ok(_)) => panic!("the other parser accepts a shorter header"),
         (Err(_) | Ok(Parsed::Incomplete { .. } | Parsed::NotProxy), Err(_)) => {}
     }
 }

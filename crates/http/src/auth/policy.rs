@@ -1,4 +1,5 @@
-//! The decision about a request, and the challenge of a refusal (RFC 6750 3, RFC 9110 11.6.1).
+//! The decision about a request, and the challenge sent with a refusal (RFC 6750 3, RFC 9110
+//! 11.6.1).
 //!
 //! Does not know about: the verification of tokens.
 
@@ -12,7 +13,7 @@ use std::fmt;
 /// The tokens that a listener or a route requires.
 #[derive(Debug)]
 pub struct Policy {
-    /// Empty only if signed tokens are accepted.
+    /// The static tokens; empty only if signed tokens are accepted.
     tokens: Tokens,
     #[cfg(feature = "jwt")]
     jwt: Option<JwtPolicy>,
@@ -33,11 +34,11 @@ struct Challenges {
 pub enum Decision<'a> {
     /// The request is allowed.
     Allowed(Principal<'a>),
-    /// 403: the token is valid but lacks a permission.
+    /// Status 403: the token is valid but lacks a permission.
     Forbidden(Reason),
-    /// 400: the `Authorization` field is malformed.
+    /// Status 400: the `Authorization` field is malformed.
     Malformed(Reason),
-    /// 401: no token, or an invalid one.
+    /// Status 401: the token is missing or invalid.
     Unauthorized(Reason),
 }
 
@@ -52,11 +53,11 @@ pub enum Principal<'a> {
     Token(&'a str),
 }
 
-/// Why a request was not allowed.
+/// The reason why a request was not allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The `Authorization` field is not a scheme and one token.
+    /// The `Authorization` field does not consist of a scheme and one token.
     CredentialsMalformed,
     /// There is no `Authorization` field.
     CredentialsMissing,
@@ -71,20 +72,20 @@ pub enum Reason {
     TokenUnknown,
 }
 
-/// Why a policy is invalid.
+/// The reason why a policy is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyError {
-    /// There is no static token, so no request could ever pass.
+    /// There is no static token, so every request would be refused.
     NoTokens,
     /// The realm contains characters other than visible ASCII and spaces.
     Realm,
 }
 
 impl Policy {
-    /// Requires one of these tokens. `realm` tells a client what the tokens are for.
+    /// Requires one of these tokens. `realm` tells the client the purpose of the tokens.
     ///
     /// # Errors
-    /// Without tokens, or with a realm that no header can contain.
+    /// There is no token, or no header can contain the realm.
     pub fn bearer(realm: &str, tokens: Tokens) -> Result<Self, PolicyError> {
         if tokens.is_empty() {
             return Err(PolicyError::NoTokens);
@@ -100,16 +101,16 @@ impl Policy {
     /// Requires a signed token.
     ///
     /// # Errors
-    /// With a realm that no header can contain.
+    /// No header can contain the realm.
     #[cfg(feature = "jwt")]
     pub fn jwt(realm: &str, jwt: JwtPolicy) -> Result<Self, PolicyError> {
         Ok(Self { challenges: Challenges::new(realm, jwt.scope())?, tokens: Tokens::new(), jwt: Some(jwt) })
     }
 
-    /// Requires one of these tokens or a signed one.
+    /// Requires either one of these tokens or a signed token.
     ///
     /// # Errors
-    /// Without tokens, or with a realm that no header can contain.
+    /// There is no token, or no header can contain the realm.
     #[cfg(feature = "jwt")]
     pub fn either(realm: &str, tokens: Tokens, jwt: JwtPolicy) -> Result<Self, PolicyError> {
         if tokens.is_empty() {
@@ -118,16 +119,16 @@ impl Policy {
         Ok(Self { challenges: Challenges::new(realm, jwt.scope())?, tokens, jwt: Some(jwt) })
     }
 
-    /// Decides about a request. `unix_secs` is the time of day in seconds since 1970, used for
-    /// signed tokens only.
+    /// Decides about a request. `unix_secs` is the time in seconds since 1970, used only for signed
+    /// tokens.
     #[inline]
     #[must_use]
     pub fn decide_request(&self, request: &Request<'_>, unix_secs: i64) -> Decision<'_> {
         self.decide(Authorization::of(request), unix_secs)
     }
 
-    /// Decides about the credentials of a request. This performs the whole verification, so it is
-    /// the call to move to another thread when [`Self::is_heavy`].
+    /// Decides about the credentials of a request, including all verification. If
+    /// [`Self::is_heavy`] is true, run this call on another thread.
     #[inline]
     #[must_use]
     pub fn decide(&self, authorization: Authorization<'_>, unix_secs: i64) -> Decision<'_> {
@@ -137,16 +138,16 @@ impl Policy {
         }
     }
 
-    /// The name of the static token in a request. `None` is not a decision: call
-    /// [`Self::decide_unknown`].
+    /// The name of the request's static token, if it is known. `None` is not a refusal: call
+    /// [`Self::decide_unknown`] then.
     #[inline]
     #[must_use]
     pub fn known(&self, authorization: Authorization<'_>) -> Option<&str> {
         self.tokens.find(authorization.bearer().ok()?)
     }
 
-    /// Decides about a request without a [`Self::known`] token: static tokens are not compared
-    /// again.
+    /// Decides about a request for which [`Self::known`] returned `None`. Static tokens are not
+    /// compared a second time.
     #[inline(never)]
     #[must_use]
     pub fn decide_unknown(&self, authorization: Authorization<'_>, unix_secs: i64) -> Decision<'_> {
@@ -154,7 +155,7 @@ impl Policy {
             Ok(token) => token,
             Err(reason) => return Decision::refused(reason),
         };
-        // The syntax is checked only now: known tokens have passed without it.
+        // The syntax is checked only here, because known tokens do not need the check.
         if !is_token68(token) {
             return Decision::refused(Reason::CredentialsMalformed);
         }
@@ -165,12 +166,13 @@ impl Policy {
                 Err(denied) => Decision::refused(Reason::Jwt(denied)),
             };
         }
-        // Without signed tokens the time is not needed.
+        // The time is needed only for signed tokens.
         let _ = unix_secs;
         Decision::refused(Reason::TokenUnknown)
     }
 
-    /// Whether a decision may take tens of microseconds, as with an asymmetric signature.
+    /// Whether a decision may take tens of microseconds, as the verification of an asymmetric
+    /// signature does.
     #[must_use]
     pub const fn is_heavy(&self) -> bool {
         #[cfg(feature = "jwt")]
@@ -181,7 +183,7 @@ impl Policy {
     }
 
     /// Whether the decision about these credentials takes tens of microseconds. False for static
-    /// tokens, for shared secrets, and if a refusal precedes the signature check.
+    /// tokens and shared secrets, and if the request is refused before the signature is checked.
     #[must_use]
     pub fn is_heavy_for(&self, authorization: Authorization<'_>) -> bool {
         #[cfg(feature = "jwt")]
@@ -195,8 +197,8 @@ impl Policy {
         false
     }
 
-    /// The value of `WWW-Authenticate` for a refusal; `None` for an allowed request. It contains no
-    /// error for a client that sent no bearer token (RFC 6750 3.1).
+    /// The value of `WWW-Authenticate` for a refusal; `None` for an allowed request. The value
+    /// contains no error if the client sent no bearer token (RFC 6750 3.1).
     #[must_use]
     pub const fn challenge(&self, decision: &Decision<'_>) -> Option<&str> {
         let challenges = &self.challenges;
@@ -224,7 +226,7 @@ impl Decision<'_> {
         }
     }
 
-    /// The refusal, without a principal; `None` when the request is allowed.
+    /// The decision without its principal if it is a refusal; `None` if the request is allowed.
     #[must_use]
     pub const fn refusal(&self) -> Option<Decision<'static>> {
         Some(match self {
@@ -235,8 +237,9 @@ impl Decision<'_> {
         })
     }
 
-    /// Whether this refusal takes precedence over `other` if several policies refuse a request: a
-    /// valid token without the permission yields 403, even if other policies do not know it.
+    /// Whether this refusal takes precedence over `other` if several policies refuse a request. A
+    /// valid token that lacks a permission leads to 403, even if other policies do not know the
+    /// token.
     #[must_use]
     pub const fn says_more_than(&self, other: &Self) -> bool {
         matches!(self, Self::Forbidden(_)) && !matches!(other, Self::Forbidden(_) | Self::Allowed(_))
@@ -255,7 +258,7 @@ impl Decision<'_> {
 }
 
 impl Principal<'_> {
-    /// The name in logs.
+    /// The sender's name in logs.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -267,7 +270,7 @@ impl Principal<'_> {
 }
 
 impl Reason {
-    /// A short description for logs; never contains a part of the request.
+    /// A short description for logs, without any part of the request.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -283,7 +286,8 @@ impl Reason {
 }
 
 impl Challenges {
-    /// `scope`: the required scopes of a signed token, separated by spaces; may be empty.
+    /// Renders the challenges. `scope` is the list of required scopes of a signed token, separated
+    /// by spaces; it may be empty.
     fn new(realm: &str, scope: &str) -> Result<Self, PolicyError> {
         if !realm.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
             return Err(PolicyError::Realm);
@@ -319,8 +323,8 @@ impl fmt::Display for Reason {
 impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::NoTokens => "no token is listed, so no request could ever pass",
-            Self::Realm => "a realm is made of visible ASCII characters and spaces",
+            Self::NoTokens => "no token is listed, so every request would be refused",
+            Self::Realm => "a realm consists of visible ASCII characters and spaces",
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Byte classes of the grammar, and scanners for them.
 //!
-//! Does not know about: messages. Each scanner returns the index of the first byte outside its
-//! class.
+//! Does not know about: messages. Each scanner returns the index of the first byte that is not in
+//! its class.
 //!
 //! The scanners process sixteen bytes at a time; shorter buffers use the table.
 
@@ -18,7 +18,7 @@ pub(crate) const TARGET: u8 = 2;
 pub(crate) const VALUE: u8 = 4;
 /// A hexadecimal digit.
 pub(crate) const HEX: u8 = 8;
-/// A byte of a registered name in `Host`: unreserved, `%`, and sub-delims without the comma.
+/// A byte of a registered name in `Host`: unreserved, `%`, or a sub-delim other than the comma.
 pub(crate) const HOST: u8 = 16;
 /// `qdtext` of RFC 9110 5.6.4.
 pub(crate) const QDTEXT: u8 = 32;
@@ -28,7 +28,7 @@ pub(crate) const BLOCK_LEN: usize = block::LEN;
 
 /// Whether `byte` belongs to any of `classes`.
 #[inline(always)]
-#[expect(clippy::indexing_slicing, reason = "a u8 cannot leave a table of 256")]
+#[expect(clippy::indexing_slicing, reason = "a u8 is below the table length of 256")]
 pub(crate) const fn is(byte: u8, classes: u8) -> bool {
     CLASSES[byte as usize] & classes != 0
 }
@@ -45,14 +45,15 @@ pub(crate) fn target_end(buf: &[u8], from: usize) -> usize {
     stop(buf, from, |block| block.outside(0x21, 0x7e).or(block.equals(b'#')))
 }
 
-/// End of the run of plain path bytes that starts at `from`: target bytes except `?`, backslash and
-/// percent sign, which need attention, and except `!`, `"` and `$`, which saves a comparison.
+/// End of the run of plain path bytes that starts at `from`. These are the target bytes except `?`,
+/// backslash and percent sign, which need further handling, and except `!`, `"` and `$`, whose
+/// exclusion saves a comparison.
 #[inline(always)]
 pub(crate) fn path_end(buf: &[u8], from: usize) -> usize {
     stop(buf, from, no_path)
 }
 
-/// A bit for each byte at which [`path_end`] stops.
+/// A bit mask of the bytes at which [`path_end`] stops.
 #[inline(always)]
 pub(crate) fn path_stops(bytes: &[u8; BLOCK_LEN]) -> u32 {
     no_path(Block::load(bytes)).bits()
@@ -69,7 +70,7 @@ pub(crate) fn segment_end(path: &[u8], from: usize) -> usize {
     if path.len() >= BLOCK_LEN {
         return stop(path, from, |block| block.equals(b'/'));
     }
-    // Building a block of a short path costs more than examining its bytes.
+    // For a short path, building a block costs more than examining the bytes.
     let rest = path.get(from..).unwrap_or_default();
     rest.iter().position(|&byte| byte == b'/').map_or(path.len(), |len| from + len)
 }
@@ -80,7 +81,7 @@ pub(crate) fn value_end(buf: &[u8], from: usize) -> usize {
     let mut at = from;
     loop {
         at = stop(buf, at, |block| block.outside(0x20, 0x7e));
-        // HTAB and bytes outside ASCII are allowed but rare: skip them one by one.
+        // HTAB and bytes outside ASCII are valid but rare, so they are skipped one by one.
         match buf.get(at) {
             Some(&byte) if is(byte, VALUE) => at += 1,
             _ => return at,
@@ -88,20 +89,19 @@ pub(crate) fn value_end(buf: &[u8], from: usize) -> usize {
     }
 }
 
-/// A bit for each byte that is not printable ASCII.
+/// A bit mask of the bytes that are not printable ASCII.
 #[inline(always)]
 pub(crate) fn value_stops(bytes: &[u8; BLOCK_LEN]) -> u32 {
     Block::load(bytes).outside(0x20, 0x7e).bits()
 }
 
-/// End of the run of bytes of a registered name other than the rare ones: letters, digits, `-` and
-/// `.`.
+/// End of the run of common host bytes that starts at `from`: letters, digits, `-` and `.`.
 #[inline(always)]
 pub(crate) fn plain_host_end(buf: &[u8], from: usize) -> usize {
     stop(buf, from, no_plain_host)
 }
 
-/// A bit for each byte at which [`plain_host_end`] stops.
+/// A bit mask of the bytes at which [`plain_host_end`] stops.
 #[inline(always)]
 pub(crate) fn plain_host_stops(bytes: &[u8; BLOCK_LEN]) -> u32 {
     no_plain_host(Block::load(bytes)).bits()
@@ -121,7 +121,7 @@ pub(crate) fn plain_name_len(bytes: &[u8; BLOCK_LEN]) -> usize {
     (stops | 1 << BLOCK_LEN).trailing_zeros() as usize
 }
 
-/// The first byte marked by `stops`, or the end.
+/// The index of the first byte marked by `stops`, or the length of `buf`.
 #[inline(always)]
 fn stop(buf: &[u8], from: usize, stops: impl Fn(Block) -> Mask) -> usize {
     let mut rest = buf.get(from..).unwrap_or_default();
@@ -133,14 +133,14 @@ fn stop(buf: &[u8], from: usize, stops: impl Fn(Block) -> Mask) -> usize {
         rest = after;
     }
     let bits = match buf.last_chunk() {
-        // The last block overlaps bytes already examined.
+        // The last block overlaps bytes that were already examined.
         Some(block) => stops(Block::load(block)).bits() >> (BLOCK_LEN - rest.len()),
         None => stops(Block::load(&padded(rest))).bits(),
     };
     buf.len() - rest.len() + (bits | 1 << rest.len()).trailing_zeros() as usize
 }
 
-/// A partial block, padded with zero bytes.
+/// Returns a partial block, padded with zero bytes.
 #[cold]
 #[inline(never)]
 fn padded(bytes: &[u8]) -> [u8; BLOCK_LEN] {
@@ -165,7 +165,10 @@ fn table_end(buf: &[u8], from: usize, classes: u8) -> usize {
 
 static CLASSES: [u8; 256] = classes();
 
-#[expect(clippy::indexing_slicing, reason = "the index runs over the table itself, at compile time")]
+#[expect(
+    clippy::indexing_slicing,
+    reason = "the index is below the length of the table, and this runs at compile time"
+)]
 #[expect(clippy::cast_possible_truncation, reason = "the index is below 256")]
 const fn classes() -> [u8; 256] {
     let mut table = [0; 256];

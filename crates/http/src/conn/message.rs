@@ -1,7 +1,7 @@
 //! The loop over the messages of the input.
 //!
-//! Does not know about: the source of the input; unfinished input is returned for the caller to
-//! keep.
+//! Does not know about: the source of the input. Unfinished input is returned to the caller, which
+//! stores it.
 
 use super::{Conn, Io, Next, Phase, Verdict};
 use crate::chunked::Chunked;
@@ -11,8 +11,8 @@ use crate::{Begun, Method, Request, RequestError, Responder, Service, Time};
 use std::ops::Range;
 
 impl Conn {
-    /// Handles complete requests from `at` on. The returned range of `input` must be appended to
-    /// `carry` by the caller.
+    /// Handles complete requests from `at` on. The caller must append the returned range of `input`
+    /// to `carry`.
     pub(super) fn run<S: Service + ?Sized>(
         &mut self,
         input: &[u8],
@@ -50,7 +50,7 @@ impl Conn {
         }
     }
 
-    /// Reads a message from its first byte: the usual case, without copying.
+    /// Reads a message from its first byte: the common case, without copying.
     #[inline]
     fn read_message<S: Service + ?Sized>(
         &mut self,
@@ -98,7 +98,8 @@ impl Conn {
         }
     }
 
-    /// Reads the rest of a head that began in `carry`. Bytes copied beyond its end are removed.
+    /// Reads the remainder of a head that began in `carry`. Bytes copied beyond the end of the head
+    /// are removed.
     fn finish_head<S: Service + ?Sized>(
         &mut self,
         input: &[u8],
@@ -169,7 +170,7 @@ impl Conn {
         step
     }
 
-    /// Decides how to treat the body after a complete head.
+    /// Decides how to treat the body of a request whose head is complete.
     #[inline]
     fn begin_body<S: Service + ?Sized>(
         &mut self,
@@ -181,8 +182,8 @@ impl Conn {
         if framing == Framing::None {
             return Ok(Plan::AnswerNow { last: false });
         }
-        // Separates the replies, so that a panic of the service removes nothing of the previous
-        // one.
+        // Marks the start of a new reply, so that a panic of the service does not remove output of
+        // the previous reply.
         io.out.begin_any_reply();
         if service.hands_over(Begun::Body(&self.request(head, b"", io))) {
             return Ok(Plan::HandOver);
@@ -193,11 +194,11 @@ impl Conn {
             Framing::Chunked => Plan::Chunked,
         };
         let too_large = matches!(plan, Plan::Length(len) if len > io.limits.body_bytes_max as u64);
-        // The limit applies to bodies that are read here.
+        // The limit applies only to bodies that are read here.
         if too_large && !io.limits.answer_before_body {
             return Err(RequestError::BodyTooLarge);
         }
-        // A TRACE has no body (RFC 9110 9.3.8), so the service is not asked.
+        // A TRACE request has no body (RFC 9110 9.3.8), so the service is not consulted.
         self.wanted =
             self.head.method() != Some(Method::Trace) && service.wants_body(&self.request(head, b"", io));
         if !self.wanted && (io.limits.answer_before_body || self.head.expects_continue()) {
@@ -207,8 +208,8 @@ impl Conn {
             return Err(RequestError::BodyTooLarge);
         }
         if self.head.expects_continue() {
-            // Always, even when the body has already arrived: replies must not depend on how the
-            // input was split.
+            // The interim reply is sent even if the body has already arrived, because replies must
+            // not depend on how the input was split.
             io.out.begin_reply();
             io.out.head.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
@@ -219,12 +220,9 @@ impl Conn {
         Ok(plan)
     }
 
-    /// Handles a request that is complete and ends at `end`. `last`: input follows that will not be
+    /// Handles a complete request that ends at `end`. `last` means that the input after it is not
     /// read.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one call site each for head and body in input and in carry"
-    )]
+    #[expect(clippy::too_many_arguments, reason = "the call sites have different sources of head and body")]
     #[inline]
     fn answer<S: Service + ?Sized>(
         &mut self,
@@ -299,16 +297,16 @@ impl Conn {
         Request::new(head, parsed, body).from_client(io.client, io.now, io.date.unix_secs())
     }
 
-    /// Closes without a reply, as the service requests.
+    /// Closes without a reply, as the service requested.
     #[cold]
     pub(super) fn hang_up(&mut self) -> Next {
         self.phase = Phase::Closing;
-        // Earlier replies may not be sent yet.
+        // Replies to earlier requests may not have been sent yet, so the close lingers.
         if self.requests == 1 { Next::Close } else { Next::CloseLinger }
     }
 
-    /// The reply's connection option (RFC 9112 9.3 and 9.6), after `requests` requests and with
-    /// `aged_at` as the end of the connection's time.
+    /// The connection option of the reply (RFC 9112 9.3 and 9.6). `requests` is the number of
+    /// requests so far, and from `aged_at` on the connection is too old for another request.
     #[inline(always)]
     pub(super) fn persist(
         verdict: &mut Verdict,
@@ -333,31 +331,32 @@ impl Conn {
         Persist::Close
     }
 
-    /// A large body must be sent before the next reply; and replies must not accumulate while input
-    /// is left.
+    /// Whether output must be sent before the next request is handled: after a large body, or if
+    /// more input follows and the output has reached its limit.
     #[inline]
     pub(super) fn must_flush(&self, more: bool, io: &Io<'_>) -> bool {
         !io.out.body.is_empty() || (more && io.out.head.len() >= io.limits.output_bytes_max)
     }
 }
 
-/// Result of one round of the loop.
+/// Result of one step of the loop.
 enum Step {
-    /// A reply was written, and the request ended here.
+    /// A reply was written; the request ended at this position.
     Answered(usize),
-    /// A head is in `carry`; its body begins here.
+    /// The head is in `carry`; its body begins at this position.
     Began(usize),
-    /// The connection is over.
+    /// The connection ends.
     Ended(Next),
-    /// All input was used, except this rest, which must be kept.
+    /// All input was used except this range, which must be stored.
     Starved(Range<usize>),
-    /// The reply is deferred; this rest must be kept.
+    /// The reply is deferred; this range must be stored.
     Waits(Range<usize>),
 }
 
-/// What to do after a complete head.
+/// The treatment of the body of a request whose head is complete.
 enum Plan {
-    /// There is no body, or it will not be read and the reply is the last.
+    /// Handle the request now. There is no body or, with `last`, the body will not be read, and the
+    /// reply is the last one.
     AnswerNow {
         last: bool,
     },
@@ -366,5 +365,5 @@ enum Plan {
     Length(u64),
 }
 
-/// `Allow` where `TRACE` is refused and the routes are unknown.
+/// `Allow` in a reply that refuses `TRACE` when the routes are unknown.
 const ALLOW_WITHOUT_TRACE: &[u8] = b"GET, HEAD, OPTIONS";

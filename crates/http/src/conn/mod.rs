@@ -1,4 +1,5 @@
-//! One HTTP/1.1 connection: bytes and a time in; replies, the next action and one deadline out.
+//! One HTTP/1.1 connection. Input: bytes and the time. Output: replies, the next action and a
+//! deadline.
 //!
 //! Does not know about: sockets, clocks, threads, the meaning of requests. Entry point:
 //! [`Conn::handle_input`].
@@ -12,11 +13,11 @@
 //!                       any error, last reply, EOF, deadline ──► Closing
 //! ```
 //!
-//! Input is parsed in place. `carry` only contains what cannot be finished yet: the beginning of
-//! one message (its head, then its decoded body as far as it is wanted), or, after [`Next::Flush`],
-//! the pending input. It never holds more than `head_bytes_max + body_bytes_max` bytes of a
-//! message, or one rest of input. Complete requests without a body are handled by `whole`;
-//! `message` handles all other cases.
+//! Input is parsed in place. `carry` contains only input that cannot be handled yet: the beginning
+//! of one message (its head, then the decoded body if it is wanted) or, after [`Next::Flush`], the
+//! pending input. The part of a message has at most `head_bytes_max + body_bytes_max` bytes; the
+//! pending input is at most the input of one call. `whole` handles complete requests without a
+//! body; `message` handles all other cases.
 
 mod deadline;
 mod hand_over;
@@ -41,14 +42,14 @@ pub struct Io<'a> {
     pub now: Time,
     /// The value of `Date`.
     pub date: &'a Date,
-    /// The limits; the same at every call.
+    /// The limits, which must be the same at every call.
     pub limits: &'a Limits,
     /// Unfinished input. Empty between requests.
     pub carry: &'a mut Vec<u8>,
-    /// Output for replies. Send the bytes before the next call, or at the latest at
+    /// Output for replies. Its bytes should be sent before the next call, and must be sent at
     /// [`Next::Flush`].
     pub out: &'a mut Out,
-    /// Whether the worker drains: the next reply closes.
+    /// Whether the worker drains; the next reply then closes the connection.
     pub closing: bool,
     /// The sender of the requests.
     pub client: &'a Client<'a>,
@@ -56,28 +57,27 @@ pub struct Io<'a> {
 
 /// The next action for the connection.
 ///
-/// In all cases `out` may contain bytes to send first.
+/// `out` may contain bytes that must be sent before any of these actions.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Close now; there is no (further) reply.
+    /// Close now, without a further reply.
     Close,
-    /// Send `out` and the FIN in one segment: the input was read completely and no part of it is
-    /// left.
+    /// Send `out` and the FIN in one segment: no input is left unread.
     CloseClean,
     /// Send `out`, shut down writing, read and drop a bounded amount of input, then close.
     CloseLinger,
     /// Send all of `out`, then call [`Conn::handle_input`] again, without bytes if none have
-    /// arrived. Input may wait in `carry`, so do not read more before.
+    /// arrived. Do not read more input before that call, because `carry` may contain pending input.
     Flush,
-    /// Send `out`, then hand the connection over. `carry` contains every byte from the handed-over
-    /// request on. If there is no receiver, call [`Conn::handle_overload`].
+    /// Send `out`, then hand the connection over. `carry` contains all input from the first byte of
+    /// the handed-over request on. If there is no receiver, call [`Conn::handle_overload`].
     HandOver,
     /// Read more input.
     Read,
     /// The reply is deferred. Send `out`, execute the work of [`Out::take_later`], and call
-    /// [`Conn::handle_answer`]. Input that arrives meanwhile must not be passed in: append a
-    /// bounded amount to `carry`, or leave it in the kernel.
+    /// [`Conn::handle_answer`]. Do not pass in input that arrives in the meantime: append a bounded
+    /// amount to `carry`, or leave the input in the kernel.
     Wait,
 }
 
@@ -98,15 +98,15 @@ pub enum Phase {
 
 /// The state of one connection.
 ///
-/// Small, and without heap memory of its own.
+/// It is small and has no heap memory of its own.
 #[derive(Debug)]
 pub struct Conn {
     head: Head,
     chunked: Chunked,
-    /// Received bytes of the body, as encoded.
+    /// Received bytes of the body, before decoding.
     body_taken: u64,
     body_began: Time,
-    /// From this time on a reply closes the connection.
+    /// The time from which on every reply closes the connection.
     aged_at: Time,
     deadline: Time,
     requests: u32,
@@ -118,23 +118,23 @@ pub struct Conn {
     verdict: Verdict,
 }
 
-/// Why the machine stopped reading a connection.
+/// The reason why the state machine stopped reading a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Its last reply closed it because of [`Limits::conn_age_max`].
+    /// The last reply closed the connection because of [`Limits::conn_age_max`].
     AgedOut,
-    /// It is to be handed over as HTTP/2: if that fails, an HTTP/1.1 reply would mean nothing to
-    /// its client.
+    /// The connection is to be handed over as HTTP/2. If the hand-over fails, the client cannot
+    /// understand an HTTP/1.1 reply.
     Http2,
-    /// No reason, or not stopped.
+    /// The connection is still being read, or it was stopped without a particular reason.
     None,
-    /// It was refused.
+    /// The request was refused.
     Refused(RequestError),
-    /// Its last reply closed it because of [`Limits::requests_per_conn_max`].
+    /// The last reply closed the connection because of [`Limits::requests_per_conn_max`].
     UsedUp,
 }
 
-/// A limit that makes a reply the last one of its connection.
+/// A limit that, when reached, makes a reply the last one of its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConnLimit {
     /// The limit [`Limits::conn_age_max`].
@@ -144,7 +144,8 @@ pub enum ConnLimit {
 }
 
 impl Conn {
-    /// Starts a connection that was accepted now. The first head is due within `header_timeout`.
+    /// Creates a connection that was accepted at `now`. The first head is due within
+    /// `header_timeout`.
     #[inline]
     pub fn new(now: Time, limits: &Limits) -> Self {
         Self {
@@ -162,14 +163,14 @@ impl Conn {
         }
     }
 
-    /// Processes received bytes, handles every request they complete, and keeps the rest in
+    /// Handles received bytes and every request completed by them, and stores unfinished input in
     /// `carry`.
     #[inline]
     pub fn handle_input<S: Service + ?Sized>(&mut self, fresh: &[u8], io: Io<'_>, service: &S) -> Next {
         self.take(fresh, io, service, None)
     }
 
-    /// The same with a cache of repeated heads. It only affects the cost.
+    /// Like [`Self::handle_input`], with a cache of repeated heads, which only affects the cost.
     #[inline]
     pub fn handle_input_seen<S: Service + ?Sized>(
         &mut self,
@@ -200,8 +201,7 @@ impl Conn {
         self.handle_rest(fresh, at, io, service)
     }
 
-    /// Like [`Self::handle_input`] from `at` on, for anything but a series of complete requests
-    /// without bodies.
+    /// Like [`Self::handle_input`] from `at` on, for all input that the fast path does not handle.
     #[inline(never)]
     fn handle_rest<S: Service + ?Sized>(
         &mut self,
@@ -224,11 +224,11 @@ impl Conn {
             return next;
         }
         if fresh.is_empty() && io.carry.is_empty() {
-            // After a deferred reply without further input.
+            // A deferred reply was sent, and no input has arrived since.
             self.held_back = false;
             return Next::Read;
         }
-        // Held-back input is parsed in place, and its rest stays there.
+        // Held-back input is parsed in place, and its unfinished part stays in the same buffer.
         self.held_back = false;
         let mut held = std::mem::take(io.carry);
         held.extend_from_slice(fresh);
@@ -238,12 +238,12 @@ impl Conn {
             held.drain(..rest.start);
             *io.carry = held;
         } else {
-            debug_assert!(rest.is_empty(), "a message is kept in one place");
+            debug_assert!(rest.is_empty(), "a message is stored in one buffer only");
         }
         next
     }
 
-    /// Handles the peer's FIN, after all earlier input was passed in.
+    /// Handles the peer's FIN, after all earlier input has been passed in.
     pub fn handle_eof(&mut self, mut io: Io<'_>) -> Next {
         if self.phase == Phase::Waiting {
             return Next::Wait;
@@ -255,7 +255,7 @@ impl Conn {
         self.fail(RequestError::Incomplete, &mut io)
     }
 
-    /// Compares the current time with [`Conn::deadline`]. Early calls change nothing.
+    /// Handles the passing of [`Conn::deadline`]. Calls before the deadline have no effect.
     pub fn handle_timeout(&mut self, mut io: Io<'_>) -> Next {
         match self.phase {
             Phase::Closing => Next::Close,
@@ -271,13 +271,13 @@ impl Conn {
         }
     }
 
-    /// When to call [`Conn::handle_timeout`]: the only deadline of the current phase. May change
-    /// with every call.
+    /// The time at which to call [`Conn::handle_timeout`]: the deadline of the current phase. It
+    /// may change with every call.
     pub const fn deadline(&self) -> Time {
         self.deadline
     }
 
-    /// Number of requests with a reply, without refused ones.
+    /// Number of requests handled by the service, not counting refused and handed-over ones.
     pub const fn requests(&self) -> u32 {
         self.requests
     }
@@ -287,7 +287,7 @@ impl Conn {
         self.phase
     }
 
-    /// Why the machine itself closed the connection, if it did.
+    /// The reason why the state machine itself closed the connection, if it did.
     pub const fn error(&self) -> Option<RequestError> {
         match self.verdict {
             Verdict::Refused(error) => Some(error),
@@ -295,7 +295,7 @@ impl Conn {
         }
     }
 
-    /// The limit that made the last reply the last, if any.
+    /// The limit that made the last reply close the connection, if any.
     pub const fn limit(&self) -> Option<ConnLimit> {
         match self.verdict {
             Verdict::AgedOut => Some(ConnLimit::Age),
@@ -304,12 +304,13 @@ impl Conn {
         }
     }
 
-    /// Whether at least one byte of a pending request was read; preceding empty lines do not count.
+    /// Whether at least one byte of a pending request has been read; preceding empty lines do not
+    /// count.
     const fn is_inside_request(&self) -> bool {
         matches!(self.phase, Phase::Body) || self.head.is_begun()
     }
 
-    /// Writes the reply for `error`, which is the last one.
+    /// Writes the reply for `error`; it is the last reply of the connection.
     #[cold]
     fn fail(&mut self, error: RequestError, io: &mut Io<'_>) -> Next {
         debug_assert!(self.phase != Phase::Closing, "one last reply");
@@ -323,5 +324,5 @@ impl Conn {
     }
 }
 
-/// Determines most of the size of a connection table.
+/// A connection table consists mostly of these states, so their size is bounded here.
 const _: () = assert!(size_of::<Conn>() <= 160);

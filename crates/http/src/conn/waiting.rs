@@ -1,33 +1,34 @@
 //! A request with a deferred reply: the connection pauses until the reply is available.
 //!
-//! Does not know about: the producer of the reply. Input that arrives meanwhile is held back in
-//! `carry`.
+//! Does not know about: the producer of the reply. Input that arrives in the meantime is held back
+//! in `carry`.
 
 use super::{Conn, Io, Next, Phase};
 use crate::reply::{Later, Outcome};
 use crate::{Answered, Responder, Status, Time};
 
 impl Conn {
-    /// The service has deferred its reply. The caller keeps the rest of the input.
+    /// Begins to wait after the service has deferred its reply. The caller stores the remaining
+    /// input.
     #[cold]
     pub(super) fn begin_wait(&mut self, io: &Io<'_>) -> Next {
-        debug_assert!(io.out.later().is_some(), "only a responder makes a request wait");
+        debug_assert!(io.out.later().is_some(), "the responder has deferred the reply");
         self.phase = Phase::Waiting;
         self.held_back = true;
         self.deadline = io.out.later().map_or(Time::ZERO, Later::deadline);
         Next::Wait
     }
 
-    /// Takes over a connection for which [`Conn::answer_once`] returned [`Next::Wait`]. Call it on
-    /// a new state, with the same `io`.
+    /// Takes over a connection for which [`Conn::answer_once`] returned [`Next::Wait`]. Call this
+    /// method on a new state, with the same `io`.
     pub fn wait_once(&mut self, io: &Io<'_>) {
         debug_assert!(self.requests == 0 && self.phase == Phase::Idle, "a new connection");
         self.requests = 1;
         let _wait = self.begin_wait(io);
     }
 
-    /// Writes the reply that [`Next::Wait`] was about. `later` is the result of
-    /// [`crate::Out::take_later`]; `answer` gets the responder, and may defer the reply again.
+    /// Writes the deferred reply announced by [`Next::Wait`]. `later` is the result of
+    /// [`crate::Out::take_later`]. `answer` gets the responder and may defer the reply again.
     pub fn handle_answer(
         &mut self,
         mut later: Later,
@@ -35,7 +36,7 @@ impl Conn {
         answer: impl FnOnce(Responder<'_>) -> Answered<'_>,
     ) -> Next {
         if self.phase != Phase::Waiting {
-            debug_assert!(self.phase == Phase::Closing, "an answer is awaited, or too late");
+            debug_assert!(self.phase == Phase::Closing, "a reply is awaited, or the connection has ended");
             return Next::Close;
         }
         let unread = later.unread;
@@ -51,7 +52,7 @@ impl Conn {
         }
         match answered.outcome {
             Outcome::HandOver => {
-                // The request was read, and the parts that the job took are not available here.
+                // The request can no longer be handed over, because it was already read.
                 self.refuse_late(&mut io);
                 self.end_with_answer(unread, &mut io)
             }
@@ -64,13 +65,13 @@ impl Conn {
             }
             Outcome::Replied => {
                 self.begin_idle(io.now, io.limits);
-                debug_assert!(self.held_back, "what came meanwhile is looked at after the answer is sent");
+                debug_assert!(self.held_back, "held-back input is handled after the reply is sent");
                 Next::Flush
             }
         }
     }
 
-    /// Ends the connection after its last reply. `unread`: a body was not read.
+    /// Ends the connection after its last reply. `unread` means that a body was not read.
     fn end_with_answer(&mut self, unread: bool, io: &mut Io<'_>) -> Next {
         let is_all = io.carry.is_empty() && !unread;
         io.carry.clear();

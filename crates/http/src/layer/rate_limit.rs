@@ -9,7 +9,8 @@ use crate::{Answered, Peer, Request, Responder, Status};
 use std::fmt;
 use std::sync::Arc;
 
-/// Passes requests that a [`Limiter`] allows; others get 429 (RFC 6585 4) with `Retry-After`.
+/// Passes requests that a [`Limiter`] allows; other requests get 429 (RFC 6585 4) with
+/// `Retry-After`.
 ///
 /// Several guards may share a limiter.
 #[derive(Clone, Debug)]
@@ -21,41 +22,41 @@ pub struct RateLimit {
     sends_fields: bool,
 }
 
-/// The key is the client's address, which is unknown.
+/// Error: requests are counted by the client's address, which is unknown.
 ///
-/// Counting such requests together would make all of these clients share one limit.
+/// Counting such requests under one key would make all of these clients share one limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientUnknown;
 
 impl fmt::Display for ClientUnknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the address of the client is not known")
+        f.write_str("the address of the client is unknown")
     }
 }
 
 impl std::error::Error for ClientUnknown {}
 
 impl RateLimit {
-    /// Counts requests by `key`. A request without the header or token of the key is counted by its
-    /// address; clients on Unix sockets, which have none, share one key.
+    /// Creates a guard that counts requests by `key`. A request without the key's header or token
+    /// is counted by its address. Clients on Unix sockets, which have no address, share one key.
     ///
-    /// A request with an unknown address gets a 500, which is counted as
+    /// A request with an unknown address gets a 500, counted as
     /// [`ApiMisuse::ClientUnknown`](crate::ApiMisuse::ClientUnknown): a service between the server
     /// and the limit does not forward [`Service::wants_client`](crate::Service::wants_client).
     pub const fn new(limiter: Arc<Limiter>, key: Key) -> Self {
         Self { limiter, key, client_v6_len: CLIENT_V6_LEN, exempts_probes: false, sends_fields: false }
     }
 
-    /// Number of bits of an IPv6 address that identify a client, if requests are counted by address
-    /// and the key does not set the number. Default [`CLIENT_V6_LEN`].
+    /// Sets the number of bits of an IPv6 address that identify a client. It applies to requests
+    /// that are counted by address, unless the key sets the number. Default [`CLIENT_V6_LEN`].
     #[must_use]
     pub const fn client_v6_len(mut self, bits: u8) -> Self {
         self.client_v6_len = bits;
         self
     }
 
-    /// Exempts requests that look like those of a known prober. Any client can imitate one, so this
-    /// is for trusted networks only. Default false.
+    /// Exempts requests that look like those of a known prober. Any client can imitate a prober, so
+    /// use this in trusted networks only. Default false.
     #[must_use]
     pub const fn exempt_probes(mut self, on: bool) -> Self {
         self.exempts_probes = on;
@@ -63,7 +64,7 @@ impl RateLimit {
     }
 
     /// Reports the remaining quota in `RateLimit-Limit`, `RateLimit-Remaining` and
-    /// `RateLimit-Reset`. A refusal always does. Default false.
+    /// `RateLimit-Reset`. Refusals always contain these fields. Default false.
     #[must_use]
     pub const fn send_fields(mut self, on: bool) -> Self {
         self.sends_fields = on;
@@ -78,11 +79,11 @@ impl RateLimit {
     /// Counts the request.
     ///
     /// # Errors
-    /// The address is needed and unknown.
+    /// The address is required but unknown.
     #[inline]
     pub fn check(&self, request: &Request<'_>) -> Result<Decision, ClientUnknown> {
         match (&self.key, request.client().peer) {
-            // Fast path for the usual key, whose bytes need not be written.
+            // Fast path for the most common key, whose bytes need not be written.
             (Key::Ip, Peer::Addr(addr)) => Ok(self.limiter.check_ip(addr, self.client_v6_len, request.now())),
             _ => self.check_by(request),
         }
@@ -99,7 +100,7 @@ impl RateLimit {
         Ok(self.limiter.check(key.as_bytes(), request.now()))
     }
 
-    /// Passes the request, with the fields in its reply if enabled.
+    /// Counts the request and, if enabled, adds the fields to its reply.
     ///
     /// # Errors
     /// The argument of [`Self::refuse`], if the request exceeds the quota or cannot be counted.
@@ -122,7 +123,7 @@ impl RateLimit {
         Ok(())
     }
 
-    /// Not inlined, so that it does not cost anything when the fields are disabled.
+    /// Not inlined, so that it costs nothing when the fields are disabled.
     #[inline(never)]
     fn fields(&self, decision: &Decision) -> LimitFields {
         decision.fields(self.limiter.quota())

@@ -6,46 +6,47 @@ use crate::Time;
 use std::fmt;
 use std::time::Duration;
 
-/// Maximum burst.
+/// Maximum size of a burst.
 pub const BURST_MAX: u32 = 1 << 20;
 /// Minimum time per request: 10^7 requests a second for one key.
 pub const PRICE_MIN: Duration = Duration::from_nanos(100);
-/// Maximum time in which a whole burst is regained.
+/// Maximum time for regaining a whole burst.
 pub const REFILL_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// A whole burst is at most 2 to the power of this many ticks; the rest of the 32 bits is room for
-/// a clock that goes backward and for the sweep.
+/// Maximum size of a whole burst in ticks, as a power of two. The remaining range of the 32 bits is
+/// needed for clocks that go backward and for the sweep.
 const WINDOW_BITS: u32 = 24;
 
-/// `burst` requests at once, and `requests` in each `period` in the long run.
+/// A rate limit: `burst` requests at once, and `requests` per `period` on average.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Quota {
     burst: u32,
     requests: u32,
     period: Duration,
-    /// One request costs `1 << price_bits` ticks.
+    /// The price of one request is `1 << price_bits` ticks.
     price_bits: u32,
-    /// Ticks per nanosecond in units of 2^-64, rounded up so that whole prices in time are whole
+    /// Ticks per nanosecond in units of 2^-64, rounded up so that a time of n prices converts to n
     /// prices in ticks.
     ticks_per_nano: u64,
     /// Nanoseconds per tick in units of 2^-24, rounded up.
     nanos_per_tick: u64,
 }
 
-/// Why a quota is invalid.
+/// The reason why a quota is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QuotaError {
     /// The burst exceeds [`BURST_MAX`].
     BurstTooLarge,
     /// The rate exceeds one request per [`PRICE_MIN`].
     RateTooLarge,
-    /// The burst takes more than [`REFILL_MAX`] to be regained.
+    /// Regaining the burst takes longer than [`REFILL_MAX`].
     RefillTooLong,
-    /// The burst is zero: no request would ever be allowed.
+    /// The burst is zero, so no request would ever be allowed.
     ZeroBurst,
     /// The period is zero.
     ZeroPeriod,
-    /// Zero requests per period: a burst once, then none.
+    /// The number of requests per period is zero, so no request would be allowed after the first
+    /// burst.
     ZeroRequests,
 }
 
@@ -54,7 +55,7 @@ impl Quota {
     ///
     /// # Errors
     ///
-    /// A value is zero, or exceeds the maximum that the error names.
+    /// A value is zero, or exceeds the maximum named by the error.
     pub fn new(burst: u32, requests: u32, period: Duration) -> Result<Self, QuotaError> {
         let nanos = period.as_nanos();
         let requests_wide = u128::from(requests);
@@ -69,7 +70,7 @@ impl Quota {
             }
             () => {}
         }
-        // Ticks as fine as the window allows, and longer than a nanosecond.
+        // Ticks are as short as the window allows, but longer than a nanosecond.
         let window_bits = WINDOW_BITS - u32::BITS.saturating_sub((burst - 1).leading_zeros());
         let price_bits = window_bits.min((nanos / requests_wide).ilog2() - 1);
         let ticks = requests_wide << price_bits;
@@ -85,7 +86,7 @@ impl Quota {
         })
     }
 
-    /// The same number of requests a second and at once.
+    /// Creates a quota of `requests` per second, with a burst of the same size.
     ///
     /// # Errors
     ///
@@ -114,12 +115,12 @@ impl Quota {
         1 << self.price_bits
     }
 
-    /// Maximum distance of a TAT into the future in ticks: 1 to 2^24.
+    /// Maximum distance of a TAT from the current time, in ticks: 1 to 2^24.
     pub(super) const fn window(&self) -> u32 {
         self.burst << self.price_bits
     }
 
-    /// Number of whole prices in a number of ticks.
+    /// Number of whole prices contained in `ticks`.
     pub(super) const fn tokens(&self, ticks: u32) -> u32 {
         ticks >> self.price_bits
     }
@@ -131,7 +132,7 @@ impl Quota {
         (wide >> 64) as u64
     }
 
-    /// Duration of a number of ticks, rounded up, so that waiting for that long suffices.
+    /// Duration of a number of ticks, rounded up, so that waiting for this duration is sufficient.
     #[inline]
     pub(super) fn duration(&self, ticks: u32) -> Duration {
         let wide = u128::from(ticks) * u128::from(self.nanos_per_tick);
@@ -150,7 +151,7 @@ impl fmt::Display for QuotaError {
         match self {
             Self::BurstTooLarge => write!(f, "a burst of more than {BURST_MAX}"),
             Self::RateTooLarge => write!(f, "more than one request in {PRICE_MIN:?}"),
-            Self::RefillTooLong => write!(f, "the burst takes more than {REFILL_MAX:?} to come back"),
+            Self::RefillTooLong => write!(f, "the burst takes more than {REFILL_MAX:?} to refill"),
             Self::ZeroBurst => f.write_str("a burst of zero allows nothing"),
             Self::ZeroPeriod => f.write_str("a period of zero"),
             Self::ZeroRequests => f.write_str("zero requests in a period allow nothing"),

@@ -8,14 +8,14 @@ use std::net::IpAddr;
 
 /// Words in a set.
 pub(super) const WAYS: usize = 8;
-/// No key.
+/// Value of an empty word.
 pub(super) const EMPTY: u64 = 0;
 
-/// The place of a key.
+/// The set of a key, and the tag that identifies the key in its set.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) set: usize,
-    /// Never zero.
+    /// Tag of the key; never zero.
     pub(super) tag: u32,
 }
 
@@ -29,14 +29,14 @@ pub(super) struct Places {
 /// The result of searching all words of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// The key's word. If there are copies, the newest.
+    /// The index of the key's word or, if there are copies, of the newest one.
     At(usize),
-    /// The key is missing; this word contains the least information.
+    /// The key is missing; the word at `way` contains the least information.
     Least { way: usize, live: bool },
 }
 
 impl Places {
-    /// Space for `keys_max` keys in sets of varying load.
+    /// Creates a mapping for a table of at least `keys_max` keys.
     pub(super) fn new(keys_max: usize, seed: [u64; 2]) -> Self {
         let sets = keys_max.clamp(1, super::KEYS_MAX).div_ceil(WAYS);
         Self { hasher: SipHash::new(seed), sets: u32::try_from(sets).expect("KEYS_MAX fits") }
@@ -51,7 +51,7 @@ impl Places {
         self.place(self.hasher.hash(key))
     }
 
-    /// Like [`Self::of`] with the bytes of [`KeyBytes::ip`](super::KeyBytes::ip), which are one or
+    /// Like [`Self::of`], for the bytes of [`KeyBytes::ip`](super::KeyBytes::ip), which are one or
     /// two numbers and a zero byte.
     #[inline]
     pub(super) fn of_ip(&self, addr: IpAddr, v6_len: u8) -> Place {
@@ -69,9 +69,10 @@ impl Places {
     }
 
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "two halves of a word")]
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves of a word fit")]
     fn place(&self, hash: u64) -> Place {
-        // The high half scaled to the number of sets, which need not be a power of two.
+        // The high half of the hash is scaled to the number of sets, which need not be a power of
+        // two.
         let set = ((hash >> 32) * u64::from(self.sets)) >> 32;
         Place { set: set as usize, tag: (hash as u32).max(1) }
     }
@@ -87,25 +88,25 @@ pub(super) const fn tag_of(word: u64) -> u32 {
     (word >> 32) as u32
 }
 
-/// Number of ticks from `now` to the word's TAT: the debt of its key. Zero for an empty or expired
-/// word.
+/// The debt of a word's key: the number of ticks from `now` to its TAT. Zero for an empty or
+/// expired word.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "time wraps")]
 pub(super) const fn owed(word: u64, now: u64) -> u32 {
     let ahead = (word as u32).wrapping_sub(now as u32);
-    // The half of the circle behind `now` is the past. An empty word has no time, whatever `now`
-    // is.
+    // TATs up to half of the 32-bit range before `now` are in the past. An empty word never has a
+    // debt.
     if word == EMPTY || ahead > i32::MAX as u32 { 0 } else { ahead }
 }
 
-/// The TAT of a key with this debt.
+/// Returns the TAT of a key with this debt.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "time wraps")]
 pub(super) const fn tat(now: u64, owed: u32) -> u32 {
     (now as u32).wrapping_add(owed)
 }
 
-/// Searches all words.
+/// Searches all words of a set.
 #[inline(always)]
 pub(super) fn find(words: &[u64; WAYS], tag: u32, now: u64) -> Found {
     let mut found = words.iter().enumerate().filter(|(_, word)| tag_of(**word) == tag).map(|(way, _)| way);
@@ -118,13 +119,14 @@ pub(super) fn find(words: &[u64; WAYS], tag: u32, now: u64) -> Found {
 
 #[inline(never)]
 fn least(words: &[u64; WAYS], now: u64) -> Found {
-    // The debt, and below it the way: the minimum of both is found without a branch.
+    // The debt is combined with the index in the low bits, so that the minimum is found without a
+    // branch.
     let least = (0..).zip(words).map(|(way, &word)| u64::from(owed(word, now)) << 8 | way).min();
     let least = least.unwrap_or_default();
     Found::Least { way: (least & 0xff) as usize, live: least >> 8 > 0 }
 }
 
-/// The copy of a key with the largest debt, the first of equals.
+/// Finds the copy of a key with the largest debt; the first one of equal copies.
 #[cold]
 fn newest(words: &[u64; WAYS], tag: u32, now: u64) -> Found {
     let copies = words.iter().enumerate().filter(|(_, word)| tag_of(**word) == tag);

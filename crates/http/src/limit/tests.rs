@@ -1,5 +1,5 @@
-//! Limiters against exact GCRA in a map, against governor, and against each other; quotas, keys and
-//! fields in tables.
+//! Limiters compared with exact GCRA in a map, with governor, and with each other; tables of
+//! quotas, keys and fields.
 //!
 //! Does not know about: threads and floods; see `tests/limit_threads.rs` and
 //! `tests/limit_attack.rs`.
@@ -21,7 +21,7 @@ fn quota(burst: u32, requests: u32, period: Duration) -> Quota {
     Quota::new(burst, requests, period).unwrap()
 }
 
-/// Exact GCRA without ticks: times are in nanoseconds times `requests`.
+/// Exact GCRA without ticks. Times are in nanoseconds, multiplied by `requests`.
 struct Oracle {
     quota: Quota,
     tats: HashMap<u32, u128>,
@@ -32,7 +32,7 @@ impl Oracle {
         Self { quota, tats: HashMap::new() }
     }
 
-    /// Returns: allowed, remaining, debt in nanoseconds.
+    /// Returns whether the request is allowed, the remaining requests, and the debt in nanoseconds.
     fn check(&mut self, key: u32, nanos: u64) -> (bool, u32, u128) {
         let requests = u128::from(self.quota.requests());
         let price = self.quota.period().as_nanos();
@@ -61,13 +61,13 @@ fn agree(decision: Decision, oracle: (bool, u32, u128), quota: &Quota) -> Result
     Ok(())
 }
 
-/// A quota with times in whole milliseconds.
+/// A quota whose times are in whole milliseconds.
 fn quotas() -> impl Strategy<Value = Quota> {
     (1..200u32, 1..500u32, prop_oneof![Just(100u64), Just(1_000), Just(10_000), Just(60_000)])
         .prop_map(|(burst, requests, period)| quota(burst, requests, Duration::from_millis(period)))
 }
 
-/// Key, and milliseconds since the previous request.
+/// A key, and the milliseconds since the previous request.
 fn requests(len: usize) -> impl Strategy<Value = Vec<(u32, u64)>> {
     let gap = prop_oneof![6 => Just(0u64), 3 => 1..50u64, 1 => 50..5_000u64];
     vec((0..6u32, gap), 1..len)
@@ -101,7 +101,7 @@ proptest! {
         let clock = FakeRelativeClock::default();
         let theirs = governor::Quota::with_period(price).unwrap().allow_burst(NonZeroU32::new(burst).unwrap());
         let governor = governor::RateLimiter::hashmap_with_clock(theirs, clock.clone());
-        // Governor's clock starts at zero, where no request is late.
+        // The time starts after the origin of governor's clock, at which no request can be late.
         let mut now = 1_000 * MS;
         for (key, gap) in requests {
             now += gap * MS;
@@ -111,8 +111,8 @@ proptest! {
         }
     }
 
-    /// Pauses of any length, across every wrap of the 32 bits: prices that are powers of two make
-    /// ticks exact.
+    /// Decisions are exact after pauses of any length, even if the 32 bits of the time wrap around.
+    /// With prices that are powers of two, ticks are exact.
     #[test]
     fn wraps_unnoticed(
         burst in 1..20u32,
@@ -125,7 +125,7 @@ proptest! {
         let mut now = 1u64 << 40;
         let tick = u64::from((1u32 << price_bits.min(31)) / quota.price()).max(1);
         for (key, bits, random) in requests {
-            // Gaps of every magnitude, up to a hundred times around the circle.
+            // The pauses have every magnitude, up to a hundred times the 32-bit range.
             let gap = (random >> (63 - bits.min(63))) % (tick << 39);
             now = now.saturating_add(gap / tick * tick);
             if now > 1 << 62 {
@@ -137,7 +137,8 @@ proptest! {
         }
     }
 
-    /// An arbitrary clock admits no more requests than one that jumps to the latest time at once.
+    /// With an arbitrary clock, no more requests are admitted than the time between the earliest
+    /// and the latest value of the clock allows.
     #[test]
     fn any_clock_is_safe(times in vec(0..20_000u64, 1..300)) {
         let quota = quota(5, 10, Duration::from_secs(1));
@@ -152,7 +153,7 @@ proptest! {
         prop_assert!(admitted <= most && admitted_local <= most, "{admitted} {admitted_local} of {most}");
     }
 
-    /// `retry_after` is exact: the request is allowed then, and not before.
+    /// `retry_after` is exact: a request is allowed at that time, and not before.
     #[test]
     fn retry_after_is_exact(quota in quotas(), start in 0..1u64 << 40) {
         let limiter = Limiter::new(quota, 8, SEED);
@@ -175,7 +176,7 @@ proptest! {
         prop_assert!(at(start + retry_after).is_allowed());
     }
 
-    /// A table that is too small evicts the cheapest key, like a simple model of one set.
+    /// A table that is too small evicts the key nearest to expiry, like a simple model of one set.
     #[test]
     fn evicts_the_one_nearest_to_its_expiry(requests in vec((0..14u32, 0..30u64), 1..300)) {
         let quota = quota(6, 10, Duration::from_secs(1));
@@ -183,7 +184,7 @@ proptest! {
         let mut oracle = Oracle::new(quota);
         let (mut now, mut evicted) = (1_000 * MS, 0);
         for (key, gap) in requests {
-            // TATs are never equal: the order among equals is unspecified.
+            // TATs are never equal here, because the order of equal ones is unspecified.
             now += gap * MS + 1_003;
             oracle.tats.retain(|_, tat| *tat > u128::from(now) * 10);
             if !oracle.tats.contains_key(&key) && oracle.tats.len() == 8 {
@@ -228,7 +229,8 @@ fn a_pause_forgets_everything_and_nothing_else_does() {
             let told = (decision.is_allowed(), decision.remaining(&quota));
             assert_eq!(told, (true, 9), "{round} {key} {decision:?}");
         }
-        // Just around the circle, where an old TAT would be in the future again.
+        // Advance by almost the full 32-bit range, after which an old TAT would be in the future
+        // again.
         now += u64::try_from(circle.as_nanos()).unwrap() - u64::from(round) * MS;
     }
 }
@@ -241,7 +243,8 @@ fn the_sweep_reaches_every_word() {
     for key in 0..2000u32 {
         limiter.check(&key.to_le_bytes(), Time::from_nanos(now));
     }
-    // One key keeps arriving; the others expire and must be cleared before the circle closes.
+    // One key has requests all the time. The others expire and must be cleared before the ticks
+    // wrap around.
     let step = u64::try_from(quota.duration(1 << 27).as_nanos()).unwrap();
     for _ in 0..48 {
         now += step;
@@ -319,7 +322,7 @@ fn keys_of_requests() {
     assert_eq!(key(Key::Header("x-api-key".into()), "::1"), "k1");
     assert_eq!(key(Key::Header("x-none".into()), "65.66.67.68"), "ABCD\\x00", "the fallback");
     assert_eq!(key(Key::Token, "::1"), "t.o.k");
-    assert_eq!(key(Key::Ip, "65.66.67.68"), "ABCD\\x00", "no field has this form");
+    assert_eq!(key(Key::Ip, "65.66.67.68"), "ABCD\\x00", "no field contains a zero byte");
     assert_eq!(key(Key::Ip, "::ffff:65.66.67.68"), "ABCD\\x00", "the same client");
     let v6_bytes = |v6_len| KeyBytes::ip("4142::1".parse().unwrap(), v6_len).as_bytes().to_vec();
     assert_eq!(v6_bytes(128), b"AB\0\0\0\0\0\0\0\0\0\0\0\0\0\x01\0");
@@ -349,7 +352,7 @@ fn keys_of_requests() {
     assert_ne!(KeyBytes::UNIX.as_bytes(), nowhere.as_bytes(), "a PROXY header may contain this address");
 }
 
-/// An address is the same key in any notation.
+/// An address results in the same key in every notation.
 #[test]
 fn an_address_has_one_key() {
     let once = quota(1, 1, Duration::from_secs(1));
@@ -367,7 +370,7 @@ fn an_address_has_one_key() {
     }
 }
 
-/// The network of a client: all of IPv4, and the significant bits of IPv6.
+/// The network of a client is the IPv4 address, or the significant bits of the IPv6 address.
 #[test]
 fn a_client_is_its_network() {
     for (one, other, v6_len, is_same) in [
@@ -389,7 +392,7 @@ fn a_client_is_its_network() {
 
 #[test]
 fn fields() {
-    // A second is this many ticks.
+    // With this quota, the price of one request corresponds to one second.
     let small = quota(10, 1, Duration::from_secs(1));
     let allowed = Decision::of(small.price() / 1000, &small);
     assert!(allowed.is_allowed());
@@ -409,7 +412,7 @@ fn fields() {
     );
     assert_eq!(Decision::of(0, &small).fields(&small).iter().nth(1), Some(("RateLimit-Remaining", "9")));
     assert_eq!(Decision::blind(&small).retry_after(&small), Some(Duration::from_secs(1)));
-    // The maximum number of digits.
+    // All fields have the maximum number of digits.
     let huge = quota(BURST_MAX, 1, REFILL_MAX / BURST_MAX);
     let most = Decision::of(u32::MAX, &huge).fields(&huge);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Errors in a link map: the place, and how to fix them.
+//! Errors in a link map, with their line and a suggested correction.
 //!
 //! Does not know about: the name of the file.
 
@@ -8,7 +8,7 @@ use std::fmt;
 /// An error in a link map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkError {
-    /// The line, from 1; 0 when the error concerns the whole map.
+    /// The line, counted from 1; 0 if the error concerns the whole map.
     pub line: usize,
     /// The kind of error.
     pub problem: LinkProblem,
@@ -30,20 +30,20 @@ pub enum LinkProblem {
         /// The line of its first occurrence, from 1.
         first: usize,
     },
-    /// A path without a location.
+    /// The line has a path but no location.
     NoLocation,
     /// The path or the location is longer than [`LINK_BYTES_MAX`].
     TooLong,
-    /// All paths and locations together exceed [`MAP_BYTES_MAX`].
+    /// The total length of paths and locations exceeds [`MAP_BYTES_MAX`].
     TooManyBytes,
-    /// More than [`LINKS_MAX`] links.
+    /// The map has more than [`LINKS_MAX`] links.
     TooManyLinks,
-    /// More than three words.
+    /// The line has more than three words.
     TooManyWords,
 }
 
 impl LinkProblem {
-    /// How to fix it.
+    /// A suggestion for correcting the error.
     #[must_use]
     pub fn help(&self) -> String {
         match self {
@@ -52,7 +52,7 @@ impl LinkProblem {
                     .to_owned()
             }
             Self::BadPath => {
-                "begin with `/`, leave `?` and `#` out, and percent-encode what is not visible ASCII"
+                "begin with `/`, omit `?` and `#`, and percent-encode bytes other than visible ASCII"
                     .to_owned()
             }
             Self::BadStatus => "write 301, 302, 303, 307 or 308, or nothing for 308".to_owned(),
@@ -88,7 +88,7 @@ impl fmt::Display for LinkProblem {
             Self::NoLocation => f.write_str("a path without a location"),
             Self::TooLong => write!(f, "a path or location of more than {LINK_BYTES_MAX} bytes"),
             Self::TooManyBytes => {
-                write!(f, "paths and locations of more than {MAP_BYTES_MAX} bytes together")
+                write!(f, "paths and locations of more than {MAP_BYTES_MAX} bytes in total")
             }
             Self::TooManyLinks => write!(f, "more than {LINKS_MAX} links"),
             Self::TooManyWords => f.write_str("more than a path, a location and a status"),

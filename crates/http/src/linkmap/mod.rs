@@ -1,7 +1,7 @@
 //! An immutable map from paths to new locations, built from a text file of up to a million lines.
 //!
-//! Does not know about: files, hosts, reloading: a new map is built separately and replaces the old
-//! one. Entry points: [`LinkMap::parse`], [`LinkMap::find`].
+//! Does not know about: files, hosts, reloads (the caller replaces the map by a new one). Entry
+//! points: [`LinkMap::parse`], [`LinkMap::find`].
 //!
 //! ```
 //! use doorbell_http::linkmap::LinkMap;
@@ -14,16 +14,16 @@
 //!
 //! # Decision: one block of memory and a hash table of offsets
 //!
-//! *Context.* A map of 100,000 links exceeds the caches near the core: the cost of a look-up is the
-//! number of unrelated places it touches. *Choice.* All entries are in one block of memory, path
-//! next to location, and a table with eight bytes per slot, at most half full, contains their
-//! offsets: usually two places per look-up. Paths come from the configuration alone, so no client
-//! can lengthen a chain, and a fast hash without a secret is enough; part of it is stored in the
-//! slot, so an unknown path usually touches one place. *What would change it:* maps that are edited
-//! in place.
+//! *Context.* A map of 100,000 links exceeds the caches near the core, so the cost of a look-up
+//! depends on the number of unrelated memory locations that it reads. *Choice.* All entries are in
+//! one block of memory, each path next to its location. A table with eight bytes per slot, at most
+//! half full, contains their offsets. A look-up usually reads two memory locations. Part of the
+//! hash is stored in the slot, so that the look-up of an unknown path usually reads only one. All
+//! paths come from the configuration, so that no client can lengthen a chain, and a fast hash
+//! without a secret is sufficient. *What would change it:* maps that are edited in place.
 #![expect(
     clippy::indexing_slicing,
-    reason = "slots are masked, and the places in them were made while the entries were written"
+    reason = "slot indices are masked, and their offsets are those of written entries"
 )]
 
 mod error;
@@ -39,24 +39,25 @@ use line::Line;
 
 /// Maximum number of links in a map.
 pub const LINKS_MAX: usize = 1_000_000;
-/// Maximum bytes of a path or a location.
+/// Maximum length of a path or a location, in bytes.
 pub const LINK_BYTES_MAX: usize = 4096;
-/// Maximum bytes of all paths and locations of a map: 256 MiB.
+/// Maximum total length of all paths and locations of a map, in bytes: 256 MiB.
 pub const MAP_BYTES_MAX: usize = 256 << 20;
 /// Maximum number of errors reported for a file.
 pub const ERRORS_MAX: usize = 100;
 
 /// A map of moved paths.
 ///
-/// It takes the bytes of its lines, six bytes per link, and 16 to 32 bytes per link for the table.
+/// Its size is that of its lines, plus six bytes per link, plus 16 to 32 bytes per link for the
+/// table.
 #[derive(Clone)]
 pub struct LinkMap {
-    /// At most half full. The highest bits of a hash are the index, so `shift` is 64 minus their
-    /// number.
+    /// The slots, at most half of them in use. A slot's index is the highest bits of the hash;
+    /// `shift` is 64 minus the number of these bits.
     slots: Box<[Slot]>,
     shift: u32,
-    /// Consecutive entries: [`HEADER_LEN`] bytes, the path, the location. The first byte is unused,
-    /// so that no entry is at 0.
+    /// Consecutive entries: a header of [`HEADER_LEN`] bytes, the path, the location. The first
+    /// byte is unused, so that no entry has the offset 0.
     entries: Box<[u8]>,
     len: usize,
 }
@@ -64,7 +65,7 @@ pub struct LinkMap {
 /// The new location of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link<'m> {
-    /// The value of `Location`, visible ASCII: an absolute URL, or a path of the same server.
+    /// The value of `Location`, in visible ASCII: an absolute URL, or a path on the same server.
     pub location: &'m [u8],
     /// The status of the redirect.
     pub status: RedirectStatus,
@@ -83,8 +84,8 @@ impl LinkMap {
     /// with `#` are ignored.
     ///
     /// # Errors
-    /// All errors with their lines, up to [`ERRORS_MAX`]; there is no new map then, and an earlier
-    /// one should stay in use.
+    /// All errors with their lines, up to [`ERRORS_MAX`]. There is no new map in this case; callers
+    /// should continue to use an earlier one.
     pub fn parse(text: &str) -> Result<Self, Vec<LinkError>> {
         let mut errors = Vec::new();
         let mut lines = Vec::new();
@@ -119,7 +120,7 @@ impl LinkMap {
         }
         let mut entries = Vec::with_capacity(1 + bytes);
         entries.push(0);
-        // The line of each slot, to report duplicates.
+        // The line number for each slot, to report duplicates.
         let mut line_of = vec![0_u32; slots_len];
         for &(number, line) in lines {
             let path = line.path.as_bytes();
@@ -148,8 +149,8 @@ impl LinkMap {
         map
     }
 
-    /// The new location of this path. It is compared byte by byte, without its query; nothing is
-    /// allocated.
+    /// The new location of a path without its query. The path is compared byte by byte, and nothing
+    /// is allocated.
     #[inline]
     #[must_use]
     pub fn find(&self, path: &[u8]) -> Option<Link<'_>> {
@@ -191,7 +192,7 @@ impl LinkMap {
     #[inline(always)]
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "a shift by at least 32 leaves an index; a tag is a part of the hash"
+        reason = "the shift by at least 32 leaves 32 bits; a tag is a part of the hash"
     )]
     fn place(&self, path: &[u8]) -> (usize, u32) {
         let hash = hash::<false>(path);
@@ -223,7 +224,7 @@ impl<'m> Entry<'m> {
 
 /// Length of the path, length of the location, index of the status, one unused byte.
 const HEADER_LEN: usize = 6;
-/// The highest bits of a hash are the index.
+/// Position of the tag in a hash; the index is in the highest bits.
 const TAG_SHIFT: u32 = 12;
 
 impl std::fmt::Debug for LinkMap {

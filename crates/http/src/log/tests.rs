@@ -26,7 +26,7 @@ impl Sink for Kept {
 }
 
 const NOW: Time = Time::from_nanos(5_250_000_000);
-/// 5.25 s before 1994-11-06 08:49:37.250 UTC.
+/// Unix time at [`NOW`]: 1994-11-06 08:49:37.250 UTC.
 const EPOCH_NANOS: i64 = 784_111_777_250_000_000;
 
 fn lines(format: Format, record: &Record) -> String {
@@ -46,7 +46,7 @@ fn json(record: &Record) -> serde_json::Value {
     serde_json::from_str(&lines(Format::Json, record)).unwrap()
 }
 
-/// Passes `input` from `client` to a connection with `service`.
+/// Passes `input` from `client` to a new connection with `service`.
 fn talk(service: &impl Service, client: &Client<'_>, input: &[u8]) {
     let (limits, date) = (Limits::default(), Date::new(784_111_777));
     let (mut carry, mut out) = (Vec::new(), Out::new());
@@ -63,7 +63,7 @@ fn talk(service: &impl Service, client: &Client<'_>, input: &[u8]) {
     assert_ne!(conn.handle_input(input, io, service), Next::Flush, "small replies");
 }
 
-/// A service that replies with the status in the path; `/close` closes.
+/// A service that replies with the status in the path; for `/close` it closes the connection.
 fn by_path() -> impl Service {
     service_fn(|request, reply| match request.path().trim_start_matches('/') {
         "close" => reply.close(),
@@ -78,7 +78,7 @@ fn get(path: &str, lines: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nHost: h\r\n{lines}\r\n").into_bytes()
 }
 
-/// The records of these requests.
+/// Returns the records of these requests.
 fn logged(logger: Logger<&Kept>, kept: &Kept, client: &Client<'_>, requests: &[Vec<u8>]) -> Vec<Record> {
     let service = by_path().with(logger);
     for request in requests {
@@ -163,7 +163,8 @@ fn a_request_that_came_by_http2_says_so() {
     assert_eq!(refused.version(), None);
 }
 
-/// The machine reports a refusal to its owner, not to the service.
+/// The source of a record. A refusal is logged by the owner of the [`Conn`], because the service
+/// does not get the request.
 enum RecordOf {
     Answered,
     Refused(RequestError),
@@ -387,7 +388,7 @@ fn a_layer_inside_can_name_the_subject_and_the_route() {
     );
 }
 
-/// Their values of `User-Agent`.
+/// Values of `User-Agent`, and the prober they identify.
 const ROWS: &[(&str, Option<Prober>)] = &[
     ("kube-probe/1.34", Some(Prober::Kubelet)),
     ("ELB-HealthChecker/2.0", Some(Prober::Elb)),
@@ -411,8 +412,8 @@ const ROWS: &[(&str, Option<Prober>)] = &[
     ("HAProxy", Some(Prober::Haproxy)),
     ("HAProxy/2.6", Some(Prober::Haproxy)),
     ("grpc_health_probe grpc-go/1.75.1", Some(Prober::GrpcHealthProbe)),
-    // The same programs by gRPC, where a library adds its own name; a client with only that name is
-    // unknown.
+    // The same programs over gRPC, where a library adds its own name. A client with only the
+    // library's name is unknown.
     ("kube-probe/1.34 grpc-go/1.72.1", Some(Prober::Kubelet)),
     ("grpc-go/1.71.0", None),
     ("grpc-java-netty/1.60.0", None),
@@ -458,7 +459,7 @@ fn known_probers_are_identified_by_their_requests() {
         );
     }
     let known: std::collections::BTreeSet<_> = ROWS.iter().filter_map(|(_, prober)| *prober).collect();
-    assert_eq!(known.len() + 1, Prober::ALL.len(), "all but those that send nothing");
+    assert_eq!(known.len() + 1, Prober::ALL.len(), "all probers except the one without a user agent");
     for (request, expect) in [
         ("OPTIONS / HTTP/1.0\r\n\r\n", Some(Prober::Haproxy)),
         ("GET /readyz HTTP/1.0\r\n\r\n", Some(Prober::Haproxy)),
@@ -511,7 +512,7 @@ fn names_of_probers_are_distinct_and_plain() {
     assert!(names.iter().all(|name| name.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-'))));
 }
 
-/// The bytes represented by one of our JSON strings.
+/// The bytes represented by a JSON string of the log.
 fn bytes_of(value: &serde_json::Value) -> Vec<u8> {
     value.as_str().unwrap_or_default().chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect()
 }
@@ -530,7 +531,8 @@ fn unescape(text: &str) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Includes bytes that no request can contain, for future contents.
+    /// Any bytes, including those that no request can contain, are rendered as one line and can be
+    /// recovered from it.
     #[test]
     fn any_bytes_are_one_line_and_can_be_read_back(
         subject in proptest::collection::vec(any::<u8>(), 0..60),
@@ -556,7 +558,7 @@ proptest! {
         let kept = clips.iter().map(|clip| clip.bytes.len()).sum::<usize>();
         prop_assert!(kept <= Record::TEXT_BYTES_MAX);
 
-        // Splitting and joining restores it; the second half only exists if needed.
+        // Splitting and joining restores the record; the second part exists only if needed.
         let (head, tail) = record.to_parts();
         prop_assert_eq!((head.has_tail(), tail.is_some()), (kept > 80, kept > 80));
         prop_assert_eq!(text(&Record::from_parts(&head, tail.as_ref())), text(&record));
@@ -610,7 +612,7 @@ fn a_later_subject_takes_space_from_the_other_texts_only() {
             let mut record = of(None);
             record.name(name);
             assert_eq!(texts(&record), texts(&of(Some(name))), "{name}");
-            // Replaces another name, such as that of a certificate.
+            // A subject added later replaces an earlier one, such as the name of a certificate.
             let mut record = of(Some(&certificate));
             record.name(name);
             assert_eq!(texts(&record)[0], texts(&of(Some(name)))[0], "{name}");

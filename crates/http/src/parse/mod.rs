@@ -1,40 +1,44 @@
-//! The request head: a single pass over the bytes that can pause anywhere.
+//! The request head: parsed in a single pass over the bytes that can pause anywhere.
 //!
 //! Does not know about: bodies, replies, time. Entry point: [`Head::parse`].
 //!
-//! The verdict depends on the bytes alone: the first byte that cannot be part of an acceptable head
-//! decides, however the input is split, and every limit applies at one exact byte. Only offsets are
-//! stored; field lines, except `Host` and `Authorization`, are searched in the validated bytes on
-//! demand, which a probe does not need.
+//! The result depends on the bytes alone: it is determined by the first byte that cannot be part of
+//! an acceptable head, however the input is split, and every limit applies at one exact byte. Only
+//! offsets are stored. Field lines, except `Host` and `Authorization`, are searched on demand in
+//! the validated bytes; a probe needs no such search.
 //!
 //! # Tolerated deviations
 //!
 //! RFC 3986 allows neither `"<>^{|}` nor a backtick in a target, and requires two hexadecimal
-//! digits after each `%`; clients violate both. Such targets are accepted unchanged, and
-//! percent-encoded in a `Location`. Also accepted: a backslash and `%00` in a query (in a path both
-//! are 400), up to two empty lines before the request line, a target in absolute form with the same
-//! authority as `Host` or with the port of its scheme in only one of the two, the versions 1.2 to
-//! 1.9, bytes from 0x80 on in a field value, and chunk extensions within their limits.
+//! digits after each `%`. Clients violate both rules. Such targets are accepted unchanged, and are
+//! percent-encoded in a `Location`. Also accepted are:
+//!
+//! - a backslash and `%00` in a query (in a path both get a 400),
+//! - up to two empty lines before the request line,
+//! - a target in absolute form whose authority equals `Host`, or differs only in that one of the
+//!   two contains the default port of the scheme,
+//! - the versions 1.2 to 1.9,
+//! - bytes from 0x80 on in a field value,
+//! - chunk extensions within their limits.
 //!
 //! # Decision: two paths through a head
 //!
 //! *Context.* A probe arrives in one piece and in the usual form; most rules concern other input.
-//! *Choice.* `whole` reads plainly valid lines, sixteen bytes at a time and with all state in
-//! registers, and changes nothing at the line where it stops because it is unusual, invalid or
-//! incomplete. The steps of `line` and `field` continue with that line, can pause at any byte, and
-//! alone report errors. So a request line or field line may be read twice, never more often.
-//! *Measured* with callgrind: 385 instructions instead of 1,699 for the head of a kubelet's probe.
-//! The tables, the split points and the fuzz corpus compare both paths, since byte-by-byte input
-//! only uses the second. *What would change it:* a head that the first path accepts and the second
-//! does not.
+//! *Choice.* `whole` reads lines in the usual form, sixteen bytes at a time and with all state in
+//! registers. It stops without any change at a line that is unusual, invalid or incomplete. The
+//! steps of `line` and `field` continue with that line; they can pause at any byte, and only they
+//! report errors. A request line or field line is therefore read at most twice. *Measured* with
+//! callgrind: 385 instructions instead of 1,699 for the head of a kubelet's probe. The tables, the
+//! split points and the fuzz corpus compare both paths, because byte-by-byte input uses only the
+//! second one. *What would change it:* a head that only the first path accepts.
 //!
 //! # Decision: our own parser, not httparse
 //!
-//! *Context.* Our rules are stricter than those of httparse (bare LF, `Host`, framing fields,
-//! target bytes, versions 1.2 to 1.9 and 505, exact limits), so it would need a second pass over
-//! every head, and it starts again from the first byte whenever more bytes arrive. *Measured* with
-//! criterion on a shared two-core virtual machine (`cargo bench -p doorbell-benches --bench parse`;
-//! median; other work was running, so compare columns, not rows):
+//! *Context.* The rules here are stricter than those of httparse (bare LF, `Host`, framing fields,
+//! target bytes, versions 1.2 to 1.9 and 505, exact limits), so httparse would need a second pass
+//! over every head. It also starts again from the first byte whenever more bytes arrive. *Measured*
+//! with criterion on a shared two-core virtual machine (`cargo bench -p doorbell-benches --bench
+//! parse`; median). The machine was not idle, so compare columns, not rows:
 //!
 //! | head | this parser | httparse 1.10 and a strict pass |
 //! |---|---|---|
@@ -43,8 +47,8 @@
 //! | POST, 173 bytes | 69 ns | 249 ns |
 //!
 //! *Choice.* This parser is used in production; httparse with the strict pass is the oracle of the
-//! fuzz target `differential`. *What would change it:* httparse resuming where it stopped, and
-//! being faster with the strict pass included.
+//! fuzz target `differential`. *What would change it:* a version of httparse that resumes where it
+//! stopped and is faster even with the strict pass.
 
 mod authority;
 mod field;
@@ -65,17 +69,17 @@ use std::fmt;
 /// Length of the body (RFC 9112 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// The chunked coding.
+    /// The body is chunked.
     Chunked,
-    /// This many bytes.
+    /// The body has this many bytes.
     Length(u64),
-    /// No body.
+    /// There is no body.
     None,
 }
 
-/// State of one head: progress, and the facts found so far.
+/// State of one head: the progress of parsing and the results so far.
 ///
-/// Offsets count from the first byte passed in.
+/// Offsets are relative to the first byte passed in.
 #[derive(Clone)]
 pub struct Head {
     content_length: u64,
@@ -83,32 +87,32 @@ pub struct Head {
     path: Span,
     authority: Span,
     host: Span,
-    /// Start of the request line, later of the field lines.
+    /// Start of the request line. Once that line is read: start of the field lines.
     lines_at: u32,
-    /// Next byte to read; after the end, the length of the head.
+    /// The next byte to read. After the end of the head: its length.
     at: u32,
     /// Start of the current token.
     mark: u32,
     name_end: u32,
     value_at: u32,
     fields: u32,
-    /// At most the limit; [`u16::MAX`] stands for any larger number.
+    /// Number of tolerated empty lines; [`u16::MAX`] stands for any larger number.
     empty_lines: u16,
     /// Position of the value of the first `Authorization`.
     authorization_at: u32,
-    /// Its length; `u16::MAX` for that and longer values.
+    /// Length of that value; `u16::MAX` stands for this and any larger length.
     authorization_len: u16,
     flags: u16,
     method: Method,
     major: u8,
     minor: u8,
     step: Step,
-    /// Only set for a head that [`Seen`] remembers.
+    /// The sender; set only for a head that [`Seen`] has cached.
     asker: Option<Asker>,
 }
 
 impl Head {
-    /// Starts before the first byte.
+    /// Creates the state before the first byte.
     pub const fn new() -> Self {
         Self {
             content_length: 0,
@@ -134,21 +138,21 @@ impl Head {
         }
     }
 
-    /// Continues to parse. `buf` contains all bytes since the first one of this head; earlier calls
-    /// saw a prefix of it.
+    /// Continues to parse. `buf` contains all bytes from the first one of this head on; the bytes
+    /// of earlier calls are a prefix of it.
     ///
-    /// `Some(len)`: the head is complete and has `len` bytes. `None`: it needs more bytes, and is
-    /// shorter than `head_bytes_max`. After an error this must not be called again.
+    /// `Some(len)` means that the head is complete and has `len` bytes. `None` means that it needs
+    /// more bytes, and is shorter than `head_bytes_max`. Must not be called again after an error.
     pub fn parse(&mut self, buf: &[u8], limits: &Limits) -> Result<Option<usize>, RequestError> {
-        debug_assert!(self.at as usize <= buf.len(), "the bytes already seen are still there");
+        debug_assert!(self.at as usize <= buf.len(), "the input contains the bytes of earlier calls");
         if self.step == Step::Ended || self.parse_whole_apart(buf, limits)? || self.read_steps(buf, limits)? {
             return Ok(Some(self.at as usize));
         }
         Ok(None)
     }
 
-    /// Parses a complete head in the usual form. Otherwise [`Self::parse`] continues from where
-    /// this stopped.
+    /// Parses a complete head in the usual form. Returns false for other input; [`Self::parse`]
+    /// then continues from the reached position.
     #[inline(always)]
     pub(crate) fn parse_whole(&mut self, buf: &[u8], limits: &Limits) -> Result<bool, RequestError> {
         if self.at > 0 || !self.read_whole(buf, limits)? {
@@ -160,13 +164,13 @@ impl Head {
         Ok(true)
     }
 
-    /// The same, not inlined.
+    /// Like [`Self::parse_whole`], not inlined.
     #[inline(never)]
     pub(crate) fn parse_whole_apart(&mut self, buf: &[u8], limits: &Limits) -> Result<bool, RequestError> {
         self.parse_whole(buf, limits)
     }
 
-    /// The same for a head unknown to `seen`, which may learn it.
+    /// Like [`Self::parse_whole`], for a head that is not in `seen`. `seen` may cache the head.
     #[inline(always)]
     pub(crate) fn parse_unseen(
         &mut self,
@@ -181,14 +185,15 @@ impl Head {
         Ok(ended)
     }
 
-    /// Whether a head read by [`Self::parse_whole`] contains no secret and has no body: no query,
-    /// and only the fields `Host`, `Connection`, `Accept`, `Accept-Encoding` and `User-Agent`.
+    /// Whether a head read by [`Self::parse_whole`] contains no secret and has no body. It has no
+    /// query, and only the fields `Host`, `Connection`, `Accept`, `Accept-Encoding` and
+    /// `User-Agent`.
     #[inline(always)]
     const fn is_open(&self) -> bool {
         self.flags & !(CLOSE | HOST | KEEP_ALIVE) == 0 && self.path.end == self.target.end
     }
 
-    /// Continues step by step from any position; true at the end.
+    /// Continues step by step from any position; returns true at the end of the head.
     #[inline(never)]
     fn read_steps(&mut self, buf: &[u8], limits: &Limits) -> Result<bool, RequestError> {
         if self.at == 0 {
@@ -204,14 +209,14 @@ impl Head {
         Ok(ended)
     }
 
-    /// Resets the head. The other members are overwritten when the next one begins.
+    /// Resets the head. Members that are not reset are overwritten when the next head begins.
     #[inline]
     pub(crate) const fn clear(&mut self) {
         self.at = 0;
         self.step = Step::Start;
     }
 
-    /// Whether a byte of the request itself was read; preceding empty lines do not count.
+    /// Whether a byte of the request itself has been read; preceding empty lines do not count.
     pub const fn is_begun(&self) -> bool {
         self.step as u8 > Step::Start as u8
     }
@@ -228,7 +233,7 @@ impl Head {
         self.method
     }
 
-    /// Minor version: 0 for HTTP/1.0, else at least 1.
+    /// Minor version: 0 for HTTP/1.0, at least 1 otherwise.
     pub const fn minor(&self) -> u8 {
         self.minor
     }
@@ -238,7 +243,7 @@ impl Head {
         self.at as usize
     }
 
-    /// Whether no byte was read.
+    /// Whether no byte has been read.
     pub const fn is_empty(&self) -> bool {
         self.at == 0
     }
@@ -249,7 +254,7 @@ impl Head {
         self.has(CHUNKED | LENGTH) && !matches!(self.framing(), Framing::None)
     }
 
-    /// The length of the body.
+    /// The framing of the body.
     #[inline]
     pub const fn framing(&self) -> Framing {
         if self.has(CHUNKED) {
@@ -267,13 +272,14 @@ impl Head {
         !self.has(CLOSE) && (self.minor > 0 || self.has(KEEP_ALIVE))
     }
 
-    /// The sender of this head, if already determined.
+    /// The sender of this head, if it was already identified.
     #[inline(always)]
     pub(crate) const fn asker(&self) -> Option<Asker> {
         self.asker
     }
 
-    /// Whether the client waits for `100 Continue`; never in HTTP/1.0 (RFC 9110 10.1.1).
+    /// Whether the client waits for `100 Continue`, which is never the case in HTTP/1.0 (RFC 9110
+    /// 10.1.1).
     pub const fn expects_continue(&self) -> bool {
         self.has(EXPECT_CONTINUE) && self.minor > 0
     }
@@ -283,7 +289,8 @@ impl Head {
         self.target.of(head)
     }
 
-    /// The path: `/` for an absolute target without one, `*` for a request about the server.
+    /// The path. It is `/` for an absolute target without a path, and `*` for a request about the
+    /// server itself.
     #[inline]
     pub fn path<'a>(&self, head: &'a [u8]) -> &'a [u8] {
         match self.path.of(head) {
@@ -299,7 +306,7 @@ impl Head {
         head.get(self.path.end as usize..self.target.end as usize)?.split_first().map(|(_, query)| query)
     }
 
-    /// The authority of an absolute target, otherwise `Host`.
+    /// The authority of an absolute target, or else `Host`.
     #[inline]
     pub fn host<'a>(&self, head: &'a [u8]) -> Option<&'a [u8]> {
         if self.has(ABSOLUTE) {
@@ -334,7 +341,8 @@ impl Head {
         self.flags & flag != 0
     }
 
-    /// Checks that need the whole head. Malformed has priority over not implemented.
+    /// Performs the checks that need the whole head. An error for malformed input has priority over
+    /// an error for an unsupported feature.
     #[inline(never)]
     fn finish(&self, buf: &[u8]) -> Result<(), RequestError> {
         if self.has(ENCODED) && self.has(LENGTH) {
@@ -343,8 +351,8 @@ impl Head {
         if self.minor > 0 && !self.has(HOST) {
             return Err(RequestError::Host);
         }
-        // RFC 9112 3.2.2 lets the authority win; two different hosts in a request are used to evade
-        // filters.
+        // According to RFC 9112 3.2.2 the authority has priority over `Host`. Here a difference is
+        // refused, because two different hosts in a request are used to evade filters.
         if self.has(ABSOLUTE) && self.has(HOST) {
             let is_https = self.target.of(buf).get(4).is_some_and(|byte| byte.eq_ignore_ascii_case(&b's'));
             if !is_same_authority(self.authority.of(buf), self.host.of(buf), is_https) {
@@ -370,7 +378,7 @@ impl Default for Head {
     }
 }
 
-/// Shows facts and progress, without the positions used inside a line.
+/// Shows the results and the progress, without the positions inside a line.
 impl fmt::Debug for Head {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Head")
@@ -411,14 +419,14 @@ impl Span {
     }
 }
 
-/// Offsets fit: no head is longer than [`HEAD_BYTES_CAP`].
+/// Converts an offset. All offsets fit, because no head is longer than [`HEAD_BYTES_CAP`].
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "windows are cut at HEAD_BYTES_CAP")]
+#[expect(clippy::cast_possible_truncation, reason = "a window has at most HEAD_BYTES_CAP bytes")]
 const fn offset(at: usize) -> u32 {
     at as u32
 }
 
-/// The next element, in the order of the bytes.
+/// The element to be read next, in the order of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     StartLf,
@@ -435,28 +443,28 @@ enum Step {
     Ended,
 }
 
-/// Maximum length of a head, whatever the configured limits.
+/// Maximum length of a head, independent of the configured limits.
 const HEAD_BYTES_CAP: usize = 1 << 30;
 
 const HOST: u16 = 1;
 const LENGTH: u16 = 1 << 1;
-/// There is a `Transfer-Encoding`.
+/// The head has a `Transfer-Encoding`.
 const ENCODED: u16 = 1 << 2;
-/// It is exactly `chunked`.
+/// `Transfer-Encoding` is exactly `chunked`.
 const CHUNKED: u16 = 1 << 3;
 const CLOSE: u16 = 1 << 4;
 const KEEP_ALIVE: u16 = 1 << 5;
 const EXPECT_CONTINUE: u16 = 1 << 6;
 const EXPECT_OTHER: u16 = 1 << 7;
-/// The target is absolute.
+/// The target has the absolute form.
 const ABSOLUTE: u16 = 1 << 8;
-/// An unknown method.
+/// The method is unknown.
 const UNKNOWN: u16 = 1 << 9;
-/// There is an `Authorization`.
+/// The head has an `Authorization`.
 const AUTHORIZATION: u16 = 1 << 10;
-/// There are several.
+/// The head has more than one `Authorization`.
 const AUTHORIZATIONS: u16 = 1 << 11;
-/// There is a field that may contain a secret. Only set on the fast path.
+/// The head has a field that may contain a secret. Set only by the fast path.
 const PRIVATE: u16 = 1 << 12;
 
 #[cfg(test)]

@@ -1,24 +1,27 @@
-//! A cache of heads of earlier requests.
+//! A cache of the heads of earlier requests.
 //!
 //! Does not know about: connections, senders, replies.
 //!
 //! # Decision: cache whole heads
 //!
-//! *Context.* A prober sends the same bytes for years, and the result of parsing depends on the
-//! bytes and the limits alone. *Choice.* A thread that serves many connections may keep one
-//! [`Seen`] for all of them: a head that equals a cached one byte for byte is not parsed again.
-//! Four are kept, each at a place that depends on its length, so that a few probers in turn do not
-//! displace each other. Only heads without a query and with no other lines than `Host`,
-//! `Connection`, `Accept`, `Accept-Encoding` and `User-Agent` are cached. So the cache contains no
-//! secrets, and no secret is compared with input in a time that reveals how much of it is right: a
-//! head with `Authorization` is parsed each time. The parser notes whether a head is of this kind,
-//! so that others cost one failed look-up and no further attempt. The limits are compared with
-//! facts stored with the bytes. The sender is identified when its head is cached, so that counting
-//! probes by prober reads one byte.
-//! *Measured:* the rows `again` next to their neighbours in `benches/benches/instructions.rs`.
+//! *Context.* A prober sends the same bytes for years, and the result of parsing depends only on
+//! the bytes and the limits. *Choice.* A thread that serves many connections may use one [`Seen`]
+//! for all of them. A head that equals a cached one byte for byte is not parsed again. The cache
+//! has four slots, and the length of a head determines its slot, so that a few alternating probers
+//! do not displace each other.
+//!
+//! Only heads without a query and with no other fields than `Host`, `Connection`, `Accept`,
+//! `Accept-Encoding` and `User-Agent` are cached. The cache therefore contains no secrets, and no
+//! comparison reveals by its duration how many bytes of a secret match: a head with `Authorization`
+//! is parsed each time. The parser records whether a head can be cached, so that other heads cost
+//! only one failed look-up. The limits are compared with values stored with the bytes. The prober
+//! is identified when its head is cached; for later equal heads it is read from the cache.
+//!
+//! *Measured:* the rows `again`, compared with their neighbours, in
+//! `benches/benches/instructions.rs`.
 //! *What would change it:* probers that vary their requests.
 
-#![expect(clippy::indexing_slicing, reason = "the number of a place is a remainder by their number")]
+#![expect(clippy::indexing_slicing, reason = "the index is a remainder modulo the number of slots")]
 
 use super::{Head, KEEP_ALIVE};
 use crate::prober::Asker;
@@ -26,20 +29,20 @@ use crate::{Limits, Method, Request};
 
 /// A cache of parsed heads.
 ///
-/// Use one for all connections of a thread.
+/// One instance serves all connections of a thread.
 #[derive(Clone)]
 pub struct Seen {
     places: [Place; PLACES],
-    /// The place used last: consecutive requests are mostly alike.
+    /// The slot used last; consecutive requests are mostly alike.
     recent: usize,
 }
 
 #[derive(Clone)]
 struct Place {
     head: Head,
-    /// Length of `bytes`; 0 for an empty place.
+    /// Length of `bytes`; 0 for an empty slot.
     len: u8,
-    /// Number of other heads of this place since the last one was cached.
+    /// Number of other heads for this slot since the last one was cached.
     misses: u8,
     bytes: [u8; BYTES_MAX + 1],
 }
@@ -50,20 +53,20 @@ impl Seen {
         Self { places: [const { Place::EMPTY }; PLACES], recent: 0 }
     }
 
-    /// The cached result for a head that is all of `input`, if within the limits.
+    /// The cached result for a head that makes up all of `input`, if the head is within the limits.
     #[inline(always)]
     pub(crate) fn find_all(&self, input: &[u8], limits: &Limits) -> Option<&Head> {
         let place = &self.places[place_of(input.len())];
         (place.bytes() == input && place.is_within(limits)).then_some(&place.head)
     }
 
-    /// The cached result for the head at the start of `input`, if within the limits.
+    /// The cached result for the head at the start of `input`, if the head is within the limits.
     #[inline(always)]
     pub(crate) fn find(&mut self, input: &[u8], limits: &Limits) -> Option<&Head> {
         let mut at = place_of(input.len());
         if self.places[at].bytes() != input {
-            // More input may follow. A head ends at its first possible end, so input that starts
-            // with all its bytes starts with this head.
+            // More input may follow the head. If the input starts with all bytes of a cached head,
+            // it starts with that head, because no head is a prefix of another one.
             at = self.recent % PLACES;
             let bytes = self.places[at].bytes();
             if input.len() <= bytes.len() || !input.starts_with(bytes) {
@@ -75,8 +78,8 @@ impl Seen {
         (place.len > 0 && place.is_within(limits)).then_some(&place.head)
     }
 
-    /// Considers a parsed head that may be cached. Learns it after a few consecutive misses of its
-    /// place, so that two alternating probers do not cause a copy each time.
+    /// Handles a parsed head that may be cached. It is cached only after a few consecutive misses
+    /// of its slot, so that two alternating probers do not cause a copy each time.
     #[inline(never)]
     pub(super) fn learn(&mut self, head: &Head, input: &[u8]) {
         let Some(bytes) = input.get(..head.len()) else {
@@ -89,7 +92,7 @@ impl Seen {
             return;
         }
         place.misses = 0;
-        // TRACE is not passed to every service.
+        // TRACE is not cached, because it is not passed to every service.
         if head.method() == Some(Method::Trace) {
             return;
         }
@@ -103,8 +106,8 @@ impl Seen {
 }
 
 impl Place {
-    /// Matches empty input, which is not a request: this flag keeps [`crate::Conn::answer_once`]
-    /// from accepting it.
+    /// An empty slot. It would match empty input, which is not a request, so the flag makes
+    /// [`crate::Conn::answer_once`] ignore the slot.
     const EMPTY: Self = Self {
         head: Head { flags: KEEP_ALIVE, ..Head::new() },
         len: 0,
@@ -114,7 +117,7 @@ impl Place {
 
     #[inline(always)]
     fn bytes(&self) -> &[u8] {
-        // The length is one byte, so that the bounds check can be removed.
+        // The length is stored in one byte, so that the compiler can remove the bounds check.
         self.bytes.get(..usize::from(self.len)).unwrap_or_default()
     }
 
@@ -140,13 +143,13 @@ impl std::fmt::Debug for Seen {
     }
 }
 
-/// The only place for a head of this length.
+/// The slot for a head of this length.
 #[inline(always)]
 const fn place_of(len: usize) -> usize {
     len % PLACES
 }
 
 const PLACES: usize = 4;
-/// Known probers send less than 200 bytes.
+/// Maximum length of a cached head. Known probers send less than 200 bytes.
 const BYTES_MAX: usize = u8::MAX as usize;
 const MISSES_MAX: u8 = 7;

@@ -1,4 +1,4 @@
-//! CRC-32C (RFC 9260 appendix A), for the TLV that contains it.
+//! CRC-32C (RFC 9260 appendix A), for the TLV that contains a checksum.
 //!
 //! Does not know about: headers.
 
@@ -16,7 +16,7 @@ pub(super) fn of(parts: &[&[u8]]) -> u32 {
 /// The polynomial 0x1EDC6F41 with its bits reversed.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
+#[expect(clippy::indexing_slicing, reason = "evaluated at compile time")]
 const TABLE: [u32; 256] = {
     let mut table = [0; 256];
     let mut index = 0u32;

@@ -1,6 +1,7 @@
-//! PROXY headers: a table for each version, every split point, round trips, mutations.
+//! PROXY headers: a table for each version, all split points, round trips, mutations.
 //!
-//! Does not know about: other parsers; `tests/proxy.rs` compares with one.
+//! Does not know about: other parsers; `tests/proxy.rs` compares the results with those of another
+//! parser.
 
 use super::*;
 use proptest::collection::vec;
@@ -8,7 +9,7 @@ use proptest::prelude::*;
 
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// A version 2 header with this command, family and block.
+/// Returns a version 2 header with this command, family and block.
 fn v2(command: u8, family: u8, block: &[u8]) -> Vec<u8> {
     let len = u16::try_from(block.len()).unwrap().to_be_bytes();
     [SIGNATURE, &[command, family], &len, block].concat()
@@ -20,7 +21,7 @@ fn tlv(kind: u8, value: &[u8]) -> Vec<u8> {
 
 const INET: &[u8] = &[192, 0, 2, 1, 198, 51, 100, 2, 0x1f, 0x90, 0x01, 0xbb];
 
-/// `INET`, TLVs, and a valid checksum.
+/// Returns a header with `INET`, these TLVs and a valid checksum.
 fn with_checksum(tlvs: &[u8]) -> Vec<u8> {
     let mut header = v2(0x21, 0x11, &[INET, tlvs, &tlv(3, &[0; 4])].concat());
     let sum = crc32c::of(&[&header]).to_be_bytes();
@@ -29,7 +30,7 @@ fn with_checksum(tlvs: &[u8]) -> Vec<u8> {
     header
 }
 
-/// Header, source and destination (`None`: no addresses), whether it is LOCAL.
+/// A header, its source and destination (`None`: no addresses), and whether it is LOCAL.
 type Good = (Vec<u8>, Option<(&'static str, &'static str)>, bool);
 
 fn good() -> Vec<Good> {
@@ -58,9 +59,9 @@ fn good() -> Vec<Good> {
         (longest.into_bytes(), None, false),
         // The LOCAL header of HAProxy's health check.
         (v2(0x20, 0, b""), None, true),
-        (v2(0x20, 0xff, b"not looked at"), None, true),
+        (v2(0x20, 0xff, b"not examined"), None, true),
         (v2(0x21, 0, b""), None, false),
-        (v2(0x21, 0, b"not looked at"), None, false),
+        (v2(0x21, 0, b"not examined"), None, false),
         (v2(0x21, 0x02, b""), None, false),
         (v2(0x21, 0x10, INET), None, false),
         (v2(0x21, 0x11, INET), inet_ends, false),
@@ -105,7 +106,7 @@ fn every_prefix_of_a_good_header_is_incomplete() {
     }
 }
 
-/// After an early CR the next byte cannot complete a header.
+/// The minimum length never decreases, even if the next byte can only lead to an error.
 #[test]
 fn what_is_needed_never_shrinks() {
     for line in [b"PROXY TCP4 2\r".as_slice(), b"PROXY TCP6 :\r", b"PROXY TCP4 1"] {
@@ -187,7 +188,7 @@ fn bad_headers() {
     ] {
         assert_eq!(parse(&header), Err(error), "{}", header.escape_ascii());
         assert_eq!(parse(&[&header, b"\r\n".as_slice()].concat()), Err(error), "{}", header.escape_ascii());
-        // No prefix is mistaken for a complete header.
+        // No prefix of an invalid header is accepted as a complete header.
         for len in 0..header.len() {
             let prefix = parse(&header[..len]);
             assert!(
@@ -206,8 +207,8 @@ fn a_wrong_checksum_in_any_bit() {
         let mut changed = header.clone();
         changed[bit / 8] ^= 1 << (bit % 8);
         let parsed = parse(&changed);
-        // A bit in the framing of the checksum's own TLV can turn it into another TLV, or one that
-        // exceeds the end.
+        // A changed bit in its type or length can turn the checksum's TLV into another TLV, or into
+        // a TLV that extends beyond the end.
         let framing = (28 * 8..32 * 8).contains(&bit) || (32 * 8..35 * 8).contains(&bit);
         assert!(parsed.is_err() || framing, "bit {bit}: {parsed:?}");
     }
@@ -217,7 +218,7 @@ fn a_wrong_checksum_in_any_bit() {
 fn own_limit() {
     let large = v2(0x21, 0x11, &[INET, &tlv(4, &[0; 2000])].concat());
     assert_eq!(parse(&large), Err(ProxyError::TooLong));
-    assert_eq!(parse(&large[..16]), Err(ProxyError::TooLong), "before the bytes arrive");
+    assert_eq!(parse(&large[..16]), Err(ProxyError::TooLong), "reported before all bytes have arrived");
     assert!(matches!(parse_within(&large, large.len()), Ok(Parsed::Complete(_))));
     assert_eq!(parse_within(&large, large.len() - 1), Err(ProxyError::TooLong));
 }
@@ -240,7 +241,7 @@ fn distinguished_at_the_first_differing_byte() {
             }
         }
     }
-    // Possible first bytes of an HTTP client.
+    // Bytes with which an HTTP client may begin.
     assert_eq!(parse(b"\r\n\r\nGET"), Ok(Parsed::NotProxy));
     assert_eq!(parse(b"PUT / "), Ok(Parsed::NotProxy));
     assert_eq!(parse(b"PROXYFOO /"), Ok(Parsed::NotProxy));
@@ -291,7 +292,7 @@ proptest! {
         }
     }
 
-    /// A verdict on a prefix holds for all its continuations.
+    /// A result other than "incomplete" for a prefix applies to every continuation.
     #[test]
     fn never_another_verdict_later(
         which in 0..24usize,

@@ -1,4 +1,4 @@
-//! Building a redirect: all errors of the configuration are found here.
+//! Building a redirect. All errors of a configuration are found here.
 //!
 //! Does not know about: requests.
 
@@ -19,17 +19,18 @@ pub struct RedirectBuilder {
     status: RedirectStatus,
 }
 
-/// Why a redirect cannot be built.
+/// The reason why a redirect cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RedirectBuildError {
-    /// A host is not a name or an address literal.
+    /// A host is neither a name nor an address literal.
     BadHost(String),
     /// The path template does not begin with `/` or `{path}`, has an unclosed or empty brace, or
     /// contains a byte that is not valid in a path.
     BadPath(String),
-    /// Neither hosts nor a canonical host: the redirect would have to trust the request.
+    /// There are neither hosts nor a canonical host, so the redirect would have to trust the
+    /// request.
     NoHost,
-    /// Port 0.
+    /// The port is 0.
     ZeroPort,
 }
 
@@ -55,37 +56,39 @@ impl RedirectBuilder {
         }
     }
 
-    /// Sets the port of the location; by default the scheme's, which is omitted. The port of the
-    /// request is never kept.
+    /// Sets the port of the location. By default it is the scheme's port, which is omitted. The
+    /// port of the request is never used.
     #[must_use]
     pub const fn port(mut self, port: u16) -> Self {
         self.port = Some(port);
         self
     }
 
-    /// Adds a host that is redirected to itself.
+    /// Adds a host whose requests are redirected to the same host.
     #[must_use]
     pub fn host(mut self, host: impl Into<String>) -> Self {
         self.hosts.push(host.into());
         self
     }
 
-    /// Sets the host for requests with an unlisted host; without it they are refused with 421.
+    /// Sets the host for requests with an unlisted host. Without a canonical host these requests
+    /// get 421.
     #[must_use]
     pub fn canonical_host(mut self, host: impl Into<String>) -> Self {
         self.canonical = Some(host.into());
         self
     }
 
-    /// Sets the path template: text, `{path}` for the path of the request, `{name}` for a parameter
-    /// of the route. Default `{path}`. To replace a prefix, route `/old/{*rest}` to `/new/{rest}`.
+    /// Sets the path template: text, `{path}` for the path of the request, and `{name}` for a
+    /// parameter of the route. Default `{path}`. To replace a prefix, route `/old/{*rest}` to
+    /// `/new/{rest}`.
     #[must_use]
     pub fn path(mut self, template: impl Into<String>) -> Self {
         self.path = template.into();
         self
     }
 
-    /// Whether to keep the query; default true.
+    /// Sets whether the query is kept; default true.
     #[must_use]
     pub const fn keep_query(mut self, keep_query: bool) -> Self {
         self.keep_query = keep_query;
@@ -102,7 +105,7 @@ impl RedirectBuilder {
     /// Builds the redirect.
     ///
     /// # Errors
-    /// The first invalid setting.
+    /// The first setting that is invalid.
     pub fn build(self) -> Result<Redirect, RedirectBuildError> {
         let port = match self.port {
             Some(0) => return Err(RedirectBuildError::ZeroPort),
@@ -163,8 +166,8 @@ impl fmt::Display for RedirectBuildError {
         match self {
             Self::BadHost(host) => write!(f, "`{host}` is not a host name or an address"),
             Self::BadPath(path) => write!(f, "`{path}` is not a path template"),
-            Self::NoHost => f.write_str("a redirect needs a host to go to"),
-            Self::ZeroPort => f.write_str("port 0 is not a port"),
+            Self::NoHost => f.write_str("a redirect needs a host or a canonical host"),
+            Self::ZeroPort => f.write_str("port 0 is not valid"),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Does not know about: the source of the bytes.
 #![expect(
     clippy::indexing_slicing,
-    reason = "a u8 cannot leave a table of 256, and what was written fits the buffer"
+    reason = "a u8 is below 256, and the written length is at most that of the buffer"
 )]
 
 use super::RedirectError;
@@ -30,7 +30,7 @@ impl<'b> Sink<'b> {
         Self { buf, len: 0 }
     }
 
-    /// Appends text validated at build time.
+    /// Appends text that was validated at build time.
     pub(super) fn push_clean(&mut self, bytes: &[u8]) -> Result<(), RedirectError> {
         let end = self.len + bytes.len();
         self.buf.get_mut(self.len..end).ok_or(RedirectError::TooLong)?.copy_from_slice(bytes);
@@ -46,8 +46,8 @@ impl<'b> Sink<'b> {
         self.push(bytes, &QUERY)
     }
 
-    /// Returns the written bytes. An encoded NUL is detected only here, because two parts together
-    /// can form it.
+    /// Returns the written bytes. An encoded NUL is detected only here, because two consecutive
+    /// parts can form it.
     pub(super) fn finish(self) -> Result<&'b [u8], RedirectError> {
         let written = &self.buf[..self.len];
         match memchr::memmem::find(written, b"%00") {
@@ -74,14 +74,14 @@ impl<'b> Sink<'b> {
     }
 }
 
-/// Whether a text needs no change in a path: required of templates.
+/// Whether a text needs no escaping in a path. Templates must meet this condition.
 pub(super) fn is_clean_path(text: &str) -> bool {
     text.bytes().all(|byte| PATH[byte as usize] == Class::Pass) && !text.contains("%00")
 }
 
-/// `pchar` of RFC 3986 section 3.3 is kept, including `%`, so that nothing is encoded twice. So are
-/// brackets, which the RFC reserves for hosts but which are common in queries and which every
-/// client keeps.
+/// The classes of bytes: `pchar` of RFC 3986 section 3.3 is kept, including `%`, so that nothing is
+/// encoded twice. Brackets are kept as well: the RFC reserves them for hosts, but they are common
+/// in queries, and every client keeps them.
 const fn classes(more: &[u8]) -> [Class; 256] {
     let mut classes = [Class::Encode; 256];
     let mut byte: u8 = 0;

@@ -1,13 +1,14 @@
 //! The `Location` of a redirect, written into the caller's buffer without an allocation.
 //!
-//! Does not know about: routes, replies, sockets. Entry: [`Redirect::to`], [`Redirect::location`].
+//! Does not know about: routes, replies, sockets. Entry points: [`Redirect::to`],
+//! [`Redirect::location`].
 //!
-//! The result is always an absolute URL with our scheme, a host from the configuration and our
-//! port. A request selects among listed hosts and never supplies its own, so `Host: evil` and
-//! `//evil` cannot lead to another site. Path and query are kept byte for byte; only bytes that RFC
-//! 3986 forbids (backslash, quotes, braces and the like) are percent-encoded, and control bytes,
-//! bytes outside ASCII, `#` and `%00` are refused.
-#![expect(clippy::indexing_slicing, reason = "places were made while the list grew")]
+//! The result is always an absolute URL whose scheme, host and port come from the configuration. A
+//! request only selects one of the listed hosts, so `Host: evil` and `//evil` cannot lead to
+//! another site. Path and query are kept byte for byte, with two exceptions. Bytes that RFC 3986
+//! forbids (backslash, quotes, braces and similar ones) are percent-encoded. Control bytes, bytes
+//! outside ASCII, `#` and `%00` are refused.
+#![expect(clippy::indexing_slicing, reason = "indices are those of existing elements")]
 
 mod build;
 mod escape;
@@ -38,12 +39,13 @@ pub enum RedirectStatus {
     TemporaryRedirect,
 }
 
-/// A redirect, ready to write locations.
+/// An immutable redirect that writes locations.
 #[derive(Clone, Debug)]
 pub struct Redirect {
-    /// Index of a listed host in `origins`.
+    /// Maps a listed host to its index in `origins`.
     hosts: ByteMap<true>,
-    /// `https://example.com:8443`, one for each listed host, then the canonical one, if any.
+    /// An origin such as `https://example.com:8443` for each listed host, followed by the canonical
+    /// one, if any.
     origins: Vec<Box<str>>,
     /// Whether an unlisted host is redirected to the last origin instead of being refused.
     canonical: bool,
@@ -52,7 +54,7 @@ pub struct Redirect {
     status: RedirectStatus,
 }
 
-/// Inputs of a redirect from a request.
+/// The parts of a request that determine its location.
 #[derive(Clone, Copy, Debug)]
 pub struct RedirectTarget<'a> {
     /// The `Host` field or the authority, with or without a port.
@@ -65,19 +67,19 @@ pub struct RedirectTarget<'a> {
     pub params: Params<'a, 'a>,
 }
 
-/// Why a request has no location.
+/// The reason why a request has no location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedirectError {
     /// The path or the query contains a forbidden byte: 400.
     BadTarget,
-    /// The host is not listed and there is no canonical one: 421.
+    /// The host is not listed, and there is no canonical host: 421.
     Misdirected,
-    /// The location exceeds the buffer: 414.
+    /// The location does not fit into the buffer: 414.
     TooLong,
 }
 
 impl Redirect {
-    /// Starts to build a redirect to a scheme.
+    /// Creates a builder for redirects to a scheme.
     #[must_use]
     pub fn to(scheme: Scheme) -> RedirectBuilder {
         RedirectBuilder::new(scheme)
@@ -89,7 +91,7 @@ impl Redirect {
         self.status
     }
 
-    /// Names of the route parameters in the path template.
+    /// Names of the route parameters used in the path template.
     pub fn param_names(&self) -> impl Iterator<Item = &str> {
         self.path.iter().filter_map(|piece| match piece {
             Piece::Param(name) => Some(&**name),
@@ -97,11 +99,11 @@ impl Redirect {
         })
     }
 
-    /// Writes the location of a request to the front of `buf` and returns it: an absolute URL of
-    /// visible ASCII.
+    /// Writes the location for a request to the start of `buf` and returns it. The location is an
+    /// absolute URL of visible ASCII.
     ///
     /// # Errors
-    /// The status to use instead; the contents of `buf` are then unspecified.
+    /// The error determines the status to send; the contents of `buf` are then unspecified.
     pub fn location<'b>(
         &self,
         target: &RedirectTarget<'_>,
@@ -176,8 +178,8 @@ impl RedirectError {
 impl fmt::Display for RedirectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::BadTarget => "the request target holds a byte that must not be sent on",
-            Self::Misdirected => "the host is not one of ours",
+            Self::BadTarget => "the request target contains a byte that must not be forwarded",
+            Self::Misdirected => "the host is not listed",
             Self::TooLong => "the location is too long",
         })
     }

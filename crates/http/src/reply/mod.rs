@@ -1,7 +1,7 @@
 //! Replies of handlers, written directly into the connection's output.
 //!
 //! Does not know about: requests, except whether content is wanted and whether the connection stays
-//! open. `Content-Length`, `Date` and `Connection` are only written here.
+//! open. `Content-Length`, `Date` and `Connection` are written only here.
 
 mod builder;
 mod default_field;
@@ -26,8 +26,8 @@ use out::ImageId;
 use std::marker::PhantomData;
 use write::put_end;
 
-/// The means to reply to a request, exactly once.
-#[must_use = "a request that is not answered cannot be finished"]
+/// Replies to a request, exactly once.
+#[must_use = "a request without a reply cannot be finished"]
 #[derive(Debug)]
 pub struct Responder<'a> {
     out: &'a mut Out,
@@ -45,7 +45,7 @@ impl<'a> Responder<'a> {
         Self { out, date, persist, head_only }
     }
 
-    /// Sends a shared reply: up to 16 KiB of content are copied next to the head, longer content is
+    /// Sends a shared reply. Up to 16 KiB of content are copied next to the head; longer content is
     /// sent without a copy.
     #[inline(always)]
     pub fn send(self, reply: &StaticReply) -> Answered<'a> {
@@ -68,14 +68,14 @@ impl<'a> Responder<'a> {
     }
 
     /// Adds a field line to the reply of the handler behind a layer. Framing, connection and date
-    /// fields are forbidden and turn the reply into a 500.
+    /// fields are forbidden; they replace the reply by a 500.
     #[inline(never)]
     pub fn header(self, name: &str, value: impl AsRef<[u8]>) -> Self {
         self.out.add_line(name.as_bytes(), value.as_ref());
         self
     }
 
-    /// Like [`Self::header`], for whole lines from this crate.
+    /// Like [`Self::header`], for complete lines from this crate.
     #[inline(always)]
     pub(crate) fn add_lines(&mut self, lines: &[u8]) {
         self.out.add_lines(lines);
@@ -87,13 +87,13 @@ impl<'a> Responder<'a> {
         ReplyBuilder::new(self, status)
     }
 
-    /// Sends `405 Method Not Allowed`, with `Allow` as required by RFC 9110 15.5.6; `allow` is for
-    /// instance `GET, HEAD`.
+    /// Sends `405 Method Not Allowed` with the `Allow` field required by RFC 9110 15.5.6. `allow`
+    /// is the field's value, for instance `GET, HEAD`.
     pub fn method_not_allowed(self, allow: &[u8]) -> Answered<'a> {
         self.status(Status::METHOD_NOT_ALLOWED).header("Allow", allow).empty()
     }
 
-    /// Makes the following reply the last of the connection.
+    /// Makes the reply the last one of the connection.
     pub const fn close_after(mut self) -> Self {
         self.persist = Persist::Close;
         self
@@ -106,13 +106,13 @@ impl<'a> Responder<'a> {
         Answered::without_reply(Outcome::HangUp)
     }
 
-    /// Hands over this request and the rest of the connection: the receiver gets the connection and
-    /// every byte from this request on. Replies to earlier requests are sent before. If there is no
+    /// Hands over the connection: the receiver gets it with all input from the first byte of this
+    /// request on. Replies to earlier requests are sent before the hand-over. If there is no
     /// receiver, the client gets a 503.
     ///
-    /// A request with a body must be handed over before the body is read: by
-    /// [`crate::Service::hands_over`], or here if [`crate::Limits::answer_before_body`] is set and
-    /// the service does not want the body.
+    /// A request with a body must be handed over before its body is read. This is possible in
+    /// [`crate::Service::hands_over`]. It is possible with this method only if
+    /// [`crate::Limits::answer_before_body`] is set and the service does not want the body.
     #[inline(never)]
     pub fn hand_over(self) -> Answered<'a> {
         self.out.forget_sent();
@@ -120,8 +120,8 @@ impl<'a> Responder<'a> {
         Answered::without_reply(Outcome::HandOver)
     }
 
-    /// Lets `serve` reply. If it defers the reply, the callback from `ending` is called at the end:
-    /// a layer that counts or logs requests knows the result only then.
+    /// Lets `serve` reply. If `serve` defers the reply, the callback from `ending` is called when
+    /// the request ends, because a layer that counts or logs requests learns the result only then.
     #[inline]
     pub fn watch(
         self,
@@ -131,7 +131,7 @@ impl<'a> Responder<'a> {
         self.watch_with(&mut (), |reply, ()| serve(reply), |()| ending())
     }
 
-    /// The same with shared data: `ending` gets the result of `serve`.
+    /// Like [`Self::watch`], with data shared between `serve` and `ending`.
     #[inline]
     pub fn watch_with<T>(
         self,
@@ -150,13 +150,13 @@ impl<'a> Responder<'a> {
         Answered { outcome, status, content_len, of: PhantomData }
     }
 
-    /// A 500, because a service needs the address of the client and did not get it.
+    /// Replies with a 500, because a service needs the client's address and did not get it.
     #[cold]
     pub(crate) fn refuse_unknown_client(self) -> Answered<'a> {
         self.refuse(ApiMisuse::ClientUnknown)
     }
 
-    /// A 500, because a service wants the body and did not get it.
+    /// Replies with a 500, because a service wants the body and did not get it.
     #[cold]
     pub(crate) fn refuse_skipped_body(self) -> Answered<'a> {
         self.refuse(ApiMisuse::BodySkipped)
@@ -198,8 +198,8 @@ impl<'a> Responder<'a> {
 
 /// Proof that this request has a reply.
 ///
-/// Only its [`Responder`] creates one, with its own lifetime: a proof for one request cannot be
-/// kept and returned for another.
+/// Only a [`Responder`] creates a proof, with its own lifetime. A proof for one request can
+/// therefore not be stored and returned for another request.
 ///
 /// ```compile_fail,E0521
 /// use doorbell_http::{Answered, Request, Responder, Service, Status};
@@ -211,7 +211,7 @@ impl<'a> Responder<'a> {
 ///     fn call<'a>(&self, _: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
 ///         let answered = reply.status(Status::OK).empty();
 ///         *self.0.lock().unwrap() = Some(answered);
-///         panic!("the next request gets what was kept");
+///         panic!("the next request gets the stored proof");
 ///     }
 /// }
 /// ```
@@ -219,24 +219,24 @@ impl<'a> Responder<'a> {
 #[derive(Debug)]
 pub struct Answered<'a> {
     pub(crate) outcome: Outcome,
-    /// Meaningless without a reply.
+    /// The status of the reply; meaningless without a reply.
     status: Status,
-    /// Content above 4 GiB saturates, so that the whole fits in one register.
+    /// The content length, saturated at 4 GiB so that the whole value fits into one register.
     content_len: u32,
-    /// Invariant: neither a longer nor a shorter lifetime is accepted.
+    /// Makes the lifetime invariant, so that neither a longer nor a shorter lifetime is accepted.
     of: PhantomData<fn(&'a ()) -> &'a ()>,
 }
 
 const _: () = assert!(size_of::<Answered<'_>>() <= 8);
 
 impl Answered<'_> {
-    /// Without a reply, at least for now.
+    /// A result without a reply, or without a reply so far.
     const fn without_reply(outcome: Outcome) -> Self {
         Self { outcome, status: Status::OK, content_len: 0, of: PhantomData }
     }
 
-    /// Status of the reply; `None` when the connection was closed without one or handed over, and
-    /// when the reply is deferred.
+    /// Status of the reply. `None` if the connection was closed without a reply or handed over, and
+    /// if the reply is deferred.
     #[inline]
     pub const fn status(&self) -> Option<Status> {
         match self.outcome {
@@ -264,8 +264,8 @@ impl Answered<'_> {
     }
 }
 
-/// Effect of a reply on the connection. Not sorted alphabetically: the usual variants in the middle
-/// are cheaper to test.
+/// Effect of a reply on the connection. Deliberately not in alphabetical order: the common variants
+/// are in the middle, where testing for them is cheaper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Hands over the request and the connection.
@@ -291,7 +291,7 @@ pub(crate) fn put_refusal(misuse: ApiMisuse, out: &mut Out, date: &Date, persist
     put_failure(Status::INTERNAL_SERVER_ERROR, out, date, persist);
 }
 
-/// Like [`put_failure`], with rendered field lines from this crate.
+/// Like [`put_failure`], with additional field lines from this crate.
 pub(crate) fn put_failure_with(lines: &[u8], status: Status, out: &mut Out, date: &Date, persist: Persist) {
     write::put_status(&mut out.head, status);
     out.head.extend_from_slice(lines);

@@ -1,6 +1,6 @@
 //! The output of one connection: unsent replies in order.
 //!
-//! Does not know about: sending.
+//! Does not know about: the sending of bytes.
 
 use super::write::{CONTENT_TYPE, find_field, put_field, remove_field};
 use super::{DefaultField, Later, Persist};
@@ -18,22 +18,22 @@ pub struct Out {
     begun_at: usize,
     /// Replies that were replaced by a 500.
     misuses: Misuses,
-    /// Field lines of layers for the current reply.
+    /// Field lines added by layers to the current reply.
     lines: Vec<u8>,
     lines_misuse: Option<ApiMisuse>,
-    /// Whether there may be such lines, a default field, which may become one, or a deferred request:
-    /// everything that the next reply has to look at is behind this one flag.
+    /// Whether there may be anything that the next reply must take into account: lines of layers, a
+    /// default field or a deferred request. A single flag keeps the usual case cheap.
     has_lines: bool,
     default_field: Option<DefaultField>,
-    /// Identifies the contents of `head`, if they are an image of a shared reply.
+    /// Identifies the contents of `head` if they are an image of a shared reply.
     image: ImageId,
     /// The deferred request.
     later: Option<Box<Later>>,
-    /// Whether `head` was sent and is only kept in case the next reply is the same.
+    /// Whether `head` was sent and is stored only because the next reply may be the same.
     is_sent: bool,
 }
 
-/// The field lines of layers for one reply.
+/// The field lines added by layers to one reply.
 #[derive(Debug)]
 pub(super) struct Lines {
     pub(super) bytes: Vec<u8>,
@@ -41,7 +41,7 @@ pub(super) struct Lines {
     are_any: bool,
 }
 
-/// Identifies the bytes of a shared reply in one second.
+/// Identifies the bytes of a shared reply within one second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ImageId {
     /// 0 means no image.
@@ -79,20 +79,20 @@ impl Out {
         }
     }
 
-    /// An empty output with space for `bytes`.
+    /// An empty output with space for this number of bytes.
     pub fn with_capacity(bytes: usize) -> Self {
         Self { head: Vec::with_capacity(bytes), ..Self::new() }
     }
 
     /// Adds this field to every later reply without a field of the same name, including replies of
-    /// the machine itself.
+    /// the state machine itself.
     pub fn set_default_field(&mut self, field: Option<DefaultField>) {
         self.default_field = field;
         self.forget_lines();
     }
 
-    /// Takes the memory of `head`. Apart from the default field and pending misuses, the output is
-    /// as new.
+    /// Takes the memory of `head` and resets the output, except for the default field and pending
+    /// misuses.
     #[must_use]
     pub fn take_room(&mut self) -> Vec<u8> {
         let (default_field, misuses) = (self.default_field.take(), self.take_misuses());
@@ -116,7 +116,7 @@ impl Out {
         self.unsent().len() + self.body.len()
     }
 
-    /// Removes everything except the counts of [`Self::take_misuses`]; keeps the memory.
+    /// Removes everything except the misuses counted for [`Self::take_misuses`]; keeps the memory.
     pub fn clear(&mut self) {
         self.head.clear();
         self.body = Bytes::new();
@@ -126,8 +126,8 @@ impl Out {
         self.forget_left_over();
     }
 
-    /// Removes leftovers of the previous reply: lines added to a reply that was never written, and
-    /// a deferred request that was never taken.
+    /// Removes leftovers of the previous reply: lines that were added to a reply that was never
+    /// written, and a deferred request that was never taken.
     #[inline(always)]
     pub(super) fn forget_left_over(&mut self) {
         if self.has_lines {
@@ -142,19 +142,18 @@ impl Out {
         self.forget_lines();
     }
 
-    /// Marks all of `head` as sent, without a body. It stays in memory: if the next reply is the
-    /// same in the same second, it need not be copied again. Until [`Self::forget_sent`] only a
-    /// [`crate::Conn`] may write here.
+    /// Marks all of `head` as sent; there must be no body. The bytes stay in memory: if the next
+    /// reply is the same within the same second, it is not copied again. Until
+    /// [`Self::forget_sent`], only a [`crate::Conn`] may write to this output.
     #[inline(always)]
     pub fn head_is_sent(&mut self) {
-        debug_assert!(self.body.is_empty(), "a body is taken away first");
+        debug_assert!(self.body.is_empty(), "the body was taken before");
         self.begun_at = 0;
         self.is_sent = true;
     }
 
-    /// Removes sent bytes. New contents are not an image until marked as one: a writer that
-    /// takes `head`, or fills it with other bytes, would otherwise leave the identity of a previous
-    /// image behind.
+    /// Removes sent bytes and the identity of their image. Otherwise a writer that takes `head`, or
+    /// fills it with other bytes, would leave the identity of a previous image behind.
     #[inline(always)]
     pub fn forget_sent(&mut self) {
         self.image.number = 0;
@@ -164,7 +163,8 @@ impl Out {
         }
     }
 
-    /// Whether the current reply is already in memory; then it is sent again.
+    /// Whether the sent bytes equal the current reply. If they do, they are marked as unsent, so
+    /// that they are sent again.
     #[inline(always)]
     pub(super) fn is_again(&mut self, image: &ImageId) -> bool {
         let again = self.is_sent && image.number != 0 && self.image == *image && !self.has_lines();
@@ -177,8 +177,8 @@ impl Out {
         self.image = image;
     }
 
-    /// Removes an unfinished reply after a panic of the service. Earlier replies stay, because each
-    /// call of a service is preceded by the start of its reply.
+    /// Removes an unfinished reply after a panic of the service. Earlier replies are kept, because
+    /// the start of a reply is marked before each call of a service.
     pub fn drop_unfinished(&mut self) {
         self.forget_sent();
         self.drop_begun();
@@ -191,9 +191,9 @@ impl Out {
         self.later.take()
     }
 
-    /// Puts a request from [`Self::take_later`] of another output here.
+    /// Stores a request from [`Self::take_later`] of another output.
     pub fn put_later(&mut self, later: Box<Later>) {
-        debug_assert!(self.later.is_none(), "one request waits at a time");
+        debug_assert!(self.later.is_none(), "only one request waits at a time");
         self.later = Some(later);
         self.has_lines = true;
     }
@@ -212,7 +212,7 @@ impl Out {
         }
     }
 
-    /// The same for a request that is deferred again.
+    /// Adds callbacks for the end of a request that is deferred again.
     pub(crate) fn on_end_all(&mut self, endings: super::ending::Endings) {
         if let Some(later) = &mut self.later {
             later.endings().add_all(endings);
@@ -226,7 +226,7 @@ impl Out {
         }
     }
 
-    /// Takes the lines of layers so far, for a later reply.
+    /// Takes the lines added by layers so far, for a later reply.
     pub(super) fn take_lines(&mut self) -> Lines {
         let lines = Lines {
             bytes: std::mem::take(&mut self.lines),
@@ -244,14 +244,15 @@ impl Out {
         self.has_lines = lines.are_any || self.default_field.is_some();
     }
 
-    /// Replies replaced by a 500 since the last call. The driver of a connection reports them: the
-    /// client only sees a 500, and the handler is not notified.
+    /// Returns the number of replies replaced by a 500 since the last call, and the reasons. The
+    /// driver of a connection reports both, because the client sees only a 500 and the handler is
+    /// not notified.
     #[inline(always)]
     pub const fn take_misuses(&mut self) -> Misuses {
         core::mem::replace(&mut self.misuses, Misuses::NONE)
     }
 
-    /// Adds those of `other`.
+    /// Adds the misuses of `other`.
     #[inline]
     pub const fn take_misuses_of(&mut self, other: &mut Self) {
         if other.misuses.count() != 0 {
@@ -259,16 +260,16 @@ impl Out {
         }
     }
 
-    /// Starts the next reply. A large body that should have been flushed is copied, so that the
-    /// order is kept.
+    /// Starts the next reply. A large body that has not been flushed is copied, to preserve the
+    /// order.
     #[inline]
     pub(crate) fn begin_reply(&mut self) {
         self.forget_sent();
         self.begin_any_reply();
     }
 
-    /// Like [`Self::begin_reply`], for callers that remove sent bytes before writing anything but
-    /// the same reply again.
+    /// Like [`Self::begin_reply`], but does not remove sent bytes. The caller must remove them
+    /// before it writes anything but the same reply.
     #[inline(always)]
     pub(crate) fn begin_any_reply(&mut self) {
         if self.is_sent {
@@ -292,14 +293,14 @@ impl Out {
         self.has_lines = true;
     }
 
-    /// Adds lines that need no check, each with its CRLF.
+    /// Adds lines that need no validation, each with its CRLF.
     #[inline(never)]
     pub(crate) fn add_lines(&mut self, lines: &[u8]) {
         self.lines.extend_from_slice(lines);
         self.has_lines = true;
     }
 
-    /// Includes a line that must not be sent.
+    /// Whether layers may have set field lines for the reply, valid or invalid.
     #[inline]
     pub(crate) const fn has_lines(&self) -> bool {
         self.has_lines
@@ -311,7 +312,7 @@ impl Out {
         self.has_lines = self.default_field.is_some();
     }
 
-    /// Writes the default field after the status line of a reply without fields of its own.
+    /// Writes the default field after the status line of a reply that has no other fields.
     pub(super) fn put_default_field(&mut self) {
         if let Some(field) = &self.default_field {
             self.head.extend_from_slice(field.line());
@@ -319,7 +320,7 @@ impl Out {
     }
 
     /// Inserts the lines of layers after the status line of the last reply. A content type from a
-    /// layer is only used if the handler sets none.
+    /// layer is used only if the handler sets none.
     #[cold]
     pub(crate) fn insert_lines(&mut self) -> Result<(), ApiMisuse> {
         if let Some(misuse) = self.lines_misuse.take() {
@@ -337,7 +338,8 @@ impl Out {
         let status_line_len = memchr::memchr(b'\n', reply).map_or(0, |at| at + 1);
         let at = self.begun_at + status_line_len;
         let (len, added) = (self.head.len(), self.lines.len());
-        // Make room at the end, move the tail back, put the lines into the gap.
+        // Make room at the end, move the bytes after the status line back, and copy the lines into
+        // the gap.
         self.head.resize(len + added, 0);
         self.head.copy_within(at..len, at + added);
         if let Some(gap) = self.head.get_mut(at..at + added) {
@@ -357,7 +359,8 @@ impl Out {
         self.misuses.add(misuse.into());
     }
 
-    /// Removes the current reply. The body belongs to it: starting the reply has moved any other.
+    /// Removes the current reply, including the body: [`Self::begin_reply`] has moved any earlier
+    /// body.
     #[cold]
     fn drop_begun(&mut self) {
         self.head.truncate(self.begun_at);
@@ -367,7 +370,7 @@ impl Out {
 
     /// Adds content that is sent without a copy, after all other output.
     pub(crate) fn put_body(&mut self, body: Bytes) {
-        debug_assert!(self.body.is_empty(), "begin_reply has moved it");
+        debug_assert!(self.body.is_empty(), "begin_reply has moved an earlier body");
         self.body = body;
     }
 }

@@ -178,7 +178,7 @@ fn a_refused_reply_leaves_nothing_of_its_content() {
             render(Persist::Implied, false, |reply| way(reply.header("Connection", "x")));
         assert_eq!(text, format!("HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n{DATE}\r\n"));
         assert_eq!(out.take_misuses(), Misuses::from(ApiMisuse::HeaderReserved));
-        assert!(out.body.is_empty(), "{} bytes behind a reply without content", out.body.len());
+        assert!(out.body.is_empty(), "{} bytes after a reply without content", out.body.len());
     }
 }
 
@@ -194,7 +194,7 @@ fn what_is_taken_back_is_the_last_reply_with_its_content() {
     let first = [&*out.head, &*large].concat();
     send(&mut out);
     out.drop_unfinished();
-    assert!(out.head == first && out.body.is_empty(), "the earlier one stays as a whole");
+    assert!(out.head == first && out.body.is_empty(), "the earlier reply is complete");
 }
 
 #[test]
@@ -212,8 +212,8 @@ fn a_reply_has_nothing_of_one_that_was_begun_and_never_made() {
     }
 }
 
-/// However often and by whatever method it is set: the last one of the handler wins, and a layer's
-/// is only a fallback.
+/// A reply has exactly one content type, however often it is set. The handler's last value is used;
+/// a layer's value is only a fallback.
 #[test]
 fn a_reply_has_one_content_type() {
     const CONTENT: &str = "Content-Type: no\r\nfield\n";
@@ -248,7 +248,8 @@ fn a_reply_has_one_content_type() {
     says("Content-Type: c/d", &render(Persist::Implied, false, |responder| untyped(layered(responder))).0);
 }
 
-/// Whatever writes the reply, and without changing the content.
+/// Every way to write a reply adds the default field if the field is absent, and leaves the content
+/// as it is.
 #[test]
 fn a_default_field_is_in_every_reply_that_has_none_of_its_own() {
     const OURS: &str = "X-A: default\r\n";
@@ -284,7 +285,7 @@ fn a_default_field_is_in_every_reply_that_has_none_of_its_own() {
     assert_eq!(DefaultField::new("Date", "x").unwrap_err(), ApiMisuse::HeaderReserved);
 }
 
-/// A deferred reply, with fields added by layers before.
+/// A deferred reply has the default field as well as the fields that layers added before.
 #[test]
 fn a_default_field_is_in_a_reply_that_comes_later() {
     let (mut out, date) = (Out::new(), Date::new(0));

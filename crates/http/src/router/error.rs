@@ -1,4 +1,4 @@
-//! Why a set of routes cannot be built, always with the names of the routes concerned.
+//! The reasons why a set of routes cannot be built, with the names of the routes.
 //!
 //! Does not know about: the source of the routes.
 
@@ -32,7 +32,8 @@ pub enum RouteError {
         /// Name of the route.
         route: String,
     },
-    /// Two routes match some of the same requests, so that the second would never get them.
+    /// Two routes match some of the same requests, and the second route would not get
+    /// these requests.
     Shadowed(Conflict),
 }
 
@@ -43,13 +44,13 @@ pub struct Conflict {
     pub first: String,
     /// Name of the route that was added second.
     pub second: String,
-    /// The host of both; `None` means any host.
+    /// The host of both routes; `None` means any host.
     pub host: Option<String>,
-    /// The configured path of the first.
+    /// The configured path of the first route.
     pub first_path: String,
-    /// The configured path of the second; parameter names may differ.
+    /// The configured path of the second route; its parameter names may differ.
     pub second_path: String,
-    /// The methods of both.
+    /// The methods that both routes have.
     pub methods: MethodSet,
 }
 
@@ -62,10 +63,10 @@ impl fmt::Display for RouteError {
             Self::BadPath { route, path, .. } => write!(f, "route `{route}`: `{path}` is not a path pattern"),
             Self::Duplicate(conflict) => write!(
                 f,
-                "routes `{}` and `{}` answer the same requests: {conflict}",
+                "routes `{}` and `{}` match the same requests: {conflict}",
                 conflict.first, conflict.second
             ),
-            Self::NoMethods { route } => write!(f, "route `{route}` answers no method"),
+            Self::NoMethods { route } => write!(f, "route `{route}` has no methods"),
             Self::Shadowed(conflict) => write!(
                 f,
                 "route `{}` hides a part of route `{}`: {conflict}",

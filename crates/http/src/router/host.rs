@@ -1,18 +1,18 @@
 //! Host names in requests and in the configuration.
 //!
-//! Does not know about: routes, ports except removing them.
+//! Does not know about: routes, or ports, except for removing them.
 #![expect(
     clippy::indexing_slicing,
-    reason = "the end was found in the same bytes, or is the number of bytes written"
+    reason = "each index is a position found in the same bytes, or the number of bytes written"
 )]
 
 use super::ByteMap;
 use std::io::Write as _;
 use std::net::Ipv6Addr;
 
-/// The host in a `Host` field or an authority, without its port and without a final dot.
+/// The host in a `Host` field or an authority, without port and trailing dot.
 ///
-/// Case is unchanged.
+/// The case is unchanged.
 #[must_use]
 #[inline]
 pub fn without_port(host: &[u8]) -> &[u8] {
@@ -33,7 +33,7 @@ pub(crate) fn find(hosts: &ByteMap<true>, host: &[u8]) -> Option<u32> {
     }
 }
 
-/// The same for an address literal, which has many notations (RFC 4291 2.2).
+/// Finds an IPv6 address literal, which can be written in many notations (RFC 4291 2.2).
 #[cold]
 #[inline(never)]
 pub(super) fn find_literal(hosts: &ByteMap<true>, host: &[u8]) -> Option<u32> {
@@ -50,16 +50,17 @@ fn literal_addr(literal: &str) -> Option<Ipv6Addr> {
     literal.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
 }
 
-/// A configured host in canonical form: lower case, no final dot, an address as in RFC 5952.
+/// Converts a configured host to canonical form: lower case, no trailing dot, an address as in RFC
+/// 5952.
 ///
-/// `None` if it is neither a name nor an address literal, or has a port.
+/// `None` if the host is neither a name nor an address literal, or has a port.
 #[must_use]
 pub fn canonical(host: &str) -> Option<String> {
     let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
     if name.starts_with('[') {
         return literal_addr(&name).map(|addr| format!("[{addr}]"));
     }
-    // Underscores are outside RFC 1123 but common in private networks.
+    // Underscores are not allowed by RFC 1123 but common in private networks.
     let label = |label: &str| {
         (1..=63).contains(&label.len())
             && !label.starts_with('-')
@@ -70,9 +71,9 @@ pub fn canonical(host: &str) -> Option<String> {
     good.then_some(name)
 }
 
-/// A configured host, or `*.` and a name, in canonical form.
+/// Converts a configured host, or `*.` and a name, to canonical form.
 ///
-/// `None` if it is neither.
+/// `None` if the text is neither of the two.
 #[must_use]
 pub fn canonical_pattern(host: &str) -> Option<String> {
     match host.strip_prefix(WILDCARD) {
@@ -84,14 +85,14 @@ pub fn canonical_pattern(host: &str) -> Option<String> {
     }
 }
 
-/// The names, without their `*.`, of all wildcards that could match this name, longest first. Empty
-/// for names that are too long.
+/// The names, without their `*.`, of all wildcards that match `name`, longest first. There are none
+/// for a name that is too long.
 #[inline]
 pub(super) fn suffixes(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = if name.len() <= NAME_LEN_MAX { name } else { b"" };
     std::iter::from_fn(move || {
         let dot = memchr::memchr(b'.', rest)?;
-        // `*` matches at least one character.
+        // `*` must match at least one character.
         let covers = dot > 0;
         rest = &rest[dot + 1..];
         Some(rest).filter(|_| covers)
@@ -100,9 +101,9 @@ pub(super) fn suffixes(name: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// Prefix of a wildcard host.
 pub(super) const WILDCARD: &str = "*.";
-/// Maximum bytes of a name (RFC 1035 2.3.4), including dots.
+/// Maximum length of a name in bytes, including dots (RFC 1035 2.3.4).
 const NAME_LEN_MAX: usize = 253;
-/// Maximum bytes of an IPv6 address in brackets: eight groups of four digits.
+/// Maximum length of an IPv6 address in brackets, in bytes: eight groups of four digits.
 const LITERAL_LEN_MAX: usize = 2 + 8 * 4 + 7;
 
 #[cfg(test)]

@@ -1,17 +1,17 @@
 //! An immutable map from byte strings to numbers.
 //!
-//! Does not know about: paths, hosts, routes. Keys come from the configuration alone, so a client
-//! cannot lengthen a chain, and a fast hash without a secret is enough.
+//! Does not know about: paths, hosts, routes. All keys come from the configuration, so a client
+//! cannot lengthen a chain, and a fast hash without a secret is sufficient.
 #![expect(
     clippy::indexing_slicing,
-    reason = "slots are masked, entry numbers were made from the length of the list"
+    reason = "slot indices are shifted hashes, and entry indices are those of existing entries"
 )]
 
 /// A map from byte strings to numbers. With `FOLD`, ASCII letters compare regardless of case.
 #[derive(Clone, Debug)]
 pub(crate) struct ByteMap<const FOLD: bool> {
-    /// At most half full. The highest bits of a hash are the index, so `shift` is 64 minus their
-    /// number.
+    /// The slots, at most half of them in use. A slot's index is the highest bits of the hash;
+    /// `shift` is 64 minus the number of these bits.
     slots: Box<[Slot]>,
     shift: u32,
     entries: Vec<Entry>,
@@ -33,10 +33,11 @@ struct Entry {
 }
 
 impl<const FOLD: bool> ByteMap<FOLD> {
-    /// Builds a map; the first of two equal keys wins.
+    /// Builds a map. If two keys are equal, the first one applies.
     pub(crate) fn new(pairs: impl IntoIterator<Item = (Vec<u8>, u32)>) -> Self {
         let pairs: Vec<_> = pairs.into_iter().collect();
-        // In small maps most slots stay free, so that most unknown keys are detected at once.
+        // In a small map more slots stay free, so that most unknown keys are detected at the first
+        // slot.
         let slots_per_key = if pairs.len() <= SMALL_LEN_MAX { 4 } else { 2 };
         let slots_len = (pairs.len() * slots_per_key).next_power_of_two().max(4);
         let free = Slot { hash: 0, len: FREE, entry: 0, value: 0 };
@@ -58,7 +59,7 @@ impl<const FOLD: bool> ByteMap<FOLD> {
     pub(crate) fn find(&self, key: &[u8]) -> Option<u32> {
         let hash = hash::<FOLD>(key);
         let slot = &self.slots[self.place(hash)];
-        // Usually the key is in the first slot or unknown.
+        // In most cases the key is either in the first slot or not in the map.
         if slot.hash == hash && slot.len as usize == key.len() && self.is_same(slot, key) {
             return Some(slot.value);
         }
@@ -81,10 +82,10 @@ impl<const FOLD: bool> ByteMap<FOLD> {
         }
     }
 
-    /// Whether the key of a slot with the same hash and length is this one.
+    /// Whether the slot, whose hash and length match, has this key.
     #[inline(always)]
     fn is_same(&self, slot: &Slot, key: &[u8]) -> bool {
-        // Up to this length the hash is injective.
+        // For keys up to this length, equal hashes imply equal keys.
         if !FOLD && key.len() <= EXACT_LEN_MAX {
             return true;
         }
@@ -108,14 +109,14 @@ impl<const FOLD: bool> ByteMap<FOLD> {
     }
 
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "a shift by at least 32 leaves an index")]
+    #[expect(clippy::cast_possible_truncation, reason = "the shift by at least 32 leaves 32 bits")]
     const fn place(&self, hash: u64) -> usize {
         (hash >> self.shift) as usize
     }
 }
 
-/// Multiplies and rotates eight bytes at a time; the last word overlaps the previous one. Injective
-/// for keys of one length up to [`EXACT_LEN_MAX`].
+/// Hashes a key by multiplying and rotating words of eight bytes; the last word overlaps the
+/// previous one. Different keys of the same length up to [`EXACT_LEN_MAX`] have different hashes.
 #[inline(always)]
 pub(crate) fn hash<const FOLD: bool>(key: &[u8]) -> u64 {
     let fold = |word: u64| if FOLD { word | 0x2020_2020_2020_2020 } else { word };
@@ -128,7 +129,7 @@ pub(crate) fn hash<const FOLD: bool>(key: &[u8]) -> u64 {
         (Some(first), Some(last)) => {
             u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32
         }
-        // First, middle and last: all bytes of keys up to three bytes.
+        // The first, middle and last byte cover all bytes of a key of up to three bytes.
         _ => match (key.first(), key.get(key.len() / 2), key.last()) {
             (Some(&first), Some(&middle), Some(&last)) => {
                 u64::from(first) | u64::from(middle) << 8 | u64::from(last) << 16
@@ -151,11 +152,11 @@ fn hash_long(key: &[u8], mut hash: u64, mix: impl Fn(u64, u64) -> u64) -> u64 {
 
 /// Maximum number of keys of a small map.
 const SMALL_LEN_MAX: usize = 1000;
-/// Marks a free slot; no key has this length.
+/// Length that marks a free slot; no key is this long.
 const FREE: u32 = u32::MAX;
 /// Keys up to this length fit into a single hashed word.
 const EXACT_LEN_MAX: usize = 8;
-/// Odd, so that the multiplication is invertible.
+/// Multiplier of the hash; odd, so that the multiplication is invertible.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[cfg(test)]
@@ -179,7 +180,7 @@ mod tests {
         }
     }
 
-    /// The bytes of short keys are not compared, so equal hashes must mean equal keys.
+    /// Short keys with equal hashes are equal, because their bytes are not compared.
     #[test]
     fn short_keys_are_distinguished() {
         for len in 1..=EXACT_LEN_MAX {
@@ -195,14 +196,14 @@ mod tests {
         }
     }
 
-    /// A client can choose a key with the hash of a configured one: the bytes must be compared.
+    /// A key that has the same hash as a configured key, but other bytes, is not found.
     #[test]
     fn long_keys_of_one_hash_are_distinguished() {
         let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(MULTIPLIER);
         let start = 24_u64.wrapping_mul(MULTIPLIER);
         let [known, other] = [*b"/admin/s", *b"/admin/S"].map(u64::from_le_bytes);
         let second = u64::from_le_bytes(*b"tatus/ok");
-        // Equal states after two words, and an equal third word, which is mixed in twice.
+        // The keys have the same hash state after the second word, and their last words are equal.
         let collides = second ^ mix(start, known).rotate_left(5) ^ mix(start, other).rotate_left(5);
         let key = |words: [u64; 3]| words.map(u64::to_le_bytes).concat();
         let last = u64::from_le_bytes(*b"/a/route");

@@ -1,16 +1,17 @@
 //! Selects the route of a request by host, path and method, without an allocation.
 //!
-//! Does not know about: actions of routes, sockets, configuration files. Entry:
+//! Does not know about: actions of routes, sockets, configuration files. Entry points:
 //! [`Router::builder`], [`Router::find`].
 //!
-//! A path is matched segment by segment, static text before `{name}` before `{*name}`. Of two
-//! routes with the same path the one that names the host has priority, then the one with the
-//! longest matching `*.` name, then the one for any host. So a route for any host keeps its exact
-//! path even if another route matches all paths of one host. `*.example.com` matches every name
-//! below `example.com` at any depth, but not that name itself. The tree is our own: matchit, the
-//! usual library, allocates a list for backtracking, and refuses `{name}` together with `{*name}`.
-//! Decision 0032 (`deploy/book/src/decisions/0032.md`) compares both in figures.
-#![expect(clippy::indexing_slicing, reason = "route and table numbers were made while the lists grew")]
+//! A path is matched segment by segment; static text has priority over `{name}`, and `{name}` over
+//! `{*name}`. If several routes have the same path, the priority is: a route that names the host,
+//! the route with the longest matching `*.` name, a route for any host. A route for any host
+//! therefore keeps its exact path even if another route matches all paths of one host.
+//! `*.example.com` matches every name below `example.com` at any depth, but not `example.com`
+//! itself. The tree is implemented here because matchit, the usual library, allocates a list for
+//! backtracking and refuses `{name}` together with `{*name}`. Decision 0032
+//! (`deploy/book/src/decisions/0032.md`) compares their performance.
+#![expect(clippy::indexing_slicing, reason = "route and table numbers are indices of existing elements")]
 
 mod error;
 pub mod host;
@@ -33,16 +34,17 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use table::{Leaf, NONE, Table};
 
-/// A route before it is built: the requests it matches, and a value that represents its action.
+/// The definition of a route: the requests it matches, and a value that represents its action.
 #[derive(Clone, Debug)]
 pub struct Route<T> {
     /// The name in error messages.
     pub name: String,
-    /// Hosts without port, or `*.example.com` for all names below one; empty means any host.
+    /// Hosts without port, or `*.example.com` for all names below `example.com`. Empty means any
+    /// host.
     pub hosts: Vec<String>,
-    /// `/static`, `/a/{name}` or `/a/{*rest}`; the last also matches `/a/`.
+    /// The path: `/static`, `/a/{name}` or `/a/{*rest}`, which also matches `/a/`.
     pub path: String,
-    /// Methods of the route. GET includes HEAD unless another route of this path has it.
+    /// Methods of the route. GET includes HEAD unless another route of the same path has HEAD.
     pub methods: MethodSet,
     /// Returned by [`Router::find`].
     pub value: T,
@@ -54,21 +56,21 @@ pub struct RouterBuilder<T> {
     routes: Vec<Route<T>>,
 }
 
-/// Immutable routes, ready for look-ups.
+/// An immutable set of routes for look-ups.
 #[derive(Clone, Debug)]
 pub struct Router<T> {
     values: Vec<Built<T>>,
-    /// For hosts that no route names.
+    /// The routes for hosts that no route names.
     any: Table,
-    /// For hosts that routes name; `hosts` has their indices, `wildcards` those of names after
-    /// `*.`.
+    /// One table for each host or wildcard that a route names. `hosts` maps a host to the index of
+    /// its table, and `wildcards` maps a name after `*.` to its index.
     tables: Vec<Table>,
     hosts: ByteMap<true>,
     wildcards: ByteMap<true>,
-    /// Whether a route names a host.
+    /// Whether any route names a host.
     by_host: bool,
     has_plain: HasPlain,
-    /// The paths of all routes that name a host: distinguishes a wrong host from a wrong path.
+    /// The paths of all routes that name a host, to distinguish a wrong host from a wrong path.
     listed: Option<Table>,
     allow_all: Box<str>,
 }
@@ -101,7 +103,7 @@ impl<T> Built<T> {
 pub enum Lookup<'r, 'p, T> {
     /// A route matches the request.
     Found(Match<'r, 'p, T>),
-    /// The path exists, but not for this method: 405 with this `Allow`.
+    /// The path exists, but not for this method: 405 with the following `Allow`.
     MethodNotAllowed {
         /// The value of `Allow`.
         allow: &'r str,
@@ -110,7 +112,7 @@ pub enum Lookup<'r, 'p, T> {
     Misdirected,
     /// No route has this path: 404.
     NotFound,
-    /// OPTIONS without a route for it: 204 with this `Allow`.
+    /// OPTIONS for a path whose routes do not handle it: 204 with the following `Allow`.
     Options {
         /// The value of `Allow`.
         allow: &'r str,
@@ -122,42 +124,43 @@ pub enum Lookup<'r, 'p, T> {
 pub struct Match<'r, 'p, T> {
     /// The value of the route.
     pub value: &'r T,
-    /// The parameters as in the path, without decoding.
+    /// The parameters, undecoded as in the path.
     pub params: Params<'r, 'p>,
 }
 
 /// A route found by [`Router::find_plain`].
 ///
-/// Only its place; the parts needed for a reply are looked up on demand.
+/// It contains only a reference to the route. Data that a reply may need is looked up on demand.
 #[derive(Debug)]
 pub struct Plain<'r, T>(&'r Built<T>);
 
 /// The parameters of a path.
 ///
-/// They are extracted again on demand: storing their positions would cost more in every look-up.
+/// The parameters are extracted from the path on demand, because storing their positions would make
+/// every look-up more expensive.
 #[derive(Clone, Copy)]
 pub struct Params<'r, 'p> {
-    /// `None` without a route.
+    /// The pattern; `None` for parameters without a route.
     pattern: Option<&'r Pattern>,
     path: &'p [u8],
 }
 
 impl<T> Router<T> {
-    /// Starts to build a router.
+    /// Creates a builder.
     #[must_use]
     pub const fn builder() -> RouterBuilder<T> {
         RouterBuilder { routes: Vec::new() }
     }
 
-    /// Finds the route of a request, skipping inputs on which no route depends.
+    /// Finds the route of a request. Inputs that do not affect the result are not read.
     #[inline(always)]
     pub fn find_for<'r, 'p>(&'r self, request: &Request<'p>) -> Lookup<'r, 'p, T> {
         let host = if self.by_host { request.host_bytes() } else { None };
         self.find(host, request.method(), request.path_bytes())
     }
 
-    /// The route of a request, if no route names a host and its path has no parameters: the case of
-    /// most probes, at half the cost of [`Router::find_for`]. `None` is no result: use
+    /// Finds the route of a request if no route names a host and the path has no parameters, as
+    /// for most probes. Costs half as much as [`Router::find_for`]. After `None`, call
     /// [`Router::find_for`].
     #[inline(always)]
     pub fn find_plain(&self, request: &Request<'_>) -> Option<Plain<'_, T>> {
@@ -165,19 +168,19 @@ impl<T> Router<T> {
             return None;
         }
         let leaf = self.any.find_static(request.path_bytes())?;
-        // No route has the number `NONE`.
+        // A missing route has the number `NONE`, which is not an index of `values`.
         self.values.get(leaf.routes[MethodSet::position(request.method())] as usize).map(Plain)
     }
 
-    /// Makes [`Self::find_plain`] return `None` from now on, so that a service handles every
-    /// request on its full path, and the fast path needs no check of its own. Writes before this
-    /// call are visible to a thread for which the fast path fails.
+    /// Makes [`Self::find_plain`] return `None` from now on. A service can thus make every request
+    /// use the complete look-up, without another check in the fast path. Writes before this call
+    /// are visible to a thread for which the fast path fails.
     pub fn forgo_plain(&self) {
         self.has_plain.0.store(false, Ordering::Release);
     }
 
     /// Finds the route of a request. `host` is the `Host` field or the authority, with or without a
-    /// port; `path` ends before the `?`, and is `*` for `OPTIONS *`.
+    /// port. `path` ends before the `?`; for `OPTIONS *` it is `*`.
     #[inline(always)]
     pub fn find<'r, 'p>(&'r self, host: Option<&[u8]>, method: Method, path: &'p [u8]) -> Lookup<'r, 'p, T> {
         let table = self.table(host);
@@ -204,7 +207,7 @@ impl<T> Router<T> {
         }
     }
 
-    /// The values of all routes, in the order of insertion.
+    /// The values of all routes, in the order in which they were added.
     pub fn values(&self) -> impl Iterator<Item = &T> {
         self.values.iter().map(|built| &built.value)
     }
@@ -238,7 +241,7 @@ impl<T> Router<T> {
         if method == Method::Options && path == b"*" {
             return Lookup::Options { allow: &self.allow_all };
         }
-        // A listed host uses the table with all its routes.
+        // The table of a listed host contains all routes for that host, so this path has none.
         let unlisted = std::ptr::eq(table, &raw const self.any);
         match &self.listed {
             Some(listed) if unlisted && listed.has(path) => Lookup::Misdirected,
@@ -308,7 +311,7 @@ impl<T> Default for RouterBuilder<T> {
     }
 }
 
-/// A route with validated parts.
+/// A validated route.
 struct Draft {
     hosts: Vec<String>,
     pattern: Pattern,
@@ -353,7 +356,7 @@ impl Draft {
     }
 }
 
-/// Finds pairs of routes with the same host, shape of path and method.
+/// Finds pairs of routes that have a host, the shape of the path and a method in common.
 fn find_conflicts<T>(routes: &[Route<T>], drafts: &[Option<Draft>], errors: &mut Vec<RouteError>) {
     let mut claims: HashMap<(Option<&str>, &[Segment]), Vec<usize>> = HashMap::new();
     for (second, draft) in drafts.iter().enumerate() {
@@ -364,7 +367,7 @@ fn find_conflicts<T>(routes: &[Route<T>], drafts: &[Option<Draft>], errors: &mut
             let earlier = claims.entry((host, &draft.pattern.segments)).or_default();
             for &first in earlier.iter() {
                 let methods = routes[first].methods.intersection(draft.methods);
-                // Two routes with ten hosts in common are reported once, not ten times.
+                // Two routes with ten hosts in common are reported once.
                 if methods.is_empty() || reported.contains(&first) {
                     continue;
                 }
@@ -388,7 +391,7 @@ fn find_conflicts<T>(routes: &[Route<T>], drafts: &[Option<Draft>], errors: &mut
     }
 }
 
-/// A table for hosts that no route names, and one for each distinct set of routes of named hosts.
+/// One table for hosts that no route names, and one for each distinct set of routes of named hosts.
 struct HostTables {
     any: Table,
     tables: Vec<Table>,
@@ -411,8 +414,7 @@ impl HostTables {
         let (mut hosts, mut wildcards) = (Vec::new(), Vec::new());
         for (&host, own) in &by_host {
             let name = host.strip_prefix(host::WILDCARD).unwrap_or(host);
-            // The more specific the host of a route, the earlier it is added, so that it has
-            // priority.
+            // Routes with more specific hosts are added earlier, which gives them priority.
             let covering = host::suffixes(name.as_bytes()).filter_map(|suffix| {
                 let wildcard = format!("{}{}", host::WILDCARD, String::from_utf8_lossy(suffix));
                 by_host.get(wildcard.as_str())
@@ -439,7 +441,7 @@ impl<'r, T> Plain<'r, T> {
         &self.0.value
     }
 
-    /// The result of [`Router::find_for`] for the same request.
+    /// The match that [`Router::find_for`] would return for the same request.
     #[inline(always)]
     #[must_use]
     pub fn matched<'p>(&self, request: &Request<'p>) -> Match<'r, 'p, T> {
@@ -448,7 +450,7 @@ impl<'r, T> Plain<'r, T> {
 }
 
 impl<'r, 'p> Params<'r, 'p> {
-    /// The bytes of a parameter as in the path.
+    /// The bytes of a parameter, undecoded as in the path.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<&'p [u8]> {
         self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
@@ -460,7 +462,7 @@ impl<'r, 'p> Params<'r, 'p> {
         let (names, segments) =
             self.pattern.map_or((&[][..], &[][..]), |of| (&of.names[..], &of.segments[..]));
         let values = segments.iter().filter_map(move |segment| {
-            // The path is known to have these segments.
+            // The path matched this pattern, so it has these segments.
             let end = if *segment == Segment::Rest { path.len() } else { class::segment_end(path, start) };
             let value = path.get(start..end).unwrap_or_default();
             start = end + 1;

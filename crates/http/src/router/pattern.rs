@@ -4,19 +4,19 @@
 
 use std::fmt;
 
-/// Maximum number of segments in a pattern; bounds the depth of a look-up.
+/// Maximum number of segments in a pattern. It bounds the depth of a look-up.
 pub const SEGMENTS_MAX: usize = 32;
 
-/// Maximum number of parameters in a pattern; they are stored in a fixed array, so that a look-up
-/// never allocates.
+/// Maximum number of parameters in a pattern. They are stored in an array of fixed size, so that a
+/// look-up never allocates.
 pub const PARAMS_MAX: usize = 8;
 
-/// One segment of a pattern, between two slashes.
+/// One segment of a pattern, which is the text between two slashes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Segment {
     /// `{name}`: one non-empty segment.
     Param,
-    /// `{*name}`: the rest of the path, may be empty.
+    /// `{*name}`: the remaining path, which may be empty.
     Rest,
     Static(Box<[u8]>),
 }
@@ -28,13 +28,13 @@ pub(super) struct Pattern {
     pub(super) names: Box<[Box<str>]>,
 }
 
-/// Why a path pattern is invalid.
+/// The reason why a path pattern is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatternError {
     /// A byte that is not valid in a path (RFC 3986 section 3.3), or a brace that does not enclose
     /// a whole segment.
     BadByte(u8),
-    /// A parameter name that is empty or not made of letters, digits and `_`.
+    /// A parameter name that is empty or contains other characters than letters, digits and `_`.
     BadName,
     /// A parameter name occurs twice.
     DuplicateName,
@@ -75,7 +75,7 @@ impl Pattern {
         Ok(Self { segments, names: names.into() })
     }
 
-    /// Whether exactly one path matches.
+    /// Whether the pattern matches exactly one path.
     pub(super) fn is_static(&self) -> bool {
         self.segments.iter().all(|segment| matches!(segment, Segment::Static(_)))
     }
@@ -96,7 +96,7 @@ impl Pattern {
 /// Returns the parameter names of a path pattern, in order.
 ///
 /// # Errors
-/// Why the text is not a pattern.
+/// The text is not a pattern.
 pub fn param_names(pattern: &str) -> Result<Vec<String>, PatternError> {
     Ok(Pattern::parse(pattern)?.names.iter().map(ToString::to_string).collect())
 }
@@ -118,7 +118,7 @@ fn parse_segment(part: &str) -> Result<(Segment, Option<&str>), PatternError> {
     }
 }
 
-/// `pchar` of RFC 3986 section 3.3, with any `%`.
+/// Whether a byte is a `pchar` of RFC 3986 section 3.3, or any `%`.
 fn is_path_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@%".contains(&byte)
 }
@@ -129,11 +129,11 @@ impl fmt::Display for PatternError {
             Self::BadByte(byte @ (b'{' | b'}')) => {
                 write!(f, "`{}` must open or close a whole segment, as in /a/{{name}}/b", char::from(*byte))
             }
-            Self::BadByte(byte) => write!(f, "byte {:?} cannot stand in a path", char::from(*byte)),
-            Self::BadName => f.write_str("a parameter name is made of letters, digits and `_`"),
-            Self::DuplicateName => f.write_str("the same parameter name stands twice"),
+            Self::BadByte(byte) => write!(f, "byte {:?} is not allowed in a path", char::from(*byte)),
+            Self::BadName => f.write_str("a parameter name consists of letters, digits and `_`"),
+            Self::DuplicateName => f.write_str("a parameter name occurs twice"),
             Self::NoLeadingSlash => f.write_str("a path begins with `/`"),
-            Self::RestNotLast => f.write_str("`{*name}` takes the rest of the path and must be last"),
+            Self::RestNotLast => f.write_str("`{*name}` matches the remaining path and must be last"),
             Self::TooManyParams => write!(f, "more than {PARAMS_MAX} parameters"),
             Self::TooManySegments => write!(f, "more than {SEGMENTS_MAX} segments"),
         }

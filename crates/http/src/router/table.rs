@@ -1,12 +1,13 @@
-//! The paths of one host: a hash map for static paths, a tree of segments for the others.
+//! The paths of one host: a hash map for static paths, a tree of segments for paths with
+//! parameters.
 //!
-//! Does not know about: hosts, requests, actions of routes. A look-up prefers, segment by segment,
-//! static text over `{name}` over `{*name}` and backtracks from a preferred branch without a match.
-//! A node of the tree is visited at most once per look-up, so the work is bounded by the
+//! Does not know about: hosts, requests, actions of routes. For each segment, a look-up prefers
+//! static text over `{name}` over `{*name}`, and backtracks if the preferred branch has no match. A
+//! node of the tree is visited at most once per look-up, so the work is bounded by the
 //! configuration and not by the request.
 #![expect(
     clippy::indexing_slicing,
-    reason = "node and leaf numbers were made while the lists grew, and positions come from the path itself"
+    reason = "node and leaf numbers are indices of existing elements, and positions were found in the path"
 )]
 
 use super::map::ByteMap;
@@ -15,7 +16,7 @@ use super::pattern::{Pattern, Segment};
 use crate::class;
 use std::collections::HashMap;
 
-/// No route, no child.
+/// Number that stands for no route or no child.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// The routes of one pattern, by method.
@@ -30,26 +31,26 @@ pub(super) struct Leaf {
 #[derive(Clone, Debug)]
 pub(super) struct Table {
     statics: ByteMap<false>,
-    /// The root comes first; empty when every path is static.
+    /// The nodes, beginning with the root. Empty if every path is static.
     nodes: Vec<Node>,
     leaves: Vec<Leaf>,
 }
 
 #[derive(Clone, Debug)]
 struct Node {
-    /// Static next segments.
+    /// The nodes after static text.
     children: ByteMap<false>,
     /// The node after `{name}`.
     param: u32,
     /// The leaf of `{*name}`.
     rest: u32,
-    /// The leaf of a pattern that ends here.
+    /// The leaf of a pattern that ends at this node.
     leaf: u32,
 }
 
 impl Table {
-    /// Builds the table of routes given as pattern, methods and route number. If two routes share a
-    /// method of the same pattern, the first one keeps it.
+    /// Builds a table. Each route is given by pattern, methods and number. If two routes have the
+    /// same pattern and share a method, the first route gets the method.
     pub(super) fn build<'a>(routes: impl IntoIterator<Item = (&'a Pattern, MethodSet, u32)>) -> Self {
         let mut by_shape: HashMap<&[Segment], usize> = HashMap::new();
         let mut shapes: Vec<(&Pattern, [u32; METHODS])> = Vec::new();
@@ -105,7 +106,8 @@ impl Table {
         self.leaves.iter().fold(MethodSet::EMPTY, |set, leaf| set.union(leaf.allowed))
     }
 
-    /// `start` is the beginning of the next segment, or one past the end of the path.
+    /// Finds the leaf for the remaining path below `node`. `start` is the start of the next
+    /// segment, or one past the end of the path.
     fn descend<'t>(&'t self, mut node: &'t Node, path: &[u8], mut start: usize) -> u32 {
         loop {
             if start > path.len() {
@@ -118,7 +120,7 @@ impl Table {
                 (NONE, NONE) => return node.rest,
                 (NONE, next) | (next, NONE) if node.rest == NONE => next,
                 (first, second) => {
-                    // There is an alternative to return to.
+                    // Several branches are possible: try them in order of preference.
                     let ways =
                         [first, second, node.rest].into_iter().enumerate().filter(|&(_, way)| way != NONE);
                     return ways
@@ -156,7 +158,7 @@ impl Node {
     }
 }
 
-/// The nodes during construction.
+/// The nodes under construction.
 #[derive(Default)]
 struct Tree {
     nodes: Vec<DraftNode>,
@@ -214,8 +216,8 @@ impl DraftNode {
 }
 
 impl Leaf {
-    /// HEAD follows GET unless a route has it; OPTIONS is always allowed because the router replies
-    /// to it.
+    /// Creates a leaf. HEAD uses the route of GET unless a route has HEAD. OPTIONS is always
+    /// allowed, because the router replies to it.
     fn new(mut routes: [u32; METHODS]) -> Self {
         let [get, head] = [crate::Method::Get, crate::Method::Head].map(MethodSet::position);
         if routes[head] == NONE {

@@ -1,4 +1,4 @@
-//! The router against tables. `tests/router.rs` compares it with a naive one.
+//! The router against tables. `tests/router.rs` compares it with a simple implementation.
 //!
 //! Does not know about: the implementation of look-ups.
 
@@ -22,7 +22,7 @@ fn build(routes: &[Route<usize>]) -> Result<Router<usize>, Vec<RouteError>> {
     builder.build()
 }
 
-/// Formats a result: `3 a=x` for route 3 with a parameter, or a word for the other outcomes.
+/// Formats a result: `3 a=x` for route 3 with a parameter, and a word for other results.
 fn show(lookup: &Lookup<'_, '_, usize>) -> String {
     match lookup {
         Lookup::Found(found) => {
@@ -133,7 +133,7 @@ fn the_longest_name_wins() {
         let found = show(&router.find(Some(host.as_bytes()), method, path.as_bytes()));
         assert_eq!(found, expected, "{method:?} {host} {path}");
     }
-    // Names beyond the maximum length are rejected at once.
+    // Names beyond the maximum length match no wildcard.
     let long = "a.".repeat(8000) + "example.com";
     assert_eq!(show(&router.find(Some(long.as_bytes()), Method::Get, b"/a")), "0");
 }
@@ -154,7 +154,7 @@ fn the_short_way_never_leaves_a_host_out() {
         assert!(router.find_plain(&request).is_none_or(|found| *found.value() == 0), "{hosts:?}");
     }
     let router = build(&[route("open", &[], "/status", get())]).unwrap();
-    assert!(router.find_plain(&request).is_some(), "without hosts it is what most probes take");
+    assert!(router.find_plain(&request).is_some(), "most probes use the plain path");
     router.forgo_plain();
     for router in [router.clone(), router] {
         assert!(router.find_plain(&request).is_none());
@@ -178,7 +178,7 @@ fn conflicts_name_both_routes() {
     assert_eq!(
         texts,
         [
-            "routes `one` and `two` answer the same requests: GET /a/{x} (= /a/{y}) on any host",
+            "routes `one` and `two` match the same requests: GET /a/{x} (= /a/{y}) on any host",
             "route `three` hides a part of route `four`: GET /b on host h",
             "route `six` hides a part of route `seven`: GET /b on host *.h",
         ]
@@ -215,13 +215,13 @@ fn every_bad_route_is_reported() {
     let errors = build(&[route("r", &["a b", "u@h"], "/", MethodSet::EMPTY)]).unwrap_err();
     assert_eq!(errors.len(), 3);
     assert_eq!(errors[0].to_string(), "route `r`: `a b` is not a host name or an address");
-    assert_eq!(errors[2].to_string(), "route `r` answers no method");
+    assert_eq!(errors[2].to_string(), "route `r` has no methods");
 }
 
 #[test]
 fn a_tree_full_of_branches_is_walked_once() {
-    // Every segment has a static and a parameter branch, and none of them matches: each node may be
-    // visited once.
+    // Every segment has a static and a parameter branch, and none of them matches. Each node may be
+    // visited only once.
     let mut routes = Vec::new();
     for n in 0..200_u32 {
         let path: String = (0..7).map(|bit| if n >> bit & 1 == 0 { "/a" } else { "/{p}" }).collect();
@@ -255,14 +255,14 @@ proptest! {
     }
 }
 
-/// An address has many notations (RFC 4291 2.2); a listed host is found in each of them.
+/// A listed host that is an address is found in each of its notations (RFC 4291 2.2).
 #[test]
 fn an_address_is_one_host_however_it_is_written() {
     for listed in ["[2001:db8::1]", "[2001:DB8:0:0:0:0:0:1]", "[2001:db8:0::0001]"] {
         let router = build(&[route("r", &[listed], "/", MethodSet::ANY)]).unwrap();
         for asked in ["[2001:db8::1]", "[2001:DB8::1]:80", "[2001:db8:0:0:0:0:0:1]", "[2001:db8:0::1]"] {
             let found = router.find(Some(asked.as_bytes()), Method::Get, b"/");
-            assert!(matches!(found, Lookup::Found(_)), "{listed} asked as {asked}: {found:?}");
+            assert!(matches!(found, Lookup::Found(_)), "{listed} requested as {asked}: {found:?}");
         }
         let other = router.find(Some(b"[2001:db8::2]"), Method::Get, b"/");
         assert!(matches!(other, Lookup::Misdirected), "{other:?}");

@@ -1,4 +1,4 @@
-//! Static tokens: acceptance into a set, and look-up.
+//! Static tokens: adding them to a set, and look-up.
 //!
 //! Does not know about: requests.
 
@@ -70,7 +70,7 @@ fn near_misses() {
             assert_eq!(tokens.find(&secret[..len]), None);
         }
         for extra in [b"\0".as_slice(), b"\0\0\0\0\0", b"a", b"=", &[0; 64]] {
-            assert_eq!(tokens.find(&[secret, extra].concat()), None, "the filling is not part of a secret");
+            assert_eq!(tokens.find(&[secret, extra].concat()), None, "bytes after a secret are compared");
         }
         for place in 0..secret.len() {
             for bit in 0..8 {
@@ -108,7 +108,7 @@ fn looking_does_not_allocate() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// The set finds the same tokens as a plain comparison.
+    /// The set finds the same tokens as a comparison with each entry of a list.
     #[test]
     fn as_a_list_would(
         secrets in prop::collection::vec("[a-c]{16,34}", 0..6),

@@ -1,6 +1,6 @@
 //! The decision about a request, its status and its challenge.
 //!
-//! Does not know about: verification of tokens.
+//! Does not know about: the verification of tokens.
 
 use doorbell_http::auth::{Authorization, Decision, Policy, PolicyError, Reason, Tokens};
 use doorbell_http::parse::Head;
@@ -19,7 +19,7 @@ fn policy() -> Policy {
     Policy::bearer("status", tokens()).expect("good input")
 }
 
-/// The decision in short: a status and a challenge.
+/// The status and the challenge of a decision.
 fn outcome(policy: &Policy, decision: &Decision<'_>) -> (Option<u16>, Option<String>) {
     (decision.status().map(|status| status.code()), policy.challenge(decision).map(str::to_owned))
 }
@@ -71,7 +71,7 @@ fn what_stands_in_the_field() {
             Decision::Malformed(reason) => (Err(*reason), Some(400), Some("error=\"invalid_request\"")),
             Decision::Unauthorized(Other) => (Err(Other), Some(401), Some("")),
             Decision::Unauthorized(reason) => (Err(*reason), Some(401), Some("error=\"invalid_token\"")),
-            Decision::Forbidden(_) => panic!("a static token has no rights to lack"),
+            Decision::Forbidden(_) => panic!("a static token has no permissions"),
         };
         assert_eq!((found, status), (expect, want_status), "{value:?}");
         let want_challenge = want_challenge.map(|error| match error {
@@ -141,7 +141,7 @@ fn deciding_does_not_allocate() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// Only the secret after the scheme is accepted, whatever surrounds it.
+    /// Only the secret after the scheme is accepted, whatever text surrounds it.
     #[test]
     fn only_the_token(before in "[ -~]{0,8}", between in "[ \t,;=]{0,3}", after in "[ -~]{0,3}") {
         let value = format!("{before}{between}{SECRET}{after}");

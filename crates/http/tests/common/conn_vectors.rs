@@ -15,11 +15,11 @@ pub(crate) fn persistence() -> Vec<Vector> {
     };
     vec![
         Vector::new("1.1 close", request("1.1", "close"), &[200], CloseClean),
-        Vector::new("1.1 Close among others", request("1.1", "x , CLOSE,y"), &[200], CloseClean),
+        Vector::new("1.1 Close among other options", request("1.1", "x , CLOSE,y"), &[200], CloseClean),
         Vector::new("1.1 keep-alive", request("1.1", "keep-alive"), &[200], Read),
         Vector::new("1.1 keep-alive and close", request("1.1", "keep-alive, close"), &[200], CloseClean),
         Vector::new(
-            "1.1 close in a second line",
+            "1.1 close in a second field line",
             request("1.1", "x\r\nConnection: close"),
             &[200],
             CloseClean,
@@ -59,7 +59,7 @@ pub(crate) fn pipelines() -> Vec<Vector> {
             &[200, 200, 204, 200, 500, 200, 200],
             Read,
         ),
-        Vector::new("a half one at the end", format!("{get}GET /2 HTT"), &[200], Read),
+        Vector::new("a half request at the end", format!("{get}GET /2 HTT"), &[200], Read),
         Vector::new(
             "wanted chunked bodies in a row",
             chunked(b"3\r\nabc\r\n0\r\n\r\n").repeat(3),
@@ -139,7 +139,7 @@ pub(crate) fn replies() -> Vec<Vector> {
     let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
     vec![
         Vector::new("204", get("/none"), &[204], Read),
-        Vector::new("a wrong header becomes a 500", get("/bad"), &[500], Read),
+        Vector::new("a forbidden header becomes a 500", get("/bad"), &[500], Read),
         Vector::accepted("a large body", get("/big")),
         Vector::accepted("HEAD of a large body", "HEAD /big HTTP/1.1\r\nHost: a\r\n\r\n"),
     ]

@@ -1,7 +1,7 @@
-//! A connection driven by hand, and a service whose replies describe the request.
+//! A connection driven manually, and a service whose replies describe the request.
 //!
 //! Does not know about: specific requests. Also used by the fuzz targets.
-#![allow(dead_code, reason = "each user needs a part of it")]
+#![allow(dead_code, reason = "each user needs only a part")]
 
 use bytes::Bytes;
 use doorbell_http::{
@@ -9,7 +9,7 @@ use doorbell_http::{
     StaticReply, Status, Time,
 };
 
-/// Replies by path; the default reply describes the request.
+/// A service that replies by path; the default reply describes the request.
 #[derive(Debug)]
 pub(crate) struct Echo;
 
@@ -31,7 +31,7 @@ impl Service for Echo {
     }
 }
 
-/// The resources of a call, with an unknown client.
+/// Creates the resources of a call, with an unknown client.
 pub(crate) const fn io_at<'a>(
     now: Time,
     limits: &'a Limits,
@@ -42,7 +42,7 @@ pub(crate) const fn io_at<'a>(
     Io { now, date, limits, carry, out, closing: false, client: &Client::UNKNOWN }
 }
 
-/// One line with all facts about a request.
+/// Returns one line with all properties of a request.
 pub(crate) fn describe(request: &Request<'_>) -> Vec<u8> {
     let mut text = format!(
         "{} {} {:?} {:?} {:?} {} [",
@@ -59,7 +59,7 @@ pub(crate) fn describe(request: &Request<'_>) -> Vec<u8> {
     text
 }
 
-/// A connection with all the state that the engine would keep for it.
+/// A connection with all the state that the engine would store for it.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) conn: Conn,
@@ -67,14 +67,14 @@ pub(crate) struct Peer {
     pub(crate) now: Time,
     pub(crate) limits: Limits,
     pub(crate) closing: bool,
-    /// Everything sent so far.
+    /// All bytes sent so far.
     pub(crate) sent: Vec<u8>,
     pub(crate) next: Next,
     out: Out,
     date: Date,
 }
 
-/// Results that must not depend on how the input is split.
+/// The results that must not depend on how the input is split.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Trace {
     pub(crate) sent: Vec<u8>,
@@ -100,7 +100,7 @@ impl Peer {
         }
     }
 
-    /// Passes in all `pieces` in order, until the connection closes.
+    /// Passes all `pieces` in order to a new connection, until it closes.
     pub(crate) fn run<'a>(limits: &Limits, pieces: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut peer = Self::new(limits.clone());
         for piece in pieces {
@@ -111,7 +111,7 @@ impl Peer {
         peer
     }
 
-    /// Passes in `fresh`, flushing as often as requested.
+    /// Passes `fresh` to the connection and flushes as often as requested.
     pub(crate) fn input(&mut self, fresh: &[u8]) -> Next {
         let message_max = self.limits.head_bytes_max + self.limits.body_bytes_max;
         let carry_max = message_max.max(self.carry.len() + fresh.len());
@@ -171,7 +171,7 @@ impl Peer {
     }
 }
 
-/// The status codes in a stream of replies, each of which must be complete.
+/// Returns the status codes in a stream of replies, each of which must be complete.
 pub(crate) fn statuses(sent: &[u8]) -> Vec<u16> {
     let mut codes = Vec::new();
     let mut rest = sent;
@@ -182,7 +182,8 @@ pub(crate) fn statuses(sent: &[u8]) -> Vec<u16> {
         let end = find(rest, b"\r\n\r\n").expect("a whole head") + 4;
         let (head, after) = rest.split_at(end);
         rest = after;
-        // A reply to HEAD has a length but no content: the next reply or the end follows at once.
+        // A reply to HEAD has a length but no content; the next reply or the end follows
+        // immediately.
         if let Some(len) = content_length(head)
             && !rest.is_empty()
             && !rest.starts_with(b"HTTP/1.1 ")

@@ -105,7 +105,12 @@ pub(crate) fn methods() -> Vec<Vector> {
     for method in ["GET", "HEAD", "OPTIONS", "POST", "PUT", "DELETE", "PATCH"] {
         vectors.push(Vector::accepted(method, request(method)));
     }
-    vectors.push(Vector::new("TRACE is not allowed, and closes nothing", request("TRACE"), &[405], Read));
+    vectors.push(Vector::new(
+        "TRACE is not allowed, and the connection stays open",
+        request("TRACE"),
+        &[405],
+        Read,
+    ));
     vectors.push(Vector::new(
         "TRACE with a body",
         "TRACE / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nabGET / HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -209,7 +214,7 @@ pub(crate) fn targets() -> Vec<Vector> {
     vectors
 }
 
-/// With a backslash or an encoded NUL, in a path and in a query.
+/// Targets with a backslash or an encoded NUL, in a path and in a query.
 fn ambiguous_targets() -> Vec<Vector> {
     let request = |target: &str| format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
     let long = "/a-path-of-more-than-sixteen-bytes";
@@ -225,7 +230,7 @@ pub(crate) fn absolute_targets() -> Vec<Vector> {
     let request = |target: &str, host: &str| format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
     let mut vectors = vec![
         Vector::refused("mismatch", request("http://b/", "a"), 400),
-        Vector::refused("mismatch of the port", request("http://a:81/", "a:80"), 400),
+        Vector::refused("the port differs from that of Host", request("http://a:81/", "a:80"), 400),
         Vector::refused("absolute without Host", "GET http://a/ HTTP/1.1\r\n\r\n", 400),
         Vector::new(
             "absolute in HTTP/1.0 without Host",
@@ -233,7 +238,7 @@ pub(crate) fn absolute_targets() -> Vec<Vector> {
             &[200],
             CloseClean,
         ),
-        Vector::accepted("OPTIONS about a whole server", "OPTIONS http://a HTTP/1.1\r\nHost: a\r\n\r\n"),
+        Vector::accepted("OPTIONS for a whole server", "OPTIONS http://a HTTP/1.1\r\nHost: a\r\n\r\n"),
     ];
     for (target, host) in [
         ("http://a/", "a"),

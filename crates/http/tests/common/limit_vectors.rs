@@ -41,7 +41,11 @@ pub(crate) fn head_bytes() -> Vec<Vector> {
             get_with(&[[b'x'; 100_000].as_slice(), b": x\r\n"].concat()),
             431,
         ),
-        Vector::refused("a mistake on the last byte counts first", [&endless[..16_383], b"\0"].concat(), 400),
+        Vector::refused(
+            "an invalid last byte has priority over the limit",
+            [&endless[..16_383], b"\0"].concat(),
+            400,
+        ),
     ]
 }
 
@@ -110,7 +114,7 @@ pub(crate) fn body_bytes() -> Vec<Vector> {
         Vector::refused("chunk of 64 KiB and a byte", chunk(65_537), 413),
         Vector::refused("largest chunk size", chunked(b"FFFFFFFFFFFFFFFF\r\n"), 413),
         Vector::refused(
-            "chunks of together 64 KiB and a byte",
+            "chunks of 64 KiB and a byte in total",
             chunked(format!("10000\r\n{}\r\n1\r\nb\r\n", "b".repeat(65_536)).as_bytes()),
             413,
         ),

@@ -1,7 +1,7 @@
 //! Shared parts of the integration tests.
 //!
 //! Does not know about: the library's internals.
-#![allow(dead_code, reason = "each test file needs a part of it")]
+#![allow(dead_code, reason = "each test file needs only a part")]
 
 pub(crate) mod body_vectors;
 pub(crate) mod conn_vectors;
@@ -12,7 +12,7 @@ pub(crate) mod limit_vectors;
 use doorbell_http::{Limits, Next};
 use harness::{Peer, statuses};
 
-/// Exact input bytes, the resulting statuses, and the next action of the connection.
+/// The exact bytes of an input, the resulting statuses, and the next action of the connection.
 #[derive(Debug)]
 pub(crate) struct Vector {
     pub(crate) name: String,
@@ -26,12 +26,12 @@ impl Vector {
         Self { name: name.to_owned(), input: input.into(), expect: expect.to_owned(), next }
     }
 
-    /// Refused with one error, which closes.
+    /// An input that is refused with this status, which closes the connection.
     pub(crate) fn refused(name: &str, input: impl Into<Vec<u8>>, status: u16) -> Self {
         Self::new(name, input, &[status], Next::CloseLinger)
     }
 
-    /// Replied to with one 200; the connection stays open.
+    /// An input that gets one 200; the connection stays open.
     pub(crate) fn accepted(name: &str, input: impl Into<Vec<u8>>) -> Self {
         Self::new(name, input, &[200], Next::Read)
     }
@@ -45,7 +45,7 @@ impl Vector {
     }
 }
 
-/// Every vector of every table.
+/// All vectors of all tables.
 pub(crate) fn all_vectors() -> Vec<Vector> {
     [head_vectors::all(), body_vectors::all(), conn_vectors::all(), limit_vectors::all()]
         .into_iter()
@@ -60,12 +60,12 @@ pub(crate) fn check_all(vectors: Vec<Vector>) {
     }
 }
 
-/// A GET with these field lines, each with its CRLF, after a valid `Host`.
+/// Returns a GET with these field lines, each with its CRLF, after a valid `Host`.
 pub(crate) fn get_with(lines: &[u8]) -> Vec<u8> {
     [b"GET / HTTP/1.1\r\nHost: a\r\n".as_slice(), lines, b"\r\n"].concat()
 }
 
-/// A POST with a chunked body.
+/// Returns a POST with a chunked body.
 pub(crate) fn chunked(body: &[u8]) -> Vec<u8> {
     [b"POST /want HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n".as_slice(), body].concat()
 }

@@ -9,19 +9,20 @@ use loom::thread;
 use super::explore;
 use crate::pulse::{Place, Pulse};
 
-/// The place becomes empty even if a beat races with the end of its heartbeat.
+/// The place of a heartbeat is empty after the heartbeat has ended, even if a beat races with the
+/// end.
 pub fn last_beat() -> usize {
     explore(None, || assert_eq!(beats_during_end(|_| ()), 0))
 }
 
-/// A new owner that takes the place at once keeps it: a late beat of the previous owner neither
-/// changes nor empties it.
+/// A new owner that takes the place immediately after the end keeps it: a late beat of the previous
+/// owner neither changes nor empties the place.
 pub fn next_heart() -> usize {
-    explore(None, || assert_eq!(beats_during_end(|place| assert!(place.take(9), "it is empty")), 9))
+    explore(None, || assert_eq!(beats_during_end(|place| assert!(place.take(9), "the place is empty")), 9))
 }
 
-/// Ends a heartbeat while it beats, runs `then` after the end, and returns the final value of the
-/// place.
+/// Ends a heartbeat while another thread beats, runs `then` after the end, and returns the final
+/// value of the place.
 fn beats_during_end(then: impl FnOnce(&Place)) -> u64 {
     let shared = Arc::new((Place::default(), Pulse::default()));
     assert!(shared.0.take(1));
@@ -33,6 +34,6 @@ fn beats_during_end(then: impl FnOnce(&Place)) -> u64 {
     let (place, pulse) = &*shared;
     pulse.end(place);
     then(place);
-    beats.join().expect("it ends");
+    beats.join().expect("the beating thread ends");
     place.nanos()
 }

@@ -12,7 +12,7 @@ use crate::driver::{WakeSource, Waker};
 use crate::hand_over::{Gate, HandedConn, Places, Taker};
 use crate::queue::HandedQueue;
 
-/// Makes a worker wait for room until it has a place or the gate is closed.
+/// Waits at the gate. Returns `true` once the worker has a place, `false` once the gate is closed.
 fn enter(gate: &Gate, source: &WakeSource) -> bool {
     loop {
         gate.waits();
@@ -40,7 +40,7 @@ fn wake_on_room(gate: &Gate) -> WakeSource {
     source
 }
 
-/// Two workers wait for one place that is in use: each gets it in turn and returns it.
+/// Two workers wait for one place that is in use: each gets the place in turn and returns it.
 pub fn room() -> usize {
     explore(Some(2), || {
         let (gate, source) = full_gate();
@@ -55,14 +55,14 @@ pub fn room() -> usize {
         let owner = thread::spawn(move || drop(held));
         assert!(enter(&gate, &source));
         drop(gate.permit());
-        other.join().expect("it got its place");
-        owner.join().expect("it gave its place back");
+        other.join().expect("the other worker returned its place");
+        owner.join().expect("the owner returned its place");
         assert_eq!(gate.out(), 0);
     })
 }
 
-/// Two generations of a server share a limit of one place, which is in use: a worker of each waits
-/// at its own gate and gets it.
+/// Two generations of a server share a limit of one place, which is in use. One worker of each
+/// generation waits at the gate of its generation, and both get the place in turn.
 pub fn one_house() -> usize {
     explore(Some(2), || {
         let (gate, source) = full_gate();
@@ -78,8 +78,8 @@ pub fn one_house() -> usize {
         let owner = thread::spawn(move || drop(held));
         assert!(enter(&gate, &source));
         drop(gate.permit());
-        successor.join().expect("it got its place");
-        owner.join().expect("it gave its place back");
+        successor.join().expect("the successor returned its place");
+        owner.join().expect("the owner returned its place");
         assert_eq!(gate.out(), 0);
     })
 }
@@ -94,12 +94,12 @@ pub fn closed_gate() -> usize {
             thread::spawn(move || gate.close())
         };
         assert!(!enter(&gate, &source));
-        closer.join().expect("it closed");
+        closer.join().expect("the thread closed the gate");
         assert_eq!(gate.out(), 1);
     })
 }
 
-/// A task with the same waker as a worker.
+/// A task that is woken by the model's waker.
 #[derive(Debug)]
 struct Task(Waker);
 
@@ -160,8 +160,8 @@ pub fn delivered() -> usize {
             found.push(conn.number);
         }
         assert_eq!(found, [0, 1, 2]);
-        ring_thread.join().expect("it left all");
-        watcher.join().expect("it saw the end");
+        ring_thread.join().expect("the ring thread queued all connections");
+        watcher.join().expect("the watcher saw the end");
         assert_eq!(gate.out(), 0);
     })
 }
@@ -176,7 +176,7 @@ pub fn ended() -> usize {
             thread::spawn(move || queue.end())
         };
         block_on(|cx| queue.poll_delivered(cx));
-        ring_thread.join().expect("it ended");
+        ring_thread.join().expect("the ring thread queued the end");
     })
 }
 
@@ -195,7 +195,7 @@ pub fn gone() -> usize {
             })
         };
         queue.leave();
-        ring_thread.join().expect("it left all");
+        ring_thread.join().expect("the ring thread queued all connections");
         assert_eq!((gate.out(), queue.waiting(), gate.is_closed()), (0, 0, true));
     })
 }

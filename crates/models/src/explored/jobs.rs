@@ -13,7 +13,7 @@ use crate::driver::{WakeSource, Waker};
 use crate::id::{ConnId, Generation, SlotIndex};
 use crate::offload::{Answer, Class, Core, Executor, Inbox, Job, Outcome, Pump, Ticket};
 
-/// An executor with one thread per pump, at most `threads` at a time.
+/// An executor that runs each pump on a new thread. `threads` is the maximum at a time.
 #[derive(Clone, Default)]
 struct Threads {
     threads: usize,
@@ -57,8 +57,8 @@ fn submit(
 
 const CONN: ConnId = ConnId { slot: SlotIndex(0), generation: Generation::new(0) };
 
-/// The worker's side: sleeps until it has received `count` results, and asserts that each of these
-/// jobs ran.
+/// Runs the worker's side: sleeps until it has received `count` results, and asserts that each
+/// result is that of a job that ran.
 fn await_answers(inbox: &Inbox, source: &WakeSource, count: usize) {
     let mut found = Vec::new();
     while found.len() < count {
@@ -75,8 +75,9 @@ fn await_answers(inbox: &Inbox, source: &WakeSource, count: usize) {
     assert!(found.iter().all(|delivery| matches!(delivery.outcome, Outcome::Answered(_))), "{found:?}");
 }
 
-/// A job that is cancelled while a thread is about to take it either never runs, releases what it
-/// holds and leaves no result, or runs once and leaves one result.
+/// A job is cancelled while a thread is about to take it. If the cancellation succeeds, the job
+/// never runs, its captured values are dropped, and there is no result. Otherwise the job runs once
+/// and leaves one result.
 pub fn called_off() -> usize {
     explore(None, || {
         let threads = Threads { threads: 1, ..Threads::default() };
@@ -92,7 +93,7 @@ pub fn called_off() -> usize {
         };
         let cancelled = ticket.expect("there is room").call_off();
         if cancelled {
-            assert_eq!(Arc::strong_count(&ran), 1, "what it held is given back at once");
+            assert_eq!(Arc::strong_count(&ran), 1, "a cancelled job drops its captures at once");
         } else {
             await_answers(&inbox, &source, 1);
         }
@@ -126,13 +127,13 @@ pub fn one_thread() -> usize {
         };
         let other = thread::spawn(worker(Arc::clone(&core), Arc::clone(&running)));
         worker(core, running)();
-        other.join().expect("its job was answered");
+        other.join().expect("the other worker got its result");
         threads.join();
     })
 }
 
-/// Jobs of one worker run on two threads in turn; the second job may arrive while the first thread
-/// stops. No job is lost, and a full queue refuses more.
+/// Two jobs of one worker, for up to two threads; the second job may arrive while the first thread
+/// stops. Every accepted job runs, and a full queue refuses the second one.
 pub fn pumps() -> usize {
     explore(Some(2), || {
         let threads = Threads { threads: 2, ..Threads::default() };
@@ -148,16 +149,16 @@ pub fn pumps() -> usize {
             });
             taken += usize::from(ticket.is_some());
         }
-        assert!(taken >= 1, "the first finds room");
+        assert!(taken >= 1, "there is room for the first job");
         await_answers(&inbox, &source, taken);
         threads.join();
         assert_eq!(ran.load(Ordering::Relaxed), taken);
     })
 }
 
-/// A queue for one job, and a thread that may take it at any time. After two jobs were cancelled a
-/// new job finds room and gets a result, even if the entries of the cancelled jobs still fill the
-/// queue.
+/// Two jobs are submitted and cancelled, then a third job is submitted; a thread may take each job
+/// at any time. If both cancellations succeeded, the queue, which has room for one job, accepts the
+/// third, even while the entries of the cancelled jobs are still queued.
 pub fn room_of_those_who_left() -> usize {
     explore(Some(2), || {
         let threads = Threads { threads: 1, ..Threads::default() };
@@ -169,7 +170,7 @@ pub fn room_of_those_who_left() -> usize {
             match submit(&core, number, &inbox, || {}) {
                 Some(ticket) if ticket.call_off() => left += 1,
                 Some(_) => expected += 1,
-                None => assert!(expected > 0, "only a taken job that still counts fills the queue"),
+                None => assert!(expected > 0, "only a job that was not cancelled fills the queue"),
             }
         }
         let last = submit(&core, 2, &inbox, || {});

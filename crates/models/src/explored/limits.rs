@@ -1,7 +1,6 @@
-//! Models of the limiter that workers share: two concurrent requests never pass for the price of
-//! one token.
+//! Models of the limiter that workers share: one token never admits two concurrent requests.
 //!
-//! Does not know about: requests. All keys fall into one set, because only keys of one set can
+//! Does not know about: requests. All keys map to the same set, because only keys of one set can
 //! collide.
 
 use std::sync::Arc;
@@ -16,11 +15,12 @@ use crate::limit::{Limiter, Quota};
 /// Constant time: no tokens are refilled while a model runs.
 const NOW: Time = Time::from_nanos(1_000_000_000_000);
 
-/// A limiter with one set that contains none of the models' own keys.
+/// Creates a limiter with a single set, which has no entry for the keys of the models.
 fn limiter(burst: u32) -> Arc<Limiter> {
     let quota = Quota::new(burst, 1, Duration::from_secs(3600)).expect("a quota");
     let limiter = Limiter::new(quota, 1, [1, 2]);
-    // The first request starts the sweep; it uses a key of its own.
+    // The first request starts the sweep. It uses a separate key, so that no key of a model loses
+    // a token.
     assert!(limiter.check(b"first", NOW).is_allowed());
     Arc::new(limiter)
 }
@@ -39,7 +39,7 @@ fn left(limiter: &Limiter, key: &[u8]) -> u32 {
     (0..4).map(|_| u32::from(limiter.check(key, NOW).is_allowed())).sum()
 }
 
-/// An unknown key arrives twice at once and has one token.
+/// Two threads check an unknown key at the same time with a burst of one: one request is allowed.
 pub fn new_key() -> usize {
     explore(None, || {
         let limiter = limiter(1);
@@ -50,7 +50,7 @@ pub fn new_key() -> usize {
     })
 }
 
-/// A key with one token left arrives twice at once.
+/// Two threads check a key with one token left: one request is allowed.
 pub fn last_token() -> usize {
     explore(None, || {
         let limiter = limiter(2);
@@ -62,19 +62,20 @@ pub fn last_token() -> usize {
     })
 }
 
-/// A key spends its last token while a new key takes its slot in the set, so that its entry moves.
+/// Key `a` spends its last token while the new key `b` takes its slot, so that the entry of `a`
+/// moves: both requests are allowed, and `a` has no token left.
 pub fn pushed_aside() -> usize {
     explore(None, || {
         let limiter = limiter(2);
         assert!(limiter.check(b"a", NOW).is_allowed());
         let other = ask(&limiter, b"b");
         let here = u32::from(limiter.check(b"a", NOW).is_allowed());
-        assert_eq!((here, allowed(other)), (1, 1), "each has a token");
+        assert_eq!((here, allowed(other)), (1, 1), "each key has a token");
         assert_eq!((left(&limiter, b"a"), left(&limiter, b"b")), (0, 1));
     })
 }
 
-/// Two new keys arrive at once, one of them twice.
+/// Three threads check two new keys with a burst of one: each key is allowed once.
 pub fn two_new_keys() -> usize {
     explore(Some(2), || {
         let limiter = limiter(1);

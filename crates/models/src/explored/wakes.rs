@@ -13,8 +13,8 @@ use crate::driver::Waker;
 use crate::id::{ConnId, Generation, SlotIndex};
 use crate::offload::{Delivery, Inbox, Outcome};
 
-/// Commands of two threads reach a worker that sleeps whenever it has not been woken, each exactly
-/// once.
+/// Two threads send commands to a worker that sleeps until it is woken: it receives each command
+/// exactly once.
 pub fn commands() -> usize {
     explore(None, || {
         let (waker, source) = Waker::pair();
@@ -30,24 +30,24 @@ pub fn commands() -> usize {
             taken.extend(shared.inbox.take());
         }
         assert!(taken.contains(&Command::Stop) && taken.contains(&drain), "{taken:?}");
-        senders.into_iter().for_each(|sender| sender.join().expect("it sent"));
+        senders.into_iter().for_each(|sender| sender.join().expect("the sender sent its command"));
         assert!(shared.inbox.take().is_empty());
     })
 }
 
-/// Results of one thread reach a worker that sleeps whenever it may.
+/// One thread leaves results for a worker that sleeps whenever its inbox is empty.
 pub fn answers() -> usize {
     explore(Some(3), || leave_answers(&[2]))
 }
 
-/// The same with two threads, which may push at the same time.
+/// Two threads leave results, possibly at the same time.
 pub fn answers_of_two() -> usize {
     explore(Some(2), || leave_answers(&[2, 1]))
 }
 
-/// Starts a thread for each of `counts` that leaves that many results. Each result is received
-/// once, those of one thread in order, and each announced sleep of the worker is ended by at most
-/// one wake-up.
+/// For each number in `counts`, starts a thread that leaves this number of results. The worker
+/// receives each result once, and the results of one thread in order. Each sleep that the worker
+/// announced is ended by at most one wake-up.
 fn leave_answers(counts: &[u32]) {
     let (waker, source) = Waker::pair();
     let inbox = Arc::new(Inbox::new(waker));
@@ -61,7 +61,7 @@ fn leave_answers(counts: &[u32]) {
     };
     let leavers: Vec<_> = counts.iter().map(leaver).collect();
     let (mut found, mut edges) = (Vec::new(), 0);
-    // Same order as in a worker's turn.
+    // The steps have the same order as in a turn of a worker.
     while found.len() < counts.iter().sum::<u32>() as usize {
         edges += 1;
         if inbox.fall_asleep() {
@@ -74,7 +74,7 @@ fn leave_answers(counts: &[u32]) {
             thread::yield_now();
         }
     }
-    leavers.into_iter().for_each(|leaver| leaver.join().expect("it left"));
+    leavers.into_iter().for_each(|leaver| leaver.join().expect("the thread left its results"));
     for &count in counts {
         let of_thread = found.iter().filter(|delivery| delivery.conn.slot == SlotIndex(count));
         assert!(of_thread.map(|delivery| delivery.number).eq(0..u64::from(count)), "{found:?}");

@@ -17,7 +17,7 @@ use crate::{Errno, Step, Token, sys};
 
 /// The ring is unusable: tear it down.
 ///
-/// Operations without a final event will not get one.
+/// Operations whose final event has not arrived yet never get one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EnterError {
     /// The error of `io_uring_enter(2)`.
@@ -31,22 +31,24 @@ impl fmt::Display for EnterError {
             libc::EPERM | libc::ENOSYS | libc::EACCES => {
                 "a filter installed after set-up most likely forbids it"
             }
-            _ => "the ring cannot go on",
+            _ => "the ring is unusable",
         };
-        write!(f, "io_uring_enter answered {}: {why}", self.errno)
+        write!(f, "io_uring_enter returned {}: {why}", self.errno)
     }
 }
 
 impl std::error::Error for EnterError {}
 
-/// How often a push into a full queue enters the kernel before it fails the operation.
+/// Maximum number of calls of [`Ring::enter`] that a push makes to empty the queue; after that the
+/// push fails the operation or the ring.
 const FULL_RETRIES_MAX: u32 = 64;
 
 impl Ring {
     /// Submits pushed entries, lets the kernel run deferred work, and waits until `wait_for`
     /// completions are available or `timeout` has passed (`None`: no limit). May return early
-    /// because of completions, a signal, or a busy kernel: only the clock shows whether `timeout`
-    /// has passed. Does not wait while events already taken out are unread.
+    /// because of completions, a signal or a busy kernel, so the caller must read the clock to know
+    /// whether `timeout` has passed. Does not wait while completions that were already removed from
+    /// the queue are unread.
     ///
     /// # Errors
     /// The ring is permanently broken.
@@ -73,7 +75,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Makes one system call. An error is fatal, or `EBUSY`.
+    /// Makes one system call. Every error except `EBUSY` is fatal.
     #[inline]
     fn enter_once(&mut self, wait_for: u32, timeout: Option<Duration>) -> Result<(), Errno> {
         self.setup.check_fault(Step::EnterLater)?;
@@ -89,8 +91,8 @@ impl Ring {
                     self.named.drain(..).for_each(sys::close);
                 }
             }
-            // EAGAIN: nothing was submitted for lack of memory; the entries stay in the queue for
-            // the next turn.
+            // EAGAIN: the kernel submitted nothing for lack of memory. The entries stay in the
+            // queue for the next turn.
             Err(Errno(libc::EAGAIN)) => self.counters.enters_busy += 1,
             Err(Errno(libc::EINTR | libc::ETIME)) => {}
             Err(errno) => return Err(errno),
@@ -107,8 +109,8 @@ impl Ring {
         self.counters.cqes_dropped = u64::from(self.parts.io.completion().overflow());
     }
 
-    /// Pushes an entry that names a descriptor: in fact a duplicate, which stays open until the
-    /// kernel has consumed the entry.
+    /// Pushes an entry that names a duplicate of `fd`, which stays open until the kernel has
+    /// consumed the entry.
     #[inline]
     pub(super) fn push_of(
         &mut self,
@@ -126,13 +128,13 @@ impl Ring {
         }
     }
 
-    /// Fallback if no duplicate can be made: lets the kernel consume the entry during the borrow.
-    /// If the entry stays queued, the ring is never entered again.
+    /// Fallback if `fd` cannot be duplicated: makes the kernel consume the entry before the borrow
+    /// ends. If the entry stays queued, the ring is broken and never entered again.
     #[cold]
     pub(super) fn push_at_once(&mut self, tag: Tag, token: Token, entry: Entry) {
         self.push(tag, token, entry);
         for _ in 0..FULL_RETRIES_MAX {
-            // An error is kept in `fatal`.
+            // `enter` also stores the error in `fatal`.
             let _ = self.enter(0, None);
             if self.fatal.is_some() || self.parts.io.submission().is_empty() {
                 return;
@@ -151,21 +153,21 @@ impl Ring {
     #[inline]
     fn try_push(&mut self, entry: &Entry) -> bool {
         let mut queue = self.parts.io.submission();
-        // SAFETY, the entry has no address, or that of a payload the send table keeps
-        // until its completion.
+        // SAFETY, the entry has no address, or the address of a payload that stays in
+        // the send table until its completion.
         unsafe { queue.push(entry) }.is_ok()
     }
 
-    /// Makes room by submitting. If the kernel accepts nothing, the operation ends here with its
-    /// own error event, so that a push never fails.
+    /// Makes room by submitting. If the kernel accepts nothing, the operation gets an error event,
+    /// so that a push itself never fails.
     #[cold]
     fn push_into_full(&mut self, user_data: u64, entry: &Entry) {
         for _ in 0..FULL_RETRIES_MAX {
             if self.fatal.is_some() {
                 break;
             }
-            // A short submit makes room too; an error is kept in `fatal` and returned by the
-            // caller's next enter.
+            // A short submit also makes room. An error is stored in `fatal`, and the caller's next
+            // `enter` returns it.
             let _ = self.enter(0, None);
             if self.try_push(entry) {
                 return;

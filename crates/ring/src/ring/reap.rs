@@ -19,7 +19,7 @@ pub(super) struct Cqe {
     pub(super) flags: u32,
 }
 
-/// `POLLIN | POLLRDNORM`: the poll mask of a readable listener.
+/// `POLLIN | POLLRDNORM`: the bits that the poll mask of a readable listener always has.
 const POLL_MASK_READABLE: i32 = 0x41;
 /// Further bits in a listener's poll mask: `POLLPRI`, `POLLERR`, `POLLHUP`, `POLLRDBAND`,
 /// `POLLRDHUP`.
@@ -41,8 +41,8 @@ impl Ring {
         }
     }
 
-    /// The next event if it is of a frequent kind, at lower cost than `next`. `None` does not mean
-    /// that there is no event.
+    /// The next event if it is of a frequent kind, at lower cost than `next`. `None` means that the
+    /// next event, if any, must be read with `next`.
     #[inline]
     pub fn next_quick(&mut self) -> Option<(Token, Quick)> {
         let cqe = self.take()?;
@@ -60,12 +60,13 @@ impl Ring {
         None
     }
 
-    /// Whether completions wait outside the kernel's queue.
+    /// Whether completions removed from the kernel's queue are still unprocessed.
     pub(super) fn has_unread(&self) -> bool {
         self.ahead.is_some() || !self.spill.is_empty()
     }
 
-    /// The oldest completion; spilled ones come first.
+    /// Removes the oldest completion. Completions that were removed from the kernel's queue earlier
+    /// come first.
     #[inline]
     fn take(&mut self) -> Option<Cqe> {
         if self.has_unread() {
@@ -76,7 +77,7 @@ impl Ring {
         Some(Cqe::from(entry))
     }
 
-    /// Empties the queue without processing its completions.
+    /// Moves all completions from the kernel's queue to `spill`.
     #[cold]
     pub(super) fn spill_queue(&mut self) {
         let before = self.spill.len();
@@ -92,9 +93,9 @@ impl Ring {
             return self.stray();
         }
         if !more {
-            debug_assert!(self.in_flight > 0, "a final completion belongs to a push");
-            // Wrapping errs on the safe side: a wrong count never reaches zero again, and the
-            // memory is leaked.
+            debug_assert!(self.in_flight > 0, "every final completion has a push");
+            // A surplus completion makes the count wrap. The count then never reaches zero, so
+            // tear-down leaks the memory, which is safe.
             self.in_flight = self.in_flight.wrapping_sub(1);
         }
         let kind = match tag {
@@ -137,7 +138,8 @@ impl Ring {
             (Ok(1..), None) => Err(self.bad(Errno::IO)),
             (Ok(0), None) => Ok(Received { buf: None, more_queued }),
             (result, Some(id)) => {
-                // A buffer was selected and not filled: end of stream, or an error on some kernels.
+                // The kernel selected a buffer and did not fill it: at the end of a stream, and on
+                // some kernels after an error.
                 if !self.parts.bufs.give_back(id) {
                     self.bad(Errno::IO);
                 }
@@ -150,10 +152,12 @@ impl Ring {
         }
     }
 
-    /// Trusts the number in the last event of a multishot accept only if it is a connected socket.
-    /// On a kernel that may report a poll mask there, a number that looks like a mask is refused,
-    /// too. In a rare case this loses a connection and leaves its descriptor open; trusting the
-    /// number could close an unrelated descriptor.
+    /// Decodes the result of an accept.
+    ///
+    /// The last event of a multishot accept is trusted only if its number is a connected socket. If
+    /// this kernel may post a poll mask in that event, a number that looks like a mask is refused
+    /// too. In rare cases this loses a connection and leaves its descriptor open, but trusting a
+    /// mask could close an unrelated descriptor.
     #[inline]
     fn decode_accept_fd(&mut self, cqe: Cqe, last_of_many: bool) -> Result<Accepted, Errno> {
         number(cqe)?;
@@ -205,9 +209,9 @@ const fn ready(mask: u32) -> Ready {
     Ready { hung_up: mask & end.cast_unsigned() as u32 != 0 }
 }
 
-/// Whether a kernel of this release may end a multishot accept whose completion overflowed with its
-/// poll mask instead of the descriptor: observed from 6.6 to 6.8-rc4, not in 6.2. Releases that
-/// cannot be parsed count as affected.
+/// Whether a kernel of this release may post a poll mask instead of a descriptor as the last result
+/// of a multishot accept whose completion overflowed. Observed from 6.6 to 6.8-rc4, not in 6.2. A
+/// release that cannot be parsed counts as affected.
 pub(super) fn ends_accepts_with_masks(release: &str) -> bool {
     let mut numbers = release.split(['.', '-', '+', '_']).map_while(|number| number.parse::<u32>().ok());
     let (Some(major), Some(minor)) = (numbers.next(), numbers.next()) else { return true };

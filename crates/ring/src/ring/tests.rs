@@ -1,5 +1,5 @@
-//! Owns the tests that need the internals of a ring: restrictions, impossible completions, the
-//! spill, leaking.
+//! Owns the tests that need the internals of a ring: restrictions, impossible completions, removal
+//! of completions from a full queue, leaks.
 //! Does not know about: the public tests in `tests/`.
 
 use std::fs;
@@ -98,9 +98,9 @@ fn indices_that_cannot_be_true_are_counted_and_not_believed() {
     }
     assert_eq!(ring.counters().bad_results, 5);
     assert_eq!(accept(&mut ring, -libc::ENFILE, 0), Err(Errno(libc::ENFILE)));
-    assert_eq!(ring.counters().bad_results, 5, "an errno is no lie");
+    assert_eq!(ring.counters().bad_results, 5, "an errno is a valid result");
     ring.close_fixed(TOKEN, 7);
-    assert_eq!(accept(&mut ring, 7, F_MORE), Ok(7), "free from the push of the close");
+    assert_eq!(accept(&mut ring, 7, F_MORE), Ok(7), "free as soon as the close is pushed");
 }
 
 #[test]
@@ -134,31 +134,34 @@ fn the_last_descriptor_of_a_multishot_is_checked() {
 
     for (tag, flags) in [(Tag::AcceptMultiFd, 0), (Tag::AcceptMultiFd, F_MORE), (Tag::AcceptFd, 0)] {
         let (server, _client) = pair();
-        // For some numbers from 0x104 on, no number looks like a mask: POLLNORM is missing, or
-        // POLLOUT is set.
+        // The numbers 0x104 to 0x1FF never look like a mask, because POLLWRNORM (0x100) is set.
         let server = rustix::io::fcntl_dupfd_cloexec(&server, 0x104).unwrap().into_raw_fd();
         assert_eq!(accept(&mut ring, tag, server, flags).unwrap().as_raw_fd(), server);
     }
     assert_eq!(ring.counters().bad_results, 8);
 }
 
-/// On a kernel without the fault the number is always a descriptor, so one that looks like a mask
-/// is still a connection.
+/// A kernel without the fault always posts a descriptor, so a number that looks like a poll mask is
+/// accepted as a connection.
 #[test]
 fn a_last_descriptor_that_looks_like_a_mask_is_believed_where_the_kernel_is_sound() {
     let Some(mut ring) = ring_of(&setup()) else { return };
     ring.doubts_last_accept = false;
     let (server, mut client) = pair();
     client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    // 0x2041: no test of this program opens that many descriptors.
+    // 0x2041 looks like a mask and is free: no test of this program opens that many descriptors.
     let copy = rustix::io::fcntl_dupfd_cloexec(&server, 0x2041).map(IntoRawFd::into_raw_fd);
-    let Ok(number @ 0x2041) = copy else { panic!("{copy:?}: too few descriptors, or it is taken") };
+    let Ok(number @ 0x2041) = copy else { panic!("{copy:?}: too few descriptors, or the number is in use") };
     drop(server);
     match feed(&mut ring, Tag::AcceptMultiFd, number, 0) {
         Some(EventKind::Accepted(Ok(Accepted::Fd(fd)))) => drop(fd),
         other => panic!("{other:?}"),
     }
-    assert_eq!(std::io::Read::read(&mut client, &mut [0; 8]).unwrap(), 0, "closed with what was accepted");
+    assert_eq!(
+        std::io::Read::read(&mut client, &mut [0; 8]).unwrap(),
+        0,
+        "dropping the accepted descriptor closes the connection"
+    );
     assert_eq!(ring.counters().bad_results, 0);
 }
 
@@ -182,7 +185,7 @@ fn kernels_that_end_accepts_with_masks_are_known() {
     }
 }
 
-/// Without a duplicate, the entry is consumed before the borrow ends.
+/// If the descriptor cannot be duplicated, the kernel consumes the entry before the borrow ends.
 #[test]
 fn an_entry_without_a_duplicate_is_consumed_at_once() {
     let Some(mut ring) = ring_of(&setup()) else { return };
@@ -208,7 +211,8 @@ fn an_entry_without_a_duplicate_that_stays_breaks_the_ring() {
     assert!(end.leaked && end.in_flight > 0, "{end:?}");
 }
 
-/// A duplicate is closed with its entry, and kept while the entry stays in the queue.
+/// A duplicate stays open while its entry is in the queue, and is closed when the kernel has
+/// consumed the entry.
 #[test]
 fn duplicates_end_with_their_entries() {
     let Some(mut ring) = ring_of(&setup()) else { return };
@@ -235,8 +239,8 @@ fn receives_that_cannot_be_true_are_counted_and_not_believed() {
     let held = received(&mut ring, 256, buffer(1)).unwrap().unwrap();
     assert_eq!(received(&mut ring, 1, buffer(1)).unwrap_err(), Errno::IO, "lent already");
     assert_eq!(received(&mut ring, 1, buffer(4)).unwrap_err(), Errno::IO, "no such buffer");
-    assert_eq!(received(&mut ring, 257, buffer(2)).unwrap_err(), Errno::IO, "more than fits");
-    assert_eq!(received(&mut ring, 1, 0).unwrap_err(), Errno::IO, "bytes, and no buffer");
+    assert_eq!(received(&mut ring, 257, buffer(2)).unwrap_err(), Errno::IO, "more bytes than a buffer holds");
+    assert_eq!(received(&mut ring, 1, 0).unwrap_err(), Errno::IO, "bytes without a buffer");
     assert_eq!(received(&mut ring, -libc::EAGAIN, buffer(9)).unwrap_err(), Errno(libc::EAGAIN));
     assert_eq!(ring.counters().bad_results, 5);
     assert_eq!(ring.counters().buffers_lent, 1);
@@ -253,7 +257,7 @@ fn unexpected_completions_are_counted_and_dropped() {
     assert!(feed(&mut ring, Tag::Cancel, 0, 0).is_none());
     ring.in_flight += 1;
     ring.spill.push_back(Cqe { user_data: 0xFF << 56, result: 0, flags: 0 });
-    assert!(ring.next().is_none(), "no tag of ours");
+    assert!(ring.next().is_none(), "an unknown tag");
     assert_eq!((ring.counters().bad_results, ring.in_flight), (2, 0));
 }
 
@@ -277,13 +281,13 @@ fn spilled_completions_come_in_order_and_before_newer_ones() {
     assert_eq!(ring.in_flight, 0);
 }
 
-/// A set-up whose receive region has a length unique among the tests.
+/// A set-up whose receive region has a length that no other test uses.
 fn setup_of_len(kib: u32, fault: Option<(Step, i32)>) -> Setup {
     Setup { recv_buf_len: kib * 1_024, fault, ..setup() }
 }
 
-/// Whether the receive region of that set-up is mapped: its guard pages separate it from other
-/// mappings.
+/// Whether the receive region of that set-up is mapped: the kernel does not merge the region with
+/// another mapping, because of its guard pages.
 fn is_mapped(kib: u32) -> bool {
     let len = 64 * 1_024 + 4 * u64::from(kib) * 1_024;
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
@@ -295,8 +299,8 @@ fn is_mapped(kib: u32) -> bool {
     })
 }
 
-/// Fills a socket so that a send stays in flight; the returned reference shows when its payload is
-/// freed.
+/// Fills a socket so that a send stays in flight; the returned weak reference shows when the
+/// payload is freed.
 fn blocked_send(ring: &mut Ring, server: &TcpStream) -> std::sync::Weak<()> {
     struct Watched {
         bytes: Vec<u8>,
@@ -377,7 +381,7 @@ fn a_busy_kernel_makes_no_push_fail_and_no_event_get_lost() {
         ring.recv(Token::new(slot, 0), Target::Fd(server.as_fd()), false);
     }
     assert!(ring.counters().enters_busy > 0);
-    assert_eq!(ring.next().unwrap().token.slot, 1_000, "what was there comes first");
+    assert_eq!(ring.next().unwrap().token.slot, 1_000, "older completions come first");
     for slot in 64..70 {
         let event = ring.next().unwrap();
         assert!(

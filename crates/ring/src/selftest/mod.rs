@@ -1,4 +1,4 @@
-//! Owns the self-test of the kernel's behaviour, on loopback connections and a ring of its own.
+//! Owns the self-test of the kernel's behaviour, on loopback connections and a separate ring.
 //! Does not know about: kernel versions; consequences of a verdict.
 //! Start at [`capabilities`].
 
@@ -15,7 +15,7 @@ use crate::{Accepted, Errno, Event, EventKind, Payload, Received, Ring, SendBuf,
 /// The verdict on one capability.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether it works as required.
+    /// Whether the capability works as required.
     pub ok: bool,
     /// The observation, for a log line.
     pub why: String,
@@ -23,40 +23,40 @@ pub struct Verdict {
     pub took: Duration,
 }
 
-/// Capabilities of this kernel, by observation.
+/// Capabilities of this kernel, as observed by the self-test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// One accept operation delivers more than one connection.
     pub multishot_accept: Verdict,
-    /// Accepted indices can be received from, and closing one takes effect at once while another
-    /// connection is idle. Before 6.4 a close was delayed by up to a second; up to 6.12 it waited
-    /// for the idle connection.
+    /// A receive from an accepted index works, and closing an index takes effect at once while
+    /// another connection is idle. Before Linux 6.4 a close was delayed by up to a second; up to
+    /// Linux 6.12 a close waited for the idle connection.
     pub direct_descriptors: Verdict,
-    /// A reply sent with `more` leaves in one segment with the FIN of the following close, at once.
+    /// A reply sent with `more` and the FIN of the following close leave at once, in one segment.
     pub reply_and_fin: Verdict,
 }
 
-/// Maximum duration of the whole test on a machine with a free processor.
+/// Maximum duration of the whole self-test on a machine with an idle processor.
 ///
-/// On a busy one it takes longer, with the same number of attempts.
+/// On a busy machine the self-test takes longer, with the same number of attempts.
 pub const TIME_MAX: Duration = Duration::from_millis(40);
 
 /// Reserve within `TIME_MAX` for tear-down.
 const RESERVE: Duration = Duration::from_millis(10);
-/// Deadline for the tear-down of each of the four rings.
+/// Deadline for the tear-down of the ring of one test.
 const TEAR_DOWN: Duration = Duration::from_millis(1);
 /// Maximum time of one wait; a correct kernel needs a fraction of a millisecond, a faulty one 200
 /// ms or more.
 const PATIENCE: Duration = Duration::from_millis(9);
-/// Minimum number of polls before a wait times out: on a busy machine the thread may sleep through
-/// all of `PATIENCE`, and so may the kernel's own threads.
+/// Minimum number of polls before a wait times out. On a busy machine this thread and the kernel's
+/// threads may not run at all during `PATIENCE`.
 const LOOKS_MIN: u32 = 32;
 /// Pause between polls.
 const A_MOMENT: Duration = Duration::from_micros(200);
-/// A longer duration may be due to a kernel timer or to a lack of processor time: the test is
-/// inconclusive and repeated.
+/// A measured duration of at least this value is inconclusive, and the test is repeated: the cause
+/// may be a kernel timer or a lack of processor time.
 const DOUBTFUL: Duration = Duration::from_millis(150);
-/// Maximum number of tries.
+/// Maximum number of attempts per test.
 const TRIES_MAX: u32 = 3;
 /// Timeout of a loopback connect, which succeeds at once even on kernels with faulty rings.
 const CONNECT_MAX: Duration = Duration::from_secs(1);
@@ -67,8 +67,8 @@ const BUSY: Token = Token::new(2, 0);
 
 /// Tests the kernel with the set-up flags of `setup`.
 ///
-/// Each test has its own small ring and listener, so that the effects of a fault do not affect the
-/// next one; nothing stays open.
+/// Each test has its own small ring and listener, so that a fault in one test does not affect the
+/// next test. No descriptor stays open.
 #[must_use]
 pub fn capabilities(setup: &Setup) -> Capabilities {
     let ends_at = now() + TIME_MAX - RESERVE;
@@ -89,18 +89,18 @@ struct Bench {
     listener: TcpListener,
     addr: SocketAddr,
     ends_at: Instant,
-    /// An observation was too late to tell its cause.
+    /// Whether the last measured duration was inconclusive (see `DOUBTFUL`).
     is_doubtful: bool,
 }
 
-/// The rest of a wait.
+/// The remaining time and the number of polls of a wait.
 struct Wait {
     until: Instant,
     looks: u32,
 }
 
 impl Wait {
-    /// Counts a poll without result. True if it was the last.
+    /// Counts a poll without result. Returns true if the wait is over.
     fn is_over(&mut self) -> bool {
         self.looks += 1;
         self.looks >= LOOKS_MIN && now() >= self.until
@@ -154,7 +154,7 @@ impl Bench {
             }
             conns.push((client, conn));
         }
-        Ok("one accept brought two connections".into())
+        Ok("one accept delivered two connections".into())
     }
 
     fn direct_descriptors(&mut self) -> Result<String, String> {
@@ -167,7 +167,9 @@ impl Bench {
         self.ring.recv(IDLE, idle.target(), false);
         let mut client = self.connect()?;
         let (conn, _) = self.accepted()?;
-        let Conn::Fixed(index) = conn else { return Err("a direct accept brought a descriptor".into()) };
+        let Conn::Fixed(index) = conn else {
+            return Err("a direct accept delivered an ordinary descriptor".into());
+        };
         client.write_all(b"?").map_err(|error| format!("loopback: {error}"))?;
         self.ring.recv(BUSY, conn.target(), false);
         self.received_one_byte()?;
@@ -177,7 +179,9 @@ impl Bench {
             .map_err(|why| format!("a close while another connection is idle: {why}"))?;
         let took = self.took_since(closed_at)?;
         if !matches!(client.read(&mut [0; 8]), Ok(0)) {
-            return Err("a close brought something other than the end of the stream".into());
+            return Err(
+                "the peer of a closed connection read something other than the end of the stream".into()
+            );
         }
         Ok(format!("a close took {} us while another connection was idle", took.as_micros()))
     }
@@ -201,9 +205,9 @@ impl Bench {
         let after = info(&client)?;
         let segments = after.segs_in.wrapping_sub(before.segs_in);
         if after.state != TcpState::CloseWait || segments != 1 {
-            return Err(format!("reply and FIN came in {segments} segments, state {:?}", after.state));
+            return Err(format!("reply and FIN arrived in {segments} segments, state {:?}", after.state));
         }
-        Ok(format!("reply and FIN came as one segment after {} us", took.as_micros()))
+        Ok(format!("reply and FIN arrived as one segment after {} us", took.as_micros()))
     }
 
     fn connect(&self) -> Result<TcpStream, String> {
@@ -231,7 +235,7 @@ impl Bench {
         let buf = answer.map_err(|errno| format!("receive from a direct descriptor: {errno}"))?;
         let right = self.ring.received(&buf) == b"?";
         self.ring.recycle(buf);
-        if right { Ok(()) } else { Err("a direct descriptor brought another connection's bytes".into()) }
+        if right { Ok(()) } else { Err("a direct descriptor delivered bytes of another connection".into()) }
     }
 
     fn sent_one_byte(&mut self) -> Result<(), String> {
@@ -241,12 +245,12 @@ impl Bench {
         })?;
         match answer {
             Ok(1) => Ok(()),
-            Ok(_) => Err("a send of one byte took none".into()),
+            Ok(_) => Err("a send of one byte sent nothing".into()),
             Err(errno) => Err(format!("send: {errno}")),
         }
     }
 
-    /// Turns until `pick` accepts an event.
+    /// Turns the ring until `pick` accepts an event.
     fn wait<T>(&mut self, mut pick: impl FnMut(Event) -> Option<T>) -> Result<T, String> {
         let mut wait = self.begin_wait();
         loop {
@@ -257,12 +261,12 @@ impl Bench {
                 }
             }
             if wait.is_over() {
-                return Err(format!("nothing within {} ms", PATIENCE.as_millis()));
+                return Err(format!("no event within {} ms", PATIENCE.as_millis()));
             }
         }
     }
 
-    /// Enters the ring in a loop, as a worker does, until the client has something to read.
+    /// Enters the ring in a loop, as a worker does, until the client can read.
     fn turn_until_readable(&mut self, client: &TcpStream) -> Result<(), String> {
         let mut wait = self.begin_wait();
         loop {
@@ -274,7 +278,7 @@ impl Bench {
                 return Ok(());
             }
             if wait.is_over() {
-                return Err(format!("the peer saw nothing within {} ms", PATIENCE.as_millis()));
+                return Err(format!("the peer received nothing within {} ms", PATIENCE.as_millis()));
             }
         }
     }
@@ -321,7 +325,7 @@ fn verdict(
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "a self-test at start; there is no turn yet whose time to read"
+    reason = "a self-test at the start has no turn whose time it could read"
 )]
 fn now() -> Instant {
     Instant::now()

@@ -1,4 +1,4 @@
-//! Owns the tests of the self-test's negative verdicts: those of a faulty kernel.
+//! Owns the tests of the negative verdicts that the self-test gives on a faulty kernel.
 //! Does not know about: `capabilities`, see `tests/selftest.rs`.
 
 use doorbell_testkit::skip;
@@ -13,7 +13,7 @@ fn bench() -> Option<Bench> {
 fn a_reply_that_leaves_before_its_fin_is_noticed() {
     let Some(mut bench) = bench() else { return };
     let why = bench.reply_and_fin(false, false).unwrap_err();
-    assert!(why.starts_with("reply and FIN came in ") || why.contains("state Established"), "{why}");
+    assert!(why.starts_with("reply and FIN arrived in ") || why.contains("state Established"), "{why}");
 }
 
 #[test]
@@ -22,7 +22,7 @@ fn an_accept_that_stalls_costs_one_patience() {
     let begun = now();
     let why = bench.accepted().map(drop).unwrap_err();
     assert!(begun.elapsed() >= PATIENCE);
-    assert_eq!(why, "nothing within 9 ms");
+    assert_eq!(why, "no event within 9 ms");
 }
 
 #[test]
@@ -34,10 +34,11 @@ fn a_close_that_takes_no_effect_is_noticed() {
     let begun = now();
     let why = bench.turn_until_readable(&client).unwrap_err();
     assert!(begun.elapsed() >= PATIENCE);
-    assert_eq!(why, "the peer saw nothing within 9 ms");
+    assert_eq!(why, "the peer received nothing within 9 ms");
 }
 
-/// As on a machine that schedules the thread only after its time is over.
+/// A machine may schedule the thread only after its deadline; an event that has arrived is still
+/// found.
 #[test]
 fn what_is_there_is_found_though_the_time_is_over() {
     let Some(mut bench) = bench() else { return };

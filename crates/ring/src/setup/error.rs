@@ -9,9 +9,9 @@ use rustix::process::{Resource, getrlimit};
 use super::Step;
 use crate::Errno;
 
-/// Why a ring could not be opened.
+/// A ring could not be opened.
 ///
-/// `Display` is one sentence with a fix.
+/// `Display` prints one sentence that names the failed step, the errno, the likely cause and a fix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetupError {
     /// The failed step.
@@ -25,9 +25,9 @@ pub struct SetupError {
 /// The likely cause of a set-up error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hint {
-    /// A size in `Setup` is impossible.
+    /// A size in `Setup` is out of range.
     BadSetup(&'static str),
-    /// `kernel.io_uring_disabled` has this value.
+    /// The setting `kernel.io_uring_disabled` has this value, which refuses io_uring.
     Disabled(u32),
     /// `RLIMIT_NOFILE` or the system's file table is exhausted.
     Files,
@@ -35,13 +35,13 @@ pub enum Hint {
     Memlock(u64),
     /// The system or the cgroup is out of memory.
     Memory,
-    /// The kernel lacks this operation or feature.
+    /// The kernel lacks the named operation or feature.
     MissingOpcode(&'static str),
-    /// The kernel was built without io_uring, or is too old to have it.
+    /// The kernel was built without io_uring, or predates io_uring.
     NotBuilt,
-    /// A seccomp filter refuses it.
+    /// A seccomp filter refuses the system call.
     Seccomp,
-    /// The kernel is too old.
+    /// The kernel is too old for a required feature.
     TooOld,
     /// No known cause fits: a security module, or a sandbox that emulates Linux.
     Unknown,
@@ -60,7 +60,7 @@ impl SetupError {
 
 impl fmt::Display for SetupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "io_uring is not available: {} answered {}; ", self.step.name(), self.errno)?;
+        write!(f, "io_uring is not available: {} returned {}; ", self.step.name(), self.errno)?;
         match self.hint {
             Hint::BadSetup(what) => write!(f, "the configuration is impossible: {what}"),
             Hint::Disabled(value @ 1) => write!(
@@ -69,7 +69,7 @@ impl fmt::Display for SetupError {
                  kernel.io_uring_group, or set it to 0"
             ),
             Hint::Disabled(value) => {
-                write!(f, "it is switched off by kernel.io_uring_disabled={value}: `sysctl kernel.io_uring_disabled=0` allows it")
+                write!(f, "kernel.io_uring_disabled={value} disables it: run `sysctl kernel.io_uring_disabled=0`")
             }
             Hint::Files => f.write_str("too few file descriptors: raise the open-file limit (`ulimit -n`, LimitNOFILE=)"),
             Hint::Memlock(bytes) => write!(
@@ -199,7 +199,7 @@ mod tests {
         ];
         for (hint, fix) in table {
             let text = SetupError::hinted(Step::Create, Errno(libc::EPERM), hint).to_string();
-            assert!(text.starts_with("io_uring is not available: io_uring_setup answered EPERM; "), "{text}");
+            assert!(text.starts_with("io_uring is not available: io_uring_setup returned EPERM; "), "{text}");
             assert!(text.contains(fix), "{text}");
             assert!(!text.contains('\n') && !text.ends_with('.') && !text.contains("  "), "{text}");
         }

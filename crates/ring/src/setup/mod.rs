@@ -1,5 +1,5 @@
-//! Owns the requested settings of a ring (`Setup`) and those in force (`SetupReport`).
-//! Does not know about: how a ring is made (`open`), why it was refused (`error`).
+//! Owns the requested settings of a ring (`Setup`) and the effective settings (`SetupReport`).
+//! Does not know about: the steps of set-up (`open`), the causes of failures (`error`).
 
 mod error;
 mod ladder;
@@ -15,17 +15,17 @@ use crate::Errno;
 
 /// Requested settings of a ring.
 ///
-/// Sizes may be reduced: [`SetupReport`] contains those in force.
+/// Set-up may reduce sizes; [`SetupReport`] contains the effective sizes.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Entries of the submission queue, rounded up to a power of two, 32,768 at most. Default
     /// 1,024.
     pub sq_entries: u32,
-    /// Entries of the completion queue. Default 0: twice `slots` plus 1,024, so that it does not
-    /// overflow. The kernel limits it to 65,536.
+    /// Entries of the completion queue. Default 0: twice `slots` plus 1,024, so that the queue does
+    /// not overflow. The kernel's limit is 65,536.
     pub cq_entries: u32,
-    /// Number of slots that may send, counted from 0; also the size of the caller's table. Costs no
-    /// memory before a slot sends. Default 1,024.
+    /// Number of slots that may send: a token of a send must name a slot below this number. A slot
+    /// uses no memory before its first send. Default 1,024.
     pub slots: u32,
     /// Entries of the table of direct descriptors. Default 0: no table. The limit is
     /// `RLIMIT_NOFILE`.
@@ -38,7 +38,7 @@ pub struct Setup {
     pub restrict: bool,
     /// Set-up flags to request. Default all.
     pub levers: Levers,
-    /// Fails at this step with this errno, for tests of fallbacks. Default none.
+    /// Step of set-up that fails, and its errno, for tests of fallbacks. Default none.
     #[doc(hidden)]
     pub fault: Option<(Step, i32)>,
 }
@@ -69,34 +69,34 @@ impl Setup {
     }
 }
 
-/// Set-up flags; true if requested or in force.
+/// Set-up flags. True means requested in [`Setup`], effective in [`SetupReport`].
 ///
 /// See `io_uring_setup(2)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches of the kernel")]
 pub struct Levers {
-    /// Sizes beyond the kernel's limit are reduced instead of refused (5.6).
+    /// The kernel reduces sizes beyond its limit instead of refusing them (Linux 5.6).
     pub clamp: bool,
-    /// Completions do not interrupt the thread (5.19).
+    /// Completions do not interrupt the thread (Linux 5.19).
     pub coop_taskrun: bool,
-    /// The completion queue has its own size (5.5).
+    /// The size of the completion queue is set separately (Linux 5.5).
     pub cqsize: bool,
-    /// Completions are processed in `enter` only (6.1). Needs `single_issuer`.
+    /// Completions are processed in `enter` only (Linux 6.1). Needs `single_issuer`.
     pub defer_taskrun: bool,
-    /// No index array between submission and entries (6.6).
+    /// The submission queue has no array of indices (Linux 6.6).
     pub no_sqarray: bool,
-    /// The ring starts disabled, which restrictions need (5.10).
+    /// The ring starts disabled, which restrictions require (Linux 5.10).
     pub r_disabled: bool,
-    /// The ring's descriptor is registered with the thread (5.18).
+    /// The ring's descriptor is registered with the thread (Linux 5.18).
     pub registered_fd: bool,
-    /// Only one thread submits (6.0).
+    /// Only one thread submits (Linux 6.0).
     pub single_issuer: bool,
-    /// A failed entry does not stop the batch (5.18).
+    /// An entry that fails does not stop the submission of later entries (Linux 5.18).
     pub submit_all: bool,
 }
 
 impl Levers {
-    /// No flags: the ring of the oldest kernel.
+    /// No flags, as on the oldest kernel with io_uring.
     pub const NONE: Self = Self {
         clamp: false,
         coop_taskrun: false,
@@ -145,7 +145,7 @@ pub enum Step {
     Restrict,
     /// Starting a ring that was created disabled.
     Enable,
-    /// The first `enter`, with nothing to do.
+    /// The first `enter`, without an operation.
     Enter,
     /// Every `enter` after set-up; exists only for fault injection.
     EnterLater,
@@ -154,7 +154,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// The system call or action, as it appears in a trace.
+    /// Name of the system call or action.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -172,7 +172,7 @@ impl Step {
     }
 }
 
-/// A feature that the ring may lack.
+/// A feature that set-up can drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lever {
     /// [`Levers::clamp`].
@@ -193,7 +193,8 @@ pub enum Lever {
     RegisteredFd,
     /// Restriction to the operations of this crate.
     Restrictions,
-    /// The submission queue, halved to this many entries, the completion queue with it.
+    /// Size of the queues: the submission queue was halved to this number of entries, and the
+    /// completion queue was halved too.
     RingSize(u32),
     /// [`Levers::single_issuer`].
     SingleIssuer,
@@ -202,7 +203,7 @@ pub enum Lever {
 }
 
 impl Lever {
-    /// The kernel's name of the feature and the version that introduced it.
+    /// The kernel's name of the feature, and the Linux version that introduced it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -227,7 +228,7 @@ impl Lever {
 pub struct StepDown {
     /// The dropped feature.
     pub lever: Lever,
-    /// The kernel's error; `None` if it was not requested.
+    /// The kernel's error; `None` if the feature was not requested.
     pub errno: Option<Errno>,
 }
 
@@ -238,13 +239,13 @@ impl fmt::Display for StepDown {
             lever => write!(f, "without {}", lever.name())?,
         }
         match self.errno {
-            None => f.write_str(": not asked for"),
-            Some(errno) => write!(f, ": the kernel answered {errno}"),
+            None => f.write_str(": not requested"),
+            Some(errno) => write!(f, ": the kernel returned {errno}"),
         }
     }
 }
 
-/// The settings in force, and the reasons for reductions.
+/// The effective settings of a ring, and the reason for each reduction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetupReport {
     /// Entries of the submission queue.
@@ -253,18 +254,18 @@ pub struct SetupReport {
     pub cq_entries: u32,
     /// Entries of the table of direct descriptors, 0 if there is none.
     pub fixed_files: u32,
-    /// Whether a direct descriptor can be turned into an ordinary one: there is a table, and the
-    /// kernel supports the operation (6.8).
+    /// Whether an ordinary descriptor can be created for a direct descriptor: true if the ring has
+    /// a table and the kernel supports the operation (Linux 6.8).
     pub fd_install: bool,
     /// Receive buffers.
     pub recv_bufs: u16,
     /// Bytes of one receive buffer.
     pub recv_buf_len: u32,
-    /// Set-up flags in force.
+    /// Effective set-up flags.
     pub levers: Levers,
     /// Whether the ring refuses operations that this crate does not use.
     pub restricted: bool,
-    /// Dropped features, in order.
+    /// Features that set-up dropped, in the order of dropping.
     pub steps_down: Vec<StepDown>,
 }
 

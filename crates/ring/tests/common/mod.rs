@@ -1,5 +1,5 @@
-//! Owns the shared parts of the integration tests: opening a ring or skipping loudly, loopback
-//! pairs, waiting for events.
+//! Owns the shared parts of the integration tests: opening a ring or reporting the test as skipped,
+//! loopback pairs, waiting for events.
 //! Does not know about: individual tests.
 #![allow(dead_code, reason = "each test program uses its part")]
 
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use doorbell_ring::{Accepted, Event, EventKind, Ring, Setup, Token};
 use doorbell_testkit::skip;
 
-/// A ring, or `None` where io_uring is absent.
+/// Opens a ring, or reports a skip and returns `None` where io_uring is not available.
 pub(crate) fn ring(setup: &Setup) -> Option<Ring> {
     skip::io_uring().then(|| Ring::open(setup).unwrap_or_else(|error| panic!("{error}")))
 }
@@ -39,7 +39,7 @@ pub(crate) fn connect(listener: &TcpListener) -> TcpStream {
     stream
 }
 
-/// Turns the ring until an event arrives; fails after five seconds.
+/// Turns the ring until an event arrives. Panics after five seconds.
 pub(crate) fn next(ring: &mut Ring) -> Event {
     let ends_at = now() + Duration::from_secs(5);
     loop {
@@ -51,7 +51,7 @@ pub(crate) fn next(ring: &mut Ring) -> Event {
     }
 }
 
-/// Turns the ring for `time` and expects no event.
+/// Turns the ring for `time`. Panics if an event arrives.
 pub(crate) fn nothing(ring: &mut Ring, time: Duration) {
     let ends_at = now() + time;
     while now() < ends_at {
@@ -83,7 +83,8 @@ pub(crate) fn pair() -> (OwnedFd, TcpStream) {
     (listener.accept().unwrap().0.into(), client)
 }
 
-/// Held by every test of a program in which one test counts descriptors.
+/// Locks out the other tests of the program, because one of them counts the open descriptors of the
+/// process.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -97,7 +98,7 @@ pub(crate) const fn token(slot: u32) -> Token {
     Token::new(slot, 1)
 }
 
-#[expect(clippy::disallowed_methods, reason = "a test bounds its waiting by the real clock")]
+#[expect(clippy::disallowed_methods, reason = "the test limits its waits by the real clock")]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }

@@ -28,15 +28,15 @@ pub enum Mode {
 pub struct Load {
     /// Address of the server.
     pub server: SocketAddr,
-    /// Addresses to connect from, in turn; empty leaves it to the kernel.
+    /// Source addresses, used in turn; if empty, the kernel chooses.
     pub sources: Vec<Ipv4Addr>,
     /// Total number of requests.
     pub requests: u64,
     /// Number of requests outstanding at any time.
     pub in_flight: u32,
-    /// How they share connections.
+    /// How requests share connections.
     pub mode: Mode,
-    /// The first id; the others follow. Loads must not overlap.
+    /// The first id; ids are consecutive. The ids of two loads must not overlap.
     pub first_id: u64,
     /// Time limit.
     pub patience: Duration,
@@ -127,7 +127,7 @@ impl Load {
                 Err(errno) => return Err(errno.into()),
             };
             for event in &events[..ready] {
-                let place = usize::try_from(event.data.u64()).expect("an index of ours");
+                let place = usize::try_from(event.data.u64()).expect("an index of this load");
                 run.turn(place)?;
             }
         }
@@ -140,7 +140,7 @@ impl Load {
 }
 
 impl Run<'_> {
-    /// Opens a connection at an empty place if requests are left.
+    /// Opens a connection at an empty place if there are requests left to send.
     fn refill(&mut self, place: usize) -> io::Result<()> {
         while self.conns[place].is_none() && self.issued < self.load.requests {
             let socket = Socket::new(Domain::for_address(self.load.server), Type::STREAM, None)?;
@@ -240,8 +240,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Reads available bytes; true when the connection is over. A failed write has consumed the
-    /// error that a read would return.
+    /// Reads available bytes; returns true when the connection is over. `broken` is the error of a
+    /// failed write, which a later read no longer returns.
     fn read(&mut self, conn: &mut Conn, broken: Option<io::Error>) -> bool {
         let mut broken = broken;
         loop {
@@ -308,7 +308,8 @@ impl Conn {
                 Ok(n) => self.sent += n,
                 Err(error) => match error.kind() {
                     io::ErrorKind::Interrupted => {}
-                    // A server may close early after sending its reply: the received bytes decide.
+                    // A server may close early after sending its reply: only the received bytes are
+                    // evaluated.
                     io::ErrorKind::BrokenPipe | io::ErrorKind::NotConnected | io::ErrorKind::WouldBlock => {
                         return Ok(());
                     }

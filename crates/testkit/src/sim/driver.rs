@@ -1,7 +1,8 @@
-//! The third driver: implements the contract of [`Driver`] over a [`World`].
+//! The simulated driver: implements the contract of [`Driver`] over a [`World`], as the epoll and
+//! io_uring drivers do over a kernel.
 //!
-//! Does not know about: the world's internals; it translates calls and checks that the caller keeps
-//! its side of the contract.
+//! Does not know about: the world's internals; it translates calls and checks that the caller
+//! fulfils its part of the contract.
 
 use core::cell::{Ref, RefCell, RefMut};
 use core::net::IpAddr;
@@ -36,7 +37,7 @@ impl Sim {
         Self { world: Rc::new(RefCell::new(World::new(config, clock.clone()))), clock }
     }
 
-    /// The driver. Only one per simulation: a second would use the same slots.
+    /// The driver. Only one per simulation: a second driver would use the same slots.
     pub fn driver(&self) -> SimDriver {
         SimDriver { world: Rc::clone(&self.world), chunk: None, chunk_number: 0, wake: None, enters: 0 }
     }
@@ -63,7 +64,7 @@ impl Sim {
 #[derive(Debug)]
 pub struct SimDriver {
     world: Rc<RefCell<World>>,
-    /// The only chunk that may be lent, with its number.
+    /// The chunk that is lent to the worker, with its number. Only one may be lent at a time.
     chunk: Option<(u32, Vec<u8>)>,
     chunk_number: u32,
     wake: Option<WakeSource>,
@@ -71,8 +72,8 @@ pub struct SimDriver {
 }
 
 impl SimDriver {
-    /// Ends a wait when the source's waker was used. Virtual time does not wait for other threads:
-    /// the waker is polled once per wait.
+    /// Makes a wait end when the waker of `wake` was used. Virtual time does not wait for other
+    /// threads: the waker is polled once per wait.
     #[must_use]
     pub fn with_wake(mut self, wake: WakeSource) -> Self {
         self.wake = Some(wake);
@@ -80,7 +81,7 @@ impl SimDriver {
     }
 
     fn hand_out(&mut self, bytes: Vec<u8>, drained: bool) -> Received {
-        assert!(self.chunk.is_none(), "D-8: a chunk is given back before the next one is out");
+        assert!(self.chunk.is_none(), "D-8: a chunk is returned before the next one is lent");
         self.chunk_number += 1;
         let chunk_len = u32::try_from(bytes.len()).expect("a chunk is small");
         self.chunk = Some((self.chunk_number, bytes));
@@ -201,18 +202,18 @@ impl Driver for SimDriver {
     }
 
     fn received(&self, chunk: &Chunk) -> &[u8] {
-        let (number, bytes) = self.chunk.as_ref().expect("D-8: the chunk is out");
-        assert_eq!(chunk.scratch_number(), Some(*number), "D-8: the chunk is the one that is out");
+        let (number, bytes) = self.chunk.as_ref().expect("D-8: the chunk is lent");
+        assert_eq!(chunk.scratch_number(), Some(*number), "D-8: the chunk is the one that was lent");
         bytes
     }
 
     fn recycle(&mut self, chunk: Chunk) {
         let number = self.chunk.take().map(|(number, _)| number);
-        assert_eq!(chunk.scratch_number(), number, "D-8: a chunk is given back once");
+        assert_eq!(chunk.scratch_number(), number, "D-8: a chunk is returned once");
     }
 
     fn wait(&mut self, timeout: Option<Duration>) -> Result<(), Fault> {
-        assert!(self.chunk.is_none(), "D-8: no chunk is kept over a wait");
+        assert!(self.chunk.is_none(), "D-8: no chunk is lent during a wait");
         self.enters += 1;
         let woken = self.take_wake();
         let timeout = if woken { Some(Duration::ZERO) } else { timeout };
@@ -220,7 +221,7 @@ impl Driver for SimDriver {
     }
 
     fn next(&mut self) -> Option<Completion> {
-        assert!(self.chunk.is_none(), "D-8: a chunk is given back before the next completion is taken");
+        assert!(self.chunk.is_none(), "D-8: a chunk is returned before the next completion is taken");
         let ready = self.world.borrow_mut().ready.pop_front()?;
         Some(self.translate(ready))
     }
@@ -294,7 +295,7 @@ impl World {
         self.ready.insert(place, stale);
     }
 
-    /// Changes the order of completions; those of accept keep theirs (D-2).
+    /// Shuffles completions, except that accept completions keep their order (D-2).
     fn shuffle_ready(&mut self) {
         let mut all: Vec<Ready> = self.ready.drain(..).collect();
         let (accept, mut rest): (Vec<Ready>, Vec<Ready>) = all.drain(..).partition(Ready::is_of_accept);
@@ -307,7 +308,7 @@ impl World {
         }
     }
 
-    /// The worker takes a completion: resources it frees are free from now on.
+    /// Called when the worker takes a completion: frees the resources that the completion releases.
     fn seen(&mut self, completion: &Completion) {
         match *completion {
             Completion::AcceptEnded { .. } => {}

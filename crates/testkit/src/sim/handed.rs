@@ -22,7 +22,7 @@ impl World {
         let slot = &self.slots[conn.slot.index()];
         assert!(
             !slot.recv_busy && !slot.send_busy && !slot.close_busy,
-            "D-11: a detach comes last and alone: {conn:?}"
+            "D-11: a detach is the last and only operation: {conn:?}"
         );
         if self.rng.hits(self.config.at_once_millionths) {
             let result = self.take_away(conn);
@@ -65,14 +65,14 @@ impl World {
         PeerIndex(usize::try_from(u64::from_ne_bytes(number)).expect("an index of this process"))
     }
 
-    /// The new owner reads available bytes, and whether the peer has ended its side.
+    /// Reads available bytes as the new owner; also returns whether the peer has ended its side.
     pub fn handed_recv(&mut self, index: PeerIndex) -> (Vec<u8>, bool) {
         let peer = &mut self.peers[index.0];
         assert_eq!(peer.place, Place::Handed, "{index:?} was handed over and is open");
         (peer.rx.drain(..).collect(), peer.rx_fin || peer.broken.is_some())
     }
 
-    /// The new owner sends; the peer's window has room for everything.
+    /// Sends as the new owner; the peer's window has room for all bytes.
     pub fn handed_send(&mut self, index: PeerIndex, bytes: &[u8]) {
         assert_eq!(self.peers[index.0].place, Place::Handed, "{index:?} was handed over and is open");
         if self.peers[index.0].broken.is_none() {
@@ -80,7 +80,7 @@ impl World {
         }
     }
 
-    /// The new owner closes the connection.
+    /// Closes the connection as the new owner.
     pub fn handed_close(&mut self, index: PeerIndex) {
         assert_eq!(self.peers[index.0].place, Place::Handed, "{index:?} was handed over and is open");
         self.close_on_wire(index);

@@ -26,7 +26,7 @@ impl World {
         let slot = &mut self.slots[conn.slot.index()];
         assert!(
             !slot.recv_busy && !slot.close_busy,
-            "I-2: one recv in flight, and none behind a close: {conn:?}"
+            "I-2: one recv in flight, and none after a close: {conn:?}"
         );
         let at_once =
             self.rng.hits(self.config.at_once_millionths) || expect == Expect::Now && self.rng.hits(500_000);
@@ -106,7 +106,7 @@ impl World {
         peer.rx.clear();
     }
 
-    /// Like `send`, for borrowed bytes: at once or not at all.
+    /// Like `send`, for borrowed bytes: completes immediately, or returns `None` without sending.
     pub(super) fn send_now(
         &mut self,
         conn: ConnId,
@@ -127,11 +127,11 @@ impl World {
         let slot = &self.slots[conn.slot.index()];
         assert!(
             !slot.send_busy && !slot.close_busy,
-            "I-2: one send in flight, and none behind a close: {conn:?}"
+            "I-2: one send in flight, and none after a close: {conn:?}"
         );
         assert!(!bytes.is_empty(), "a send has something to send: {conn:?}");
         let peer = self.peer_of(conn.slot);
-        assert!(!self.peers[peer.0].tx_fin, "nothing is sent behind a FIN: {conn:?}");
+        assert!(!self.peers[peer.0].tx_fin, "nothing is sent after a FIN: {conn:?}");
     }
 
     pub(super) fn send(&mut self, conn: ConnId, buf: SendBuf, more: bool) -> Step<Sent> {
@@ -203,7 +203,7 @@ impl World {
     pub(super) fn shutdown_write(&mut self, conn: ConnId) {
         self.claim(conn);
         let slot = &self.slots[conn.slot.index()];
-        assert!(!slot.send_busy && !slot.close_busy, "a FIN goes behind a finished send: {conn:?}");
+        assert!(!slot.send_busy && !slot.close_busy, "a FIN follows a finished send: {conn:?}");
         let index = self.peer_of(conn.slot);
         self.note(|| format!("shutdown_write of {conn:?}"));
         let peer = &mut self.peers[index.0];
@@ -252,7 +252,7 @@ impl World {
         let slot = &self.slots[conn.slot.index()];
         assert!(
             !slot.recv_busy && !slot.send_busy && !slot.close_busy,
-            "D-6: a close comes last and alone: {conn:?}"
+            "D-6: a close is the last and only operation: {conn:?}"
         );
         let index = self.peer_of(conn.slot);
         if self.strikes_peer(FaultKind::CloseDelayed, index) {

@@ -1,8 +1,8 @@
 //! Numbered statements: soundness claims `R-n` of the ring crate and invariants `I-n` of the
 //! engine.
 //!
-//! Does not know about: the content of a claim; only that a cited one is stated, and that each
-//! `SAFETY` comment cites one.
+//! Does not know about: the content of a claim. The rule checks that each cited claim is stated,
+//! and that each `SAFETY` comment cites a claim.
 
 use std::collections::BTreeSet;
 
@@ -77,7 +77,7 @@ fn unknown(source: &Source, prefix: &str, stated: &BTreeSet<u32>) -> Vec<Complai
         .flat_map(|(index, line)| cited(line, prefix).into_iter().map(move |number| (index, number)))
         .filter(|(_, number)| !stated.contains(number))
         .map(|(index, number)| {
-            Complaint::new(&source.path, index + 1, format!("{prefix}{number} is stated nowhere"))
+            Complaint::new(&source.path, index + 1, format!("{prefix}{number} is not stated"))
         })
         .collect()
 }

@@ -13,8 +13,8 @@ use super::words::has_word;
 /// is a word of `MARKS`.
 pub const MARKS_MAX: usize = 5;
 
-/// Persons instead of components, verbs of conversation, and turns of phrase that are not in use.
-/// In lower case, whole words.
+/// Persons instead of components, verbs of conversation, and unusual turns of phrase. In lower
+/// case, whole words.
 const MARKS: [&str; 33] = [
     "anew",
     "anybody",
@@ -63,7 +63,7 @@ pub struct Quoted {
 }
 
 /// Complains about packages with more marks than the limit or than their entry of the ratchet,
-/// about entries that are no longer needed, and about quotations that no longer occur.
+/// about unneeded entries, and about quotations that no longer occur.
 ///
 /// An entry of the ratchet is a package and its marks in 1,000 lines, rounded up.
 pub fn dialect(sources: &[Source], ratchet: Ratchet<'_>, quoted: &[Quoted]) -> Vec<Complaint> {
@@ -95,7 +95,7 @@ struct Package<'a> {
     name: &'a str,
     /// Lines of comments and strings.
     lines: usize,
-    /// Path, one-based line and word of each mark.
+    /// Path, line number (from 1) and word of each mark.
     marked: Vec<(&'a str, usize, &'static str)>,
 }
 
@@ -123,7 +123,11 @@ impl<'a> Package<'a> {
         let entry = ratchet.iter().find(|(name, _)| *name == self.name).map(|(_, figure)| *figure);
         if marks * 1_000 <= MARKS_MAX * lines {
             if entry.is_some() {
-                complaints.push(Complaint::new(self.name, 0, "is within the limit: take it off the ratchet"));
+                complaints.push(Complaint::new(
+                    self.name,
+                    0,
+                    "is within the limit: remove it from the ratchet",
+                ));
             }
         } else if marks * 1_000 > entry.unwrap_or(MARKS_MAX) * lines {
             let text = format!(

@@ -17,10 +17,11 @@ use super::source::Source;
 pub const ROOMS: &str = include_str!("rooms.txt");
 const ROOMS_PATH: &str = "crates/testkit/src/tidy/rooms.txt";
 
-/// Maximum number of files of a permitted dependency cycle, such as a type and its parts.
+/// Maximum number of files in a permitted dependency cycle, such as a type and its parts.
 pub const CIRCLE_FILES_MAX: usize = 5;
 
-/// By package and room: the rooms it depends on, each with a path and a name that need it.
+/// For each package and room, the rooms on which the room depends. Each dependency has an example:
+/// the path of a file and a name that the file uses.
 type Arrows<'a> = BTreeMap<(&'a str, &'a str), BTreeMap<&'a str, (&'a str, &'a str)>>;
 
 /// Complains about dependencies missing from `list`, and about unneeded ones in it.
@@ -33,7 +34,7 @@ pub fn rooms(sources: &[Source], list: &str) -> Vec<Complaint> {
         let may = allowed.get(&(package, room));
         for (to, (path, name)) in arrows.iter().filter(|(to, _)| !may.is_some_and(|may| may.contains(*to))) {
             let line = line_of(sources, path, name);
-            complaints.push(Complaint::new(path, line, format!("`{name}`: {room} may not see {to}")));
+            complaints.push(Complaint::new(path, line, format!("`{name}`: {room} must not depend on {to}")));
         }
     }
     for (&(package, room), may) in &allowed {
@@ -64,7 +65,7 @@ pub fn circle_sizes(sources: &[Source], ratchet: &[(&str, &[usize])]) -> Vec<Com
     changed
         .map(|(package, sizes)| {
             let files = text.get(package).map_or("", String::as_str);
-            let text = format!("circles of {sizes:?} files, the list says {:?}:{files}", tolerated(package));
+            let text = format!("cycles of {sizes:?} files, the list says {:?}:{files}", tolerated(package));
             Complaint::new(package, 0, text)
         })
         .collect()
@@ -96,7 +97,7 @@ fn parse(list: &str) -> BTreeMap<(&str, &str), BTreeSet<&str>> {
     rooms
 }
 
-/// The first line with the last part of `name`, or 0.
+/// The number of the first line that contains the last part of `name`, or 0 if none does.
 fn line_of(sources: &[Source], path: &str, name: &str) -> usize {
     let last = name.rsplit("::").next().unwrap_or(name);
     let source = sources.iter().find(|source| source.path == path);

@@ -37,8 +37,8 @@ pub fn function_lengths(sources: &[Source], ratchet: Ratchet<'_>) -> Vec<Complai
     compare(lengths, FUNCTION_LINES_MAX, ratchet)
 }
 
-/// The functions with a body in `code` (comments and literals already blanked): name, one-based
-/// first line, number of code lines.
+/// The functions with a body in `code` (comments and literals already blanked): name, number of the
+/// first line (from 1), number of code lines.
 pub fn functions(code: &str) -> Vec<(String, usize, usize)> {
     let bytes = code.as_bytes();
     let mut found = Vec::new();
@@ -60,8 +60,8 @@ pub fn functions(code: &str) -> Vec<(String, usize, usize)> {
     found
 }
 
-/// The opening brace of the body; `None` for a declaration. A `;` inside an array type is not the
-/// end.
+/// The opening brace of the body; `None` for a declaration. A `;` inside an array type does not end
+/// the declaration.
 fn body_open(code: &str, from: usize) -> Option<usize> {
     let mut depth = 0_i32;
     for (at, byte) in code.bytes().enumerate().skip(from) {
@@ -100,7 +100,7 @@ fn compare(
         if lines > *recorded {
             complaints.push(Complaint::new(name, 0, format!("grew from {recorded} to {lines} lines")));
         } else if lines <= limit {
-            complaints.push(Complaint::new(name, 0, "is within the limit: take it off the ratchet"));
+            complaints.push(Complaint::new(name, 0, "is within the limit: remove it from the ratchet"));
         } else if lines < *recorded {
             complaints.push(Complaint::new(name, 0, format!("shrank: lower its ratchet entry to {lines}")));
         }

@@ -25,7 +25,7 @@ pub const ARROWS: &[Arrow] = &[
         may: &["doorbell-http"],
         may_in_tests: &["doorbell", "doorbell-health", "doorbell-proxy", "doorbell-testkit"],
     },
-    // The parser and the servers it is compared with, without the engine.
+    // The parser is compared with other servers. The engine is not involved.
     Arrow { folder: "benches/differential", may: &["doorbell-http"], may_in_tests: &["doorbell-testkit"] },
     Arrow {
         folder: "bins/doorbell",
@@ -40,8 +40,8 @@ pub const ARROWS: &[Arrow] = &[
         ],
         may_in_tests: &["doorbell-testkit"],
     },
-    // The ring for a baseline that needs an unsafe socket option; the embedding for axum behind
-    // doorbell, compared with axum alone.
+    // One baseline uses the ring crate for an unsafe socket option. `doorbell-tokio` is
+    // needed to compare axum behind doorbell with axum alone.
     Arrow {
         folder: "benches/peers",
         may: &["doorbell", "doorbell-ring", "doorbell-tokio"],
@@ -75,16 +75,16 @@ pub const ARROWS: &[Arrow] = &[
     // Health is pure logic; only `crates/probes` and the binary use both it and HTTP.
     Arrow { folder: "crates/health", may: &[], may_in_tests: &[] },
     Arrow { folder: "crates/http", may: &[], may_in_tests: &[] },
-    // It includes the modelled sources by path and needs nothing of the engine.
+    // The models include the modelled sources by path, and need no other part of the engine.
     Arrow { folder: "crates/models", may: &["doorbell-http"], may_in_tests: &[] },
-    // Health as replies, for the binary and for programs that embed the engine: no socket, no runtime.
+    // Health as replies, for the binary and for programs that embed the engine: no socket, no
+    // runtime.
     Arrow { folder: "crates/probes", may: &["doorbell-health", "doorbell-http"], may_in_tests: &[] },
     Arrow { folder: "crates/ring", may: &[], may_in_tests: &["doorbell-testkit"] },
-    // Besides the binary the only crate with an async runtime: it connects the engine to one and
-    // depends on no other layer.
+    // Connects the engine to a Tokio runtime; depends on no other layer.
     Arrow {
         folder: "crates/tokio",
-        may: &["doorbell"],
+        may: &["doorbell", "doorbell-checks", "doorbell-health", "doorbell-probes"],
         may_in_tests: &["doorbell-testkit", "doorbell-tokio"],
     },
     Arrow {
@@ -137,7 +137,7 @@ fn check_member(source: &Source, arrow: &Arrow) -> Vec<Complaint> {
             complaints.push(Complaint::new(
                 &source.path,
                 index + 1,
-                format!("the core must not carry {package}"),
+                format!("the core must not depend on {package}"),
             ));
         }
     }

@@ -1,4 +1,4 @@
-//! Building a policy: all errors are found here, none during verification.
+//! Building a policy. All errors of a configuration are found here, not during verification.
 //!
 //! Does not know about: tokens.
 
@@ -13,28 +13,28 @@ pub struct JwtBuilder {
     policy: JwtPolicy,
 }
 
-/// Maximum leeway: RFC 7519 4.1.4 speaks of "no more than a few minutes".
+/// Maximum leeway, in seconds: RFC 7519 4.1.4 suggests "no more than a few minutes".
 const LEEWAY_SECS_MAX: u32 = 600;
 /// Upper limit of `token_len_max`.
 const TOKEN_LEN_LIMIT: usize = 64 * 1024;
 
-/// Why a policy cannot be built.
+/// The reason why a policy cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JwtPolicyError {
-    /// Two keys have this name.
+    /// Two keys have the same name.
     KeyIdTaken(Box<str>),
     /// The leeway exceeds ten minutes.
     LeewayTooLong,
-    /// There is no key, so no token could ever pass.
+    /// There is no key, so every token would be refused.
     NoKey,
-    /// Not a scope (RFC 6749 3.3).
+    /// The text is not a scope (RFC 6749 3.3).
     Scope(Box<str>),
     /// The maximum length is 0 or more than 64 KiB.
     TokenLenMax,
     /// More than [`KEYS_MAX`] keys.
     TooManyKeys,
-    /// More than [`KEYS_TRIED_MAX`] keys of one algorithm have no name, and each of them would be
-    /// tried.
+    /// More than [`KEYS_TRIED_MAX`] keys of one algorithm have no name. A token that names no key
+    /// would be tried with each of these keys.
     TooManyKeysWithoutId(Algorithm),
 }
 
@@ -64,37 +64,38 @@ impl JwtBuilder {
         self
     }
 
-    /// Adds an accepted issuer. Without any, `iss` is ignored.
+    /// Adds an accepted issuer. Without accepted issuers, `iss` is ignored.
     #[must_use]
     pub fn issuer(mut self, issuer: &str) -> Self {
         self.policy.wanted.issuers.push(issuer.into());
         self
     }
 
-    /// Adds an audience name of this service. Without any, a token with an audience (`aud`) is
-    /// refused.
+    /// Adds a name of this service as an audience. Without such names, a token with an audience
+    /// (`aud`) is refused.
     #[must_use]
     pub fn audience(mut self, audience: &str) -> Self {
         self.policy.wanted.audiences.push(audience.into());
         self
     }
 
-    /// Maximum difference between clocks; default 60 s, at most 600 s.
+    /// Sets the maximum difference between the clocks of issuer and server; default 60 s, at most
+    /// 600 s.
     #[must_use]
     pub fn leeway_secs(mut self, leeway_secs: u32) -> Self {
         self.policy.wanted.leeway_secs = i64::from(leeway_secs);
         self
     }
 
-    /// Requires a claim to be this text or a list that contains it. A valid token without it gets
-    /// 403.
+    /// Requires a claim to be this text or a list that contains this text. A valid token that does
+    /// not meet the requirement gets 403.
     #[must_use]
     pub fn require_claim(mut self, name: &str, value: &str) -> Self {
         self.policy.wanted.claims.push((name.into(), value.into()));
         self
     }
 
-    /// Requires a scope in the `scope` claim. A valid token without it gets 403.
+    /// Requires a scope in the `scope` claim. A valid token without that scope gets 403.
     #[must_use]
     pub fn require_scope(mut self, scope: &str) -> Self {
         let scopes = &mut self.policy.wanted.scope;
@@ -105,14 +106,14 @@ impl JwtBuilder {
         self
     }
 
-    /// Required `typ` of a token; by default it may be absent, `JWT` or `at+jwt`.
+    /// Sets the required `typ` of a token. By default `typ` may be absent, `JWT` or `at+jwt`.
     #[must_use]
     pub fn token_type(mut self, token_type: &str) -> Self {
         self.policy.token_type = Some(token_type.into());
         self
     }
 
-    /// Maximum length of a token in bytes; default 8 KiB, at most 64 KiB.
+    /// Sets the maximum length of a token in bytes; default 8 KiB, at most 64 KiB.
     #[must_use]
     pub const fn token_len_max(mut self, token_len_max: usize) -> Self {
         self.policy.token_len_max = token_len_max;
@@ -168,15 +169,15 @@ impl fmt::Display for JwtPolicyError {
         match self {
             Self::KeyIdTaken(id) => write!(f, "two keys have the name `{}`", id.escape_debug()),
             Self::LeewayTooLong => write!(f, "the leeway is more than {LEEWAY_SECS_MAX} s"),
-            Self::NoKey => f.write_str("there is no key, so no token could ever pass"),
+            Self::NoKey => f.write_str("there is no key, so every token would be refused"),
             Self::Scope(scope) => write!(f, "`{}` is not a scope", scope.escape_debug()),
             Self::TokenLenMax => {
-                write!(f, "the longest token must have between 1 and {TOKEN_LEN_LIMIT} bytes")
+                write!(f, "the maximum length of a token must be 1 to {TOKEN_LEN_LIMIT} bytes")
             }
             Self::TooManyKeys => write!(f, "more than {KEYS_MAX} keys"),
             Self::TooManyKeysWithoutId(algorithm) => write!(
                 f,
-                "more than {KEYS_TRIED_MAX} keys for {} have no name, and each of them would be tried; give them one",
+                "more than {KEYS_TRIED_MAX} keys for {} have no name, so one token could be tried with every key; name them",
                 algorithm.name()
             ),
         }

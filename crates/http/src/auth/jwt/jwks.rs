@@ -1,6 +1,6 @@
 //! Key sets in JSON (RFC 7517).
 //!
-//! Does not know about: the source of the text.
+//! Does not know about: where the text was loaded from.
 
 use super::der::{PublicKey, check_rsa};
 use super::json::{Json, Object};
@@ -9,21 +9,22 @@ use super::signature::Verifier;
 use super::token;
 use std::fmt;
 
-/// The usable keys of a set, and those that were skipped as required by RFC 7517 5.
+/// The usable keys of a set, and the number of keys that were skipped as required by RFC 7517 5.
 #[derive(Clone, Debug)]
 pub struct Jwks {
     /// Usable keys, in the order of the set.
     pub keys: Vec<Key>,
-    /// Keys that would be used but have an error, with the error; worth a warning.
+    /// The errors of keys that were ignored although they have a suitable purpose; callers should
+    /// warn about them.
     pub ignored: Vec<JwksError>,
-    /// Keys for encryption, of an unknown kind, or of an algorithm that is not allowed.
+    /// Number of keys for encryption, of an unknown kind, or of an algorithm that is not allowed.
     pub skipped: usize,
 }
 
 /// Maximum length of a key set in bytes.
 pub const JWKS_LEN_MAX: usize = 1024 * 1024;
 
-/// Why a key set or one of its keys is rejected.
+/// The reason why a key set or one of its keys was rejected.
 ///
 /// Keys are counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +43,7 @@ pub enum JwksError {
         /// The member.
         name: &'static str,
     },
-    /// Not an object with a list of objects called `keys`, or a name is repeated.
+    /// The text is not an object with a list of objects called `keys`, or a name occurs twice.
     NotKeySet,
     /// There is no key for any of the allowed algorithms.
     NothingUsable {
@@ -54,11 +55,11 @@ pub enum JwksError {
 }
 
 impl Jwks {
-    /// Parses a key set for these algorithms. A key without `alg` gets the one that suits its kind.
+    /// Parses a key set for these algorithms. A key without `alg` gets the algorithm for its kind.
     ///
     /// # Errors
-    /// The error in the set, or in the first of its keys if none is usable. A private key is always
-    /// an error, because every reader of the set could sign with it.
+    /// The error of the set. If no key is usable, the error of the first faulty key. A private key
+    /// is always an error, because every reader of the set could sign with it.
     pub fn read(text: &[u8], allowed: &[Algorithm]) -> Result<Self, JwksError> {
         if text.len() > JWKS_LEN_MAX {
             return Err(JwksError::TooLong);
@@ -89,7 +90,7 @@ struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// `None` if the key is for another purpose.
+    /// Reads the key; `None` if the key is for another purpose.
     fn key(&self, allowed: &[Algorithm]) -> Result<Option<Key>, JwksError> {
         let kind = self.text("kty")?.ok_or(JwksError::Member { number: self.number, name: "kty" })?;
         let curve = self.text("crv")?;
@@ -100,7 +101,7 @@ impl<'a> Entry<'a> {
             ("oct", _) => Algorithm::Hs256,
             _ => return Ok(None),
         };
-        // A private key is an error anywhere, whatever its purpose.
+        // A private key is an error whatever its purpose.
         if algorithm != Algorithm::Hs256 && self.object.find("d").is_some() {
             return Err(self.wrong(KeyError::PrivateKey));
         }
@@ -174,13 +175,13 @@ impl fmt::Display for JwksError {
         match self {
             Self::Key { number, .. } => write!(f, "key {number} of the set cannot be used"),
             Self::Member { number, name } => {
-                write!(f, "`{name}` of key {number} is missing or not what it should be")
+                write!(f, "`{name}` of key {number} is missing or of the wrong type")
             }
             Self::NotKeySet => f.write_str(
-                "this is not a key set: an object with a list of objects called `keys`, no name twice",
+                "this is not a key set: an object with a list of objects called `keys` and unique names",
             ),
             Self::NothingUsable { skipped } => {
-                write!(f, "the set has no key for the allowed algorithms, and {skipped} for something else")
+                write!(f, "the set has no key for the allowed algorithms; keys for other purposes: {skipped}")
             }
             Self::TooLong => write!(f, "the key set is longer than {JWKS_LEN_MAX} bytes"),
         }

@@ -1,6 +1,6 @@
 //! Keys for verification, each bound to one algorithm, and the parser for PEM files.
 //!
-//! Does not know about: tokens; key sets in JSON, see `jwks`.
+//! Does not know about: tokens, or key sets in JSON (see `jwks`).
 
 use super::der::{self, PublicKey};
 use super::signature::Verifier;
@@ -10,7 +10,7 @@ use std::fmt;
 
 /// A signature algorithm (RFC 7518 3.1, RFC 8037 3.1).
 ///
-/// There are no others: `none` cannot be configured.
+/// No other algorithm is supported; `none` cannot be configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
     /// Ed25519.
@@ -34,20 +34,20 @@ pub struct Key {
     pub(super) verifier: Verifier,
 }
 
-/// Why a key is rejected.
+/// The reason why a key was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyError {
     /// A certificate instead of a public key.
     Certificate,
-    /// HS256 has no public key.
+    /// HS256 uses a secret and has no public key.
     HmacHasNoPublicKey,
-    /// Not RSA, P-256 or Ed25519.
+    /// The key is not an RSA, P-256 or Ed25519 key.
     KindUnsupported,
-    /// The kind of the key does not suit the algorithm.
+    /// The kind of the key does not fit the algorithm.
     KindWrong(Algorithm),
     /// The bytes are not a key.
     Malformed,
-    /// Not exactly one PEM block.
+    /// The text is not exactly one PEM block.
     NotPem,
     /// A private key instead of a public key.
     PrivateKey,
@@ -63,7 +63,7 @@ pub enum KeyError {
         /// Length of the modulus in bits.
         bits: usize,
     },
-    /// A public key used as an HMAC secret: every holder could sign.
+    /// The HMAC secret is a public key, so every holder of that key could sign.
     SecretIsKey,
     /// Shorter than [`HMAC_SECRET_LEN_MIN`].
     SecretTooShort {
@@ -73,7 +73,7 @@ pub enum KeyError {
 }
 
 impl Algorithm {
-    /// The algorithm of this name, in exactly this spelling.
+    /// The algorithm with this name; the name is case-sensitive.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
@@ -124,7 +124,7 @@ impl Key {
     /// Parses a public key in PEM, `PUBLIC KEY` or `RSA PUBLIC KEY`.
     ///
     /// # Errors
-    /// What was found instead of a public key for this algorithm.
+    /// The text is not a public key for this algorithm; the error names what was found.
     pub fn pem(algorithm: Algorithm, pem: &[u8]) -> Result<Self, KeyError> {
         if algorithm == Algorithm::Hs256 {
             return Err(KeyError::HmacHasNoPublicKey);
@@ -154,7 +154,7 @@ impl Key {
         Self { id: None, algorithm, verifier }
     }
 
-    /// Names the key: a token with a `kid` is verified with the key of this name.
+    /// Names the key. A token with a `kid` is verified with the key of that name.
     #[must_use]
     pub fn with_id(mut self, id: &str) -> Self {
         self.id = Some(id.into());
@@ -189,14 +189,15 @@ fn read_pem(pem: &[u8]) -> Result<(&str, Vec<u8>), KeyError> {
         return Err(KeyError::NotPem);
     }
     if label.ends_with("PRIVATE KEY") {
-        // The content is not decoded: it is secret, and an old encrypted one has header lines.
+        // The content of a private key is not decoded: it is secret, and the old encrypted form has
+        // header lines.
         return Ok((label, Vec::new()));
     }
     let body: Vec<u8> = body.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
     STANDARD.decode(body).map(|der| (label, der)).map_err(|_| KeyError::NotPem)
 }
 
-/// Hides the key material.
+/// `Debug` hides the key material.
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Key")
@@ -210,15 +211,15 @@ impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Certificate => f.write_str(
-                "this is a certificate; `openssl x509 -pubkey -noout -in FILE` takes the public key out of it",
+                "this is a certificate; `openssl x509 -pubkey -noout -in FILE` extracts its public key",
             ),
             Self::HmacHasNoPublicKey => f.write_str("HS256 needs a secret, not a public key"),
             Self::KindUnsupported => f.write_str("only RSA, P-256 and Ed25519 keys are supported"),
             Self::KindWrong(algorithm) => {
-                write!(f, "the key is not of the kind that {} needs", algorithm.name())
+                write!(f, "the key is not of the kind required by {}", algorithm.name())
             }
             Self::Malformed => f.write_str("this is not a public key"),
-            Self::NotPem => f.write_str("this is not one public key in PEM"),
+            Self::NotPem => f.write_str("this is not a single public key in PEM"),
             Self::PrivateKey => f.write_str(
                 "this is a private key, which must not be stored here; \
                  `openssl pkey -pubout -in FILE` makes the public key that is needed",
@@ -228,9 +229,9 @@ impl fmt::Display for KeyError {
             Self::RsaTooShort { bits } => {
                 write!(f, "the RSA key has {bits} bits; at least 2048 are needed (RFC 7518 3.3)")
             }
-            Self::SecretIsKey => {
-                f.write_str("the HMAC secret is a public key or a PEM file: every holder of it could sign")
-            }
+            Self::SecretIsKey => f.write_str(
+                "the HMAC secret is a public key or a PEM file: every holder of that key could sign",
+            ),
             Self::SecretTooShort { len } => write!(
                 f,
                 "the HMAC secret has {len} bytes; at least {HMAC_SECRET_LEN_MIN} are needed (RFC 7518 3.2)"

@@ -8,7 +8,8 @@
 #[derive(Clone, Copy)]
 pub(crate) struct Block([u64; 2]);
 
-/// The result of a comparison, in the highest bit of each byte.
+/// The result of a comparison; the highest bit of a byte is set if the comparison is true for
+/// this byte.
 #[derive(Clone, Copy)]
 pub(crate) struct Mask([u64; 2]);
 
@@ -16,12 +17,12 @@ impl Block {
     #[inline(always)]
     pub(crate) fn load(bytes: &[u8; super::LEN]) -> Self {
         let both = u128::from_le_bytes(*bytes);
-        #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
+        #[expect(clippy::cast_possible_truncation, reason = "each half has 64 bits")]
         Self([both as u64, (both >> 64) as u64])
     }
 
-    /// Converts ASCII letters to lower case; other bytes of the columns 4 to 7 may change within
-    /// them.
+    /// Converts ASCII letters to lower case. Other bytes from 0x40 to 0x7F may change, but stay in
+    /// that range.
     #[inline(always)]
     pub(crate) fn fold(self) -> Self {
         Self(self.0.map(|word| word | splat(0x20)))
@@ -35,7 +36,7 @@ impl Block {
         }))
     }
 
-    /// Bytes below `low` or above `high`, which are both below 0x80.
+    /// Marks bytes below `low` or above `high`, which must both be below 0x80.
     #[inline(always)]
     pub(crate) fn outside(self, low: u8, high: u8) -> Mask {
         Mask(self.0.map(|word| (!at_least(word, low) | at_least(word, high + 1) | word) & HIGH))
@@ -60,17 +61,17 @@ impl Mask {
 
     #[inline(always)]
     pub(crate) fn bits(self) -> u32 {
-        // The multiplication moves bit n of byte n to the highest byte, each to a different
-        // position.
+        // The multiplication moves the lowest bit of each byte into the highest byte, each bit to a
+        // different position.
         let [low, high] = self.0.map(|word| (word >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56);
-        #[expect(clippy::cast_possible_truncation, reason = "eight bits each")]
+        #[expect(clippy::cast_possible_truncation, reason = "each half has eight bits")]
         let bits = (low | high << 8) as u32;
         bits
     }
 }
 
-/// Highest bit set where the seven low bits of the byte are at least `limit`, which is 1 to 0x80;
-/// the other bits are undefined.
+/// Sets the highest bit of each byte whose seven low bits are at least `limit`, which must be 1 to
+/// 0x80. The other bits of the result are undefined.
 #[inline(always)]
 fn at_least(word: u64, limit: u8) -> u64 {
     (word & !HIGH) + splat(0x80 - limit)

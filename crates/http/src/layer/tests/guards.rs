@@ -62,7 +62,8 @@ fn the_quota_is_each_clients_own() {
     assert_eq!(limiter.counts().denied, 1);
 }
 
-/// By address, and by the fallback without the field.
+/// Addresses of one network share a quota. The same applies to requests without the field of the
+/// key.
 #[test]
 fn addresses_of_one_network_have_one_quota() {
     let quota = Quota::new(1, 1, Duration::from_secs(60)).unwrap();
@@ -98,7 +99,7 @@ fn probes_may_be_exempt() {
 
 #[test]
 fn a_certificate_has_to_be_there_and_may_have_to_have_a_name() {
-    // The name for logs does not identify a client.
+    // The name shown in logs does not authorize a client.
     let verified = |names: &[&str]| TlsInfo {
         client_verified: true,
         client_name: Some("ops.example".to_owned()),
@@ -131,19 +132,19 @@ fn only_so_many_at_once() {
     let at_most = AtMost::new(1);
     let nested = at_most.clone();
     let service = (service_fn(move |_, reply| {
-        assert!(nested.enter().is_none(), "the only place is taken");
+        assert!(nested.enter().is_none(), "the only place is in use");
         nested.refuse(reply)
     }))
     .with(at_most.clone());
     let reply = talk(&service, GET);
     assert!(reply.contains("Retry-After: 1\r\n") && status(&reply) == "503", "{reply}");
-    assert_eq!((at_most.live(), at_most.refused()), (0, 1), "each place is given back");
+    assert_eq!((at_most.live(), at_most.refused()), (0, 1), "every place is released");
     let closed = alive().with(AtMost::new(0));
     assert_eq!(status(&talk(&closed, GET)), "503");
 }
 
-/// Otherwise the client's address would be determined for each connection although it is not
-/// needed.
+/// An absent guard does not need the client's address, which would cost a system call per
+/// connection.
 #[test]
 fn a_guard_that_is_not_there_wants_nothing() {
     let quota = Quota::new(2, 1, Duration::from_secs(60)).unwrap();

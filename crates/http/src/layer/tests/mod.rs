@@ -1,4 +1,4 @@
-//! Layers from the view of a connection.
+//! Layers, as seen by a connection.
 
 mod guards;
 
@@ -14,7 +14,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Passes requests that have this field, and copies it to the reply as evidence of the call.
+/// A guard that passes requests with this field, and copies the field to the reply to show that it
+/// was called.
 struct Needs(&'static str);
 
 impl Guard for Needs {
@@ -26,7 +27,7 @@ impl Guard for Needs {
     }
 }
 
-/// Records the replies.
+/// A layer that records the replies.
 struct Watch<'a>(&'a RefCell<Vec<(u16, usize)>>);
 
 struct Watched<'a, S>(&'a RefCell<Vec<(u16, usize)>>, S);
@@ -52,7 +53,7 @@ fn talk(service: &impl Service, input: &[u8]) -> String {
     talk_from(service, input, &Client::UNKNOWN)
 }
 
-/// The reply when this client sends `input`.
+/// Returns the reply to `input` from this client.
 fn talk_from(service: &impl Service, input: &[u8], client: &Client<'_>) -> String {
     let (limits, date, now) = (Limits::default(), Date::new(784_111_777), Time::ZERO);
     let (mut carry, mut out) = (Vec::new(), Out::new());
@@ -153,7 +154,8 @@ fn a_service_behind_a_function_gets_what_it_wants() {
 
 const POST: &[u8] = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody";
 
-/// A plain closure does not forward what the called service wants.
+/// A plain closure does not forward the needs of the service that it calls, so the reply becomes a
+/// 500 and the reason is recorded.
 #[test]
 fn a_service_that_does_not_get_what_it_wants_says_so() {
     let get: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -167,7 +169,7 @@ fn a_service_that_does_not_get_what_it_wants_says_so() {
     }
     let empty: &[u8] = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
     for without in [get, empty] {
-        assert_eq!(misuse(&closure, &[without]), ("200".to_owned(), None), "there is no body to miss");
+        assert_eq!(misuse(&closure, &[without]), ("200".to_owned(), None), "there is no body");
     }
     let closure = service_fn(|request, reply| client().call(request, reply));
     assert_eq!(misuse(&closure, &[get]), ("500".to_owned(), Some(ApiMisuse::ClientUnknown)));
@@ -178,13 +180,16 @@ fn a_service_that_does_not_get_what_it_wants_says_so() {
     for _ in 0..2 {
         assert_eq!(misuse(&closure, &[get]), ("500".to_owned(), Some(ApiMisuse::ClientUnknown)));
     }
-    assert_eq!(limiter.counts().allowed, 0, "no client is counted for all");
+    assert_eq!(limiter.counts().allowed, 0, "no shared key is counted");
     let unix = Client { peer: Peer::Unix, tls: None, scheme: None };
     assert!(talk_from(&limited, get, &unix).starts_with("HTTP/1.1 200 "));
-    assert!(talk_from(&limited, get, &unix).starts_with("HTTP/1.1 429 "), "they are one client together");
+    assert!(
+        talk_from(&limited, get, &unix).starts_with("HTTP/1.1 429 "),
+        "clients on Unix sockets share one key"
+    );
 }
 
-/// The status of the reply to this input of an unknown client, and the reason of a 500.
+/// Returns the status of the reply to this input of an unknown client, and the reason of a 500.
 fn misuse(service: &impl Service, input: &[&[u8]]) -> (String, Option<ApiMisuse>) {
     let (limits, date, now) = (Limits::default(), Date::new(784_111_777), Time::ZERO);
     let (mut carry, mut out) = (Vec::new(), Out::new());

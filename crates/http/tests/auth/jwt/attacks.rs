@@ -1,4 +1,4 @@
-//! Tables of attacks on signed tokens. Each is refused for the right reason.
+//! Tables of attacks on signed tokens. Each attack is refused for the correct reason.
 //!
 //! Does not know about: random mutations; see `mutations`.
 
@@ -50,7 +50,8 @@ fn without_a_signature() {
     }
 }
 
-/// The public key as an HMAC secret, in every form in which a careless server could store it.
+/// A token signed with the public key as an HMAC secret is refused, in every form in which a
+/// careless server could store that key.
 #[test]
 fn swapped_algorithms() {
     for public in [RSA_PUBLIC, P256_PUBLIC] {
@@ -63,7 +64,7 @@ fn swapped_algorithms() {
             }
         }
     }
-    // A policy with only the public key.
+    // The same attack on a policy with only the public key.
     for algorithm in [Algorithm::Rs256, Algorithm::Es256] {
         let policy = JwtPolicy::builder().key(key(algorithm)).audience("doorbell").build().unwrap();
         let public = if algorithm == Algorithm::Rs256 { RSA_PUBLIC } else { P256_PUBLIC };
@@ -71,7 +72,7 @@ fn swapped_algorithms() {
         let forged = format!("{message}.{}", encode(hmac(public.as_bytes(), &message)));
         assert_eq!(policy.verify(forged.as_bytes(), NOW), Err(Denied::AlgorithmRefused));
     }
-    // Every algorithm under the name of every other one.
+    // A signature by each algorithm is refused under the name of every other algorithm.
     for signed in ALL {
         for claimed in ALL.into_iter().filter(|&claimed| claimed != signed) {
             let denied = verify(sign(signed, &header(claimed), CLAIMS)).unwrap_err();
@@ -88,7 +89,7 @@ fn names_of_keys() {
         verify(sign(algorithm, &format!(r#"{{"alg":"{}"{kid}}}"#, algorithm.name()), CLAIMS)).map(|_| ())
     };
     for algorithm in ALL {
-        assert_eq!(with(algorithm, ""), Ok(()), "one key comes into question");
+        assert_eq!(with(algorithm, ""), Ok(()), "there is one candidate key");
         assert_eq!(with(algorithm, r#","kid":"other""#), Err(Denied::KeyUnknown));
         assert_eq!(with(algorithm, r#","kid":"""#), Err(Denied::KeyUnknown));
         assert_eq!(with(algorithm, r#","kid":"../../keys/hs""#), Err(Denied::KeyUnknown));
@@ -97,8 +98,8 @@ fn names_of_keys() {
             assert_eq!(with(algorithm, kid), Err(Denied::HeaderMalformed));
         }
     }
-    // A key without a name verifies tokens with an unknown key name; a key with another name does
-    // not.
+    // A token with an unknown key name is verified with the key that has no name, not with a key
+    // that has another name.
     let other = Key::hmac(b"another secret of thirty-two byte").unwrap().with_id("other");
     let policy = JwtPolicy::builder().key(key(HS)).key(other).audience("doorbell").build().unwrap();
     let check = |kid: &str| {
@@ -107,7 +108,7 @@ fn names_of_keys() {
     assert_eq!(check(""), Ok(()));
     assert_eq!(check(r#","kid":"anything""#), Ok(()));
     assert_eq!(check(r#","kid":"other""#), Err(Denied::SignatureWrong));
-    // Too many candidates.
+    // A token without a key name is refused if there are too many candidates.
     let many = |count: u8| {
         let keys = (0..count).map(|number| Key::hmac(&[number; 32]).unwrap().with_id(&number.to_string()));
         let policy = JwtPolicy::builder().keys(keys).key(key(HS).with_id("hs")).audience("doorbell");
@@ -117,7 +118,7 @@ fn names_of_keys() {
     assert_eq!(many(4), Err(Denied::KeyIdMissing));
 }
 
-/// Keys inside the token.
+/// Keys inside the token are ignored.
 #[test]
 fn keys_in_the_header() {
     let jwk = r#"{"kty":"oct","k":"YW5vdGhlciBzZWNyZXQgb2YgdGhpcnR5LXR3byBieXRl"}"#;
@@ -131,7 +132,7 @@ fn keys_in_the_header() {
         let message = format!("{}.{}", encode(&header), encode(CLAIMS));
         let signature = encode(hmac(b"another secret of thirty-two byte", &message));
         assert_eq!(verify(format!("{message}.{signature}")), Err(Denied::SignatureWrong), "{extra}");
-        assert_eq!(verify(sign(HS, &header, CLAIMS)).map(|_| ()), Ok(()), "it is not even looked at");
+        assert_eq!(verify(sign(HS, &header, CLAIMS)).map(|_| ()), Ok(()), "the key in the header is ignored");
     }
 }
 
@@ -182,7 +183,7 @@ fn headers() {
     let not_text = [b"{\"alg\":\"HS256\",\"x\":\"".as_slice(), b"\xff", b"\"}"].concat();
     let message = format!("{}.{}", encode(not_text), encode(CLAIMS));
     assert_eq!(verify(format!("{message}.{}", encode(signature(HS, &message)))), Err(Malformed));
-    // A specific type.
+    // A policy that requires a specific type.
     let logout = builder().token_type("logout+jwt").build().unwrap();
     let check = |typ: &str| {
         let header = format!(r#"{{"alg":"HS256"{typ}}}"#);
@@ -224,7 +225,7 @@ fn forms() {
         format!("{header}.{claims}.\u{ff0d}"),
     ];
     for token in malformed {
-        // A truncated token may still be valid base64, but its signature is wrong.
+        // A truncated token may still be valid base64url, but its signature is wrong.
         let denied = verify(&token).unwrap_err();
         let expect = [Denied::TokenMalformed, Denied::SignatureWrong];
         assert!(expect.contains(&denied), "{token:?}: {denied:?}");
@@ -274,9 +275,9 @@ fn signatures() {
         }
         let (other_message, _) = other.rsplit_once('.').unwrap();
         let moved = format!("{other_message}.{}", encode(&signature));
-        assert_eq!(verify(moved), Err(Denied::SignatureWrong), "the right signature of something else");
+        assert_eq!(verify(moved), Err(Denied::SignatureWrong), "the signature of another text");
     }
-    // r = s = 0, r = n, and a DER signature instead of 64 bytes.
+    // Invalid signatures: r = s = 0, r = n, and the DER form instead of 64 bytes.
     let good = token(Algorithm::Es256);
     let (message, signature) = good.rsplit_once('.').unwrap();
     let signature = decode(signature);
@@ -292,7 +293,7 @@ fn signatures() {
 #[test]
 fn lengths() {
     let policy = builder().token_len_max(1000).build().unwrap();
-    // Three bytes of claims become four of the token.
+    // In a token, three bytes of claims are encoded as four bytes.
     let sized = |filling: usize| {
         let claims = CLAIMS.replace("{\"iss\"", &format!("{{\"x\":\"{}\",\"iss\"", "x".repeat(filling)));
         sign(HS, r#"{"alg":"HS256"}"#, claims)

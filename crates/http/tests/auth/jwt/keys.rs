@@ -1,6 +1,6 @@
-//! Accepted keys, and error messages for the others.
+//! The accepted keys, and the errors for others.
 //!
-//! Does not know about: tokens, except to test that a key works.
+//! Does not know about: tokens, except to verify that a key works.
 
 use super::sign::{
     ALL, CLAIMS, ED25519_PUBLIC, NOW, P256_PUBLIC, RSA_PUBLIC, SECRET, der, encode, key, sign, token,
@@ -18,7 +18,7 @@ const P256_PRIVATE: &str = include_str!("../../keys/p256.pem");
 const P384: &str = include_str!("../../keys/p384.pub.pem");
 const CERTIFICATE: &str = include_str!("../../keys/rsa.crt.pem");
 
-/// A policy with these keys accepts our token.
+/// Asserts that a policy with these keys accepts a token of these tests.
 fn works(keys: impl IntoIterator<Item = Key>, algorithm: Algorithm) -> Result<(), Denied> {
     let policy = JwtPolicy::builder().keys(keys).audience("doorbell").build().expect("good input");
     policy.verify(token(algorithm).as_bytes(), NOW).map(|_| ())
@@ -72,8 +72,8 @@ fn pem_files() {
     assert_eq!(Key::pem(Rs256, b"\xff").unwrap_err(), KeyError::NotPem);
 }
 
-/// DER with a changed byte or truncated: no panic, and never more than a public key of the same
-/// kind.
+/// A key in DER that is truncated or has a changed byte causes no panic. If it is accepted, it is
+/// another public key of the same kind.
 #[test]
 fn damaged_files() {
     for (algorithm, pem) in
@@ -112,7 +112,7 @@ fn secrets() {
     for len in [0, 1, 31] {
         assert_eq!(Key::hmac(&vec![b'x'; len]).unwrap_err(), KeyError::SecretTooShort { len });
     }
-    assert!(Key::hmac(&[0; 32]).is_ok(), "raw bytes, not text");
+    assert!(Key::hmac(&[0; 32]).is_ok(), "a secret may contain any bytes");
     for public in
         [RSA_PUBLIC, RSA_PKCS1, P256_PUBLIC, P384, RSA_1024, ED25519_PUBLIC, RSA_PRIVATE, CERTIFICATE]
     {
@@ -123,7 +123,7 @@ fn secrets() {
     }
 }
 
-/// Our public keys as members of a key set.
+/// The public keys of these tests as members of a key set.
 fn jwk(algorithm: Algorithm) -> String {
     match algorithm {
         Algorithm::EdDsa => {
@@ -139,8 +139,8 @@ fn jwk(algorithm: Algorithm) -> String {
         }
         Algorithm::Hs256 => format!(r#""kty":"oct","k":"{}""#, encode(SECRET)),
         Algorithm::Rs256 => {
-            // A PKCS#1 key of 2048 bits: 9 bytes of headers including the zero, the modulus, 2
-            // bytes, the exponent.
+            // A PKCS#1 key of 2048 bits: 9 bytes of headers including a zero, the modulus, 2 bytes
+            // of headers, the exponent.
             let key = der(RSA_PKCS1);
             format!(r#""kty":"RSA","n":"{}","e":"{}""#, encode(&key[9..265]), encode(&key[267..]))
         }
@@ -239,7 +239,8 @@ fn wrong_key_sets() {
     for (entry, expect) in cases {
         let text = format!(r#"{{"keys":[{{{ec}}},{entry}]}}"#);
         let set = Jwks::read(text.as_bytes(), &ALL);
-        // The set is invalid or contains a private key; other errors concern a single key.
+        // The whole set is refused if it is invalid or contains a private key; other errors concern
+        // only one key.
         match expect {
             JwksError::NotKeySet | JwksError::Key { error: KeyError::PrivateKey, .. } => {
                 assert_eq!(set.unwrap_err(), expect, "{entry}");
@@ -247,7 +248,7 @@ fn wrong_key_sets() {
             _ => {
                 let set = set.unwrap();
                 assert_eq!((set.keys.len(), set.ignored, set.skipped), (1, vec![expect], 0), "{entry}");
-                assert!(read(std::slice::from_ref(&entry), &ALL).is_err(), "{entry}: nothing is left");
+                assert!(read(std::slice::from_ref(&entry), &ALL).is_err(), "{entry}: no key is usable");
             }
         }
     }
@@ -256,7 +257,7 @@ fn wrong_key_sets() {
     assert_eq!(
         read(&[weak, format!(r#"{{{rsa},"use":"enc"}}"#)], &ALL),
         Err(error),
-        "more than what is skipped"
+        "the error of a key has priority over skipped keys"
     );
     for text in ["", "[]", "{}", r#"{"keys":{}}"#, r#"{"keys":[],"keys":[]}"#, RSA_PUBLIC] {
         assert_eq!(Jwks::read(text.as_bytes(), &ALL).unwrap_err(), JwksError::NotKeySet, "{text}");

@@ -1,7 +1,7 @@
-//! Valid tokens with random changes. None passes unless it is byte for byte a token that was
-//! signed.
+//! Valid tokens with random changes. A changed token is accepted only if it equals a signed token
+//! byte for byte.
 //!
-//! Does not know about: the target of a change.
+//! Does not know about: the part of a token that is changed.
 
 use super::sign::{ALL, CLAIMS, NOW, decode, encode, header, policy, sign, token};
 use doorbell_http::auth::jwt::{Algorithm, Denied};
@@ -58,7 +58,7 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
-/// Re-encodes one part: decoded, changed, encoded.
+/// Decodes one part, changes it, and encodes it again.
 fn damage_inside(token: &str, random: &mut Random) -> Vec<u8> {
     let mut parts: Vec<String> = token.split('.').map(str::to_owned).collect();
     let part = random.below(3);
@@ -68,7 +68,7 @@ fn damage_inside(token: &str, random: &mut Random) -> Vec<u8> {
     parts.join(".").into_bytes()
 }
 
-/// The same bits in another encoding: unused bits, padding, the other alphabet.
+/// Encodes the same bits differently: other unused bits, padding, or the other alphabet.
 fn respell(token: &str, random: &mut Random) -> Vec<u8> {
     let mut parts: Vec<Vec<u8>> = token.split('.').map(|part| part.as_bytes().to_vec()).collect();
     let part = &mut parts[random.below(3)];
@@ -89,7 +89,7 @@ fn respell(token: &str, random: &mut Random) -> Vec<u8> {
     parts.join(&b'.')
 }
 
-/// Parts of two valid tokens, joined.
+/// Joins parts of several valid tokens.
 fn cross(tokens: &[String], random: &mut Random) -> Vec<u8> {
     let mut part = |place: usize| {
         tokens[random.below(tokens.len())].split('.').nth(place).expect("good input").to_owned()
@@ -130,14 +130,14 @@ fn hundred_thousand_changed_tokens() {
             assert!(verdict.is_err(), "{algorithm:?}: {}", mutant.escape_ascii());
             to_the_end += usize::from(verdict == Err(Denied::SignatureWrong));
         }
-        assert!(to_the_end > EACH / 3, "only {to_the_end} came as far as the signature");
+        assert!(to_the_end > EACH / 3, "only {to_the_end} reached the signature check");
         changed += of_this;
     }
     assert_eq!(changed, 100_000);
 }
 
-/// The only known second encoding: an ECDSA signature with `n - s`. It means the same, so it
-/// passes; see the module's page.
+/// An ECDSA signature with `n - s` is accepted, because it is equally valid; see the module's
+/// documentation. It is the only known second encoding of a token.
 #[test]
 fn the_twin_of_an_ecdsa_signature() {
     let good = token(Algorithm::Es256);
@@ -159,7 +159,7 @@ fn the_twin_of_an_ecdsa_signature() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// Unsigned bytes do not pass, whatever they look like.
+    /// Bytes without a valid signature are refused, whatever their form.
     #[test]
     fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200), text in "[A-Za-z0-9_-]{0,40}(\\.[A-Za-z0-9_-]{0,40}){0,5}") {
         let policy = policy();

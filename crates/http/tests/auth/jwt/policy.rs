@@ -1,6 +1,6 @@
-//! A policy with signed tokens: statuses and challenges.
+//! A policy with signed tokens: its statuses and challenges.
 //!
-//! Does not know about: verification of tokens.
+//! Does not know about: the verification of tokens.
 
 use super::sign::{CLAIMS, NOW, builder, header, policy as jwt, sign, token};
 use crate::policy::tokens;
@@ -86,5 +86,5 @@ fn only_what_has_its_public_key_signature_looked_at_is_heavy() {
     assert!(!policy.is_heavy_for(Authorization::Absent) && !policy.is_heavy_for(Authorization::Several));
     let light = Policy::jwt("api", builder_of_one()).unwrap();
     let signed = format!("Bearer {}", token(Algorithm::Es256));
-    assert!(!light.is_heavy_for(Authorization::One(signed.as_bytes())), "no key of this kind");
+    assert!(!light.is_heavy_for(Authorization::One(signed.as_bytes())), "the policy has no key of this kind");
 }

@@ -1,0 +1,40 @@
+//! Services behind a pointer: shared, boxed or borrowed, also as trait objects.
+//!
+//! Does not know about: the services.
+
+use crate::{Answered, Begun, Client, Request, RequestError, Responder, Service, Time};
+use std::sync::Arc;
+
+/// Implements [`Service`] for pointers by forwarding every method.
+macro_rules! forward {
+    ($($pointer:ty),*) => {$(
+        impl<S: Service + ?Sized> Service for $pointer {
+            fn wants_body(&self, head: &Request<'_>) -> bool {
+                (**self).wants_body(head)
+            }
+
+            fn wants_client(&self) -> bool {
+                (**self).wants_client()
+            }
+
+            fn takes_trace(&self) -> bool {
+                (**self).takes_trace()
+            }
+
+            fn refused(&self, error: RequestError, client: &Client<'_>, now: Time) {
+                (**self).refused(error, client, now);
+            }
+
+            fn hands_over(&self, begun: Begun<'_>) -> bool {
+                (**self).hands_over(begun)
+            }
+
+            #[inline]
+            fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+                (**self).call(request, reply)
+            }
+        }
+    )*};
+}
+
+forward!(&S, Arc<S>, Box<S>);

@@ -1,0 +1,95 @@
+//! A pointer to a service forwards every method.
+//!
+//! Does not know about: connections, except for one call.
+
+use doorbell_http::{
+    Answered, Begun, Client, Conn, Date, Io, Limits, Next, Out, Request, RequestError, Responder, Service,
+    Status, Time,
+};
+use std::sync::{Arc, Mutex};
+
+/// A service that overrides every method of the trait and records its calls.
+#[derive(Default)]
+struct Opposite(Mutex<Vec<&'static str>>);
+
+impl Opposite {
+    fn record(&self, method: &'static str) -> bool {
+        self.0.lock().expect("one thread").push(method);
+        true
+    }
+}
+
+impl Service for Opposite {
+    fn wants_body(&self, _: &Request<'_>) -> bool {
+        self.record("wants_body")
+    }
+
+    fn wants_client(&self) -> bool {
+        self.record("wants_client")
+    }
+
+    fn takes_trace(&self) -> bool {
+        self.record("takes_trace")
+    }
+
+    fn refused(&self, _: RequestError, _: &Client<'_>, _: Time) {
+        self.record("refused");
+    }
+
+    fn hands_over(&self, begun: Begun<'_>) -> bool {
+        self.record("hands_over") && matches!(begun, Begun::Tls)
+    }
+
+    fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
+        self.record("call");
+        reply.status(Status::OK).body(request.body())
+    }
+}
+
+/// Calls each method of a service, some through a connection.
+fn use_all<S: Service>(service: S) {
+    assert!(service.wants_client());
+    assert!(service.hands_over(Begun::Tls) && !service.hands_over(Begun::Http2));
+    service.refused(RequestError::Timeout, &Client::UNKNOWN, Time::ZERO);
+    for (input, expected) in [
+        (&b"TRACE / HTTP/1.1\r\nHost: a\r\n\r\n"[..], "\r\n\r\n"),
+        (b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi", "\r\n\r\nhi"),
+    ] {
+        let (limits, date, mut out) = (Limits::default(), Date::new(0), Out::new());
+        let io = Io {
+            now: Time::ZERO,
+            date: &date,
+            limits: &limits,
+            carry: &mut Vec::new(),
+            out: &mut out,
+            closing: false,
+            client: &Client::UNKNOWN,
+        };
+        assert_eq!(Conn::new(Time::ZERO, &limits).handle_input(input, io, &service), Next::Read);
+        let reply = String::from_utf8_lossy(&out.head);
+        assert!(reply.starts_with("HTTP/1.1 200 ") && reply.ends_with(expected), "{reply}");
+    }
+}
+
+#[test]
+fn every_method_is_forwarded() {
+    let direct = Opposite::default();
+    use_all(&direct);
+    let expected = direct.0.into_inner().unwrap();
+    for method in ["wants_body", "wants_client", "takes_trace", "refused", "hands_over", "call"] {
+        assert!(expected.contains(&method), "{method}");
+    }
+    let shared = Arc::new(Opposite::default());
+    let trait_objects: [&dyn Fn(Arc<Opposite>); 4] = [
+        &|service| use_all(service),
+        &|service| use_all(service as Arc<dyn Service>),
+        &|service| use_all(Box::new(service)),
+        &|service| use_all(Box::new(service) as Box<dyn Service>),
+    ];
+    for pass in trait_objects {
+        pass(Arc::clone(&shared));
+        assert_eq!(std::mem::take(&mut *shared.0.lock().unwrap()), expected);
+    }
+    use_all(&*shared as &dyn Service);
+    assert_eq!(std::mem::take(&mut *shared.0.lock().unwrap()), expected);
+}
