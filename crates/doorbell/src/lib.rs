@@ -1,7 +1,7 @@
 //! A server engine for tiny HTTP requests: probes, health checks, redirects.
 //!
-//! It accepts on dedicated threads with io_uring, or epoll where io_uring is not available, and
-//! serves a typical probe without a lock, an allocation or a context switch to another thread.
+//! The engine accepts on dedicated threads with io_uring, or epoll where io_uring is not available,
+//! and serves a typical probe without a lock, an allocation or a context switch to another thread.
 //!
 //! ```no_run
 //! use doorbell::{Http1, Listen, Server, StaticReply, Status, service_fn};
@@ -16,8 +16,8 @@
 //!
 //! # Which lane?
 //!
-//! Each request starts on a ring thread. Its handler chooses where it continues
-//! ([`manual::which_lane`] has the costs):
+//! Each request starts on a ring thread. The handler chooses the lane in which the request
+//! continues ([`manual::which_lane`] lists the costs):
 //!
 //! | the request needs | lane | start at |
 //! |---|---|---|
@@ -32,13 +32,14 @@
 //! | start, control and observe a server | [`Server`], [`ServerBuilder`], [`Handle`], [`Snapshot`] |
 //! | choose addresses, sockets, PROXY protocol | [`Listen`], [`ProxyProtocol`] |
 //! | choose a protocol | [`Http1`], [`Raw`], and `tls` with the feature of that name |
+//! | test a handler without sockets | [`testing`] |
 //! | write an access log | [`access_log`] |
 //! | choose a driver | [`Engine`], [`Descriptors`], [`Tuning`]; [`driver`] documents the contract |
 //! | look up limits and defaults | [`manual::limits`], [`Limits`], [`HttpLimits`] |
 //! | understand the design | [`manual::architecture`], [`manual::life_of_a_connection`] |
 //!
-//! Features: `rayon` (default) provides the threads of the compute lane, `tls` TLS 1.2 and 1.3,
-//! `jwt` signed bearer tokens.
+//! Features: `rayon` (default) provides the threads of the compute lane; `tls` adds TLS 1.2 and
+//! 1.3; `jwt` adds signed bearer tokens.
 //!
 //! Does not know about: async runtimes, TOML, metrics libraries.
 #![forbid(unsafe_code)]
@@ -59,6 +60,7 @@ pub mod protocol;
 pub mod server;
 pub mod stats;
 mod sync;
+pub mod testing;
 pub mod time;
 #[cfg(feature = "tls")]
 pub mod tls;

@@ -1,5 +1,5 @@
-//! The access log of a whole server: served and refused requests are in the file, and logging
-//! allocates nothing on worker threads.
+//! Tests of the access log of a whole server: served and refused requests are in the file, and
+//! logging allocates nothing on worker threads.
 //!
 //! Does not know about: the queues (see `access_log/tests.rs`), escaping of lines (see
 //! `doorbell_http::log`).
@@ -30,7 +30,8 @@ fn service() -> impl Handler + Send + Sync {
     service_fn(move |request, reply| reply.send(if request.path() == "/" { &ok } else { &missing }))
 }
 
-/// The lines of a log with this filter after a server handled `requests`, one connection each.
+/// Returns the lines of a log with this filter, after a server has handled `requests` with one
+/// connection each.
 fn lines(name: &str, engine: Engine, filter: Filter, requests: &[&str]) -> Vec<String> {
     let path: PathBuf = std::env::temp_dir().join(format!("doorbell-{}-{name}.log", std::process::id()));
     let log = AccessLog::builder(path.clone().into()).format(Format::Text).start().unwrap();
@@ -52,7 +53,7 @@ fn lines(name: &str, engine: Engine, filter: Filter, requests: &[&str]) -> Vec<S
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o007, 0, "others cannot read it");
     std::fs::remove_file(&path).unwrap();
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    // With two workers, only the lines of each are in order.
+    // With two workers, only the lines of the same worker are in order.
     lines.sort_unstable_by_key(|line| line.split('"').nth(1).map(str::to_owned));
     lines
 }
@@ -101,9 +102,9 @@ fn logging_allocates_nothing_after_the_first_record() {
     let entry = Entry { status, content_len: 3, subject: Some("a"), ..Entry::unanswered(&request) };
     let logger = Logger::new(Filter::ALL, log.sink());
     let first = measure(|| logger.answered(&entry));
-    assert_ne!(first.count_total, 0, "the counter counts, and the queue is made then");
+    assert_ne!(first.count_total, 0, "the first record allocates the queue, so the counter works");
     let info = measure(|| {
-        // More than fit: dropping does not allocate either.
+        // More records than the queue holds: dropping a record allocates nothing.
         for _ in 0..1000 {
             logger.answered(&entry);
         }

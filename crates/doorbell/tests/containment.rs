@@ -1,5 +1,5 @@
-//! Faults of the application around a server, and invalid arguments, neither end the server nor
-//! spread: panics of its parts, unusable limits and descriptors, signals of a ring.
+//! Faults of the application and invalid arguments do not end the server and affect nothing else:
+//! panics of application code, unusable limits and descriptors, signals of a ring.
 //!
 //! Does not know about: handlers that panic while they handle a request (see `server.rs`).
 #![cfg(feature = "rayon")]
@@ -48,7 +48,7 @@ on_both_engines! {
 const LIMIT: Duration = Duration::from_secs(60);
 const CLOSE: &[u8] = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 
-/// Panics when dropped, with another value of this type as its payload.
+/// A value that panics when dropped, with another value of this type as the payload.
 struct Grenade;
 
 impl Drop for Grenade {
@@ -144,7 +144,7 @@ fn a_panic_payload_may_panic_when_dropped(engine: Engine) {
     for _ in 0..4 {
         assert_eq!(status(addr(&server), "/panic"), "500");
     }
-    // Also on a connection that already has a state.
+    // A handler also panics on a connection that already has protocol state.
     let mut stream = TcpStream::connect(addr(&server)).unwrap();
     for path in ["/livez", "/panic"] {
         stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n").as_bytes()).unwrap();
@@ -204,7 +204,7 @@ fn an_executor_that_panics_costs_the_job(engine: Engine) {
 
 fn values_captured_by_a_job_may_panic_when_dropped(engine: Engine) {
     let _turn = alone();
-    // After the job has run.
+    // Captured values are dropped after the job has run.
     let jobs = Offload::builder().threads(std::num::NonZeroU16::MIN).build().unwrap();
     let server = with_jobs(engine, jobs, || Reply::new(Status::OK).into());
     for _ in 0..4 {
@@ -213,8 +213,8 @@ fn values_captured_by_a_job_may_panic_when_dropped(engine: Engine) {
     assert_serves(&server);
     server.stop().unwrap();
 
-    // When the job is cancelled on the ring thread, because of a timeout or because its client
-    // left.
+    // Captured values are dropped on the ring thread when the job is cancelled, after a timeout or
+    // because the client left.
     struct Never(Mutex<Vec<Pump>>);
     impl Executor for Never {
         fn threads(&self) -> usize {
@@ -232,7 +232,7 @@ fn values_captured_by_a_job_may_panic_when_dropped(engine: Engine) {
     assert_serves(&server);
     server.stop().unwrap();
 
-    // When its result is too late.
+    // Captured values are dropped with a result that is too late.
     let (gone, is_gone) = sync_channel(1);
     let is_gone = Arc::new(Mutex::new(is_gone));
     let jobs = Offload::builder().timeout(Duration::from_millis(20)).build().unwrap();
@@ -258,7 +258,7 @@ fn values_captured_by_a_job_may_panic_when_dropped(engine: Engine) {
     server.stop().unwrap();
 }
 
-/// Pending requests end in many ways, and layers are notified on the ring thread.
+/// A layer that panics when it is notified of the end of a pending request ends nothing else.
 fn notified_layers_may_panic(engine: Engine) {
     let _turn = alone();
     let (release, released) = sync_channel::<()>(8);
@@ -292,7 +292,8 @@ fn notified_layers_may_panic(engine: Engine) {
         assert!(wait_until(LIMIT, || told.lock().unwrap().len() >= count).is_some(), "{told:?}");
         std::mem::take(&mut *told.lock().unwrap())
     };
-    // The cases: a reply is sent; the reply panics; the timeout passes; the client leaves.
+    // The ends of a request: a reply is sent; the reply panics; the timeout expires; the client
+    // leaves.
     assert_eq!((status(place, "/job"), told(2)), ("200".to_owned(), vec![Some(200); 2]));
     assert_eq!((status(place, "/then"), told(2)), ("500".to_owned(), vec![Some(500); 2]));
     assert_eq!((status(place, "/slow"), told(2)), ("503".to_owned(), vec![Some(503); 2]));
@@ -328,8 +329,8 @@ fn values_held_by_a_service_may_panic_when_dropped(engine: Engine) {
     server.stop().unwrap();
 }
 
-/// Another process has copies of the sockets and serves new clients: a backlog that is never empty
-/// must not delay the end.
+/// If another process has duplicates of the sockets and serves new clients, a backlog that is never
+/// empty must not delay the end of a drain.
 fn a_drain_of_lent_sockets_ends_under_load(engine: Engine) {
     let _turn = alone();
     let slow = service_fn(|_, reply| {
@@ -367,12 +368,13 @@ fn a_drain_of_lent_sockets_ends_under_load(engine: Engine) {
         let waited = has_ended.recv_timeout(LIMIT);
         going.store(false, Ordering::Relaxed);
         handle.stop();
-        assert_eq!(waited, Ok(true), "it ends while clients come");
+        assert_eq!(waited, Ok(true), "the drain ends while clients connect");
     });
     drop(copies);
 }
 
-/// A ring interrupts the thread that opened it, even a while after it was closed.
+/// The start of a server must not interrupt system calls of its thread. A ring interrupts the
+/// thread that opened it, even some time after it was closed.
 fn a_start_interrupts_no_call_of_its_thread(engine: Engine) {
     let _turn = alone();
     for _ in 0..5 {
@@ -381,7 +383,7 @@ fn a_start_interrupts_no_call_of_its_thread(engine: Engine) {
         assert_eq!(
             rustix::event::poll(&mut [], Some(&wait)),
             Ok(0),
-            "a call that waits ends in its own time"
+            "a blocking call ends after its own timeout"
         );
         server.stop().unwrap();
     }
@@ -415,7 +417,8 @@ fn a_passed_socket_must_listen() {
     assert_eq!(error.kind(), StartErrorKind::Misconfigured, "{error}");
 }
 
-/// The limit belongs to the process: these tests take turns.
+/// Sets the descriptor limit of the process. The limit is shared, so these tests run one after
+/// another.
 fn with_nofile(limit: Rlimit, f: impl FnOnce()) {
     let before = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, limit).unwrap();
@@ -446,6 +449,6 @@ fn limits_set_together_request_no_more_than_each_alone() {
         assert_eq!(server.notes(), [""; 0]);
         server.stop().unwrap();
         one().start().unwrap().stop().unwrap();
-        assert_ne!(getrlimit(Resource::Nofile).current, Some(1_024), "by default it is raised");
+        assert_ne!(getrlimit(Resource::Nofile).current, Some(1_024), "by default the limit is raised");
     });
 }

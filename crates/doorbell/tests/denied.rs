@@ -1,5 +1,5 @@
-//! io_uring denied, at set-up or at run time: epoll serves soon, reports the reason once, and no
-//! listener is lost.
+//! io_uring denied at set-up or at run time: epoll serves within the promised time, the reason is
+//! reported once, and no listener is lost.
 //!
 //! Does not know about: the implementation of drivers. Each case runs in its own thread, because a
 //! seccomp filter cannot be removed.
@@ -31,7 +31,7 @@ use doorbell_testkit::skip;
 const ERRNOS: [(&str, Errno); 4] =
     [("EPERM", Errno(1)), ("ENOMEM", Errno(12)), ("EINVAL", Errno(22)), ("ENOSYS", Errno(38))];
 
-/// The promise is 50 ms; the rest is for a busy test machine.
+/// The promised maximum time from the start to the first reply.
 const SERVES_WITHIN: Duration = Duration::from_millis(50);
 
 fn builder() -> ServerBuilder {
@@ -56,7 +56,8 @@ fn get(addr: SocketAddr, path: &str) -> String {
         .write_all(format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").as_bytes())
         .unwrap();
     let mut reply = String::new();
-    // A connection that was open when its ring failed is lost; the caller checks what arrived.
+    // A connection that was open when its ring failed is lost; the caller checks the bytes that
+    // arrived.
     let _lost = stream.read_to_string(&mut reply);
     reply
 }
@@ -65,7 +66,7 @@ fn in_own_thread(case: impl FnOnce() + Send + 'static) {
     std::thread::spawn(case).join().unwrap();
 }
 
-/// The shortest of several tries, to exclude other activity of the machine.
+/// Returns the shortest of several tries, to exclude other activity of the machine.
 fn quickest(tries: usize, mut timed: impl FnMut() -> Duration) -> Duration {
     (0..tries).map(|_| timed()).min().unwrap()
 }
@@ -82,7 +83,7 @@ fn denied_at_set_up_epoll_serves_within_50_ms_and_names_the_reason() {
                 let took = began.elapsed();
                 let report = server.driver_report();
                 assert_eq!(report.kind, DriverKind::Epoll);
-                assert!(report.is_fallback, "{name}: it replaces io_uring: {report}");
+                assert!(report.is_fallback, "{name}: epoll replaces io_uring: {report}");
                 assert!(report.why.contains(name), "{name}: the cause is named: {report}");
                 assert!(!matches!(report.cause, Cause::Forced | Cause::Ok), "{name}: {report:?}");
                 server.stop().unwrap();
@@ -117,8 +118,8 @@ fn denied_at_run_time_each_worker_continues_with_epoll_and_reports_once() {
                 builder().observer(move |event| tell.try_send(event.clone()).unwrap()).start().unwrap();
             let addr = server.tcp_addr(0).unwrap();
             assert_eq!(server.driver_report().kind, DriverKind::IoUring);
-            // The kernel distributes connections to both workers; the filter is installed by the
-            // first request that reaches each.
+            // The kernel distributes connections to both workers. The first request on each worker
+            // installs the filter.
             let mut failed = 0;
             for _ in 0..200 {
                 let _lost = get(addr, &format!("/deny/{}", errno.0));

@@ -1,8 +1,8 @@
-//! A process with a low descriptor limit that requests direct descriptors gets ordinary ones, and
-//! serves.
+//! With a low descriptor limit, a server that requests direct descriptors uses ordinary
+//! descriptors, and serves.
 //!
-//! Does not know about: other limits. It lowers its own limit permanently, so it is alone in its
-//! program.
+//! Does not know about: other limits. The test lowers the limit of its process permanently, so its
+//! program contains no other test.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::io::{Read, Write};
@@ -33,7 +33,8 @@ fn a_table_that_is_too_large_is_not_used() {
         return;
     }
     start().unwrap().stop().unwrap();
-    // Fewer than the backlog of one listener, which the table must be able to hold.
+    // Fewer descriptors than the backlog of one listener, for which a table of direct descriptors
+    // must have room.
     let few = Rlimit { current: Some(2000), maximum: Some(2000) };
     setrlimit(Resource::Nofile, few).unwrap();
     let server = start().unwrap();
@@ -48,7 +49,7 @@ fn a_table_that_is_too_large_is_not_used() {
     handed_over_connections_share_the_limit(1_900);
 }
 
-/// Connections that are handed over need descriptors too.
+/// Connections that are handed over also need descriptors.
 fn handed_over_connections_share_the_limit(nearly_all: u32) {
     struct Nobody;
     impl Taker for Nobody {
@@ -68,9 +69,9 @@ fn handed_over_connections_share_the_limit(nearly_all: u32) {
         (server.unwrap(), places)
     };
     let (server, places) = start(None);
-    assert!((900..1_000).contains(&places.max()), "half of them: {}", places.max());
+    assert!((900..1_000).contains(&places.max()), "half of the descriptors: {}", places.max());
     assert_eq!(server.notes().len(), 2, "{:?}", server.notes());
-    // A connection that the receiver does not take is closed, and its place is returned.
+    // A connection that the receiver does not take is closed, and its permit is returned.
     let mut stream = TcpStream::connect(server.tcp_addr(0).unwrap()).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     let _closed = stream.read_to_end(&mut Vec::new());
@@ -78,6 +79,6 @@ fn handed_over_connections_share_the_limit(nearly_all: u32) {
     server.stop().unwrap();
     assert_eq!(places.out(), 0);
     let (server, places) = start(Some(nearly_all));
-    assert!((1..100).contains(&places.max()), "the remaining places: {}", places.max());
+    assert!((1..100).contains(&places.max()), "the remaining permits: {}", places.max());
     server.stop().unwrap();
 }

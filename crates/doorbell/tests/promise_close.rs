@@ -1,5 +1,5 @@
-//! Promises about closing listeners under load: every client that got a connection gets a reply,
-//! all others are refused.
+//! Promises about closing listeners under load: every client with a connection gets a reply, and
+//! all other clients are refused.
 //!
 //! Does not know about: signals and processes; tests of the binary cover those.
 
@@ -40,7 +40,7 @@ const DRAIN: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(5);
 const CLIENTS: usize = 16;
 
-/// Sends requests until one is refused; returns those that were lost before.
+/// Sends requests until one is refused. Returns the requests that were lost before the refusal.
 fn ask_until_refused(place: SocketAddr, asked: &AtomicUsize) -> Vec<String> {
     let mut lost = Vec::new();
     loop {
@@ -54,7 +54,7 @@ fn ask_until_refused(place: SocketAddr, asked: &AtomicUsize) -> Vec<String> {
     }
 }
 
-/// `end` closes the listener at `place` while clients connect one after another.
+/// Calls `end`, which closes the listener at `place`, while clients connect one after another.
 fn close_under_load(place: SocketAddr, end: impl FnOnce()) -> (usize, Vec<String>) {
     let asked = AtomicUsize::new(0);
     let lost = thread::scope(|scope| {
@@ -67,7 +67,7 @@ fn close_under_load(place: SocketAddr, end: impl FnOnce()) -> (usize, Vec<String
     (asked.into_inner(), lost)
 }
 
-/// Repeats closing a server started by `make`.
+/// Repeatedly closes a server started by `make`.
 fn closes(engine: Engine, what: &str, make: impl Fn() -> Server, end: impl Fn(Server)) {
     let (mut asked, mut lost) = (0, Vec::new());
     let rounds = sized(2, 200);
@@ -93,11 +93,11 @@ fn a_close_of_direct_descriptors_resets_no_client(engine: Engine) {
     closes(engine, "closes with direct descriptors", make, |server| server.drain(DRAIN).unwrap());
 }
 
-/// The successor has only another listener.
+/// A successor with another listener takes over, which closes the listener of the predecessor.
 fn a_removed_listener_resets_no_client(engine: Engine) {
     let _turn = alone();
     let other = || {
-        // Not at the address that was requested before.
+        // The successor listens at another address.
         let place = SocketAddr::from(([127, 0, 0, 2], 0));
         builder(engine).listen(Listen::tcp(place), Http1::new(doorbell::service_fn(answer)))
     };
@@ -107,10 +107,10 @@ fn a_removed_listener_resets_no_client(engine: Engine) {
         server.wait().unwrap();
         drop(next);
     };
-    closes(engine, "listeners that a successor has not", || serve(engine).start().unwrap(), end);
+    closes(engine, "listeners that the successor does not have", || serve(engine).start().unwrap(), end);
 }
 
-/// Sends requests until no server is left.
+/// Sends requests until the socket file has no server.
 fn ask_file_until_gone(path: &Path, asked: &AtomicUsize) -> Vec<String> {
     let mut lost = Vec::new();
     loop {
@@ -164,24 +164,26 @@ fn silent(place: SocketAddr) -> Vec<TcpStream> {
     (0..50).map(|_| TcpStream::connect(place).unwrap()).collect()
 }
 
-/// A silent client of a deferring listener is not in the backlog, so it cannot be served at the
-/// end.
+/// `accept_at_once` accepts silent clients before the end of a server. Without it a silent client
+/// of a deferring listener is not in the backlog and cannot be served.
 fn silent_clients_are_accepted_before_the_end(engine: Engine) {
     let _turn = alone();
     let server = serve(engine).start().unwrap();
     let (place, handle) = (addr(&server), server.handle());
     let before = silent(place);
     thread::sleep(Duration::from_millis(100));
-    assert_eq!(handle.stats().conns_live, 0, "they are deferred");
+    assert_eq!(handle.stats().conns_live, 0, "silent clients are not accepted yet");
     handle.accept_at_once(true);
     let behind = silent(place);
     let accepted = wait_until(Duration::from_millis(500), || handle.stats().conns_live >= 50);
     assert!(accepted.is_some(), "new clients are accepted at once: {:?}", handle.stats());
-    // Earlier clients get another SYN-ACK a second after they connected, and are accepted then.
+    // Clients that connected earlier get another SYN-ACK one second after they connected, and are
+    // then accepted.
     let accepted = wait_until(Duration::from_secs(2), || handle.stats().conns_live >= 100);
     assert!(accepted.is_some(), "{:?}", handle.stats());
     let drain = thread::spawn(move || server.drain(DRAIN));
-    // Do not wait for a client that is turned away.
+    // The kernel first drops the SYNs of new clients and later refuses them; the short timeout
+    // avoids a wait for the retransmission of a SYN.
     let knock = || TcpStream::connect_timeout(&place, Duration::from_millis(20));
     let refused = || knock().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused);
     assert!(wait_until(PATIENCE, refused).is_some());
@@ -192,7 +194,7 @@ fn silent_clients_are_accepted_before_the_end(engine: Engine) {
     }
     drain.join().unwrap().unwrap();
 
-    // After cancelling, accept is deferred again.
+    // After `accept_at_once(false)` accept is deferred again.
     let server = serve(engine).start().unwrap();
     server.handle().accept_at_once(true);
     server.handle().accept_at_once(false);
@@ -208,12 +210,13 @@ fn a_silent_client_of_the_last_moment_does_not_delay_the_end(engine: Engine) {
     handle.accept_at_once(true);
     let _silent = silent(place);
     let drain = thread::spawn(move || server.drain(Duration::from_secs(60)));
-    // One second of patience for each client, and some time to close.
+    // Each silent client gets one second before it is closed.
     let ended = wait_until(PATIENCE, || drain.is_finished());
     assert!(ended.is_some(), "{:?}", handle.stats());
 }
 
-/// A client that connects between two processes waits for the second one.
+/// A client that connects between the end of a server and the start of the next one is served by
+/// the next one.
 fn sockets_with_copies_stay_open(engine: Engine) {
     let _turn = alone();
     let server = serve(engine).start().unwrap();
@@ -223,7 +226,7 @@ fn sockets_with_copies_stay_open(engine: Engine) {
         let drain = scope.spawn(move || server.drain(DRAIN));
         let mut clients = Vec::new();
         while !drain.is_finished() {
-            // A client that is turned away retries after a second.
+            // A client whose SYN is dropped retries after a second.
             clients.push(TcpStream::connect_timeout(&place, Duration::from_millis(900)).unwrap());
             thread::sleep(Duration::from_millis(5));
         }

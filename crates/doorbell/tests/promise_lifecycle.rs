@@ -3,7 +3,7 @@
 //!
 //! Does not know about: signals and processes; tests of the binary cover those.
 
-#![expect(clippy::disallowed_methods, reason = "how long a stop takes is real time")]
+#![expect(clippy::disallowed_methods, reason = "the duration of a stop is real time")]
 #![expect(
     clippy::print_stderr,
     clippy::unwrap_used,
@@ -75,8 +75,8 @@ fn a_stop_with_clients_is_quick(engine: Engine) {
 
 fn a_drain_finishes_requests_in_progress(engine: Engine) {
     let _turn = alone();
-    // With one worker, closing the idle connection shows that the worker has begun the drain before
-    // the request continues; several workers would begin independently.
+    // With one worker, the close of the idle connection shows that the worker has begun the drain
+    // before the request continues. Several workers would begin independently.
     let server = serve(engine).workers(workers(1)).start().unwrap();
     let server_addr = addr(&server);
     let mut begun = TcpStream::connect(server_addr).unwrap();
@@ -101,7 +101,8 @@ fn a_drain_finishes_requests_in_progress(engine: Engine) {
     assert!(TcpStream::connect(server_addr).is_err());
 }
 
-/// Each new server gets a copy of the listening socket before the old one drains.
+/// Restarts in which each new server gets a duplicate of the listening socket before the old server
+/// drains.
 fn overlapping_restarts_lose_no_request(engine: Engine) {
     let _turn = alone();
     let restarts = 10;
@@ -148,11 +149,12 @@ fn ask_until(server: SocketAddr, least: usize, restarting: &AtomicBool) -> (usiz
     (asked, lost)
 }
 
-/// Many connections, and connections aborted in each phase: afterwards descriptors and memory are
-/// as after the first rounds.
+/// After many connections, some of them aborted in each phase, the process has as many descriptors
+/// and uses as much memory as after the first rounds.
 ///
-/// The clients run in this process too. The first rounds are twice as wide as the others, so that
-/// neither clients nor the allocator need more later, and any growth is the server's.
+/// The clients run in the same process. The first rounds have twice as many requests in flight as
+/// the others, so that clients and the allocator need no more memory later, and any growth is
+/// caused by the server.
 fn nothing_leaks(engine: Engine) {
     let _turn = alone();
     let server = serve(engine).start().unwrap();
@@ -161,27 +163,31 @@ fn nothing_leaks(engine: Engine) {
     (0..rounds_before).for_each(|n| round(&server, aborted, 2 * WIDTH, n));
     settle(&server);
     let fds = process::fds("self").unwrap();
-    // A leak grows in each round; a higher peak of connections on a busy machine grows memory once.
+    // A leak grows in each round. On a busy machine more connections may be open at once, which
+    // increases the memory in one round only.
     let mut grown = Vec::new();
     for time in 0..3 {
         let rss = process::rss_anon_bytes("self").unwrap();
         let first = rounds_before + time * rounds;
         (first..first + rounds).for_each(|n| round(&server, aborted, WIDTH, n));
         settle(&server);
-        // Descriptors of an earlier test may have been counted first; a leak is thousands.
+        // Descriptors of an earlier test may have been counted at the start; a leak would be
+        // thousands of descriptors.
         let no_more = wait_until(Duration::from_secs(5), || process::fds("self").unwrap() <= fds);
         assert!(no_more.is_some(), "{fds} descriptors became {}", process::fds("self").unwrap());
         grown.push(process::rss_anon_bytes("self").unwrap().saturating_sub(rss));
         let conns = server.stats().conns_accepted;
-        eprintln!("{engine:?}: {conns} connections later: no descriptor more, memory grew by {grown:?}");
+        eprintln!(
+            "{engine:?}: after {conns} connections: no additional descriptor, memory grew by {grown:?}"
+        );
         if grown.last().is_some_and(|grown| *grown <= 1 << 20) {
             return server.stop().unwrap();
         }
     }
-    panic!("grew each time: {grown:?} bytes");
+    panic!("memory grew in each round: {grown:?} bytes");
 }
 
-/// Requests in flight in the measured rounds.
+/// Number of requests in flight in the measured rounds.
 const WIDTH: u32 = 64;
 
 /// Waits until every connection is closed, including those that the kernel deferred because they
@@ -191,10 +197,11 @@ fn settle(server: &Server) {
         let stats = server.stats();
         stats.conns_live == 0 && stats.conns_accepted == stats.closed_total()
     });
-    assert!(settled.is_some(), "slots are missing: {:?}", server.stats());
+    assert!(settled.is_some(), "some connections did not close: {:?}", server.stats());
 }
 
-/// 4,000 whole connections, and as many aborted at each of five points of their lives.
+/// Runs 4,000 whole connections, and aborts `aborted` connections at each of five points of their
+/// lives.
 fn round(server: &Server, aborted: usize, in_flight: u32, n: u64) {
     let server = addr(server);
     let load = Load {

@@ -1,5 +1,5 @@
-//! Promises about too many clients: slow ones are cut on time, a full table resets no client, and
-//! neither costs processor time.
+//! Promises about too many clients: slow clients are closed on time, a full table resets no client,
+//! and neither case costs processor time.
 //!
 //! Does not know about: the distribution of clients to workers.
 
@@ -33,7 +33,7 @@ on_both_engines! {
 
 const HEADER_TIMEOUT: Duration = Duration::from_secs(2);
 const CUT_SLACK: Duration = Duration::from_millis(250);
-/// Maximum lag of the deadlines' clock: CLOCK_MONOTONIC_COARSE advances by ticks.
+/// Maximum lag of the clock of deadlines: CLOCK_MONOTONIC_COARSE advances in steps.
 const CLOCK_STEP: Duration = Duration::from_millis(10);
 const CONNS_MAX: u32 = 200;
 const REQUEST: &[u8] = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
@@ -42,13 +42,14 @@ fn limits() -> HttpLimits {
     HttpLimits { header_timeout: HEADER_TIMEOUT, ..HttpLimits::default() }
 }
 
-/// Processor time of all workers, as a share of one core.
+/// Returns the processor time of all workers, as a share of one core.
 fn cpu_share(since: Instant, before: Duration) -> f64 {
     let used = process::thread_cpu("self", "doorbell-").unwrap() - before;
     used.as_secs_f64() / since.elapsed().as_secs_f64()
 }
 
-/// Twice as many slow clients as slots, all from one address whose cap leaves most slots free.
+/// With twice as many slow clients as slots, all from one address, the cap per address leaves most
+/// slots free.
 fn slow_clients_are_cut_on_time_and_good_ones_served(engine: Engine) {
     let _turn = alone();
     let server = serve_with(engine, limits()).conns_max(CONNS_MAX).conns_per_ip_max(50).start().unwrap();
@@ -73,16 +74,16 @@ fn slow_clients_are_cut_on_time_and_good_ones_served(engine: Engine) {
     let held: Vec<Duration> =
         report.cut_after.iter().copied().filter(|life| *life > HEADER_TIMEOUT / 2).collect();
     eprintln!(
-        "{engine:?}: good clients served: {good} of 100; {} slow ones held, cut after {:?} to {:?}; workers {:.1} % of a core",
+        "{engine:?}: good clients served: {good} of 100; {} slow clients accepted, closed after {:?} to {:?}; workers {:.1} % of a core",
         held.len(),
         held.iter().min(),
         held.iter().max(),
         share * 100.0
     );
     assert_eq!(report.alive, 0);
-    // Workers start to count independently: the cap may be exceeded once by the share of the other
-    // one.
-    assert!(!held.is_empty() && held.len() <= 75, "the cap is 50, {} were held", held.len());
+    // Workers start to count independently, so the cap may be exceeded once by the share of one
+    // worker.
+    assert!(!held.is_empty() && held.len() <= 75, "the cap is 50, {} connections were open", held.len());
     assert!(held.iter().all(|life| *life + CLOCK_STEP >= HEADER_TIMEOUT), "{held:?}");
     assert_eq!(good, 100);
     let latest = held.iter().copied().max().unwrap_or_default();
@@ -92,8 +93,8 @@ fn slow_clients_are_cut_on_time_and_good_ones_served(engine: Engine) {
     server.stop().unwrap();
 }
 
-/// The same with a different address for each client, so that the cap has no effect: the table
-/// fills, the rest waits, and each is cut on time.
+/// With a different address for each slow client the cap has no effect: the table fills, the other
+/// clients wait, and each client is closed on time.
 fn slow_clients_from_everywhere_are_cut_on_time(engine: Engine) {
     let _turn = alone();
     let server =
@@ -110,7 +111,7 @@ fn slow_clients_from_everywhere_are_cut_on_time(engine: Engine) {
     assert_eq!((report.cut_after.len(), report.alive, report.resets), (2 * CONNS_MAX as usize, 0, 0));
     let (first, second) = report.cut_after.split_at(CONNS_MAX as usize);
     eprintln!(
-        "{engine:?}: first {CONNS_MAX} cut after {:?} to {:?}, those behind them after {:?} to {:?}; worker {:.1} % of a core",
+        "{engine:?}: first {CONNS_MAX} clients closed after {:?} to {:?}, later ones after {:?} to {:?}; worker {:.1} % of a core",
         first[0],
         first[first.len() - 1],
         second[0],
@@ -119,26 +120,26 @@ fn slow_clients_from_everywhere_are_cut_on_time(engine: Engine) {
     );
     assert!(first[0] + CLOCK_STEP >= HEADER_TIMEOUT, "{first:?}");
     at_most(
-        format_args!("{engine:?}: life of those at the table"),
+        format_args!("{engine:?}: lifetime of the clients in the table"),
         first[first.len() - 1],
         HEADER_TIMEOUT + CUT_SLACK,
     );
-    // Waiting clients get their full time from their accept: when others are cut. Because a full
-    // table opens again at nine tenths, a few of them wait one round longer. (Multishot accept may
-    // accept some early.)
+    // The deadline of a waiting client begins with its accept, when earlier clients are closed. A
+    // full table accepts again only when it is nine tenths full, so a few clients wait one round
+    // longer. (Multishot accept may accept some clients early.)
     let late = second.iter().map(|life| {
         let life = *life + CLOCK_STEP;
         let rounds = u32::try_from(life.as_millis() / HEADER_TIMEOUT.as_millis()).unwrap().clamp(1, 3);
         life.saturating_sub(HEADER_TIMEOUT * rounds) / rounds
     });
     let late = late.max().unwrap_or_default();
-    at_most(format_args!("{engine:?}: late by, a round"), late, CUT_SLACK + CLOCK_STEP);
+    at_most(format_args!("{engine:?}: delay per round"), late, CUT_SLACK + CLOCK_STEP);
     at_most(format_args!("{engine:?}: share of a core"), share, 0.05);
     server.stop().unwrap();
 }
 
-/// All slots are taken by clients that keep their connections; more clients wait. None is reset,
-/// waiting costs nothing, and all are served as soon as slots are free.
+/// While clients that keep their connections use all slots, further clients wait. None of them is
+/// reset, waiting costs nothing, and all are served as soon as slots are free.
 fn a_full_table_resets_no_client(engine: Engine) {
     let _turn = alone();
     let conns_max = 64;
@@ -159,13 +160,13 @@ fn a_full_table_resets_no_client(engine: Engine) {
     let mut served = 0;
     for stream in &mut waiting {
         let got = finish(stream, Duration::from_secs(5));
-        assert_eq!(got.end, End::Fin, "client {served} was accepted only to be reset");
+        assert_eq!(got.end, End::Fin, "client {served} was reset after its accept");
         assert_eq!(Reply::parse(&got.bytes, false).map(|reply| reply.status), Some(200));
         served += 1;
     }
     let recovery = freed.elapsed();
     eprintln!(
-        "{engine:?}: {served} waiting clients served {recovery:?} after places were free; full and idle: {:.2} % of a core",
+        "{engine:?}: {served} waiting clients served {recovery:?} after slots were free; full and idle: {:.2} % of a core",
         share * 100.0
     );
     at_most(format_args!("{engine:?}: all waiting clients are served"), recovery, Duration::from_secs(1));

@@ -1,4 +1,5 @@
-//! Promise: a served probe of any shape never sees a reset, and an idle client delays no other.
+//! Promise: a served probe of any shape never sees a reset, and an idle client delays no other
+//! client.
 //!
 //! Does not know about: the text of replies.
 
@@ -64,9 +65,9 @@ fn is_served(shape: Shape, got: &Exchange) -> bool {
             == shape.expects_reply()
 }
 
-/// `OutRsts` counts all resets that leave this network namespace. In a separate namespace it is
-/// exact, including resets sent after the client stopped reading. This test runs itself again in
-/// such a namespace.
+/// `OutRsts` counts all resets that leave this network namespace. In a separate namespace the count
+/// is exact, and includes resets sent after the client stopped reading. This test runs itself again
+/// in such a namespace.
 fn the_kernel_counts_no_reset_either(engine: Engine) {
     let name = format!(
         "{}::the_kernel_counts_no_reset_either",
@@ -84,14 +85,14 @@ fn the_kernel_counts_no_reset_either(engine: Engine) {
         Ok(output) => output,
         Err(error) => {
             return promise::skipped(&format!(
-                "no network namespace of our own ({error}); resets were counted by clients only"
+                "no separate network namespace ({error}); resets were counted by clients only"
             ));
         }
     };
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if !out.contains("running 1 test") {
         return promise::skipped(&format!(
-            "no network namespace of our own ({}); resets were counted by clients only",
+            "no separate network namespace ({}); resets were counted by clients only",
             err.trim()
         ));
     }
@@ -99,9 +100,9 @@ fn the_kernel_counts_no_reset_either(engine: Engine) {
     assert!(output.status.success(), "{out}{err}");
 }
 
-/// A client that closes without sending is excluded: when two closes cross, the kernel resets a few
-/// of the last segments, even for a server that only accepts, reads and closes. No prober can see
-/// that.
+/// A client that closes without sending is excluded: when both sides close at the same time, the
+/// kernel answers a few of the last segments with a reset, even for a server that only accepts,
+/// reads and closes. No prober can see such a reset.
 fn count_resets(engine: Engine) {
     let _turn = alone();
     let server = serve(engine).start().unwrap();
@@ -111,20 +112,20 @@ fn count_resets(engine: Engine) {
         probe_many(&server, shape, 300);
         let freed = wait_until(Duration::from_secs(5), || server.stats().conns_live == 0);
         assert!(freed.is_some(), "{:?}", server.stats());
-        // The last client's own close may still be on its way.
+        // The close of the last client may still be in progress.
         thread::sleep(Duration::from_millis(5));
         resets.push((shape, resets_sent() - before));
     }
     server.stop().unwrap();
     let sum: u64 = resets.iter().map(|(_, count)| count).sum();
     eprintln!(
-        "{engine:?}: 300 probes of each of {} shapes, {sum} resets sent as the kernel counts",
+        "{engine:?}: 300 probes of each of {} shapes, {sum} resets sent, as counted by the kernel",
         resets.len()
     );
     assert_eq!(sum, 0, "{resets:?}");
 }
 
-/// `OutRsts` of `/proc/net/snmp`.
+/// Returns `OutRsts` of `/proc/net/snmp`.
 fn resets_sent() -> u64 {
     let snmp = fs::read_to_string("/proc/net/snmp").unwrap();
     let mut tcp = snmp.lines().filter(|line| line.starts_with("Tcp:"));
@@ -133,8 +134,9 @@ fn resets_sent() -> u64 {
     values.split(' ').nth(at).unwrap().parse().unwrap()
 }
 
-/// One client keeps its connection after a reply; the reply and FIN of another one must arrive at
-/// once. Kernels before 6.13 delay closes of direct descriptors while one is idle.
+/// While one client keeps its connection after a reply, the reply and FIN of another client must
+/// arrive at once. Kernels before 6.13 delay closes of direct descriptors while another direct
+/// descriptor is idle.
 fn one_idle_client_delays_no_other(engine: Engine) {
     let _turn = alone();
     let server = serve(engine).workers(promise::workers(1)).start().unwrap();

@@ -1,5 +1,5 @@
-//! Promises about a server that replaces another one on the same sockets: no client is refused,
-//! reset or cut, whatever its state.
+//! Promises about a server that replaces another one on the same sockets: no client in any state is
+//! refused, reset or cut off.
 //!
 //! Does not know about: configurations, processes.
 
@@ -55,7 +55,7 @@ const CLOSE: &[u8] = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r
 const KEPT: &[u8] = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n";
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Replies with its number.
+/// A service that replies with `number`.
 fn numbered(number: usize) -> Http1 {
     let reply = StaticReply::text(Status::OK, format!("{number}\n"));
     Http1::new(service_fn(move |_, respond| respond.send(&reply)))
@@ -91,7 +91,7 @@ fn follow(before: &Server, next: ServerBuilder) -> Server {
     next
 }
 
-/// No worker is left that could confirm it.
+/// A predecessor that has ended has no workers that could confirm the take-over.
 fn a_server_that_has_ended_is_taken_over_at_once(engine: Engine) {
     for drains in [false, true] {
         let before = first(engine);
@@ -106,7 +106,8 @@ fn a_server_that_has_ended_is_taken_over_at_once(engine: Engine) {
     }
 }
 
-/// Several listeners request the same address, and one of them is removed.
+/// Each of several listeners with the same requested address keeps its port when one of them is
+/// removed.
 fn listeners_at_any_port_keep_their_own(engine: Engine) {
     let named = |name: &str| anywhere().label(name);
     let before = builder(engine)
@@ -126,7 +127,7 @@ fn listeners_at_any_port_keep_their_own(engine: Engine) {
     assert_eq!((followed[0], followed[2]), (known[2], known[1]));
     assert!(!known.contains(&followed[1]));
     assert_eq!(followed.iter().map(|&at| number_at(at)).collect::<Vec<_>>(), [3, 4, 2]);
-    assert!(TcpStream::connect(known[0]).is_err(), "the first one is gone");
+    assert!(TcpStream::connect(known[0]).is_err(), "the first listener is closed");
 }
 
 fn fifty_generations_lose_no_request(engine: Engine) {
@@ -141,7 +142,7 @@ fn direct_descriptors_lose_no_request(engine: Engine) {
     churn(make, 20);
 }
 
-/// Clients of three kinds, while servers replace each other.
+/// Runs clients of three kinds while servers replace each other; no request may be lost.
 fn churn(make: impl Fn(usize) -> ServerBuilder, generations: usize) {
     let mut server = make(0).start().unwrap();
     let place = addr(&server);
@@ -155,10 +156,10 @@ fn churn(make: impl Fn(usize) -> ServerBuilder, generations: usize) {
             idle.push(kept(place));
             let next = follow(&server, make(number));
             assert_eq!(addr(&next), place);
-            assert_eq!(number_at(place), number, "the next client is the successor's");
+            assert_eq!(number_at(place), number, "the successor serves the next client");
             retired.push(std::mem::replace(&mut server, next));
             if idle.len() == 10 {
-                // They waited for up to ten generations, and each gets its reply.
+                // The idle clients waited for up to ten generations, and each gets its reply.
                 idle.drain(..).for_each(|mut stream| {
                     stream.write_all(KEPT).unwrap();
                     let got = finish(&mut stream, Duration::from_secs(5));
@@ -178,7 +179,7 @@ fn churn(make: impl Fn(usize) -> ServerBuilder, generations: usize) {
             lost.extend(lost_some);
         }
         drop(idle);
-        // Each retired server ends long before its patience.
+        // Each retired server ends long before its patience expires.
         let ends: Vec<_> = retired.into_iter().map(|server| scope.spawn(|| server.wait())).collect();
         ends.into_iter().for_each(|end| end.join().unwrap().unwrap());
         (asked, lost)
@@ -210,7 +211,7 @@ fn ask_until(server: SocketAddr, going: &AtomicBool) -> (usize, Vec<String>) {
     (asked, lost)
 }
 
-/// Keeps its connection as long as replies permit.
+/// Sends requests on each connection until a reply ends it.
 fn ask_kept_until(server: SocketAddr, going: &AtomicBool) -> (usize, Vec<String>) {
     let (mut asked, mut lost) = (0, Vec::new());
     'connections: while going.load(Ordering::Relaxed) {
@@ -245,7 +246,11 @@ fn a_connection_lives_on_for_one_reply(engine: Engine) {
     assert!(wait_until(Duration::from_secs(5), || server.stats().conns_live == 2).is_some());
     let next = follow(&server, builder(engine).listen(anywhere(), numbered(1)));
     thread::sleep(Duration::from_millis(1_500));
-    assert_eq!(server.stats().conns_live, 2, "longer than a drain would linger, and no connection is cut");
+    assert_eq!(
+        server.stats().conns_live,
+        2,
+        "no connection is closed, although a drain would have closed them"
+    );
     for (stream, rest) in [(&mut idle, KEPT), (&mut begun, b"\r\n".as_slice())] {
         stream.write_all(rest).unwrap();
         let got = finish(stream, Duration::from_secs(5));
@@ -264,7 +269,7 @@ fn accepted_silent_clients_keep_their_timeout(engine: Engine) {
     let mut silent = TcpStream::connect(addr(&server)).unwrap();
     assert!(wait_until(Duration::from_secs(5), || server.stats().conns_live == 1).is_some());
     let next = follow(&server, builder(engine).listen(listen(), numbered(1)));
-    // A drain would have closed it after the linger timeout.
+    // A drain would have closed the connection after the linger timeout.
     thread::sleep(Duration::from_millis(1_500));
     silent.write_all(CLOSE).unwrap();
     assert_eq!(number_of(&finish(&mut silent, Duration::from_secs(5)).bytes), 0);
@@ -279,10 +284,10 @@ fn remaining_connections_are_drained_when_patience_ends(engine: Engine) {
     let next = builder(engine).listen(anywhere(), numbered(1)).succeed(&server.handle()).start().unwrap();
     assert!(next.handle().take_over(Duration::from_millis(300)));
     let got = finish(&mut idle, Duration::from_secs(5));
-    assert_eq!((got.bytes.len(), got.end), (0, End::Fin), "closed in an orderly way");
+    assert_eq!((got.bytes.len(), got.end), (0, End::Fin), "closed with a FIN");
     assert!(got.took >= Duration::from_millis(200), "{:?}", got.took);
     server.wait().unwrap();
-    // The same if the predecessor is drained explicitly.
+    // An explicit drain of the predecessor has the same effect.
     let mut idle = kept(addr(&next));
     let last = follow(&next, builder(engine).listen(anywhere(), numbered(2)));
     next.drain(Duration::from_secs(5)).unwrap();
@@ -300,11 +305,11 @@ fn a_successor_that_cannot_start_changes_nothing(engine: Engine) {
     let next = next.listen(taken, numbered(1));
     let error = next.succeed(&server.handle()).start().unwrap_err();
     assert_eq!(error.kind(), StartErrorKind::AddressInUse, "{error}");
-    assert!(!file.exists(), "it leaves no socket file");
+    assert!(!file.exists(), "a failed start leaves no socket file");
     for _ in 0..20 {
         assert_eq!(number_at(addr(&server)), 0);
     }
-    // Neither does one that started and was stopped before it took over.
+    // A successor that started and was stopped before it took over also changes nothing.
     let next = builder(engine).listen(anywhere(), numbered(2)).succeed(&server.handle()).start().unwrap();
     next.drain(Duration::from_secs(5)).unwrap();
     for _ in 0..20 {
@@ -324,7 +329,7 @@ fn listeners_come_and_go(engine: Engine) {
         follow(&server, builder(engine).listen(anywhere(), numbered(1)).listen(anywhere(), numbered(11)));
     assert_eq!((addr(&next), next.tcp_addr(1)), (kept_place, Some(left_place)));
     server.wait().unwrap();
-    // Then one is removed while clients connect, and another one is added.
+    // Then one listener is removed while clients connect, and another one is added.
     let begun: Vec<_> = (0..8)
         .map(|_| {
             let mut stream = TcpStream::connect(left_place).unwrap();
@@ -375,7 +380,7 @@ fn a_socket_file_stays_until_the_last_server(engine: Engine) {
     assert!(!path.exists(), "the last server removes it");
 }
 
-/// A socket path for this test.
+/// Returns a socket path for a test.
 fn socket_path(name: &str, engine: Engine) -> PathBuf {
     std::env::temp_dir().join(format!("doorbell-{name}-{}-{engine:?}.sock", std::process::id()))
 }
@@ -388,7 +393,7 @@ fn number_at_path(path: &Path) -> usize {
     number_of(&reply)
 }
 
-/// Predecessors end at once, or all of them late.
+/// A socket file exists through generations of servers, whether predecessors end at once or late.
 fn a_socket_file_lives_through_generations(engine: Engine) {
     let _turn = alone();
     let path = socket_path("generations", engine);
@@ -411,7 +416,7 @@ fn a_socket_file_lives_through_generations(engine: Engine) {
     }
 }
 
-/// The predecessor ends before its successor has taken over.
+/// A predecessor that ends before its successor has taken over leaves the file to the successor.
 fn a_server_that_drains_leaves_the_file_to_its_successor(engine: Engine) {
     let _turn = alone();
     let path = socket_path("drained", engine);
@@ -427,7 +432,8 @@ fn a_server_that_drains_leaves_the_file_to_its_successor(engine: Engine) {
     assert!(!path.exists());
 }
 
-/// The file was removed, and an unrelated server listens at the same path.
+/// A server does not remove the file of an unrelated server that listens at the same path after the
+/// first file was removed.
 fn the_file_of_another_server_is_not_removed(engine: Engine) {
     let _turn = alone();
     let path = socket_path("stranger", engine);
@@ -443,8 +449,8 @@ fn the_file_of_another_server_is_not_removed(engine: Engine) {
     }
 }
 
-/// The middle server accepts only for a moment. If the kernel wakes it for a client, it must pass
-/// the client on to the last server.
+/// A middle server that accepts only for a moment must pass clients on to the last server, if the
+/// kernel wakes the middle server for them.
 fn a_generation_that_is_skipped_passes_clients_on(engine: Engine) {
     let _turn = alone();
     let going = AtomicBool::new(true);
@@ -457,7 +463,8 @@ fn a_generation_that_is_skipped_passes_clients_on(engine: Engine) {
                 builder(engine).listen(anywhere(), numbered(0)).succeed(&server.handle()).start().unwrap();
             let last =
                 builder(engine).listen(anywhere(), numbered(0)).succeed(&middle.handle()).start().unwrap();
-            // In this order the middle one is gone when the first one passes its clients on.
+            // The last server takes over first, so that the middle server has already ended when
+            // the first server passes its clients on.
             assert!(last.handle().take_over(PATIENCE));
             assert!(middle.handle().take_over(PATIENCE));
             server.wait().unwrap();
@@ -474,8 +481,9 @@ fn a_generation_that_is_skipped_passes_clients_on(engine: Engine) {
     last.stop().unwrap();
 }
 
-/// The kernel wakes one of the waiters of a socket. On io_uring that is the older server, and if it
-/// stops before it takes the client, the new one must.
+/// The new server must serve a client for which the kernel woke the old server. The kernel wakes
+/// only one of the servers that wait for a socket. With io_uring this is the older server, which
+/// may stop before it accepts the client.
 fn a_client_whose_wake_up_went_to_the_old_server_is_served(engine: Engine) {
     let _turn = alone();
     let busy = |number| {
@@ -509,7 +517,8 @@ fn a_client_whose_wake_up_went_to_the_old_server_is_served(engine: Engine) {
     next.stop().unwrap();
 }
 
-/// Its socket is closed, and the successor opens another one with those of the other workers.
+/// A successor opens a new socket in place of the closed socket of a failed worker, and takes over
+/// the sockets of the other workers.
 fn the_place_of_a_worker_that_failed_is_taken(engine: Engine) {
     let _turn = alone();
     let make = |number| {
@@ -522,7 +531,7 @@ fn the_place_of_a_worker_that_failed_is_taken(engine: Engine) {
     let sockets = |server: &Server| server.handle().listening().unwrap()[0].sockets.len();
     assert_eq!(sockets(&before), 1);
     let served = (0..50).map(|_| number_at(place));
-    assert!(served.eq([0; 50]), "the other worker has all clients");
+    assert!(served.eq([0; 50]), "the other worker serves all clients");
     let next = follow(&before, make(1));
     assert_eq!((addr(&next), sockets(&next)), (place, 2));
     let served = (0..200).map(|_| number_at(place));
@@ -533,7 +542,8 @@ fn the_place_of_a_worker_that_failed_is_taken(engine: Engine) {
     next.stop().unwrap();
 }
 
-/// If all workers accept from one socket, a successor has it too, even after one of them failed.
+/// If all workers accept from one socket, a successor also accepts from it, even after one of the
+/// workers has failed.
 fn the_place_of_a_worker_that_failed_at_a_shared_socket_is_taken(engine: Engine) {
     let _turn = alone();
     let path = socket_path("shared", engine);
@@ -567,7 +577,7 @@ fn one_address_has_one_cap() {
     };
     let server = make(0).start().unwrap();
     let place = addr(&server);
-    // Above a worker's share, so that addresses are counted.
+    // More connections than a worker's share, so that addresses are counted.
     let held: Vec<_> = (0..5).map(|_| TcpStream::connect(place).unwrap()).collect();
     assert!(wait_until(Duration::from_secs(5), || server.stats().conns_accepted == 5).is_some());
     let next = follow(&server, make(1));

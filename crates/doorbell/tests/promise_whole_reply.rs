@@ -1,5 +1,5 @@
-//! Promise: a reply arrives whole or the error is visible. 1 B to 64 MiB, to readers that are slow
-//! or pause.
+//! Promise: a reply of 1 B to 64 MiB arrives whole, or the error is visible, also to readers that
+//! are slow or pause.
 //!
 //! Does not know about: HTTP except the length of a reply.
 
@@ -36,7 +36,7 @@ fn ask(server: SocketAddr, unique: Unique) -> TcpStream {
     stream
 }
 
-/// Reads the head byte by byte, so that exactly the body follows.
+/// Reads the head byte by byte, so that only the body is left to read.
 fn skip_head(stream: &mut TcpStream) {
     let (mut head, mut byte) = (Vec::new(), [0]);
     while !head.ends_with(b"\r\n\r\n") {
@@ -76,8 +76,9 @@ fn every_size_to_fast_readers(engine: Engine) {
     server.stop().unwrap();
 }
 
-/// All at once: 1 B to 256 KiB (1 MiB in the long version) at 64 KiB/s; and 16 MiB (64 MiB) for
-/// several write timeouts at that pace, then (except in the long version) fast, because the rest
+/// Concurrent readers at 64 KiB/s get whole replies of 1 B to 256 KiB (1 MiB in the full version).
+/// A reader of a reply of 16 MiB (64 MiB in the full version) reads at that speed for several write
+/// timeouts. Except in the full version, this reader then reads fast, because the remaining bytes
 /// would take minutes.
 fn readers_at_64_kib_a_second(engine: Engine) {
     let write_timeout = sized(Duration::from_secs(3), doorbell::Limits::default().write_timeout);
@@ -131,7 +132,7 @@ fn index(at: u64) -> usize {
     usize::try_from(at).expect("an offset in a reply")
 }
 
-/// 64 MiB to readers that pause for a second repeatedly.
+/// A reader that repeatedly pauses for a second gets a whole reply of 64 MiB.
 fn a_reader_that_pauses(engine: Engine) {
     let server = serve(engine).start().unwrap();
     let server_addr = addr(&server);
@@ -160,8 +161,8 @@ fn a_reader_that_pauses(engine: Engine) {
     server.stop().unwrap();
 }
 
-/// Without progress the server gives up after its write timeout. The client must be able to detect
-/// it: by a reset, or by a FIN before the declared length.
+/// Without progress the server closes the connection after the write timeout. The client must be
+/// able to detect that: by a reset, or by a FIN before the declared length.
 fn a_reader_that_never_reads_is_cut_visibly(engine: Engine) {
     let limits = doorbell::Limits {
         write_timeout: Duration::from_secs(1),
@@ -178,7 +179,7 @@ fn a_reader_that_never_reads_is_cut_visibly(engine: Engine) {
     let got = finish(&mut stream, Duration::from_secs(5));
     assert!(
         got.end == End::Reset || Reply::parse(&got.bytes, false).is_none(),
-        "a cut reply that looks whole: {:?}",
+        "a truncated reply that looks complete: {:?}",
         got.end
     );
     assert!(got.bytes.len() < unique.len);

@@ -30,7 +30,7 @@ const V1_UNKNOWN: &[u8] = b"PROXY UNKNOWN\r\n";
 const V2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xcb\0\x71\x08\xc0\0\x02\x01\xc7\x38\0\x50";
 const V2_LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
 
-/// Replies with the client's address.
+/// A service that replies with the client's address.
 struct WhoAmI;
 
 impl Handler for WhoAmI {
@@ -44,7 +44,7 @@ impl Handler for WhoAmI {
     }
 }
 
-/// Sends a greeting.
+/// A raw handler that sends a greeting.
 struct Greeter;
 
 impl RawHandler for Greeter {
@@ -80,8 +80,8 @@ fn start(engine: Engine, proxy: ProxyProtocol) -> Option<Server> {
 
 const ENGINES: [Engine; 2] = [Engine::Epoll, Engine::IoUring];
 
-/// Sends these pieces separately and returns the response; empty if the connection closes without a
-/// reply.
+/// Sends these chunks separately and returns the reply, which is empty if the connection closes
+/// without a reply.
 fn talk(addr: SocketAddr, pieces: &[&[u8]]) -> String {
     let mut stream = TcpStream::connect(addr).unwrap();
     stream.set_nodelay(true).unwrap();
@@ -90,7 +90,7 @@ fn talk(addr: SocketAddr, pieces: &[&[u8]]) -> String {
         if position > 0 {
             std::thread::sleep(Duration::from_millis(2));
         }
-        // A server that has already refused may have closed.
+        // The server may have refused the header and closed the connection.
         if stream.write_all(piece).is_err() {
             break;
         }
@@ -142,7 +142,7 @@ fn a_header_may_be_split_at_any_byte() {
                 assert_eq!(told(&reply), expected, "{engine:?} split at {at}: {reply}");
             }
             let each: Vec<&[u8]> = header.chunks(7).chain([GET]).collect();
-            assert_eq!(told(&talk(addr, &each)), expected, "{engine:?} in small pieces");
+            assert_eq!(told(&talk(addr, &each)), expected, "{engine:?} in small chunks");
         }
         server.stop().unwrap();
     }
@@ -154,7 +154,7 @@ fn a_missing_required_header_closes_the_connection() {
         let Some(server) = start(engine, ProxyProtocol::require(trusted("127.0.0.1"))) else { continue };
         let addr = server.tcp_addr(0).unwrap();
         assert_eq!(talk(addr, &[GET]), "", "{engine:?}: no header");
-        assert_eq!(talk(addr, &[b"PROXY TCP4 nonsense\r\n", GET]), "", "{engine:?}: a wrong one");
+        assert_eq!(talk(addr, &[b"PROXY TCP4 nonsense\r\n", GET]), "", "{engine:?}: an invalid header");
         assert_eq!(server.stats().proxy_refused, 2, "{engine:?}");
         server.stop().unwrap();
     }
@@ -165,9 +165,12 @@ fn a_peer_that_is_not_trusted_cannot_name_a_client() {
     for engine in ENGINES {
         let Some(server) = start(engine, ProxyProtocol::accept(trusted("10.0.0.0/8"))) else { continue };
         let addr = server.tcp_addr(0).unwrap();
-        assert_eq!(told(&talk(addr, &[GET])), "127.0.0.1", "{engine:?}: without a header it is served");
+        assert_eq!(told(&talk(addr, &[GET])), "127.0.0.1", "{engine:?}: without a header the peer is served");
         let reply = talk(addr, &[&[V1, GET].concat()]);
-        assert!(reply.starts_with("HTTP/1.1 400 "), "{engine:?}: the header is a bad request: {reply}");
+        assert!(
+            reply.starts_with("HTTP/1.1 400 "),
+            "{engine:?}: the header is parsed as an invalid request: {reply}"
+        );
         server.stop().unwrap();
         let Some(server) = start(engine, ProxyProtocol::require(trusted("10.0.0.0/8"))) else { continue };
         assert_eq!(talk(server.tcp_addr(0).unwrap(), &[&[V1, GET].concat()]), "", "{engine:?}: refused");
@@ -205,12 +208,12 @@ fn the_cap_on_one_address_counts_clients_and_not_their_proxy() {
         };
         let held: Vec<_> = [1, 1, 2, 2, 3].map(open).into();
         assert!(held.iter().all(|(_, status)| status == "HTTP/1.1 200"), "{engine:?}: {held:?}");
-        assert_eq!(open(1).1, "HTTP/1.1 503", "{engine:?}: the third of one client");
+        assert_eq!(open(1).1, "HTTP/1.1 503", "{engine:?}: the third connection of a client");
         drop(held);
         let mut tries = 0;
         while open(1).1 != "HTTP/1.1 200" {
             tries += 1;
-            assert!(tries < 200, "{engine:?}: the cells are given back");
+            assert!(tries < 200, "{engine:?}: the counts of closed connections are released");
             std::thread::sleep(Duration::from_millis(10));
         }
         server.stop().unwrap();
@@ -269,14 +272,14 @@ fn a_drain_waits_for_a_header_and_for_the_request_behind_it() {
     }
 }
 
-/// One listener per kind, with a cap of two connections per address, and no trusted peer.
+/// Starts an HTTP server with one worker and a cap of two connections per address.
 fn start_capped(engine: Engine, proxy: ProxyProtocol) -> Option<Server> {
     let listen = Listen::tcp(LOOPBACK).defer_accept(None).proxy_protocol(proxy);
     let builder = Server::builder().engine(engine).workers(Workers::Count(NonZeroU16::MIN)).conns_max(64);
     builder.conns_per_ip_max(2).listen(listen, Http1::new(WhoAmI)).start().ok()
 }
 
-/// Two silent peers, and a third one once the others are held.
+/// Connects two silent peers, and a third peer after the others were accepted.
 fn third_of_an_address(server: &Server) -> (Vec<TcpStream>, TcpStream) {
     let addr = server.tcp_addr(0).unwrap();
     let held: Vec<_> = (0..2).map(|_| TcpStream::connect(addr).unwrap()).collect();
@@ -337,13 +340,13 @@ fn a_peer_that_is_not_trusted_is_greeted_at_once() {
         stream.write_all(b"you").unwrap();
         let mut rest = Vec::new();
         stream.read_to_end(&mut rest).unwrap();
-        assert_eq!(rest, b"you", "{engine:?}: and greeted once");
+        assert_eq!(rest, b"you", "{engine:?}: the peer is greeted once");
         server.stop().unwrap();
         let Some(server) = start(engine, ProxyProtocol::require(trusted("10.0.0.0/8"))) else { continue };
         assert_eq!(
             talk(server.tcp_addr(1).unwrap(), &[b"you"]),
             "",
-            "{engine:?}: not where a header is required"
+            "{engine:?}: no greeting where a header is required"
         );
         server.stop().unwrap();
     }
@@ -373,8 +376,8 @@ impl Handler for Doorkeeper {
     }
 }
 
-/// Connections that send and reset while the only worker is busy, so that the kernel no longer has
-/// their addresses when they are accepted. Returns the peers seen by the service.
+/// Opens connections that send bytes and a reset while the only worker is busy, so that the kernel
+/// no longer has their addresses when they are accepted. Returns the peers seen by the service.
 fn reset_in_the_backlog(engine: Engine, proxy: Option<ProxyProtocol>, sent: &[u8]) -> Option<Vec<Peer>> {
     const RESETS: u64 = 40;
     let peers = Arc::new(Mutex::new(Vec::new()));

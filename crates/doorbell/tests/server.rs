@@ -1,4 +1,5 @@
-//! Servers on real sockets: every kind of listener, start errors, drains, failures of workers.
+//! Tests of servers on real sockets: every kind of listener, start errors, drains, failures of
+//! workers.
 //!
 //! Does not know about: single drivers (see `conformance`), promises with measurements (see
 //! `promise_*.rs`).
@@ -24,7 +25,7 @@ use doorbell::{
 use doorbell_testkit::figures::at_most;
 use doorbell_testkit::skip;
 
-/// Maximum lag of the deadlines' clock: its resolution, and a delayed turn of the worker.
+/// Maximum lag of a deadline: the resolution of the clock, and a delayed turn of the worker.
 const CLOCK_STEP: Duration = Duration::from_millis(50);
 
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -42,7 +43,7 @@ fn builder(engine: Engine) -> ServerBuilder {
     Server::builder().engine(engine).workers(workers(1)).conns_max(256)
 }
 
-/// Both drivers, or epoll only, with a message.
+/// Returns both drivers; if io_uring is not available, prints a message and returns only epoll.
 fn engines() -> Vec<Engine> {
     if skip::io_uring() { vec![Engine::Epoll, Engine::IoUring] } else { vec![Engine::Epoll] }
 }
@@ -128,7 +129,7 @@ fn a_killed_server_may_keep_the_address_a_moment_longer() {
             .listen(Listen::unix(&path), ok_service())
             .start()
             .unwrap();
-        assert!(ends.is_finished(), "the address was in use until then");
+        assert!(ends.is_finished(), "the address was in use until the old server ended");
         assert!(ask(&mut TcpStream::connect(addr).unwrap(), GET).ends_with("ok\n"));
         assert!(ask(&mut UnixStream::connect(&path).unwrap(), GET).ends_with("ok\n"));
         server.stop().unwrap();
@@ -177,7 +178,7 @@ fn a_raw_server_may_speak_first_and_take_lines_in_parts() {
     }
 }
 
-/// Replies to requests, and in another way to silent clients.
+/// A raw handler with different replies to requests and to silent clients.
 struct Patient;
 
 impl RawHandler for Patient {
@@ -202,7 +203,7 @@ fn a_silent_client_may_get_a_reply() {
         let raw = Raw::new(Patient).silence(silence).timeout(timeout);
         let server = builder(engine).listen(Listen::tcp(LOOPBACK).defer_accept(None), raw).start().unwrap();
         let addr = server.tcp_addr(0).unwrap();
-        // What is sent, what is expected, and the minimum time before it.
+        // Each case: the request, the expected reply, and the minimum time before the reply.
         let nothing = Duration::ZERO;
         for (sent, expected, after) in
             [("", "silent\n", silence), ("a\n", "asked\n", nothing), ("a", "", timeout)]
@@ -230,7 +231,7 @@ fn a_panicking_handler_costs_one_connection_and_is_counted() {
         let addr = server.tcp_addr(0).unwrap();
         let two = "GET /livez HTTP/1.1\r\nHost: a\r\n\r\nGET /bug HTTP/1.1\r\nHost: a\r\n\r\n";
         let reply = ask(&mut TcpStream::connect(addr).unwrap(), two);
-        assert!(reply.starts_with("HTTP/1.1 200 "), "the earlier reply stays: {engine:?}: {reply}");
+        assert!(reply.starts_with("HTTP/1.1 200 "), "the earlier reply arrives: {engine:?}: {reply}");
         assert_eq!(reply.matches("HTTP/1.1 500 ").count(), 1, "{engine:?}: {reply}");
         assert!(ask(&mut TcpStream::connect(addr).unwrap(), GET).ends_with("ok\n"));
         assert_eq!(server.stats().handler_panics, 1);
@@ -265,7 +266,7 @@ fn connections_over_the_per_address_cap_get_503_and_others_are_served() {
     }
 }
 
-/// A client whose request is still on its way when it is refused gets the 503 too.
+/// A client whose request arrives after the refusal also gets the 503.
 #[test]
 fn a_silent_client_over_the_cap_gets_503_too() {
     for engine in engines() {
@@ -290,7 +291,7 @@ fn a_silent_client_over_the_cap_gets_503_too() {
 }
 
 /// A monitor that shares the address of a client with too many connections gets its reply, because
-/// it holds no connection.
+/// its connection closes at once.
 #[test]
 fn a_known_probe_that_closes_is_answered_beyond_the_per_address_cap() {
     for engine in engines() {
@@ -342,7 +343,11 @@ fn start_up_errors_have_their_kind_and_leave_nothing_open() {
         .listen(Listen::tcp(addr), ok_service())
         .start()
         .unwrap_err();
-    assert_eq!(error.kind(), StartErrorKind::AddressInUse, "SO_REUSEPORT hides no second server: {error}");
+    assert_eq!(
+        error.kind(),
+        StartErrorKind::AddressInUse,
+        "SO_REUSEPORT does not hide that another server uses the address: {error}"
+    );
     first.stop().unwrap();
     assert_eq!(Server::builder().start().unwrap_err().kind(), StartErrorKind::Misconfigured);
     let error = builder(Engine::Epoll)
@@ -392,7 +397,7 @@ fn a_drain_waits_for_the_rest_of_a_raw_request() {
             builder(engine).listen(listen(), raw).listen(listen(), Raw::new(Banner)).start().unwrap();
         let mut begun = TcpStream::connect(server.tcp_addr(0).unwrap()).unwrap();
         begun.write_all(b"PI").unwrap();
-        // After a reply too.
+        // This client gets a reply to its first request; its second request is incomplete.
         let mut again = TcpStream::connect(server.tcp_addr(1).unwrap()).unwrap();
         again.read_exact(&mut [0; 11]).unwrap();
         again.write_all(b"NOOP\r\n").unwrap();
@@ -443,13 +448,17 @@ fn a_failed_ring_is_replaced_by_epoll_with_one_event() {
         "{event:?}"
     );
     assert!(ask(&mut TcpStream::connect(addr).unwrap(), GET).ends_with("ok\n"));
-    at_most("a failed ring to the first reply by epoll", began.elapsed(), Duration::from_millis(500));
+    at_most(
+        "time from the failure of a ring to the first reply by epoll",
+        began.elapsed(),
+        Duration::from_millis(500),
+    );
     assert_eq!(server.stats().driver_fallbacks, 1);
     assert!(told.try_recv().is_err(), "one word");
     server.stop().unwrap();
 }
 
-/// A connection that stays open, and the status of its reply.
+/// Opens a connection that stays open. Returns the connection and the status of its reply.
 fn hold(addr: SocketAddr, path: &str) -> (TcpStream, String) {
     let mut stream = TcpStream::connect(addr).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -472,21 +481,21 @@ fn connections_that_are_lost_with_a_ring_do_not_count_for_their_address() {
     let addr = server.tcp_addr(0).unwrap();
     let held: Vec<_> = (0..4).map(|_| hold(addr, "/")).collect();
     assert!(held.iter().all(|(_, status)| status == "200"));
-    assert_eq!(hold(addr, "/").1, "503", "one too many");
+    assert_eq!(hold(addr, "/").1, "503", "one connection too many");
     server.handle().fail_worker(WorkerIndex(0));
     eventually(|| server.stats().driver_fallbacks == 1);
     let stats = server.stats();
     assert_eq!((stats.closed_because(CloseReason::Lost), stats.conns_live), (4, 0), "{stats:?}");
     let again: Vec<_> = (0..4).map(|_| hold(addr, "/")).collect();
     assert!(again.iter().all(|(_, status)| status == "200"), "the four lost connections do not count");
-    assert_eq!(hold(addr, "/").1, "503", "and they are counted from here on");
+    assert_eq!(hold(addr, "/").1, "503", "new connections are counted");
     server.stop().unwrap();
 }
 
 #[test]
 fn connections_that_are_lost_with_a_worker_do_not_count_for_their_address() {
-    // The kernel chooses the worker of a client: in every second round both are on the one that
-    // fails.
+    // The kernel chooses the worker of a client. In every second round both clients are on the
+    // worker that fails.
     for round in 0..6 {
         let server = builder(Engine::Epoll)
             .workers(workers(2))
@@ -525,7 +534,7 @@ fn a_failed_worker_leaves_its_clients_to_the_others_when_so_configured() {
     for _ in 0..100 {
         assert!(
             ask(&mut TcpStream::connect(addr).unwrap(), GET).ends_with("ok\n"),
-            "no client is black-holed"
+            "no client connects to the failed worker"
         );
     }
     server.stop().unwrap();
@@ -547,7 +556,7 @@ fn a_failed_worker_ends_the_server_by_default() {
 fn eventually(mut holds: impl FnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(5);
     while !holds() {
-        assert!(Instant::now() < until, "it did not happen within 5 s");
+        assert!(Instant::now() < until, "the condition did not become true within 5 s");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -603,7 +612,7 @@ fn connections_that_end_early_are_counted_by_how_they_do() {
             (IN_BODY, CloseReason::BodyTimeout),
         ];
         for (request, reason) in cases {
-            // A client that waits for the end sends no more.
+            // A client that waits for the close sends nothing after its request.
             let _reply = ask(&mut TcpStream::connect(addr).unwrap(), request);
             eventually(|| count(reason) == 1);
         }
@@ -618,7 +627,7 @@ fn connections_that_end_early_are_counted_by_how_they_do() {
             drop(stream);
             eventually(|| count(reason) == 1);
         }
-        assert_eq!(server.stats().closed_total(), 5, "{engine:?}: each with one reason");
+        assert_eq!(server.stats().closed_total(), 5, "{engine:?}: each connection has one close reason");
         server.stop().unwrap();
     }
 }

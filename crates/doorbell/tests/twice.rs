@@ -1,5 +1,5 @@
-//! Repeated commands, and commands while a ring fails: drains, stops, limits; and the counters
-//! afterwards.
+//! Tests of repeated commands, and of commands while a ring fails: drains, stops, limits, and the
+//! counters afterwards.
 //!
 //! Does not know about: the effect of a drain on each connection (see `promise_lifecycle.rs`).
 
@@ -35,7 +35,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 const FOR_EVER: Duration = Duration::from_secs(3_600);
 const CLOSE: &[u8] = b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 
-/// One worker that `/block` keeps busy: it signals that it began, and continues on a message.
+/// Creates a server with one worker. A request for `/block` blocks the worker: its handler sends a
+/// message when it begins, and continues when it receives one.
 fn blocking(engine: Engine) -> (ServerBuilder, Receiver<()>, SyncSender<()>) {
     let (begun, begins) = sync_channel(1);
     let (go, goes) = sync_channel::<()>(1);
@@ -50,7 +51,7 @@ fn blocking(engine: Engine) -> (ServerBuilder, Receiver<()>, SyncSender<()>) {
     (builder(engine).workers(workers(1)).listen(anywhere(), Http1::new(service)), begins, go)
 }
 
-/// A connection with an incomplete request, for which a drain waits.
+/// Opens a connection with an incomplete request, for which a drain waits.
 fn half(server: &Server) -> TcpStream {
     let mut stream = TcpStream::connect(addr(server)).unwrap();
     stream.write_all(b"GET /half HTTP/1.1\r\n").unwrap();
@@ -58,7 +59,7 @@ fn half(server: &Server) -> TcpStream {
     stream
 }
 
-/// Whether a server ends without a further command. Stops it if not.
+/// Returns whether a server ends within this time without a further command, and stops the server.
 fn ends(server: Server, within: Duration) -> bool {
     let handle = server.handle();
     let (ended, has_ended) = sync_channel(1);
@@ -68,7 +69,7 @@ fn ends(server: Server, within: Duration) -> bool {
     ended == Ok(true)
 }
 
-/// Limits that permit a request to stay incomplete.
+/// Creates a server whose limits permit a request to stay incomplete.
 fn patient(engine: Engine) -> ServerBuilder {
     let limits = HttpLimits { header_timeout: FOR_EVER, ..HttpLimits::default() };
     let ok = service_fn(|_, reply| reply.status(Status::OK).body("ok"));
@@ -93,8 +94,8 @@ fn a_second_drain_does_not_extend_the_first(engine: Engine) {
     assert!(ends(server, LIMIT), "within the time of the first drain");
 }
 
-/// No other process listens: a drain turns clients away again, which would be reset when the
-/// listener closes.
+/// After its successor was stopped, a server is the only one that listens. A drain must then refuse
+/// new clients: the closing listener would reset those that connect.
 fn an_abandoned_successor_shares_no_sockets(engine: Engine) {
     let _turn = alone();
     let (first, begins, go) = blocking(engine);
@@ -108,7 +109,7 @@ fn an_abandoned_successor_shares_no_sockets(engine: Engine) {
     server.handle().drain_within(FOR_EVER);
     let come = TcpStream::connect_timeout(&place, Duration::from_millis(300));
     go.send(()).unwrap();
-    assert!(come.is_err(), "no new client gets in");
+    assert!(come.is_err(), "no new client connects");
     server.wait().unwrap();
 }
 
@@ -129,14 +130,14 @@ fn a_drain_continues_after_its_ring_failed() {
     let mut busy = TcpStream::connect(addr(&server)).unwrap();
     busy.write_all(b"GET /block HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     begins.recv_timeout(LIMIT).unwrap();
-    // The worker gets both commands in one turn, before its listener is closed.
+    // The worker takes both commands in one turn, before it closes its listener.
     server.handle().fail_worker(WorkerIndex(0));
     server.handle().drain_within(FOR_EVER);
     go.send(()).unwrap();
     assert!(matches!(tells.recv_timeout(LIMIT), Ok(Event::DriverFellBack { .. })));
     assert!(
         ends(server, Duration::from_secs(10)),
-        "the next worker has the commands of the one whose ring failed"
+        "the replacing worker gets the commands of the worker whose ring failed"
     );
 }
 
@@ -183,7 +184,7 @@ fn a_drain_ends_with_its_failed_ring() {
     thread::spawn(move || ended.send(server.wait()));
     let waited = has_ended.recv_timeout(Duration::from_secs(10));
     handle.stop();
-    assert_eq!(waited, Ok(Ok(())), "it ends, and the remaining connections are lost");
+    assert_eq!(waited, Ok(Ok(())), "the server ends, and the remaining connections are lost");
 }
 
 #[test]
@@ -224,7 +225,7 @@ fn a_single_limit_overrides_the_limits_struct() {
     assert_eq!(with(|builder| builder), Ok(()));
 }
 
-/// An executor that keeps pumps, so that no job starts.
+/// An executor that stores pumps, so that no job starts.
 struct NoThread(Mutex<Vec<Pump>>);
 
 impl Executor for NoThread {
@@ -255,7 +256,10 @@ fn jobs_of_lost_connections_are_cancelled() {
     assert!(wait_until(LIMIT, || queue.queued(Class::Normal) == 1).is_some());
     server.handle().fail_worker(WorkerIndex(0));
     assert!(wait_until(LIMIT, || server.stats().driver_fallbacks == 1).is_some());
-    assert!(wait_until(LIMIT, || queue.queued(Class::Normal) == 0).is_some(), "its place is free");
+    assert!(
+        wait_until(LIMIT, || queue.queued(Class::Normal) == 0).is_some(),
+        "the cancelled job no longer counts"
+    );
     assert_eq!(server.stats().jobs_cancelled, 1);
     server.stop().unwrap();
 }

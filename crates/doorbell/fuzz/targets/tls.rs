@@ -1,10 +1,10 @@
-//! TLS records cut anywhere: before a session any input ends without a panic; within one, HTTP over
-//! TLS gives the same replies as HTTP.
+//! TLS records split at any position. Before a session any input ends without a panic; within a
+//! session HTTP over TLS gives the same replies as HTTP.
 //!
 //! Does not know about: sockets, timeouts.
 //!
-//! The first byte selects the kind of run, the second the length of the pieces in which bytes
-//! arrive, the third the length of records; the rest is the input.
+//! The first byte selects the kind of run, the second the length of the chunks in which bytes
+//! arrive, the third the length of records. The remaining bytes are the input.
 
 use std::io::{Read, Write};
 use std::sync::{Arc, OnceLock};
@@ -18,7 +18,7 @@ use rustls::pki_types::ServerName;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
-/// A protocol, one connection of it, and the state that a worker keeps for it.
+/// A protocol, one of its connections, and the state that a worker has for the connection.
 struct Served<P: Protocol> {
     protocol: P,
     conn: P::Conn,
@@ -41,7 +41,7 @@ impl<P: Protocol> Served<P> {
                 if self.ended {
                     return;
                 }
-                assert!(turn < 10_000, "it flushes forever");
+                assert!(turn < 10_000, "the output never ends");
                 let (next, out) = self.call(|protocol, conn, io| protocol.handle_input(conn, fresh, io));
                 self.send(&out);
                 match next {

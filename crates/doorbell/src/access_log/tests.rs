@@ -41,7 +41,7 @@ struct Inner {
     bytes: Mutex<Vec<u8>>,
     writes: Mutex<usize>,
     refuse: AtomicBool,
-    /// Accepts at most this many bytes and then fails.
+    /// A write accepts at most this number of bytes, and the next write fails.
     tear_after: Mutex<Option<usize>>,
     held: Mutex<bool>,
     freed: Condvar,
@@ -93,7 +93,7 @@ fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// A directory for this test.
+/// A temporary directory of one test.
 struct Dir(PathBuf);
 
 impl Dir {
@@ -146,10 +146,11 @@ fn a_full_queue_drops_counts_and_reports_records() {
     let log = memory.log().records_max(8).start().unwrap();
     let sink = log.sink();
     sink.log(&record("/first", Status::OK));
-    // The writer is blocked by the first record and takes none of the following.
+    // The first record blocks the writer, so it does not read the following records.
     let first_taken = || log.shared.is_drained();
     wait_for("the writer has taken the first record", first_taken);
-    // If one of these calls waited, it would wait forever: the writer is held until after the loop.
+    // None of these calls waits: the writer is blocked until after the loop, so a waiting call
+    // would never return.
     for i in 0..1000 {
         sink.log(&record(&format!("/{i}"), Status::OK));
     }
@@ -183,7 +184,8 @@ fn losses_are_reported_at_most_once_a_second() {
     let elapsed = start.elapsed();
     assert!(log.stop(LONG));
     assert!(sink.counters().dropped > 100);
-    // The first at once, one at the end, and at most one per second in between.
+    // The first report is written at once, the last at the end, and at most one per second in
+    // between.
     let said = memory.text().lines().filter(|line| line.starts_with("# ")).count() as u64;
     assert!((1..=2 + elapsed.as_secs()).contains(&said), "{said} in {elapsed:?}");
 }
@@ -250,7 +252,7 @@ fn a_sleeping_writer_is_woken_by_one_record_and_a_busy_one_by_none() {
     }
     let in_time = start.elapsed() < Duration::from_millis(50);
     wait_for("all are written", || log.counters().written == 101);
-    // The test machine may pause for longer than the writer takes to fall asleep again.
+    // A slow machine may pause this thread for so long that the writer falls asleep again.
     assert!(log.counters().wakes == before + 1 || !in_time, "{:?}", log.counters());
     assert!(log.stop(LONG));
 }
@@ -274,7 +276,7 @@ fn a_failing_target_is_counted_and_reported_once_until_it_works_again() {
     memory.0.refuse.store(true, Ordering::SeqCst);
     sink.log(&record("/lost", Status::OK));
     wait_for("it is counted", || log.counters().failed == 6);
-    assert_eq!(troubles.lock().unwrap().len(), 2, "it is reported again after it worked");
+    assert_eq!(troubles.lock().unwrap().len(), 2, "a failure after a success is reported again");
     memory.0.refuse.store(false, Ordering::SeqCst);
     assert!(log.stop(LONG));
     let text = memory.text();
@@ -323,8 +325,8 @@ fn a_stuck_target_blocks_neither_loggers_nor_a_stop() {
     let log = memory.log().start().unwrap();
     let sink = log.sink();
     sink.log(&record("/", Status::OK));
-    // The target is held until after this call: a stop that waited for it would never return.
-    assert!(!log.stop(Duration::from_millis(50)), "it is still stuck");
+    // The target is blocked until after this call, so a stop that waited for it would never return.
+    assert!(!log.stop(Duration::from_millis(50)), "the target is still blocked");
     sink.log(&record("/", Status::OK));
     assert_eq!(sink.counters().dropped, 1);
     memory.hold(false);

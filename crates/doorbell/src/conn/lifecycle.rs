@@ -1,6 +1,7 @@
 //! The phases of a connection and the only functions that change them.
 //!
-//! Does not know about: how bytes move. The worker calls these functions and acts accordingly.
+//! Does not know about: I/O. The worker calls these functions and starts the operations that
+//! follow.
 //!
 //! ```text
 //!            open              begin_linger            begin_close           finish_close
@@ -8,14 +9,14 @@
 //!                       └────────────────── begin_close ────────────────┘
 //! ```
 //!
-//! A connection that is handed over goes `Open ─► (Waiting ─►) Leaving ─► Closing ─► Free`, or back
-//! to Open if it is refused.
+//! A connection that is handed over passes through `Open ─► (Waiting ─►) Leaving ─► Closing ─►
+//! Free`, or back to Open if it is refused.
 //!
-//! *Open*: the protocol is in charge. *Lingering*: the FIN is sent; input is read and discarded, so
-//! that no reset destroys the reply on its way. *Closing*: operations in flight were cancelled;
-//! when none is left, the driver closes the connection, and then the slot is free (I-3). *Waiting*:
-//! there is no hand-over place yet. *Leaving*: it has a place, and the driver detaches it once
-//! nothing is in flight.
+//! *Open*: the protocol processes the input. *Lingering*: the FIN is sent; input is read and
+//! discarded, so that no reset destroys the reply in transit. *Closing*: operations in flight were
+//! cancelled; when none is left, the driver closes the connection, and then the slot is free (I-3).
+//! *Waiting*: the connection waits for a hand-over permit. *Leaving*: the connection has a permit,
+//! and the driver detaches it once nothing is in flight.
 
 use doorbell_http::{Client, Out, Peer};
 
@@ -24,7 +25,7 @@ use crate::error::CloseReason;
 use crate::id::{Generation, ListenerIndex};
 use crate::time::Time;
 
-/// See the [module](self).
+/// The phase of a connection; the [module](self) documents each one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Free,
@@ -77,8 +78,8 @@ impl<P> Conn<P> {
         self.deadline = deadline;
     }
 
-    /// Open or Waiting → Leaving. The caller cancels operations in flight and detaches when none is
-    /// left.
+    /// Open or Waiting → Leaving. The caller cancels operations in flight, and detaches the
+    /// connection when none is left.
     pub(crate) fn begin_leave(&mut self) {
         debug_assert!(matches!(self.phase, Phase::Open | Phase::Waiting), "a connection leaves once");
         debug_assert!(!self.send_in_flight && !self.has_output(), "all output is sent before");
@@ -87,7 +88,10 @@ impl<P> Conn<P> {
 
     /// Waiting or Leaving → Open: the hand-over was refused, and the protocol replies accordingly.
     pub(crate) fn come_back(&mut self) {
-        debug_assert!(matches!(self.phase, Phase::Leaving | Phase::Waiting), "it was on its way");
+        debug_assert!(
+            matches!(self.phase, Phase::Leaving | Phase::Waiting),
+            "only a connection in hand-over returns"
+        );
         self.phase = Phase::Open;
     }
 
@@ -98,8 +102,8 @@ impl<P> Conn<P> {
         self.reason = CloseReason::HandedOver;
     }
 
-    /// Open, Lingering, Waiting or Leaving → Closing. The caller cancels operations in flight and
-    /// closes when none is left.
+    /// Open, Lingering, Waiting or Leaving → Closing. The caller cancels operations in flight, and
+    /// closes the connection when none is left.
     #[inline(always)]
     pub(crate) fn begin_close(&mut self, reason: CloseReason) {
         debug_assert!(!matches!(self.phase, Phase::Free | Phase::Closing), "a connection closes once");
@@ -109,8 +113,8 @@ impl<P> Conn<P> {
         self.phase = Phase::Closing;
     }
 
-    /// Closing → Free: the next use of the slot gets another generation. Large buffers were taken
-    /// back before.
+    /// Closing → Free. The next use of the slot gets another generation. The caller has already
+    /// reclaimed large buffers.
     #[inline(always)]
     pub(super) fn finish_close(&mut self) {
         debug_assert_eq!(self.phase, Phase::Closing, "only a closing connection ends");

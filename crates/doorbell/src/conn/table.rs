@@ -8,7 +8,8 @@ use super::state::Conn;
 use crate::id::{ConnId, Generation, ListenerIndex, SlotIndex};
 use crate::time::Time;
 
-/// Slots up to the highest one used so far. For the rest only address space is reserved.
+/// The table: slots up to the highest one used so far. Higher slots have address space but no
+/// memory.
 #[derive(Debug)]
 pub(crate) struct Table<P> {
     conns: Vec<Conn<P>>,
@@ -18,7 +19,7 @@ pub(crate) struct Table<P> {
 }
 
 impl<P> Table<P> {
-    /// A table for at most `slots_max` connections.
+    /// Creates a table for at most `slots_max` connections.
     pub(crate) fn new(slots_max: u32) -> Self {
         Self { conns: Vec::with_capacity(slots_max as usize), live: 0, opened: 0, closed: 0 }
     }
@@ -39,15 +40,15 @@ impl<P> Table<P> {
         ConnId { slot, generation }
     }
 
-    /// The name that [`Table::open`] would give to a connection in this slot.
+    /// The identity that [`Table::open`] would give to a connection in this slot.
     #[inline(always)]
     pub(crate) fn name(&self, slot: SlotIndex) -> ConnId {
         let generation = self.conns.get(slot.index()).map_or(Generation::new(0), |free| free.generation);
         ConnId { slot, generation }
     }
 
-    /// Counts a connection that got its reply and closed without a slot. Nothing was in flight for
-    /// it, so no late completion can refer to it.
+    /// Counts a connection that got its reply and closed without a slot. It had nothing in flight,
+    /// so no late completion can refer to it.
     #[inline(always)]
     pub(crate) const fn pass(&mut self) {
         self.opened += 1;
@@ -62,28 +63,28 @@ impl<P> Table<P> {
         self.closed += 1;
     }
 
-    /// The connection, if this use of its slot is still live (I-5).
+    /// Returns the connection, or `None` if its slot has been freed (I-5).
     pub(crate) fn lookup(&mut self, conn: ConnId) -> Option<&mut Conn<P>> {
         let found = self.conns.get_mut(conn.slot.index())?;
         (found.generation == conn.generation && found.phase != Phase::Free).then_some(found)
     }
 
-    /// A connection known to be live.
+    /// Returns a connection that is known to be live.
     #[inline(always)]
     pub(crate) fn live_mut(&mut self, conn: ConnId) -> &mut Conn<P> {
         let found = &mut self.conns[conn.slot.index()];
-        debug_assert!(found.generation == conn.generation, "I-5: a stale name never gets here");
+        debug_assert!(found.generation == conn.generation, "I-5: a stale identity is never looked up here");
         debug_assert!(found.phase != Phase::Free, "I-3: a free slot has no work");
         found
     }
 
-    /// The connection in a slot, if there is one.
+    /// Returns the identity of the connection in a slot.
     pub(crate) fn at(&self, slot: SlotIndex) -> Option<ConnId> {
         let found = self.conns.get(slot.index())?;
         (found.phase != Phase::Free).then(|| found.id(slot))
     }
 
-    /// The first live connection at or above `from`; for walks over the whole table.
+    /// Returns the first live connection in slot `from` or above, to iterate over the whole table.
     pub(crate) fn next_live(&self, from: u32) -> Option<ConnId> {
         let rest = self.conns.get(from as usize..)?;
         let ahead = rest.iter().position(|conn| conn.phase != Phase::Free)?;
@@ -91,12 +92,12 @@ impl<P> Table<P> {
         self.at(slot)
     }
 
-    /// Open connections.
+    /// Number of open connections.
     pub(crate) const fn live(&self) -> u32 {
         self.live
     }
 
-    /// Connections opened and closed since the start; their difference is `live` (I-8).
+    /// Numbers of connections opened and closed since the start. Their difference is `live` (I-8).
     pub(crate) const fn opened_and_closed(&self) -> (u64, u64) {
         (self.opened, self.closed)
     }

@@ -1,11 +1,13 @@
 //! The epoll driver: emulates completion by readiness, tuned for short connections.
 //!
-//! Does not know about: why an operation is requested, what the bytes mean.
+//! Does not know about: why an operation is requested, the meaning of the bytes.
 //!
-//! A new connection is read by a plain `recv(2)` before it is added to epoll, so a deferred-accept
-//! listener serves a whole probe with accept4, recv, send(`MSG_MORE`) and close. A connection is added
-//! once, edge-triggered for both directions, and never modified. Readiness is remembered, so no call
-//! is made that would only return `EAGAIN`. No more connections are accepted per report than usual.
+//! A new connection is read by a plain `recv(2)` before it is added to epoll, so a probe on a
+//! deferred-accept listener needs only accept4, recv, send(`MSG_MORE`) and close. A connection is
+//! added once, edge-triggered for both directions, and never modified. The driver stores the
+//! readiness of each socket, so it makes no call that would only return `EAGAIN`. For the same
+//! reason, the number of accepts after a report of a listener is limited to the number of
+//! connections that recent reports had.
 
 use core::fmt;
 use core::net::IpAddr;
@@ -28,37 +30,37 @@ use super::{
 use crate::id::{ConnId, ListenerIndex, SlotIndex};
 use crate::time::Time;
 
-/// Events taken from the kernel per turn.
+/// Maximum number of events that one wait returns.
 const EVENTS_MAX: usize = 256;
 
-/// Connections accepted from one listener before other events of the turn are handled.
+/// Maximum number of connections accepted from one listener per turn.
 const ACCEPTS_A_TURN_MAX: u32 = 256;
 
-/// Reports in a row with as many connections as expected before one more is tried. An accept that
-/// finds nothing costs about 2,500 instructions (a file and a socket), a repeated report half of that.
+/// Number of consecutive reports with as many connections as expected, after which the expectation
+/// is doubled. An accept that finds no client costs about 2,500 instructions, because the kernel
+/// allocates a file and a socket first; a repeated report costs half of that.
 const REPORTS_BEFORE_MORE: u32 = 8;
 
-/// See the [module](self).
+/// The epoll driver. The [module](self) documents it.
 pub struct Epoll {
     epoll: OwnedFd,
     wake: WakeSource,
-    /// `None` if no descriptor was available for it.
+    /// `None` if no descriptor was available for the timer.
     alarm: Option<Alarm>,
     listeners: Vec<Listener>,
     sockets: Vec<Option<Socket>>,
-    /// Pending sends by slot, for sockets that are `sending`. Kept separately because most
-    /// connections never wait to send.
+    /// Pending sends by slot. `Socket` has no such field, because most connections never wait.
     sends: Vec<Option<PendingSend>>,
     free: FreeSlots,
     events: Vec<Event>,
     event_next: usize,
-    /// The listener being emptied, and the connections taken from it since its report.
+    /// The listener whose backlog is being accepted, and the accepts since its report.
     accepting: Option<(ListenerIndex, u32)>,
     /// Completions produced by a call instead of an event. At most two per live connection and one
     /// per listener.
     made: VecDeque<Completion>,
     scratch: Box<[u8]>,
-    /// How listeners are watched. Level-triggered: clients left in the backlog are reported again.
+    /// Event flags of listeners. Level-triggered: clients left in the backlog are reported again.
     listener_flags: EventFlags,
     counters: DriverCounters,
 }
@@ -67,9 +69,10 @@ pub struct Epoll {
 struct Listener {
     fd: Option<OwnedFd>,
     armed: bool,
-    /// Connections expected per report; no more are tried. Clients left over are reported again.
+    /// Number of connections expected per report, which is the maximum number of accepts after a
+    /// report. Epoll reports the remaining clients again.
     expected: u32,
-    /// Reports in a row with at least that many.
+    /// Number of consecutive reports with at least `expected` connections.
     met: u32,
 }
 
@@ -78,7 +81,7 @@ impl Listener {
         Self { fd, armed: false, expected: 1, met: 0 }
     }
 
-    /// A report brought as many connections as expected.
+    /// Called when a report had as many connections as expected.
     fn take_more(&mut self) {
         self.met += 1;
         if self.met >= REPORTS_BEFORE_MORE {
@@ -87,7 +90,7 @@ impl Listener {
         }
     }
 
-    /// A report brought fewer connections than expected.
+    /// Called when a report had fewer connections than expected.
     fn take_fewer(&mut self, taken: u32) {
         self.met = 0;
         self.expected = taken.max(1);
@@ -97,13 +100,13 @@ impl Listener {
 #[derive(Debug)]
 struct Socket {
     fd: OwnedFd,
-    /// True from the first operation that had to wait.
+    /// True after the first operation that had to wait: the socket is then added to epoll.
     registered: bool,
-    /// False if the last `recv` emptied the socket and no event came since.
+    /// False if the last `recv` emptied the socket and no event has been signalled since.
     readable: bool,
-    /// True once FIN, RST or an error was signalled: reading continues until it is seen.
+    /// True once FIN, RST or an error was signalled, until a receive returns it.
     hung_up: bool,
-    /// False if the last `send` filled the socket and no event came since.
+    /// False if the last `send` filled the socket and no event has been signalled since.
     writable: bool,
     recv: Option<ConnId>,
     /// True exactly while a send is in flight.
@@ -126,16 +129,16 @@ enum Source {
 }
 
 impl Epoll {
-    /// A driver for `listeners` (non-blocking, listening) with slots for `slots_max` connections.
+    /// Creates a driver for `slots_max` connections of `listeners` (non-blocking, listening).
     ///
     /// # Errors
-    /// The call and errno that failed, usually `EMFILE`.
+    /// The failed call and its errno, usually `EMFILE`.
     pub fn new(listeners: Vec<OwnedFd>, slots_max: u32, wake: WakeSource) -> Result<Self, Fault> {
         let listeners = listeners.into_iter().map(Some).collect();
         Self::in_place_of(listeners, DriverCounters::default(), slots_max, wake)
     }
 
-    /// A driver that replaces another one: it takes over the open listeners and the counters.
+    /// Creates a driver with the open listeners and the counters of the driver that it replaces.
     ///
     /// # Errors
     /// As [`Epoll::new`].
@@ -165,14 +168,14 @@ impl Epoll {
             accepting: None,
             made: VecDeque::new(),
             scratch: vec![0; SCRATCH_LEN].into_boxed_slice(),
-            // Only one worker of a shared listener is woken.
+            // `EXCLUSIVE`: the kernel wakes only one worker of a shared listener.
             listener_flags: EventFlags::IN | EventFlags::EXCLUSIVE,
             counters,
         })
     }
 
-    /// Reports every client, even if another exclusive waiter takes its wake-up: a ring that failed
-    /// but is not closed yet still has an accept pending.
+    /// Makes listeners report every client, without `EXCLUSIVE`. This is needed after a ring has
+    /// failed: until the ring is closed, its pending accept may consume the only wake-up.
     #[must_use]
     pub fn hearing_all(mut self) -> Self {
         self.listener_flags = EventFlags::IN;
@@ -183,8 +186,7 @@ impl Epoll {
         self.sockets[conn.slot.index()].as_mut().expect("I-3: an operation names a live slot")
     }
 
-    /// Adds the connection to epoll on its first wait. The kernel at once reports existing
-    /// readiness.
+    /// Adds a waiting connection to epoll. The kernel reports existing readiness at once.
     fn register(&mut self, conn: ConnId) -> Result<(), Errno> {
         let socket = self.sockets[conn.slot.index()].as_mut().expect("I-3: an operation names a live slot");
         if socket.registered {
@@ -196,7 +198,8 @@ impl Epoll {
         Ok(())
     }
 
-    /// Accepts from the listener whose backlog is being emptied. Other results go to `made`.
+    /// Accepts from the listener whose backlog is being emptied. If accepting ends with an error,
+    /// its completion is added to `made`.
     #[inline(always)]
     fn accept_one(&mut self) -> Option<(ListenerIndex, SlotIndex)> {
         let (listener, taken) = self.accepting?;
@@ -214,8 +217,8 @@ impl Epoll {
             Ok(fd) => {
                 self.accepting = Some((listener, taken + 1));
                 let Some(slot) = self.free.take() else {
-                    // The worker disarms before the table is full. Otherwise the client sees a
-                    // close.
+                    // The worker disarms accept before the table is full. If a client is accepted
+                    // without a free slot anyway, its connection is closed.
                     self.counters.accepts_dropped += 1;
                     return self.end_accept(listener, Errno::NFILE);
                 };
@@ -261,17 +264,16 @@ impl Epoll {
     fn unwatch_listener(&mut self, listener: ListenerIndex) {
         let state = &mut self.listeners[listener.index()];
         if let (true, Some(fd)) = (state.armed, &state.fd) {
-            // Deleting fails only for a descriptor that was never added, but an armed one was.
+            // Deleting cannot fail, because an armed listener is registered with epoll.
             let _not_there = epoll::delete(&self.epoll, fd);
         }
         state.armed = false;
     }
 
-    /// Returns the completion caused by an event of a connection; a second completion goes to
-    /// `made`.
+    /// Returns the completion caused by an event; a second completion is added to `made`.
     fn on_ready(&mut self, slot: SlotIndex, flags: EventFlags) -> Option<Completion> {
-        // The connection of this event may be closed and its slot reused: then the event is a false
-        // hint that the next call corrects.
+        // The connection of this event may already be closed and its slot reused. The readiness
+        // recorded here is then wrong; the next system call on the socket corrects it.
         let socket = self.sockets.get_mut(slot.index())?.as_mut()?;
         socket.note(flags);
         if socket.sending
@@ -294,7 +296,7 @@ impl Epoll {
 }
 
 impl Socket {
-    /// Records the readiness that an event signals.
+    /// Records the readiness signalled by an event.
     #[inline]
     fn note(&mut self, flags: EventFlags) {
         let end = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
@@ -311,8 +313,7 @@ impl Socket {
         let received = sock::recv_now(self.fd.as_fd(), scratch);
         self.readable = match received {
             None => false,
-            // After a hang-up the end of the stream is still unread, and no further edge signals
-            // it.
+            // After a hang-up the end of the stream is unread, and no further edge signals it.
             Some(Received::Data { drained: true, .. }) => self.hung_up,
             Some(_) => true,
         };
@@ -443,7 +444,7 @@ impl Driver for Epoll {
     fn close(&mut self, conn: ConnId) -> Step<()> {
         let socket = self.sockets[conn.slot.index()].take().expect("I-3: a close names a live slot");
         debug_assert!(socket.recv.is_none() && !socket.sending, "D-6: nothing is in flight at a close");
-        // Closing the only descriptor also takes it out of epoll (epoll(7), questions and answers, 6).
+        // Closing the only descriptor of a socket also removes it from epoll (epoll(7)).
         doorbell_ring::close(socket.fd);
         self.free.give_back(conn.slot);
         Step::Done(())
@@ -453,7 +454,7 @@ impl Driver for Epoll {
         let socket = self.sockets[conn.slot.index()].take().expect("I-3: a detach names a live slot");
         debug_assert!(socket.recv.is_none() && !socket.sending, "D-11: nothing is in flight at a detach");
         if socket.registered {
-            // The descriptor is open and was added, so this cannot fail.
+            // The descriptor is open and registered with epoll, so this cannot fail.
             let _there = epoll::delete(&self.epoll, &socket.fd);
         }
         self.free.give_back(conn.slot);
@@ -474,7 +475,7 @@ impl Driver for Epoll {
     fn recycle(&mut self, chunk: Chunk) {
         debug_assert!(
             matches!(chunk.source, ChunkSource::Scratch(_)),
-            "D-8: a chunk goes back to its own driver"
+            "D-8: a chunk is recycled by the driver that lent it"
         );
     }
 
@@ -570,7 +571,7 @@ impl Source {
         })
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "the low words are what `pack` put there")]
+    #[expect(clippy::cast_possible_truncation, reason = "`pack` stored values of these widths")]
     fn unpack(data: EventData) -> Self {
         let word = data.u64();
         match word & !0xFFFF_FFFF {

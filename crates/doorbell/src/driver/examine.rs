@@ -1,6 +1,6 @@
-//! Report about io_uring on this system: what works, and the cause of what does not.
+//! Report about io_uring on this system: capabilities that work, and the causes of failures.
 //!
-//! It is a diagnostic, without effect on the choice of a driver.
+//! The report is a diagnostic and has no effect on the choice of a driver.
 //!
 //! Does not know about: workers, listeners. [`select`](super::select) chooses the driver.
 
@@ -16,18 +16,19 @@ use crate::tuning::Tuning;
 pub struct Examination {
     /// The driver that [`Engine::Auto`] chooses here.
     pub report: DriverReport,
-    /// Why io_uring does not work, or [`Cause::Ok`].
+    /// The reason why io_uring does not work, or [`Cause::Ok`].
     pub cause: Cause,
-    /// Set-up that the ring was granted; `None` without a ring.
+    /// The effective settings of the ring; `None` without a ring.
     pub ring: Option<String>,
     /// Each capability that was tested: its name, whether it works, and what was observed.
     pub tried: Vec<(&'static str, bool, String)>,
 }
 
-/// Direct descriptors of a test ring.
+/// Number of direct descriptors of a test ring.
 const FIXED_FILES: u32 = 16;
 
-/// Why io_uring is not used; the values of a label of the metric `doorbell_driver_info`.
+/// The reason why io_uring is not used. A label of the metric `doorbell_driver_info` has the same
+/// values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// `RLIMIT_NOFILE`, or the file table of the system.
@@ -73,7 +74,8 @@ pub fn examine() -> Examination {
     let mut tried: Vec<_> =
         verdicts.into_iter().map(|(name, verdict)| (name, verdict.ok, verdict.why)).collect();
     tried.push(("FIXED_FD_INSTALL", installs, tables));
-    // A ring opens only if every required opcode is supported; the error names the missing one.
+    // A ring opens only if the kernel supports every required opcode; otherwise the error names the
+    // missing one.
     let needed = doorbell_ring::opcodes().collect::<Vec<_>>().join(", ");
     tried.push(("opcodes", true, needed));
     let report = match plan(Engine::Auto, Descriptors::Auto, &Tuning::default()) {
@@ -83,17 +85,18 @@ pub fn examine() -> Examination {
     Examination { cause: report.cause, report, ring: Some(granted), tried }
 }
 
-/// Whether a direct descriptor can be made an ordinary one, tested on a ring with direct
-/// descriptors.
+/// Tests whether the kernel can create an ordinary descriptor for a direct descriptor.
 fn installs() -> (bool, String) {
     match Ring::open(&Setup { fixed_files: FIXED_FILES, ..Setup::default() }) {
         Ok(ring) if ring.report().fd_install => {
-            (true, "a direct descriptor can be made an ordinary one".to_owned())
+            (true, "an ordinary descriptor can be created for a direct one".to_owned())
         }
         Ok(ring) if ring.report().fixed_files == 0 => {
             (false, "the ring has no direct descriptors".to_owned())
         }
-        Ok(_) => (false, "a direct descriptor stays one: Linux before 6.8".to_owned()),
+        Ok(_) => {
+            (false, "no ordinary descriptor can be created for a direct one: Linux before 6.8".to_owned())
+        }
         Err(error) => (false, fallback_reason(&error)),
     }
 }
@@ -111,7 +114,7 @@ impl Cause {
         }
     }
 
-    /// The cause of a failure of a ring that worked before.
+    /// The cause of the failure of a ring that worked after set-up.
     pub(crate) const fn of_failure(errno: Errno) -> Self {
         match errno {
             Errno::MFILE | Errno::NFILE => Self::Files,
@@ -149,7 +152,7 @@ mod tests {
         match found.ring {
             Some(_) => {
                 assert_eq!(found.tried.len(), 5);
-                // Linux supports this from 6.8 on.
+                // Linux supports `FIXED_FD_INSTALL` since 6.8.
                 let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
                 let mut numbers = release.split(['.', '-']).filter_map(|part| part.parse::<u32>().ok());
                 let version = (numbers.next().unwrap(), numbers.next().unwrap());

@@ -1,14 +1,14 @@
 //! Counts connections that are handed over, limits their number, and wakes workers that wait for a
-//! place.
+//! permit.
 //!
 //! Does not know about: connections.
 //!
-//! A worker that finds no place sets `hungry` and checks once more; a permit that is dropped
-//! returns its place and then checks `hungry`. Both sequences are sequentially consistent, so that
-//! at least one side sees the other.
+//! A worker that gets no permit sets `hungry` and tries once more; a permit that is dropped lowers
+//! the count and then checks `hungry`. Both sequences are sequentially consistent, so that at least
+//! one side sees the other.
 //!
-//! A server and its successor have one gate each, with a cap of its own, but share one count (the
-//! house). A place that is returned wakes the waiting workers of all gates.
+//! A server and its successor have one gate each, with separate caps, and share one count
+//! ([`House`]). A permit that is dropped wakes the waiting workers of all gates.
 
 use core::fmt;
 use std::sync::{Arc, Weak};
@@ -16,10 +16,10 @@ use std::sync::{Arc, Weak};
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::sync::{Mutex, PoisonError};
 
-/// Wakes a worker.
+/// A function that wakes a worker.
 type Wake = Box<dyn Fn() + Send + Sync>;
 
-/// See the [module](self).
+/// The limit of hand-overs of one server. The [module](self) documents it.
 pub(crate) struct Gate {
     house: Arc<House>,
     max: AtomicU32,
@@ -31,14 +31,14 @@ pub(crate) struct Gate {
 struct House {
     out: AtomicU32,
     hungry: AtomicBool,
-    /// Bells of all gates; dropped gates are removed when a new one is added.
+    /// The bells of all gates; those of dropped gates are removed when a gate is added.
     bells: Mutex<Vec<Weak<Bell>>>,
 }
 
 /// Wake functions for the workers that wait at one gate.
 struct Bell(Mutex<Vec<Wake>>);
 
-/// A place for a connection that is handed over. Dropping it returns the place.
+/// A permit for one handed-over connection. Dropping the permit makes room for another connection.
 pub struct Permit {
     gate: Arc<Gate>,
 }
@@ -50,7 +50,7 @@ impl Gate {
         Self::to(Arc::new(house), max)
     }
 
-    /// Another gate with the same count.
+    /// Creates another gate with the same count.
     pub(crate) fn beside(&self, max: u32) -> Self {
         Self::to(Arc::clone(&self.house), max)
     }
@@ -72,7 +72,7 @@ impl Gate {
         self.max.load(Ordering::SeqCst)
     }
 
-    /// Connections handed over through all gates of the house.
+    /// Number of connections handed over through all gates with this count.
     pub(crate) fn out(&self) -> u32 {
         self.house.out.load(Ordering::SeqCst)
     }
@@ -90,17 +90,18 @@ impl Gate {
         self.bell.0.lock().unwrap_or_else(PoisonError::into_inner).push(wake);
     }
 
-    /// Takes a place. [`Self::leave`] returns it, or the [`Permit`] created by [`Self::permit`].
+    /// Raises the count by one, or returns false at the cap. [`Self::leave`] lowers the count
+    /// again, and so does dropping the [`Permit`] created by [`Self::permit`].
     pub(crate) fn enter(&self) -> bool {
         let max = self.max();
-        // The count must never exceed the cap, not even briefly: another worker would find no place
+        // The count must never exceed the cap, not even briefly: another worker would get no permit
         // and would not be woken.
         let one_more = |out: u32| (out < max).then_some(out + 1);
         let out = &self.house.out;
         !self.is_closed() && out.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more).is_ok()
     }
 
-    /// Creates the permit for a place already taken.
+    /// Creates the permit after a successful [`Self::enter`].
     pub(crate) fn permit(self: &Arc<Self>) -> Permit {
         Permit { gate: Arc::clone(self) }
     }
@@ -113,14 +114,14 @@ impl Gate {
         }
     }
 
-    /// Records that a worker waits for a place. It checks once more before it sleeps.
+    /// Records that a worker waits for a permit. The worker must try once more before it sleeps.
     pub(crate) fn waits(&self) {
         self.house.hungry.store(true, Ordering::SeqCst);
     }
 }
 
 impl House {
-    /// Wakes the workers. Those that find no place wait again.
+    /// Wakes the workers. A worker that gets no permit waits again.
     #[cold]
     fn wake(&self) {
         let bells = self.bells.lock().unwrap_or_else(PoisonError::into_inner);
@@ -170,7 +171,7 @@ mod tests {
         assert_eq!((permits.len(), gate.out()), (2, 2));
         gate.waits();
         drop(permits);
-        assert_eq!((gate.out(), woken.load(Ordering::SeqCst)), (0, 1), "woken once, not for each");
+        assert_eq!((gate.out(), woken.load(Ordering::SeqCst)), (0, 1), "one wake-up for all waiters");
         assert!(gate.enter());
     }
 
@@ -188,15 +189,15 @@ mod tests {
         let woken = || woken.each_ref().map(|count| count.load(Ordering::SeqCst));
         let held: Vec<_> = (0..2).filter(|_| first.enter()).map(|_| first.permit()).collect();
         assert_eq!((held.len(), second.out()), (2, 2));
-        assert!(!second.enter() && first.enter(), "each has a cap of its own");
+        assert!(!second.enter() && first.enter(), "each gate has a separate cap");
         second.waits();
         first.leave();
         assert_eq!(woken(), [1, 1]);
         drop(held);
         assert!(second.enter());
         second.close();
-        assert!(!first.is_closed() && woken() == [1, 2], "only one of them is closed");
-        // Waiters of a dropped gate are removed.
+        assert!(!first.is_closed() && woken() == [1, 2], "only one of the gates is closed");
+        // A dropped gate no longer wakes its workers.
         drop(second);
         first.waits();
         first.leave();

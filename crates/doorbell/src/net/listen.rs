@@ -3,8 +3,8 @@
 //! Does not know about: accepting, protocols.
 //!
 //! Options are set on the listener because accepted sockets inherit them (tcp(7)). That saves a
-//! system call per connection, and a direct descriptor of io_uring cannot get them in any other
-//! way.
+//! system call per connection, and is the only way to set options of direct descriptors of
+//! io_uring.
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -23,9 +23,9 @@ use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ListenAddr {
-    /// A socket that already listens: from a service manager, or from a predecessor.
+    /// A socket that already listens, from a service manager or a predecessor.
     Inherited(OwnedFd),
-    /// A TCP address; the kernel chooses a port for port 0. An IPv6 wildcard also accepts IPv4
+    /// A TCP address; with port 0 the kernel chooses a port. An IPv6 wildcard also accepts IPv4
     /// clients.
     Tcp(SocketAddr),
     /// A Unix stream socket. A stale socket file is replaced; a socket in use or a file of another
@@ -62,14 +62,14 @@ pub struct ListenError {
     pub error: io::Error,
 }
 
-/// The listening sockets of one listener: one per worker.
+/// The listening sockets of one listener.
 #[derive(Debug)]
 pub(crate) struct Bound {
     /// One per worker.
     pub(crate) fds: Vec<OwnedFd>,
-    /// True if all workers use the same socket, or others accept from it too.
+    /// True if all workers use the same socket, or other processes also accept from it.
     pub(crate) is_shared: bool,
-    /// The previous owner gave copies to others as well.
+    /// True if the previous owner also gave duplicates of the sockets to other processes.
     pub(crate) is_lent: bool,
     pub(crate) local: LocalAddr,
     /// The file of a Unix socket created here.
@@ -80,19 +80,20 @@ pub(crate) struct Bound {
 /// Identity of a listener. A successor with the same identity gets the same sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// The owner of the socket passes it again.
+    /// An inherited socket, which its owner passes to the successor again.
     Inherited,
-    /// As configured, so that port 0 stands for the port chosen before.
+    /// The configured address. With port 0 the successor gets the port that was chosen for the
+    /// predecessor.
     Tcp {
         addr: SocketAddr,
         v6_only: bool,
-        /// Label of a listener on port 0, to distinguish several of them.
+        /// Label of a listener on port 0, to distinguish several such listeners.
         label: Option<Arc<str>>,
     },
     Unix(PathBuf),
 }
 
-/// Actual address of a listener.
+/// The actual address of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LocalAddr {
     /// A TCP address, with the port that the kernel chose.
@@ -102,7 +103,7 @@ pub enum LocalAddr {
 }
 
 impl Listen {
-    /// Listens on `addr` with default settings.
+    /// Creates a listener on `addr` with default settings.
     pub const fn at(addr: ListenAddr) -> Self {
         Self {
             addr,
@@ -119,8 +120,9 @@ impl Listen {
         }
     }
 
-    /// Listens on a TCP address. If it is in use, the start retries for half a second: the ring of
-    /// a killed process outlives it by milliseconds and keeps its sockets open.
+    /// Listens on a TCP address. If the address is in use, the start retries for half a second: the
+    /// ring of a killed process exists some milliseconds longer than the process and keeps its
+    /// sockets open.
     pub const fn tcp(addr: SocketAddr) -> Self {
         Self::at(ListenAddr::Tcp(addr))
     }
@@ -130,81 +132,83 @@ impl Listen {
         Self::at(ListenAddr::Unix(path.into()))
     }
 
-    /// Accepts from a socket that already listens. All workers share it; its options are not
-    /// changed. A socket of another type is refused at the start.
+    /// Accepts from a socket that already listens. All workers share the socket; its options are
+    /// not changed. The start fails if the socket does not listen, or is neither a TCP nor a Unix
+    /// stream socket.
     pub const fn inherited(fd: OwnedFd) -> Self {
         Self::at(ListenAddr::Inherited(fd))
     }
 
-    /// Length of the backlog, capped by `net.core.somaxconn`. Default 4,096.
+    /// Sets the length of the backlog, capped by `net.core.somaxconn`. Default 4,096.
     #[must_use]
     pub const fn backlog(mut self, conns: u32) -> Self {
         self.backlog = conns;
         self
     }
 
-    /// Accepts a client only when its first bytes arrived, or after this time (`TCP_DEFER_ACCEPT`):
-    /// one wake-up less per connection. A probe that only connects and closes still succeeds.
-    /// Default 3 s; `None` disables it, and so does a protocol in which the server sends first.
+    /// Accepts a client only when its first bytes have arrived, or after this time
+    /// (`TCP_DEFER_ACCEPT`), which saves one wake-up per connection. A probe that only connects and
+    /// closes still succeeds. Default 3 s; `None` disables it, and so does a protocol in which the
+    /// server sends first.
     #[must_use]
     pub const fn defer_accept(mut self, time: Option<Duration>) -> Self {
         self.defer_accept = time;
         self
     }
 
-    /// `TCP_NODELAY`. Default true.
+    /// Sets `TCP_NODELAY`. Default true.
     #[must_use]
     pub const fn nodelay(mut self, on: bool) -> Self {
         self.nodelay = on;
         self
     }
 
-    /// `TCP_QUICKACK` of the listener.
+    /// Sets `TCP_QUICKACK` of the listener.
     ///
-    /// If disabled, the acknowledgement of a request travels with its reply: one segment less per
-    /// connection, unless the reply takes more than 40 ms, after which the kernel acknowledges
-    /// anyway. Default true, as in the kernel.
+    /// If disabled, the reply contains the acknowledgement of the request, which saves one segment
+    /// per connection. If the reply takes more than 40 ms, the kernel sends the acknowledgement
+    /// separately. Default true, as in the kernel.
     #[must_use]
     pub const fn quickack(mut self, on: bool) -> Self {
         self.quickack = on;
         self
     }
 
-    /// `SO_SNDBUF`: how much of a reply the kernel holds for a slow reader. Default 256 KiB, which
-    /// limits the memory per connection and makes the progress of a slow reader visible; `None`
-    /// leaves it to the kernel's autotuning, which also applies again to a connection that is
-    /// [handed over](crate::hand_over).
+    /// Sets `SO_SNDBUF`, the number of bytes that the kernel buffers for a slow reader. Default 256
+    /// KiB, which limits the memory per connection and makes the progress of a slow reader visible.
+    /// With `None` the kernel tunes the size, as it does after a connection was [handed
+    /// over](crate::hand_over).
     #[must_use]
     pub const fn send_buf_len(mut self, bytes: Option<usize>) -> Self {
         self.send_buf_len = bytes;
         self
     }
 
-    /// `IPV6_V6ONLY`: an IPv6 wildcard accepts no IPv4 clients. Default false.
+    /// Sets `IPV6_V6ONLY`: an IPv6 wildcard accepts no IPv4 clients. Default false.
     #[must_use]
     pub const fn v6_only(mut self, on: bool) -> Self {
         self.v6_only = on;
         self
     }
 
-    /// Binds even if another server of the same user holds the port with `SO_REUSEPORT`.
+    /// Binds even if another server of the same user has bound the port with `SO_REUSEPORT`.
     ///
-    /// The kernel then distributes clients to both, and when one closes, the clients in its backlog
-    /// are reset. Passing the same socket to both servers ([`Listen::inherited`]) loses no client
-    /// and is preferable. Default false: a port in use is an error.
+    /// The kernel then distributes clients to both servers. When one of them closes, the clients in
+    /// its backlog are reset. Passing the same socket to both servers ([`Listen::inherited`]) loses
+    /// no client and is preferable. Default false: a port in use is an error.
     #[must_use]
     pub const fn overlap(mut self, on: bool) -> Self {
         self.overlap = on;
         self
     }
 
-    /// For a TCP address: accepts from these listening sockets instead of new ones, so that clients
-    /// in their backlogs are served. They usually come from the previous process
-    /// ([`Handle::listening`](crate::Handle::listening)). They get the options of this listener.
+    /// For a TCP address, accepts from these listening sockets instead of new ones, so that clients
+    /// in their backlogs are served. The sockets usually come from the previous process
+    /// ([`Handle::listening`](crate::Handle::listening)), and get the options of this listener.
     ///
-    /// If there are fewer sockets than workers, further ones are opened at the same address if they
-    /// have `SO_REUSEPORT`; a single socket without it is shared by all workers. Sockets in excess
-    /// of the workers are closed, and their backlogs are lost. A
+    /// If there are fewer sockets than workers, further sockets are opened at the same address,
+    /// which requires `SO_REUSEPORT`. All workers share a single socket without `SO_REUSEPORT`.
+    /// Sockets in excess of the workers are closed, and their backlogs are lost. A
     /// [successor](crate::ServerBuilder::succeed) takes the sockets of its predecessor instead.
     #[must_use]
     pub fn listening(mut self, sockets: Vec<OwnedFd>) -> Self {
@@ -214,16 +218,16 @@ impl Listen {
 
     /// Distinguishes listeners on port 0 of the same address: a
     /// [successor](crate::ServerBuilder::succeed) gets the port of the listener with the same
-    /// label. Listeners with the same label, or without one, get the ports in order. Has no effect
-    /// on other ports.
+    /// label. Listeners with the same label, or without a label, get the ports in order. Has no
+    /// effect on other ports.
     #[must_use]
     pub fn label(mut self, label: &str) -> Self {
         self.label = Some(label.into());
         self
     }
 
-    /// Reads a PROXY protocol header with the client's address at the start of connections.
-    /// Default: none.
+    /// Reads a PROXY protocol header with the client's address at the start of each connection.
+    /// Default: no header is read.
     #[must_use]
     pub fn proxy_protocol(mut self, proxy: ProxyProtocol) -> Self {
         self.proxy = Some(proxy);
@@ -267,7 +271,7 @@ impl Listen {
         }
     }
 
-    /// An error of this listener.
+    /// Creates an error of this listener.
     pub(crate) fn failed(&self, call: &'static str, error: io::Error) -> ListenError {
         ListenError { call, addr: self.addr.to_string(), error }
     }
@@ -281,7 +285,7 @@ impl Listen {
         socket.map(OwnedFd::from).map_err(|(call, error)| self.failed(call, error))
     }
 
-    /// Applies this listener's options to sockets that already listen.
+    /// Applies the options of this listener to sockets that already listen.
     pub(crate) fn renew<'a>(
         &self,
         asked: &Asked,
@@ -303,7 +307,7 @@ impl Listen {
         Ok(())
     }
 
-    /// Creates a socket for each of `workers`. `speaks_first` disables deferred accept.
+    /// Creates or duplicates a socket for each worker. `speaks_first` disables deferred accept.
     pub(crate) fn bind(mut self, workers: u16, speaks_first: bool) -> Result<Bound, ListenError> {
         let asked = self.asked();
         let listening = std::mem::take(&mut self.listening);
@@ -393,8 +397,9 @@ impl Listen {
         Ok(Bound { fds, is_shared, is_lent: false, local, file: None, asked: self.asked() })
     }
 
-    /// The workers' sockets need `SO_REUSEPORT`, which would also let them share the port with an
-    /// unrelated process. Binding a socket without it first detects that.
+    /// Fails if another process has bound the address. The sockets of the workers need
+    /// `SO_REUSEPORT`, with which they would silently share the port with an unrelated process of
+    /// the same user. So a socket without `SO_REUSEPORT` is bound first.
     fn reserve(&self, mut addr: SocketAddr) -> Result<SocketAddr, Failure> {
         let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))
             .map_err(|error| ("socket", error))?;
@@ -425,15 +430,16 @@ impl Listen {
         Ok(socket)
     }
 
-    /// Sets the options that accepted connections inherit and that are set before listen(2).
+    /// Sets the options that accepted connections inherit and that must be set before listen(2).
     fn set_options(&self, socket: &SockRef<'_>, speaks_first: bool) -> Result<(), Failure> {
         let option = |error| ("setsockopt", error);
         socket.set_tcp_nodelay(self.nodelay).map_err(option)?;
         if let Some(bytes) = self.send_buf_len {
             socket.set_send_buffer_size(bytes).map_err(option)?;
         }
-        // Detects a vanished peer that owes an acknowledgement; the deadline of a connection
-        // detects an idle one. SO_KEEPALIVE would only add a timer to each connection.
+        // Detects that a peer with unacknowledged bytes is gone; the deadline of a connection
+        // detects an idle peer. SO_KEEPALIVE would add a timer to each connection and detect
+        // nothing else.
         socket.set_tcp_user_timeout(Some(USER_TIMEOUT)).map_err(option)?;
         let secs = match self.defer_accept.filter(|_| !speaks_first) {
             Some(time) => u32::try_from(time.as_secs().max(1)).unwrap_or(u32::MAX),
@@ -443,11 +449,11 @@ impl Listen {
             .map_err(|errno| option(errno.into()))
     }
 
-    /// listen(2); on a socket that already listens it only changes the backlog.
+    /// Calls listen(2). On a socket that already listens, the call only changes the backlog.
     fn listen(&self, socket: &SockRef<'_>) -> Result<(), Failure> {
         socket.listen(i32::try_from(self.backlog).unwrap_or(i32::MAX)).map_err(|error| ("listen", error))?;
         if matches!(self.addr, ListenAddr::Tcp(_)) {
-            // After listen(2), which resets it. Connections inherit it.
+            // Set after listen(2), which resets the option. Connections inherit it.
             doorbell_ring::sockopt::set_tcp_quickack(socket.as_fd(), self.quickack)
                 .map_err(|errno| ("setsockopt", errno.into()))?;
         }
@@ -455,16 +461,16 @@ impl Listen {
     }
 }
 
-/// How long an address may stay in use after a crash. The kernel dismantles the ring of a killed
-/// process, and its sockets, only after the process has ended: 8 ms later, 40 ms with 5,000
-/// connections on a busy machine (Linux 6.18; 0 with epoll). An immediate restart must not fail
-/// because of that.
+/// Maximum time to wait for an address that is in use, so that an immediate restart after a crash
+/// succeeds. The kernel closes the ring of a killed process, and the ring's sockets, only after the
+/// process has ended: 8 ms later, or 40 ms later with 5,000 connections on a busy machine (Linux
+/// 6.18; at once with epoll).
 const IN_USE_MAX: Duration = Duration::from_millis(500);
 
 /// Retries to bind while the address is in use, for at most [`IN_USE_MAX`].
 #[expect(
     clippy::disallowed_methods,
-    reason = "it is the thread that starts a server, and no ring runs on it"
+    reason = "runs on the thread that starts a server, not on a ring thread"
 )]
 fn patient<T>(mut bind: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure> {
     const PAUSE: Duration = Duration::from_millis(20);
@@ -481,9 +487,9 @@ fn patient<T>(mut bind: impl FnMut() -> Result<T, Failure>) -> Result<T, Failure
 /// `TCP_USER_TIMEOUT`).
 const USER_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Options inherited from a listener created here that a new owner of a connection does not want:
-/// [`USER_TIMEOUT`], which also ends a connection whose peer keeps its window closed for that long
-/// (tcp(7)), and the fixed send buffer. Options of an inherited listener stay.
+/// Options of a connection that are reset before the connection is handed over: [`USER_TIMEOUT`],
+/// which also ends a connection whose peer keeps its window closed for that time (tcp(7)), and the
+/// fixed send buffer. The options are not reset if they come from an inherited listener.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inherited {
     is_ours: bool,
@@ -491,17 +497,19 @@ pub(crate) struct Inherited {
 }
 
 impl Inherited {
-    /// Reads the options of a connection. They are the same for all connections of its listener.
+    /// Reads the options of a connection, which are the same for all connections of its listener.
     pub(crate) fn of(conn: impl AsFd) -> Self {
         let conn = conn.as_fd();
-        // This timeout shows that the listener was created here, or by the process before.
+        // This timeout shows that doorbell created the listener, in this process or in its
+        // predecessor.
         let timeout = sockopt::tcp_user_timeout(conn);
         let is_ours = timeout.is_ok_and(|millis| u128::from(millis) == USER_TIMEOUT.as_millis());
         let is_buf_fixed = doorbell_ring::sockopt::is_send_buf_len_locked(conn);
         Self { is_ours, is_buf_fixed: is_buf_fixed.is_ok_and(|fixed| fixed && is_ours) }
     }
 
-    /// Resets the options. If that fails, the connection is gone, and its owner will notice.
+    /// Resets the options. A failure means that the connection is gone, which its owner will
+    /// notice.
     pub(crate) fn undo(self, conn: impl AsFd) {
         let conn = conn.as_fd();
         if self.is_ours {
@@ -518,7 +526,7 @@ const SOMAXCONN_DEFAULT: u32 = 4096;
 
 type Failure = (&'static str, io::Error);
 
-/// An object passed for a listener cannot be used; not an error of the operating system.
+/// A socket or path of a listener cannot be used. This is not an error of the operating system.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Unusable(pub(super) &'static str);
@@ -529,15 +537,16 @@ impl Unusable {
     }
 }
 
-/// Checks that a passed socket listens. Otherwise only waiting clients would notice.
+/// Checks that a passed socket listens. Without this check the only symptom would be waiting
+/// clients.
 fn check_listens(socket: &Socket) -> io::Result<()> {
     let domain = socket.domain()?;
     let why = match () {
         () if ![Domain::IPV4, Domain::IPV6, Domain::UNIX].contains(&domain) => {
-            "it is neither a TCP nor a Unix socket: pass a listening one"
+            "the socket is neither TCP nor Unix: pass a listening TCP or Unix socket"
         }
         () if socket.r#type()? != Type::STREAM => {
-            "it is not a stream socket: pass a listening TCP or Unix socket"
+            "the socket is not a stream socket: pass a listening TCP or Unix socket"
         }
         () if !socket.is_listener()? => "the socket does not listen: pass it after listen(2)",
         () => return Ok(()),

@@ -13,12 +13,12 @@ use super::listen::Unusable;
 use rustix::io::Errno;
 use socket2::{Domain, SockAddr, Socket, Type};
 
-/// Error for a path with a file that must not be replaced.
+/// The error for a path with a file that must not be replaced.
 const NOT_A_SOCKET: Unusable =
     Unusable("there is a file that is not a socket: remove it, or choose another path");
 
-/// The file of a listening socket created here. Each server that listens on it holds a reference
-/// and drops it before it closes the socket; the last one removes the file.
+/// The file of a listening socket created here. Each server that listens on the socket has a
+/// reference and drops it before it closes the socket; the last reference removes the file.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
@@ -26,14 +26,14 @@ pub(crate) struct SocketFile {
 }
 
 /// Identity of a file, independent of its name. An open socket keeps its inode, so no other file
-/// can get this identity meanwhile.
+/// can get this identity while the socket is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileId {
     device: u64,
     inode: u64,
 }
 
-/// What exists at the path of a new socket.
+/// The file that exists at the path of a new socket.
 #[derive(Debug, PartialEq, Eq)]
 enum Obstacle {
     /// A socket on which a process listens, or may listen.
@@ -54,17 +54,18 @@ impl SocketFile {
 }
 
 impl Drop for SocketFile {
-    /// Keeps the file if the path now belongs to another one.
+    /// Removes the file, unless the path now names another file.
     fn drop(&mut self) {
         if FileId::of(&self.path).is_ok_and(|(id, _)| id == self.id) {
-            // Without permission the file stays, and the next server replaces it.
+            // Without permission to remove it, the file stays, and the next server replaces it.
             let _gone = std::fs::remove_file(&self.path);
         }
     }
 }
 
 impl FileId {
-    /// Identity of the file itself, not of a link's target; and whether it is a socket.
+    /// Returns the identity of the file at `path`, without following a link, and whether the file
+    /// is a socket.
     fn of(path: &Path) -> io::Result<(Self, bool)> {
         let meta = std::fs::symlink_metadata(path)?;
         Ok((Self { device: meta.dev(), inode: meta.ino() }, meta.file_type().is_socket()))
@@ -74,8 +75,8 @@ impl FileId {
 /// The call that failed, and its error.
 type CallError = (&'static str, io::Error);
 
-/// A socket bound to `path`, with its file unless the name is abstract (unix(7)). An existing file
-/// is replaced only if it is a socket on which no process listens.
+/// Binds a socket to `path` and returns it with its file; an abstract name (unix(7)) has no file.
+/// An existing file is replaced only if it is a socket on which no process listens.
 ///
 /// # Errors
 /// The call that failed, and its error.
@@ -92,7 +93,7 @@ pub(super) fn bind(path: &Path) -> Result<(Socket, Option<Arc<SocketFile>>), Cal
             Obstacle::NotASocket => return Err(("bind", io::Error::other(NOT_A_SOCKET))),
             Obstacle::None => {}
             Obstacle::Stale(id) => {
-                // Another process may have bound the path meanwhile.
+                // Another process may have bound the path since the first check.
                 if FileId::of(path).is_ok_and(|(now, _)| now == id) {
                     std::fs::remove_file(path).map_err(|error| ("unlink", error))?;
                 }
@@ -105,7 +106,7 @@ pub(super) fn bind(path: &Path) -> Result<(Socket, Option<Arc<SocketFile>>), Cal
     Ok((socket, file.map(Arc::new)))
 }
 
-/// An abstract name, which is not in a file system, begins with a NUL (unix(7)).
+/// Whether the name is abstract: it is not in a file system and begins with a NUL (unix(7)).
 fn is_abstract(path: &Path) -> bool {
     path.as_os_str().as_bytes().starts_with(b"\0")
 }
@@ -122,8 +123,8 @@ fn look(path: &Path) -> Obstacle {
     }
 }
 
-/// True if no process listens. A full backlog (EAGAIN) belongs to a listening process; a blocking
-/// connect would wait for it.
+/// True if no process listens on the socket. EAGAIN means that a process listens and its backlog is
+/// full; a blocking connect would wait for the backlog.
 fn is_stale(path: &Path) -> bool {
     let Ok(addr) = SockAddr::unix(path) else { return false };
     let Ok(probe) = Socket::new(Domain::UNIX, Type::STREAM.nonblocking(), None) else { return false };
@@ -136,7 +137,7 @@ mod tests {
     use super::*;
     use std::os::unix::net::{UnixDatagram, UnixListener};
 
-    /// An unused path for this test.
+    /// Returns an unused path for a test.
     fn fresh(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("doorbell-unix-{}-{name}", std::process::id()));
         let _gone = std::fs::remove_file(&path);
@@ -182,7 +183,7 @@ mod tests {
         assert!(!path.exists());
 
         let datagrams = UnixDatagram::bind(&path).unwrap();
-        assert_eq!(code(&bind(&path).unwrap_err().1), Some(Errno::ADDRINUSE), "of another type");
+        assert_eq!(code(&bind(&path).unwrap_err().1), Some(Errno::ADDRINUSE), "a socket of another type");
         drop(datagrams);
         std::fs::remove_file(&path).unwrap();
     }
@@ -220,7 +221,7 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         let (_theirs, their_file) = bind(&path).unwrap();
         drop(file);
-        assert!(path.exists(), "it is the file of the one that came after");
+        assert!(path.exists(), "the file of the later socket stays");
         drop(their_file);
         assert!(!path.exists());
     }

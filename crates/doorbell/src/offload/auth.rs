@@ -1,7 +1,7 @@
-//! A guard that verifies signatures of bearer tokens in jobs, because that takes a while. Only the
-//! verification is offloaded.
+//! A guard that verifies signatures of bearer tokens in jobs, because a verification takes tens of
+//! microseconds. Everything else runs on the ring thread.
 //!
-//! Does not know about: tokens ([`doorbell_http::auth`] does), how a job is run.
+//! Does not know about: tokens (see [`doorbell_http::auth`]), how a job is run.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use super::{Answer, Offload};
 
 /// The layer returned by [`Offload::require_auth`].
 #[derive(Debug)]
-#[must_use = "a layer guards nothing until a service is put into it"]
+#[must_use = "a layer does nothing until it wraps a service"]
 pub struct OffloadAuth {
     auth: RequireAuth,
     jobs: Offload,
 }
 
-/// A service behind an [`OffloadAuth`].
+/// A service guarded by an [`OffloadAuth`].
 ///
-/// As with any guard, a request that cannot be checked for a token is not handed over.
+/// A request whose token cannot be checked is not handed over, as with any guard.
 #[derive(Clone, Debug)]
 pub struct OffloadAuthService<S>(Arc<Guarded<S>>);
 
@@ -33,10 +33,10 @@ struct Guarded<S> {
 }
 
 impl Offload {
-    /// A layer that admits requests by `policy`, like [`RequireAuth`], and verifies signatures with
-    /// a private key, which take tens of microseconds, in jobs of this class. Other decisions (no
-    /// token, a static token, a shared secret, an unknown algorithm or key) are made on the ring
-    /// thread, and so is everything that follows.
+    /// A layer that admits requests by `policy`, like [`RequireAuth`]. Signatures that were made
+    /// with a private key are verified in jobs of this class, because that takes tens of
+    /// microseconds. Other decisions (no token, a static token, a shared secret, an unknown
+    /// algorithm or key) are made on the ring thread, where the guarded service also runs.
     ///
     #[cfg_attr(all(feature = "jwt", feature = "rayon"), doc = "```no_run")]
     #[cfg_attr(not(all(feature = "jwt", feature = "rayon")), doc = "```ignore")]
@@ -72,7 +72,7 @@ impl<S: Service + Send + Sync + 'static> Layer<S> for OffloadAuth {
 }
 
 impl<S: Service + Send + Sync + 'static> OffloadAuthService<S> {
-    /// Continues if the token is not a static one.
+    /// Handles a request whose token is not a static token.
     #[inline(never)]
     fn call_unknown<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         let Guarded { auth, jobs, inner } = &*self.0;
@@ -85,7 +85,7 @@ impl<S: Service + Send + Sync + 'static> OffloadAuthService<S> {
         }
     }
 
-    /// A job decides whether the request may pass; the ring thread continues.
+    /// Verifies the token in a job; the ring thread then calls the service or refuses the request.
     fn verify<'a>(&self, jobs: &Offload, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         let (owned, guarded) = (request.detach(), Arc::clone(&self.0));
         jobs.run(request, reply, move || {

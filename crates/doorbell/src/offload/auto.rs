@@ -1,21 +1,22 @@
-//! Measures what a handler's work costs and runs cheap work on the ring thread, other work in jobs.
+//! Measures the run time of a handler's work. Runs cheap work on the ring thread and other work in
+//! jobs.
 //!
 //! Does not know about: the work itself, how a job gets to another thread.
 //!
 //! Work starts in jobs. Every run is timed, in jobs and on the ring thread, by two clock readings
-//! (usually no system call: vdso(7)). After a row of runs that all stay within the limit, work
-//! moves to the ring thread ("home"). The first run above the limit moves it back, so a ring thread
-//! meets only one such run; runs that other ring threads have begun by then finish there.
+//! (usually no system call: vdso(7)). After a row of consecutive runs within the limit, work moves
+//! to the ring thread ("home"). The first run above the limit moves it back, so a ring thread has
+//! only one such run. A run that has already begun on another ring thread finishes there.
 //!
 //! Each move back doubles the length of the row that is needed to return, up to [`ROW_MAX`];
 //! [`FORGIVEN_AFTER`] cheap runs at home halve it. The clock cannot distinguish expensive work from
-//! an interrupted thread, and interruptions must not keep cheap work away forever. So work that is
-//! expensive in fewer than one of [`FORGIVEN_AFTER`] runs mostly stays at home, and other work
+//! an interrupted thread, and interruptions must not keep cheap work in jobs forever. So work that
+//! is expensive in fewer than one of [`FORGIVEN_AFTER`] runs mostly stays at home, and other work
 //! mostly runs in jobs.
 //!
 //! The decision is about a handler, not about a single run, so use one [`Auto`] for each kind of
-//! work. Work that waits (for a disk, a lock) does not belong on a ring thread, however quick it
-//! was so far.
+//! work. Work that waits (for a disk, a lock) does not belong on a ring thread, however fast
+//! earlier runs were.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -27,23 +28,23 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::{Answer, Offload};
 
-/// Consecutive runs within the limit that first bring work home.
+/// Number of consecutive runs within the limit after which work first moves home.
 pub const ROW_MIN: u32 = 64;
 
-/// Longest row: limits how long work stays away after many failures.
+/// Length of the longest row, which limits how long work stays in jobs after many failures.
 pub const ROW_MAX: u32 = ROW_MIN << LEVEL_MAX;
 
-/// Consecutive runs within the limit at home that undo one failure.
+/// Number of consecutive runs within the limit at home after which one failure is forgiven.
 pub const FORGIVEN_AFTER: u32 = 1_024;
 
-/// Maximum number of times a row is doubled.
+/// Maximum number of times the required row of cheap runs is doubled.
 const LEVEL_MAX: u32 = 10;
 
-/// Work up to this duration runs at home: what a hand-over to another thread costs both threads
-/// together (`manual::compute_lane`).
+/// Default limit: work up to this duration runs at home. The limit equals the cost of a job on both
+/// threads together (`manual::compute_lane`).
 const LIMIT: Duration = Duration::from_micros(10);
 
-/// Runs one kind of work on the ring thread or in jobs.
+/// A runner for one kind of work, on the ring thread or in jobs.
 ///
 /// Cheap to clone; clones share their measurements.
 #[derive(Clone, Debug)]
@@ -60,11 +61,11 @@ struct Learnt {
     state: AtomicU32,
 }
 
-/// Where work runs, and the runs so far.
+/// Where work runs, and a summary of the runs so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
     at_home: bool,
-    /// Number of times the first row was doubled.
+    /// Number of times the required row was doubled.
     level: u32,
     /// Runs within the limit since the last run above it, or since the last move.
     row: u32,
@@ -79,7 +80,8 @@ impl Offload {
 }
 
 impl Auto {
-    /// Sets the limit for running at home and discards all measurements. Zero: never at home.
+    /// Sets the limit for running at home and discards all measurements. With zero, work never runs
+    /// at home.
     #[must_use]
     pub fn limit(self, limit: Duration) -> Self {
         let clock = self.learnt.clock;
@@ -90,7 +92,7 @@ impl Auto {
         fresh
     }
 
-    /// Whether the next run is on the ring thread.
+    /// Whether the next run is on the ring thread ("at home").
     pub fn is_at_home(&self) -> bool {
         self.learnt.state().at_home
     }
@@ -127,7 +129,7 @@ impl Learnt {
         let changed = |packed| {
             let state = State::unpack(packed);
             let next = state.after(cheap);
-            // Usually the state does not change, and the cache line is not written.
+            // Usually the state does not change; then the cache line is not written.
             (next != state).then(|| next.pack())
         };
         let _as_it_was = self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
@@ -205,7 +207,7 @@ mod tests {
     fn cheap_work_moves_home_after_a_row_and_expensive_work_never() {
         let work = auto();
         learn(&work, 10, ROW_MIN - 1);
-        assert!(!work.is_at_home(), "the row is one short");
+        assert!(!work.is_at_home(), "one run is missing from the row");
         learn(&work, 10, 1);
         assert!(work.is_at_home());
         let dear = auto();
@@ -228,7 +230,7 @@ mod tests {
             learn(&work, 51, 1);
             assert!(!work.is_at_home(), "round {round}");
         }
-        // One expensive run in each short row: work never comes home.
+        // With one expensive run in each short row, work never moves home.
         for _ in 0..10_000 {
             learn(&work, 1, ROW_MIN - 1);
             learn(&work, 51, 1);
@@ -241,7 +243,7 @@ mod tests {
         let work = auto();
         for failures in 0..100 {
             learn(&work, 10, ROW_MIN << failures.min(LEVEL_MAX));
-            assert!(work.is_at_home(), "however often it failed");
+            assert!(work.is_at_home(), "work returns after any number of failures");
             learn(&work, 11, 1);
         }
         assert_eq!(work.learnt.state(), State { at_home: false, level: LEVEL_MAX, row: 0 });
@@ -257,10 +259,10 @@ mod tests {
         learn(&work, 10, 10 * FORGIVEN_AFTER);
         learn(&work, 11, 1);
         learn(&work, 10, 2 * ROW_MIN);
-        assert!(work.is_at_home(), "as after the first failure");
+        assert!(work.is_at_home(), "the row is as long as after the first failure");
     }
 
-    /// Once in 2,000 runs is taken for an interruption, once in 500 for expensive work.
+    /// One slow run in 2,000 is treated as an interruption, one in 500 as expensive work.
     #[test]
     fn rare_interruptions_leave_work_at_home_and_frequent_ones_do_not() {
         for (one_in, at_home_percent) in [(2_000, 90..=100), (500, 0..=10)] {
@@ -287,7 +289,7 @@ mod tests {
         }
     }
 
-    /// Work found to be expensive moves away, even if other threads finish cheap runs at the same
+    /// An expensive run moves work to jobs, even if other threads finish cheap runs at the same
     /// moment.
     #[test]
     fn an_expensive_run_is_not_undone_by_a_concurrent_cheap_one() {
@@ -300,8 +302,9 @@ mod tests {
                 scope.spawn(|| learn(work, 1, 10));
                 learn(work, 11, 1);
             });
-            // If work was not at home, the cheap runs may have come first and the expensive one
-            // moved it away again, or after it, when ten runs do not make a row.
+            // If work was in jobs before, it is in jobs now, in either order of the runs: an
+            // expensive run after the cheap runs moves it back to jobs, and ten cheap runs after
+            // the expensive run are too few for a row.
             let state = work.learnt.state();
             assert!(!state.at_home && (state.level == 1 || !was_at_home), "{state:?}");
         }

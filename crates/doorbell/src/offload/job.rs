@@ -1,6 +1,7 @@
 //! A job: the deferred work of a handler, from the queue to its outcome.
 //!
-//! Does not know about: queues, threads, connections except the identity of the waiting one.
+//! Does not know about: queues; threads; connections, except the identity of the connection that
+//! waits.
 
 use core::any::Any;
 use core::fmt;
@@ -16,10 +17,10 @@ use crate::sync::{Mutex, PoisonError};
 /// Priority class of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Class {
-    /// Before all normal jobs, except that one in sixteen goes to a normal job, so that those do
-    /// not starve.
+    /// Runs before all normal jobs, except that every sixteenth job is a normal one, so that normal
+    /// jobs do not starve.
     High,
-    /// In order of arrival.
+    /// Runs in order of arrival.
     #[default]
     Normal,
 }
@@ -41,7 +42,7 @@ impl Job {
         Self { core, class, task: Arc::new(Cell { state: AtomicU8::new(QUEUED), work }) }
     }
 
-    /// The job in `work`, if it is one.
+    /// Returns the job in `work`, or `None` if `work` is not a job.
     pub(crate) fn from_work(work: Box<dyn Any + Send>) -> Option<Self> {
         work.downcast().ok().map(|job| *job)
     }
@@ -52,15 +53,20 @@ impl Job {
         self.submit_for(Asker::Worker { conn, number, inbox: Arc::clone(inbox) })
     }
 
-    /// Queues the job for any asker.
+    /// Runs the job on the calling thread, without queueing it.
+    pub(crate) fn run_here(self) -> Outcome {
+        if self.task.start() { self.task.run() } else { Outcome::Panicked }
+    }
+
+    /// Queues the job; `asker` receives its outcome. `None` if the job cannot be queued.
     pub(crate) fn submit_for(self, asker: Asker) -> Option<Ticket> {
         let Self { core, class, task } = self;
         let entry = Entry { task: Arc::clone(&task), asker };
         let is_taken = match core.submit(class, entry) {
             Submitted::Full => false,
             Submitted::Queued => true,
-            // Without a thread the job would never run, unless a running thread has taken it
-            // already.
+            // The executor started no thread, so the job is cancelled, because it would never run.
+            // If a running thread has already taken the job, the cancel fails and the job runs.
             Submitted::Stranded if task.cancel() => {
                 core.called_off(class);
                 false
@@ -71,7 +77,7 @@ impl Job {
     }
 }
 
-/// A queued job, owned by the code that waits for it.
+/// A handle to a queued job, owned by the code that waits for its outcome.
 pub(crate) struct Ticket {
     core: Arc<Core>,
     class: Class,
@@ -79,7 +85,7 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Cancels the job. False if it has started: its outcome will be delivered.
+    /// Cancels the job. Returns false if the job has started; its outcome will then be delivered.
     pub(crate) fn call_off(&self) -> bool {
         let called_off = self.task.cancel();
         if called_off {
@@ -96,13 +102,13 @@ impl Ticket {
 
 /// Work that is done at most once.
 pub(super) trait Task: Send + Sync {
-    /// True if the task may run now: it was not cancelled.
+    /// Starts the task. Returns false if it was cancelled.
     fn start(&self) -> bool;
 
     /// Runs the task. Call it once, after [`Task::start`].
     fn run(&self) -> Outcome;
 
-    /// Cancels the task. False if it has started or was cancelled before.
+    /// Cancels the task. Returns false if the task has started or is already cancelled.
     fn cancel(&self) -> bool;
 
     /// True if the task was cancelled.
@@ -116,7 +122,7 @@ const CANCELLED: u8 = 2;
 
 struct Cell<F> {
     state: AtomicU8,
-    /// Accessed only by the thread that changed the state from [`QUEUED`].
+    /// Taken only by the thread that changed the state from [`QUEUED`].
     work: Mutex<Option<F>>,
 }
 
@@ -131,8 +137,8 @@ impl<F> Cell<F> {
 }
 
 impl<F> Drop for Cell<F> {
-    /// Captured values belong to the application: wherever a job is dropped, a panic of their
-    /// destructors goes no further.
+    /// A job may be dropped on any thread, and its captured values come from the application. So a
+    /// panic of their destructors is caught.
     fn drop(&mut self) {
         if let Some(work) = self.take() {
             dispose(work);
@@ -154,7 +160,7 @@ impl<F: FnOnce() -> Answer + Send> Task for Cell<F> {
     fn cancel(&self) -> bool {
         let cancelled = self.leave_queue(CANCELLED);
         if cancelled {
-            // Releases captured values now, not when the entry leaves the queue.
+            // Drops the captured values now, because the entry may stay in the queue for longer.
             dispose(self.take());
         }
         cancelled
@@ -177,7 +183,7 @@ impl Asker {
     fn tell(self, outcome: Outcome) {
         match self {
             Self::Other(tell) => {
-                // This is a thread of the executor, which may not survive a panic.
+                // This code runs on a thread of the executor, which a panic could end.
                 let _contained = caught(|| tell(outcome));
             }
             Self::Worker { conn, number, inbox } => inbox.leave(Delivery { conn, number, outcome }),
@@ -194,7 +200,8 @@ pub(super) struct Entry {
 impl Entry {
     /// Starts the job, unless it was cancelled.
     pub(super) fn start(self) -> Option<StartedJob> {
-        // Not `then_some`: dropping a started job delivers an outcome.
+        // `then_some` would create the job even for a cancelled task, and dropping the job would
+        // deliver an outcome.
         if self.task.start() { Some(StartedJob { entry: Some(self) }) } else { None }
     }
 
@@ -217,7 +224,7 @@ impl StartedJob {
         if let Some(entry) = self.entry.take() {
             let outcome = entry.task.run();
             let Entry { asker, task } = entry;
-            // The job's captured values are dropped before its end is reported.
+            // The captured values of the job are dropped before its outcome is delivered.
             drop(task);
             asker.tell(outcome);
         }

@@ -2,21 +2,21 @@
 //!
 //! Does not know about: other classes, threads.
 //!
-//! A cancelled job frees its place at once, so that clients that leave do not block others. Its
-//! entry stays in the queue until its turn, or until there are as many such entries as jobs may
-//! wait: then one pass over the queue removes all of them. So the work per entry is bounded, and a
-//! queue full of waiting jobs is never scanned.
+//! A cancelled job no longer counts towards the limit, so clients that leave do not block others.
+//! Its entry stays in the queue until its turn, or until entries of cancelled jobs fill the spare
+//! capacity of the queue: then one pass removes all entries of cancelled jobs. So the work per
+//! entry is bounded, and a queue full of waiting jobs is never scanned.
 
 use super::job::{Entry, StartedJob};
 use crate::sync::ArrayQueue;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// See the [module](self).
+/// The queue. The [module](self) documents it.
 pub(super) struct Line {
     entries: ArrayQueue<Entry>,
-    /// Lower half: waiting jobs, at most `jobs_max`. Upper half: used places, that is, waiting
-    /// jobs, entries of cancelled jobs, and entries in transit. Their number is at most the
-    /// capacity of `entries`, so that every push finds room.
+    /// Two counts. Lower half: number of waiting jobs, at most `jobs_max`. Upper half: number of
+    /// used places, which are waiting jobs, entries of cancelled jobs, and entries in transit. The
+    /// number of used places is at most the capacity of `entries`, so that every push finds room.
     counts: AtomicU64,
     jobs_max: u32,
     places_max: u32,
@@ -30,10 +30,10 @@ pub(super) enum Taken {
     Job(StartedJob),
 }
 
-/// Why there is no room.
+/// The reason why a job cannot be queued.
 #[derive(PartialEq, Eq)]
 enum Full {
-    /// Entries of cancelled jobs occupy the last places.
+    /// All places are used, some of them by entries of cancelled jobs.
     CalledOff,
     Jobs,
 }
@@ -41,7 +41,7 @@ enum Full {
 const JOB: u64 = 1;
 const PLACE: u64 = 1 << 32;
 
-/// Entries per waiting job: its own, and one of a cancelled job.
+/// Capacity of the queue per waiting job: one entry for the job and one for a cancelled job.
 const PLACES_A_JOB: u32 = 2;
 
 impl Line {
@@ -57,13 +57,13 @@ impl Line {
         }
     }
 
-    /// False if the maximum number of jobs waits.
+    /// Queues an entry. Returns false if the maximum number of jobs waits.
     pub(super) fn push(&self, entry: Entry) -> bool {
         let mut entered = self.enter();
         if entered == Err(Full::CalledOff) {
             self.sweep();
-            // A read-modify-write sees places that other threads have just freed; a plain load may
-            // see an older value.
+            // A read-modify-write observes places that other threads have just freed; a plain load
+            // may return an older value.
             self.counts.fetch_add(0, Ordering::AcqRel);
             entered = self.enter();
         }
@@ -115,8 +115,8 @@ impl Line {
         }
     }
 
-    /// Removes cancelled entries in one pass. The others keep their order; entries that are added
-    /// meanwhile may end up before them.
+    /// Removes cancelled entries in one pass. The other entries keep their order; entries that are
+    /// added during the pass may end up before them.
     #[cold]
     fn sweep(&self) {
         for _ in 0..self.entries.len() {
@@ -125,7 +125,7 @@ impl Line {
                 self.counts.fetch_sub(PLACE, Ordering::AcqRel);
                 self.swept.fetch_add(1, Ordering::Relaxed);
             } else if let Err(entry) = self.entries.push(entry) {
-                debug_assert!(false, "it has kept its place");
+                debug_assert!(false, "an entry in transit keeps its place");
                 // Dropping the started job reports the loss to the waiting request.
                 drop(entry.start());
                 self.counts.fetch_sub(JOB + PLACE, Ordering::AcqRel);

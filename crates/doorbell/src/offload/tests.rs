@@ -1,4 +1,4 @@
-//! Tests of queue and inbox without a server: order, bounds, and many threads at once.
+//! Tests of the queue and the inbox without a server: order, bounds, concurrent threads.
 //!
 //! Does not know about: connections except their identity.
 
@@ -12,7 +12,7 @@ use super::*;
 use crate::driver::Waker;
 use crate::id::{ConnId, Generation, SlotIndex};
 
-/// Keeps pumps, for the test to run.
+/// An executor that stores pumps, so that the test can run them.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<Pump>>>);
 
@@ -63,7 +63,7 @@ fn at_most_one_pump_per_thread_and_no_job_is_lost() {
     pumps.into_iter().for_each(Pump::run);
     assert_eq!(slots(&inbox), (0..10).collect::<Vec<_>>());
     assert!(submit(&offload, Class::Normal, 11, &inbox).is_some());
-    assert_eq!(kept.0.lock().unwrap().len(), 1, "the pumps were done: there is a new one");
+    assert_eq!(kept.0.lock().unwrap().len(), 1, "the earlier pumps have finished, so there is a new one");
 }
 
 #[test]
@@ -111,11 +111,11 @@ fn a_cancelled_job_does_not_run_and_drops_what_it_captured() {
     let ticket = job.submit(conn(1), 1, &inbox).unwrap();
     assert!(ticket.call_off());
     assert!(!ticket.call_off(), "once");
-    assert_eq!(Arc::strong_count(&held), 1, "at once, not when its turn comes");
+    assert_eq!(Arc::strong_count(&held), 1, "captured values are dropped at once");
     let started = {
         let later = submit(&offload, Class::Normal, 2, &inbox).unwrap();
         let started = kept.0.lock().unwrap().iter_mut().find_map(Pump::take).unwrap();
-        assert!(!later.call_off(), "it has started");
+        assert!(!later.call_off(), "the job has started");
         started
     };
     assert_eq!(slots(&inbox), [] as [u32; 0], "a cancelled job has no outcome");
@@ -132,13 +132,13 @@ fn a_cancelled_job_frees_its_place_at_once_and_the_others_keep_their_order() {
     let stays = [queue(1).unwrap(), queue(2).unwrap()];
     for round in 0..100 {
         let leave = [queue(100 + round).unwrap(), queue(200 + round).unwrap()];
-        assert!(queue(300).is_none(), "round {round}: four wait");
+        assert!(queue(300).is_none(), "round {round}: four jobs wait");
         leave.iter().for_each(|leaves| assert!(leaves.call_off()));
         assert_eq!(offload.queued(Class::Normal), 2, "round {round}");
     }
     let _late = [queue(3).unwrap(), queue(4).unwrap()];
     assert!(queue(5).is_none());
-    // All except the last ones: at most as many as may wait.
+    // All cancelled entries except the most recent ones, at most six, were removed.
     assert!((200 - 6..=200).contains(&offload.swept()), "{}", offload.swept());
     let pumps = core::mem::take(&mut *kept.0.lock().unwrap());
     assert!(pumps.len() <= 2);
@@ -177,7 +177,7 @@ fn many_threads_queue_leave_and_run_and_nothing_is_lost() {
                         } else {
                             expected += 1;
                         }
-                        // Rarely enough that the queue fills.
+                        // Jobs run rarely enough that the queue fills.
                         if number % 64 == 0 {
                             let pumps = core::mem::take(&mut *kept.0.lock().unwrap());
                             pumps.into_iter().for_each(Pump::run);
@@ -213,12 +213,12 @@ fn a_sleeping_worker_is_woken_once_and_an_awake_one_never() {
     assert_eq!((slots(&inbox), wakes(&source)), (vec![1, 2], 0));
     assert!(inbox.fall_asleep());
     (3..10).for_each(leave);
-    assert_eq!(wakes(&source), 1, "once for all of them");
+    assert_eq!(wakes(&source), 1, "one wake-up for all deliveries");
     inbox.awake();
     assert_eq!(slots(&inbox).len(), 7);
 }
 
-/// No delivery is lost between threads that deliver and one that sleeps whenever it may.
+/// No delivery is lost while several threads deliver and the worker sleeps whenever it may.
 #[test]
 fn every_outcome_is_found_by_a_worker_that_sleeps_in_between() {
     const THREADS: u32 = 4;
@@ -299,7 +299,7 @@ fn undelivered_answers_may_all_panic_when_dropped() {
     drop(inbox);
 }
 
-/// Captured by work that never runs.
+/// A value captured by work that never runs.
 struct PanicsWhenDropped;
 
 impl Drop for PanicsWhenDropped {
@@ -326,7 +326,7 @@ fn a_job_that_never_runs_contains_the_panic_of_its_captures() {
     let mut pump = kept.0.lock().unwrap().remove(0);
     drop(pump.take().unwrap());
     drop(ticket);
-    assert_eq!(slots(&inbox), [1], "a started job leaves an outcome, whatever becomes of it");
+    assert_eq!(slots(&inbox), [1], "a started job always has an outcome");
 }
 
 #[test]

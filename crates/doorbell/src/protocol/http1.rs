@@ -28,12 +28,12 @@ pub struct Http1 {
 #[derive(Debug)]
 pub struct Http1Conn {
     machine: Conn,
-    /// Why it closes, if the state machine did not decide it.
+    /// The reason of the close, if it was not decided by the state machine.
     reason: Option<CloseReason>,
 }
 
 impl Http1 {
-    /// HTTP with default limits.
+    /// Creates the protocol with default limits.
     pub fn new(service: impl Service + Send + Sync + 'static) -> Self {
         let (limits, refusals) = (Limits::default(), Refusals::new());
         Self { service: Arc::new(service), limits, refusals, hsts: None }
@@ -47,7 +47,7 @@ impl Http1 {
     }
 
     /// Adds `Strict-Transport-Security` to every reply over TLS that has no such field, including
-    /// error replies of the parser. Over plain HTTP it must not be sent (RFC 6797 7.2).
+    /// error replies of the parser. The field must not be sent over plain HTTP (RFC 6797 7.2).
     pub fn hsts(mut self, value: &str) -> Result<Self, ApiMisuse> {
         self.hsts = Some(DefaultField::new("Strict-Transport-Security", value)?);
         Ok(self)
@@ -57,14 +57,14 @@ impl Http1 {
         self.limits.answer_before_body = true;
     }
 
-    /// Counters of requests refused before the service saw them, by reason. They live as long as
-    /// the server.
+    /// Returns the counters, by reason, of requests refused before they reached the service. The
+    /// counters are never reset.
     pub fn refusals(&self) -> Refusals {
         self.refusals.clone()
     }
 
     /// Reports an error reply of the state machine to the service: at most one per connection,
-    /// which it ends.
+    /// because an error reply ends the connection.
     #[cold]
     fn tell_refused(&self, conn: &Http1Conn, client: &Client<'_>, now: Time) {
         if let Some(error) = conn.machine.error() {
@@ -73,7 +73,7 @@ impl Http1 {
         }
     }
 
-    /// This protocol over TLS.
+    /// Wraps this protocol in TLS.
     #[cfg(feature = "tls")]
     pub const fn tls(self, acceptor: crate::tls::Acceptor) -> super::Tls<Self> {
         super::Tls::new(self, acceptor)
@@ -149,22 +149,10 @@ impl Protocol for Http1 {
     }
 
     fn handle_answer(&self, conn: &mut Http1Conn, answer: Answer, io: Io<'_>) -> Next {
-        let Answer { mut later, outcome } = answer;
-        match outcome {
-            Outcome::Answered(offload::Answer::Reply(reply)) => {
-                conn.machine.handle_answer(*later, self.io(io), |responder| responder.send_owned(reply))
-            }
-            Outcome::Answered(offload::Answer::Then(finish)) => {
-                conn.machine.handle_answer(*later, self.io(io), finish)
-            }
-            Outcome::Busy => conn.machine.handle_answer(*later, self.io(io), |responder| {
-                responder.send_owned(Reply::new(Status::SERVICE_UNAVAILABLE).header("Retry-After", "1"))
-            }),
-            Outcome::Panicked => {
-                later.panicked();
-                self.handle_panic(conn, io)
-            }
+        if answer.is_panic() {
+            conn.reason = Some(CloseReason::HandlerPanic);
         }
+        handle_answer(&mut conn.machine, answer, self.io(io))
     }
 
     fn handle_eof(&self, conn: &mut Http1Conn, io: Io<'_>) -> Next {
@@ -224,6 +212,24 @@ impl Protocol for Http1 {
             (None, None, Some(ConnLimit::Age)) => CloseReason::AgeMax,
             (None, None, Some(ConnLimit::Requests)) => CloseReason::RequestsMax,
             (None, None, None) => CloseReason::Done,
+        }
+    }
+}
+
+/// Writes the reply to a request whose job has this result.
+pub(crate) fn handle_answer(machine: &mut Conn, answer: Answer, io: doorbell_http::Io<'_>) -> Next {
+    let Answer { mut later, outcome } = answer;
+    match outcome {
+        Outcome::Answered(offload::Answer::Reply(reply)) => {
+            machine.handle_answer(*later, io, |responder| responder.send_owned(reply))
+        }
+        Outcome::Answered(offload::Answer::Then(finish)) => machine.handle_answer(*later, io, finish),
+        Outcome::Busy => machine.handle_answer(*later, io, |responder| {
+            responder.send_owned(Reply::new(Status::SERVICE_UNAVAILABLE).header("Retry-After", "1"))
+        }),
+        Outcome::Panicked => {
+            later.panicked();
+            machine.handle_panic(io)
         }
     }
 }

@@ -1,4 +1,4 @@
-//! All built-in protocols as one type, so that the protocol of a listener is chosen once.
+//! One type for all built-in protocols, so that the protocol of a listener is chosen only once.
 //!
 //! Does not know about: the meaning of the bytes.
 
@@ -12,7 +12,7 @@ use super::{Answer, Io, Protocol, Room};
 use crate::error::CloseReason;
 use crate::time::Time;
 
-/// Any of the built-in protocols, chosen once per listener.
+/// The protocol of a listener: any of the built-in protocols.
 #[derive(Debug)]
 pub enum ListenerProtocol {
     /// HTTP/1.1 and 1.0.
@@ -71,9 +71,9 @@ impl From<Tls<Raw>> for ListenerProtocol {
 /// Result of an input.
 pub(crate) struct InputResult {
     pub(crate) next: Next,
-    /// Requests served by it.
+    /// Number of requests that the input completed.
     pub(crate) requests: u32,
-    /// The [`Protocol::deadline`] that follows.
+    /// The value of [`Protocol::deadline`] after the input.
     pub(crate) deadline: Time,
 }
 
@@ -87,14 +87,15 @@ macro_rules! each {
             (ListenerProtocol::TlsHttp1($protocol), ProtocolConn::TlsHttp1($state)) => $call,
             #[cfg(feature = "tls")]
             (ListenerProtocol::TlsRaw($protocol), ProtocolConn::TlsRaw($state)) => $call,
-            _ => unreachable!("a connection keeps the protocol of the listener it came from"),
+            _ => unreachable!("a connection has the protocol of its listener"),
         }
     };
 }
 
 impl ListenerProtocol {
-    /// See [`HandOver::answer_before_body`](crate::HandOver::answer_before_body). Connections over
-    /// TLS cannot be handed over.
+    /// Enables early replies for listeners without TLS: see
+    /// [`HandOver::answer_before_body`](crate::HandOver::answer_before_body). Connections over TLS
+    /// cannot be handed over.
     pub(crate) const fn answer_before_body(&mut self) {
         match self {
             Self::Http1(http1) => http1.answer_before_body(),
@@ -104,11 +105,11 @@ impl ListenerProtocol {
         }
     }
 
-    /// Calls [`Protocol::handle_input`] and returns what the worker needs after it. `before` is set
-    /// to the previous [`Protocol::requests`], for use after a panic.
+    /// Calls [`Protocol::handle_input`] and returns the values that the worker needs after it. Sets
+    /// `before` to the previous [`Protocol::requests`], for use after a panic.
     ///
-    /// A previous reply may still be in [`Io::out`]. The HTTP state machine handles that when it
-    /// begins its reply; for the other protocols it is discarded before the call.
+    /// A previous reply may still be in [`Io::out`]. The HTTP state machine discards it when it
+    /// begins the next reply; for the other protocols it is discarded before the call.
     #[inline(always)]
     pub(crate) fn on_input<'a>(
         &self,
@@ -118,8 +119,8 @@ impl ListenerProtocol {
         before: &mut u32,
     ) -> InputResult {
         match (self, conn) {
-            // `io` is called in each arm: passed to another function the value would have to be in
-            // memory, which is not necessary here.
+            // `io` is called in each arm, directly before its value is used: a value created before
+            // the `match` would first be written to memory.
             (Self::Http1(protocol), ProtocolConn::Http1(state)) => {
                 input_result(protocol, state, fresh, io(), before)
             }

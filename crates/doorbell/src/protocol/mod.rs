@@ -16,6 +16,7 @@ use doorbell_http::{Client, Date, Later, Next, Out};
 
 pub use awaited::{Awaited, Told};
 pub use http1::Http1;
+pub(crate) use http1::handle_answer;
 pub(crate) use listener::InputResult;
 pub use listener::{ListenerProtocol, ProtocolConn};
 pub use raw::{Raw, RawHandler, RawNext};
@@ -28,27 +29,27 @@ use crate::error::CloseReason;
 use crate::offload::Outcome;
 use crate::time::Time;
 
-/// What a protocol may use during a call: the connection's buffers and the worker's clock.
+/// The context of a call to a protocol: the connection's buffers and the worker's clock.
 #[derive(Debug)]
 pub struct Io<'a> {
     /// The time of this turn.
     pub now: Time,
     /// The rendered `Date` field of this second.
     pub date: &'a Date,
-    /// Input kept for later, oldest first.
+    /// Unprocessed input, oldest first.
     pub input: &'a mut Vec<u8>,
     /// Output to send, in order.
     pub out: &'a mut Out,
     /// True while draining: every reply is the last one of its connection.
     pub draining: bool,
-    /// What the worker remembers of earlier requests, so that similar ones cost less.
+    /// The worker's cache of earlier requests, which makes similar requests cheaper.
     pub seen: &'a mut Seen,
-    /// The client, as far as [`Protocol::wants_client`] requested it.
+    /// The client; its address is known only if [`Protocol::wants_client`] is true.
     pub client: &'a Client<'a>,
 }
 
 impl Io<'_> {
-    /// A copy with a shorter lifetime.
+    /// Returns a copy with a shorter lifetime.
     pub fn reborrow(&mut self) -> Io<'_> {
         let Self { now, date, draining, client, .. } = *self;
         Io { now, date, input: self.input, out: self.out, draining, seen: self.seen, client }
@@ -64,7 +65,7 @@ pub struct Answer {
 
 /// A protocol of a listener.
 ///
-/// One value serves all its connections; `Conn` is the state of one of them.
+/// One value serves all connections of the listener; `Conn` is the state of one connection.
 pub trait Protocol {
     /// The state of one connection.
     type Conn;
@@ -77,27 +78,30 @@ pub trait Protocol {
         false
     }
 
-    /// Sets caps that depend on the size of the server, which all its listeners share. Called once,
-    /// at the start.
+    /// Sets limits that depend on the size of the server and that all its listeners share. Called
+    /// once, at the start.
     fn size_for(&self, _room: &Room) {}
 
-    /// The state of a new connection.
+    /// Creates the state of a new connection.
     fn open(&self, now: Time) -> Self::Conn;
 
-    /// The output buffer for plaintext of a connection over TLS.
+    /// Creates the output buffer for the plaintext of a connection over TLS.
     fn out_over_tls(&self) -> Out {
         Out::new()
     }
 
-    /// Writes what is sent before any input. Called once, if [`Protocol::speaks_first`] is true.
+    /// Writes a greeting, which is sent before any input. Called once, if
+    /// [`Protocol::speaks_first`] is true.
     fn greet(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next;
 
-    /// Handles received bytes. With `fresh` empty: all output was sent, and input may wait in `io`.
+    /// Handles received bytes. An empty `fresh` means that no bytes have arrived but all output was
+    /// sent; `io` may then contain unprocessed input.
     fn handle_input(&self, conn: &mut Self::Conn, fresh: &[u8], io: Io<'_>) -> Next;
 
     /// Replies to the first bytes of a connection that has no state yet, if that reply ends the
-    /// connection: one request, no error, reason [`CloseReason::Done`]. `None`: nothing was done;
-    /// call [`Protocol::handle_input`] instead. `Io::input` is not used.
+    /// connection after one request without an error, with the reason [`CloseReason::Done`]. `None`
+    /// means that nothing was done: call [`Protocol::handle_input`] instead. Does not use
+    /// `Io::input`.
     fn answer_once(&self, _fresh: &[u8], _io: Io<'_>) -> Option<Next> {
         None
     }
@@ -115,24 +119,24 @@ pub trait Protocol {
     /// Handles the peer's FIN.
     fn handle_eof(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next;
 
-    /// Handles the end of the current deadline.
+    /// Handles the expiry of the current deadline.
     fn handle_timeout(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next;
 
     /// Handles a panic of a handler in the last call: replaces its partial reply by an error, if
     /// the protocol has one.
     fn handle_panic(&self, conn: &mut Self::Conn, io: Io<'_>) -> Next;
 
-    /// Handles an overload, for example a cap or exhausted memory: sends an error, if the protocol
-    /// has one. Received input is discarded.
+    /// Handles an overload, for example exhausted memory or a limit that is reached: sends an
+    /// error, if the protocol has one. Received input is discarded.
     fn handle_overload(&self, conn: &mut Self::Conn, reason: CloseReason, io: Io<'_>) -> Next;
 
-    /// Handles a drain of an idle connection: announces the close, if the protocol can.
+    /// Handles the drain of an idle connection: announces the close, if the protocol supports that.
     fn handle_drain(&self, _conn: &mut Self::Conn, _io: Io<'_>) -> Next {
         Next::CloseLinger
     }
 
-    /// True if no request of the peer can be on its way, after [`Protocol::handle_timeout`]
-    /// returned [`Next::Close`]. Such a connection closes at once, without a linger.
+    /// Called after [`Protocol::handle_timeout`] returned [`Next::Close`]. True if no request of
+    /// the peer can be in transit; the connection is then closed at once, without a linger.
     fn is_given_up(&self, _conn: &Self::Conn) -> bool {
         false
     }
@@ -143,10 +147,10 @@ pub trait Protocol {
     /// Number of requests served.
     fn requests(&self, conn: &Self::Conn) -> u32;
 
-    /// True between requests, with no byte of the next one received: a drain may close the
-    /// connection.
+    /// True between requests, if no byte of the next request was received: a drain may then close
+    /// the connection.
     fn is_idle(&self, conn: &Self::Conn) -> bool;
 
-    /// Why the connection closes, if the protocol decided it.
+    /// Returns the reason of the close, if the protocol decided to close the connection.
     fn close_reason(&self, conn: &Self::Conn) -> CloseReason;
 }

@@ -37,23 +37,23 @@ const FDS_RESERVED: u64 = 64;
 /// Descriptors per worker in addition to its listeners: ring or epoll, eventfd, timer, spare.
 const FDS_A_WORKER: u64 = 5;
 
-/// Descriptors per listening socket: the socket and its copy for a successor.
+/// Descriptors per listening socket: the socket and its duplicate for a successor.
 const FDS_A_SOCKET: u64 = 2;
 
 /// The start fails if the descriptor limit allows fewer connections than this.
 const CONNS_MIN: u64 = 16;
 
-/// Number of workers.
+/// The number of workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Workers {
-    /// One per CPU this process may use, by CPU affinity and cgroup quota.
+    /// One worker per CPU that this process may use, by CPU affinity and cgroup quota.
     #[default]
     Auto,
-    /// This number.
+    /// This number of workers.
     Count(NonZeroU16),
 }
 
-/// Builds a [`Server`]. The documentation of each method names the default.
+/// A builder of a [`Server`]. The documentation of each method names the default.
 #[must_use = "a builder does nothing until it is started"]
 pub struct ServerBuilder {
     workers: Workers,
@@ -62,14 +62,14 @@ pub struct ServerBuilder {
     descriptors: Descriptors,
     tuning: Tuning,
     limits: Limits,
-    /// Limits set by their own methods.
+    /// Limits that were set by their own methods.
     single: SingleLimits,
     raises_nofile: bool,
     on_worker_failure: OnWorkerFailure,
     listeners: Vec<(Listen, ListenerProtocol)>,
     observer: Option<Observer>,
     hand_over: Option<HandOver>,
-    /// Descriptors reserved for the rest of the program.
+    /// Number of descriptors reserved for other parts of the program.
     fds_kept: u32,
     /// The predecessor of this server.
     before: Option<Handle>,
@@ -126,7 +126,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Number of workers. Default [`Workers::Auto`].
+    /// Sets the number of workers. Default [`Workers::Auto`].
     pub const fn workers(mut self, workers: Workers) -> Self {
         self.workers = workers;
         self
@@ -138,53 +138,54 @@ impl ServerBuilder {
         self
     }
 
-    /// Driver to use. Default [`Engine::Auto`].
+    /// Sets the driver to use. Default [`Engine::Auto`].
     pub const fn engine(mut self, engine: Engine) -> Self {
         self.engine = engine;
         self
     }
 
-    /// Kind of descriptors that io_uring uses for connections. Default [`Descriptors::Auto`].
+    /// Sets the kind of descriptors that io_uring uses for connections. Default
+    /// [`Descriptors::Auto`].
     ///
     /// With [`Descriptors::Direct`] the peer's address is not available. The start fails if a TCP
-    /// listener needs it: for the cap on connections per address ([`Self::conns_per_ip_max`]), for
-    /// the PROXY protocol, or for its service ([`wants_client`](crate::Handler::wants_client)). The
-    /// write progress of a slow client is checked only after the write timeout, and cannot be
-    /// checked before Linux 6.8: a client that reads nothing keeps its connection for twice that
-    /// time.
+    /// listener needs the address: for the cap on connections per address
+    /// ([`Self::conns_per_ip_max`]), for the PROXY protocol, or for its service
+    /// ([`wants_client`](crate::Handler::wants_client)). The write progress is first checked after
+    /// the write timeout, so a client that reads nothing can stay for twice that time. Before Linux
+    /// 6.8 the progress cannot be checked.
     pub const fn descriptors(mut self, descriptors: Descriptors) -> Self {
         self.descriptors = descriptors;
         self
     }
 
-    /// Techniques that the drivers use. Default [`Tuning::default`].
+    /// Sets the techniques that the drivers use. Default [`Tuning::default`].
     pub fn tuning(mut self, tuning: Tuning) -> Self {
         self.tuning = tuning;
         self
     }
 
-    /// Caps and timeouts. Default [`Limits::default`]. A limit that is also set by its own method
-    /// keeps that value, regardless of the order of the calls. [`Limits::conns_max`] is lowered to
-    /// what `RLIMIT_NOFILE` allows: see [`Self::conns_max`].
+    /// Sets limits and timeouts. Default [`Limits::default`]. The value of a limit's own method has
+    /// precedence, regardless of the order of the calls. [`Limits::conns_max`] is lowered to what
+    /// `RLIMIT_NOFILE` allows: see [`Self::conns_max`].
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Maximum number of open connections in the process.
+    /// Sets the maximum number of open connections in the process.
     ///
     /// The default, 65,536 or the value in [`Self::limits`], is lowered to what `RLIMIT_NOFILE`
-    /// allows, with a [note](Server::notes). A number set here is not lowered: if the limit does
-    /// not allow it, the start fails.
+    /// allows, with a [note](Server::notes). A number set here is not lowered: if `RLIMIT_NOFILE`
+    /// does not allow it, the start fails.
     pub const fn conns_max(mut self, conns: u32) -> Self {
         self.single.conns_max = Some(conns);
         self
     }
 
-    /// Whether the start raises the soft limit of `RLIMIT_NOFILE` to what the server may need, up
-    /// to the hard limit. Default true.
+    /// Sets whether the start raises the soft limit of `RLIMIT_NOFILE` to what the server may need,
+    /// up to the hard limit. Default true.
     ///
-    /// The limit applies to the whole process and is not lowered when the server ends. Disable this
+    /// The limit applies to the whole process and is not lowered when the server ends. Pass false
     /// if the program sets the limit itself, or calls `select(2)`, which supports only descriptors
     /// below 1,024. The number of connections is then lowered to what the soft limit allows.
     pub const fn raise_descriptor_limit(mut self, on: bool) -> Self {
@@ -192,54 +193,53 @@ impl ServerBuilder {
         self
     }
 
-    /// Descriptors reserved for the rest of the program, in addition to a small fixed reserve.
-    /// Connections never use them. Default 0.
+    /// Sets the number of descriptors reserved for other parts of the program, in addition to a
+    /// small fixed reserve. Connections never use them. Default 0.
     pub const fn keep_descriptors(mut self, count: u32) -> Self {
         self.fds_kept = count;
         self
     }
 
-    /// Maximum number of open connections per client address ([`Limits::conns_per_ip_max`]).
-    /// Default 1,024; 0 disables the cap.
+    /// Sets the maximum number of open connections per client address
+    /// ([`Limits::conns_per_ip_max`]). Default 1,024; 0 disables the cap.
     pub const fn conns_per_ip_max(mut self, conns: u32) -> Self {
         self.single.conns_per_ip_max = Some(conns);
         self
     }
 
-    /// Prefix length of an IPv6 address that counts as one client ([`Limits::client_v6_len`]).
-    /// Default 64.
+    /// Sets the prefix length of an IPv6 address that counts as one client
+    /// ([`Limits::client_v6_len`]). Default 64.
     pub const fn client_v6_len(mut self, bits: u8) -> Self {
         self.single.client_v6_len = Some(bits);
         self
     }
 
-    /// Maximum time without write progress; then the connection is closed. Default 10 s.
+    /// Sets the maximum time without write progress; then the connection is closed. Default 10 s.
     pub const fn write_timeout(mut self, timeout: Duration) -> Self {
         self.single.write_timeout = Some(timeout);
         self
     }
 
-    /// How long input is read and discarded after an early reply, before the close. Default 1 s.
+    /// Sets how long input is read and discarded between an early reply and the close. Default 1 s.
     pub const fn linger_timeout(mut self, timeout: Duration) -> Self {
         self.single.linger_timeout = Some(timeout);
         self
     }
 
-    /// How long [`Handle::drain`] waits for connections in progress. Default 20 s. A handler that
-    /// blocks is not interrupted: its worker ends when the handler returns.
+    /// Sets how long [`Handle::drain`] waits for connections in progress. Default 20 s. A blocking
+    /// handler is not interrupted: its worker ends when the handler returns.
     pub const fn drain_timeout(mut self, timeout: Duration) -> Self {
         self.single.drain_timeout = Some(timeout);
         self
     }
 
-    /// What happens when a worker fails. Default [`OnWorkerFailure::Stop`].
+    /// Sets the reaction to the failure of a worker. Default [`OnWorkerFailure::Stop`].
     pub const fn on_worker_failure(mut self, on_failure: OnWorkerFailure) -> Self {
         self.on_worker_failure = on_failure;
         self
     }
 
-    /// Receiver of connections that a handler hands over, in protocols without TLS. Default: none;
-    /// such clients are refused.
+    /// Sets the receiver of hand-overs from protocols without TLS. Default: hand-overs are refused.
     pub fn hand_over(mut self, to: HandOver) -> Self {
         self.hand_over = Some(to);
         self
@@ -247,21 +247,21 @@ impl ServerBuilder {
 
     /// Replaces a running server.
     ///
-    /// A listener at the same address as a listener of that server takes its sockets, with their
-    /// backlogs and the port chosen for port 0; other listeners are opened. The number of workers
-    /// is that of the running server, and both share one table of connections per address if the
-    /// cap is the same. Both accept until [`Handle::take_over`]. If this server fails to start, the
-    /// other one continues unchanged.
+    /// A listener at the same address as a listener of the running server takes its sockets, with
+    /// their backlogs and the port that was chosen for port 0; other listeners are opened. The
+    /// number of workers is that of the running server. Both servers share one table of connections
+    /// per address if the cap is the same. Both accept until [`Handle::take_over`]. If this server
+    /// fails to start, the running one continues unchanged.
     ///
-    /// While both servers run, each may hold up to its `conns_max` connections. If `RLIMIT_NOFILE`
+    /// While both servers run, each may have up to its `conns_max` connections. If `RLIMIT_NOFILE`
     /// is too low for that, clients wait in the backlog until connections of the old server end.
     pub fn succeed(mut self, before: &Handle) -> Self {
         self.before = Some(before.clone());
         self
     }
 
-    /// Calls `observer` on worker threads with events for the operator. It must return quickly. If
-    /// it panics, only that event is lost.
+    /// Calls `observer` on worker threads with events for the operator. `observer` must return
+    /// quickly. If it panics, only that event is lost.
     pub fn observer(mut self, observer: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.observer = Some(Box::new(observer));
         self
@@ -270,7 +270,7 @@ impl ServerBuilder {
     /// Opens all listeners, starts the workers and returns once all of them accept.
     ///
     /// # Errors
-    /// The reason why the server could not start; no resource is left open.
+    /// Returns the reason why the server could not start. All resources are then closed.
     pub fn start(mut self) -> Result<Server, StartError> {
         self.settle()?;
         let workers = self.worker_count();
@@ -278,7 +278,7 @@ impl ServerBuilder {
         self.limits.conns_max = self.affordable_conns(workers, &mut notes)?;
         self.limits.check(workers)?;
         let plan = self.plan()?;
-        // The kernel limits the backlog of a listening socket, whatever was requested (listen(2)).
+        // The kernel caps the requested backlog of a listening socket (listen(2)).
         let accept_margin = accept_margin(self.listeners.iter().map(|(listen, _)| listen.backlog_max()));
         let (wakes, shareds) = wakers(workers)?;
         let Bindings { protocols, arrivals, bound, taken, renewals } = self.bind(workers)?;
@@ -332,17 +332,17 @@ impl ServerBuilder {
         }
         drop(started);
         await_starts(starts.iter().take(usize::from(workers)), &mut running)?;
-        // Last, because the predecessor has these sockets too: a failure above must not affect it.
+        // The last step, because a failure above must not affect the predecessor's sockets.
         core.renew(&renewals)?;
         core.before.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().for_each(Before::lend);
         for go in goes {
-            // A worker that failed meanwhile has reported it already.
+            // Sending fails only if the worker has failed and has already reported that.
             let _gone = go.send(());
         }
         Ok(running)
     }
 
-    /// Combines the settings of several calls and checks what needs no system call.
+    /// Combines the settings of several calls, and makes the checks that need no system call.
     fn settle(&mut self) -> Result<(), StartError> {
         if self.listeners.is_empty() || self.listeners.len() > LISTENERS_MAX {
             return Err(StartError::Listeners);
@@ -354,8 +354,9 @@ impl ServerBuilder {
         self.check_addresses()
     }
 
-    /// Runs on its own thread: a ring interrupts system calls of the thread that opened it, even
-    /// after it was closed, and the caller's code may not expect that.
+    /// Tests the kernel and chooses the driver, on a separate thread: a ring interrupts system
+    /// calls of the thread that opened it, even after the ring is closed, and the caller's code may
+    /// not expect that.
     fn plan(&self) -> Result<Plan, StartError> {
         let Self { engine, descriptors, tuning, .. } = self;
         std::thread::scope(|scope| {
@@ -368,7 +369,7 @@ impl ServerBuilder {
         })
     }
 
-    /// Refuses settings that need a peer address if connections have none.
+    /// Refuses settings that need the peer's address if the descriptors hide it.
     fn check_addresses(&self) -> Result<(), StartError> {
         if self.descriptors != Descriptors::Direct || self.engine == Engine::Epoll {
             return Ok(());
@@ -386,14 +387,14 @@ impl ServerBuilder {
         Ok(())
     }
 
-    /// As many workers as the predecessor has: every one of its sockets has a backlog that must be
-    /// served.
+    /// Returns the number of workers. With a predecessor it is the predecessor's number, because
+    /// each of its sockets has a backlog that must be served.
     fn worker_count(&self) -> u16 {
         let before = self.before.as_ref().and_then(|before| u16::try_from(before.core.workers.len()).ok());
         before.unwrap_or_else(|| self.workers.count())
     }
 
-    /// The part that the handle and the workers share.
+    /// Creates the state that the handle and the workers share.
     fn core(&mut self, workers: Vec<Arc<WorkerShared>>, bound: &[Bound], taken: Taken) -> io::Result<Core> {
         let sockets = Sockets::of(bound)?;
         let before = self.before.take().map(|before| before.core);
@@ -403,7 +404,7 @@ impl ServerBuilder {
         let ip_table = match table.filter(|table| table.is_for(&self.limits)) {
             Some(table) => Arc::clone(table),
             None => {
-                let workers = u16::try_from(workers.len()).expect("they were counted in 16 bits");
+                let workers = u16::try_from(workers.len()).expect("the number of workers has 16 bits");
                 Arc::new(IpTable::new(&self.limits, workers))
             }
         };
@@ -423,8 +424,7 @@ impl ServerBuilder {
         })
     }
 
-    /// The number of connections that descriptors allow; raises the soft limit as needed, if
-    /// permitted.
+    /// Returns the number of connections that descriptors allow, after raising the soft limit.
     fn affordable_conns(&self, workers: u16, notes: &mut Vec<String>) -> Result<u32, StartError> {
         let wanted_conns = self.limits.conns_max;
         let others = FDS_RESERVED
@@ -458,9 +458,9 @@ impl ServerBuilder {
         Ok(u32::try_from(affordable).unwrap_or(u32::MAX).min(wanted_conns))
     }
 
-    /// Descriptors left for connections of this server. An explicit number of connections has
-    /// precedence; otherwise at most half of the descriptors go to connections that are handed
-    /// over.
+    /// Returns the number of descriptors for connections of this server, and lowers the limit of
+    /// hand-overs accordingly. An explicit number of connections has precedence; otherwise at most
+    /// half of the descriptors are for hand-overs.
     fn affordable_out(&self, affordable: u64, wanted_conns: u32, notes: &mut Vec<String>) -> u64 {
         let Some(to) = &self.hand_over else { return affordable };
         let here = if self.single.conns_max.is_some() { u64::from(wanted_conns) } else { affordable / 2 };
@@ -512,9 +512,9 @@ struct Bindings {
     renewals: Vec<Renewal>,
 }
 
-/// Options to apply to sockets that the predecessor has as well.
+/// Options to apply to sockets that the predecessor also has.
 struct Renewal {
-    /// Index of the listener in the predecessor.
+    /// The index of the listener in the predecessor.
     listener: usize,
     listen: Listen,
     speaks_first: bool,
@@ -553,7 +553,7 @@ fn wakers(workers: u16) -> Result<(Vec<WakeSource>, Vec<Arc<WorkerShared>>), Sta
     Ok((wakes, shareds))
 }
 
-/// Waits until every worker accepts, or one failed to start.
+/// Waits until every worker accepts, or until one has failed to start.
 fn await_starts(
     starts: impl Iterator<Item = Result<DriverReport, WorkerFailure>>,
     running: &mut Server,

@@ -1,33 +1,34 @@
 //! Deadlines by slot: a hashed timer wheel with intrusive lists, so that arming, moving and
-//! removing one takes a few stores.
+//! removing a deadline takes a few stores.
 //!
-//! Does not know about: connections. The wheel is lazy: a deadline that moves to a later time keeps
-//! its bucket and is checked when that bucket expires, so a keep-alive request usually costs the
-//! wheel nothing.
+//! Does not know about: connections.
+//!
+//! The wheel is lazy: a deadline that moves to a later time keeps its bucket and is checked when
+//! that bucket expires, so a keep-alive request usually costs the wheel nothing.
 
 use super::Time;
 use crate::id::SlotIndex;
 
-/// Width of a bucket. A deadline is noticed at most this much late, plus the slack of the wait.
+/// Width of a bucket. A deadline expires at most this time late, plus the slack of the wait.
 const TICK_NANOS: u64 = 64_000_000;
 
-/// Number of buckets, a power of two: 65 s. A later deadline is put into the last bucket and
-/// checked again there.
+/// Number of buckets, a power of two; together they cover 65 s. A later deadline is put into the
+/// last bucket and armed again when that bucket expires.
 const BUCKETS: usize = 1024;
 
 const NONE: u32 = u32::MAX;
 
-/// See the [module](self).
+/// The timer wheel. The [module](self) documents it.
 #[derive(Debug)]
 pub(crate) struct Wheel {
     heads: Box<[u32]>,
     /// One bit per non-empty bucket, read by every wait.
     occupied: [u64; BUCKETS / 64],
     nodes: Vec<Node>,
-    /// All ticks before this one are empty.
+    /// First tick that may have deadlines: all earlier ticks are empty.
     tick_next: u64,
-    /// No slot is armed for an earlier tick; valid while a slot is armed. After a disarm it may be
-    /// too early.
+    /// Lower bound of the ticks of all armed slots; valid while a slot is armed. After a disarm the
+    /// bound may be lower than necessary.
     earliest: u64,
     armed: usize,
 }
@@ -36,8 +37,9 @@ pub(crate) struct Wheel {
 struct Node {
     prev: u32,
     next: u32,
-    /// Start of the tick it waits for, in nanoseconds, or [`UNTIMED`]. Not the number of the tick:
-    /// every request compares a deadline with it, and a division costs more than a comparison.
+    /// Start of the tick of the slot's deadline, in nanoseconds, or [`UNTIMED`]. The time is stored
+    /// instead of the number of the tick, because every request compares a deadline with it, and a
+    /// division would cost more than the comparison.
     since: u64,
 }
 
@@ -51,7 +53,7 @@ impl Node {
     }
 }
 
-/// Later than any tick.
+/// A time later than any tick.
 const UNTIMED: u64 = u64::MAX;
 
 const UNARMED: Node = Node { prev: NONE, next: NONE, since: UNTIMED };
@@ -71,7 +73,8 @@ impl Wheel {
     /// Ensures that `slot` expires no earlier than `deadline` and at most one tick after it.
     #[inline(always)]
     pub(crate) fn arm(&mut self, slot: SlotIndex, deadline: Time) {
-        // A deadline not earlier than the armed one needs no change: it is checked again then.
+        // A deadline at or after the armed one needs no change: it is checked again when the armed
+        // deadline expires.
         if self.nodes.get(slot.index()).is_none_or(|node| node.since > deadline.as_nanos()) {
             self.link(slot, deadline.as_nanos() / TICK_NANOS);
         }
@@ -83,8 +86,8 @@ impl Wheel {
         if index >= self.nodes.len() {
             self.nodes.resize(index + 1, UNARMED);
         }
-        // A tick expires when it is over, so its deadlines have passed. No entry is behind the
-        // current tick or a lap ahead.
+        // A tick expires when it is over, so its deadlines have passed. Every armed tick is the
+        // current one, or less than one lap ahead of it.
         let tick = tick.clamp(self.tick_next, self.tick_next + BUCKETS as u64 - 1);
         self.disarm(slot);
         let bucket = bucket_of(tick);
@@ -120,8 +123,8 @@ impl Wheel {
         self.armed -= 1;
     }
 
-    /// The next slot whose tick has passed, now disarmed. The caller compares its actual deadline
-    /// and arms it again if it moved.
+    /// Disarms and returns the next slot whose tick has passed. The caller compares the actual
+    /// deadline of the slot, and arms the slot again if the deadline has moved.
     #[inline]
     pub(crate) fn expire(&mut self, now: Time) -> Option<SlotIndex> {
         let tick_now = now.as_nanos() / TICK_NANOS;
@@ -148,7 +151,7 @@ impl Wheel {
         None
     }
 
-    /// When to call [`Wheel::expire`] again; [`Time::MAX`] if nothing is armed.
+    /// Returns the time of the next call of [`Wheel::expire`]; [`Time::MAX`] if no slot is armed.
     #[inline]
     pub(crate) const fn due(&self) -> Time {
         if self.armed == 0 { Time::MAX } else { Time::from_nanos((self.earliest + 1) * TICK_NANOS) }
@@ -166,13 +169,13 @@ impl Wheel {
         }
     }
 
-    /// Number of ticks from the next one to the first occupied bucket.
+    /// Returns the number of ticks from the next tick to the first occupied bucket.
     fn first_occupied_ahead(&self) -> Option<u64> {
         let start = bucket_of(self.tick_next);
         let (word, bit) = (start / 64, start % 64);
         let words = self.occupied.len();
-        // The first word is read twice: from the start bit up, and at the end of the lap the bits
-        // below it.
+        // The first word is read twice: first its bits from the start bit up, and at the end of the
+        // lap its bits below the start bit.
         (0..=words).find_map(|step| {
             let mut bits = self.occupied[(word + step) % words];
             if step == 0 {
@@ -236,7 +239,7 @@ mod tests {
                 }
             }
         }
-        assert!((54..=58).contains(&looks), "one look a lap: {looks}");
+        assert!((54..=58).contains(&looks), "one check per lap: {looks}");
     }
 
     #[test]
@@ -287,7 +290,7 @@ mod tests {
         }
     }
 
-    /// Slots are armed and removed at any point of several laps; a plain list is the reference.
+    /// Arms and removes slots at any point of several laps. The reference is a map of deadlines.
     #[test]
     fn the_wait_ends_when_a_deadline_is_due_after_any_history() {
         for seed in 0..300 {
@@ -298,7 +301,7 @@ mod tests {
                 if armed.remove(&slot).is_some() {
                     wheel.disarm(SlotIndex(slot));
                 } else {
-                    // Often in the word that is read first and last.
+                    // Many deadlines are in the word of the bitmap that is read first and last.
                     let ahead_ms = if rng.hits(500_000) { 1..61_000 } else { 61_000..65_000 };
                     let deadline_ms = now_ms + rng.range(ahead_ms);
                     wheel.arm(SlotIndex(slot), at_ms(deadline_ms));
@@ -306,19 +309,16 @@ mod tests {
                 }
                 now_ms += rng.range(0..9_000);
                 let is_due = wheel.due() <= at_ms(now_ms);
-                // As a worker does once per turn.
+                // A worker also checks the wheel once per turn.
                 for slot in expired(&mut wheel, at_ms(now_ms)) {
-                    let deadline_ms = armed.remove(&slot).expect("only what is armed");
+                    let deadline_ms = armed.remove(&slot).expect("only armed slots expire");
                     assert!(deadline_ms <= now_ms, "seed {seed}: {slot} is early");
                 }
                 assert_eq!(wheel.armed(), armed.len(), "seed {seed}");
                 let due = armed.values().min().map_or(Time::MAX, |first_ms| at_ms((first_ms / 64 + 1) * 64));
-                // A slot disarmed since the last check may end the wait too early.
+                // After a slot was disarmed, the wait may end too early.
                 assert!(wheel.due() <= due, "seed {seed}: {now_ms}, {armed:?}, {:?}", wheel.due());
-                assert!(
-                    wheel.due() > at_ms(now_ms),
-                    "seed {seed}: a turn does not leave an expired deadline behind"
-                );
+                assert!(wheel.due() > at_ms(now_ms), "seed {seed}: a turn expires every past deadline");
                 assert!(!is_due || wheel.due() == due, "seed {seed}: {now_ms}, {armed:?}, {:?}", wheel.due());
             }
         }

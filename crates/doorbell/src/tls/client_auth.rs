@@ -1,7 +1,7 @@
 //! Mutual TLS: whether clients present a certificate, and which CA must have signed it.
 //!
-//! Does not know about: routes that are exempt (HTTP decides that; the listener then uses
-//! [`ClientAuth::Request`]).
+//! Does not know about: routes that are exempt. HTTP decides about exempt routes, and the listener
+//! then uses [`ClientAuth::Request`].
 
 use core::fmt;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use super::certificate::crl_end;
 use super::pair::{certificates_of, fingerprint};
 use super::{TlsError, TlsWarning};
 
-/// Whether clients present a certificate.
+/// The requirement for client certificates.
 #[derive(Clone, Debug, Default)]
 pub enum ClientAuth {
-    /// Not requested.
+    /// No certificate is requested.
     #[default]
     None,
-    /// Requested but optional. A client without a certificate is anonymous; an invalid certificate
-    /// fails the handshake.
+    /// A certificate is requested but optional. A client without a certificate is anonymous; an
+    /// invalid certificate fails the handshake.
     Request(ClientCa),
-    /// Required: without a valid certificate the handshake fails.
+    /// A certificate is required: without a valid certificate the handshake fails.
     Require(ClientCa),
 }
 
@@ -36,7 +36,8 @@ pub struct ClientCa {
     roots: Arc<RootCertStore>,
     crls: Vec<CertificateRevocationListDer<'static>>,
     crl_origin: String,
-    /// End of each revocation list, if it has one, in seconds since 1970, and its file.
+    /// The expiry time (`nextUpdate`) of each revocation list that has one, in seconds since 1970,
+    /// and the file of the list.
     crls_end: Vec<(i64, String)>,
     expired_crls_hold: bool,
     fingerprint: u64,
@@ -78,7 +79,7 @@ impl ClientCa {
     /// of a client's chain must be covered by a list of its issuer.
     ///
     /// # Errors
-    /// The file contains no list, or one cannot be read.
+    /// The file contains no list, or a list that cannot be read.
     pub fn crl(self, bytes: &[u8]) -> Result<Self, TlsError> {
         self.named_crl(bytes, "the revocation list")
     }
@@ -98,7 +99,7 @@ impl ClientCa {
             }
         }
         if self.crls.len() == before {
-            return Err(bad("there is none in it".to_owned()));
+            return Err(bad("the file contains none".to_owned()));
         }
         let ends = self.crls[before..].iter().filter_map(|crl| crl_end(crl));
         self.crls_end.extend(ends.map(|end| (end, origin.to_owned())));
@@ -108,15 +109,15 @@ impl ClientCa {
         Ok(self)
     }
 
-    /// Whether an expired revocation list (past its `nextUpdate`) still counts. Default false:
-    /// clients are refused until it is replaced.
+    /// Sets whether an expired revocation list (past its `nextUpdate`) is still used. Default
+    /// false: clients are refused until the list is replaced.
     #[must_use]
     pub const fn expired_crls_hold(mut self, on: bool) -> Self {
         self.expired_crls_hold = on;
         self
     }
 
-    /// Warnings at a time in seconds since 1970.
+    /// Returns the warnings that apply at a time in seconds since 1970.
     pub fn warnings(&self, unix_secs: i64) -> Vec<TlsWarning> {
         let past = self.crls_end.iter().filter(|(end, _)| *end < unix_secs);
         let warning = |(end, origin): &(i64, String)| TlsWarning::CrlExpired {
@@ -127,7 +128,8 @@ impl ClientCa {
         past.map(warning).collect()
     }
 
-    /// The earliest end of the lists that are valid at this time, both in seconds since 1970.
+    /// Returns the earliest end of the lists that are valid at the given time. Both times are in
+    /// seconds since 1970.
     pub fn next_crl_end(&self, unix_secs: i64) -> Option<i64> {
         self.crls_end.iter().map(|(end, _)| *end).filter(|end| *end >= unix_secs).min()
     }
@@ -153,7 +155,7 @@ impl ClientCa {
 }
 
 impl ClientAuth {
-    /// The verifier, if certificates are requested.
+    /// Returns the verifier, if certificates are requested.
     pub(super) fn verifier(
         &self,
         provider: &Arc<CryptoProvider>,
@@ -165,7 +167,8 @@ impl ClientAuth {
         }
     }
 
-    /// Equal for equal settings: only then may a session of one be resumed under the other.
+    /// Returns a number that is equal for equal settings. A session may be resumed under other
+    /// settings only if the numbers are equal.
     pub(super) fn fingerprint(&self) -> u64 {
         let (kind, ca) = match self {
             Self::None => return 0,

@@ -1,6 +1,6 @@
-//! Errors and warnings about TLS files: what is wrong, where, and the remedy.
+//! Errors and warnings about TLS files: the problem, its location and the remedy.
 //!
-//! Does not know about: how errors are displayed.
+//! Does not know about: the display of errors.
 
 use std::io;
 
@@ -22,7 +22,7 @@ pub enum TlsError {
     },
     /// A revocation list that cannot be used.
     #[error(
-        "{origin}: the revocation list cannot be used: {why}; give PEM or DER, signed by the CA it belongs to"
+        "{origin}: the revocation list cannot be used: {why}; use a PEM or DER list that the CA has signed"
     )]
     BadCrl {
         /// The file.
@@ -32,7 +32,7 @@ pub enum TlsError {
     },
     /// A private key that cannot be used.
     #[error(
-        "{origin}: the private key cannot be used: {why}; RSA from 2,048 bits, ECDSA P-256, P-384, P-521 and Ed25519 work"
+        "{origin}: the private key cannot be used: {why}; supported are RSA from 2,048 bits, ECDSA P-256, P-384, P-521 and Ed25519"
     )]
     BadKey {
         /// The file.
@@ -41,16 +41,16 @@ pub enum TlsError {
         why: String,
     },
     /// A file that is not PEM.
-    #[error("{origin}: not valid PEM: {why}; DER is turned into PEM by `openssl x509 -inform der`")]
+    #[error("{origin}: not valid PEM: {why}; convert DER with `openssl x509 -inform der`")]
     BadPem {
         /// The file.
         origin: String,
         /// Message of the parser.
         why: String,
     },
-    /// The chain is not in the order in which each certificate signs the one before it.
+    /// The order of the chain is wrong: a certificate did not sign the one before it.
     #[error(
-        "{origin}: certificate {position} did not sign the one before it; put the server's certificate first, then each issuer after what it signed"
+        "{origin}: certificate {position} did not sign the one before it; put the server's certificate first, then each certificate's issuer"
     )]
     ChainOrder {
         /// The file.
@@ -66,7 +66,7 @@ pub enum TlsError {
     },
     /// Key and certificate do not match.
     #[error(
-        "{origin}: the key does not belong to the certificate in {certificate}; give the pair that was issued together"
+        "{origin}: the key does not belong to the certificate in {certificate}; use a key and a certificate that were issued together"
     )]
     KeyMismatch {
         /// The key's file.
@@ -75,7 +75,7 @@ pub enum TlsError {
         certificate: String,
     },
     /// The key matches a certificate further down the chain.
-    #[error("{origin}: the key belongs to certificate {position} of the chain; put that one first")]
+    #[error("{origin}: the key belongs to certificate {position} of the chain; put that certificate first")]
     KeyOfLaterCertificate {
         /// The certificate's file.
         origin: String,
@@ -87,7 +87,7 @@ pub enum TlsError {
     NoCertificate {
         /// The file.
         origin: String,
-        /// What the file contains instead, if known.
+        /// A hint about the actual contents of the file, if known.
         hint: &'static str,
     },
     /// A file without a private key.
@@ -95,7 +95,7 @@ pub enum TlsError {
     NoKey {
         /// The file.
         origin: String,
-        /// What the file contains instead, if known.
+        /// A hint about the actual contents of the file, if known.
         hint: &'static str,
     },
     /// The TLS library refused the configuration.

@@ -24,7 +24,7 @@ pub struct CertPair {
     pub(super) origin: String,
     pub(super) not_before: i64,
     pub(super) not_after: i64,
-    /// End of validity of the other certificates of the chain.
+    /// End of validity of each other certificate of the chain.
     pub(super) issuers_end: Vec<i64>,
     pub(super) fingerprint: u64,
     /// The key's file and its permission bits, if known.
@@ -32,8 +32,8 @@ pub struct CertPair {
 }
 
 impl CertPair {
-    /// Reads a chain, the server's certificate first, and its key, both PEM. The names are those in
-    /// the certificate.
+    /// Reads a chain, the server's certificate first, and its key, both PEM. The host names are
+    /// read from the certificate.
     ///
     /// # Errors
     /// The pair does not match, or cannot be used.
@@ -77,25 +77,26 @@ impl CertPair {
         })
     }
 
-    /// Replaces the names in the certificate: exact names, or `*.` and a domain for all names one
-    /// label below it.
+    /// Replaces the host names of the certificate by exact names, or by `*.` and a domain, which
+    /// matches all names one label below the domain.
     #[must_use]
     pub fn names<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.names = names.into_iter().map(|name| name.into().to_ascii_lowercase()).collect();
         self
     }
 
-    /// End of the certificate's validity, in seconds since 1970.
+    /// Returns the end of the certificate's validity, in seconds since 1970.
     pub const fn not_after(&self) -> i64 {
         self.not_after
     }
 
-    /// Equal for equal input, different for different input, within one process.
+    /// Returns a number that is equal for equal input and differs for different input, within one
+    /// process.
     pub const fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
 
-    /// Warnings at a time in seconds since 1970.
+    /// Returns the warnings that apply at a time in seconds since 1970.
     pub fn warnings(&self, unix_secs: i64) -> Vec<TlsWarning> {
         let mut warnings = Vec::new();
         let origin = || self.origin.clone();
@@ -128,7 +129,7 @@ impl fmt::Debug for CertPair {
     }
 }
 
-/// Detects changes; not cryptographically secure.
+/// Hashes `parts` to detect changes; not cryptographically secure.
 pub(super) fn fingerprint(parts: &[&[u8]]) -> u64 {
     let mut hasher = DefaultHasher::new();
     for part in parts {
@@ -138,16 +139,16 @@ pub(super) fn fingerprint(parts: &[&[u8]]) -> u64 {
     hasher.finish()
 }
 
-/// The certificates in a PEM file; at least one.
+/// Returns the certificates in a PEM file; at least one.
 pub(super) fn certificates_of(pem: &[u8], origin: &str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let found =
         found.map_err(|error| TlsError::BadPem { origin: origin.to_owned(), why: error.to_string() })?;
     if found.is_empty() {
         let hint = if contains(pem, b"PRIVATE KEY") {
-            ", but a private key; are certificate and key exchanged?"
+            ", but a private key; are certificate and key swapped?"
         } else if pem.starts_with(&[0x30]) {
-            ", it looks like DER; `openssl x509 -inform der` turns it into PEM"
+            ", it looks like DER; convert it with `openssl x509 -inform der`"
         } else {
             "; PEM with `-----BEGIN CERTIFICATE-----` is needed"
         };
@@ -166,7 +167,7 @@ fn key_of(pem: &[u8], origin: &str) -> Result<PrivateKeyDer<'static>, TlsError> 
         Some(Err(error)) => Err(TlsError::BadPem { origin: origin(), why: error.to_string() }),
         None => {
             let hint = if contains(pem, b"CERTIFICATE") {
-                ", but a certificate; are certificate and key exchanged?"
+                ", but a certificate; are certificate and key swapped?"
             } else {
                 "; PEM with `-----BEGIN PRIVATE KEY-----` is needed"
             };
@@ -211,7 +212,7 @@ fn certify(
     }
 }
 
-/// The error for a key that matches no certificate, or not the first one.
+/// Creates the error for a key that matches no certificate of the chain, or only a later one.
 fn mismatch(certified: &CertifiedKey, chain_origin: &str, key_origin: &str) -> TlsError {
     let fits = |certificate: &CertificateDer<'static>| {
         CertifiedKey::new(vec![certificate.clone()], Arc::clone(&certified.key)).keys_match().is_ok()

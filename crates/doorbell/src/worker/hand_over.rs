@@ -1,7 +1,7 @@
-//! Handing connections over: a place for each, the way out of the driver, and one batch per turn
-//! for the receiver.
+//! Hand-over of connections: reserves a permit for each, detaches it from the driver, and passes
+//! one batch per turn to the receiver.
 //!
-//! Does not know about: what the receiver does, why a protocol hands a connection over.
+//! Does not know about: the receiver's use of connections, why a protocol hands a connection over.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -20,35 +20,36 @@ use crate::panics::caught;
 use crate::protocol::Protocol as _;
 use crate::time::Clock;
 
-/// One worker's side of a [`HandOver`].
+/// The state of one worker for a [`HandOver`].
 #[derive(Debug)]
 pub(super) struct Departures {
-    /// Connections that left in this turn.
+    /// Connections that were detached in this turn.
     batch: Vec<HandedConn>,
-    /// Connections without a place, the longest waiting first. At most one entry per live
+    /// Connections that wait for a permit, the longest waiting first. At most one entry per live
     /// connection.
     waiting: VecDeque<Waiting>,
-    /// True while the batch is not empty or connections wait: the end of the turn has work to do.
+    /// True while the batch is not empty or connections wait, so that the end of the turn must
+    /// handle them.
     pub(super) busy: bool,
-    /// True while listeners are held because too many connections wait.
+    /// True while listeners must not accept because too many connections wait.
     holding: bool,
     /// Number of waiting connections at the last check of the listeners.
     looked_at: usize,
     places: Option<Reserved>,
-    /// Socket options by listener, read from the first connection that left: those of the others
-    /// are the same, and reading costs a system call.
+    /// Socket options by listener. The options are read from the first handed-over connection of a
+    /// listener. They are the same for all its connections, and reading them costs system calls.
     inherited: Vec<Option<Inherited>>,
 }
 
-/// A connection that waits for a place, and how much of its client's time was left when the wait
-/// began.
+/// A connection that waits for a permit, and the time that its client had left when the wait began.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     id: ConnId,
     time_left: Duration,
 }
 
-/// Places reserved for connections that have not left. A worker that fails returns them.
+/// Permits reserved for connections that have not left the driver. A worker that fails returns
+/// them.
 #[derive(Debug)]
 struct Reserved {
     gate: Arc<Gate>,
@@ -69,7 +70,7 @@ impl Departures {
         }
     }
 
-    /// Reserves a place, if there is one.
+    /// Reserves a permit. Returns false at the limit.
     fn reserve(&mut self) -> bool {
         let Some(places) = &mut self.places else { return false };
         let entered = places.gate.enter();
@@ -77,7 +78,7 @@ impl Departures {
         entered
     }
 
-    /// Returns a place: the connection stays.
+    /// Releases the permit of a connection that is not handed over.
     fn give_back(&mut self) {
         if let Some(places) = &mut self.places {
             places.count -= 1;
@@ -85,7 +86,7 @@ impl Departures {
         }
     }
 
-    /// Connections with a place that have not left yet.
+    /// Number of connections with a permit that have not left the driver yet.
     pub(super) fn leaving(&self) -> usize {
         self.places.as_ref().map_or(0, |places| places.count as usize)
     }
@@ -95,7 +96,7 @@ impl Departures {
     }
 }
 
-/// Socket options that connections of this listener inherit; `fd` is one of them.
+/// Returns the socket options that connections of this listener inherit; `fd` is such a connection.
 fn inherited(known: &mut Vec<Option<Inherited>>, listener: ListenerIndex, fd: &OwnedFd) -> Inherited {
     if known.len() <= listener.index() {
         known.resize(listener.index() + 1, None);
@@ -110,7 +111,7 @@ impl Drop for Reserved {
 }
 
 impl<D: Driver, C: Clock> Worker<D, C> {
-    /// Hands the connection over once it has a place. All output was sent.
+    /// Hands the connection over, or makes it wait for a permit. Called after all output was sent.
     #[cold]
     pub(super) fn hand_over(&mut self, id: ConnId) -> Todo {
         let time_left = self.time_left(id);
@@ -126,7 +127,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 self.table.live_mut(id).wait_to_leave(deadline);
                 self.wheel.arm(id.slot, deadline);
                 if self.departures.waiting.len() >= self.table.live() as usize {
-                    // Remove entries whose connections are gone.
+                    // Entries of connections that no longer wait are removed.
                     let table = &mut self.table;
                     let waits = |waiting: &Waiting| {
                         table.lookup(waiting.id).is_some_and(|conn| conn.phase() == Phase::Waiting)
@@ -142,7 +143,8 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// No receiver or no place: the protocol replies accordingly.
+    /// Refuses the hand-over, because there is no receiver or no permit. The protocol writes the
+    /// error reply.
     pub(super) fn not_taken(&mut self, id: ConnId) -> Todo {
         self.shared.counters.hand_over_refused.add(1);
         let conn = self.table.live_mut(id);
@@ -156,7 +158,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
     fn time_left(&mut self, id: ConnId) -> Duration {
         let conn = self.table.live_mut(id);
         let protocol = &self.server.protocols[conn.listener.index()];
-        // Before the first wait, this is the time of opening.
+        // Before the first wait `deadline` is the time of opening.
         let opened = conn.deadline;
         let deadline = protocol.deadline(conn.protocol.get_or_insert_with(|| protocol.open(opened)));
         deadline.since(self.now)
@@ -188,7 +190,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 let conn = self.table.live_mut(id);
                 let before = conn.input.capacity();
                 conn.input.extend_from_slice(self.driver.received(&chunk));
-                // At most one receive was in flight, so this is bounded even above the cap.
+                // At most one receive was in flight, so the memory is bounded even above the limit.
                 let _within = self.input_memory.change(before, conn.input.capacity());
                 self.driver.recycle(chunk);
             }
@@ -204,11 +206,11 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         if self.table.live_mut(id).phase() == Phase::Leaving { self.detach(id) } else { Todo::Park }
     }
 
-    /// The driver detached the descriptor, or failed to.
+    /// Handles the result of a detach.
     pub(super) fn on_detached(&mut self, id: ConnId, result: Result<OwnedFd, Errno>) -> Todo {
         let (fd, places) = match (result, &mut self.departures.places) {
             (Ok(fd), Some(places)) => (fd, places),
-            (Ok(_), None) => unreachable!("a connection leaves only with a place"),
+            (Ok(_), None) => unreachable!("a connection leaves only with a permit"),
             (Err(_), _) => {
                 self.shared.counters.hand_over_errors.add(1);
                 self.departures.give_back();
@@ -253,7 +255,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         self.departures.busy = !self.departures.waiting.is_empty();
     }
 
-    /// Lets waiting connections leave in their order, as far as there are places.
+    /// Hands over waiting connections in their order, as long as there are permits.
     fn let_leave(&mut self) {
         if self.departures.waiting.is_empty() {
             return;
@@ -284,7 +286,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         let hold = count > conns as usize;
         let looked_at = core::mem::replace(&mut self.departures.looked_at, count);
         if hold {
-            // The listeners of earlier ones are held already.
+            // The listeners of earlier connections already do not accept.
             let from = if self.departures.holding { looked_at.min(count) } else { 0 };
             for index in from..count {
                 let id = self.departures.waiting[index].id;

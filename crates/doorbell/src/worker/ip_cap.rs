@@ -1,16 +1,18 @@
-//! The cap on connections per address, at no cost while it cannot be reached.
+//! The cap on connections per address, which costs nothing while no address can reach the cap.
 //!
-//! Does not know about: connections. It counts addresses in cells.
+//! Does not know about: connections.
+//!
+//! Each counter ("cell") counts the connections of a group of addresses.
 //!
 //! Looking up a peer's address costs one system call per connection. A connection that gets its
 //! reply and closes in the turn that accepted it is never looked up. While no worker has more
-//! connections than its share of the cap, no address can exceed the cap, and none is looked up
-//! either. When one worker exceeds its share, all workers count: each counts its open connections
-//! once, and every new one until the pressure is over.
+//! connections than its share of the cap, no address can exceed the cap, so no address is looked
+//! up. When one worker exceeds its share, all workers count: each worker counts its open
+//! connections once, and then every new connection, until no worker exceeds its share.
 //!
 //! The table is a fixed array of counters, selected by a keyed hash of the address. Two addresses
-//! may share a counter, so the connections of one can use up the allowance of the other; the key
-//! makes it unpredictable which ones share.
+//! may share a counter, so the connections of one address can use up the allowance of another;
+//! because of the key, an attacker cannot predict which addresses share a counter.
 
 use core::hash::BuildHasher;
 use core::net::IpAddr;
@@ -29,35 +31,35 @@ const CELLS: usize = 16 * 1024;
 pub(crate) struct IpTable {
     key: RandomState,
     cells: Box<[AtomicU32]>,
-    /// Workers above their share.
+    /// Number of workers above their share.
     pressure: AtomicU32,
     conns_per_ip_max: u32,
     client_v6_len: u8,
     share: u32,
 }
 
-/// One worker's side.
+/// The state of one worker.
 #[derive(Debug)]
 pub(crate) struct IpCap {
-    /// True while this worker contributes to the pressure.
+    /// True while this worker is counted in `pressure`.
     pressing: bool,
     /// True exactly while every live connection of this worker is counted.
     counting: bool,
 }
 
-/// What a new connection means for counting.
+/// The counting step that a new connection requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counting {
     /// Nothing to do.
     Off,
-    /// Count this one.
+    /// Count the new connection.
     On,
-    /// Count all live connections, then this one.
+    /// Count all live connections, then the new one.
     Start,
 }
 
 impl IpTable {
-    /// A table for the cap in `limits`, shared by `workers` workers.
+    /// Creates a table for the cap in `limits`, shared by `workers` workers.
     pub(crate) fn new(limits: &Limits, workers: u16) -> Self {
         let Limits { conns_per_ip_max, client_v6_len, .. } = *limits;
         let cells = if conns_per_ip_max == 0 { 0 } else { CELLS };
@@ -76,15 +78,15 @@ impl IpTable {
         self.conns_per_ip_max == limits.conns_per_ip_max && self.client_v6_len == limits.client_v6_len
     }
 
-    /// Counts a connection and returns its cell; `Err` if that exceeds the cap (it is counted in
-    /// either case).
+    /// Counts a connection and returns its cell: `Ok` within the cap and `Err` above it. The
+    /// connection is counted in both cases.
     pub(crate) fn enter(&self, addr: IpAddr) -> Result<u32, u32> {
         let cell = self.cell_of(addr);
         let before = self.cells[cell as usize].fetch_add(1, Ordering::Relaxed);
         if before < self.conns_per_ip_max { Ok(cell) } else { Err(cell) }
     }
 
-    /// As [`Self::enter`], but checks first whether there is a cap. Without a cap there is no cell.
+    /// Counts a connection like [`Self::enter`], if there is a cap. Without a cap there is no cell.
     pub(crate) fn enter_capped(&self, addr: IpAddr) -> Result<Option<u32>, u32> {
         if self.conns_per_ip_max == 0 { Ok(None) } else { self.enter(addr).map(Some) }
     }
@@ -153,7 +155,7 @@ mod tests {
         assert_eq!(a.on_accept(&table, 7), Counting::On);
         assert_eq!(b.on_accept(&table, 1), Counting::Start, "the other worker counts too");
         a.on_close(&table, 2);
-        assert_eq!(b.on_accept(&table, 2), Counting::Off, "the pressure is gone");
+        assert_eq!(b.on_accept(&table, 2), Counting::Off, "no worker is above its share");
         assert_eq!(a.on_accept(&table, 6), Counting::On, "its live connections are still counted");
     }
 

@@ -1,35 +1,35 @@
 //! A worker: the driver, connections, deadlines and listeners of one thread, run turn by turn.
 //!
-//! Does not know about: which driver it has (it is generic over that), which thread it runs on,
-//! where its configuration comes from.
+//! Does not know about: its kind of driver (the worker is generic over it), its thread, the origin
+//! of its configuration.
 //!
 //! # A turn
 //!
 //! 1. **wait** for the driver, at most until the nearest deadline;
-//! 2. **clock**: read it once; everything in this turn happens at that time;
+//! 2. **clock**: read it once; this is the time of the whole turn;
 //! 3. **apply** each completion to its connection (`apply.rs`);
 //! 4. **inbox**: commands of other threads and results of jobs (`jobs.rs`);
-//! 5. **timers**: connections whose deadline passed; then hand over the connections that left in
-//!    this turn (`hand_over.rs`);
+//! 5. **timers**: connections whose deadline has passed; then hand over the connections that were
+//!    detached in this turn (`hand_over.rs`);
 //! 6. **listeners**: arm, disarm and watch accept (`tend.rs`).
 //!
 //! Operations submitted in a turn reach the kernel with the wait of the next turn.
 //!
 //! # Invariants (asserted in debug builds and after each turn of the simulator)
 //!
-//! - **I-1** The kernel accesses only memory owned by `doorbell-ring`, and returns it with the
-//!   final completion.
+//! - **I-1** The kernel accesses only memory owned by `doorbell-ring`, and returns that memory with
+//!   the final completion.
 //! - **I-2** A slot has at most one recv, one send and one close in flight.
 //! - **I-3** A slot is freed only when nothing is in flight and its close has completed.
 //! - **I-4** On io_uring with direct descriptors, the slot index is the fixed-file index.
 //! - **I-5** A completion whose generation does not match is counted and dropped, never applied.
 //! - **I-6** Accept is armed exactly when admission is open; with a full table clients wait in the
-//!   backlog and none is reset.
+//!   backlog and are not reset.
 //! - **I-7** Every queue, pool, table and retry has a cap; nothing grows after the start.
 //! - **I-8** opened − closed = live slots.
 //! - **I-9** A byte of one connection's reply never reaches another connection.
 //! - **I-10** The result of a job reaches only the request that submitted it: slot, generation and
-//!   job number must match; otherwise it is dropped.
+//!   job number must match; otherwise the result is dropped.
 
 mod accept;
 mod apply;
@@ -79,8 +79,8 @@ use crate::time::{Clock, Time, Wheel};
 /// second.
 const DATE_EVERY: Duration = Duration::from_millis(500);
 
-/// Shortest wait. After a shorter one the coarse clock may not have advanced, and the worker would
-/// spin.
+/// Shortest wait. After a shorter wait the coarse clock may show the same time, and the worker
+/// would spin.
 const CLOCK_RESOLUTION: Duration = Duration::from_millis(1);
 
 /// Whether the worker continues after a turn.
@@ -88,11 +88,11 @@ const CLOCK_RESOLUTION: Duration = Duration::from_millis(1);
 pub enum Flow {
     /// Run another turn.
     Continue,
-    /// A drain or stop is complete: no listener and no connection is left.
+    /// A drain or stop is complete: no listener and no connection is open.
     Finished,
 }
 
-/// The next thing to do for one connection.
+/// The next step for one connection.
 enum Todo {
     AfterSend,
     Close(CloseReason),
@@ -106,7 +106,7 @@ enum Todo {
     Sent(Sent),
 }
 
-/// See the [module](self).
+/// A worker. The [module](self) documents it.
 #[derive(Debug)]
 pub struct Worker<D, C> {
     driver: D,
@@ -119,9 +119,9 @@ pub struct Worker<D, C> {
     table: Table<ProtocolConn>,
     wheel: Wheel,
     gates: Vec<Gate>,
-    /// True when a gate may need to be armed or closed.
+    /// True if a gate may have to be armed or closed.
     gates_changed: bool,
-    /// When the gates are checked next even if nothing changed.
+    /// Time of the next check of the gates if nothing changes.
     gates_due: Time,
     admission: Admission,
     watch: WatchTimer,
@@ -130,30 +130,30 @@ pub struct Worker<D, C> {
     jobs: Jobs,
     buffers: Buffers,
     input_memory: InputMemory,
-    /// Connections that used up their share of this turn and continue in the next. At most one
-    /// entry per live connection.
+    /// Connections that have used their share of this turn and continue in the next turn. At most
+    /// one entry per live connection.
     postponed: VecDeque<ConnId>,
     drain: Drain,
     /// While draining: late clients are accepted until this time.
     last_call: Time,
-    /// True once the successors know that only they accept.
+    /// True once the successors were notified that only they accept.
     has_left: bool,
     departures: Departures,
-    /// The connection whose protocol is being called directly, not through
+    /// The connection whose protocol is being called directly, without
     /// [`handler_call`](self::handler_call).
     in_handler: Option<InHandler>,
-    /// Connections opened, as last added to the counters.
+    /// Number of opened connections at the last update of the counters.
     opened_published: u64,
-    /// By [`ListenerIndex`].
+    /// Counters by [`ListenerIndex`].
     by_listener: Arc<[ListenerCounters]>,
-    /// Replies replaced by a 500 in this turn, until they are reported.
+    /// Invalid replies that were replaced by a 500 in this turn and are not reported yet.
     misuses: Misuses,
     /// A failure injected by a command.
     drill: Option<Fault>,
 }
 
 impl<D: Driver, C: Clock> Worker<D, C> {
-    /// A worker over a driver that has the server's listeners, in order, and
+    /// Creates a worker with a driver that has the server's listeners, in order, and
     /// [`ServerShared::slots_max`] slots.
     pub fn new(driver: D, mut clock: C, server: Arc<ServerShared>, shared: Arc<WorkerShared>) -> Self {
         let now = clock.now();
@@ -197,15 +197,15 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Arms accept on every listener. The first turn does this too.
+    /// Arms accept on every listener, as the first turn also does.
     pub fn open(&mut self) {
         self.tend_gates();
     }
 
-    /// Runs one turn; waits until there is something to do.
+    /// Runs one turn, which first waits for events.
     ///
     /// # Errors
-    /// The driver failed. Its connections are lost with it; the listeners are not.
+    /// The driver failed. Its connections are lost; its listeners are kept.
     pub fn turn(&mut self) -> Result<Flow, Fault> {
         let mut wait = self.wait_max();
         if let Some(until) = wait.as_mut().filter(|until| !until.is_zero()) {
@@ -253,26 +253,26 @@ impl<D: Driver, C: Clock> Worker<D, C> {
         }
     }
 
-    /// Open connections.
+    /// Number of open connections.
     pub fn conns_live(&self) -> u32 {
         self.table.live()
     }
 
-    /// Connections that hold a hand-over place and have not left the driver yet.
+    /// Number of connections that have a hand-over permit and have not left the driver yet.
     pub fn conns_leaving(&self) -> usize {
         self.departures.leaving()
     }
 
-    /// Returns the driver so that another one can replace it. Connections are dropped. A drain or
-    /// stop in progress is sent to the inbox, where the next worker finds it.
+    /// Returns the driver, so that another driver can replace it. Connections are dropped. A drain
+    /// or stop in progress is sent to the inbox, where the next worker finds it.
     pub fn into_driver(mut self) -> D {
         self.lose_connections();
         self.pass_on();
         self.driver
     }
 
-    /// Drops all connections: their addresses no longer count, so that the clients may connect to
-    /// the next worker, and their pending jobs are cancelled.
+    /// Drops all connections. The connections no longer count towards the cap per address, so that
+    /// their clients may connect to the next worker. Their pending jobs are cancelled.
     pub fn lose_connections(&mut self) {
         self.for_each_live(|worker, id| {
             if worker.jobs.holds(id.slot) {
@@ -283,23 +283,23 @@ impl<D: Driver, C: Clock> Worker<D, C> {
             }
         });
         self.ip_cap.on_close(&self.server.ip_table, 0);
-        // The unfinished turn is counted too.
+        // The counters of the unfinished turn are published too.
         self.publish();
         self.shared.counters.lose_connections();
     }
 
-    /// The driver.
+    /// Returns the driver.
     pub const fn driver(&self) -> &D {
         &self.driver
     }
 
-    /// The driver, for a simulation whose peers act between turns.
+    /// Returns the driver, for a simulation whose peers act between turns.
     pub const fn driver_mut(&mut self) -> &mut D {
         &mut self.driver
     }
 
-    /// Asserts what holds between turns. It walks every connection, so it is for tests and
-    /// simulation.
+    /// Asserts the invariants that hold between turns. For tests and simulation only, because it
+    /// iterates over all connections.
     pub fn check_invariants(&mut self) {
         let (opened, closed) = self.table.opened_and_closed();
         assert_eq!(opened - closed, u64::from(self.table.live()), "I-8: opened - closed = live");
@@ -317,7 +317,7 @@ impl<D: Driver, C: Clock> Worker<D, C> {
                 "I-10: a connection waits for its own job: {conn:?}"
             );
             let gone = matches!(conn.phase(), Phase::Closing | Phase::Leaving | Phase::Waiting);
-            assert!(!(gone && has_job), "I-10: a job of a connection that goes is given up: {conn:?}");
+            assert!(!(gone && has_job), "I-10: the job of a closing connection is given up: {conn:?}");
             let waits = conn.in_flight() || gone || conn.postponed || has_job;
             assert!(waits, "every live connection waits for something: {conn:?}");
         }

@@ -1,4 +1,4 @@
-//! Tests of listener gates: holding accept, and the errors that request another accept mode.
+//! Tests of listener gates: forbidding accept, and the errors that request another accept mode.
 //!
 //! Does not know about: drivers, connections.
 
@@ -19,9 +19,9 @@ fn only_an_unsupported_mode_requests_a_downgrade() {
         assert!(!gate.takes_downgrade(), "{other:?}");
         gate.on_error(AcceptFault::Mode, Time::ZERO);
         gate.on_error(other, Time::ZERO);
-        assert!(gate.takes_downgrade(), "{other:?} behind it");
+        assert!(gate.takes_downgrade(), "{other:?} after an unsupported mode");
         assert!(!gate.takes_downgrade(), "once");
-        // The next mode may be unsupported as well.
+        // The next mode may also be unsupported.
         gate.on_error(AcceptFault::Mode, Time::ZERO);
         gate.on_error(AcceptFault::Mode, Time::ZERO);
         assert!(gate.takes_downgrade());

@@ -11,21 +11,22 @@ use std::os::fd::OwnedFd;
 use doorbell::driver::{Completion, Driver, Errno, Expect, Payload, Quick, Received, SendBuf, Sent, Step};
 use doorbell::id::{ConnId, Generation, ListenerIndex, SlotIndex};
 
-/// The first of the two listeners of every bench.
+/// The first of a bench's two listeners.
 pub(super) const LISTENER: ListenerIndex = ListenerIndex(0);
 
 /// A peer of a bench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Peer(pub(super) usize);
 
-/// A connection that left the driver: a real socket, or the peer of a simulated connection.
+/// A connection that was detached from the driver: a real socket, or the peer of a simulated
+/// connection.
 #[derive(Debug)]
 pub(super) enum Taken {
     Real(TcpStream),
     Simulated(Peer),
 }
 
-/// What a peer has received so far.
+/// The input that a peer has received so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     pub(super) bytes: Vec<u8>,
@@ -38,9 +39,10 @@ pub(super) trait Bench {
     type Driver: Driver;
 
     fn driver(&mut self) -> &mut Self::Driver;
-    /// More bytes than the buffers between the driver and a peer that does not read can hold.
+    /// Returns a number of bytes that exceeds all buffers between the driver and a peer that does
+    /// not read.
     fn big_len(&self) -> usize;
-    /// Connects a peer, which reads only in `look`.
+    /// Connects a peer. The peer reads only in `look`.
     fn connect(&mut self, listener: ListenerIndex) -> Peer;
     fn send(&mut self, peer: Peer, bytes: &[u8]);
     fn half_close(&mut self, peer: Peer);
@@ -48,9 +50,9 @@ pub(super) trait Bench {
     fn leave(&mut self, peer: Peer);
     /// Sends RST.
     fn reset(&mut self, peer: Peer);
-    /// Reads available input and returns all that was received so far.
+    /// Reads available input and returns all input received so far.
     fn look(&mut self, peer: Peer) -> Seen;
-    /// Takes a connection that left the driver, as its next owner would.
+    /// Takes a detached connection, as its next owner would.
     fn take_over(&mut self, fd: OwnedFd) -> Taken;
     /// Reads available input of a taken connection.
     fn taken_recv(&mut self, taken: &mut Taken) -> Vec<u8>;
@@ -61,10 +63,11 @@ pub(super) trait Bench {
     fn knows_addrs(&self) -> bool;
     /// True if the driver can turn a close into a reset.
     fn can_reset(&self) -> bool;
-    /// Uses the waker after a short time, from another thread if that makes a difference.
+    /// Wakes the driver: a real driver after a short time and from another thread, a simulated
+    /// driver at once.
     fn wake_soon(&self);
     fn wake_now(&self);
-    /// Time as measured by the driver's waits.
+    /// Returns the time, on the clock of the driver's waits.
     fn now(&self) -> Duration;
 }
 
@@ -89,7 +92,7 @@ pub(super) enum Got {
 
 /// A bench and the completions of its driver.
 pub(super) struct Stand<B> {
-    /// Whether completions are taken from `next_quick` where possible.
+    /// Whether completions are read with `next_quick` where possible.
     pub(super) is_quick: bool,
     pub(super) bench: B,
     pub(super) came: Vec<Came>,
@@ -101,7 +104,7 @@ impl<B: Bench> Stand<B> {
         Self { bench, is_quick: false, came: Vec::new(), generations: HashMap::new() }
     }
 
-    /// Takes completions from `next_quick` first.
+    /// Reads completions with `next_quick` first.
     pub(super) fn quick(mut self) -> Self {
         self.is_quick = true;
         self
@@ -144,7 +147,7 @@ impl<B: Bench> Stand<B> {
         }
     }
 
-    /// Runs turns for 100 ms, long enough for everything in progress on loopback.
+    /// Runs turns for 100 ms, long enough for every operation on loopback to complete.
     pub(super) fn settle(&mut self) {
         let until = self.bench.now() + Duration::from_millis(100);
         while self.bench.now() < until {
@@ -161,7 +164,7 @@ impl<B: Bench> Stand<B> {
             {
                 return (found, self.came.remove(index));
             }
-            assert!(self.bench.now() < until, "{what} did not come; there is {:?}", self.came);
+            assert!(self.bench.now() < until, "{what} did not arrive; completions so far: {:?}", self.came);
             self.turn();
         }
     }
@@ -175,7 +178,7 @@ impl<B: Bench> Stand<B> {
                 return seen;
             }
             let short = Seen { bytes: seen.bytes.iter().copied().take(64).collect(), ..seen };
-            assert!(self.bench.now() < until, "the peer saw only this (first bytes): {short:?}");
+            assert!(self.bench.now() < until, "the peer received only this (first bytes): {short:?}");
             self.turn();
         }
     }
@@ -188,13 +191,13 @@ impl<B: Bench> Stand<B> {
         self.name(slot)
     }
 
-    /// Names the next use of a slot, as the worker's table does.
+    /// Returns the identity of the next use of a slot, as the worker's table does.
     pub(super) fn name(&mut self, slot: SlotIndex) -> ConnId {
         let generation = *self.generations.entry(slot).and_modify(|g| *g = g.next()).or_default();
         ConnId { slot, generation }
     }
 
-    /// A peer and its accepted connection. Accept stays armed.
+    /// Connects a peer and accepts its connection. Accept stays armed.
     pub(super) fn pair(&mut self) -> (Peer, ConnId) {
         self.bench.driver().arm_accept(LISTENER);
         let peer = self.bench.connect(LISTENER);
@@ -226,7 +229,7 @@ impl<B: Bench> Stand<B> {
         got
     }
 
-    /// Receives until `len` bytes arrived.
+    /// Receives until `len` bytes have arrived.
     pub(super) fn recv_exact(&mut self, conn: ConnId, len: usize) -> Vec<u8> {
         let mut all = Vec::new();
         while all.len() < len {
@@ -261,7 +264,7 @@ impl<B: Bench> Stand<B> {
         sent
     }
 
-    /// Sends all bytes, in as many sends as needed.
+    /// Sends all bytes, with as many sends as needed.
     pub(super) fn send_all(&mut self, conn: ConnId, bytes: &[u8], more: bool) {
         let mut buf = SendBuf::new(Payload::Owned(bytes.to_vec()));
         while !buf.remaining().is_empty() {
@@ -306,8 +309,8 @@ impl<B: Bench> Stand<B> {
         match received {
             Received::Data { chunk, drained } => {
                 let bytes = self.bench.driver().received(&chunk).to_vec();
-                assert_eq!(bytes.len(), chunk.len(), "a chunk reports its length");
-                assert!(!bytes.is_empty(), "an empty read is the end");
+                assert_eq!(bytes.len(), chunk.len(), "the bytes of a chunk have its length");
+                assert!(!bytes.is_empty(), "an empty read would be the end of the stream");
                 self.bench.driver().recycle(chunk);
                 Got::Data { bytes, drained }
             }

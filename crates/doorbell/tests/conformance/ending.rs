@@ -12,10 +12,10 @@ use doorbell_testkit::figures::at_most;
 
 use super::bench::{Bench, Came, Got, LISTENER, Stand};
 
-/// Timeout of waits that must end for another reason.
+/// Timeout of waits that must end earlier, for another reason.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Slots for these tests.
+/// Number of slots for these tests.
 pub(super) const SLOTS: u32 = 64;
 
 pub(super) fn d6_a_closed_slot_is_used_again_and_the_peer_sees_the_end<B: Bench>(mut stand: Stand<B>) {
@@ -30,8 +30,7 @@ pub(super) fn d6_a_closed_slot_is_used_again_and_the_peer_sees_the_end<B: Bench>
     assert!(slots.iter().all(|slot| slot.0 < SLOTS), "{slots:?}");
 }
 
-/// If a driver's half-close is completed later by another thread, the slot must not be freed
-/// before.
+/// A slot must not be freed before its half-close has completed, which another thread may do later.
 pub(super) fn d6_a_half_close_does_not_reach_the_next_connection_in_the_slot<B: Bench>(mut stand: Stand<B>) {
     const AT_ONCE: usize = 24;
     for _ in 0..20 {
@@ -102,9 +101,9 @@ pub(super) fn d7_reply_and_fin_share_a_segment<B: Bench>(mut stand: Stand<B>) {
     assert_eq!(sent.result, Ok(15));
     stand.turn_for(Duration::from_millis(5));
     let before = stand.bench.look(peer);
-    assert!(before.bytes.is_empty(), "the reply waits for the close: {before:?}");
+    assert!(before.bytes.is_empty(), "the kernel holds the reply back until the close: {before:?}");
     let mut closed = matches!(stand.bench.driver().close(conn), Step::Done(()));
-    // From here on, the first byte must arrive together with the FIN.
+    // From now on, the first byte must arrive together with the FIN.
     for _ in 0..1_000 {
         let seen = stand.bench.look(peer);
         if !seen.bytes.is_empty() {
@@ -136,22 +135,25 @@ pub(super) fn d9_wait_ends_after_its_timeout<B: Bench>(mut stand: Stand<B>) {
         }
         stand.turn_for(timeout);
         let took = stand.bench.now() - before;
-        assert!(waits <= 4, "{waits} waits for {timeout:?}");
+        assert!(waits <= 4, "{waits} waits within {timeout:?}");
         at_most("two waits", took, 2 * timeout + Duration::from_millis(400));
     }
     stand.abandon(conn);
 }
 
-/// The absolute times do not matter, only their distance.
+/// `now` is arbitrary, because only the difference between `now` and the due time matters.
 pub(super) fn d9_wait_ends_by_the_requested_time<B: Bench>(mut stand: Stand<B>) {
     let now = Time::from_nanos(1_000_000_000);
     for due_ms in [30, 1, 100] {
         let due = Duration::from_millis(due_ms);
         let before = stand.bench.now();
-        // A later time must not replace an earlier one.
+        // A later time must not replace an earlier time.
         let later = stand.bench.driver().wake_by(now, now.after(Duration::from_secs(3_600)));
         let sooner = stand.bench.driver().wake_by(now, now.after(due));
-        assert_eq!(later, sooner, "a driver supports it or not");
+        assert_eq!(
+            later, sooner,
+            "both calls have the same result, because a driver supports `wake_by` or not"
+        );
         if !later {
             return;
         }
@@ -162,7 +164,7 @@ pub(super) fn d9_wait_ends_by_the_requested_time<B: Bench>(mut stand: Stand<B>) 
             waits += 1;
         }
         let took = stand.bench.now() - before;
-        assert!(waits <= 4, "{waits} waits for {due:?}");
+        assert!(waits <= 4, "{waits} waits within {due:?}");
         at_most("a wait that is due", took, due + Duration::from_millis(400));
     }
 }
@@ -233,7 +235,7 @@ pub(super) fn a_half_closed_connection_still_receives<B: Bench>(mut stand: Stand
     assert_eq!(stand.recv_wait(conn, Expect::Later), Got::Eof);
     stand.close(conn);
     stand.settle();
-    assert!(!stand.bench.look(peer).reset, "everything was read before the close");
+    assert!(!stand.bench.look(peer).reset, "all input was read before the close");
 }
 
 pub(super) fn an_idle_connection_does_not_delay_another<B: Bench>(mut stand: Stand<B>) {
@@ -250,7 +252,7 @@ pub(super) fn an_idle_connection_does_not_delay_another<B: Bench>(mut stand: Sta
         stand.look_until(peer, |seen| seen.fin);
         slowest = slowest.max(stand.bench.now() - before);
     }
-    // A close that a kernel holds back shows as 200 ms (cork) or 1 s.
+    // A close that a kernel delays takes 200 ms (cork) or 1 s.
     at_most("a reply while another connection is idle", slowest, Duration::from_millis(100));
     stand.bench.driver().disarm_accept(LISTENER);
     stand.accept_ended(LISTENER);

@@ -1,6 +1,6 @@
 //! D-11: connections that are detached from the driver.
 //!
-//! Does not know about: their new owner.
+//! Does not know about: the new owner of a connection.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use doorbell::id::ConnId;
 
 use super::bench::{Bench, Came, Got, Peer, Stand, Taken};
 
-/// Slots for these tests.
+/// Number of slots for these tests.
 pub(super) const SLOTS: u32 = 16;
 
 /// Detaches the connection from the driver.
@@ -25,7 +25,7 @@ fn detach<B: Bench>(stand: &mut Stand<B>, conn: ConnId) -> Taken {
             result
         }
     };
-    stand.bench.take_over(result.expect("it can be detached"))
+    stand.bench.take_over(result.expect("the connection can be detached"))
 }
 
 /// Reads `len` bytes as the new owner.
@@ -64,15 +64,16 @@ pub(super) fn d11_a_detached_connection_works_in_both_directions<B: Bench>(mut s
         stand.look_until(peer, |seen| seen.bytes == b"reply");
         stand.bench.taken_close(taken);
         let seen = stand.look_until(peer, |seen| seen.fin);
-        assert!(!seen.reset, "the driver neither holds it open nor breaks it: {seen:?}");
+        assert!(!seen.reset, "the driver neither keeps the connection open nor resets it: {seen:?}");
         stand.nothing(
-            "a connection that left is not reported",
+            "a detached connection is not reported",
             |came| matches!(came, Came::Received(of, _) if *of == conn),
         );
     }
 }
 
-/// The descriptor made for querying the socket neither keeps a connection open nor delays its end.
+/// The descriptor that is created to query the socket neither keeps a connection open nor delays
+/// its end.
 pub(super) fn d12_a_query_of_unsent_bytes_keeps_no_connection_open<B: Bench>(mut stand: Stand<B>) {
     for turns in 0..3 {
         let (peer, conn) = stand.pair();
@@ -142,7 +143,7 @@ pub(super) fn d11_a_slot_is_used_again_and_its_connection_stays_apart<B: Bench>(
         }
     }
     assert!(slots.iter().all(|slot| slot.0 < SLOTS), "{slots:?}");
-    assert_eq!(out.len(), 2 * SLOTS as usize, "more connections left than there are slots");
+    assert_eq!(out.len(), 2 * SLOTS as usize, "the test detaches more connections than there are slots");
     for (index, (peer, mut taken)) in out.into_iter().enumerate() {
         let word = format!("connection {index}");
         stand.bench.taken_send(&mut taken, word.as_bytes());

@@ -25,7 +25,7 @@ use super::bench::{Bench, Peer, Seen, Stand, Taken};
 /// Length of the backlog.
 const BACKLOG_LEN: i32 = 1024;
 
-/// Runs of the self-test before its result is attributed to the kernel.
+/// Number of self-tests that must fail before the failure is attributed to the kernel.
 const TRIES_MAX: usize = 20;
 
 /// A driver of the kernel, and its peers.
@@ -62,7 +62,7 @@ pub(super) fn uring_quick(slots: u32) -> Option<Stand<Loopback<Uring>>> {
     uring_ordinary(slots).map(Stand::quick)
 }
 
-/// Listeners are polled, and waits gather completions.
+/// Creates a bench whose listeners are polled and whose waits gather completions.
 pub(super) fn uring_polled(slots: u32) -> Option<Stand<Loopback<Uring>>> {
     let mut tuning = Tuning::default();
     tuning.wait_min = Duration::from_micros(200);
@@ -70,7 +70,7 @@ pub(super) fn uring_polled(slots: u32) -> Option<Stand<Loopback<Uring>>> {
     uring(slots, &options).map(Stand::quick)
 }
 
-/// All operations go to the ring, one connection per accept.
+/// Creates a bench whose operations all go to the ring, with one connection per accept.
 pub(super) fn uring_plain(slots: u32) -> Option<Stand<Loopback<Uring>>> {
     let mut tuning = Tuning::default();
     tuning.direct_calls = false;
@@ -81,8 +81,9 @@ pub(super) fn uring_plain(slots: u32) -> Option<Stand<Loopback<Uring>>> {
 }
 
 pub(super) fn uring_direct(slots: u32) -> Option<Stand<Loopback<Uring>>> {
-    // Once per process: the self-test opens its own ring and connections. It has a time limit,
-    // which a busy machine occasionally exceeds; a missing kernel feature is missing in every run.
+    // The self-test runs once per process, because it opens a ring and connections. On a busy
+    // machine it occasionally exceeds its time limit, so it is repeated; a missing kernel feature
+    // fails every run.
     static LACKING: OnceLock<Option<String>> = OnceLock::new();
     if !skip::io_uring() {
         return None;
@@ -204,7 +205,7 @@ impl<D: Driver> Bench for Loopback<D> {
         let flags = rustix::fs::fcntl_getfl(&fd).expect("it is open");
         assert!(flags.contains(rustix::fs::OFlags::NONBLOCK), "D-11: the descriptor is non-blocking");
         let flags = rustix::io::fcntl_getfd(&fd).expect("it is open");
-        assert!(flags.contains(rustix::io::FdFlags::CLOEXEC), "D-11: no child inherits it");
+        assert!(flags.contains(rustix::io::FdFlags::CLOEXEC), "D-11: no child inherits the descriptor");
         Taken::Real(TcpStream::from(fd))
     }
 

@@ -1,7 +1,7 @@
-//! D-13: two drivers that accept from the same socket, as workers do from a Unix listener or an
-//! inherited one.
+//! D-13: two drivers accept from the same socket, like workers that share a Unix listener or an
+//! inherited listener.
 //!
-//! Does not know about: listeners with a single driver. The simulator has only those.
+//! Does not know about: listeners with a single driver. The simulator has only such listeners.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -22,10 +22,10 @@ use super::bench::LISTENER;
 const SLOTS: u32 = 64;
 /// Timeout for events that must happen.
 const LIMIT: Duration = Duration::from_secs(20);
-/// Minimum share of the clients for each driver while both are busy.
+/// Minimum share of the clients, in percent, for each driver while both are busy.
 const SHARE_PERCENT_MIN: u32 = 40;
 
-/// Creates a driver for a listener that others share.
+/// Creates a driver for a shared listener.
 type Make<D> = fn(OwnedFd) -> (D, Waker);
 
 fn epoll(listener: OwnedFd) -> (Epoll, Waker) {
@@ -93,7 +93,7 @@ fn listener() -> (TcpListener, SocketAddr) {
     (listener, addr)
 }
 
-/// Two drivers that accept from the same socket, both armed.
+/// Creates two armed drivers that accept from the same socket.
 fn two<D: Driver>(make: Make<D>) -> ([(D, Waker); 2], SocketAddr) {
     let (listener, addr) = listener();
     let mut both = [(); 2].map(|()| make(listener.try_clone().expect("a descriptor").into()));
@@ -104,7 +104,7 @@ fn two<D: Driver>(make: Make<D>) -> ([(D, Waker); 2], SocketAddr) {
     (both, addr)
 }
 
-/// The next connection that the driver reports, after waiting at most this long.
+/// Waits for at most `timeout` and returns the next connection that the driver reports.
 fn reported<D: Driver>(driver: &mut D, timeout: Duration) -> Option<SlotIndex> {
     driver.wait(Some(timeout)).expect("the driver works");
     reported_already(driver)
@@ -125,12 +125,12 @@ fn reported_already<D: Driver>(driver: &mut D) -> Option<SlotIndex> {
     }
 }
 
-/// Waits for the next connection, which arrives while only this driver waits.
+/// Waits for the next connection, while no other driver waits.
 #[track_caller]
 fn comes<D: Driver>(driver: &mut D, what: &str) -> SlotIndex {
     let until = Instant::now() + LIMIT;
     loop {
-        // A driver waits only after all its completions were taken.
+        // A driver may wait only after all its completions were read.
         if let Some(slot) = reported_already(driver) {
             return slot;
         }
@@ -139,7 +139,8 @@ fn comes<D: Driver>(driver: &mut D, what: &str) -> SlotIndex {
     }
 }
 
-/// One of two drivers never waits: every client must be reported by the other, one at a time.
+/// While one of two drivers is busy and never waits, the other driver must report every client, one
+/// at a time.
 fn d13_a_busy_driver_keeps_no_client_from_another<D: Driver>(make: Make<D>) {
     for busy in [0, 1] {
         let (mut both, addr) = two(make);
@@ -149,11 +150,11 @@ fn d13_a_busy_driver_keeps_no_client_from_another<D: Driver>(make: Make<D>) {
         let mut clients = Vec::new();
         for round in 0..10 {
             clients.push(TcpStream::connect(addr).expect("the listener accepts"));
-            comes(idle, &format!("client {round} waits for a driver that is busy"));
+            comes(idle, &format!("client {round} waits for the busy driver"));
         }
-        // Now the busy one waits: there must be nothing left. Then the roles change.
+        // Then the busy driver waits, and must find no client. Then the roles change.
         let surplus = reported(busy, Duration::ZERO);
-        assert!(surplus.is_none(), "{surplus:?}: all clients were taken");
+        assert!(surplus.is_none(), "{surplus:?}: all clients were reported before");
         for round in 0..10 {
             clients.push(TcpStream::connect(addr).expect("the listener accepts"));
             comes(busy, &format!("client {round} waits after the roles have changed"));
@@ -161,7 +162,8 @@ fn d13_a_busy_driver_keeps_no_client_from_another<D: Driver>(make: Make<D>) {
     }
 }
 
-/// One of two drivers takes a single connection of many and then stays busy.
+/// After a driver has reported one of many connections and stays busy, the other driver must report
+/// all other connections.
 fn d13_an_unreported_client_is_available_to_another_driver<D: Driver>(make: Make<D>) {
     for busy in [0, 1] {
         let (mut both, addr) = two(make);
@@ -169,13 +171,14 @@ fn d13_an_unreported_client_is_available_to_another_driver<D: Driver>(make: Make
             (0..20).map(|_| TcpStream::connect(addr).expect("the listener accepts")).collect();
         comes(&mut both[busy].0, "clients wait");
         for client in 1..clients.len() {
-            comes(&mut both[1 - busy].0, &format!("client {client} waits for a driver that is busy"));
+            comes(&mut both[1 - busy].0, &format!("client {client} waits for the busy driver"));
         }
     }
 }
 
-/// Eight clients that reconnect at once, and two drivers that need some time for each: neither must
-/// serve all of them. The time is slept, so that the number of processors does not matter.
+/// Each of two busy drivers must serve a minimum share of the clients. Eight clients reconnect at
+/// once, and each driver needs some time per client. The drivers sleep for that time, so that the
+/// number of processors does not matter.
 fn d13_both_get_their_share<D: Driver>(make: Make<D>) {
     const CLIENTS: u32 = 800;
     let (listener, addr) = listener();
@@ -195,11 +198,12 @@ fn d13_both_get_their_share<D: Driver>(make: Make<D>) {
     });
     assert_eq!(served[0] + served[1], CLIENTS, "{served:?}");
     for share in served {
-        assert!(share * 100 >= CLIENTS * SHARE_PERCENT_MIN, "one driver does the work of both: {served:?}");
+        assert!(share * 100 >= CLIENTS * SHARE_PERCENT_MIN, "one driver serves too many clients: {served:?}");
     }
 }
 
-/// Accepts and closes, and works in between; returns the number of connections.
+/// Accepts connections, sleeps for the time of the work and closes them. Returns the number of
+/// connections.
 fn serve<D: Driver>(make: Make<D>, listener: OwnedFd, ended: &AtomicBool) -> u32 {
     let (mut driver, _waker) = make(listener);
     driver.arm_accept(LISTENER);
@@ -209,7 +213,7 @@ fn serve<D: Driver>(make: Make<D>, listener: OwnedFd, ended: &AtomicBool) -> u32
         while let Some(taken) = slot {
             std::thread::sleep(Duration::from_millis(1));
             served += 1;
-            // A close that is not immediate reports later, and `reported` skips that.
+            // A close may complete later; `reported` skips that completion.
             let _step = driver.close(ConnId { slot: taken, generation: Generation::new(0) });
             slot = reported_already(&mut driver);
         }

@@ -9,7 +9,7 @@ use doorbell::driver::{Driver, Errno, Expect, Payload, Received, SendBuf, Step};
 
 use super::bench::{Bench, Came, Got, Stand};
 
-/// Slots for these tests.
+/// Number of slots for these tests.
 pub(super) const SLOTS: u32 = 4;
 
 /// Bytes whose value depends on their position, so that a wrong offset gives a wrong byte.
@@ -43,7 +43,7 @@ pub(super) fn d3_recv_and_send_may_be_in_flight_together<B: Bench>(mut stand: St
         stand.look_until(peer, |seen| !seen.bytes.is_empty());
     }
     let seen = stand.look_until(peer, |seen| seen.bytes.len() == big_len);
-    assert!(seen.bytes == pattern(big_len), "every byte in its place");
+    assert!(seen.bytes == pattern(big_len), "every byte at its position");
     stand.close(conn);
 }
 
@@ -68,7 +68,7 @@ pub(super) fn d3_a_second_send_panics<B: Bench>(mut stand: Stand<B>) {
     let buf = || SendBuf::new(Payload::Owned(vec![b'x'; big_len]));
     while let Some(sent) = stand.send(conn, SendBuf { from, ..buf() }, false) {
         from += sent.result.expect("the peer is connected");
-        assert!(from < big_len, "a peer that does not read holds a send up");
+        assert!(from < big_len, "a send is blocked while its peer does not read");
     }
     let again = catch_unwind(AssertUnwindSafe(|| stand.bench.driver().send(conn, buf(), false).is_done()));
     assert!(again.is_err(), "I-2");
@@ -96,7 +96,7 @@ pub(super) fn d4_cancelled_recv_reports_once<B: Bench>(mut stand: Stand<B>) {
     }
     stand.bench.send(peer, b"later");
     stand.nothing("a cancelled recv has reported", |came| matches!(came, Came::Received(..)));
-    assert_eq!(stand.recv_exact(conn, 5), b"later", "input that arrived meanwhile is not lost");
+    assert_eq!(stand.recv_exact(conn, 5), b"later", "input that arrived after the cancel is not lost");
     stand.close(conn);
 }
 
@@ -109,16 +109,16 @@ pub(super) fn d4_cancelled_send_reports_once_with_its_buffer<B: Bench>(mut stand
         stand.send(conn, SendBuf { payload: Payload::Shared(payload.clone()), from }, false)
     {
         from += sent.result.expect("the peer is connected");
-        assert!(from < big_len, "a peer that does not read holds a send up");
+        assert!(from < big_len, "a send is blocked while its peer does not read");
     }
     stand.settle();
-    // Bytes that the kernel took before the cancel are reported in either case.
+    // Bytes that the kernel accepted before the cancel are reported in both cases.
     if stand.came.iter().all(|came| !matches!(came, Came::Sent(..))) {
         stand.bench.driver().cancel(conn);
     }
     let sent = stand.sent(conn);
     assert_eq!(sent.buf.from, from, "the buffer is returned unchanged");
-    assert_eq!(sent.buf.payload.as_slice().as_ptr(), payload.as_ptr(), "it is the same buffer");
+    assert_eq!(sent.buf.payload.as_slice().as_ptr(), payload.as_ptr(), "the same buffer is returned");
     match sent.result {
         Ok(len) => from += len,
         Err(errno) => assert_eq!(errno, Errno::CANCELED),
@@ -132,8 +132,8 @@ pub(super) fn d4_cancelled_send_reports_once_with_its_buffer<B: Bench>(mut stand
 pub(super) fn d12_unsent_bytes_decrease_when_the_peer_reads<B: Bench>(mut stand: Stand<B>) {
     let big_len = stand.bench.big_len();
     let (peer, conn) = stand.pair();
-    // A connection that cannot be reset supports no socket options, unless the kernel installs an
-    // ordinary descriptor.
+    // A connection that cannot be reset is a direct descriptor, whose socket cannot be queried
+    // until the kernel has installed an ordinary descriptor.
     assert_eq!(stand.bench.driver().unsent(conn).is_some(), stand.bench.can_reset());
     let payload = Bytes::from(pattern(big_len));
     let mut from = 0;
@@ -141,7 +141,7 @@ pub(super) fn d12_unsent_bytes_decrease_when_the_peer_reads<B: Bench>(mut stand:
         stand.send(conn, SendBuf { payload: Payload::Shared(payload.clone()), from }, false)
     {
         from += sent.result.expect("the peer is connected");
-        assert!(from < big_len, "a peer that does not read holds a send up");
+        assert!(from < big_len, "a send is blocked while its peer does not read");
     }
     stand.settle();
     while stand.bench.driver().unsent(conn).is_none() && stand.bench.driver().find_unsent(conn) {
@@ -194,8 +194,8 @@ pub(super) fn d5_a_short_send_reports_its_length_and_returns_the_buffer<B: Bench
                 stand.sent_while_reading(conn, peer)
             }
         };
-        assert_eq!(sent.buf.from, from, "`from` is the caller's to advance");
-        assert_eq!(sent.buf.payload.as_slice().as_ptr(), payload.as_ptr(), "it is the same buffer");
+        assert_eq!(sent.buf.from, from, "the caller advances `from`");
+        assert_eq!(sent.buf.payload.as_slice().as_ptr(), payload.as_ptr(), "the same buffer is returned");
         let len = sent.result.expect("the peer reads");
         assert!((1..=big_len - from).contains(&len));
         from += len;
@@ -203,7 +203,7 @@ pub(super) fn d5_a_short_send_reports_its_length_and_returns_the_buffer<B: Bench
     }
     assert!(shorts > 0, "{big_len} bytes do not fit at once");
     let seen = stand.look_until(peer, |seen| seen.bytes.len() == big_len);
-    assert!(seen.bytes == payload, "every byte in its place");
+    assert!(seen.bytes == payload, "every byte at its position");
     stand.close(conn);
 }
 
@@ -227,7 +227,7 @@ pub(super) fn d8_bytes_stay_readable_until_recycled<B: Bench>(mut stand: Stand<B
     stand.bench.send(peer, b"second");
     stand.bench.send(other_peer, b"third");
     assert_eq!(stand.bench.driver().received(&chunk), b"first");
-    assert_eq!(stand.bench.driver().received(&chunk), b"first", "reading takes nothing away");
+    assert_eq!(stand.bench.driver().received(&chunk), b"first", "reading a chunk does not change it");
     assert_eq!(chunk.len(), 5);
     stand.bench.driver().recycle(chunk);
     assert_eq!(stand.recv_exact(conn, 6), b"second");
@@ -253,7 +253,7 @@ pub(super) fn received_bytes_are_exact_in_any_split<B: Bench>(mut stand: Stand<B
         }
     }
     assert_eq!(sent, all.len());
-    assert!(got == all, "every byte in its place");
+    assert!(got == all, "every byte at its position");
     stand.close(conn);
 }
 
@@ -269,7 +269,10 @@ pub(super) fn drained_is_never_claimed_too_early<B: Bench>(mut stand: Stand<B>) 
                     panic!("{got} of {sent}")
                 };
                 got += bytes.len();
-                assert!(!drained || got == sent, "{got} of {sent} bytes, and the rest is in the socket");
+                assert!(
+                    !drained || got == sent,
+                    "only {got} of {sent} bytes were received, so the socket is not empty"
+                );
             }
         }
         stand.close(conn);
@@ -284,7 +287,11 @@ pub(super) fn the_end_of_the_stream_follows_the_data<B: Bench>(mut stand: Stand<
         stand.settle();
         assert_eq!(stand.recv_exact(conn, 10), b"last words");
         assert_eq!(stand.recv_wait(conn, expect), Got::Eof);
-        assert_eq!(stand.recv_wait(conn, expect), Got::Eof, "the end stays the end");
+        assert_eq!(
+            stand.recv_wait(conn, expect),
+            Got::Eof,
+            "after the end of the stream every receive returns the end"
+        );
         stand.send_all(conn, b"answer", true);
         stand.close(conn);
         let seen = stand.look_until(peer, |seen| seen.fin);
@@ -332,7 +339,7 @@ impl<T> IsDone for Step<T> {
 }
 
 impl<B: Bench> Stand<B> {
-    /// Waits for the completion of a send while its peer reads.
+    /// Waits for the completion of a send while the peer reads.
     fn sent_while_reading(
         &mut self,
         conn: doorbell::id::ConnId,

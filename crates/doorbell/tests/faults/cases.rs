@@ -1,6 +1,6 @@
 //! One test per fault and driver.
 //!
-//! Does not know about: how a fault is injected.
+//! Does not know about: the injection of faults.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use doorbell::{Http1, Limits, Request, Responder, StaticReply, Status, service_f
 use super::faulty::Lies;
 use super::live::{pattern, start, start_with};
 
-/// Maximum share of a core during a fault: the promise is 5 %.
+/// Maximum share of a core during a fault, in percent, as promised.
 const CPU_PERCENT_MAX: u128 = 5;
 
 macro_rules! on_each_driver {
@@ -43,13 +43,13 @@ fn short_sends_lose_and_repeat_no_byte(kind: DriverKind) {
     for (id, len) in [(1, 1), (2, 2), (3, 100), (4, 1_448), (5, 70_000), (6, 1_000_000), (7, 5_000_000)] {
         let answer = live.ask(id, len);
         assert!(!answer.reset, "{len} bytes");
-        assert!(answer.bytes == pattern(id, len), "{} of {len} bytes, or others", answer.bytes.len());
+        assert!(answer.bytes == pattern(id, len), "{} of {len} bytes, or wrong bytes", answer.bytes.len());
     }
     live.stop();
 }
 
-/// The reply to a first request whose connection then closes is sent directly, and such sends are
-/// rarely partial.
+/// Partial sends on the fast path lose no byte. On this path the worker sends the reply to a first
+/// request that ends its connection; without injected faults such a send is rarely partial.
 fn short_first_sends_lose_and_repeat_no_byte(kind: DriverKind) {
     let ok = StaticReply::text(Status::OK, "whole\n");
     let http = Http1::new(service_fn(move |_: &Request<'_>, reply: Responder<'_>| reply.send(&ok)));
@@ -84,8 +84,8 @@ fn every_accept_error_costs_little_and_ends(kind: DriverKind) {
         Errno::PROTO,
     ];
     for errno in errnos {
-        // 20 errors: up to 16 errors of one client may be retried at once, the others cause pauses
-        // of at least 10 ms.
+        // 20 errors: up to 16 errors of one client may be retried at once, the other errors cause
+        // pauses of at least 10 ms.
         let lies = Lies { accept_errno: Some((errno, 20)), ..Lies::default() };
         let limits = Limits { accept_backoff_max: Duration::from_millis(40), ..Limits::default() };
         let Some(live) = start(kind, limits, lies) else { return };
@@ -93,7 +93,7 @@ fn every_accept_error_costs_little_and_ends(kind: DriverKind) {
         let answer = live.ask(9, 100);
         let waited = began.elapsed();
         assert!(!answer.reset && answer.bytes == pattern(9, 100), "{errno}: served in the end");
-        assert!(waited >= Duration::from_millis(40), "{errno}: the pauses were kept, {waited:?}");
+        assert!(waited >= Duration::from_millis(40), "{errno}: the worker paused, {waited:?}");
         assert_eq!(live.snapshot().accept_errors, 20, "{errno}");
         let cpu = live.stop().cpu;
         assert!(
@@ -121,7 +121,7 @@ fn failing_receives_end_their_own_connection_only(kind: DriverKind) {
         for id in 0..100 {
             let answer = live.ask(id, 500);
             let whole = answer.bytes == pattern(id, 500);
-            assert!(whole || answer.bytes.is_empty(), "{errno}: all of its own reply or nothing");
+            assert!(whole || answer.bytes.is_empty(), "{errno}: the whole reply or nothing");
             served += u32::from(whole);
         }
         assert!((30..100).contains(&served), "{errno}: {served} of 100");
@@ -129,7 +129,7 @@ fn failing_receives_end_their_own_connection_only(kind: DriverKind) {
         assert_eq!(
             ended.snapshot.closed.iter().sum::<u64>(),
             100,
-            "{errno}: each connection ended for a reason"
+            "{errno}: each end of a connection has a reason"
         );
     }
 }
@@ -142,11 +142,15 @@ fn failing_sends_end_their_own_connection_visibly(kind: DriverKind) {
         for id in 0..100 {
             let answer = live.ask(id, 20_000);
             let whole = pattern(id, 20_000);
-            assert!(whole.starts_with(&answer.bytes), "{errno}: only its own bytes");
+            assert!(whole.starts_with(&answer.bytes), "{errno}: only bytes of this connection's reply");
             if answer.bytes.len() == whole.len() {
                 served += 1;
             } else {
-                assert!(answer.reset, "{errno}: a cut reply of {} bytes looks whole", answer.bytes.len());
+                assert!(
+                    answer.reset,
+                    "{errno}: a truncated reply of {} bytes looks complete",
+                    answer.bytes.len()
+                );
                 cut += 1;
             }
         }
@@ -178,7 +182,7 @@ fn a_driver_that_breaks_ends_the_worker(kind: DriverKind) {
         let _answer = id;
         std::thread::sleep(Duration::from_millis(5));
     }
-    assert!(ended, "its listener is closed, so that clients are refused and not kept waiting");
+    assert!(ended, "the listener is closed, so that clients are refused and do not wait");
     let fault = live.join().result.expect_err("the driver broke");
     assert_eq!((fault.call, fault.errno), ("faulty_wait", Errno::BADR));
 }

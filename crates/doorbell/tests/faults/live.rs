@@ -35,7 +35,7 @@ pub(super) struct Live {
 /// The end of a worker's thread.
 pub(super) struct Ended {
     pub(super) result: Result<(), Fault>,
-    /// Processor time of the whole run.
+    /// The processor time of the whole run.
     pub(super) cpu: Duration,
     /// The counters at the end.
     pub(super) snapshot: Snapshot,
@@ -52,7 +52,7 @@ pub(super) fn start(kind: DriverKind, limits: Limits, lies: Lies) -> Option<Live
     start_with(raw(), kind, limits, lies)
 }
 
-/// Starts a worker with another protocol than that of [`Live::ask`].
+/// Starts a worker with this protocol, instead of the protocol for [`Live::ask`].
 pub(super) fn start_with(
     protocol: impl Into<ListenerProtocol>,
     kind: DriverKind,
@@ -102,7 +102,7 @@ fn run<D: Driver>(driver: D, lies: Lies, server: Arc<ServerShared>, shared: Arc<
 fn cpu_time() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(
-        u64::try_from(now.tv_sec).expect("it counts up"),
+        u64::try_from(now.tv_sec).expect("the clock starts at 0"),
         u32::try_from(now.tv_nsec).expect("below 1e9"),
     )
 }
@@ -117,19 +117,19 @@ fn raw() -> Raw {
     })
 }
 
-/// `len` bytes that belong to `id`.
+/// Returns `len` bytes that depend on `id`.
 pub(super) fn pattern(id: u64, len: usize) -> Vec<u8> {
     let words = (0..len.div_ceil(8) as u64).flat_map(|word| splitmix(splitmix(id) ^ word).to_le_bytes());
     words.take(len).collect()
 }
 
 impl Live {
-    /// A client that requests a pattern.
+    /// Connects a client that requests a pattern.
     pub(super) fn ask(&self, id: u64, len: usize) -> Answer {
         self.exchange(format!("{id} {len}\n").as_bytes())
     }
 
-    /// A client that connects, sends this and reads to the end.
+    /// Connects a client that sends `request` and reads to the end.
     pub(super) fn exchange(&self, request: &[u8]) -> Answer {
         let mut stream = TcpStream::connect(self.addr).expect("the listener accepts");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("an option of sockets");

@@ -1,6 +1,7 @@
-//! `Auto`: a cheap handler moves to the ring thread, and away from it with the first expensive run.
+//! `Auto`: a cheap handler moves to the ring thread, and moves back to jobs with the first
+//! expensive run.
 //!
-//! Does not know about: how that is measured.
+//! Does not know about: the measurement of runs.
 
 #![expect(clippy::disallowed_methods, reason = "expensive work takes time")]
 
@@ -22,11 +23,12 @@ on_both_engines! {
     a_zero_limit_keeps_nothing_at_home
 }
 
-/// Far above what cheap work takes on a busy machine, and far below what expensive work takes.
+/// A limit far above the time of cheap work on a busy machine, and far below the time of expensive
+/// work.
 const LIMIT: Duration = Duration::from_millis(20);
 const DEAR: Duration = Duration::from_millis(60);
 
-/// More runs than any row needs.
+/// More runs than any row requires.
 const RUNS_MAX: u32 = 5_000;
 
 struct Bench {
@@ -36,7 +38,7 @@ struct Bench {
     server: Server,
 }
 
-/// One worker whose replies contain the name of the thread that did the work.
+/// Starts one worker whose replies contain the name of the thread that did the work.
 fn bench(engine: Engine, limit: Duration) -> Bench {
     let (hand, dear) = (Hand::default(), Arc::new(AtomicBool::new(false)));
     let auto = Offload::builder().build_on(hand.clone()).auto().limit(limit);
@@ -62,8 +64,8 @@ fn bench(engine: Engine, limit: Duration) -> Bench {
 }
 
 impl Bench {
-    /// Sends a request and runs its job, if it is one. Returns the status, the thread, and whether
-    /// it was a job.
+    /// Sends a request and runs its job, if there is one. Returns the status, the name of the
+    /// thread, and whether there was a job.
     fn ask(&self, stream: &mut TcpStream, path: &str) -> (u16, String, bool) {
         let away = !self.auto.is_at_home();
         stream.write_all(&get(path)).unwrap();
@@ -84,18 +86,18 @@ fn cheap_work_moves_home_and_leaves_with_the_first_expensive_run(engine: Engine)
         while !bench.auto.is_at_home() {
             assert_eq!(bench.ask(&mut stream, "/"), (200, here.clone(), true));
             jobs += 1;
-            assert!(jobs < RUNS_MAX, "cheap work never came home");
+            assert!(jobs < RUNS_MAX, "cheap work never moved home");
         }
-        assert!(jobs >= ROW_MIN << failures, "after a whole row, longer each time: {jobs}");
+        assert!(jobs >= ROW_MIN << failures, "work moves home only after a whole row: {jobs}");
         let queued = bench.server.stats().jobs_queued;
         // A run that was interrupted for longer than the limit counts as expensive; the next round
-        // is as good.
+        // then tests the same.
         let at_home = (0..100).take_while(|_| bench.auto.is_at_home()).fold(0, |count, _| {
             let (status, thread_name, _) = bench.ask(&mut stream, "/then");
             assert_eq!(status, 202);
             assert!(
                 thread_name != here && thread_name.starts_with("doorbell"),
-                "a ring thread did it: {thread_name}"
+                "a ring thread did the work: {thread_name}"
             );
             count + 1
         });
@@ -106,7 +108,7 @@ fn cheap_work_moves_home_and_leaves_with_the_first_expensive_run(engine: Engine)
         if bench.auto.is_at_home() {
             assert_ne!(bench.ask(&mut stream, "/").1, here, "the first one runs at home");
         }
-        assert!(!bench.auto.is_at_home(), "and no other");
+        assert!(!bench.auto.is_at_home(), "only one expensive run is at home");
         assert_eq!(bench.ask(&mut stream, "/"), (200, here.clone(), true), "the next is a job");
         bench.dear.store(false, Ordering::SeqCst);
     }

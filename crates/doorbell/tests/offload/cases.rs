@@ -1,6 +1,6 @@
-//! One test per case.
+//! One test per outcome of a waiting request.
 //!
-//! Does not know about: running jobs; `hand` does that on demand.
+//! Does not know about: running jobs, which `hand` does on demand.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -67,8 +67,8 @@ fn a_job_replies_and_the_connection_stays_open(engine: Engine) {
 fn a_first_request_that_closes_is_answered_too(engine: Engine) {
     let hand = Hand::default();
     let server = serve(engine, &hand);
-    // From the second time on, the head is known and the connection has no state when its handler
-    // is called.
+    // From the second request on, the head is in the worker's cache, so the handler is called while
+    // the connection has no state.
     for _ in 0..3 {
         let stream = send(&server, &last("/job/once"));
         hand.run_one();
@@ -88,7 +88,7 @@ fn requests_behind_a_job_wait_for_it_and_keep_their_order(engine: Engine) {
     let server = serve(engine, &hand);
     let all = [get("/now"), get("/job/1"), get("/now"), get("/job/2"), last("/now")].concat();
     let mut stream = send(&server, &all);
-    assert_eq!(reply(&mut stream).body, b"now", "what came before the job is sent before it");
+    assert_eq!(reply(&mut stream).body, b"now", "an earlier reply is sent before the reply of the job");
     hand.run_one();
     hand.run_one();
     let (replies, left) = Reply::parse_all(&rest(stream).bytes);
@@ -102,7 +102,7 @@ fn input_during_a_job_is_served_after_it(engine: Engine) {
     let server = serve(engine, &hand);
     let mut stream = send(&server, &get("/job/1"));
     let job = hand.take();
-    // In pieces, and more than one receive: unread input stays in the kernel.
+    // More input than one receive reads, so that unread input stays in the kernel.
     let behind = [get("/job/2"), get("/now").repeat(900), last("/now")].concat();
     let mut half = stream.try_clone().unwrap();
     let writer = thread::spawn(move || behind.chunks(7_000).for_each(|piece| half.write_all(piece).unwrap()));
@@ -167,15 +167,15 @@ fn a_large_answer_reaches_a_slow_reader_whole(engine: Engine) {
     let job = hand.take();
     job.run();
     until(&server, |stats| stats.bytes_out > 0);
-    // Sent while the reply is being sent, with a receive pending since before.
+    // This request arrives while the reply is being sent, with a receive that was already pending.
     stream.write_all(&get("/now")).unwrap();
     until(&server, |stats| stats.bytes_in > get("/large/0123456789").len() as u64);
     let got = reply(&mut stream);
     assert_eq!((got.body.len(), got.body == b"0123456789".repeat(100_000)), (1_000_000, true));
-    assert_eq!(reply(&mut stream).body, b"now", "input that arrived meanwhile is not lost");
+    assert_eq!(reply(&mut stream).body, b"now", "input that arrived during the reply is not lost");
 }
 
-/// A client that does not read its last reply of 8 MB, and the write timeout.
+/// Starts a server with this write timeout, and a client that does not read its last reply of 8 MB.
 fn stuck(engine: Engine, write_timeout: Duration) -> (Server, TcpStream) {
     let hand = Hand::default();
     let limits = Limits { write_timeout, conns_max: 1_000, ..Limits::default() };
@@ -192,7 +192,7 @@ fn a_client_that_sends_but_never_reads_does_not_move_the_deadline_of_its_last_re
     // never end.
     let is_cut = wait_until(PATIENCE, || {
         thread::sleep(Duration::from_millis(100));
-        // Writing may fail once the connection is cut.
+        // Writing may fail after the server has closed the connection.
         let _until_it_is_cut = stream.write_all(b"x");
         server.stats().closed_because(CloseReason::WriteTimeout) == 1
     });
@@ -236,7 +236,7 @@ fn a_full_queue_is_a_503_and_the_connection_stays_open(engine: Engine) {
     let got = reply(&mut one_more);
     assert_eq!((got.status, got.field("retry-after"), got.field("connection")), (503, Some("1"), None));
     assert_eq!(reply(&mut one_more).body, b"now");
-    // The other class has its own queue.
+    // The other class has a separate queue.
     one_more.write_all(&get("/high/h")).unwrap();
     until(&server, |stats| stats.jobs_queued == 4);
     (0..4).for_each(|_| hand.run_one());
@@ -309,11 +309,11 @@ fn a_client_that_leaves_cancels_its_job(engine: Engine) {
     until(&server, |stats| stats.jobs_cancelled == 10 && stats.conns_live == 1);
     hand.run_one();
     assert_eq!(Reply::parse(&rest(first).bytes, false).unwrap().body, b"1");
-    assert!(hand.start().is_none(), "none of the others ran");
+    assert!(hand.start().is_none(), "no other job ran");
     assert_eq!(server.stats().closed_because(CloseReason::ClientGone), 10);
 }
 
-/// All threads are busy throughout.
+/// When a client leaves, its place in the queue becomes free, although all threads stay busy.
 fn clients_that_leave_do_not_block_others(engine: Engine) {
     let hand = Hand::default();
     let offload = Offload::builder().queue_max(Class::Normal, 4).fin_cancels(true);
@@ -405,7 +405,7 @@ fn a_drain_drops_a_job_at_its_deadline(engine: Engine) {
     let mut got = Vec::new();
     stream.read_to_end(&mut got).unwrap();
     assert_eq!(got, b"");
-    // No request waits for its result any more.
+    // No request waits for the result of this job any more.
     job.run();
 }
 
@@ -444,7 +444,7 @@ fn a_hand_over_after_a_job_waits_for_its_reply_and_loses_no_byte(engine: Engine)
     let job = hand.take();
     let behind = [get("/away"), get("/job/theirs"), b"GET /half".to_vec()].concat();
     behind.chunks(40).for_each(|piece| stream.write_all(piece).unwrap());
-    assert!(away.0.lock().unwrap().is_empty(), "it waits for the job");
+    assert!(away.0.lock().unwrap().is_empty(), "the hand-over waits for the job");
     job.run();
     assert_eq!(reply(&mut stream).body, b"1");
     until(&server, |stats| stats.closed_because(CloseReason::HandedOver) == 1);
@@ -455,7 +455,7 @@ fn a_hand_over_after_a_job_waits_for_its_reply_and_loses_no_byte(engine: Engine)
     conn.bytes.resize(behind.len(), 0);
     theirs.read_exact(&mut conn.bytes[had..]).unwrap();
     assert_eq!(conn.bytes.escape_ascii().to_string(), behind.escape_ascii().to_string());
-    assert_eq!(server.stats().jobs_queued, 1, "a later job request belongs to the new owner");
+    assert_eq!(server.stats().jobs_queued, 1, "a later request is served by the new owner");
 }
 
 fn a_stop_ends_a_job_with_a_hand_over_behind_it(engine: Engine) {

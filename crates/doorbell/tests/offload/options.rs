@@ -1,4 +1,4 @@
-//! Socket options of a connection that is handed over: which are kept, and which are reset.
+//! Socket options of a connection that is handed over: which options are kept, and which are reset.
 //!
 //! Does not know about: the new owner.
 
@@ -32,7 +32,7 @@ fn serve(engine: Engine, descriptors: Descriptors, listen: Listen, away: &Away) 
         .unwrap()
 }
 
-/// A connection that was handed over, and its client.
+/// Connects a client. Returns its handed-over connection, and the client.
 fn handed(server: &Server, away: &Away) -> (HandedConn, std::net::TcpStream) {
     let client = send(server, &get("/"));
     let mut conn = None;
@@ -40,10 +40,10 @@ fn handed(server: &Server, away: &Away) -> (HandedConn, std::net::TcpStream) {
         conn = away.0.lock().unwrap().pop();
         conn.is_some()
     });
-    (conn.expect("it is handed over"), client)
+    (conn.expect("the connection is handed over"), client)
 }
 
-/// `None` before Linux 5.14.
+/// Whether the size of the send buffer is fixed; `None` before Linux 5.14.
 fn is_locked(conn: &HandedConn) -> Option<bool> {
     is_send_buf_len_locked(conn.fd.as_fd()).ok()
 }
@@ -56,11 +56,11 @@ fn a_connection_leaves_with_the_systems_timeout_and_buffer(engine: Engine) {
         let away = Away::default();
         let listen = || ListenAddr::Tcp(([127, 0, 0, 1], 0).into());
         let server = serve(engine, descriptors, Listen::at(listen()), &away);
-        // The first one determines what is assumed of the others.
+        // The options of the first connection are assumed for the following ones.
         for _ in 0..3 {
             let (conn, _client) = handed(&server, &away);
-            assert_eq!(tcp_user_timeout(&conn.fd), Ok(0), "{descriptors:?}: the user timeout is kept");
-            assert_ne!(is_locked(&conn), Some(true), "{descriptors:?}: the send buffer size is fixed");
+            assert_eq!(tcp_user_timeout(&conn.fd), Ok(0), "{descriptors:?}: the user timeout is reset");
+            assert_ne!(is_locked(&conn), Some(true), "{descriptors:?}: the send buffer size is not fixed");
             assert_eq!(tcp_nodelay(&conn.fd), Ok(true), "{descriptors:?}");
         }
         let server = serve(engine, descriptors, Listen::at(listen()).nodelay(false), &away);
@@ -69,8 +69,8 @@ fn a_connection_leaves_with_the_systems_timeout_and_buffer(engine: Engine) {
     }
 }
 
-/// Connections of a listener of the previous server are reset like our own; those of any other
-/// inherited listener keep their options.
+/// Options of connections are reset if their listener comes from the previous server, and kept for
+/// any other inherited listener.
 fn options_of_an_inherited_listener_are_its_owners(engine: Engine) {
     let away = Away::default();
     let theirs = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -79,11 +79,11 @@ fn options_of_an_inherited_listener_are_its_owners(engine: Engine) {
     let server = serve(engine, Descriptors::Auto, Listen::inherited(theirs.into()), &away);
     let (conn, _client) = handed(&server, &away);
     assert_eq!(tcp_user_timeout(&conn.fd), Ok(4_321));
-    assert_eq!(socket_send_buffer_size(&conn.fd), Ok(80_000), "the kernel doubles it (socket(7))");
+    assert_eq!(socket_send_buffer_size(&conn.fd), Ok(80_000), "the kernel doubles the size (socket(7))");
     assert_ne!(is_locked(&conn), Some(false));
     drop(server);
 
-    // As the previous server left it.
+    // A listener with the options that a previous server has set.
     let ours = TcpListener::bind("127.0.0.1:0").unwrap();
     set_tcp_user_timeout(&ours, 15_000).unwrap();
     set_socket_send_buffer_size(&ours, 40_000).unwrap();

@@ -1,5 +1,5 @@
-//! The new owner of connections that were handed over: a small server, as slow as the test wants
-//! it.
+//! The new owner of connections that were handed over: a small server that is as slow as the test
+//! requires.
 //!
 //! Does not know about: the worker, the expectations of its peers.
 
@@ -12,7 +12,7 @@ use doorbell_testkit::sim::{PeerIndex, World};
 use super::cast::HANDED;
 use super::service::{GREETING, ID_FIELD, pattern};
 
-/// The queue between the worker and the [`App`].
+/// The queue of connections between the worker and the [`App`].
 #[derive(Clone, Debug, Default)]
 pub(super) struct Desk(Arc<Mutex<Vec<HandedConn>>>);
 
@@ -23,7 +23,8 @@ impl Taker for Desk {
     }
 }
 
-/// Replies to `/app/ID/LEN` with LEN bytes of ID, and to lines `ID` with a greeting and a reply.
+/// The application. It replies to `/app/ID/LEN` with LEN bytes of ID, and to lines `ID` with a
+/// greeting and a reply.
 #[derive(Debug, Default)]
 pub(super) struct App {
     desk: Desk,
@@ -38,7 +39,7 @@ struct Conn {
     _permit: Permit,
 }
 
-/// Result of processing the bytes so far.
+/// The result of processing the bytes received so far.
 enum Answer {
     More,
     Reply { len: usize, reply: Vec<u8>, last: bool },
@@ -54,8 +55,8 @@ impl App {
         self.conns.len()
     }
 
-    /// Takes connections that were handed over and continues with the others. Places are returned
-    /// when this returns.
+    /// Takes connections that were handed over, and continues with earlier connections. The permits
+    /// of finished connections are returned at the end.
     pub(super) fn serve(&mut self, world: &mut World) {
         let handed = core::mem::take(&mut *self.desk.0.lock().unwrap_or_else(PoisonError::into_inner));
         for HandedConn { fd, bytes, listener, permit, .. } in handed {
@@ -66,7 +67,7 @@ impl App {
             }
             self.taken += 1;
             let before = self.conns.insert(index, Conn { bytes, is_raw, _permit: permit });
-            assert!(before.is_none(), "{index:?} was handed over once");
+            assert!(before.is_none(), "{index:?} is handed over only once");
         }
         self.conns.retain(|index, conn| goes_on(*index, conn, world));
     }

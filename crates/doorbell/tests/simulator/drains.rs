@@ -1,4 +1,4 @@
-//! Deadlines and drains of connections that have sent nothing yet, or only an empty line.
+//! Tests of deadlines and drains of connections that have sent nothing yet, or only an empty line.
 //!
 //! Does not know about: faults.
 
@@ -20,10 +20,11 @@ use super::service::raw;
 
 const REQUEST: &[u8] = b"GET /shared HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// Nothing, and an empty line, which does not begin a request (RFC 9112 2.2).
+/// First bytes of a client: nothing, or an empty line, which does not begin a request (RFC 9112
+/// 2.2).
 const BEGINNINGS: [&[u8]; 2] = [b"", b"\r\n"];
 
-/// A worker with a client that began like this 100 ms ago.
+/// Creates a worker with a client that sent these first bytes 100 ms ago.
 fn begun(beginning: &[u8]) -> (Stage, PeerIndex) {
     let mut stage = Stage::new(Limits::default(), HttpLimits::default(), SimConfig::quiet(1, 0));
     let peer = stage.add_kind(Kind::Silent, &mut Rng::new(1), Duration::from_nanos(1));
@@ -39,13 +40,13 @@ fn drain(stage: &Stage) {
     stage.shared.send(Command::Drain { timeout: Duration::from_secs(60) });
 }
 
-/// How long a connection was open, and its close reason.
+/// Returns how long a connection was open, and its close reason.
 fn end(stage: &Stage, peer: PeerIndex) -> (Duration, CloseReason) {
     let log = stage.sim.world().log(peer).clone();
     let lived = log.closed_at.expect("closed") - log.accepted_at.expect("accepted");
     let snapshot = stage.snapshot();
     let mut reasons = CloseReason::ALL.iter().filter(|reason| snapshot.closed_because(**reason) > 0);
-    let reason = *reasons.next().expect("it has a reason");
+    let reason = *reasons.next().expect("a close has a reason");
     assert_eq!((reasons.next(), snapshot.closed_total()), (None, 1));
     (Duration::from_nanos(lived), reason)
 }
@@ -57,7 +58,7 @@ fn a_first_request_that_arrives_during_a_drain_is_answered() {
             let (mut stage, peer) = begun(beginning);
             drain(&stage);
             stage.run_for(Duration::from_millis(after_ms));
-            assert_eq!(stage.sim.world().log(peer).closed_at, None, "its request may be on the way");
+            assert_eq!(stage.sim.world().log(peer).closed_at, None, "the client's request may still arrive");
             stage.sim.world_mut().push_step(peer, PeerStep::Send(REQUEST.to_vec()));
             while stage.turn() {}
             let log = stage.sim.world().log(peer).clone();
@@ -80,7 +81,7 @@ fn a_silent_client_is_closed_by_a_drain_after_the_linger_timeout() {
     assert!((linger..linger * 2).contains(&lived), "{lived:?}");
 }
 
-/// It waits for a header, not for a request, and has sent nothing.
+/// A drain also closes a connection that waits for a PROXY header and has sent nothing.
 #[test]
 fn a_client_without_a_proxy_header_is_closed_by_a_drain_after_the_linger_timeout() {
     let listener = ListenerIndex(0);
@@ -115,7 +116,7 @@ fn a_client_without_a_proxy_header_is_closed_by_a_drain_after_the_linger_timeout
     assert_eq!(shared.snapshot().closed_because(CloseReason::Drain), 1);
 }
 
-/// It got a reply: nothing that it sent can be lost.
+/// A connection that got its reply is closed at once, because it has no request that could be lost.
 #[test]
 fn a_kept_connection_that_is_idle_is_closed_as_the_drain_begins() {
     let (mut stage, peer) = begun(REQUEST);

@@ -1,5 +1,5 @@
-//! Checks what a peer received: its own replies, in order and complete; or a prefix of them and a
-//! visible error.
+//! Checks the bytes that a peer received: its replies in order and complete, or a prefix of its
+//! replies and a visible error.
 //!
 //! Does not know about: behaviour of peers, deadlines of replies.
 
@@ -10,10 +10,10 @@ use super::service::{ID_FIELD, SHARED_ID, SHARED_LEN, pattern};
 pub(super) enum Reply {
     /// `100 Continue`.
     Continue,
-    /// One of these statuses without content; then the server closes.
+    /// An error reply with one of these statuses and without content; then the server closes.
     Error(&'static [u16]),
-    /// A pattern, or an error of the compute lane: busy (the connection stays open), or late (it
-    /// closes).
+    /// A pattern, or a 503 of the compute lane. The connection stays open if the queue was full,
+    /// and closes if the job was late.
     Job { id: u64, len: usize, is_head: bool, may_be_late: bool },
     /// 200 with the pattern of an id; without content for HEAD.
     Pattern { id: u64, len: usize, is_head: bool },
@@ -31,9 +31,9 @@ const ANY_ERROR: &[u16] = &[400, 408, 413, 431, 500, 503];
 pub(super) struct Comparison {
     /// Number of expected replies that arrived completely.
     pub(super) replies: usize,
-    /// True if another one arrived incompletely.
+    /// True if another reply arrived incompletely.
     pub(super) partial: bool,
-    /// Status of an unexpected error reply, after which nothing arrived.
+    /// The status of an unexpected error reply, which is the last reply.
     pub(super) error: Option<u16>,
 }
 
@@ -65,8 +65,8 @@ pub(super) fn compare(received: &[u8], expected: &[Reply]) -> Result<Comparison,
     Ok(comparison)
 }
 
-/// A fault that the server reports: a complete error reply with nothing after it, or the beginning
-/// of one.
+/// Parses an unexpected error reply, which reports a fault: complete with nothing after it, or only
+/// its beginning.
 fn unexpected_error(bytes: &[u8], mut comparison: Comparison) -> Result<Comparison, String> {
     if head_of(bytes, ANY_ERROR)?.is_none() {
         comparison.partial = true;
@@ -80,13 +80,14 @@ fn unexpected_error(bytes: &[u8], mut comparison: Comparison) -> Result<Comparis
     Ok(comparison)
 }
 
-/// Number of complete replies in `received`, for peers that wait for one; does not judge.
+/// Returns the number of complete replies in `received`, for peers that wait for a reply. Does not
+/// judge.
 pub(super) fn count_whole(received: &[u8], expected: &[Reply]) -> usize {
     compare(received, expected)
         .map_or(usize::MAX, |comparison| comparison.replies + usize::from(comparison.error.is_some()))
 }
 
-/// The bytes after one expected reply; `None` if it is incomplete but correct so far.
+/// Returns the bytes after an expected reply; `None` if the reply is incomplete but correct so far.
 fn strip<'a>(bytes: &'a [u8], reply: &Reply) -> Result<Option<&'a [u8]>, String> {
     match reply {
         Reply::Continue => strip_exact(bytes, b"HTTP/1.1 100 Continue\r\n\r\n"),
@@ -155,8 +156,8 @@ struct Head {
     closes: bool,
 }
 
-/// The head at the start of `bytes`, with no field that the server does not send; `None` if it is
-/// incomplete.
+/// Parses the head at the start of `bytes`; `None` if it is incomplete. A field that the server
+/// does not send is an error.
 fn head_of(bytes: &[u8], statuses: &[u16]) -> Result<Option<Head>, String> {
     let starts: Vec<String> = statuses.iter().map(|status| format!("HTTP/1.1 {status} ")).collect();
     let right = |start: &String| bytes.starts_with(start.as_bytes()) || start.as_bytes().starts_with(bytes);
@@ -186,7 +187,7 @@ fn head_of(bytes: &[u8], statuses: &[u16]) -> Result<Option<Head>, String> {
             }
             "Date" if value.len() == 29 && value.ends_with(" GMT") => {}
             "Allow" | "Content-Type" | "Retry-After" => {}
-            _ => return Err(format!("a field we do not send: {field:?}")),
+            _ => return Err(format!("a field that the server does not send: {field:?}")),
         }
     }
     Ok(Some(head))
@@ -228,7 +229,7 @@ mod tests {
         }
         assert!(compare(&whole, &[Reply::Pattern { id: 8, len: 40, is_head: false }]).is_err());
         assert!(compare(&whole, &[Reply::Shared]).is_err());
-        assert!(compare(&[whole.clone(), whole].concat(), &expected).is_err(), "a reply too many");
+        assert!(compare(&[whole.clone(), whole].concat(), &expected).is_err(), "one reply too many");
     }
 
     #[test]

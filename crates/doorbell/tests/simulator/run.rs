@@ -20,7 +20,7 @@ use super::pool::SimPool;
 use super::service;
 use super::verdict;
 
-/// Number of peers in a burst: the default backlog.
+/// Number of peers in a burst, equal to the default backlog.
 const BURST_LEN: usize = 4_096;
 
 /// Maximum virtual duration of a run: 12 hours.
@@ -29,16 +29,16 @@ const VIRTUAL_MAX: Duration = Duration::from_secs(12 * 3_600);
 /// Maximum number of turns per virtual second; more means that the worker spins.
 const TURNS_A_SECOND_MAX: u32 = 60_000;
 
-/// What happens to the worker before its peers are done.
+/// The command to the worker before its peers are done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// Nothing: it serves all peers.
+    /// No command: the worker serves all peers.
     None,
-    /// It drains from this time, with this timeout.
+    /// The worker drains from this time on, with this timeout.
     Drain(u64, Duration),
-    /// It retires at this time, with this patience.
+    /// The worker retires at this time, with this patience.
     Retire(u64, Duration),
-    /// It stops at this time.
+    /// The worker stops at this time.
     Stop(u64),
 }
 
@@ -69,7 +69,7 @@ impl Report {
 /// A worker in a simulated world, and the expectations of its peers.
 pub(super) struct Stage {
     pub(super) sim: Sim,
-    /// `None` once it is finished or failed.
+    /// `None` after the worker has finished or failed.
     pub(super) worker: Option<Worker<SimDriver, VirtualClock>>,
     pub(super) app: App,
     pub(super) places: Places,
@@ -80,15 +80,15 @@ pub(super) struct Stage {
     pub(super) limits: Limits,
     pub(super) http_limits: HttpLimits,
     pub(super) next_id: u64,
-    /// When the worker finished a drain or stop.
+    /// The time at which the worker finished a drain or stop.
     pub(super) finished_at: Option<u64>,
-    /// True once the driver failed.
+    /// True once the driver has failed.
     pub(super) failed: bool,
-    /// True if one receive returns less than a few hundred bytes.
+    /// True if a receive returns at most a few hundred bytes.
     pub(super) small_reads: bool,
     /// The executor of jobs.
     pub(super) pool: SimPool,
-    /// True if the queue of jobs is so short that some are refused.
+    /// True if the queue of jobs is so short that jobs may be refused.
     pub(super) short_queue: bool,
     slots: u32,
     turns: u64,
@@ -97,13 +97,13 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// A worker with these limits in a world with this configuration (listeners and slots are set
-    /// to the worker's).
+    /// Creates a worker with these limits in a world with this configuration. The listeners and
+    /// slots of the world are set to those of the worker.
     pub(super) fn new(limits: Limits, http_limits: HttpLimits, config: SimConfig) -> Self {
         Self::handing_over(limits, http_limits, config, u32::MAX, WhenFull::Refuse)
     }
 
-    /// The same with this hand-over limit.
+    /// Creates a worker like [`Self::new`], with this limit of hand-overs.
     pub(super) fn handing_over(
         limits: Limits,
         http_limits: HttpLimits,
@@ -177,7 +177,7 @@ impl Stage {
         index
     }
 
-    /// Runs one turn and checks all invariants. False if the worker has ended.
+    /// Runs one turn and checks all invariants. Returns false if the worker has ended.
     pub(super) fn turn(&mut self) -> bool {
         let Some(worker) = &mut self.worker else { return false };
         self.pool.step(&self.sim);
@@ -189,7 +189,7 @@ impl Stage {
         assert_eq!(
             self.places.out() as usize,
             self.app.live() + worker.conns_leaving(),
-            "every place has an owner"
+            "every permit has an owner"
         );
         if turned.is_ok() && (live < 200 || self.turns.is_multiple_of(32)) {
             worker.check_invariants();
@@ -302,8 +302,8 @@ pub(super) fn play(seed: u64, traced: bool) -> (Report, Sim) {
     for _ in 0..rng.range(5..60) {
         stage.add_random(&mut rng, within);
     }
-    // Expensive, so it is rare; it depends on the seed itself, so that a change of the peers does
-    // not remove all occurrences.
+    // A burst is expensive, so it is rare. Whether there is a burst depends on the seed alone, so
+    // that a change of the peers does not remove every burst.
     let burst = seed % 64 == 7 && plan.millionths(FaultKind::BurstOfClients) > 0;
     if burst {
         stage.sim.world_mut().count_fault(FaultKind::BurstOfClients);
@@ -316,7 +316,7 @@ pub(super) fn play(seed: u64, traced: bool) -> (Report, Sim) {
     (verdict::judge(&stage, ending), stage.sim.clone())
 }
 
-/// Runs turns until everything is over, and ends the worker at its time.
+/// Runs turns until all peers and the worker have ended, and ends the worker as `ending` requires.
 fn conduct(stage: &mut Stage, ending: Ending) {
     let (at, command) = match ending {
         Ending::None => (None, Command::Stop),
@@ -343,7 +343,7 @@ fn conduct(stage: &mut Stage, ending: Ending) {
         let passed = stage.sim.world().now() - asked_at;
         assert!(u128::from(passed) < VIRTUAL_MAX.as_nanos(), "{ending:?} does not end: {}", stage.standing());
     }
-    assert!(stage.finished_at.is_some() || stage.failed, "a worker ends finished or failed");
+    assert!(stage.finished_at.is_some() || stage.failed, "a worker either finishes or fails");
 }
 
 fn random_limits(rng: &mut Rng) -> Limits {

@@ -1,4 +1,4 @@
-//! Single situations with one cause each.
+//! Scenarios with a single cause each.
 //!
 //! Does not know about: the seeds. With `DOORBELL_SIM_TRACE=1` a failing scenario prints all
 //! events.
@@ -47,8 +47,8 @@ fn every_accept_error_backs_off_and_all_clients_are_served_afterwards() {
             stage.add_kind(Kind::Probe, &mut rng, Duration::from_nanos(1));
         }
         stage.run_for(Duration::from_secs(10));
-        // 10 ms doubling to 1 s: 7 pauses to reach it and 9 of it; errors of one client may be
-        // retried 16 times at once.
+        // Pauses double from 10 ms to 1 s: in 10 s there are 7 shorter pauses and 9 of a second.
+        // Errors of one client may be retried 16 times at once.
         let turns = stage.turns();
         assert!(turns < 150, "{errno}: {turns} turns in 10 s");
         let errors = stage.snapshot().accept_errors;
@@ -64,10 +64,10 @@ fn an_accept_error_while_the_table_is_full_does_not_spin() {
         let mut stage = quiet(1);
         let mut rng = Rng::new(2);
         stage.sim.world_mut().fail_next_disarm(errno_of);
-        // Occupies the only slot for 10 s.
+        // This client occupies the only slot for 10 s.
         stage.add_kind(Kind::Silent, &mut rng, Duration::from_nanos(1));
         stage.run_for(Duration::from_millis(100));
-        assert_eq!(stage.snapshot().accept_errors, 1, "the disarm was answered by an error");
+        assert_eq!(stage.snapshot().accept_errors, 1, "the disarm ended with an error");
         stage.add_kind(Kind::Probe, &mut rng, Duration::from_nanos(1));
         stage.run_for(Duration::from_secs(9));
         assert!(stage.turns() < 400, "{errno_of}: {} turns in 9 s", stage.turns());
@@ -95,10 +95,13 @@ fn a_full_table_accepts_and_resets_no_client_and_recovers() {
             let waiting = stage.sim.world().backlog_len(HTTP);
             assert_eq!(waiting, 200, "conns_max {conns_max}: all others wait in the backlog");
             assert!(stage.turns() < 1_000, "{} turns for {conns_max} idle connections", stage.turns());
-            // The silent ones are cut after 10 s; a second later no client waits any more.
+            // The silent clients are closed after 10 s; one second later no client waits.
             stage.run_for(Duration::from_millis(2_300));
             if conns_max >= 10 {
-                assert!(stage.sim.world().backlog_len(HTTP) < 200, "conns_max {conns_max}: it recovers");
+                assert!(
+                    stage.sim.world().backlog_len(HTTP) < 200,
+                    "conns_max {conns_max}: waiting clients are accepted again"
+                );
             }
             assert!(stage.snapshot().table_full >= 1);
             finish(stage);
@@ -112,9 +115,9 @@ fn a_stalled_accept_is_detected_and_downgraded() {
     let mut rng = Rng::new(4);
     let peer = stage.add_kind(Kind::Probe, &mut rng, Duration::from_nanos(1));
     stage.run();
-    let waited = stage.sim.world().log(peer).accepted_at.expect("it was accepted")
+    let waited = stage.sim.world().log(peer).accepted_at.expect("the peer was accepted")
         - doorbell_testkit::clock::START_NANOS;
-    assert!(waited < 8_000_000_000, "noticed after {waited} ns");
+    assert!(waited < 8_000_000_000, "the stall was detected after {waited} ns");
     let snapshot = stage.snapshot();
     assert_eq!(
         (snapshot.accept_stalls, snapshot.accept_downgrades),
@@ -171,15 +174,15 @@ fn a_send_that_makes_no_progress_is_cut_by_a_reset() {
         let mut rng = Rng::new(8);
         let peer = stage.add_kind(Kind::NeverReads, &mut rng, Duration::from_nanos(1));
         stage.run();
-        let reset = stage.sim.world().log(peer).reset.expect("it sees a reset");
+        let reset = stage.sim.world().log(peer).reset.expect("the peer sees a reset");
         assert_eq!(reset.1, ResetCause::Asked);
         assert_eq!(stage.snapshot().closed_because(CloseReason::WriteTimeout), 1);
         finish(stage);
     }
 }
 
-/// With direct descriptors the unsent bytes are unknown when the send begins: the second deadline
-/// compares with the result of the first.
+/// With direct descriptors the number of unsent bytes is unknown when the send begins. The number
+/// is read at the first deadline, and compared at the second deadline.
 #[test]
 fn a_send_through_a_direct_descriptor_is_cut_after_its_second_deadline() {
     let config = SimConfig { unsent: Unsent::OnDemand, ..SimConfig::quiet(1, 0) };
@@ -187,7 +190,7 @@ fn a_send_through_a_direct_descriptor_is_cut_after_its_second_deadline() {
     let peer = stage.add_kind(Kind::NeverReads, &mut Rng::new(8), Duration::from_nanos(1));
     stage.run_for(Duration::from_secs(60));
     let log = stage.sim.world().log(peer).clone();
-    let (at, cause) = log.reset.expect("it sees a reset");
+    let (at, cause) = log.reset.expect("the peer sees a reset");
     assert_eq!(cause, ResetCause::Asked);
     let lived = Duration::from_nanos(at - log.accepted_at.expect("accepted"));
     let deadline = Limits::default().write_timeout;
@@ -197,8 +200,8 @@ fn a_send_through_a_direct_descriptor_is_cut_after_its_second_deadline() {
 
 const SLOW_LEN: usize = 70_000;
 
-/// A slow but steady reader of this many bytes: reading a third of its window takes more than twice
-/// the write timeout.
+/// Creates a slow but steady reader, which needs more than twice the write timeout to read a third
+/// of its window.
 fn slow_reader(plan: FaultPlan, unsent: Unsent) -> (Stage, PeerIndex) {
     let config = SimConfig { plan, unsent, ..SimConfig::quiet(1, 0) };
     let stage = Stage::new(Limits::default(), HttpLimits::default(), config);
@@ -214,7 +217,8 @@ fn slow_reader(plan: FaultPlan, unsent: Unsent) -> (Stage, PeerIndex) {
     (stage, peer)
 }
 
-/// Also with direct descriptors, whose progress is checked only at a deadline.
+/// A slow but steady reader gets its whole reply, also with direct descriptors, whose progress is
+/// checked only at a deadline.
 #[test]
 fn a_steady_slow_reader_gets_its_whole_reply() {
     for unsent in [Unsent::Known, Unsent::OnDemand] {
@@ -230,7 +234,8 @@ fn a_steady_slow_reader_gets_its_whole_reply() {
     }
 }
 
-/// On a kernel that cannot query direct descriptors, only the progress of the buffer is known.
+/// On a kernel that cannot query direct descriptors, the connection of a slow reader is closed,
+/// because only the progress of the send buffer is known.
 #[test]
 fn a_slow_reader_whose_progress_cannot_be_seen_is_cut() {
     let (mut stage, peer) = slow_reader(FaultPlan::none(), Unsent::Hidden);
@@ -250,13 +255,13 @@ fn a_peer_that_sends_and_never_reads_does_not_move_the_write_deadline() {
     }
     stage.run_for(Duration::from_secs(12));
     let log = stage.sim.world().log(peer).clone();
-    assert!(log.closed_at.is_some(), "cut although it continues to send");
+    assert!(log.closed_at.is_some(), "closed although the peer continues to send");
 }
 
 #[test]
 fn a_wait_that_overruns_a_linger_destroys_no_error_reply() {
     for seed in 0..20 {
-        // With small receives, the rest of a refused request takes many turns.
+        // With small receives, reading the rest of a refused request takes many turns.
         let config = SimConfig { recv_buf_len: 64, ..SimConfig::quiet(seed, 0) };
         let mut stage = Stage::new(Limits::default(), HttpLimits::default(), config);
         let peer = stage.add_kind(Kind::Silent, &mut Rng::new(seed), Duration::from_nanos(1));
@@ -297,7 +302,7 @@ fn a_driver_that_fails_ends_the_worker_with_its_error() {
     stage.add_kind(Kind::Silent, &mut rng, Duration::from_nanos(1));
     stage.run_for(Duration::from_secs(1));
     stage.sim.world_mut().set_plan(FaultPlan::none().with(FaultKind::WaitFault, ALWAYS));
-    let fault = stage.worker.as_mut().expect("it runs").turn().expect_err("the driver failed");
+    let fault = stage.worker.as_mut().expect("the worker runs").turn().expect_err("the driver failed");
     assert!([Errno::BADR, Errno::NOMEM].contains(&fault.errno), "{fault}");
     assert_eq!(fault.call, "simulated_wait");
 }
@@ -325,7 +330,8 @@ fn a_retiring_worker_keeps_the_timeouts_of_its_clients() {
         let mut stage = quiet(200);
         let mut rng = Rng::new(13);
         let within = Duration::from_millis(at_ms);
-        // A silent client has its 10 s, and an idle one after a reply its 30 s.
+        // A silent client keeps its timeout of 10 s, and an idle client after a reply its timeout
+        // of 30 s.
         let silent = stage.add_kind(Kind::Silent, &mut rng, Duration::from_nanos(1));
         let idle = stage.add_kind(Kind::IdleKeepAlive, &mut rng, Duration::from_nanos(1));
         stage.run_for(Duration::from_secs(3));
@@ -338,7 +344,7 @@ fn a_retiring_worker_keeps_the_timeouts_of_its_clients() {
             .shared
             .send(Command::Retire { patience: Duration::from_secs(60), timeout: Duration::from_secs(5) });
         while stage.turn() {}
-        assert!(stage.finished_at.is_some(), "it ends without a command");
+        assert!(stage.finished_at.is_some(), "the worker ends without a command");
         let log = |peer| stage.sim.world().log(peer).clone();
         let lived = |peer| {
             let log = log(peer);
@@ -394,7 +400,7 @@ fn clients_of_the_last_call_are_served_and_later_ones_refused() {
         assert!(!log.received.is_empty() && log.reset.is_none(), "{log:?}");
     }
     assert!(world.log(late).refused);
-    // The drain waits for a silent client only for the linger timeout.
+    // The drain waits for a silent client for no longer than the linger timeout.
     let finished_at = stage.finished_at.expect("the drain ends") - doorbell_testkit::clock::START_NANOS;
     assert!(world.log(silent).accepted_at.is_some());
     assert!(Duration::from_nanos(finished_at) < Duration::from_secs(3), "{finished_at}");

@@ -6,10 +6,10 @@ use std::panic::catch_unwind;
 
 use super::run::{Report, play};
 
-/// Seeds of an ordinary run.
+/// Number of seeds of an ordinary run.
 const SEEDS: u64 = 256;
 
-/// Number of failures after which a sweep ends.
+/// Number of failed seeds after which the test ends.
 const FAILURES_MAX: usize = 10;
 
 #[test]
@@ -42,11 +42,11 @@ fn every_promise_holds_in_every_seed() {
     assert!(failed.is_empty(), "seeds that failed: {failed:?}");
     println!("{}", summary(seeds, &sum));
     if seeds >= SEEDS {
-        assert_eq!(sum.faults.missing(), [], "each fault happens in some seed");
+        assert_eq!(sum.faults.missing(), [], "each fault occurs in at least one seed");
     }
 }
 
-/// Running the same seed twice gives the same events; otherwise a replay would be useless.
+/// Two runs of the same seed have the same events; otherwise a replay would be useless.
 #[test]
 fn a_seed_is_always_the_same_run() {
     for seed in [3, 77] {
@@ -73,5 +73,5 @@ fn summary(seeds: u64, report: &Report) -> String {
 
 fn number(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
-    Some(value.parse().unwrap_or_else(|_| panic!("{name} is a number, not {value:?}")))
+    Some(value.parse().unwrap_or_else(|_| panic!("{name} must be a number, not {value:?}")))
 }

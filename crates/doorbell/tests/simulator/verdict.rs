@@ -1,4 +1,4 @@
-//! Judges a run: what must be true of every peer.
+//! Judges a run: the conditions that must hold for every peer.
 //!
 //! Does not know about: the course of the run, except the peers' logs and the worker's counters.
 
@@ -23,7 +23,7 @@ pub(super) fn judge(stage: &Stage, ending: Ending) -> Report {
         jobs: stage.pool.done(),
         ..Report::default()
     };
-    // With a cap per address, each peer's result depends on the others.
+    // With a cap per address, each peer's result depends on the other peers.
     let per_ip = stage.limits.conns_per_ip_max as usize;
     let capped = stage.refuses
         || (1..stage.expectations.len()).contains(&per_ip)
@@ -37,13 +37,16 @@ pub(super) fn judge(stage: &Stage, ending: Ending) -> Report {
         report.conns += u64::from(log.accepted_at.is_some());
         let case = Case { index: *index, expectation, log, comparison };
         if log.refused || log.connected_at.is_none() {
-            assert!(stage.finished_at.is_some() || stage.failed, "a listener closes only at the end");
+            assert!(
+                stage.finished_at.is_some() || stage.failed,
+                "a listener closes only when the worker ends"
+            );
             continue;
         }
         case.ended(stage);
         case.whole_or_visible();
-        // A wait that overran leaves little time for a linger, and reading in tiny delayed pieces
-        // needs more.
+        // A linger has a fixed time. If a wait overruns, the rest of that time may be too short for
+        // a worker that reads in tiny chunks.
         let starved = stage.small_reads
             && log.closed_at.is_some_and(|at| world.overran_within(at.saturating_sub(1_500_000_000), at));
         if starved && matches!(log.reset, Some((_, ResetCause::UnreadAtClose))) {
@@ -70,7 +73,8 @@ pub(super) fn judge(stage: &Stage, ending: Ending) -> Report {
     report
 }
 
-/// True if the drain finished before its deadline, or a retirement before its patience ended.
+/// True if the drain finished before its deadline, or the retirement before the end of its
+/// patience.
 fn drained_in_time(stage: &Stage, ending: Ending) -> bool {
     let (Ending::Drain(at, timeout) | Ending::Retire(at, timeout)) = ending else { return false };
     let deadline = at + u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
@@ -101,9 +105,9 @@ impl Case<'_> {
         matches!(self.log.own_end, Some((_, OwnEnd::Left | OwnEnd::Reset)))
     }
 
-    /// True if its first byte arrived after the drain stopped waiting: a silent client has
-    /// `linger_timeout` to begin. A byte on its way at that moment crosses the server's FIN, as
-    /// with a real kernel.
+    /// True if the peer's first byte arrived after the drain had stopped waiting for silent
+    /// clients. Such clients have `linger_timeout` to send their first byte. A byte in transit at
+    /// that moment crosses the server's FIN, as with a real kernel.
     fn spoke_too_late(&self, stage: &Stage, ending: Ending) -> bool {
         const ON_ITS_WAY_NANOS: u64 = 1_000_000;
         let Ending::Drain(began_at, _) = ending else { return false };
@@ -115,24 +119,24 @@ impl Case<'_> {
                 .is_some_and(|sent_at| sent_at + ON_ITS_WAY_NANOS > began_at.saturating_add(grace))
     }
 
-    /// No connection is lost: an accepted one is closed in the end.
+    /// Every accepted connection is closed at the end: no connection is lost.
     fn ended(&self, stage: &Stage) {
         if !stage.failed && self.log.accepted_at.is_some() && self.log.closed_at.is_none() {
-            self.fail("its connection was never closed");
+            self.fail("the connection was never closed");
         }
         if stage.finished_at.is_none() && !stage.failed && self.log.accepted_at.is_none() {
-            self.fail("it was never accepted");
+            self.fail("the connection was never accepted");
         }
     }
 
     /// A partial reply must be followed by a visible error.
     fn whole_or_visible(&self) {
         if self.comparison.partial && self.log.reset.is_none() && self.log.faults.is_empty() && !self.left() {
-            self.fail("a cut reply ends like a whole one");
+            self.fail("a truncated reply ends like a complete one");
         }
     }
 
-    /// The server's own reset must not destroy a reply on its way.
+    /// A reset sent by the server must not destroy a reply in transit.
     fn not_destroyed(&self) {
         let Some((_, ResetCause::UnreadAtClose)) = self.log.reset else { return };
         if self.log.bytes_lost > 0 && self.log.faults.is_empty() && self.expectation.end == End::Answered {
@@ -149,7 +153,7 @@ impl Case<'_> {
         }
         if let End::Stalled(_) = self.expectation.end {
             if !matches!(self.log.reset, Some((_, ResetCause::Asked))) {
-                self.fail("a peer that does not read cannot detect that its reply is cut");
+                self.fail("a peer that does not read cannot detect that its reply is truncated");
             }
             return;
         }
@@ -160,7 +164,7 @@ impl Case<'_> {
             self.fail("an unexpected error");
         }
         if self.log.fin_at.is_none() {
-            self.fail("the server never ended it");
+            self.fail("the server never ended the connection");
         }
         self.not_reset();
     }
@@ -180,8 +184,8 @@ impl Case<'_> {
         let (from, until, seen) = match self.expectation.end {
             End::Answered | End::Left => return,
             End::CutAfterAccept(time) => (log.accepted_at.map(|at| at + nanos(time)), None, replied_at),
-            // From the time when the server made the reply; the peer may have received it a little
-            // later.
+            // The deadline counts from the time at which the server made the reply; the peer may
+            // have received the reply later.
             End::CutAfterReply(time) => (
                 log.last_received_at.map(|at| (at + nanos(time)).saturating_sub(3_000_000_000)),
                 log.last_received_at.map(|at| at + nanos(time)),
@@ -200,10 +204,10 @@ impl Case<'_> {
             return;
         }
         if seen < from {
-            self.fail(&format!("cut {:?} too early", Duration::from_nanos(from - seen)));
+            self.fail(&format!("closed {:?} too early", Duration::from_nanos(from - seen)));
         }
         if seen > until {
-            self.fail(&format!("cut {:?} too late", Duration::from_nanos(seen - until)));
+            self.fail(&format!("closed {:?} too late", Duration::from_nanos(seen - until)));
         }
     }
 }
@@ -218,17 +222,21 @@ fn counters(stage: &Stage, report: &Report) {
     assert_eq!(
         snapshot.closed.iter().sum::<u64>(),
         report.conns,
-        "I-8: every accepted connection closed for a reason"
+        "I-8: every accepted connection has one close reason"
     );
     assert_eq!(snapshot.conns_live, 0);
     assert!(snapshot.jobs_queued >= snapshot.jobs_cancelled + snapshot.answers_dropped, "a job has one end");
-    assert!(stage.short_queue || snapshot.jobs_refused == 0, "refused with room in the queue");
+    assert!(stage.short_queue || snapshot.jobs_refused == 0, "a job was refused although the queue had room");
     assert_eq!(
         snapshot.closed_because(CloseReason::HandedOver),
         stage.app.taken,
-        "every connection that left was taken"
+        "the application took every connection that was handed over"
     );
-    assert_eq!(snapshot.hand_over_errors, report.faults.of(FaultKind::DetachRefused), "each is counted");
+    assert_eq!(
+        snapshot.hand_over_errors,
+        report.faults.of(FaultKind::DetachRefused),
+        "each refused detach is counted"
+    );
     assert_eq!(
         snapshot.stale_completions,
         report.faults.of(FaultKind::CompletionStale),

@@ -1,5 +1,5 @@
-//! Deadlines: which connections close at once, and which linger so that a request on its way causes
-//! no reset; with the reason of each.
+//! Tests of deadlines: which connections close at once, which linger so that a request in transit
+//! causes no reset, and the close reason of each.
 //!
 //! Does not know about: the values of deadlines. The linger timeout is an hour, so that a lingering
 //! connection stays open.
@@ -32,7 +32,7 @@ fn connect(server: &Server) -> TcpStream {
 fn eventually(mut holds: impl FnMut() -> bool) {
     let until = Instant::now() + WAIT;
     while !holds() {
-        assert!(Instant::now() < until, "it did not happen within {WAIT:?}");
+        assert!(Instant::now() < until, "the condition did not become true within {WAIT:?}");
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -45,7 +45,8 @@ fn an_unfinished_handshake_holds_no_slot_while_its_client_stays(engine: Engine) 
         builder(engine).linger_timeout(Duration::from_secs(3_600)).listen(anywhere(), http).start().unwrap();
     let mut client = connect(&server);
     client.write_all(&[22, 3, 1, 1, 0, 1]).unwrap();
-    // The kind of end does not matter: a busy worker may not have read these bytes.
+    // The connection may end with a FIN or a reset, because a busy worker may not have read these
+    // bytes.
     let _end = client.read(&mut [0; 1]);
     eventually(|| server.stats().closed_because(CloseReason::HandshakeTimeout) == 1);
     assert_eq!(server.stats().conns_live, 0);

@@ -1,4 +1,4 @@
-//! Connections that are handed over by their ClientHello: in memory and on real sockets.
+//! Tests of connections that are handed over by their ClientHello: in memory and on real sockets.
 //!
 //! Does not know about: the new owner.
 
@@ -25,7 +25,7 @@ on_both_engines! {
     a_hello_arrives_whole_and_unanswered
 }
 
-/// Selects hellos for this name, or with this protocol.
+/// Selects ClientHellos for the application, by name or by protocol.
 fn is_the_programs(hello: &HelloInfo<'_>) -> bool {
     hello.server_name == Some("app.example") || hello.alpn.contains(&b"h2".as_slice())
 }
@@ -34,7 +34,7 @@ fn split(acceptor: &Acceptor) -> Tls<Http1> {
     http(acceptor).hand_over_if(is_the_programs)
 }
 
-/// The first flight of a client.
+/// Returns the first flight of a client.
 fn hello(version: usize, name: &str, alpn: &[&[u8]]) -> Vec<u8> {
     let mut config = client_config(VERSIONS[version], None);
     config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
@@ -67,7 +67,7 @@ fn the_name_or_the_protocol_decides_at_every_split_point() {
                     assert!(stand.take_sent().is_empty());
                 } else {
                     assert_eq!(stand.end, None, "{name} cut at {at}");
-                    assert!(!stand.take_sent().is_empty(), "the handshake continues here");
+                    assert!(!stand.take_sent().is_empty(), "the listener continues the handshake");
                 }
                 let stats = acceptor.stats();
                 assert_eq!(stats.hellos_handed_over, u64::from(leaves));
@@ -98,7 +98,7 @@ fn a_hello_in_several_records_is_decided_with_the_last() {
             if leaves {
                 assert_eq!(stand.input, records.concat());
             } else {
-                assert!(!stand.take_sent().is_empty(), "the handshake continues here");
+                assert!(!stand.take_sent().is_empty(), "the listener continues the handshake");
             }
         }
     }
@@ -161,7 +161,7 @@ fn a_hello_arrives_whole_and_unanswered(engine: Engine) {
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         stream.write_all(&bytes[..at]).unwrap();
-        // Its time begins when it is accepted.
+        // The time of the handshake begins when the connection is accepted.
         let is_accepted = || server.stats().conns_accepted > before as u64;
         assert!(wait_until(Duration::from_secs(20), is_accepted).is_some(), "{:?}", server.stats());
         std::thread::sleep(Duration::from_millis(20));
@@ -173,7 +173,7 @@ fn a_hello_arrives_whole_and_unanswered(engine: Engine) {
             std::thread::sleep(Duration::from_millis(1));
         };
         assert_eq!(handed.bytes, bytes, "cut at {at}");
-        // The time for the handshake has begun, and the new owner gets the rest of it.
+        // The time of the handshake has begun, and the new owner gets the remaining time.
         let (whole, pause) = (acceptor.limits().handshake_timeout, if at == 0 { 0 } else { 15 });
         let left_max = whole - Duration::from_millis(pause);
         assert!(handed.time_left <= left_max && handed.time_left > whole / 2, "{:?}", handed.time_left);
@@ -182,12 +182,12 @@ fn a_hello_arrives_whole_and_unanswered(engine: Engine) {
         drop(theirs);
         let mut came = Vec::new();
         stream.read_to_end(&mut came).unwrap();
-        assert_eq!(came, b"their own handshake", "nothing was sent before");
+        assert_eq!(came, b"their own handshake", "doorbell has sent nothing");
     }
     server.stop().unwrap();
 }
 
-/// A handshake in memory, with a client of this version that offers these protocols.
+/// Makes a handshake in memory, with a client of this version that offers these protocols.
 fn shake_hands(
     handshake: &HandedHandshake,
     version: usize,

@@ -1,4 +1,5 @@
-//! Successful handshakes: versions, every split of the input, resumption, names, protocols.
+//! Tests of successful handshakes: versions, every split of the input, resumption, names,
+//! protocols.
 //!
 //! Does not know about: clients with certificates (see `mutual`).
 
@@ -21,7 +22,7 @@ fn both_versions_shake_hands_and_answer() {
             reply.ends_with(&format!("name=localhost alpn=- client=- version={text} resumed=false")),
             "{reply}"
         );
-        assert!(pair.ask("/").ends_with("\r\n\r\nok\n"), "kept alive");
+        assert!(pair.ask("/").ends_with("\r\n\r\nok\n"), "the connection is kept");
         let stats = acceptor.stats();
         assert_eq!(stats.handshakes_tls12 + stats.handshakes_tls13, 1, "{stats:?}");
         assert_eq!(stats.handshakes_live, 0);
@@ -33,12 +34,13 @@ fn every_split_of_the_input_gives_the_same() {
     for version in VERSIONS {
         let config = Arc::new(client_config(version, None));
         let acceptor = acceptor();
-        // Pieces of one length each: for one of them, every boundary of every message is a split.
+        // All chunks have the same length. With chunks of one byte, every position in every message
+        // is a split.
         for piece_len in (1..40).chain([64, 100, 128, 255, 256, 257, 500, 517, 518, 1000]) {
             let mut pair = Pair::new(client(&config), http(&acceptor));
             pair.piece_len = piece_len;
             let reply = pair.ask("/client");
-            assert!(reply.contains("name=localhost"), "{version:?} in pieces of {piece_len}: {reply}");
+            assert!(reply.contains("name=localhost"), "{version:?} in chunks of {piece_len}: {reply}");
             assert!(pair.stand.input.is_empty(), "nothing is left over");
             assert!(pair.ask("/").ends_with("ok\n"));
         }
@@ -121,7 +123,7 @@ fn early_data_is_never_offered() {
     let mut first = Pair::new(client(&config), http(&acceptor));
     assert!(first.ask("/").ends_with("ok\n"));
     let mut second = client(&config);
-    assert!(second.early_data().is_none(), "the ticket allows none");
+    assert!(second.early_data().is_none(), "the ticket allows no early data");
 }
 
 #[test]
@@ -144,7 +146,8 @@ fn the_certificate_is_chosen_by_name() {
         assert_eq!(presented(acceptor, "TWO.test").unwrap(), der(&two));
         assert_eq!(presented(acceptor, "a.wild.test").unwrap(), der(&wild));
     }
-    // The client does not accept the default certificate for these names, but it was presented.
+    // The client does not accept the default certificate for these names, but the server presented
+    // it.
     for unknown in ["a.b.wild.test", "wild.test", "other.test"] {
         let refused = presented(&acceptor, unknown).unwrap_err();
         assert!(matches!(refused, Some(rustls::Error::InvalidCertificate(_))), "{unknown}: {refused:?}");
@@ -154,7 +157,7 @@ fn the_certificate_is_chosen_by_name() {
     let mut pair = Pair::new(client_for(&client_config, "192.0.2.7"), http(&refusing));
     pair.talk();
     let shown = matches!(pair.error, Some(rustls::Error::InvalidCertificate(_)));
-    assert!(shown, "a client that names nothing gets the default: {:?}", pair.error);
+    assert!(shown, "a client without a name gets the default certificate: {:?}", pair.error);
     assert!(acceptor.stats().handshakes_failed > 0);
 }
 
@@ -166,7 +169,10 @@ fn a_common_protocol_is_selected_or_the_handshake_fails() {
         Pair::new(client(&Arc::new(config)), http(&acceptor()))
     };
     assert!(offer(&[b"h2", b"http/1.1"]).ask("/client").contains("alpn=http/1.1"));
-    assert!(offer(&[b"http/1.0", b"http/1.1"]).ask("/client").contains("alpn=http/1.1"), "the best of both");
+    assert!(
+        offer(&[b"http/1.0", b"http/1.1"]).ask("/client").contains("alpn=http/1.1"),
+        "the server's preferred protocol"
+    );
     assert!(offer(&[b"http/1.0"]).ask("/client").contains("alpn=http/1.0"));
     let mut refused = offer(&[b"h2"]);
     refused.talk();

@@ -1,4 +1,4 @@
-//! Certificates and keys from bytes and files: error messages, warnings, and replacement.
+//! Tests of certificates and keys from bytes and files: error messages, warnings, and replacement.
 //!
 //! Does not know about: handshakes, except that existing sessions keep their certificate.
 
@@ -51,16 +51,21 @@ fn each_mistake_is_reported_with_its_file_and_a_fix() {
     let no_key = "-----BEGIN PRIVATE KEY-----\nMAMCAQE=\n-----END PRIVATE KEY-----\n";
     let table: [(&str, &str, &str, &str); 12] = [
         ("", key, "c.pem", "no certificate in it; PEM with"),
-        (key, certificate, "c.pem", "are certificate and key exchanged?"),
+        (key, certificate, "c.pem", "are certificate and key swapped?"),
         ("0\u{2}\u{1}", key, "c.pem", "looks like DER"),
         (broken, key, "c.pem", "not valid PEM"),
         (no_x509, key, "c.pem", "certificate 1 cannot be read"),
         (certificate, "", "k.pem", "no private key in it; PEM with"),
-        (certificate, certificate, "k.pem", "are certificate and key exchanged?"),
+        (certificate, certificate, "k.pem", "are certificate and key swapped?"),
         (certificate, ENCRYPTED, "k.pem", "is encrypted; decrypt it with `openssl pkey"),
         (certificate, no_key, "k.pem", "the private key cannot be used"),
         (certificate, &other.key, "k.pem", "the key does not belong to the certificate in"),
-        (&reversed, key, "c.pem", "the key belongs to certificate 2 of the chain; put that one first"),
+        (
+            &reversed,
+            key,
+            "c.pem",
+            "the key belongs to certificate 2 of the chain; put that certificate first",
+        ),
         (&unrelated, key, "c.pem", "certificate 2 did not sign the one before it"),
     ];
     for (row, (certificate, key, file, words)) in table.into_iter().enumerate() {
@@ -122,10 +127,11 @@ fn a_swap_changes_new_handshakes_only_and_the_same_is_no_swap() {
     assert!(acceptor.replace(&TlsConfig::new(next.pair())).unwrap());
     assert_eq!(acceptor.certificates()[0].not_after, 4_070_908_800);
     assert_eq!(acceptor.certificates()[0].names, ["localhost"]);
-    assert!(old.ask("/").ends_with("ok\n"), "it keeps its certificate");
+    assert!(old.ask("/").ends_with("ok\n"), "an existing session keeps its certificate");
     let mut new = Pair::new(client(&client_config), http(&acceptor));
     new.talk();
-    // TLS 1.3 presents no certificate in a resumed session; a new client gets the new one.
+    // A resumed TLS 1.3 session presents no certificate, so only a new client sees the new
+    // certificate.
     let fresh = Arc::new(crate::memory::client_config(VERSIONS[1], None));
     let mut shown = Pair::new(client(&fresh), http(&acceptor));
     shown.talk();

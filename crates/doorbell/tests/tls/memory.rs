@@ -20,13 +20,13 @@ use rustls::{ClientConfig, ClientConnection, SupportedProtocolVersion};
 
 use crate::pki::{Signed, ca, localhost};
 
-/// Default time of tests: 2026-01-01.
+/// Time of the tests by default: 2026-01-01.
 pub(crate) const UNIX_SECS: i64 = 1_767_225_600;
 
-/// Above 16 KiB, so that the body is shared and not copied.
+/// Length of the large reply. It is above 16 KiB, so that the body is shared and not copied.
 pub(crate) const LARGE_LEN: usize = 100_000;
 
-/// Replies by path, for the tests.
+/// The service of the tests, which replies by path.
 pub(crate) fn answer<'a>(request: &Request<'_>, reply: Responder<'a>) -> doorbell::Answered<'a> {
     match request.path() {
         "/large" => {
@@ -61,7 +61,8 @@ pub(crate) fn acceptor() -> Acceptor {
 
 pub(crate) const VERSIONS: [&SupportedProtocolVersion; 2] = [&TLS12, &TLS13];
 
-/// A client that trusts the test CA, with one version and an optional certificate.
+/// Returns the configuration of a client that trusts the test CA, with one version and an optional
+/// certificate.
 pub(crate) fn client_config(
     version: &'static SupportedProtocolVersion,
     own: Option<&Signed>,
@@ -86,18 +87,18 @@ pub(crate) fn client_for(config: &Arc<ClientConfig>, name: &str) -> ClientConnec
     ClientConnection::new(Arc::clone(config), name).unwrap()
 }
 
-/// The protocol, and the state that a worker keeps for its connection.
+/// A protocol, and the state that a worker has for its connection.
 pub(crate) struct Stand<P: Protocol> {
     pub(crate) tls: Tls<P>,
     pub(crate) conn: <Tls<P> as Protocol>::Conn,
     pub(crate) input: Vec<u8>,
     pub(crate) now: Time,
     pub(crate) draining: bool,
-    /// Bytes sent and not taken yet.
+    /// Bytes that were sent and not yet read by the test.
     pub(crate) sent: Vec<u8>,
-    /// Length of each send.
+    /// The length of each send.
     pub(crate) sends: Vec<usize>,
-    /// Final step of the connection.
+    /// The last step of the connection.
     pub(crate) end: Option<Next>,
     date: Date,
     seen: Seen,
@@ -129,7 +130,7 @@ impl<P: Protocol> Stand<P> {
         let mut flushes = 0;
         while next == Next::Flush {
             flushes += 1;
-            assert!(flushes < 1000, "it flushes forever");
+            assert!(flushes < 1000, "the output never ends");
             next = self.call_once(|tls, conn, io| tls.handle_input(conn, &[], io));
         }
         if next != Next::Read {
@@ -155,7 +156,7 @@ impl<P: Protocol> Stand<P> {
             client: &client,
         };
         let next = call(&self.tls, &mut self.conn, io);
-        assert!(out.body.is_empty(), "a body never leaves in plain text");
+        assert!(out.body.is_empty(), "a body is never sent as plaintext");
         if !out.head.is_empty() {
             self.sends.push(out.head.len());
             self.sent.extend_from_slice(&out.head);
@@ -163,7 +164,7 @@ impl<P: Protocol> Stand<P> {
         next
     }
 
-    /// Feeds bytes in pieces of this length.
+    /// Passes bytes to the protocol in chunks of this length.
     pub(crate) fn feed(&mut self, bytes: &[u8], piece_len: usize) {
         for piece in bytes.chunks(piece_len.max(1)) {
             if self.end.is_some() {
@@ -191,7 +192,7 @@ impl<P: Protocol> Stand<P> {
         self.tls.close_reason(&self.conn)
     }
 
-    /// Frees what a worker would not hold for this connection.
+    /// Frees memory that a worker would not have for this connection.
     pub(crate) fn forget_history(&mut self) {
         self.sends = Vec::new();
         if self.input.is_empty() {
@@ -204,16 +205,16 @@ impl<P: Protocol> Stand<P> {
     }
 }
 
-/// A client and a stand. The client's bytes are transferred in pieces of `piece_len`.
+/// A client and a stand. The client's bytes are transferred in chunks of `piece_len`.
 pub(crate) struct Pair<P: Protocol> {
     pub(crate) client: ClientConnection,
     pub(crate) stand: Stand<P>,
     pub(crate) piece_len: usize,
-    /// Plaintext that the client received.
+    /// The plaintext that the client received.
     pub(crate) plaintext: Vec<u8>,
-    /// The client received a close_notify.
+    /// True if the client received a close_notify.
     pub(crate) closed: bool,
-    /// Error of the client.
+    /// The error of the client.
     pub(crate) error: Option<rustls::Error>,
 }
 
@@ -223,7 +224,7 @@ impl<P: Protocol> Pair<P> {
         Self { client, stand, piece_len: usize::MAX, plaintext: Vec::new(), closed: false, error: None }
     }
 
-    /// Bytes that the client wants to send.
+    /// Returns the bytes that the client sends next.
     pub(crate) fn wire_of_client(&mut self) -> Vec<u8> {
         let mut wire = Vec::new();
         while self.client.wants_write() {
@@ -280,7 +281,7 @@ impl<P: Protocol> Pair<P> {
     }
 }
 
-/// A handshake message in records of `fragment_len` bytes.
+/// Splits a handshake message into records of `fragment_len` bytes.
 pub(crate) fn in_fragments(message: &[u8], fragment_len: usize) -> Vec<u8> {
     let mut wire = Vec::new();
     for fragment in message.chunks(fragment_len) {

@@ -1,4 +1,4 @@
-//! Mutual TLS: which clients are admitted, under which name, and which are refused.
+//! Tests of mutual TLS: which clients are admitted, under which name, and which are refused.
 //!
 //! Does not know about: routes.
 
@@ -16,7 +16,7 @@ fn acceptor(client_auth: ClientAuth) -> Acceptor {
     Acceptor::new(&config().client_auth(client_auth)).unwrap()
 }
 
-/// The client's name as the service sees it, or why it was refused.
+/// Returns the client's name as the service sees it, or the reason for the refusal.
 fn who(
     acceptor: &Acceptor,
     version: &'static rustls::SupportedProtocolVersion,
@@ -92,7 +92,7 @@ fn every_alternative_name_admits_and_the_common_name_only_without_one() {
         (Wish { common_name: "ops", ..Wish::default() }, true),
         (Wish { common_name: "web", ..Wish::default() }, false),
         (Wish { common_name: "ops", names: &["web.test"], ..Wish::default() }, false),
-        // A name that is not printable is still a name.
+        // A name that is not printable also counts as a name.
         (Wish { common_name: "ops", more: uri("spiffe://test/\u{1}"), ..Wish::default() }, false),
         (Wish { common_name: "web", names: &["web.test", "ops.test"], ..Wish::default() }, true),
         (Wish { names: &["web.test"], more: uri("spiffe://test/ops"), ..Wish::default() }, true),
@@ -117,7 +117,7 @@ fn a_verified_client_without_a_name_passes_where_any_certificate_does() {
         let acceptor = acceptor(ClientAuth::Request(ca().as_client_ca()));
         let ask = |own: Option<&Signed>| {
             let config = Arc::new(client_config(version, own));
-            // Once more, with the session of the first connection.
+            // The second connection resumes the session of the first one.
             [(); 2].map(|()| Pair::new(client(&config), any().tls(acceptor.clone())).ask("/client"))
         };
         for own in &own {
@@ -147,7 +147,7 @@ fn revoked_clients_are_refused() {
     assert!(who(&lenient, VERSIONS[1], Some(&revoked)).is_err());
     let foreign = Ca::new("Other CA").crl(&[22], 2099);
     let uncovered = acceptor(ClientAuth::Require(with_crl(&foreign)));
-    assert!(who(&uncovered, VERSIONS[1], Some(&good)).is_err(), "no list covers it");
+    assert!(who(&uncovered, VERSIONS[1], Some(&good)).is_err(), "no list covers the certificate");
     let bad = ca().as_client_ca().crl(b"no list").unwrap_err().to_string();
     assert!(bad.starts_with("the revocation list: the revocation list cannot be used"), "{bad}");
 }
@@ -186,11 +186,11 @@ fn resumed_in_2096(
 
 #[test]
 fn a_resumed_client_with_an_expired_certificate_or_list_is_refused() {
-    // All are valid by the clock of this machine; the connection gets a later time.
+    // All certificates are valid at the current time; the connection is given a later time.
     let until = |year: i32| Wish { common_name: "old", serial: 41, years: (2020, year), ..Wish::default() };
     let (short, long) = (ca().sign(until(2090)), ca().sign(until(2100)));
     let listed = |next_year: i32| ca().as_client_ca().crl(ca().crl(&[22], next_year).as_bytes()).unwrap();
-    // A separate issuer that expires before the certificate it signed.
+    // An issuer expires before the certificate that it signed.
     let middle = ca().intermediate("Middle CA", (2020, 2090));
     let mut chained = middle.sign(until(2100));
     chained.certificate.push_str(&middle.pem());
@@ -199,7 +199,11 @@ fn a_resumed_client_with_an_expired_certificate_or_list_is_refused() {
         assert_eq!(resumed_in_2096(version, &short, ca().as_client_ca()), (false, 1));
         assert_eq!(resumed_in_2096(version, &chained, ca().as_client_ca()), (false, 1), "its issuer");
         assert_eq!(resumed_in_2096(version, &long, listed(2099)), (true, 0));
-        assert_eq!(resumed_in_2096(version, &long, listed(2090)), (false, 1), "{version:?}: the list");
+        assert_eq!(
+            resumed_in_2096(version, &long, listed(2090)),
+            (false, 1),
+            "{version:?}: the list has expired"
+        );
         assert_eq!(resumed_in_2096(version, &long, listed(2090).expired_crls_hold(true)), (true, 0));
     }
 }

@@ -1,4 +1,4 @@
-//! Refusals before or during a handshake: their replies, costs and counters.
+//! Tests of refusals before or during a handshake: their replies, costs and counters.
 //!
 //! Does not know about: traffic after the handshake.
 
@@ -17,7 +17,7 @@ fn limited(limits: TlsLimits) -> Acceptor {
     Acceptor::with_limits(&config(), limits, None).unwrap()
 }
 
-/// A fatal alert without a session.
+/// Returns a fatal alert without a session.
 const fn alert(description: u8) -> [u8; 7] {
     [21, 3, 3, 0, 2, 2, description]
 }
@@ -75,12 +75,12 @@ fn a_hello_of_noise_gets_an_alert() {
 
 #[test]
 fn a_hello_over_the_limit_is_refused_at_its_length_and_in_any_fragments() {
-    // The length is in the first bytes.
+    // The length of the hello is in its first bytes.
     let acceptor = acceptor();
     let mut stand = Stand::new(http(&acceptor));
     stand.feed(&[22, 3, 1, 2, 0, 1, 0, 64, 1], 1);
     assert_eq!(stand.take_sent(), alert(50));
-    assert_eq!(stand.end, Some(Next::CloseLinger), "the rest is still on its way");
+    assert_eq!(stand.end, Some(Next::CloseLinger), "the rest of the hello is still arriving");
     assert_eq!(acceptor.stats().handshakes_failed, 1);
     // A permitted length, in fragments whose overhead exceeds the limit.
     for fragment_len in [1, 2, 7] {
@@ -130,7 +130,11 @@ fn a_truncated_handshake_is_abandoned_and_a_slow_one_times_out() {
         let mut stand = Stand::new(http(&acceptor));
         stand.feed(&hello[..len], usize::MAX);
         assert_eq!(stand.tls.deadline(&stand.conn), stand.now.after(Duration::from_secs(5)));
-        assert_eq!(stand.timeout_after(Duration::from_millis(4_900)), Next::Read, "an occasional byte");
+        assert_eq!(
+            stand.timeout_after(Duration::from_millis(4_900)),
+            Next::Read,
+            "an occasional byte does not extend the deadline"
+        );
         assert_eq!(stand.timeout_after(Duration::from_millis(100)), Next::Close);
         assert_eq!(stand.reason(), CloseReason::HandshakeTimeout);
         assert_eq!((acceptor.stats().handshakes_timed_out, acceptor.stats().handshakes_live), (1, 0));
@@ -143,7 +147,7 @@ fn over_the_cap_a_connection_is_refused_without_cryptography() {
     let config = Arc::new(client_config(VERSIONS[1], None));
     let waiting = [Stand::new(http(&acceptor)), Stand::new(http(&acceptor))];
     let mut third = Pair::new(client(&config), http(&acceptor));
-    assert_eq!(third.stand.tls.deadline(&third.stand.conn), third.stand.now, "its deadline has passed");
+    assert_eq!(third.stand.tls.deadline(&third.stand.conn), third.stand.now, "the deadline has passed");
     third.talk();
     assert_eq!(third.error, Some(rustls::Error::AlertReceived(rustls::AlertDescription::InternalError)));
     assert_eq!((third.stand.end, third.stand.reason()), (Some(Next::CloseClean), CloseReason::HandshakeCap));

@@ -1,5 +1,5 @@
-//! After the handshake: pipelines, large bodies, the order of the close, truncation, key updates,
-//! panics of handlers, drains.
+//! Tests of sessions after the handshake: pipelines, large bodies, the order of the close,
+//! truncation, key updates, panics of handlers, drains.
 //!
 //! Does not know about: handshakes.
 
@@ -24,7 +24,7 @@ fn pair(version: &'static rustls::SupportedProtocolVersion) -> Pair<Http1> {
     pair
 }
 
-/// Types and lengths of the records in `wire`.
+/// Returns the types and lengths of the records in `wire`.
 fn records(mut wire: &[u8]) -> Vec<(u8, usize)> {
     let mut found = Vec::new();
     while let [kind, _, _, high, low, rest @ ..] = wire {
@@ -48,7 +48,11 @@ fn a_small_reply_and_the_close_notify_are_sent_together() {
         assert_eq!(records(&sent).len(), 2, "{version:?}: a reply and a close_notify: {:?}", records(&sent));
         pair.hear(&sent);
         assert!(pair.plaintext.ends_with(b"ok\n") && pair.closed, "{version:?}");
-        assert_eq!(pair.stand.end, Some(Next::CloseLinger), "the peer's close_notify must not cause a reset");
+        assert_eq!(
+            pair.stand.end,
+            Some(Next::CloseLinger),
+            "the connection lingers, so that the peer's close_notify causes no reset"
+        );
         assert_eq!(pair.stand.reason(), CloseReason::Done);
     }
 }
@@ -89,14 +93,14 @@ fn a_large_body_arrives_whole_and_never_far_ahead_of_the_client() {
             requests.extend_from_slice(GET_AND_CLOSE);
             pair.say(&requests);
             let largest = pair.stand.sends.iter().max().unwrap();
-            assert!(*largest <= 34 * 1024, "{largest} bytes at once");
+            assert!(*largest <= 34 * 1024, "{largest} bytes in one send");
             let text = String::from_utf8(pair.plaintext.clone()).unwrap();
             assert_eq!(text.matches("HTTP/1.1 200").count(), 4);
             assert!(text.len() > 3 * LARGE_LEN && text.ends_with("ok\n") && pair.closed);
             let bodies: Vec<&str> = text.split("\r\n\r\n").collect();
             let expected: String = ('a'..='w').cycle().take(LARGE_LEN).collect();
             for body in &bodies[1..4] {
-                assert!(body.starts_with(&expected), "{version:?} in pieces of {piece_len}");
+                assert!(body.starts_with(&expected), "{version:?} in chunks of {piece_len}");
             }
         }
     }
@@ -112,7 +116,7 @@ fn a_body_in_parts_is_collected() {
             assert!(!pair.stand.tls.is_idle(&pair.stand.conn), "in the middle of a request");
             pair.say(b"ngth: 6\r\n\r\nabc");
             pair.say(b"def");
-            assert!(pair.plaintext.ends_with(b"ok\n"), "{version:?} in pieces of {piece_len}");
+            assert!(pair.plaintext.ends_with(b"ok\n"), "{version:?} in chunks of {piece_len}");
             assert!(pair.stand.tls.is_idle(&pair.stand.conn));
             assert_eq!(pair.stand.tls.requests(&pair.stand.conn), 1);
         }
@@ -122,20 +126,20 @@ fn a_body_in_parts_is_collected() {
 #[test]
 fn a_close_notify_is_answered_and_a_missing_one_never_completes_a_body() {
     for version in VERSIONS {
-        // Between requests.
+        // A close_notify between requests.
         let mut idle = pair(version);
         idle.client.send_close_notify();
         idle.talk();
         assert!(idle.closed, "the close_notify was answered");
         assert_eq!((idle.stand.end, idle.stand.reason()), (Some(Next::CloseClean), CloseReason::ClientFin));
-        // Together with the last request.
+        // A close_notify together with the last request.
         let mut last = pair(version);
         last.client.writer().write_all(GET).unwrap();
         last.client.send_close_notify();
         last.talk();
         assert!(last.plaintext.ends_with(b"ok\n") && last.closed, "{version:?}");
         assert_eq!(last.stand.end, Some(Next::CloseClean));
-        // In the middle of a body: by close_notify, and by a FIN alone.
+        // The end in the middle of a body: with a close_notify, and with a FIN alone.
         for notified in [true, false] {
             let mut cut = pair(version);
             cut.say(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabc");
@@ -151,7 +155,7 @@ fn a_close_notify_is_answered_and_a_missing_one_never_completes_a_body() {
             assert_eq!(cut.stand.tls.requests(&cut.stand.conn), 0);
             assert_eq!(cut.stand.reason(), CloseReason::ClientGone);
         }
-        // In the middle of a record.
+        // The end in the middle of a record.
         let mut torn = pair(version);
         torn.client.writer().write_all(GET).unwrap();
         let wire = torn.wire_of_client();
@@ -188,8 +192,8 @@ fn keys_may_change_in_between() {
     }
     pair.client.refresh_traffic_keys().unwrap();
     pair.piece_len = 1;
-    assert!(pair.ask("/").ends_with("ok\n"), "in pieces of one byte");
-    // A flood of key updates without data ends.
+    assert!(pair.ask("/").ends_with("ok\n"), "in chunks of one byte");
+    // A flood of key updates without data ends the session.
     let mut flood = Vec::new();
     for _ in 0..100 {
         pair.client.refresh_traffic_keys().unwrap();
@@ -294,7 +298,7 @@ fn a_raw_protocol_works_behind_tls_and_may_greet() {
     }
     for version in VERSIONS {
         let tls = Raw::new(Greeter).tls(acceptor());
-        assert!(!tls.speaks_first(), "the client does, in TLS");
+        assert!(!tls.speaks_first(), "the client sends first in TLS");
         let mut pair = Pair::new(client(&Arc::new(client_config(version, None))), tls);
         pair.talk();
         assert_eq!(pair.plaintext, b"220 hello\r\n", "{version:?}");
@@ -305,7 +309,7 @@ fn a_raw_protocol_works_behind_tls_and_may_greet() {
     }
 }
 
-/// Replies of the handler and of the parser.
+/// Replies of the handler and error replies of the parser have the field.
 #[test]
 fn every_reply_has_the_field_of_hsts() {
     let field = "\r\nStrict-Transport-Security: max-age=1\r\n";

@@ -88,14 +88,15 @@ pub(super) fn classify(bytes: &[u8], hello_bytes_max: usize) -> Opening {
     if handshake.len() < record_len { Opening::More } else { Opening::Complete }
 }
 
-/// The step after an alert. If the rest of an announced hello is still on its way, closing at once
-/// would cause a reset, which can overtake the alert.
+/// The step after an alert. While the rest of an announced ClientHello is still arriving, an
+/// immediate close would cause a reset, which can overtake the alert.
 pub(super) fn after_alert(bytes: &[u8]) -> Next {
     if is_whole(bytes, usize::MAX - HEADER_LEN) { Next::CloseClean } else { Next::CloseLinger }
 }
 
-/// True if a ClientHello is complete, in however many records, given that its first record is. Also
-/// true for other data and for more than `hello_bytes_max`, which the handshake refuses.
+/// True if a ClientHello in any number of records is complete; its first record must be complete.
+/// The result is also true for other data and for more than `hello_bytes_max` bytes, which the
+/// handshake refuses.
 pub(super) fn is_whole(bytes: &[u8], hello_bytes_max: usize) -> bool {
     if bytes.len() > hello_bytes_max + HEADER_LEN {
         return true;
@@ -161,7 +162,7 @@ mod tests {
             (&hello[..9], Opening::More),
             (&hello, Opening::Complete),
             (&long, Opening::TooLong),
-            // The length may be in the next record, which is not read here.
+            // The length of the message may be in the next record, which `classify` does not read.
             (&[22, 3, 1, 0, 1, 1, 22, 3, 1, 0, 3, 0, 0, 9], Opening::Complete),
         ];
         for (bytes, expected) in table {
@@ -180,7 +181,8 @@ mod tests {
         assert_eq!(classify(&bytes, LIMIT), Opening::Complete);
     }
 
-    /// One more byte is left to the handshake to refuse.
+    /// A hello of the maximum length is incomplete until its last byte; the handshake refuses a
+    /// longer one.
     #[test]
     fn a_hello_of_the_greatest_length_may_still_be_underway() {
         let mut bytes = vec![22, 3, 1, 0x3f, 0xff, 1, 0, 0x3f, 0xfb];
@@ -200,11 +202,11 @@ mod tests {
             };
             let bytes = records(&message);
             for len in 0..bytes.len() {
-                assert!(!is_whole(&bytes[..len], LIMIT), "{len} bytes of records with {piece_len}");
+                assert!(!is_whole(&bytes[..len], LIMIT), "{len} bytes, {piece_len} per record");
             }
             assert!(is_whole(&bytes, LIMIT));
-            assert!(is_whole(&[&bytes[..], &[22, 3]].concat(), LIMIT), "whatever follows");
-            assert!(is_whole(&bytes[..10], 4), "too much for a hello");
+            assert!(is_whole(&[&bytes[..], &[22, 3]].concat(), LIMIT), "complete, with other bytes after it");
+            assert!(is_whole(&bytes[..10], 4), "more than hello_bytes_max");
         }
         let begun = [22, 3, 1, 0, 2, 1, 0];
         for other in [&[23, 3, 3, 0, 1, 0][..], &[21], &[22, 3, 1, 0, 0]] {
