@@ -1,4 +1,4 @@
-//! The control plane: the runtime of all servers for operators, and the control socket.
+//! The control plane: the runtime of the servers for operators, and the control socket.
 //!
 //! Does not know about: the commands.
 
@@ -10,14 +10,16 @@ use std::path::Path;
 
 #[derive(Debug)]
 pub(crate) struct ControlPlane {
-    // Dropped first, so that no socket file is left that nothing serves.
+    // Dropped first: the socket file is removed after its server has ended.
     runtime: AdminRuntime,
     control: Option<ControlFile>,
 }
 
 impl ControlPlane {
-    /// A control socket that cannot be opened is logged and does not end the start: probes are served without it. Without a
-    /// configuration file (`is_configured`) this is no warning, because no place was prepared for it.
+    /// Starts the runtime and opens the control socket. A failure to open the socket is logged and
+    /// does not prevent the start, because probes do not need it. The log level is error if the
+    /// socket is configured, warning with another configuration file, and info without one
+    /// (`is_configured` is false): there may be no directory for the socket.
     pub(crate) fn start(config: &Config, operator: &Operator, is_configured: bool) -> io::Result<Self> {
         let runtime = AdminRuntime::start(operator.answers())?;
         let control = match control::open(&config.control) {
@@ -35,7 +37,7 @@ impl ControlPlane {
                     tracing::error!("no control socket, {EFFECT}: {why}");
                 } else if is_configured {
                     tracing::warn!(
-                        "no control socket, {EFFECT}: {why}; allow that, name another place as `control.socket`, or set it to \"off\""
+                        "no control socket, {EFFECT}: {why}; grant the permission, or set `control.socket` to another path or \"off\""
                     );
                 } else {
                     tracing::info!("no control socket, {EFFECT}: {why}");
@@ -59,7 +61,7 @@ impl ControlPlane {
         self.control.as_ref().map(ControlFile::path)
     }
 
-    /// Runs the other servers for operators, too.
+    /// The runtime, for further servers for operators.
     pub(crate) const fn runtime(&self) -> &AdminRuntime {
         &self.runtime
     }

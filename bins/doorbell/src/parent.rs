@@ -1,5 +1,5 @@
-//! The connection between `doorbell run` and the server that it starts: the server reports when its listeners close, `run` reports
-//! the end of the command.
+//! The connection between `doorbell run` and the server that it starts: the server reports that its
+//! listeners close, `run` reports the exit of the command.
 //!
 //! Does not know about: the effect of a report.
 //!
@@ -13,23 +13,23 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
 
-/// Set for a server that `doorbell run` started: the process ID of its parent.
+/// Environment variable with the process ID of the parent, set by `doorbell run` for its server.
 pub(crate) const PARENT: &str = "DOORBELL_RUN_PARENT";
 
-/// What the server reports to `run`.
+/// A report of the server to `run`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Word {
-    /// The listeners close; the stop cannot be cancelled any more.
+    /// Listeners are closing; the stop can no longer be cancelled.
     Closes,
     /// A stop was cancelled.
     GoesOn,
 }
 
-/// What `run` reports to the server: the command has ended.
+/// A report of `run` to the server: the command has exited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CommandEnd {
     pub(crate) status: ExitStatus,
-    /// Whether the server goes on without the command.
+    /// Whether the server continues without the command.
     pub(crate) stays: bool,
 }
 
@@ -58,7 +58,7 @@ impl CommandEnd {
         Self { status: ExitStatus::from_raw(i32::from_ne_bytes(status)), stays: stays != 0 }
     }
 
-    /// Reports it to the server at the other end of `socket`.
+    /// Sends the report to the server at the other end of `socket`.
     pub(crate) fn report(self, socket: impl AsFd) -> io::Result<()> {
         send_now(socket, &self.bytes())
     }
@@ -70,24 +70,25 @@ pub(crate) fn code_of(status: ExitStatus) -> u8 {
     u8::try_from(code & 0xff).unwrap_or(1)
 }
 
-/// Makes this process receive SIGTERM when its parent ends in any way.
+/// Makes the kernel send SIGTERM to this process when its parent exits for any reason.
 pub(crate) fn follow() {
     if std::env::var_os(PARENT).is_none() {
         return;
     }
     if set_parent_process_death_signal(Some(Signal::TERM)).is_err() || !is_child() {
         tracing::warn!(
-            "cannot follow the parent process: this process will keep running after its parent has ended"
+            "cannot set the parent death signal: this process will keep running after its parent has exited"
         );
     }
 }
 
-/// Waits on a thread for the end of the command, if this server was started by `doorbell run`.
+/// Waits on a thread for the report that the command has exited, if `doorbell run` started this
+/// server.
 pub(crate) fn on_command_end(report: impl FnOnce(CommandEnd) + Send + 'static) -> io::Result<()> {
     let Some(mut stream) = socket().map(UnixStream::from) else { return Ok(()) };
     let wait = move || {
         let mut bytes = [0; CommandEnd::LEN];
-        // If the parent has died, its death signal ends this process.
+        // If the parent has exited, the parent death signal ends this process.
         if stream.read_exact(&mut bytes).is_ok() {
             report(CommandEnd::of(bytes));
         }
@@ -95,7 +96,7 @@ pub(crate) fn on_command_end(report: impl FnOnce(CommandEnd) + Send + 'static) -
     std::thread::Builder::new().name("command".into()).spawn(wait).map(drop)
 }
 
-/// Reports to the parent, if there is one.
+/// Reports to `doorbell run`, if it is the parent.
 pub(crate) fn tell(word: Word) {
     if let Some(socket) = socket()
         && let Err(error) = send_now(socket, &[word.byte()])
@@ -104,7 +105,7 @@ pub(crate) fn tell(word: Word) {
     }
 }
 
-/// The socket to `doorbell run`, if that is the parent.
+/// The socket to `doorbell run`, if it is the parent.
 fn socket() -> Option<OwnedFd> {
     is_child().then(|| io::stdin().as_fd().try_clone_to_owned().ok())?
 }
@@ -115,7 +116,7 @@ fn is_child() -> bool {
     parent.is_some() && std::env::var(PARENT).ok() == parent
 }
 
-/// Does not block if the peer does not read.
+/// Sends without blocking, even if the peer does not read.
 fn send_now(socket: impl AsFd, bytes: &[u8]) -> io::Result<()> {
     match send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)? {
         len if len == bytes.len() => Ok(()),

@@ -1,6 +1,6 @@
 //! The running program: replies, start, drain, stop, failures.
 //!
-//! Does not know about: internals. Every server gets its own port from the kernel.
+//! Does not know about: the implementation. The kernel assigns each server its own port.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 #![expect(
     clippy::disallowed_methods,
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// Maximum time to wait for an expected event, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A started program; killed when the test ends early.
+/// A started program, killed if the test ends early.
 struct Running {
     child: Child,
     lines: BufReader<ChildStdout>,
@@ -37,7 +37,7 @@ impl Running {
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         let ready = loop {
             let mut line = String::new();
-            assert!(lines.read_line(&mut line).unwrap() > 0, "{args:?} ended before it was ready");
+            assert!(lines.read_line(&mut line).unwrap() > 0, "{args:?} exited before it was ready");
             let line: serde_json::Value = serde_json::from_str(&line).unwrap();
             if line["addresses"].is_string() {
                 break line;
@@ -47,7 +47,7 @@ impl Running {
         Self { child, lines, addr, ready }
     }
 
-    /// Starts with a file; `bind` in it is `127.0.0.1:0`.
+    /// Starts with a configuration file that binds to `127.0.0.1:0`.
     fn with_file(name: &str, text: &str, args: &[&str]) -> Self {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         std::fs::write(&path, text).unwrap();
@@ -72,7 +72,7 @@ impl Running {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// The exit code.
+    /// Waits for the exit and returns the exit code.
     fn end(&mut self) -> Option<i32> {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
@@ -88,14 +88,14 @@ impl Running {
         let mut line = String::new();
         while !line.contains(part) {
             line.clear();
-            assert!(self.lines.read_line(&mut line).unwrap() > 0, "ended before it said {part:?}");
+            assert!(self.lines.read_line(&mut line).unwrap() > 0, "exited before it wrote {part:?}");
         }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -238,7 +238,7 @@ fn tuning_reaches_the_engine_and_changes_no_reply() {
             "version = 1\n[lifecycle]\ndrain_delay = \"0s\"\n[tuning]\n{tuning}\n[listener.web]\nbind = \"127.0.0.1:0\"\ntcp = {{ quickack = false }}\n[connections]\nper_ip_max = \"off\"\n"
         );
         let mut server = Running::with_file(&format!("tuning-{number}.toml"), &text, &[]);
-        // Without io_uring the settings are accepted too.
+        // Without io_uring the settings are accepted, but have no effect.
         if server.ready["driver"] == "io_uring" {
             let why = server.ready["why"].as_str().unwrap();
             assert!(why.contains(said), "{tuning}: {why}");
@@ -345,7 +345,7 @@ fn each_failed_start_has_a_message_and_a_code() {
     let (code, err) = failed(Command::new(program).args(["--listen", "fd:3"]));
     assert_eq!((code, err.lines().count()), (Some(78), 1), "{err}");
 
-    // Root may bind a low port, so this shows only for other users.
+    // Root may bind low ports, so the error appears only for other users.
     let (code, err) = failed(Command::new(program).args(["--listen", "127.0.0.1:1", "validate"]));
     assert_eq!(code, Some(2), "{err}");
     if std::net::TcpListener::bind("127.0.0.1:1")
@@ -358,7 +358,7 @@ fn each_failed_start_has_a_message_and_a_code() {
 
 #[test]
 fn a_socket_of_the_parent_is_served() {
-    // The shell executes doorbell, so LISTEN_PID=$$ is right.
+    // The shell executes doorbell in its own process, so LISTEN_PID=$$ is correct.
     let program = env!("CARGO_BIN_EXE_doorbell");
     let script = format!(
         "export LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=web; exec {program} --listen systemd:web --workers 1"
@@ -384,7 +384,7 @@ fn a_socket_of_the_parent_is_served() {
     let mut line = String::new();
     while !line.contains("addresses") {
         line.clear();
-        assert!(lines.read_line(&mut line).unwrap() > 0, "ended before it was ready");
+        assert!(lines.read_line(&mut line).unwrap() > 0, "exited before it was ready");
     }
     let mut server =
         Running { child, lines, addr: address.to_string(), ready: serde_json::from_str(&line).unwrap() };
@@ -394,7 +394,7 @@ fn a_socket_of_the_parent_is_served() {
     assert_eq!(server.end(), Some(0));
 }
 
-/// A log on a full disk, and a full standard error: the server keeps serving and stops cleanly.
+/// With a full disk for the log and for standard error, the server keeps serving and stops cleanly.
 #[test]
 fn a_full_disk_costs_log_lines_and_nothing_else() {
     let socket = std::env::temp_dir().join(format!("doorbell-full-{}.sock", std::process::id()));
@@ -411,9 +411,9 @@ fn a_full_disk_costs_log_lines_and_nothing_else() {
     let mut stream = loop {
         match std::os::unix::net::UnixStream::connect(&socket) {
             Ok(stream) => break stream,
-            Err(error) => assert!(Instant::now() < until, "it does not serve: {error}"),
+            Err(error) => assert!(Instant::now() < until, "the server does not serve: {error}"),
         }
-        assert_eq!(child.try_wait().unwrap(), None, "it ended instead of serving");
+        assert_eq!(child.try_wait().unwrap(), None, "the server exited instead of serving");
         std::thread::sleep(Duration::from_millis(10));
     };
     stream.write_all(b"GET /livez HTTP/1.0\r\n\r\n").unwrap();

@@ -1,4 +1,4 @@
-//! Reports on configuration files: every file of `tests/config` against its expected text.
+//! Reports on configuration files: every file of `tests/config` and its expected report.
 //!
 //! Does not know about: the command line. With `DOORBELL_BLESS` set the expected texts are regenerated.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
@@ -19,10 +19,10 @@ fn env(name: &str) -> Option<String> {
     }
 }
 
-/// Every file holds another secret, and a good one, but for a few.
+/// Returns a secret that differs for each file; a few paths give an invalid one.
 fn read_secret(path: &Path) -> Result<String, String> {
     match path.to_str() {
-        Some("/gone") => Err("there is none".into()),
+        Some("/gone") => Err("no such secret".into()),
         Some("/short") => Ok("0123456789".into()),
         Some("/weak") => Ok("0123456789abcdef".into()),
         Some("/spaces") => Ok("not a token, because of the spaces".into()),
@@ -33,7 +33,7 @@ fn read_secret(path: &Path) -> Result<String, String> {
     }
 }
 
-/// Without a look at the files that certificates and keys are in.
+/// Parses without reading the files of certificates and keys.
 fn parse(source: &Source) -> Parsed {
     parse_with(source, Outside { env: &env, read_secret: &read_secret, files_at: None })
 }
@@ -77,7 +77,7 @@ fn every_file_is_told_what_is_expected() {
             wrong.push(format!("--- {}\n{found}", source.name));
         }
     }
-    assert!(wrong.is_empty(), "not as expected:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "these reports differ:\n{}", wrong.join("\n"));
     assert!(files().len() >= 16);
 }
 
@@ -94,7 +94,7 @@ fn only_files_named_so_are_good() {
     }
 }
 
-/// Neither the order of tables nor how a value was spelled is kept.
+/// A form for comparison that ignores the order of tables and the spelling of values.
 fn sorted(config: &Config) -> String {
     let mut value = to_json(config, true);
     for route in value["route"].as_object_mut().unwrap().values_mut() {
@@ -107,7 +107,7 @@ fn sorted(config: &Config) -> String {
     value.to_string()
 }
 
-/// What is dumped, with secrets where the stars are.
+/// The dumped configuration, with references to secrets in place of the masks.
 fn dumped(config: &Config, with_defaults: bool) -> String {
     let mut value = to_json(config, with_defaults);
     let checks = value.get_mut("check").and_then(|checks| checks.as_object_mut());
@@ -239,7 +239,8 @@ fn the_annotated_examples_are_those_that_are_tested() {
     assert_eq!(include_str!("../../../deploy/reference.toml"), include_str!("config/good_reference.toml"));
 }
 
-/// The keys that a schema has, as in `check.*.tls.ca`: a star is a name.
+/// Collects the keys of a schema, as in `check.*.tls.ca`. A star stands for a name that users
+/// choose.
 fn keys_of(schema: &Value, at: &str, keys: &mut BTreeSet<String>) {
     for form in schema["anyOf"].as_array().into_iter().flatten() {
         keys_of(form, at, keys);
@@ -281,10 +282,10 @@ fn the_annotated_examples_have_every_key() {
     keys_of(&schema(), "", &mut keys);
     assert!(keys.len() > 250 && keys.contains("check.*.tls.ca") && !has("check.*.tls.cb"), "{keys:?}");
     keys.retain(|key| !has(key));
-    assert!(keys.is_empty(), "no file of deploy/ has a word about {keys:#?}");
+    assert!(keys.is_empty(), "no file of deploy/ mentions {keys:#?}");
 }
 
-/// The form that a schema has for a key, as in `check.*.interval`.
+/// The subschema of a key, as in `check.*.interval`.
 fn form_of<'s>(schema: &'s Value, key: &[&str]) -> Option<&'s Value> {
     let Some((first, rest)) = key.split_first() else { return Some(schema) };
     let own = match *first {
@@ -321,7 +322,7 @@ fn what_the_annotated_examples_call_a_default_is_one() {
                 place[1] = "*";
             }
             let form = form_of(&schema, &place).unwrap_or_else(|| panic!("{name}: {line}"));
-            // The keys that all checks share are in `[check_defaults]`.
+            // The defaults of keys that all checks share are in `[check_defaults]`.
             let shared = form_of(&schema, &["check_defaults", key]).filter(|_| table[0] == "check");
             let Some(default) = form.get("default").or_else(|| shared?.get("default")) else { continue };
             looked_at += 1;

@@ -1,6 +1,8 @@
-//! What is said about the files a configuration names: certificates, keys, key sets, links, directories.
+//! Reports on the files that a configuration names: certificates, keys, key sets, links,
+//! directories.
 //!
-//! Does not know about: TOML. The pairs in `config_material` are for tests; the certificate is good from 2026 to 2036.
+//! Does not know about: TOML. The key pairs in `config_material` are for tests; the certificate is
+//! valid from 2026 to 2036.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 use doorbell_proxy::config::{Outside, Parsed, Severity, Source, parse, parse_with};
@@ -12,7 +14,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// 2030, in seconds since 1970.
+/// A time in 2030, within the validity of the certificate, in seconds since 1970.
 const WITHIN: i64 = 1_900_000_000;
 const AFTER: i64 = 2_300_000_000;
 const BEFORE: i64 = 1_000_000_000;
@@ -20,7 +22,7 @@ const BEFORE: i64 = 1_000_000_000;
 struct Folder(PathBuf);
 
 impl Folder {
-    /// Good files of every kind, and some that are not.
+    /// Creates a folder with valid and invalid files of every kind.
     fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("doorbell-config-{name}-{}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
@@ -76,7 +78,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is left over lies in a directory for that.
+        // A failed removal is harmless: the folder is in the temporary directory.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -136,7 +138,8 @@ fn listener(bind: &str) -> String {
     format!("[listener.a]\nbind = \"{bind}\"\n")
 }
 
-/// The text, when it is looked at, the codes, and a part of what is marked and of what is said.
+/// The text, the time of the check, the expected problem codes, a part of the marked text, and a
+/// part of the report.
 type Case = (String, i64, &'static [&'static str], &'static str, &'static str);
 
 fn tls_cases() -> Vec<Case> {
@@ -146,7 +149,7 @@ fn tls_cases() -> Vec<Case> {
         (tls("server.crt", "server.key"), BEFORE, &["certificate-not-yet-valid"], "server.crt", "days"),
         (tls("server.crt", "open.key"), WITHIN, &["key-readable"], "open.key", "mode 604"),
         (tls("server.crt", "other.key"), WITHIN, &["key-mismatch"], "other.key", "issued together"),
-        (tls("server.key", "server.crt"), WITHIN, &["bad-certificate"], "server.key", "exchanged"),
+        (tls("server.key", "server.crt"), WITHIN, &["bad-certificate"], "server.key", "swapped"),
         (tls("server.crt", "empty"), WITHIN, &["bad-key"], "empty", "no private key"),
         (tls("gone.crt", "gone.key"), WITHIN, &["missing-file", "missing-file"], "gone.crt", "No such file"),
         (tls("", "server.key"), WITHIN, &["missing-file"], "${DIR}/", "not a file"),
@@ -173,7 +176,7 @@ fn tls_cases() -> Vec<Case> {
     ]
 }
 
-/// Material that expires before the server certificate: a chain and a revocation list.
+/// Cases for material that expires before the server certificate: a chain and a revocation list.
 fn end_cases() -> Vec<Case> {
     let crl = |rest: &str| client_auth("issuer.crt", &format!(", crl = \"${{DIR}}/{rest}"));
     vec![
@@ -192,7 +195,7 @@ fn end_cases() -> Vec<Case> {
             WITHIN,
             &["crl-expired"],
             "old.crl",
-            "certificates revoked since",
+            "certificates that were revoked later",
         ),
     ]
 }
@@ -272,7 +275,7 @@ fn token(name: &str) -> String {
     )
 }
 
-/// Files with secrets that other users can read.
+/// Cases for files with secrets that other users can read.
 fn secret_cases() -> Vec<Case> {
     let hmac = |name: &str| jwt(&format!("algorithm = \"HS256\", secret = \"${{file:DIR/{name}}}\""));
     let set = |name: &str| jwt(&format!("algorithm = \"HS256\", jwks_file = \"${{DIR}}/{name}\""));
@@ -361,7 +364,11 @@ fn the_real_world_is_looked_at_too() {
         [route.a]\npath = \"/a\"\nauth = \"a\"\nreply = {}\n";
     let source = Source { name: "f".into(), text: text.replace("DIR", dir) };
     let config = parse(&source, &|_| None).config.unwrap();
-    assert_eq!(config.auth[0].tokens[0].1.reveal(), "0123456789abcdefghijkl", "without the line end");
+    assert_eq!(
+        config.auth[0].tokens[0].1.reveal(),
+        "0123456789abcdefghijkl",
+        "the line end is not part of the token"
+    );
     for wrong in ["gone", "", "../../dev/zero"] {
         let source = Source { name: "f".into(), text: text.replace("DIR/token", &format!("{dir}/{wrong}")) };
         let parsed = parse(&source, &|_| None);
@@ -370,5 +377,9 @@ fn the_real_world_is_looked_at_too() {
     let text = "version = 1\n[listener.web]\nbind = \":80\"\ntls = \"t\"\n[tls.t]\ncert = \"/dev/zero\"\nkey = \"/dev/null\"\n";
     let parsed = parse(&Source { name: "f".into(), text: text.into() }, &|_| None);
     let codes: Vec<_> = parsed.problems.iter().map(|problem| problem.code).collect();
-    assert_eq!(codes, ["missing-file", "missing-file"], "a device has no end");
+    assert_eq!(
+        codes,
+        ["missing-file", "missing-file"],
+        "devices are rejected, because reading them may not end"
+    );
 }

@@ -1,6 +1,6 @@
 //! The program from a user's view: exit codes, messages, formats of the report.
 //!
-//! Does not know about: modes (`modes`), bad servers (`peers`).
+//! Does not know about: modes (`modes`); misbehaving servers (`peers`).
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
 mod common;
@@ -67,7 +67,7 @@ fn a_server_that_cannot_be_asked_is_said_at_once() {
         let run = common::run(&[&["-n", "1"], args, &[&server.url()]].concat());
         assert_eq!((run.exit, run.stdout.as_str()), (1, ""), "{run:?}");
         assert!(run.stderr.contains(hint), "{reply:?}: {run:?}");
-        assert_eq!(server.accepted(), 1, "no load follows");
+        assert_eq!(server.accepted(), 1, "only the preflight connects");
     }
 }
 
@@ -84,7 +84,7 @@ fn both_forms_of_the_report() {
     assert_eq!(json.json["foreign_bytes"], serde_json::Value::Null);
     assert_eq!(json.json["statuses"][0]["class"], 2);
     let text = run(&["-n", "20", "-c", "4", &server.url()]);
-    assert_eq!((text.exit, text.stderr.as_str()), (0, ""), "no progress line off a terminal");
+    assert_eq!((text.exit, text.stderr.as_str()), (0, ""), "a progress line is shown only on a terminal");
     for part in
         ["new connections, the server closes first", "requests", "latency", "p99.9", "first byte", "failed"]
     {

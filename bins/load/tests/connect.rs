@@ -1,8 +1,7 @@
 //! `doorbell-load connect` from a user's view: few connections, every strategy, both formats, the
-//! plot, a separate network; and the promise for many connections to one address.
+//! plot, and a separate network. Also the promised cost for many connections to one address.
 //!
-//! Does not know about: load (`modes`). `DOORBELL_FULL=1` makes the 56,000 connections of the
-//! promise.
+//! Does not know about: load (`modes`). `DOORBELL_FULL=1` makes the promised 56,000 connections.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
 mod common;
@@ -36,7 +35,11 @@ fn every_strategy_connects_with_tcp_and_udp() {
     }
     let tcp =
         |asked: &str| rows.iter().find(|row| row["asked"] == asked && row["transport"] == "tcp").unwrap();
-    assert_eq!(tcp("kernel")["odd_over_even"], Value::Null, "one half of the ports comes first: {run:#?}");
+    assert_eq!(
+        tcp("kernel")["odd_over_even"],
+        Value::Null,
+        "the kernel must use one half of the ports first: {run:#?}"
+    );
     for both in ["select", "auto"] {
         assert!(tcp(both)["odd_over_even"].as_f64().unwrap() > 0.0, "both halves are used: {run:#?}");
     }
@@ -46,11 +49,15 @@ fn every_strategy_connects_with_tcp_and_udp() {
 fn helpers_stay_below_their_limit() {
     let run = study(&["-n", "100", "-S", "kernel", "--per-process", "30", "-t", "tcp"]);
     assert_eq!((run.exit, &rows(&run)[0]["connected"]), (0, &100.into()), "{run:#?}");
-    assert_eq!(rows(&run)[0]["processes"], 8, "four that connect, four that accept: {run:#?}");
+    assert_eq!(
+        rows(&run)[0]["processes"],
+        8,
+        "expected four processes that connect and four that accept: {run:#?}"
+    );
     assert_eq!(run.json["connections_per_process"], 30);
     assert!(run.stderr.contains("tcp kernel: 100 connections"), "{run:#?}");
 
-    // The shell lowers the hard limit, and the study adapts.
+    // The shell lowers the hard limit, and the study must adapt.
     let program = command(&[]).get_program().to_owned();
     let limited = run_of(
         std::process::Command::new("sh")
@@ -92,7 +99,7 @@ fn the_table_and_the_picture() {
     assert_eq!(svg.matches("<g ").count(), 4, "a panel for each run");
 }
 
-/// Namespaces are unavailable here; if everything is required, that is a failure.
+/// Reports that namespaces are unavailable. If everything is required, this is a failure.
 #[track_caller]
 fn skipped(run: &Run) {
     assert!(run.stderr.contains("--own-network needs"), "{run:#?}");
@@ -110,11 +117,12 @@ fn a_network_of_its_own_has_the_ports_of_the_study() {
     assert!(rows(&run).iter().all(|row| row["connected"] == 50), "{run:#?}");
 }
 
-/// The promised maximum, also applied to smaller runs during other tests.
+/// The promised maximum of the ratio of the median times on odd and on even ports. It also applies
+/// to the smaller runs of other tests.
 const ODD_OVER_EVEN_MAX: f64 = 1.2;
 const ODD_OVER_EVEN_LOOSE: f64 = 2.0;
 
-/// Whether the kernel can treat both halves of its range alike.
+/// Whether this kernel can choose from odd and even ports alike.
 fn has_no_halves() -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers =
@@ -122,8 +130,8 @@ fn has_no_halves() -> bool {
     (numbers.next(), numbers.next()) >= (Some(6), Some(8))
 }
 
-/// Nearly all ports to one address, all open at once. The median of three runs, because other work
-/// of the machine affects one or two of them.
+/// Opens connections on nearly all ports to one address, all at once. Uses the median of three
+/// runs, because other load on the machine may affect one or two of them.
 #[test]
 fn odd_ports_cost_what_even_ones_do() {
     let full = std::env::var_os("DOORBELL_FULL").is_some();

@@ -1,6 +1,6 @@
-//! Against doorbell itself, with both of its drivers.
+//! Load on doorbell itself, with both of its drivers.
 //!
-//! Does not know about: internals of doorbell.
+//! Does not know about: the implementation of doorbell.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
 
 mod common;
@@ -10,8 +10,8 @@ use std::num::NonZeroU16;
 use common::load;
 use doorbell::{Engine, Http1, Listen, Server, StaticReply, Status, Workers, service_fn};
 
-/// A doorbell that echoes the path in a header and in the body of `/echo...`, and replies `ok`
-/// elsewhere. `None`: the driver does not work here.
+/// Starts a doorbell that echoes the path in a header and in the body of `/echo...`, and replies
+/// `ok` elsewhere. Returns `None` if the driver does not work here.
 fn doorbell(engine: Engine) -> Server {
     let ok = StaticReply::text(Status::OK, "ok\n");
     let service = service_fn(move |request, reply| match request.path() {
@@ -61,6 +61,6 @@ fn doorbell_counts_what_we_count() {
     let Some(run) = load(&["-n", "1000", "-c", "32", &url]) else { return };
     run.assert_clean(1_000);
     assert_eq!(run.number("/connects"), 1_000.0);
-    assert_eq!(server.stats().conns_accepted, 1_001, "and the preflight");
+    assert_eq!(server.stats().conns_accepted, 1_001, "the preflight adds one connection");
     server.stop().unwrap();
 }

@@ -65,15 +65,15 @@ fn kept_connections_are_kept() {
     let Some(run) = load(&["-n", "500", "-c", "5", "-k", "--check", "exact", &server.url()]) else { return };
     run.assert_clean(500);
     assert_eq!((run.number("/connects"), run.number("/reconnects")), (5.0, 0.0));
-    assert_eq!(server.accepted(), 6, "and the preflight");
+    assert_eq!(server.accepted(), 6, "the preflight adds one connection");
 }
 
 #[test]
 fn a_pipelined_write_holds_all_its_requests() {
     let server = Server::start(|number, mut stream| {
         let batch = if number == 0 { 1 } else { 6 };
-        // No reply is sent before all six requests have arrived: fewer in one write would cause a
-        // timeout.
+        // No reply is sent before all six requests have arrived. With fewer requests in one write
+        // the test would time out.
         loop {
             for _ in 0..batch {
                 if request(&mut stream).is_none() {
@@ -133,15 +133,15 @@ fn a_gap_comes_between_handshake_and_request() {
     let Some(run) = load(&["-n", "4", "-c", "4", "--gap", "2s", &server.url()]) else { return };
     run.assert_clean(4);
     let gaps = gaps.lock().unwrap();
-    // The server's thread may see a connection late, on a busy machine most of them. Without a gap
-    // no request would ever be late.
+    // On a busy machine the server's thread may see most connections late. Without a gap, no
+    // request would arrive late.
     assert!(gaps.len() == 4 && gaps.iter().any(|gap| *gap >= GAP / 2), "{gaps:?}");
     let middle = Duration::from_secs_f64(run.number("/latency_us/total/p50") / 1e6);
-    assert!(middle < GAP, "the gap is no latency: {run:#?}");
+    assert!(middle < GAP, "the gap must not count as latency: {run:#?}");
 }
 
-/// A server that stalls once for 300 ms delays the thirty requests that are due meanwhile. A closed
-/// loop would only see one.
+/// A server that stalls once for 300 ms delays the thirty requests that are due during that time. A
+/// closed loop would measure only one of them.
 #[test]
 fn a_rate_charges_a_stall_to_every_request_it_held_up() {
     let server = Server::start(|number, mut stream| {
@@ -156,12 +156,13 @@ fn a_rate_charges_a_stall_to_every_request_it_held_up() {
     });
     let Some(run) = load(&["-r", "100", "-d", "1s", "-c", "1", "-k", &server.url()]) else { return };
     assert_eq!((run.exit, &run.json["failed"]), (0, &0.into()), "{run:#?}");
-    // Requests that a busy machine delayed at the very end could not be started, and are reported.
+    // Requests that a busy machine delayed at the very end are not started, and are reported.
     let (requests, unstarted) = (run.number("/requests"), run.number("/unstarted"));
     assert_eq!(requests + unstarted, 100.0, "{run:#?}");
     assert!(unstarted < 40.0, "{run:#?}");
     assert!(run.number("/latency_us/total/max") > 290_000.0, "{run:#?}");
-    // The k-th of the thirty waited 300 - 10 k ms, so a fifth of all waited for at least 100 ms.
+    // The k-th of the thirty requests that become due during the pause waits (300 - 10 k) ms, so a
+    // fifth of the 100 requests wait at least 100 ms.
     assert!(run.number("/latency_us/total/p90") > 150_000.0, "{run:#?}");
     assert_eq!(run.number("/rate_wanted"), 100.0, "{run:#?}");
 }
@@ -184,7 +185,7 @@ fn a_rate_that_cannot_be_kept_is_said() {
 #[test]
 fn warm_up_does_not_count() {
     let server = Server::start(|number, mut stream| {
-        // Slow at first, like a cold server.
+        // The first requests are slow, as on a cold server.
         if number < 8 {
             sleep(Duration::from_millis(30));
         }
@@ -192,9 +193,9 @@ fn warm_up_does_not_count() {
     });
     let Some(run) = load(&["-w", "200ms", "-n", "30", "-c", "2", &server.url()]) else { return };
     assert_eq!((run.exit, &run.json["failed"]), (0, &0.into()), "{run:#?}");
-    // Requests in progress at the end of the warm-up are measured too.
+    // Requests in progress at the end of the warm-up are measured.
     assert!((30.0..=32.0).contains(&run.number("/requests")), "{run:#?}");
-    assert!(server.accepted() > 40, "there was a warm-up");
+    assert!(server.accepted() > 40, "the warm-up must open connections");
 }
 
 #[expect(clippy::disallowed_methods, reason = "a server's view of the real clock")]

@@ -1,5 +1,5 @@
-//! Servers that reset, truncate, send wrong bytes, stall and swap replies: each is counted by its
-//! kind.
+//! Servers that reset, truncate, send wrong bytes, stall and swap replies. Each failure must be
+//! counted by its kind.
 //!
 //! Does not know about: load generation.
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails the test")]
@@ -14,7 +14,7 @@ use std::time::Duration;
 use common::{KEPT, REPLY, Server, answer, header, load, request, sleep};
 use rustix::net::sockopt::set_socket_linger;
 
-/// Every fourth connection after the preflight is bad: ten of 40.
+/// Every fourth connection after the preflight is bad, ten of 40.
 fn is_bad(number: u64) -> bool {
     number % 4 == 3
 }
@@ -128,14 +128,14 @@ fn a_reply_may_end_with_the_connection() {
     assert_eq!((run.exit, run.only_failure("wrong_bytes")), (1, 10), "{run:#?}");
 }
 
-/// The bug that this mode detects: one buffer for the replies of several connections.
+/// This check detects a server that uses one buffer for the replies of several connections.
 #[test]
 fn a_reply_with_the_id_of_another_request_is_foreign() {
     let last = Arc::new(Mutex::new(String::new()));
     let server = Server::start(move |number, mut stream| {
         let Some(asked) = request(&mut stream) else { return };
         let mine = header(&asked, "X-Request-Id").unwrap().to_owned();
-        assert_eq!(asked.matches(&mine).count(), 2, "in the path and in the header");
+        assert_eq!(asked.matches(&mine).count(), 2, "the id must be in the path and in the header");
         let before = std::mem::replace(&mut *last.lock().unwrap(), mine.clone());
         let id = if is_bad(number) { before } else { mine };
         let head = "HTTP/1.1 200 OK\r\nContent-Length: 18\r\nConnection: close\r\n";
@@ -168,8 +168,8 @@ fn ids_stay_with_their_requests_when_pipelined() {
 #[test]
 fn a_kept_connection_may_end_between_two_requests() {
     let server = Server::start(|_, mut stream| {
-        // Ten replies; the last one announces the close every other time; otherwise it is
-        // unexpected.
+        // Ten replies for each connection. The last reply announces the close if the client's port
+        // is even; otherwise the close is unexpected.
         for left in (0..10).rev() {
             let says_so = left == 0 && stream.peer_addr().unwrap().port() % 2 == 0;
             if request(&mut stream).is_none() {
@@ -204,8 +204,8 @@ fn a_server_that_goes_away_is_not_asked_in_a_busy_loop() {
     stopper.join().unwrap();
     assert_eq!(run.exit, 1, "{run:#?}");
     let failed = run.number("/failed");
-    // Four connections with a pause of 10 ms: at most 240 in 0.6 s, plus those reset with the
-    // listener.
+    // Four connections with a pause of 10 ms make at most 240 attempts in 0.6 s. Connections that
+    // are reset when the listener closes also count as failures.
     assert!((4.0..300.0).contains(&failed), "{run:#?}");
     assert!(run.json["failures"].as_array().unwrap().iter().any(|row| row["kind"] == "connect"), "{run:#?}");
 }

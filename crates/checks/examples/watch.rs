@@ -1,6 +1,6 @@
 //! Runs a few checks against a local server, which fails after a while, and prints each result:
 //! `cargo run -p doorbell-checks --example watch`.
-#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+#![expect(clippy::print_stdout, reason = "the example prints its results")]
 #![expect(clippy::disallowed_methods, reason = "an example reads the clock and sleeps")]
 
 use doorbell_checks::options::{
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Prints results. An application would feed them to a `doorbell_health::Board`, which also chooses
+/// Prints results. An application would pass them to a `doorbell_health::Board`, which also chooses
 /// the intervals.
 struct Printer {
     checks: Vec<Check>,
@@ -84,7 +84,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             runs.push(Run::new(number, check, "example", Arc::new(runner), Arc::clone(&stats[number])));
         }
     }
-    let (plan, _push) = Plan::new(runs, stats, 64, connector, Arc::default());
+    let (plan, _push) = Plan::new(runs, stats, 64, Arc::default());
     let scheduler = plan.start(Arc::new(Printer { checks, start: Instant::now() }))?.go();
     std::thread::sleep(Duration::from_secs(3));
     drop(scheduler);

@@ -1,4 +1,4 @@
-//! Result of a run: an outcome, and why it is not a plain success.
+//! Result of a run: an outcome, and the reason unless it is a plain success.
 //!
 //! Does not know about: runs.
 
@@ -12,14 +12,14 @@ pub struct Finding {
     pub outcome: Outcome,
     /// Time from the start of the run to its result.
     pub latency: Duration,
-    /// Why it is not a plain success; empty otherwise.
+    /// Reason of an outcome other than a plain success; empty for a plain success.
     pub reason: String,
 }
 
 /// A finding without its latency; `Ok` is a plain success.
 pub(crate) type Verdict = Result<(), Issue>;
 
-/// Why a run is not a plain success.
+/// Outcome and reason of a run that is not a plain success.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Issue {
     pub(crate) outcome: Outcome,
@@ -27,7 +27,7 @@ pub(crate) struct Issue {
 }
 
 impl Issue {
-    /// The target's response was wrong, or it refused.
+    /// The target refused, or its response did not meet the expectations.
     pub(crate) fn failure(reason: impl Into<String>) -> Self {
         Self { outcome: Outcome::Failure, reason: reason.into() }
     }
@@ -38,6 +38,7 @@ impl Issue {
     }
 
     /// A success with a warning.
+    #[cfg(feature = "kinds")]
     pub(crate) fn degraded(reason: impl Into<String>) -> Self {
         Self { outcome: Outcome::Degraded, reason: reason.into() }
     }
@@ -47,7 +48,8 @@ impl Issue {
     }
 }
 
-/// Rank of an outcome when several are combined: the highest counts.
+/// Severity of an outcome. When several outcomes are combined, the highest severity wins.
+#[cfg(feature = "kinds")]
 pub(crate) const fn badness(outcome: Outcome) -> u8 {
     match outcome {
         Outcome::Success => 0,
@@ -59,13 +61,14 @@ pub(crate) const fn badness(outcome: Outcome) -> u8 {
     }
 }
 
-/// The worse of two verdicts; the first if they are equal.
+/// The worse of two verdicts; the first if they are equally severe.
+#[cfg(feature = "kinds")]
 pub(crate) fn worse(first: Verdict, second: Verdict) -> Verdict {
     let rank = |verdict: &Verdict| verdict.as_ref().map_or_else(|issue| badness(issue.outcome), |()| 0);
     if rank(&second) > rank(&first) { second } else { first }
 }
 
-/// The text of an error without its number, in lower case.
+/// The text of an error in lower case, without the error number.
 pub fn cause_of(error: &std::io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error ") {

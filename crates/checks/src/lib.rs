@@ -1,10 +1,11 @@
-//! Active health checks on Tokio: HTTP, gRPC, TCP, TLS, Redis, DNS, programs, files and gauges, on
-//! one thread for ten thousand of them.
+//! Active health checks on Tokio: HTTP, gRPC, TCP, TLS, Redis, DNS, programs, files and gauges. One
+//! thread can run ten thousand checks.
 //!
-//! One run of a [`Runner`] checks once and gives one [`Finding`], within its timeout and with
-//! bounded memory, whatever the peer does:
+//! One run of a [`Runner`] performs the check once and returns one [`Finding`], within its timeout
+//! and with bounded memory, whatever the peer does:
 //!
-//! ```
+#![cfg_attr(feature = "kinds", doc = "```")]
+#![cfg_attr(not(feature = "kinds"), doc = "```ignore")]
 //! use doorbell_checks::options::{Check, CheckKind, EgressOptions};
 //! use doorbell_checks::{Connector, Runner, Shared};
 //! use std::sync::Arc;
@@ -23,53 +24,78 @@
 //! # }
 //! ```
 //!
-//! Many checks run on the thread of a [`Scheduler`], started by a [`Plan`]: each has its own phase,
-//! so that neither the checks of a process nor those of its replicas run at once. Findings go to a
-//! [`ResultSink`], which decides about states and intervals; `doorbell-health` implements that
-//! logic. `examples/watch.rs` is a complete program of 80 lines.
+//! A [`Plan`] starts a [`Scheduler`], which runs many checks on one thread. Each check has its own
+//! phase, so that the checks of a process, and the same checks of its replicas, do not all run at
+//! once. Findings go to a [`ResultSink`], which determines states and intervals; `doorbell-health`
+//! implements this logic. `examples/watch.rs` is a complete program of 80 lines.
 //!
 //! | module | what it owns |
 //! |---|---|
-//! | [`options`] | what to check, how often, and what a result must be: plain data |
-//! | `kinds` | one module for each kind of check, and what several share |
-//! | `connect` | from a host and a port to a connection: resolver, dialer, TLS, certificates |
-//! | `runner` | one check as something that runs once: timeout, all addresses of a name, descriptors it needs |
-//! | `scheduler` | when runs start, at most how many at once, requests for runs, pushed results |
+//! | [`options`] | plain data: targets, intervals, expectations |
+//! | `kinds` | one module for each kind of check, and shared code |
+//! | `connect` | connections to a host and port: resolver, dialer, TLS, certificates |
+//! | `runner` | one run of a check, of a kind or a [`Call`] of the program: timeout, all addresses of a name, number of descriptors |
+//! | `scheduler` | start times, limit of concurrent runs, requests for runs, pushed results |
 //! | `progress` | stages of a run and its observations |
 //! | `finding` | outcome, latency and reason of a run |
-//! | `stats` | counters by check, which survive another plan |
+//! | `stats` | counters by check, kept across plans |
 //!
-//! Connections are made by `doorbell-egress` and avoid TIME-WAIT. A [`Shared`] pool keeps one TLS
+//! `doorbell-egress` opens the connections and avoids TIME-WAIT. A [`Shared`] pool keeps one TLS
 //! configuration for all checks with equal options. Names are resolved on a bounded number of
 //! threads, and cached addresses stay in use while a resolver hangs. Programs run in process groups
-//! that are killed as a whole; [`CHILDREN`] tells a reaper which processes to leave alone.
+//! that are killed as a whole; [`CHILDREN`] lists the processes that a reaper must not wait for.
+//!
+//! The feature `kinds` (default) has [`options`] and the built-in kinds. Without it the scheduler
+//! runs functions of the program, with a small part of the dependencies.
+//!
+//! The feature `kinds` (default) has [`options`] and the built-in kinds. Without it the scheduler
+//! runs functions of the program, with a small part of the dependencies.
 //!
 //! Does not know about: configuration files, states and endpoints, metrics formats.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "kinds")]
 mod connect;
 mod finding;
+#[cfg(feature = "kinds")]
 mod kinds;
+mod limits;
+#[cfg(feature = "kinds")]
 pub mod options;
+#[cfg(feature = "kinds")]
 mod progress;
 mod runner;
 mod scheduler;
+mod spent;
 mod stats;
 #[cfg(test)]
+#[cfg(feature = "kinds")]
 mod tests;
 
+#[cfg(feature = "kinds")]
 pub use connect::certificate::CertificateInfo;
+#[cfg(feature = "kinds")]
 pub use connect::connector::{ConnectCounters, Connector};
+#[cfg(feature = "kinds")]
 pub use connect::resolver::lookup_host;
+#[cfg(feature = "kinds")]
 pub use connect::tls::{TlsClient, tls_client};
 pub use finding::{Finding, cause_of};
+#[cfg(feature = "kinds")]
 pub use kinds::children::{CHILDREN, Children};
+#[cfg(feature = "kinds")]
 pub use kinds::grpc::UNKNOWN as GRPC_UNKNOWN;
+#[cfg(feature = "kinds")]
 pub use kinds::http::{is_same_origin, join as url_of_location};
+#[cfg(feature = "kinds")]
 pub use progress::phases::Phases;
-pub use progress::{Phase, Seen, Spent, Stage, Trace};
+#[cfg(feature = "kinds")]
+pub use progress::{Seen, Stage, Trace};
+pub use runner::Runner;
+#[cfg(feature = "kinds")]
+pub use runner::Shared;
+pub use runner::call::Call;
 pub use runner::descriptors::FDS_PER_LOOKUP;
-pub use runner::{Runner, Shared};
 pub use scheduler::counters::SchedulerCounters;
 pub use scheduler::lag::{LAG_BOUNDS_US, Lag, LagCounts};
 pub use scheduler::push::Push;
@@ -78,4 +104,5 @@ pub use scheduler::run_requests::RunRequest;
 pub use scheduler::sink::{LastRun, ResultSink};
 pub use scheduler::work::first_runs;
 pub use scheduler::{Heartbeat, Plan, ReadyScheduler, RunNow, Scheduler};
+pub use spent::{Phase, Spent};
 pub use stats::{CheckCounts, CheckStats, DURATION_BOUNDS_US, Durations, StatsByCheck};

@@ -2,7 +2,7 @@
 //!
 //! Does not know about: runs, and metrics.
 
-use crate::progress::{Phase, Spent};
+use crate::spent::{Phase, Spent};
 use doorbell_health::{CheckState, Outcome};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Upper bounds in microseconds of all buckets but the last, which is unbounded.
 pub const DURATION_BOUNDS_US: [u64; 7] = [500, 2_500, 10_000, 50_000, 250_000, 1_000_000, 5_000_000];
 
-/// Durations by bucket.
+/// Histogram of durations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Durations {
     /// Counts per bucket, not cumulative; the last bucket is unbounded.
@@ -29,7 +29,8 @@ pub struct CheckStats(Mutex<CheckCounts>);
 /// Counters of one check at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckCounts {
-    /// Counts by outcome and by the phase in which it was decided; there are few of these pairs.
+    /// Counts by outcome and by the phase that decided it. A list, because there are few such
+    /// pairs.
     attempts: Vec<(Outcome, &'static str, u64)>,
     /// By [`Phase`]; `None` for phases that did not occur.
     durations: [Option<Box<Durations>>; Phase::ALL.len()],
@@ -39,7 +40,7 @@ pub struct CheckCounts {
     pub overruns: u64,
     /// Requests for a run while one was in progress.
     pub coalesced: u64,
-    /// Requests for a run that found a fresh result.
+    /// Requests for a run that were not needed because the last result was fresh.
     pub cache_hits: u64,
     /// Earliest expiry of the server's certificates, in seconds since 1970; 0 if not examined.
     certificate_ends: u64,
@@ -49,7 +50,7 @@ pub struct CheckCounts {
 #[derive(Debug, Default)]
 pub struct StatsByCheck(Mutex<HashMap<Box<str>, Weak<CheckStats>>>);
 
-/// Phase of a run with a complete response that was not accepted.
+/// Phase of a run whose response was complete but did not meet the expectations.
 const VERDICT: &str = "verdict";
 
 /// The phase of a plain success.
@@ -85,12 +86,12 @@ impl CheckStats {
         }
     }
 
-    /// Counts a pushed result, or that of an aborted run.
+    /// Counts a pushed result, or the result of an aborted run.
     pub fn pushed(&self, outcome: Outcome) {
         self.lock().attempt(outcome, VERDICT);
     }
 
-    /// Counts a transition.
+    /// Counts a transition to `state`.
     pub fn moved_to(&self, state: CheckState) {
         self.lock().transitions[state as usize] += 1;
     }
@@ -131,7 +132,7 @@ impl CheckCounts {
         self.durations[phase as usize].get_or_insert_default().add(took_us);
     }
 
-    /// Counts by outcome and phase, as names.
+    /// Name of the outcome, name of the phase, and count.
     pub fn attempts(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
         self.attempts.iter().map(|(outcome, why, count)| (outcome.as_str(), *why, *count))
     }
@@ -154,7 +155,8 @@ impl CheckCounts {
 }
 
 impl StatsByCheck {
-    /// The counters of these checks, existing or new. Others are dropped unless still referenced.
+    /// The counters of these checks, existing or new. Counters of other checks are dropped unless
+    /// still referenced.
     pub fn of<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<Arc<CheckStats>> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, stats| stats.strong_count() > 0);

@@ -1,6 +1,6 @@
 //! Errors of a configuration.
 //!
-//! Does not know about: files or keys; the reader of the configuration adds the location.
+//! Does not know about: files or keys; the configuration reader adds the location.
 
 use std::fmt;
 
@@ -9,31 +9,32 @@ use crate::limits::{
     NAME_LEN_MAX, USES_MAX,
 };
 
-/// Why a check or an endpoint was rejected.
+/// The reason why a check or an endpoint was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// The limit of a body is outside its range.
+    /// The maximum length of a body is outside its range.
     BodyLen,
-    /// A status code that is not final, or a failing one for "up".
+    /// A status code that is not final (below 200 or above 599), or a code of 400 or more for "up".
     Code,
-    /// A flap rule without window, or with too many transitions.
+    /// A flap rule without a window, or with too many transitions.
     Flap,
-    /// More results to remember than the cap allows.
+    /// A history length above the cap.
     HistoryLen,
     /// An interval or `max_age` of zero.
     Interval,
     /// An empty name or one that is too long.
     NameLen,
-    /// The name is in use.
+    /// The name is already used on this board.
     NameTaken,
-    /// A quorum of zero, of more than its members, or without members.
+    /// A quorum of zero, a quorum larger than the number of its members, or a quorum without
+    /// members.
     Quorum,
     /// `rise` or `fall` is zero.
     Threshold,
-    /// The board is full of checks.
+    /// The board already has the maximum number of checks.
     TooManyChecks,
-    /// The board is full of endpoints.
+    /// The board already has the maximum number of endpoints.
     TooManyEndpoints,
     /// The endpoints together use too many checks.
     TooManyUses,
@@ -46,20 +47,26 @@ pub enum ConfigError {
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::BodyLen => write!(f, "the limit of a body is {BODY_LEN_MIN} to {BODY_LEN_MAX} bytes"),
-            Self::Code => write!(f, "a status code is 200 to 599, for up 200 to 399"),
+            Self::BodyLen => {
+                write!(f, "the maximum length of a body must be {BODY_LEN_MIN} to {BODY_LEN_MAX} bytes")
+            }
+            Self::Code => {
+                write!(f, "a status code must be 200 to 599; the code for the state up must be 200 to 399")
+            }
             Self::Flap => {
                 write!(f, "a flap rule needs a window, a hold and 1 to {FLAP_TRANSITIONS_MAX} transitions")
             }
-            Self::HistoryLen => write!(f, "a check remembers at most {HISTORY_LEN_MAX} results"),
-            Self::Interval => write!(f, "an interval or max_age is longer than zero"),
-            Self::NameLen => write!(f, "a name has 1 to {NAME_LEN_MAX} bytes"),
-            Self::NameTaken => write!(f, "the name is taken"),
-            Self::Quorum => write!(f, "a quorum asks for at least one and at most all of its members"),
-            Self::Threshold => write!(f, "rise and fall are at least 1"),
-            Self::TooManyChecks => write!(f, "a board has at most {CHECKS_MAX} checks"),
-            Self::TooManyEndpoints => write!(f, "a board has at most {ENDPOINTS_MAX} endpoints"),
-            Self::TooManyUses => write!(f, "the endpoints of a board use at most {USES_MAX} checks together"),
+            Self::HistoryLen => write!(f, "a check can store at most {HISTORY_LEN_MAX} results"),
+            Self::Interval => write!(f, "intervals and max_age must be longer than zero"),
+            Self::NameLen => write!(f, "a name must have 1 to {NAME_LEN_MAX} bytes"),
+            Self::NameTaken => write!(f, "the name is already used"),
+            Self::Quorum => write!(f, "a quorum must require at least one and at most all of its members"),
+            Self::Threshold => write!(f, "rise and fall must be at least 1"),
+            Self::TooManyChecks => write!(f, "a board can have at most {CHECKS_MAX} checks"),
+            Self::TooManyEndpoints => write!(f, "a board can have at most {ENDPOINTS_MAX} endpoints"),
+            Self::TooManyUses => {
+                write!(f, "the endpoints of a board can use at most {USES_MAX} checks in total")
+            }
             Self::UnknownCheck => write!(f, "the check is not on this board"),
             Self::UsedTwice => write!(f, "the endpoint uses a check twice"),
         }

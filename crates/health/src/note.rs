@@ -1,4 +1,5 @@
-//! A short text from outside, made safe to store and to print: bounded, valid UTF-8, one line.
+//! A short text from an untrusted source, made safe to store and to print: bounded, valid UTF-8,
+//! one line.
 //!
 //! Does not know about: formats; a JSON writer still has to escape it.
 
@@ -25,13 +26,13 @@ impl Note {
         &self.text
     }
 
-    /// Whether there is no text.
+    /// Whether the note is empty.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
     /// Replaces the text and returns whether it changed. Invalid UTF-8 becomes U+FFFD, control
-    /// characters become spaces, and the rest is cut off.
+    /// characters become spaces, and text beyond [`REASON_LEN_MAX`] is cut off.
     pub(crate) fn set(&mut self, bytes: &[u8]) -> bool {
         // Fast path: the text is unchanged.
         if self.text.as_bytes() == bytes {
@@ -44,8 +45,7 @@ impl Note {
 
     fn fill(&mut self, bytes: &[u8]) {
         self.text.clear();
-        // The note cannot keep more than this, whatever the length of the input. Cut at a character
-        // boundary.
+        // Only this many bytes can be stored; the cut is at a character boundary.
         let mut len = bytes.len().min(REASON_LEN_MAX);
         while len > 0 && bytes.get(len).is_some_and(|byte| byte & 0xc0 == 0x80) {
             len -= 1;
@@ -73,10 +73,10 @@ mod tests {
         assert_eq!(Note::new(b"a\r\n\x00b\x7f").as_str(), "a   b ");
         assert_eq!(Note::new(b"a\xff\xfeb").as_str(), "a\u{fffd}\u{fffd}b");
         assert_eq!(Note::new(&[b'x'; 999]).as_str().len(), REASON_LEN_MAX);
-        // Every invalid byte becomes three; the limit still holds.
+        // An invalid byte becomes U+FFFD, which takes three bytes; the limit applies to the result.
         assert!(Note::new(&[0xff; 999]).as_str().len() <= REASON_LEN_MAX);
         assert_eq!(Note::new("€".repeat(200).as_bytes()).as_str(), "€".repeat(85));
-        assert_eq!(Note::new(&[0x80; 999]).as_str(), "", "nothing but the inside of a character");
+        assert_eq!(Note::new(&[0x80; 999]).as_str(), "", "only continuation bytes");
     }
 
     #[test]
@@ -87,6 +87,6 @@ mod tests {
         assert!(!note.set(b"b"));
         assert!(note.set(b""));
         assert!(note.is_empty());
-        assert!(note.set(&[b'x'; 999]) && !note.set(&[b'x'; 998]), "the same as far as it is kept");
+        assert!(note.set(&[b'x'; 999]) && !note.set(&[b'x'; 998]), "equal up to the limit");
     }
 }

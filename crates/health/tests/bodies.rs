@@ -1,5 +1,5 @@
-//! Every body, for any bytes in names and reasons: within its limit, one document, one line for
-//! each check.
+//! Every body is within its limit, is one document and has one line for each check, for any bytes
+//! in names and reasons.
 //!
 //! Does not know about: how bodies are written.
 
@@ -59,7 +59,7 @@ fn text_of(board: &Board, audience: Audience, format: Format, authenticated: boo
 
 fn look_at_health_json(code: u16, text: &str, checks: usize) {
     let json: Value = serde_json::from_str(text).expect("health+json is JSON");
-    let status = json["status"].as_str().expect("the one field that must be there");
+    let status = json["status"].as_str().expect("the only required field");
     assert!(["pass", "warn", "fail"].contains(&status));
     assert_eq!(status == "fail", code >= 400, "the draft ties the status to the code");
     if let Some(shown) = json.get("checks") {
@@ -91,10 +91,11 @@ fn look_at_lines(format: Format, text: &str, checks: usize) {
     let remarks = if format == Format::Kube {
         lines.iter().filter(|line| !line.starts_with("[+]") && !line.starts_with("[-]")).count()
     } else {
-        // The state, an operator's reason and the remark.
+        // Lines without a check: the state, an operator's reason, and the remark about omitted
+        // checks.
         3
     };
-    assert!(lines.len() <= checks + remarks.max(1), "no name makes a line of its own: {text:?}");
+    assert!(lines.len() <= checks + remarks.max(1), "a name does not start another line: {text:?}");
 }
 
 proptest! {

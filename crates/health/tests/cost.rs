@@ -1,5 +1,5 @@
-//! Cost of a result: no allocation while nothing changes, independent of other checks and
-//! endpoints.
+//! A result costs no allocation while no state changes, and its cost does not depend on other
+//! checks and endpoints.
 //!
 //! Does not know about: speed.
 
@@ -13,7 +13,7 @@ use doorbell_health::{
 
 const CHECKS: usize = 10_000;
 
-/// 10,000 checks, all in one endpoint, every tenth also in one of ten others.
+/// 10,000 checks, all in one endpoint, and every tenth also in one of ten other endpoints.
 fn board() -> (Board, Vec<CheckIndex>) {
     let mut builder = Board::builder(Time::ZERO);
     let config = CheckConfig { flap: Some(FlapRule::default()), history_len: 8, ..CheckConfig::default() };
@@ -36,12 +36,12 @@ fn board() -> (Board, Vec<CheckIndex>) {
 #[test]
 fn no_allocation_while_nothing_changes() {
     let (mut board, checks) = board();
-    // Less time than the interval after which bodies are rendered again for times and latencies
-    // alone.
+    // The virtual time covers less than 10 s, the age at which bodies are rendered again to update
+    // times and latencies.
     let mut millis = 1_000;
     let success = CheckResult::success(Duration::from_millis(1));
     let failure = CheckResult::new(Outcome::Timeout, Duration::from_secs(1), b"no answer within 1 s");
-    // Half of them up, half of them down, each with memory for its reason.
+    // Half of the checks up, half of them down, each with memory for its reason.
     for (at, &check) in checks.iter().enumerate() {
         board.apply(
             check,
@@ -76,11 +76,11 @@ fn a_change_touches_only_the_endpoints_that_use_the_check() {
         let renders = board.counters().renders;
         let changes = board.apply(check, &success, Time::from_secs(1));
         assert!(changes.rendered.len() <= 2, "{at}: {:?}", changes.rendered);
-        assert_eq!(board.counters().renders - renders, 2, "{at}: the whole and its part");
+        assert_eq!(board.counters().renders - renders, 2, "{at}: both endpoints of the check");
     }
 }
 
-/// The number of allocations for one change does not grow with the size of the board.
+/// The number of allocations of one change does not grow with the size of the board.
 #[test]
 fn a_change_allocates_the_same_on_a_large_board() {
     let allocations = |checks: usize| {
@@ -92,7 +92,7 @@ fn a_change_allocates_the_same_on_a_large_board() {
                     .expect("the configuration is valid")
             })
             .collect();
-        // The endpoint uses ten checks, whatever the size of the board.
+        // The endpoint uses ten checks on a board of any size.
         let some = all.iter().step_by(checks / 10).take(10);
         builder
             .endpoint(some.fold(EndpointConfig::new("e"), |all, &check| all.with(check, Severity::Required)))
@@ -104,6 +104,6 @@ fn a_change_allocates_the_same_on_a_large_board() {
         info.count_total
     };
     let small = allocations(10);
-    assert!(small > 0, "a change does render");
+    assert!(small > 0, "a change causes rendering");
     assert_eq!(small, allocations(CHECKS));
 }

@@ -1,6 +1,6 @@
-//! Endpoints on a board against a plain oracle that counts all their checks at every step.
+//! Endpoints on a board, compared with a simple oracle that counts all their checks at every step.
 //!
-//! Does not know about: how the board keeps its counts, or what a body looks like.
+//! Does not know about: the board's counters, or the content of a body.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ enum Step {
     Tick,
 }
 
-/// The oracle's state: only what the rules mention.
+/// The oracle's state, reduced to the inputs of the rules.
 #[derive(Default)]
 struct Oracle {
     was_up: bool,
@@ -33,9 +33,9 @@ struct Oracle {
     forced: Option<ForcedState>,
 }
 
-/// What one check counts as: up, degraded, down, maintenance, unknown.
+/// The class of one check as a character: up, degraded, down, maintenance, unknown.
 fn mark(board: &Board, one: &Use, on_stale: OnStale) -> char {
-    let check = board.check(one.check).expect("it is on this board");
+    let check = board.check(one.check).expect("the index belongs to this board");
     let settled = |up: bool| {
         if !up {
             '-'
@@ -150,7 +150,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Severity, whether in the quorum, weight.
+/// Uses with random severity, membership in the quorum, and weight.
 fn uses() -> impl Strategy<Value = Vec<(Severity, bool, u32)>> {
     let severity = prop::sample::select(vec![Severity::Degrading, Severity::Info, Severity::Required]);
     vec((severity, any::<bool>(), 0_u32..100), 0..=CHECKS)
@@ -194,8 +194,7 @@ proptest! {
         let (mut oracle, mut now) = (Oracle::default(), 0);
         oracle.said(&board, &config, 0);
         for (wait, step) in steps {
-            // Calls `tick` at every deadline, so that the oracle sees each moment at which
-            // something begins.
+            // Call `tick` at every deadline, so that the oracle sees the start of every condition.
             while board.deadline() <= Time::from_secs(now + wait) {
                 let at = board.deadline();
                 board.tick(at);
@@ -245,7 +244,7 @@ proptest! {
             });
             let weight: u32 = weights.map(|one| one.weight).sum();
             prop_assert_eq!(found.weight().unwrap_or_default(), weight);
-            // Down or degraded by checks or by quorum: at least one check decided it.
+            // If checks or a quorum decided the state, at least one check is reported as deciding.
             let by_checks = matches!(found.verdict().cause, Cause::Checks | Cause::FailOpen | Cause::Quorum);
             let blamed = found.deciding(found.verdict()).count();
             prop_assert_eq!(blamed > 0, by_checks && found.verdict().state != EndpointState::Up);

@@ -1,7 +1,8 @@
-//! The state machine of a check against a plain oracle that examines the whole past at every step.
+//! The state machine of a check, compared with a simple oracle that examines all past events at
+//! every step.
 //!
-//! Does not know about: how the machine stores its state. `DOORBELL_HEALTH_CASES` sets the number
-//! of cases; default 600.
+//! Does not know about: the internal state of the check. `DOORBELL_HEALTH_CASES` sets the number of
+//! cases; default 600.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -21,11 +22,11 @@ enum Step {
     /// Maintenance by an operator, optionally with an end after this many seconds.
     Maintain(Option<u64>),
     MaintainEnd,
-    /// Only time passes.
+    /// Time passes without another event.
     Wait,
 }
 
-/// The whole past, each event with its second.
+/// All past events, each with its second.
 struct Oracle<'a> {
     config: &'a CheckConfig,
     past: &'a [(u64, Step)],
@@ -52,12 +53,11 @@ impl Oracle<'_> {
         }
     }
 
-    /// The settled value after the first `count` results, and the times of its changes between up
-    /// and down.
+    /// The settled value after `results`, and the times of its changes between up and down.
     fn settled(&self, results: &[(u64, Outcome)]) -> (Option<bool>, Vec<u64>) {
         let fully = matches!(self.config.initial, Initial::FullyDown | Initial::FullyUp);
         let (mut settled, mut changes) = (self.believed(), Vec::new());
-        // Start of the results that count together once a verdict is certain.
+        // Whether the next result alone decides, because there is none or the last one is too old.
         let mut alone = !fully;
         let mut sides: Vec<bool> = Vec::new();
         for (index, &(at, outcome)) in results.iter().enumerate() {
@@ -187,7 +187,7 @@ proptest! {
     fn every_state_is_what_the_whole_past_says(
         config in config(),
         steps in vec((0_u64..12, step()), 1..60),
-        // How often time passes between results; must make no difference.
+        // Interval of additional ticks between results; it must not affect the states.
         tick_every in 1_u64..9,
     ) {
         let mut check = Check::new(config.clone(), Time::ZERO).unwrap();
@@ -216,7 +216,7 @@ proptest! {
             past.push((now, step));
             let expect = Oracle { config: &config, past: &past }.state(now);
             prop_assert_eq!(check.state(), expect, "second {} after {:?}", now, past);
-            // The transitions lead from the previous state to the next one without a gap.
+            // The transitions lead from the previous state to the current one without a gap.
             let mut led = before;
             for moved in moves.into_iter().flatten() {
                 prop_assert_eq!(moved.from, led);
@@ -227,7 +227,7 @@ proptest! {
             prop_assert!(check.deadline() > at, "no deadline is overdue");
             if matches!(step, Step::Result(_)) {
                 let due = check.next_due();
-                prop_assert_eq!(due, at.after(check.interval()), "from the start of a run that took no time");
+                prop_assert_eq!(due, at.after(check.interval()), "one interval after a run of zero duration");
             }
         }
     }

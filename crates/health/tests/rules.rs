@@ -1,9 +1,9 @@
-//! Single conditions of single rules, each with a pair of cases that differ in that condition
-//! alone: deciding checks, codes, the newer of two results, TTL checks.
+//! Single conditions of single rules: deciding checks, codes, the newer of two results, TTL checks.
+//! Each condition has a pair of cases that differ only in this condition.
 //!
 //! Does not know about: rules in general (see `endpoints.rs`).
 
-#![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
+#![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn quick() -> CheckConfig {
     CheckConfig { rise: 1, fall: 1, max_age: Some(100 * SECOND), ..CheckConfig::default() }
 }
 
-/// Checks that the last result decides, and one endpoint.
+/// A board with checks that are decided by their last result, and with one endpoint.
 fn bench(
     checks: usize,
     config: impl FnOnce(EndpointConfig, &[CheckIndex]) -> EndpointConfig,
@@ -54,7 +54,7 @@ fn a_missed_quorum_is_blamed_on_its_members_alone() {
             let config = config.with(c[2], Severity::Degrading).with(c[3], Severity::Info);
             EndpointConfig { quorum: Some(Quorum::Count(2)), ..config }
         });
-        // One of the members is up, and none of the others.
+        // One member of the quorum is up, and all others have this outcome.
         for (check, outcome) in checks.iter().zip([UP, outcome, outcome, outcome]) {
             tell(&mut board, *check, outcome, 1);
         }
@@ -88,7 +88,7 @@ fn an_open_endpoint_is_blamed_on_what_would_have_closed_it() {
     assert_eq!(blamed(&board, endpoint), (Cause::FailOpen, vec![0]));
 }
 
-/// The state and the code of a body without these checks.
+/// The state and the code of a reply that excludes these checks.
 fn without(board: &Board, endpoint: EndpointIndex, out: &[usize]) -> (EndpointState, u16) {
     let snapshot = board.snapshot(endpoint).unwrap();
     let left = Left { out, unknown: &[] };
@@ -128,7 +128,7 @@ fn the_code_is_that_of_the_first_down_check_that_is_not_excluded() {
     for (out, state, code) in table {
         assert_eq!(without(&board, endpoint, out), (state, code), "without {out:?}");
     }
-    // A check that is up decides nothing.
+    // The code of a check that is up is not used.
     tell(&mut board, checks[0], UP, 2);
     assert_eq!(without(&board, endpoint, &[]), (EndpointState::Down, 561));
     assert_eq!(without(&board, endpoint, &[0, 3]), (EndpointState::Down, 561));
@@ -148,14 +148,14 @@ fn only_a_newer_result_of_an_elder_board_is_taken_over() {
         let _changes = board.inherit_checks(elder, |_| carry, at(secs));
     };
     inherit(&mut board, &elder, true, 1);
-    assert_eq!(state(&board), CheckState::Unknown, "neither has a result");
+    assert_eq!(state(&board), CheckState::Unknown, "neither check has a result");
     tell(&mut elder, check, UP, 2);
     inherit(&mut board, &elder, false, 3);
-    assert_eq!(state(&board), CheckState::Unknown, "it is not the same check");
+    assert_eq!(state(&board), CheckState::Unknown, "the target has changed");
     inherit(&mut board, &elder, true, 3);
     assert_eq!(state(&board), CheckState::Up, "the first result");
 
-    // A check keeps its own result over an older one and over one of the same time.
+    // A result is not replaced by an older one or by one of the same time.
     tell(&mut board, check, DOWN, 5);
     inherit(&mut board, &elder, true, 6);
     assert_eq!(state(&board), CheckState::Down, "an older result");
@@ -164,11 +164,11 @@ fn only_a_newer_result_of_an_elder_board_is_taken_over() {
     assert_eq!(state(&board), CheckState::Down, "as old");
     tell(&mut elder, check, UP, 7);
     inherit(&mut board, &elder, false, 8);
-    assert_eq!(state(&board), CheckState::Down, "newer, and of another check");
+    assert_eq!(state(&board), CheckState::Down, "newer, but the target has changed");
     inherit(&mut board, &elder, true, 8);
     assert_eq!(state(&board), CheckState::Up, "newer");
 
-    // A board without results overwrites nothing.
+    // Inheriting from a board without results replaces no result.
     let (empty, _) = make();
     inherit(&mut board, &empty, true, 9);
     assert_eq!(state(&board), CheckState::Up);
@@ -188,7 +188,7 @@ fn of_a_ttl_check_each_result_decides_alone_and_silence_makes_it_stale() {
     ] {
         tell(&mut board, check, outcome, secs);
         assert_eq!(state(&board), expected, "at {secs} s");
-        assert_eq!(board.next_due(check), Time::MAX, "it is never run");
+        assert_eq!(board.next_due(check), Time::MAX, "a TTL check is never run");
     }
     tell(&mut board, check, UP, 5);
     let _changes = board.tick(at(14));

@@ -1,6 +1,6 @@
-//! Succession of boards at a reload: a new configuration alone changes no verdict.
+//! Successive boards at a reload: a new configuration alone changes no verdict.
 //!
-//! Does not know about: how state is taken over.
+//! Does not know about: the mechanism that takes over state.
 
 use std::time::Duration;
 
@@ -138,14 +138,14 @@ fn take(board: &mut Board, step: &Step, now: Time) {
             board.command(Command::Drain { target: Target::All, reason }, now)
         }
         Step::Result(at, outcome) => {
-            let check = board.check_named(&format!("check-{at}")).expect("it is on this board");
+            let check = board.check_named(&format!("check-{at}")).expect("the index belongs to this board");
             board.apply(check, &CheckResult::new(*outcome, Duration::from_millis(3), b"why"), now)
         }
         Step::Reload | Step::Tick => board.tick(now),
     };
 }
 
-/// Everything observable about a board.
+/// All observable properties of a board.
 fn told(board: &Board) -> Vec<String> {
     let checks = board.checks().map(|(_, name, check)| {
         let history: Vec<_> = check.history().iter().collect();
@@ -202,8 +202,8 @@ proptest! {
         }
     }
 
-    /// Before its first result. In a [`Grace`] an unknown check counts as up, so there is none
-    /// here.
+    /// A check that is added changes no state before its first result. The boards have no
+    /// [`Grace`], because an unknown check counts as up in one.
     #[test]
     fn a_check_that_joins_changes_no_state(
         checks in vec(check(), CHECKS),
@@ -223,11 +223,11 @@ proptest! {
         take(&mut board, &Step::Tick, now);
         let before = board.endpoints()[0].verdict_without_drain();
         let (check, role) = joins;
-        // A check that is required and in the quorum ends fail-open where only the quorum allows
-        // it, whatever its class.
+        // Excluded case: the endpoint fails open, and its group is the quorum. A new check that is
+        // both required and in the quorum ends fail-open, whatever the check's class.
         let closes = role.severity == Severity::Required && role.in_quorum;
         prop_assume!(!(closes && rules.quorum.is_some() && rules.fail_open.is_some()));
-        // The same holds for an endpoint without a quorum that gets one.
+        // Excluded case: the new check is the first member of a quorum that had no members.
         let has_quorum = |roles: &[Role]| roles.iter().any(|role| role.in_quorum);
         prop_assume!(rules.quorum.is_none() || has_quorum(&roles) || !role.in_quorum);
         roles.push(role);

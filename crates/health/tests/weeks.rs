@@ -1,5 +1,5 @@
-//! Weeks of a whole board on a virtual clock: scripted outages, and a record of the endpoint's
-//! states that must match the script.
+//! Weeks of a whole board on a virtual clock, with scripted outages. The recorded states of the
+//! endpoint must match the script.
 //!
 //! Does not know about: real time. `DOORBELL_HEALTH_WEEKS` sets the number of weeks; default four.
 
@@ -13,7 +13,7 @@ use doorbell_health::{
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: u64 = 86_400;
 
-/// A multiplicative random generator; every run uses the same script.
+/// A multiplicative random number generator with a fixed seed: every run uses the same script.
 struct Dice(u64);
 
 impl Dice {
@@ -52,7 +52,8 @@ struct World {
     checks: Vec<(CheckIndex, Vec<(u64, u64)>)>,
     end: u64,
     runs: u64,
-    /// For each endpoint: start of the current outage, total of the earlier ones, their number.
+    /// For each endpoint: start of the current outage, total duration of the earlier ones, and
+    /// their number.
     down: Vec<(Option<u64>, u64, u64)>,
 }
 
@@ -133,24 +134,25 @@ fn the_account_of_outages_agrees_with_the_script() {
         let (scripted, count) =
             (outages.iter().map(|(from, to)| to - from).sum::<u64>(), outages.len() as u64);
         outages_total += count;
-        assert!(count >= 2 * days, "the script has something to say: {count}");
+        assert!(count >= 2 * days, "the script contains outages: {count}");
         assert_eq!(
             (since, times),
             (None, count + 1),
-            "each outage was seen once, and the start before the first result"
+            "each outage was detected once, and the time before the first result counts as one"
         );
-        // Maximum delay until an outage is seen: one interval and two fast intervals; until its end
-        // is seen: one down interval and one fast interval.
+        // Maximum delay until an outage is detected: one interval and two fast intervals. Maximum
+        // delay until its end is detected: one down interval and one fast interval.
         let slack = count * 12;
         assert!(down.abs_diff(scripted) <= slack, "down for {down} s, scripted {scripted} s");
     }
     let counters = world.board.counters();
-    // Unknown to up; then going down, down, going up, up.
+    // Each of the four checks: unknown to up once, then going down, down, going up, up in each
+    // outage.
     assert_eq!(counters.check_transitions, 4 + 4 * outages_total);
     assert_eq!(counters.results, world.runs);
-    assert!(world.runs >= 4 * world.end / 10, "{} runs: none slower than the down interval", world.runs);
+    assert!(world.runs >= 4 * world.end / 10, "{} runs: fewer than with the down interval", world.runs);
     let history = world.board.check(world.checks[0].0).expect("the configuration is valid").history();
-    assert_eq!(history.iter().len(), 200, "full and no fuller");
+    assert_eq!(history.iter().len(), 200, "the history is full");
     let reply = world.board.endpoints()[4].rendered().reply(Audience::Other, Format::Text, true);
     assert_eq!((reply.code, reply.body), (200, b"up\na: up\nb: up\nc: up\nd: up\n".as_slice()));
 }
@@ -168,6 +170,6 @@ fn a_week_of_silence_is_one_change() {
     for hour in 1..=7 * 24 {
         transitions += board.tick(Time::from_secs(hour * 3_600)).events.len();
     }
-    assert_eq!(transitions, 2, "the check, and the endpoint with it");
+    assert_eq!(transitions, 2, "the check and its endpoint");
     assert_eq!(board.deadline(), Time::MAX, "there is no deadline");
 }

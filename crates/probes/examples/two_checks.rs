@@ -1,9 +1,9 @@
-//! A registry with two checks, results as they may come, and the replies to probes in between:
-//! `cargo run -p doorbell-probes --example two_checks`.
+//! A registry with two checks, and the reply to a probe after each change: `cargo run -p
+//! doorbell-probes --example two_checks`.
 //!
-//! Does not know about: sockets. The program that embeds the engine hands the same handler to a
+//! Does not know about: sockets. A program that embeds the engine passes the same handler to a
 //! listener.
-#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+#![expect(clippy::print_stdout, reason = "the example prints its results")]
 
 use doorbell_health::{CheckConfig, CheckResult, Details, EndpointConfig, Format, Outcome, Severity, Time};
 use doorbell_http::forwarded::Networks;
@@ -29,7 +29,7 @@ impl TransitionSink for Log {
     }
 }
 
-/// The reply to one request, as bytes of HTTP/1.1.
+/// Passes one request to the handler and returns the HTTP/1.1 reply.
 fn probe(handler: &HealthHandler, request: &str) -> String {
     let service = service_fn(|request, reply| handler.send(|| false, request, reply));
     let (limits, date, now) = (Limits::default(), Date::new(784_111_777), doorbell_http::Time::ZERO);
@@ -42,7 +42,8 @@ fn probe(handler: &HealthHandler, request: &str) -> String {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut builder = Registry::builder(Time::ZERO, Duration::ZERO);
-    // `db` is pushed by the application; `cache` is shared with other replicas.
+    // The application pushes the results of `db`. `cache` is shared with other replicas, so its
+    // failure only degrades the endpoint.
     let db = builder.check("db", CheckConfig::ttl(Duration::from_mins(1)))?;
     let cache = builder.check("cache", CheckConfig { fall: 1, ..CheckConfig::default() })?;
     let readyz = EndpointConfig::new("readyz").with(db, Severity::Required).with(cache, Severity::Degrading);
@@ -70,12 +71,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     show("both are up", "");
     let refused = CheckResult::new(Outcome::Failure, Duration::ZERO, b"connection refused");
     registry.found(cache.as_usize(), &refused, Time::from_secs(6));
-    show("the cache is down, as the Kubernetes API server would say it", "?verbose");
+    show("the cache is down, in the format of the Kubernetes API server", "?verbose");
     show("without the cache", "?exclude=cache");
     registry.drain(true, Time::from_secs(7));
     show("draining", "");
     registry.drain(false, Time::from_secs(9));
     registry.tick(Time::from_secs(62));
-    show("db was silent for a minute", "?format=json");
+    show("no result of db for a minute", "?format=json");
     Ok(())
 }

@@ -1,10 +1,10 @@
-//! Health as replies: results of checks go in; replies come out, rendered before a probe comes.
+//! Pre-rendered replies to health probes: results of checks go in, replies come out.
 //!
-//! A [`Registry`] has checks and endpoints. Results come by [`Registry::found`], commands of
-//! operators by [`Registry::drain`] and [`Registry::maintain`]. Replies that change are rendered
-//! once for every format and audience, and published as one set before the call returns. A
-//! [`HealthHandler`] then chooses the reply to a request: without a lock, an allocation or a clock,
-//! and counted by prober.
+//! A [`Registry`] contains checks and endpoints. [`Registry::found`] applies the result of a check;
+//! [`Registry::drain`] and [`Registry::maintain`] apply commands of an operator. Each of these
+//! calls renders the replies that changed, once for every format and audience, and publishes them
+//! as one set before it returns. A [`HealthHandler`] sends the reply to a request without taking a
+//! lock, allocating memory or reading a clock, and counts the request by prober.
 //!
 //! ```
 //! use doorbell_health::{CheckConfig, CheckResult, Details, EndpointConfig, Severity, Time};
@@ -39,40 +39,47 @@
 //!
 //! | item | what it owns |
 //! |---|---|
-//! | [`Registry`], [`RegistryBuilder`] | the board behind a lock, commands, succession at a reload |
-//! | [`ReplyCache`], [`Published`] | rendered replies, and the set that all probes read from |
-//! | [`HealthHandler`] | the reply to a request: audience, format, details, checks left out |
+//! | [`ProbeRoutes`] | from a path to the handler of its endpoint, or of one check |
+//! | [`PortableReply`] | the same replies for requests that another HTTP implementation has read |
+//! | [`Registry`], [`RegistryBuilder`] | the board behind a lock, operator commands, hand-over at a reload |
+//! | [`ReplyCache`], [`Published`] | rendered replies, and the set from which all probes read |
+//! | [`HealthHandler`] | the reply to a request: audience, format, details, excluded checks |
 //! | [`ProberStats`] | probes by endpoint and prober, and the states that load balancers report |
 //! | [`AgentLines`] | HAProxy's agent-check |
-//! | [`TransitionSink`] | receivers of transitions: logs, event streams, counters |
-//! | [`RunTrigger`] | runs of checks that run on demand |
+//! | [`TransitionSink`] | interface for receivers of transitions: logs, event streams, counters |
+//! | [`RunTrigger`] | requests to run on-demand checks |
 //!
-//! `doorbell-health` decides what a result means; `doorbell-checks` finds results. Protocols with
-//! words of their own, such as gRPC, read [`ReplySet::states`] of the same set and wake watchers by
-//! [`Registry::follow`]. `examples/two_checks.rs` prints replies as they change.
+//! `doorbell-checks` runs checks; `doorbell-health` derives states from the results. Other
+//! protocols with their own status values, such as gRPC, read [`ReplySet::states`] from the same
+//! set and notify their watchers through [`Registry::follow`]. `examples/two_checks.rs` prints
+//! replies as they change.
 //!
-//! Does not know about: sockets, runtimes, configuration files, tokens. Times come in as arguments:
-//! nothing here reads a clock.
+//! Does not know about: sockets, runtimes, configuration files, tokens. The caller passes in the
+//! time; this crate never reads a clock.
 #![forbid(unsafe_code)]
 
 mod agent;
 mod audience;
+mod portable;
 mod prober_stats;
 mod registry;
 mod replies;
 mod route;
+mod routes;
 mod shard;
 mod transition;
 mod trigger;
 
 pub use agent::AgentLines;
 pub use audience::audience_of;
+pub use portable::{PortableReply, PortableRequest, ReplyParts};
 pub use prober_stats::{LbState, LbView, ProbeCounters, ProberRow, ProberStats, ThreadCounters};
 pub use registry::{
     CLOCK_STEP_MIN, EndpointOptions, Registry, RegistryBuilder, SameChecks, Serving, Subject,
 };
 pub use replies::{Published, ReplyCache, ReplyOptions, ReplySet, StateFields};
 pub use route::HealthHandler;
+pub use routes::{ProbeRoutes, Probed};
 pub use shard::{SHARDS_MAX, current as current_shard};
 pub use transition::{Transition, TransitionSink};
 pub use trigger::RunTrigger;

@@ -2,7 +2,7 @@
 //! is stuck, and fail if it stays stuck.
 //!
 //! `cargo run -p doorbell-tokio --features axum --example axum_probes -- 127.0.0.1:8080`, then
-//! `curl 127.0.0.1:8080/block` blocks the runtime for 5 s: `/livez` replies at once all the time,
+//! `curl 127.0.0.1:8080/block` blocks the runtime for 5 s: `/livez` always replies immediately, and
 //! with 503 from the third second on.
 #![expect(clippy::print_stderr, reason = "an example prints messages")]
 #![expect(clippy::disallowed_methods, reason = "the example shows what not to do")]
@@ -32,10 +32,9 @@ fn app() -> Router {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let addr = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8080".to_owned()).parse()?;
-    let health = Health::new().stalled_after(Duration::from_secs(3));
+    let health = Health::builder().stalled_after(Duration::from_secs(3)).build()?;
     let (control, handed) = embed(addr, &health);
     control.ready().await?;
-    health.set_ready(true);
     eprintln!("http://{}/livez", control.tcp_addr(0).ok_or("no address")?);
     axum::serve(handed, app()).await?;
     Ok(())

@@ -19,12 +19,11 @@ fn redirects() -> impl Handler + Send + Sync {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let addr = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8080".to_owned()).parse()?;
-    let health = Health::new();
+    let health = Health::builder().build()?;
     let service = Http1::new(Probes::new(&health).before(redirects()));
     let (control, handed) =
         Embed::new(Server::builder().listen(Listen::tcp(addr), service)).health(&health).start();
     control.ready().await?;
-    health.set_ready(true);
     eprintln!("http://{}/old/page", control.tcp_addr(0).ok_or("no address")?);
     let page =
         |peer: ConnectInfo<Peer>| async move { format!("hello {:?}\n", peer.addr.map(|addr| addr.ip())) };

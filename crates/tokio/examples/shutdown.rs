@@ -5,35 +5,24 @@
 use std::time::Duration;
 
 use axum::{Router, routing::get};
-use doorbell::{Http1, Listen, Server};
-use doorbell_tokio::{Embed, Health, Probes};
-use tokio::signal::unix::{SignalKind, signal};
+use doorbell_tokio::{Doorbell, Health};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let addr = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8080".to_owned()).parse()?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    let health = Health::new();
-    let service = Http1::new(Probes::new(&health));
-    let (control, handed) =
-        Embed::new(Server::builder().listen(Listen::tcp(addr), service)).health(&health).start();
-    control.ready().await?;
-    health.set_ready(true);
+    let addr = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8080".to_owned());
+    let health = Health::builder().build()?;
+    // At SIGTERM: not ready at once, and no connection is accepted a moment later.
+    let (delay, timeout) = (Duration::from_millis(100), Duration::from_secs(10));
+    let doorbell = Doorbell::bind(addr).health(&health).drain_after(delay, timeout);
+    let (control, incoming) = doorbell.start().await?;
     eprintln!("http://{}/slow", control.tcp_addr(0).ok_or("no address")?);
 
     let slow = || async {
         tokio::time::sleep(Duration::from_secs(1)).await;
         "done\n"
     };
-    let app = Router::new().route("/slow", get(slow));
-    let serve = axum::serve(handed, app).with_graceful_shutdown(control.delivered());
-    let drain = async {
-        terminate.recv().await;
-        control.drain(Duration::from_secs(10)).await
-    };
-    let (served, drained) = tokio::join!(serve.into_future(), drain);
-    served?;
-    drained?;
+    let app = Router::new().route("/slow", get(slow)).merge(health.routes());
+    axum::serve(incoming, app).with_graceful_shutdown(control.shutdown()).await?;
     eprintln!("over");
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! The handle of an embedded server: its state as futures, its counters, its end.
+//! The handle of an embedded server: its state as futures, its counters, its shutdown.
 //!
 //! Does not know about: connections.
 
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use doorbell::hand_over::Places;
@@ -41,7 +41,7 @@ pub(crate) struct StopOnDrop {
     pub(crate) abandoned: Arc<AtomicBool>,
 }
 
-/// Why a server is not running.
+/// Reason why a server is not running.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Ended {
@@ -64,7 +64,7 @@ pub struct Stats {
     pub ring: Snapshot,
     /// Connections handed over and not dropped yet.
     pub handed_out: u32,
-    /// Of these, connections not yet taken from [`crate::Handed`].
+    /// Connections handed over and not yet taken from [`crate::Handed`].
     pub handed_waiting: usize,
     /// Connections closed because the runtime could not register them.
     pub handed_failed: u64,
@@ -78,7 +78,7 @@ pub(crate) enum Phase {
     Ended(Result<(), Ended>),
 }
 
-/// A server that accepts.
+/// A started server, which accepts connections.
 #[derive(Debug)]
 pub(crate) struct Started {
     pub(crate) handle: Handle,
@@ -151,7 +151,7 @@ impl Control {
     /// Waits until all workers accept.
     ///
     /// # Errors
-    /// The reason why they never will.
+    /// The reason why the server failed or ended before.
     pub async fn ready(&self) -> Result<(), Ended> {
         self.inside.running.ready().await.map(drop)
     }
@@ -162,7 +162,7 @@ impl Control {
         self.inside.running.tcp_addr(listener)
     }
 
-    /// The driver in use, and why; known once the server is ready.
+    /// The driver in use and the reason for its choice; known once the server is ready.
     pub fn driver_report(&self) -> Option<DriverReport> {
         self.inside.running.started().map(|started| started.report.clone())
     }
@@ -185,7 +185,7 @@ impl Control {
 
     /// Fails readiness and drains the ring threads: requests in progress are finished or handed
     /// over, within `timeout`. Returns when the server has ended. The program finishes the
-    /// connections that were handed over; [`Self::delivered`] completes when no more will follow.
+    /// connections that were handed over; [`Self::shutdown`] completes when no more will follow.
     ///
     /// # Errors
     /// The server failed, or never started.
@@ -217,13 +217,54 @@ impl Control {
         self.inside.running.ended().await
     }
 
+    /// Fails readiness at once, keeps accepting for `delay`, so that load balancers notice, then
+    /// drains like [`Self::drain`].
+    ///
+    /// # Errors
+    /// The server failed, or never started.
+    pub async fn drain_after(&self, delay: Duration, timeout: Duration) -> Result<(), Ended> {
+        self.inside.health.iter().for_each(Health::set_draining);
+        tokio::time::sleep(delay).await;
+        self.drain(timeout).await
+    }
+
     /// Completes when the server has ended and all connections it handed over were taken from
-    /// [`crate::Handed`]: from then on the program may stop accepting. Intended for
-    /// `with_graceful_shutdown`.
-    pub fn delivered(&self) -> impl Future<Output = ()> + Send + 'static {
+    /// [`crate::Handed`]: from then on the program may stop accepting. It does not wait for the
+    /// connections that the program has taken. Intended for `with_graceful_shutdown`.
+    pub fn shutdown(&self) -> impl Future<Output = ()> + Send + 'static {
         let queue = self.inside.queue.clone();
         poll_fn(move |cx| queue.poll_delivered(cx))
     }
+
+    /// Calls [`Self::drain_after`] at the first event. The server still stops when all controls are
+    /// dropped.
+    pub(crate) async fn drain_at(
+        control: WeakControl,
+        event: impl Future<Output = ()>,
+        delay: Duration,
+        timeout: Duration,
+    ) {
+        let ended = control.running.ended();
+        tokio::select! {
+            () = event => {}
+            _ended = ended => return,
+        }
+        if let Some(inside) = control.inside.upgrade() {
+            // The result is not needed: every waiter of the server is notified of its end.
+            let _ended = Self { inside }.drain_after(delay, timeout).await;
+        }
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakControl {
+        WeakControl { inside: Arc::downgrade(&self.inside), running: self.inside.running.clone() }
+    }
+}
+
+/// A control that does not keep its server running.
+#[derive(Debug)]
+pub(crate) struct WeakControl {
+    inside: Weak<Inside>,
+    running: Running,
 }
 
 impl Drop for StopOnDrop {

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::control::{Control, Ended, Phase, Running, Started, StopOnDrop};
 use crate::handed::Handed;
-use crate::health::Health;
+use crate::health::{Health, Heartbeat};
 use crate::queue::HandedQueue;
 
 /// Settings of an embedded server.
@@ -21,6 +21,13 @@ pub struct Embed {
     conns_max: Option<u32>,
     when_full: WhenFull,
     health: Option<Health>,
+}
+
+/// A `Health` that a server uses, with the heartbeat of the server.
+#[derive(Clone)]
+struct Watched {
+    health: Health,
+    heartbeat: Arc<Heartbeat>,
 }
 
 impl Embed {
@@ -37,16 +44,17 @@ impl Embed {
         self
     }
 
-    /// What happens to a client at that limit. Default [`WhenFull::Refuse`].
+    /// Treatment of a client at the limit of [`Self::handed_max`]. Default [`WhenFull::Refuse`].
     pub const fn when_full(mut self, when_full: WhenFull) -> Self {
         self.when_full = when_full;
         self
     }
 
-    /// Starts a heartbeat of `health` in the runtime that calls [`Self::start`], reports waiting
-    /// connections to it, and makes a drain set it to draining. The heartbeat ends with the server.
-    /// Several servers may share a health, each with its own heartbeat; a drain of one then fails
-    /// the readiness of all. Without this call, [`Probes`](crate::Probes) of the health fail.
+    /// Starts a heartbeat of `health` in the runtime that calls [`Self::start`], and reports
+    /// waiting connections to `health`. A drain of the server also drains `health`. The heartbeat
+    /// ends with the server. Several servers may share a `Health`, each with its own heartbeat; a
+    /// drain of one then fails the readiness of all. Without this call,
+    /// [`Probes`](crate::Probes) of `health` fail.
     pub fn health(mut self, health: &Health) -> Self {
         self.health = Some(health.clone());
         self
@@ -56,7 +64,7 @@ impl Embed {
     /// start.
     ///
     /// # Panics
-    /// If called outside of a runtime with a health that has a heartbeat.
+    /// If the `Health` has a heartbeat and this is called outside of a runtime.
     pub fn start(self) -> (Control, Handed) {
         let queue = HandedQueue::default();
         let mut to = HandOver::new(queue.clone()).when_full(self.when_full).answer_before_body();
@@ -65,20 +73,14 @@ impl Embed {
         }
         let places = to.places();
         queue.set_places(places.clone());
-        let heartbeat = self.health.as_ref().map(|health| Arc::new(health.begin()));
-        if let Some(heartbeat) = &heartbeat {
-            heartbeat.waits().into_iter().for_each(|waits| queue.watch(waits));
-            if heartbeat.ticks() {
-                tokio::spawn(Arc::clone(heartbeat).tick());
-            }
-        }
+        let watched = self.health.as_ref().map(|health| Watched::begin(health, &queue));
         let (tell, phase) = watch::channel(Phase::Starting);
         let running = Running::new(phase);
         let failed = Arc::new(AtomicU64::new(0));
         let server = self.server.hand_over(to);
         let ending = queue.clone();
         let tell_thread = tell.clone();
-        let beating = heartbeat.clone();
+        let ends = watched.clone();
         let abandoned = Arc::new(AtomicBool::new(false));
         let stop_on_drop =
             Arc::new(StopOnDrop { running: running.clone(), abandoned: Arc::clone(&abandoned) });
@@ -86,15 +88,14 @@ impl Embed {
         // the runtime.
         let spawned = std::thread::Builder::new().name("doorbell-wait".to_owned()).spawn(move || {
             let result = run(server, &tell_thread, &abandoned);
-            ending.unwatch();
-            heartbeat.iter().for_each(|heartbeat| heartbeat.end());
-            // In this order: when the end becomes visible, all connections have been delivered.
+            watched.iter().for_each(|watched| watched.end(&ending));
+            // The queue ends first, so that all connections have been delivered when the end
+            // becomes visible.
             ending.end();
             tell_thread.send_replace(Phase::Ended(result));
         });
         if let Err(error) = spawned {
-            queue.unwatch();
-            beating.iter().for_each(|heartbeat| heartbeat.end());
+            ends.iter().for_each(|watched| watched.end(&queue));
             let error = Arc::new(doorbell::StartError::Thread(error));
             tell.send_replace(Phase::Ended(Err(Ended::NotStarted(error))));
             queue.end();
@@ -104,10 +105,24 @@ impl Embed {
             queue.clone(),
             places,
             Arc::clone(&failed),
-            self.health,
+            self.health.clone(),
             Arc::clone(&stop_on_drop),
         );
-        (control, Handed::new(queue, failed, running, stop_on_drop))
+        (control, Handed::new(queue, failed, running, self.health, stop_on_drop))
+    }
+}
+
+impl Watched {
+    fn begin(health: &Health, queue: &HandedQueue) -> Self {
+        let heartbeat = health.begin();
+        heartbeat.waits().into_iter().for_each(|waits| queue.watch(waits));
+        Self { health: health.clone(), heartbeat }
+    }
+
+    fn end(&self, queue: &HandedQueue) {
+        queue.unwatch();
+        self.heartbeat.end();
+        self.health.look();
     }
 }
 

@@ -17,6 +17,7 @@ use futures_core::Stream;
 use tokio::net::TcpStream;
 
 use crate::control::{Running, StopOnDrop};
+use crate::health::Health;
 use crate::preread::Preread;
 use crate::queue::HandedQueue;
 
@@ -46,29 +47,29 @@ pub struct Connection {
 ///
 /// A connection that was handed over stays with the program. So the program serves probes that
 /// follow one of its requests on a kept connection, for example from a load balancer that shares
-/// connections between probes and traffic, and all requests over HTTP/2. `Health::layer` (feature
-/// `axum`) gives the same replies there, and [`Health::ask`](crate::Health::ask) the same verdicts.
+/// connections between probes and traffic, and all requests over HTTP/2. `Health::routes` (feature
+/// `axum`), `Health::layer` (`tower`) and `Health::service` (`hyper`) give the same replies there.
 /// Their limits:
 ///
 /// - While the runtime is stuck, such a probe gets no reply and fails by its own timeout.
-/// - On an HTTP/1.1 connection it waits for a slow request before it.
+/// - On an HTTP/1.1 connection such a probe waits for a slow request before it.
 /// - An upgraded connection, or one whose service lacks the layer, has no probes.
 ///
 /// # Services in front of the hand-over
 ///
-/// Requests with bodies are handed over from behind closures, guards and layers too: the service is
-/// called before the body is read. So a reply to a request whose body the service does not want
-/// closes the connection. [`Probes`](crate::Probes), [`Rest`](crate::Rest) and
+/// Services inside closures, guards and layers can hand over requests with bodies, too, because a
+/// service is called before the body is read. So if a service replies to a request without reading
+/// its body, the connection is closed. [`Probes`](crate::Probes), [`Rest`](crate::Rest) and
 /// [`Front`](crate::Front) also hand over other protocols and methods that the parser does not
-/// know; closures and guards refuse those, because there is no request to decide about. A request
-/// whose body the service reads, or that waits for a job, cannot be handed over any more.
+/// know; closures and guards refuse them, because there is no request that they could evaluate. A
+/// request whose body the service reads, or that waits for a job, cannot be handed over any more.
 ///
 /// # TLS
 ///
-/// A TLS session cannot be moved. So its ClientHello decides, before any reply:
+/// A TLS session cannot be moved. So a connection is selected by its ClientHello, before any reply:
 /// `doorbell::protocol::Tls::hand_over_if` (feature `tls` of doorbell) gets the client's host name
-/// and protocols, and connections that it selects come out of `Handed` with the ClientHello unread.
-/// The program does the handshake, with its own certificate:
+/// and protocols, and `Handed` delivers the connections that it selects, with the ClientHello
+/// unread. The program performs the handshake, with its own certificate:
 ///
 /// ```no_run
 /// # #[cfg(feature = "axum")]
@@ -79,7 +80,7 @@ pub struct Connection {
 /// use hyper::server::conn::http1;
 /// use hyper_util::{rt::TokioIo, service::TowerToHyperService};
 ///
-/// let health = Health::new();
+/// let health = Health::builder().build()?;
 /// let probes = Http1::new(Probes::new(&health))
 ///     .tls(Acceptor::new(&TlsConfig::new(pair))?)
 ///     .hand_over_if(|hello| hello.server_name == Some("app.example"));
@@ -108,6 +109,7 @@ pub struct Handed {
     queue: HandedQueue,
     failed: Arc<AtomicU64>,
     running: Running,
+    health: Option<Health>,
     /// The server runs while this or a control exists.
     _stop_on_drop: Arc<StopOnDrop>,
 }
@@ -122,9 +124,10 @@ impl Handed {
         queue: HandedQueue,
         failed: Arc<AtomicU64>,
         running: Running,
+        health: Option<Health>,
         stop_on_drop: Arc<StopOnDrop>,
     ) -> Self {
-        Self { queue, failed, running, _stop_on_drop: stop_on_drop }
+        Self { queue, failed, running, health, _stop_on_drop: stop_on_drop }
     }
 
     /// The next connection. Cancel safe: dropping the future loses no connection.
@@ -141,6 +144,7 @@ impl Handed {
     pub fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<Option<Connection>> {
         loop {
             let Some(handed) = ready!(self.queue.poll_take(cx)) else { return Poll::Ready(None) };
+            self.health.iter().for_each(Health::accepted);
             match register(handed) {
                 Ok(connection) => return Poll::Ready(Some(connection)),
                 // The runtime could not register the connection, usually for lack of memory: the
@@ -176,5 +180,6 @@ impl Stream for Handed {
 impl Drop for Handed {
     fn drop(&mut self) {
         self.queue.leave();
+        self.health.iter().for_each(Health::look);
     }
 }

@@ -1,9 +1,15 @@
-//! Embeds a doorbell server in a Tokio program.
+//! Health in a Tokio program: checks, probes, and a server in front that replies to them on its own
+//! threads.
 //!
-//! Ring threads serve probes and redirects; all other connections are handed over to the program.
+//! # Which lane?
+//!
+//! | the program needs | start at |
+//! |---|---|
+//! | checks and probe routes, on the listener that it has | [`Health`], `Health::routes` (feature `axum`), `Health::layer` (`tower`), `Health::service` (`hyper`) |
+//! | probes that do not wait for the program, and a drain at SIGTERM | [`Doorbell`] |
+//! | also redirects and other replies from memory, or several listeners | [`Embed`] with [`Probes`], [`Front`], [`Rest`] |
 //!
 //! ```text
-//! cargo add doorbell
 //! cargo add doorbell-tokio --features axum
 //! ```
 //!
@@ -11,36 +17,28 @@
 //!
 #![cfg_attr(feature = "axum", doc = concat!("```no_run\n", include_str!("../examples/hello.rs"), "```"))]
 //!
-//! `/livez` and `/readyz` get their replies without the runtime; all other connections come out of
-//! `handed`, which replaces a listener.
+//! Ring threads serve the probes of `health`; all other connections come out of `incoming`, which
+//! replaces a listener. `examples/service.rs` has checks, `examples/health_alone.rs` no ring threads.
 //!
 //! | task | items |
 //! |---|---|
-//! | start a server in a runtime | [`Embed`], [`Control`] |
+//! | check what the program depends on | [`HealthBuilder::check`], [`Check`]; `HealthBuilder::target` (feature `checks`) for built-in kinds |
+//! | report results | [`HealthBuilder::push`], [`Pushed`]; [`Health::set_ready`], [`Health::set_live`] |
 //! | receive connections | [`Handed`], [`Connection`], [`Preread`]; `Handed` implements axum's `Listener` |
-//! | set the health of the program | [`Health`], [`Verdict`] |
-//! | serve probes and redirects on ring threads | [`Probes`], [`Front`], [`Rest`] |
-//! | serve probes in the program too | `Health::layer` (feature `axum`), [`Health::ask`] |
+//! | drain and stop | [`Control`] |
 //! | share a TLS port | [`Handed`](Handed#tls) |
 //!
 //! # What runs where
 //!
-//! [`Embed::start`] starts the ring threads of the server. They accept, read and reply without the
-//! runtime: a probe costs the runtime nothing and gets its reply even if all threads of the runtime
-//! are busy. A connection with any other request leaves its ring thread with the bytes that were
-//! read, and comes out of [`Handed`] in batches, with one wake-up per batch. At most
-//! [`HandOver::conns_max`](doorbell::HandOver) connections are handed over at a time; beyond that a
-//! client waits or gets a 503.
-//!
-//! # Health of the runtime
-//!
-//! Ring threads alone would report a program with a stuck runtime as alive. So [`Embed::health`]
-//! starts a heartbeat in the runtime, and `/livez` fails if the last tick is older than
-//! [`Health::stalled_after`]. The heartbeat also monitors the runtime's workers, so that a blocked
-//! worker is detected while others run. Without [`Embed::health`] all probes fail, with the reason.
-//! `/livez` and `/readyz` also fail if [`Handed`] was dropped, or if connections wait longer than
-//! [`Health::accept_within`] and none is accepted. If others are accepted meanwhile, only `/readyz`
-//! fails.
+//! Ring threads accept, read and reply without the runtime: a probe costs the runtime nothing and
+//! gets its reply even if all threads of the runtime are busy. A connection with any other request
+//! leaves its ring thread with the bytes that were read, in batches, with one wake-up per batch. At
+//! most [`HandOver::conns_max`](::doorbell::HandOver) connections are handed over at a time; beyond
+//! that a client waits or gets a 503. Functions of checks run on the runtime; their schedule and
+//! timeouts have a thread of their own, which also looks at heartbeats of the runtime and at waiting
+//! connections. So `/readyz` and `/livez` fail with the reason if the runtime or one of its workers
+//! is stuck ([`HealthBuilder::stalled_after`]), or connections are not accepted
+//! ([`HealthBuilder::accept_within`]).
 //!
 //! Does not know about: HTTP except which requests ring threads serve, what the program does with
 //! connections.
@@ -48,29 +46,35 @@
 
 #[cfg(feature = "axum")]
 mod axum;
+mod bound;
 mod control;
 mod embed;
+#[cfg(feature = "tower")]
+mod fronts;
 mod handed;
 mod health;
-#[cfg(feature = "axum")]
-mod layer;
 mod preread;
 mod probes;
 mod pulse;
 mod queue;
+pub mod registry;
 mod sync;
-mod verdict;
 mod waits;
 mod workers;
 
 #[cfg(feature = "axum")]
 pub use crate::axum::Peer;
+pub use bound::{BindError, Doorbell};
 pub use control::{Control, Ended, Stats};
+pub use doorbell_checks::SchedulerCounters;
+#[cfg(feature = "checks")]
+pub use doorbell_checks::options as checks;
+pub use doorbell_health::{Details, EndpointState, Severity};
+pub use doorbell_probes::Registry;
 pub use embed::Embed;
+#[cfg(feature = "tower")]
+pub use fronts::{ProbeLayer, WithProbes};
 pub use handed::{Accept, Connection, Handed};
-pub use health::Health;
-#[cfg(feature = "axum")]
-pub use layer::{ProbeLayer, ProbeService};
+pub use health::{Check, Health, HealthBuilder, HealthError, Pushed, Ttl};
 pub use preread::{Parts, Preread};
 pub use probes::{Front, Probes, Rest};
-pub use verdict::{Probe, Verdict};

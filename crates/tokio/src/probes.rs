@@ -5,24 +5,19 @@
 
 use doorbell::http::{Client, RequestError};
 use doorbell::time::Time;
-use doorbell::{Answered, Begun, Handler, Method, Request, Responder, StaticReply, Status};
+use doorbell::{Answered, Begun, Handler, Request, Responder};
 
 use crate::health::Health;
-use crate::verdict::{Probe, Verdict};
 
-/// Serves probes from a [`Health`] and passes all other requests to the inner service.
-///
-/// The paths are `/livez`, `/readyz`, `/startupz` and `/healthz` (same as `/livez`).
-///
-/// GET, HEAD and OPTIONS get 200 with `ok`, or 503 with the reason ([`Verdict`]).
+/// Serves probes of a [`Health`] from pre-rendered replies and passes all other requests to the
+/// inner service.
 ///
 /// Only requests on connections that were not handed over are seen. The program itself serves
 /// probes that follow one of its requests on a kept connection, and those over HTTP/2: put
-/// `Health::layer` (feature `axum`) or [`Health::ask`] in front of it.
+/// `Health::routes`, `Health::layer` or `Health::service` in front of it.
 #[derive(Debug)]
 pub struct Probes<S = Rest> {
     health: Health,
-    replies: Replies,
     inner: S,
 }
 
@@ -39,31 +34,26 @@ pub struct Front<F, S> {
     service: S,
 }
 
-/// One reply per verdict, in their order.
-#[derive(Debug)]
-struct Replies([StaticReply; Verdict::ALL.len()]);
-
 impl Probes {
-    /// Serves the probes of `health` and hands over everything else.
+    /// Serves the probes of `health` and hands over everything else. Until a server uses the health
+    /// ([`Embed::health`](crate::Embed::health)) probes get a 503: a stuck runtime would not be
+    /// detected.
     pub fn new(health: &Health) -> Self {
-        Self { health: health.clone(), replies: Replies::new(), inner: Rest }
+        health.serve_on_ring();
+        Self { health: health.clone(), inner: Rest }
     }
 }
 
 impl<S> Probes<S> {
     /// Passes requests that are not probes to `inner`.
     pub fn before<T: Handler>(self, inner: T) -> Probes<T> {
-        Probes { health: self.health, replies: self.replies, inner }
-    }
-
-    fn reply(&self, probe: Probe, now: Time) -> &StaticReply {
-        &self.replies.0[self.health.verdict(probe, now) as usize]
+        Probes { health: self.health, inner }
     }
 }
 
 impl<S: Handler> Handler for Probes<S> {
     fn wants_body(&self, head: &Request<'_>) -> bool {
-        Probe::of(head.path()).is_none() && self.inner.wants_body(head)
+        self.health.probe_routes().find(head.path()).is_none() && self.inner.wants_body(head)
     }
 
     fn wants_client(&self) -> bool {
@@ -76,19 +66,16 @@ impl<S: Handler> Handler for Probes<S> {
 
     fn hands_over(&self, begun: Begun<'_>) -> bool {
         match begun {
-            Begun::Body(head) if Probe::of(head.path()).is_some() => false,
+            Begun::Body(head) if self.health.probe_routes().find(head.path()).is_some() => false,
             begun => self.inner.hands_over(begun),
         }
     }
 
     #[inline]
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
-        let Some(probe) = Probe::of(request.path()) else {
-            return self.inner.call(request, reply);
-        };
-        match request.method() {
-            Method::Get | Method::Head | Method::Options => reply.send(self.reply(probe, request.now())),
-            _ => reply.method_not_allowed(b"GET, HEAD, OPTIONS"),
+        match self.health.probe_routes().find(request.path()) {
+            Some(probed) => probed.send(request, reply),
+            None => self.inner.call(request, reply),
         }
     }
 }
@@ -133,28 +120,5 @@ impl<F: Fn(&Request<'_>) -> bool, S: Handler> Handler for Front<F, S> {
 
     fn call<'a>(&self, request: &Request<'_>, reply: Responder<'a>) -> Answered<'a> {
         if (self.is_ours)(request) { self.service.call(request, reply) } else { reply.hand_over() }
-    }
-}
-
-impl Replies {
-    fn new() -> Self {
-        Self(Verdict::ALL.map(|verdict| {
-            let status = if verdict == Verdict::Ok { Status::OK } else { Status::SERVICE_UNAVAILABLE };
-            StaticReply::text(status, verdict.body())
-                .header("Cache-Control", "no-store")
-                .expect("a valid field")
-        }))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_verdict_has_its_own_reply() {
-        for (at, verdict) in Verdict::ALL.into_iter().enumerate() {
-            assert_eq!((verdict as usize, verdict.status() == 200), (at, verdict == Verdict::Ok));
-        }
     }
 }

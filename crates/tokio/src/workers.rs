@@ -26,6 +26,15 @@ pub(crate) struct Workers {
     signs: Vec<Sign>,
 }
 
+/// A worker without activity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Silence {
+    /// Its number.
+    pub(crate) worker: usize,
+    /// Since when.
+    pub(crate) time: Duration,
+}
+
 /// The last change of a worker's statistics.
 #[derive(Clone, Copy, Debug)]
 struct Sign {
@@ -45,13 +54,12 @@ impl Workers {
         Self { metrics, signs: Vec::new() }
     }
 
-    /// Time of the last activity of the worker that has been inactive longest. Call it from a task
-    /// of the runtime.
-    pub(crate) fn oldest_sign(&mut self, now: u64) -> u64 {
+    /// The worker that has been inactive longest. `None` for a runtime with one worker, whose ticks
+    /// show the same.
+    pub(crate) fn longest_silence(&mut self, now: u64) -> Option<Silence> {
         let workers = self.metrics.num_workers();
         if workers == 1 {
-            // The caller runs on it.
-            return now;
+            return None;
         }
         let figures = |worker| Figures {
             parks: self.metrics.worker_park_unpark_count(worker),
@@ -63,7 +71,8 @@ impl Workers {
         for (worker, sign) in self.signs.iter_mut().enumerate() {
             sign.renew(figures(worker), now);
         }
-        self.signs.iter().map(|sign| sign.at).min().unwrap_or(now)
+        let (worker, sign) = self.signs.iter().enumerate().min_by_key(|(_, sign)| sign.at)?;
+        Some(Silence { worker, time: Duration::from_nanos(now.saturating_sub(sign.at)) })
     }
 }
 

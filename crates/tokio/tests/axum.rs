@@ -16,9 +16,9 @@ use axum::routing::{any, get, post};
 use axum::{Router, http::HeaderMap};
 use doorbell::{Http1, Server, service_fn};
 use doorbell_testkit::peers::{Reply, exchange};
-use doorbell_tokio::{Control, Embed, Front, Health, Peer, Probes};
+use doorbell_tokio::{Control, Embed, Front, Peer, Probes};
 
-use common::{ENGINES, anywhere, builder, ready, status, until};
+use common::{ENGINES, anywhere, builder, patient, ready, status, until, without_heartbeat};
 
 fn app() -> Router {
     let slow = || async {
@@ -36,12 +36,12 @@ fn app() -> Router {
 }
 
 async fn serve(way: usize) -> (Control, SocketAddr, tokio::task::JoinHandle<std::io::Result<()>>) {
-    let health = Health::new();
+    let health = patient();
     let (control, handed) = Embed::new(builder(ENGINES[way], &health)).health(&health).start();
     let addr = ready(&control, ENGINES[way]).await;
     health.set_ready(true);
     let app = app().into_make_service_with_connect_info::<Peer>();
-    let delivered = control.delivered();
+    let delivered = control.shutdown();
     let serving =
         tokio::spawn(async move { axum::serve(handed, app).with_graceful_shutdown(delivered).await });
     (control, addr, serving)
@@ -136,7 +136,7 @@ async fn a_drain_fails_readiness_and_loses_no_client() {
 #[tokio::test]
 async fn a_server_that_cannot_start_reports_the_reason() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let health = Health::new();
+    let health = patient();
     let server = Server::builder()
         .listen(doorbell::Listen::tcp(taken.local_addr().unwrap()), Http1::new(Probes::new(&health)));
     let (control, mut handed) = Embed::new(server).start();
@@ -149,7 +149,7 @@ async fn a_server_that_cannot_start_reports_the_reason() {
 #[tokio::test]
 async fn requests_served_by_a_front_do_not_reach_the_program() {
     for way in ENGINES {
-        let health = Health::new().without_heartbeat();
+        let health = without_heartbeat();
         let ours = |request: &doorbell::Request<'_>| request.path().starts_with("/old");
         let moved = service_fn(|_, reply| {
             reply.status(doorbell::Status::FOUND).header("Location", "/client").empty()

@@ -19,7 +19,7 @@ use doorbell::{
     Answered, Begun, Handler, Http1, Offload, Reply, Request, Responder, Server, StaticReply, Status, Workers,
 };
 use doorbell_testkit::peers::{End, Reply as Got, exchange};
-use doorbell_tokio::{Control, Embed, Handed, Health, Probes};
+use doorbell_tokio::{Control, Embed, Handed, Probes};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
@@ -27,7 +27,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::sync::Notify;
 
-use common::{ENGINES, anywhere, ready, until};
+use common::{ENGINES, anywhere, patient, ready, until};
 
 /// Clients of each kind at a time; the pool has fewer threads.
 const CLIENTS: usize = 6;
@@ -80,7 +80,7 @@ async fn bench(way: usize) -> Bench {
         here: StaticReply::text(Status::OK, "here"),
         go: Arc::new(Mutex::new(gone)),
     };
-    let health = Health::new();
+    let health = patient();
     let server = Server::builder()
         .engine(engine)
         .descriptors(descriptors)
@@ -96,7 +96,7 @@ async fn bench(way: usize) -> Bench {
     Bench { control, addr, go, answer, serving }
 }
 
-/// Serves connections that are handed over once it is released, until there are no more; returns
+/// Serves handed-over connections after `answer` is notified, until there are no more; returns
 /// their number.
 async fn serve(mut handed: Handed, answer: Arc<Notify>) -> usize {
     let mut serving = tokio::task::JoinSet::new();
@@ -123,7 +123,7 @@ type TestReply = (u16, Vec<u8>, bool, End);
 
 fn ask(addr: SocketAddr, path: &'static str) -> JoinHandle<TestReply> {
     std::thread::spawn(move || {
-        // A client that would keep its connection: only the server closes it.
+        // The client would keep its connection, so only the server closes it.
         let last = if path == "/app" { "Connection: close\r\n" } else { "" };
         let got = exchange(addr, format!("GET {path} HTTP/1.1\r\nHost: a\r\n{last}\r\n").as_bytes()).unwrap();
         let reply = Got::parse(&got.bytes, false).unwrap();
@@ -149,7 +149,7 @@ async fn a_drain_of_both_finishes_jobs_and_handed_over_connections() {
         .await;
         let control = bench.control.clone();
         let draining = tokio::spawn(async move { control.drain(Duration::from_secs(20)).await });
-        let delivered = tokio::spawn(bench.control.delivered());
+        let delivered = tokio::spawn(bench.control.shutdown());
         until("no more clients are accepted", || std::net::TcpStream::connect(bench.addr).is_err()).await;
         assert!(!draining.is_finished(), "jobs are awaited");
         assert!(!delivered.is_finished(), "a job could still be followed by a request for the program");
@@ -192,7 +192,7 @@ async fn a_panic_in_a_job_does_not_affect_handed_over_connections() {
         for (status, _, says_close, end) in panicked.await.unwrap() {
             assert_eq!((status, says_close, end), (500, true, End::Fin), "{way}");
         }
-        // A request after it on the same connection is not handed over.
+        // A request that follows `/panic` on the same connection is not handed over.
         let behind = b"GET /panic HTTP/1.1\r\nHost: a\r\n\r\nGET /app HTTP/1.1\r\nHost: a\r\n\r\n";
         let addr = bench.addr;
         let got = tokio::task::spawn_blocking(move || exchange(addr, behind).unwrap()).await.unwrap();

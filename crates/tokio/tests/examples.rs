@@ -78,6 +78,43 @@ fn axum_probes() {
 }
 
 #[test]
+fn health_alone() {
+    let example = Example::start("health_alone");
+    let addr = example.addr;
+    common::eventually("its check has run", || status(addr, "/readyz/config") == Ok(200));
+    assert_eq!(
+        (status(addr, "/"), status(addr, "/livez"), status(addr, "/readyz")),
+        (Ok(200), Ok(200), Ok(200))
+    );
+    assert_eq!((status(addr, "/readyz/queue"), status(addr, "/work")), (Ok(503), Ok(200)));
+    common::eventually("the result is known", || status(addr, "/readyz/queue") == Ok(200));
+    assert_eq!((status(addr, "/readyz/other"), status(addr, "/other")), (Ok(404), Ok(404)));
+}
+
+/// The code of the user, without its database and its head.
+#[test]
+fn service() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/service.rs");
+    let text = std::fs::read_to_string(path).unwrap();
+    let (from, to) = (text.find("#[tokio::main]").unwrap(), text.find("async fn hello").unwrap());
+    let lines = text[from..to].trim().lines().count();
+    assert!(lines <= 25, "{lines} lines");
+    let example = Example::start("service");
+    let addr = example.addr;
+    common::eventually("it is ready", || status(addr, "/readyz") == Ok(200));
+    common::eventually("it is degraded", || body(addr, "/readyz").starts_with("degraded\n"));
+    let verbose = body(addr, "/readyz?verbose");
+    assert!(verbose.contains("[+]db ok") && verbose.contains("not configured"), "{verbose}");
+    assert_eq!((status(addr, "/"), status(addr, "/startupz")), (Ok(200), Ok(200)));
+}
+
+fn body(addr: SocketAddr, path: &str) -> String {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let bytes = exchange(addr, request.as_bytes()).unwrap().bytes;
+    String::from_utf8(Reply::parse(&bytes, false).unwrap().body).unwrap()
+}
+
+#[test]
 fn redirects() {
     let example = Example::start("redirects");
     let request = "GET /old/page?q HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";

@@ -12,10 +12,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use doorbell::{CloseReason, WhenFull};
-use doorbell_tokio::{Connection, Control, Embed, Handed, Health};
+use doorbell_tokio::{Connection, Control, Embed, Handed};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use common::{ENGINES, builder, ready, status, until};
+use common::{ENGINES, builder, ready, status, until, without_heartbeat};
 
 const REQUEST: &[u8] = b"GET /app HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 
@@ -51,7 +51,7 @@ async fn answer(mut connection: Connection) {
 }
 
 async fn started(way: usize, max: u32, when_full: WhenFull) -> (Control, Handed, SocketAddr) {
-    let health = Health::new().without_heartbeat();
+    let health = without_heartbeat();
     let (control, handed) =
         Embed::new(builder(ENGINES[way], &health)).handed_max(max).when_full(when_full).start();
     let addr = ready(&control, ENGINES[way]).await;
@@ -77,7 +77,7 @@ async fn beyond_the_cap_a_client_gets_a_503_and_probes_are_served() {
         until("it closed", || control.stats().ring.closed_because(CloseReason::NotTaken) == 1).await;
         let client = client(addr);
         answer(handed.accept().await.unwrap()).await;
-        assert_eq!(reply_of(client).await, "answered", "there is a place again");
+        assert_eq!(reply_of(client).await, "answered", "a place is free again");
         control.stop().await.unwrap();
     }
 }

@@ -3,7 +3,7 @@
 //! Does not know about: time. 1,000,000 connections with `DOORBELL_FULL=1`, about 10,000 by
 //! default.
 
-#![expect(clippy::disallowed_methods, reason = "a test that waits for what another thread does")]
+#![expect(clippy::disallowed_methods, reason = "the test waits for other threads")]
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 
 mod common;
@@ -13,9 +13,11 @@ use std::time::Duration;
 
 use doorbell::{CloseReason, Descriptors, Engine};
 use doorbell_testkit::peers::{Load, LoadReport, Mode};
-use doorbell_tokio::{Embed, Health};
+use doorbell_tokio::Embed;
 
-use common::{ENGINES, alone, builder, descriptors, ready, serve_unique, sized, status, until};
+use common::{
+    ENGINES, alone, builder, descriptors, ready, serve_unique, sized, status, until, without_heartbeat,
+};
 
 /// Connections of all runs together, including kept ones.
 const NOW: u64 = 10_000;
@@ -30,7 +32,8 @@ async fn load(server: SocketAddr, mode: Mode, in_flight: u32, requests: u64, fir
     assert!(is_clean, "{mode:?}, {in_flight} in flight: {report:?}");
 }
 
-/// Fewer than before is not a leak: an earlier server may have released its descriptors only now.
+/// Waits until at most `before` descriptors are open. The number may decrease, because an earlier
+/// server may have released its descriptors only now.
 async fn no_more_than(before: usize) {
     let mut now = 0;
     let mut is_so = || {
@@ -45,8 +48,8 @@ async fn no_more_than(before: usize) {
 }
 
 async fn nothing_is_lost(way: (Engine, Descriptors), conns: u64) {
+    let health = without_heartbeat();
     let before = descriptors();
-    let health = Health::new().without_heartbeat();
     let (control, handed) = Embed::new(builder(way, &health)).start();
     let addr = ready(&control, way).await;
     let app = tokio::spawn(serve_unique(handed));
@@ -92,8 +95,8 @@ fn no_connection_no_first_byte_and_no_descriptor_is_lost() {
     }
 }
 
-/// A client over the cap is refused before a further connection is handed over; connections already
-/// handed over do not count.
+/// The cap of an address applies before a hand-over: a client over the cap is refused. Connections
+/// that were already handed over do not count.
 #[test]
 fn the_cap_of_an_address_holds_before_a_hand_over() {
     use std::io::{Read as _, Write as _};
@@ -101,7 +104,7 @@ fn the_cap_of_an_address_holds_before_a_hand_over() {
     // A direct descriptor has no peer address, so no cap applies.
     for way in ENGINES.into_iter().filter(|(_, descriptors)| *descriptors != Descriptors::Direct) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let health = Health::new().without_heartbeat();
+        let health = without_heartbeat();
         let (control, handed) =
             runtime.block_on(async { Embed::new(builder(way, &health).conns_per_ip_max(4)).start() });
         let addr = runtime.block_on(ready(&control, way));
@@ -112,12 +115,12 @@ fn the_cap_of_an_address_holds_before_a_hand_over() {
             stream
         };
         let request = b"GET /unique/00000000000000ff/40 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
-        // They do not count: they were handed over.
+        // These connections do not count, because they were handed over.
         let out: Vec<_> = (0..9).map(|_| connect(request)).collect();
         runtime.block_on(until("all are handed over", || control.stats().handed_waiting == out.len()));
         let idle: Vec<_> = (0..4).map(|_| connect(b"GET /livez HT")).collect();
         runtime.block_on(until("they are accepted", || control.stats().ring.conns_live == 4));
-        // The same head repeatedly, so that the worker remembers it.
+        // Repeats the same head, so that the worker caches it.
         for _ in 0..20 {
             let mut reply = String::new();
             connect(request).read_to_string(&mut reply).unwrap();
@@ -147,7 +150,7 @@ fn other_protocols_arrive_whole_wherever_they_were_cut() {
         [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", &[22, 3, 1, 0, 5, 1, 0, 0, 1, 9]];
     for way in ENGINES {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let health = Health::new().without_heartbeat();
+        let health = without_heartbeat();
         let (control, mut handed) = runtime.block_on(async { Embed::new(builder(way, &health)).start() });
         let addr = runtime.block_on(ready(&control, way));
         for protocol in protocols {
@@ -182,7 +185,7 @@ fn first_bytes_are_whole_wherever_they_were_cut() {
     let request = b"GET /unique/00000000000000ff/40 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     for way in ENGINES {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let health = Health::new().without_heartbeat();
+        let health = without_heartbeat();
         let (control, handed) = runtime.block_on(async { Embed::new(builder(way, &health)).start() });
         let addr = runtime.block_on(ready(&control, way));
         let client = std::thread::spawn(move || {

@@ -23,7 +23,7 @@ use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
 use rustls::pki_types::{PrivatePkcs8KeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, StreamOwned};
 
-use common::{ENGINES, anywhere, ready};
+use common::{ENGINES, anywhere, patient, ready};
 
 /// Names on the certificates of the ring lane and of the program.
 const OURS: &str = "probes.example";
@@ -58,7 +58,7 @@ async fn port(way: (Engine, Descriptors)) -> Port {
     }
     let pair =
         CertPair::from_pem(ours.cert.pem().as_bytes(), ours.signing_key.serialize_pem().as_bytes()).unwrap();
-    let health = Health::new();
+    let health = patient();
     let protocol = Http1::new(Probes::new(&health))
         .tls(Acceptor::new(&TlsConfig::new(pair)).unwrap())
         .hand_over_if(is_the_programs);

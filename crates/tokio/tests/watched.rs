@@ -1,5 +1,5 @@
 //! Promise: a program that does not serve handed-over connections is not alive, whatever the
-//! reason, and a health without a server reports that.
+//! reason, and a `Health` without a server reports that.
 //!
 //! Does not know about: a runtime that is stuck as a whole (see `stuck.rs`).
 
@@ -18,7 +18,7 @@ use doorbell_testkit::peers::{Reply, exchange};
 use doorbell_tokio::{Control, Embed, Handed, Health};
 use tokio::runtime::{Builder, Runtime};
 
-use common::{ENGINES, builder, ready, status, until};
+use common::{ENGINES, builder, limited, patient, ready, status, until};
 
 const LIVE: (Result<u16, String>, Result<u16, String>) = (Ok(200), Ok(200));
 const FAILED: (Result<u16, String>, Result<u16, String>) = (Ok(503), Ok(503));
@@ -52,7 +52,7 @@ fn ask_for_the_program(addr: SocketAddr) -> TcpStream {
 fn a_health_without_a_server_fails_and_reports_the_reason() {
     for way in ENGINES {
         let runtime = runtime(1);
-        let health = Health::new();
+        let health = patient();
         let (control, _handed) = runtime.block_on(async { Embed::new(builder(way, &health)).start() });
         let addr = runtime.block_on(ready(&control, way));
         health.set_ready(true);
@@ -70,7 +70,7 @@ fn a_health_without_a_server_fails_and_reports_the_reason() {
 fn a_receiver_that_was_dropped_fails_liveness_and_readiness() {
     for way in ENGINES {
         let runtime = runtime(1);
-        let health = Health::new();
+        let health = patient();
         let (control, handed, addr) = start(&runtime, way, &health);
         drop(handed);
         assert_eq!(probes(addr), FAILED);
@@ -88,7 +88,7 @@ fn a_receiver_that_was_dropped_fails_liveness_and_readiness() {
 fn connections_that_are_never_accepted_fail_liveness_and_readiness_until_they_are() {
     for way in ENGINES {
         let runtime = runtime(1);
-        let health = Health::new().accept_within(Duration::from_millis(200));
+        let health = limited(|health| health.accept_within(Duration::from_millis(200)));
         let (control, mut handed, addr) = start(&runtime, way, &health);
         let _client = ask_for_the_program(addr);
         runtime.block_on(until("it is detected", || probes(addr) == FAILED));
@@ -104,7 +104,7 @@ fn one_blocked_worker_of_two_is_not_alive_and_a_busy_one_is() {
     const BUSY: Duration = Duration::from_secs(8);
     let runtime = runtime(2);
     // Longer than a loaded machine may delay a heartbeat.
-    let health = Health::new().stalled_after(Duration::from_secs(6));
+    let health = limited(|health| health.stalled_after(Duration::from_secs(6)));
     let (control, _handed, addr) = start(&runtime, ENGINES[0], &health);
     let until_then = Instant::now() + BUSY;
     for _ in 0..2 {

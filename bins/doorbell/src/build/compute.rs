@@ -1,4 +1,4 @@
-//! Builds the compute lane from the configuration, and reads files on it.
+//! Builds the compute lane from the configuration, and runs scans of files on it.
 //!
 //! Does not know about: the content of files, other jobs.
 
@@ -11,8 +11,8 @@ use std::num::NonZeroU16;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-/// Maximum time that the watcher waits for one scan, during which it does not scan other files.
-/// Most scans take a millisecond.
+/// Maximum time that the watcher waits for one scan; it cannot scan other files meanwhile. Most
+/// scans take a millisecond.
 const LOOK_MAX: Duration = Duration::from_millis(500);
 
 /// Starts the threads; `None` if the configuration does not need them.
@@ -43,26 +43,26 @@ pub(crate) fn start(config: &Config) -> Result<Option<Offload>, Failure> {
 #[derive(Debug)]
 pub(crate) struct Reading {
     lane: Option<Offload>,
-    /// The pending result of a scan that missed the time limit.
+    /// Channel for the result of a scan that missed the time limit.
     late: Option<Receiver<Look>>,
 }
 
 impl Reading {
-    /// Runs scans on this lane, or without one on the calling thread. Scans precede jobs that
-    /// verify tokens, because clients can cause any number of those, and one scan serves all later
-    /// requests.
+    /// Creates a runner of scans on this lane, or on the calling thread without a lane. Scans have
+    /// a higher priority than jobs that verify tokens: clients can cause any number of such jobs,
+    /// and one scan serves all later requests.
     pub(crate) fn new(lane: Option<Offload>) -> Self {
         Self { lane: lane.map(|lane| lane.class(Class::High)), late: None }
     }
 
-    /// As this one, for another reader.
+    /// Returns a runner with the same lane for another reader.
     pub(crate) fn another(&self) -> Self {
         Self { lane: self.lane.clone(), late: None }
     }
 
-    /// Runs a scan as a job and waits for it for a limited time. [`Look::Later`] if the queue is
-    /// full or the scan takes longer. In the second case the scan continues, and the next calls
-    /// return its result without waiting instead of starting another.
+    /// Runs a scan as a job, and waits for a limited time. [`Look::Later`] if the queue is full or
+    /// the scan takes longer. Such a scan continues. Until its result has been returned, further
+    /// calls start no other scan and do not wait.
     pub(crate) fn look(&mut self, look: impl FnOnce() -> Look + Send + 'static) -> Look {
         let Some(lane) = &self.lane else { return look() };
         let (found, wait) = match self.late.take() {
@@ -138,11 +138,11 @@ mod tests {
         });
         assert_eq!(first, Look::Later);
         drop(hold);
-        let name = found(&mut reading, || unreachable!("a look is in progress"));
+        let name = found(&mut reading, || unreachable!("a scan is in progress"));
         assert!(matches!(&name, Look::Changed(name) if name.starts_with("look-test")), "{name:?}");
         let order: Vec<&str> = told.iter().take(65).collect();
         assert!(order.iter().position(|who| *who == "look").unwrap() <= 1, "{order:?}");
-        assert!(matches!(reading.look(where_it_runs), Look::Changed(_)), "and the next is a new one");
+        assert!(matches!(reading.look(where_it_runs), Look::Changed(_)), "the next call starts a new scan");
     }
 
     #[expect(clippy::disallowed_methods, reason = "how long a scan may block the watcher")]

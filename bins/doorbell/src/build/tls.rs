@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Maximum number of counted addresses.
+/// Maximum number of tracked addresses.
 const GATE_KEYS_MAX: usize = 65_536;
 
-/// Limits handshakes by address.
+/// Shared limit of handshakes by address.
 pub(crate) type Gate = Arc<HandshakesPerClient>;
 
 /// A rate of handshakes for each client.
@@ -38,7 +38,7 @@ pub(crate) struct TlsReader {
     http2: bool,
     acceptor: Acceptor,
     stamps: Stamps,
-    /// End of the revocation list that ends first, in seconds since 1970.
+    /// Earliest expiry of a revocation list, in seconds since 1970.
     crl_end: Option<i64>,
 }
 
@@ -50,8 +50,9 @@ pub(crate) struct Pairs {
     stamps: Stamps,
 }
 
-/// The acceptor of one listener. `asks` is the client certificate mode of its handshakes, which is weaker than that of the table if routes
-/// are exempt. With `http2`, connections that negotiate HTTP/2 go to the Tokio lane.
+/// Creates the acceptor of one listener. `asks` is the client certificate mode of its handshakes,
+/// which is weaker than that of the table if a route is exempt. With `http2`, connections that
+/// negotiate HTTP/2 are handed over to the Tokio lane.
 pub(crate) fn open(
     Pairs { loaded, stamps }: Pairs,
     tls: &Tls,
@@ -66,7 +67,8 @@ pub(crate) fn open(
     Ok((acceptor.clone(), TlsReader { tls: tls.clone(), asks, http2, acceptor, stamps, crl_end }))
 }
 
-/// The handshake limit of a table, shared by its listeners, so that an address has one rate.
+/// Creates the handshake limit of a table. Its listeners share the limit, so that an address has
+/// one rate.
 pub(crate) fn gate(Rate { requests, period }: Rate, v6_len: u8) -> Result<Gate, QuotaError> {
     let limiter = Limiter::new(Quota::new(requests, requests, period)?, GATE_KEYS_MAX, seed());
     Ok(Arc::new(HandshakesPerClient { limiter, v6_len }))
@@ -79,9 +81,10 @@ impl HandshakeGate for HandshakesPerClient {
 }
 
 impl Pairs {
-    /// Reads the certificates of a table and their keys. Warnings are logged when they are used.
+    /// Reads the certificates of a table and their keys. Warnings are logged when the certificates
+    /// are used.
     pub(crate) fn read(tls: &Tls) -> Result<Self, TlsError> {
-        // Taken before reading, so that the next look detects a change in between.
+        // Recorded before reading, so that the next scan detects a change during reading.
         let stamps = Stamps::of(paths(tls));
         let loaded = tls.pairs().map(|[cert, key]| CertFiles::new(&cert.value, &key.value).load());
         Ok(Self { loaded: loaded.collect::<Result<_, _>>()?, stamps })
@@ -99,13 +102,13 @@ struct Material {
     crl_end: Option<i64>,
 }
 
-#[expect(clippy::disallowed_methods, reason = "certificates and revocation lists end by the calendar")]
+#[expect(clippy::disallowed_methods, reason = "certificates and revocation lists expire by the calendar")]
 fn unix_secs() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// Reads the other files and logs their warnings.
+/// Reads the other files of a table, and logs their warnings.
 fn material(
     pairs: Vec<CertPair>,
     tls: &Tls,
@@ -188,7 +191,7 @@ impl Watched for TlsReader {
 
     fn look(&mut self) -> Look {
         let stamps = Stamps::of(paths(&self.tls));
-        // The reader logs a list that ended without a successor.
+        // Reading the files again logs a revocation list that expired without a replacement.
         let ended = self.crl_end.is_some_and(|end| end < unix_secs());
         if stamps == self.stamps && !ended {
             return Look::Same;
@@ -204,7 +207,8 @@ impl Watched for TlsReader {
                     Look::Same
                 }
             }
-            // The stamps are kept, so that the next look tries again: half of a pair may have been written.
+            // The stamps are not updated, so that the next scan tries again: only one file of a
+            // pair may have been written.
             Err(error) => Look::Refused(error.to_string()),
         }
     }

@@ -1,6 +1,7 @@
 //! `doorbell healthcheck`: queries the health of a running instance.
 //!
-//! Does not know about: the validity of a configuration. One request, one deadline for everything, exit code 0 or 1.
+//! Does not know about: the validity of a configuration. It sends one request; one deadline covers
+//! all steps; the exit code is 0 or 1.
 
 use super::load;
 use super::operate::the_only_one;
@@ -42,8 +43,9 @@ pub struct HealthcheckArgs {
     #[arg(long, value_name = "NAME", default_value = "readyz")]
     endpoint: String,
 
-    /// Address of the listener: IP:PORT, HOST:PORT or unix:/PATH. Default: the first listener that serves the endpoint, of the file given
-    /// with -c, else of the only running instance, else of /etc/doorbell/doorbell.toml if it exists, else 127.0.0.1:8080
+    /// Address of the listener: IP:PORT, HOST:PORT or unix:/PATH. Default: the first listener for
+    /// the endpoint in the file given with -c, else of the only running instance, else in
+    /// /etc/doorbell/doorbell.toml if it exists, else 127.0.0.1:8080
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     address: Option<Address>,
 
@@ -52,7 +54,7 @@ pub struct HealthcheckArgs {
     timeout: Duration,
 }
 
-/// Only the status line is needed.
+/// Maximum number of bytes to read: only the status line is needed.
 const RESPONSE_LEN_MAX: u64 = 1024;
 
 /// An address to connect to.
@@ -66,21 +68,22 @@ pub(super) enum Address {
     Unix(PathBuf),
 }
 
-/// Path of the configuration in the container image and in the systemd unit, used if no other source names an address.
+/// Path of the configuration in the container image and in the systemd unit, used if no other
+/// source names an address.
 const USUAL_FILE: &str = "/etc/doorbell/doorbell.toml";
 
-/// An address of a listener, and what a request to it needs.
+/// Address of a listener, and the parameters of a request to it.
 #[derive(Clone, Debug)]
 struct Target {
     address: Address,
-    /// For `Host` and SNI, if the route is limited to some hosts.
+    /// Value of `Host` and SNI, if the route is limited to some hosts.
     host: Option<String>,
     is_tls: bool,
     /// Whether the listener requires a PROXY header.
     needs_proxy_header: bool,
 }
 
-#[expect(clippy::disallowed_methods, reason = "a command line waits in real time")]
+#[expect(clippy::disallowed_methods, reason = "commands wait in real time")]
 pub(super) fn run(args: &HealthcheckArgs, global: &Global) -> Exit {
     let path = match args.endpoint.as_str() {
         path if path.starts_with('/') => path.to_owned(),
@@ -126,8 +129,8 @@ pub(super) fn run(args: &HealthcheckArgs, global: &Global) -> Exit {
     }
 }
 
-/// The target: the address of the command line, else that of the given file, else that of the only running instance, else that of the
-/// usual file, else the default address.
+/// Returns the target. The address is taken from the first of these sources that exists: the
+/// command line, the given file, the only running instance, the usual file, the default address.
 fn target(args: &HealthcheckArgs, global: &Global, path: &str) -> Result<Target, String> {
     let plain = |address| Target { address, host: None, is_tls: false, needs_proxy_header: false };
     if let Some(address) = &args.address {
@@ -166,8 +169,8 @@ fn is_about_listeners(name: &OsStr) -> bool {
     name.as_encoded_bytes().to_ascii_uppercase().starts_with(b"DOORBELL__LISTENER__")
 }
 
-/// The target of a running instance: the addresses are those that it reports, which may come from its command line; the rest is from its
-/// configuration file.
+/// Returns the target of a running instance. The instance reports its addresses, which may come
+/// from its command line; other parameters are read from its configuration file.
 fn listening(status: &Status, path: &str) -> Option<Target> {
     let mut bound = status.addresses.iter().filter_map(|text| text.parse::<Bind>().ok());
     let file = Path::new(&status.config);
@@ -209,7 +212,8 @@ fn find(config: &Config, path: &str) -> Option<Target> {
     })
 }
 
-/// The address to connect to for a bound address. The address of an inherited socket is unknown.
+/// Address to connect to for a bound address; `None` for an inherited socket, whose address is
+/// unknown.
 fn address_of(bind: &Bind, listener: &Listener) -> Option<Address> {
     let needs_trust = listener.proxy_protocol == ProxyProtocol::Require;
     let trusted: Networks = listener.trusted().collect();
@@ -222,7 +226,7 @@ fn address_of(bind: &Bind, listener: &Listener) -> Option<Address> {
                 }
                 _ => vec![reachable(*addr).ip()],
             };
-            // A connection to an address of this machine has that address as its source too.
+            // A connection to an address of this machine uses the same address as its source.
             let ip = ips.into_iter().find(|ip| !needs_trust || trusted.contains(*ip))?;
             Some(Address::Addr(SocketAddr::new(ip, addr.port())))
         }
@@ -266,16 +270,18 @@ fn reachable(addr: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Sends the PROXY header and does the TLS handshake if the listener needs them, then the request.
+/// Sends the PROXY header if the listener requires one, performs the TLS handshake if it uses TLS,
+/// and sends the request.
 fn request(target: &Target, mut stream: impl Read + Write, host: String, path: &str) -> Result<u16, String> {
     if target.needs_proxy_header {
-        // UNKNOWN: a proxy's own health check (PROXY protocol, version 1).
+        // `UNKNOWN` marks a health check by the proxy itself (PROXY protocol, version 1).
         stream.write_all(b"PROXY UNKNOWN\r\n").map_err(|error| cause_of(&error))?;
     }
     if !target.is_tls {
         return exchange(stream, &host, path);
     }
-    // The certificate is for public names, not for the address of this machine, so it is not verified.
+    // The certificate is not verified: it is issued for public names, not for the address of this
+    // machine.
     let tls = ClientTls { verify: false, ..ClientTls::default() };
     let config = tls_client(&tls, "http/1.1")?.config;
     let name = target.host.clone().unwrap_or_else(|| match &target.address {
@@ -315,7 +321,7 @@ fn exchange(mut stream: impl Read + Write, host: &str, path: &str) -> Result<u16
     );
     stream.write_all(request.as_bytes()).map_err(|error| cause_of(&error))?;
     let mut response = Vec::new();
-    // A status line that has arrived counts even if the connection is reset afterwards.
+    // A complete status line is sufficient even if the connection is reset afterwards.
     let read = stream.take(RESPONSE_LEN_MAX).read_to_end(&mut response);
     match parse_status(&response) {
         Some(status) => Ok(status),

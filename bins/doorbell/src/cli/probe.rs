@@ -34,7 +34,8 @@ Exit codes: 0 healthy, 1 invalid command line, 2 connection failed, 3 invalid re
 /// Options of `probe`.
 #[derive(Debug, Args)]
 pub struct ProbeArgs {
-    /// Target: http://.., https://.., tcp://HOST:PORT, tls://HOST, grpc://HOST:PORT/SERVICE, grpcs://.., redis://HOST or unix:/PATH
+    /// Target: http://.., https://.., tcp://HOST:PORT, tls://HOST, grpc://HOST:PORT/SERVICE,
+    /// grpcs://.., redis://HOST or unix:/PATH
     #[arg(value_name = "TARGET", value_parser = parse_target)]
     target: Target,
 
@@ -42,11 +43,13 @@ pub struct ProbeArgs {
     #[arg(long = "as", value_name = "PROBER", default_value = "doorbell")]
     prober: Prober,
 
-    /// Healthy status codes, as in 200, 200-399 or 2xx, separated by commas; default: those of the prober
+    /// Healthy status codes, as in 200, 200-399 or 2xx, separated by commas; default: those of the
+    /// prober
     #[arg(long, value_name = "CODES", value_parser = parse_statuses)]
     expect_status: Option<Statuses>,
 
-    /// Header field to send (gRPC: metadata), as NAME: VALUE; an empty value removes a field of the prober; repeatable
+    /// Header field to send (gRPC: metadata), as NAME: VALUE; an empty value removes a field of the
+    /// prober; repeatable
     #[arg(long, value_name = "FIELD", value_parser = parse_header)]
     header: Vec<(String, String)>,
 
@@ -116,7 +119,7 @@ pub(super) fn run(args: ProbeArgs, global: &Global) -> Result<Exit, Failure> {
         }
         show(&ask, &report, &args, global)?;
         if number < args.count {
-            // Waits also for the rest of the interval if standard output is closed.
+            // Waits for the rest of the interval even if standard output is closed.
             wait(args.interval.saturating_sub(report.total));
         }
     }
@@ -140,7 +143,7 @@ fn ask_of(args: &ProbeArgs) -> Ask {
     }
 }
 
-/// An error for an option that does not apply to this target, instead of ignoring it.
+/// Returns an error for an option that does not apply to this target.
 fn idle_option(args: &ProbeArgs, ask: &Ask) -> Option<String> {
     let target = &ask.target;
     let is_http = matches!(target, Target::Http(_));
@@ -162,7 +165,7 @@ fn idle_option(args: &ProbeArgs, ask: &Ask) -> Option<String> {
     args.trust.idle(std::slice::from_ref(target), args.prober)
 }
 
-#[expect(clippy::disallowed_methods, reason = "a command line waits in real time")]
+#[expect(clippy::disallowed_methods, reason = "commands wait in real time")]
 fn wait(duration: Duration) {
     std::thread::sleep(duration);
 }
@@ -199,7 +202,7 @@ fn show(ask: &Ask, report: &Report, args: &ProbeArgs, global: &Global) -> Result
     }
 }
 
-/// The bytes, escaped and split at line ends, and the time of each phase.
+/// Formats the bytes, escaped and split at line ends, and the time of each phase.
 fn details(report: &Report) -> String {
     let mut text = String::new();
     for (mark, bytes) in [('>', &report.sent), ('<', &report.received)] {
@@ -238,7 +241,7 @@ pub(super) fn parse_target(text: &str) -> Result<Target, String> {
     Target::parse(text).ok_or_else(|| TARGET_FORM.into())
 }
 
-/// `200`, `200-399` or `2xx`, separated by commas.
+/// Parses status codes: `200`, `200-399` or `2xx`, separated by commas.
 fn parse_statuses(text: &str) -> Result<Statuses, String> {
     let code = |text: &str| text.parse::<u16>().ok().filter(|code| (100..=999).contains(code));
     let range = |part: &str| match (part.strip_suffix("xx"), part.split_once('-')) {

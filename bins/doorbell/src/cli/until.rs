@@ -55,16 +55,16 @@ pub struct AwaitArgs {
     command: Vec<OsString>,
 }
 
-/// Not ready in time (linkerd-await and sysexits: unavailable).
+/// Exit code if the targets are not ready in time (linkerd-await; `EX_UNAVAILABLE` of sysexits).
 const NOT_READY: Exit = Exit::Code(69);
 
-/// The command cannot be started (sysexits: system error).
+/// Exit code if the command cannot be started (`EX_OSERR` of sysexits).
 const NOT_STARTED: Exit = Exit::Code(71);
 
-/// The last reason of each target that is not ready.
+/// Last failure of each target that is not ready.
 type Reasons = Arc<Mutex<Vec<Option<String>>>>;
 
-#[expect(clippy::disallowed_methods, reason = "a command line waits in real time")]
+#[expect(clippy::disallowed_methods, reason = "commands wait in real time")]
 pub(super) fn run(mut args: AwaitArgs, global: &Global) -> Result<Exit, Failure> {
     args.targets = args.targets.into_iter().map(|target| args.trust.secured(target)).collect();
     if let Some(why) = args.trust.idle(&args.targets, Prober::Doorbell) {
@@ -78,7 +78,7 @@ pub(super) fn run(mut args: AwaitArgs, global: &Global) -> Result<Exit, Failure>
         let (target, tls) = (target.clone(), tls.clone());
         let asker = Asker { target, tls, position, ends_at, backoff: args.backoff };
         let (sender, reasons) = (sender.clone(), Arc::clone(&reasons));
-        // Probes that still run at the deadline end with the process.
+        // Probes that are running at the deadline end with the process.
         std::thread::spawn(move || asker.ask(&sender, &reasons));
     }
     let mut missing = if args.any { 1 } else { args.targets.len() };
@@ -88,7 +88,7 @@ pub(super) fn run(mut args: AwaitArgs, global: &Global) -> Result<Exit, Failure>
                 missing -= 1;
                 reasons.lock().unwrap_or_else(PoisonError::into_inner)[position] = None;
                 if !global.quiet {
-                    // A failed write must not keep the command from running.
+                    // A failed write must not prevent the command from starting.
                     let _lost = print(&format!("{} is ready\n", args.targets[position]));
                 }
             }
@@ -123,7 +123,7 @@ struct Asker {
 }
 
 impl Asker {
-    #[expect(clippy::disallowed_methods, reason = "a command line waits in real time")]
+    #[expect(clippy::disallowed_methods, reason = "commands wait in real time")]
     fn ask(self, ready: &SyncSender<usize>, reasons: &Reasons) {
         let mut ask = Ask { tls: self.tls, ..Ask::of(self.target, Prober::Doorbell) };
         let longest = ask.timeout;

@@ -13,9 +13,9 @@ pub(crate) const BIND_FORM: &str = "one of \"0.0.0.0:8080\", \"[::]:8080\", \":8
 /// A bind address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Bind {
-    /// A listening socket passed by the parent process, by its number.
+    /// Number of a listening socket that the parent process passed.
     Fd(u32),
-    /// A descriptor by its name in `LISTEN_FDNAMES`.
+    /// Name of a passed socket in `LISTEN_FDNAMES`.
     Systemd(String),
     /// An address and a port; port 0 selects a free one.
     Tcp(SocketAddr),
@@ -23,10 +23,10 @@ pub enum Bind {
     Unix(PathBuf),
 }
 
-/// Reason why a text is not a bind address.
+/// Reason why a string is not a bind address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BindError {
-    /// A name where an IP address is needed.
+    /// A host name instead of an IP address.
     HostName,
     /// An IP address without a port.
     NoPort,
@@ -79,7 +79,8 @@ impl Bind {
         match Self::read(entry)? {
             Self::Tcp(addr) => Some(addr),
             other @ (Self::Fd(_) | Self::Systemd(_) | Self::Unix(_)) => {
-                let message = format!("\"{other}\" cannot be listened on: it is not an IP address and port");
+                let message =
+                    format!("\"{other}\" is not a listen address: it is not an IP address and port");
                 entry.refuse("bad-address", message, "write an address and a port, as in \"0.0.0.0:9132\"")
             }
         }
@@ -106,7 +107,7 @@ impl Text for Bind {
             _ if text.parse::<u16>().is_ok() => format!("write \":{text}\" for every address"),
             _ => BIND_FORM.to_owned(),
         };
-        entry.refuse("bad-address", format!("{text:?} cannot be listened on: {error}"), help)
+        entry.refuse("bad-address", format!("{text:?} is not a listen address: {error}"), help)
     }
 
     fn blank() -> Self {

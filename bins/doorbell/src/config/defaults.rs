@@ -1,13 +1,15 @@
-//! The default configuration: probes under all their usual paths.
+//! The default configuration: probes under all common paths.
 //!
 //! Does not know about: files.
 
 use super::model::{Config, Grpc, Health, Listener, Route, links_to};
+use super::resolve::own_grpc_route;
 use doorbell_config::Link;
 
-/// Kubernetes (`/livez`, `/healthz`), MicroProfile (`/health/live`), Spring
-/// (`/actuator/health/liveness`), linkerd (`/live`). A process that replies has also started.
-/// Single checks are details, so no default path reports one.
+/// Liveness and startup paths of Kubernetes (`/livez`, `/healthz`), MicroProfile (`/health/live`),
+/// Spring (`/actuator/health/liveness`) and linkerd (`/live`). Startup probes share them, because a
+/// process that replies has started. No default path reports a single check: only clients that see
+/// details may request one.
 const LIVE_PATHS: [&str; 7] = [
     "/livez",
     "/healthz",
@@ -18,8 +20,8 @@ const LIVE_PATHS: [&str; 7] = [
     "/health/started",
 ];
 
-/// The same for readiness, and `/`, the default of HAProxy's `option httpchk` and of cloud load
-/// balancers.
+/// Readiness paths of the same programs, and `/`, the default of HAProxy's `option httpchk` and of
+/// cloud load balancers.
 const READY_PATHS: [&str; 5] = ["/readyz", "/health/ready", "/ready", "/actuator/health/readiness", "/"];
 
 /// The configuration without a file.
@@ -32,10 +34,12 @@ pub fn default_config() -> Config {
         ..Config::default()
     };
     config.routes = default_routes(&config.listeners, &config.health).into();
+    let grpc = own_grpc_route(&config.listeners, &config.routes);
+    config.routes.extend(grpc);
     config
 }
 
-/// Probes on every HTTP listener.
+/// Default probe routes, on every HTTP listener.
 pub(crate) fn default_routes(listeners: &[Listener], health: &[Health]) -> Vec<Route> {
     let http1 = |&n: &usize| listeners[n].is_http();
     let listeners = links_to(listeners, (0..listeners.len()).filter(http1));

@@ -1,9 +1,9 @@
-//! Configuration files: TOML in, a [`Config`] or every problem of the file out.
+//! Configuration files: parses TOML into a [`Config`], or reports every problem of the file.
 //!
 //! Does not know about: sockets, command lines. Entry: [`parse`].
 //!
-//! [`model`] has the tables, each key a field; `resolve` resolves names and validates tables
-//! against each other. Nothing runs before all of this is complete.
+//! [`model`] contains the tables, with a field for each key; `resolve` resolves names and validates
+//! tables against each other. Listeners and checks start only if no step finds an error.
 
 mod bind;
 mod defaults;
@@ -40,7 +40,7 @@ use program::PROGRAM;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
-/// Result of a file.
+/// Result of parsing a configuration file.
 #[derive(Clone, Debug)]
 pub struct Parsed {
     /// The configuration, unless one of the problems is an error.
@@ -51,7 +51,7 @@ pub struct Parsed {
 
 /// Environment and files that a configuration refers to.
 #[derive(Clone, Copy)]
-#[expect(missing_debug_implementations, reason = "functions have nothing to show")]
+#[expect(missing_debug_implementations, reason = "contains only functions and a time")]
 pub struct Outside<'a> {
     /// `${NAME}`
     pub env: Env<'a>,
@@ -61,24 +61,26 @@ pub struct Outside<'a> {
     pub files_at: Option<i64>,
 }
 
-/// Seconds between SIGTERM and SIGKILL: `terminationGracePeriodSeconds` of a pod, which Kubernetes
-/// does not pass to the process itself.
+/// Variable with the seconds between SIGTERM and SIGKILL (`terminationGracePeriodSeconds` of a
+/// pod). Kubernetes does not set it: the manifest has to.
 const GRACE_VARIABLE: &str = "TERMINATION_GRACE_PERIOD";
 
-/// Reads a file and the files it names. Every problem is reported, not only the first.
+/// Parses a configuration file and validates the files that it names. Reports every problem, not
+/// only the first.
 #[must_use]
 pub fn parse(source: &Source, env: Env<'_>) -> Parsed {
     parse_over(source, env, &Overrides::default())
 }
 
-/// The same with variables that override keys.
+/// Same as [`parse`], with environment variables that override keys.
 #[must_use]
 pub fn parse_over(source: &Source, env: Env<'_>, overrides: &Overrides) -> Parsed {
     let outside = Outside { env, read_secret: &secret::read_file, files_at: Some(files::now()) };
     parse_all(source, outside, overrides).0
 }
 
-/// The same, and the files with secrets and contents of replies, readable or not.
+/// Same as [`parse_over`]; also returns the paths of secret files and reply files, including
+/// unreadable ones.
 pub(crate) fn parse_and_list(source: &Source, env: Env<'_>, overrides: &Overrides) -> (Parsed, Vec<PathBuf>) {
     let secrets = RefCell::new(Vec::new());
     let read_secret = |path: &Path| {
@@ -95,20 +97,20 @@ pub(crate) fn parse_and_list(source: &Source, env: Env<'_>, overrides: &Override
     (parsed, files)
 }
 
-/// The readable part of a file, in spite of other errors: for commands that look for an instance
-/// with this file and start none. `None` if it is not TOML.
+/// Returns the valid part of a file that may contain errors, or `None` if it is not TOML. For
+/// commands that contact a running instance of this file.
 pub(crate) fn glean(source: &Source, env: Env<'_>, overrides: &Overrides) -> Option<Config> {
     let outside = Outside { env, read_secret: &secret::read_file, files_at: None };
     parse_all(source, outside, overrides).1
 }
 
-/// The same as [`parse`], with another environment.
+/// Same as [`parse`], with an explicit environment.
 #[must_use]
 pub fn parse_with(source: &Source, outside: Outside<'_>) -> Parsed {
     parse_all(source, outside, &Overrides::default()).0
 }
 
-/// Also returns the readable part of an invalid file.
+/// Parses a file; also returns the valid part of an invalid file.
 fn parse_all(source: &Source, outside: Outside<'_>, overrides: &Overrides) -> (Parsed, Option<Config>) {
     let Outside { env, read_secret, files_at } = outside;
     let grace = env(GRACE_VARIABLE);

@@ -24,12 +24,12 @@ pub(super) const PROGRAM: Program = Program {
     example,
 };
 
-/// Keys of `[auth.NAME]`, of its `jwt` and of `[admin]` without a secret. Unknown keys count as
-/// secrets, so that a secret under a misspelled key is hidden, too.
+/// Keys of `[auth.NAME]`, of its `jwt` and of `[admin]` that are not secret. Unknown keys count as
+/// secret, so that a secret under a misspelled key is hidden.
 const OPEN_KEYS: &[&str] =
     &["algorithm", "audience", "bind", "issuer", "jwks_file", "key_file", "leeway", "realm", "require"];
 
-/// Locations of secrets in clear text.
+/// Positions of secrets that the file contains in clear text.
 fn clear_secrets(root: &DeTable<'_>) -> Vec<Range<usize>> {
     let mut spans = Vec::new();
     if let Some(auth) = root.get("auth") {
@@ -50,15 +50,16 @@ fn clear_secrets(root: &DeTable<'_>) -> Vec<Range<usize>> {
         None => {}
     }
     if let Some(checks) = root.get("check").and_then(|checks| checks.get_ref().as_table()) {
-        // Other keys of a check are not secrets, and reports need to show them.
+        // Other keys of a check are not secret, and reports must be able to show them.
         for check in checks.iter().filter_map(|(_, check)| check.get_ref().as_table()) {
             let basic = check.get("basic");
-            // A value that is not a table is an error, and may contain both.
+            // A value that is not a table is an error; all of it is hidden, because it may contain
+            // the password.
             let password = basic
                 .map(|basic| basic.get_ref().as_table().map_or(Some(basic), |basic| basic.get("password")));
             let secrets = [check.get("bearer"), check.get("password"), password.flatten()];
             secrets.into_iter().flatten().for_each(|secret| hide(secret, OPEN_KEYS, &mut spans));
-            // Fields of a request have names of the user's choice.
+            // The user chooses the names of a request's header fields.
             let fields = check.get("headers").and_then(|headers| headers.get_ref().as_table());
             let fields = fields.into_iter().flatten().filter(|(name, _)| is_credential(name.get_ref()));
             fields.for_each(|(_, field)| hide(field, OPEN_KEYS, &mut spans));
@@ -69,7 +70,7 @@ fn clear_secrets(root: &DeTable<'_>) -> Vec<Range<usize>> {
     spans
 }
 
-/// Tables that are often mistaken for a single value, in one line.
+/// Returns a one-line example of a table that is often mistaken for a single value.
 fn example(key: &str) -> Option<&'static str> {
     Some(match key {
         "certificates" => "certificates = [{ cert = \"/etc/a.crt\", key = \"/etc/a.key\" }]",
@@ -85,16 +86,20 @@ fn example(key: &str) -> Option<&'static str> {
     })
 }
 
-/// Help for keys that other programs have under another name.
+/// Help for keys that belong to another table in doorbell.
 fn elsewhere(kind: &str, key: &str) -> Option<&'static str> {
     Some(match (kind, key) {
         ("listener.NAME", "protocols" | "h2" | "h2c" | "alpn") => {
             "HTTP/1 is always enabled, and HTTP/2 with `http2 = true`: over TLS by ALPN, otherwise with prior knowledge"
         }
-        ("listener.NAME.timeouts", "write") => "it is `write_timeout` of [connections], for all listeners",
-        ("listener.NAME.timeouts", "linger") => "it is `linger_timeout` of [connections], for all listeners",
+        ("listener.NAME.timeouts", "write") => {
+            "use `write_timeout` of [connections], which applies to all listeners"
+        }
+        ("listener.NAME.timeouts", "linger") => {
+            "use `linger_timeout` of [connections], which applies to all listeners"
+        }
         ("listener.NAME.limits", "connections_per_ip") => {
-            "it is `per_ip_max` of [connections], for all listeners"
+            "use `per_ip_max` of [connections], which applies to all listeners"
         }
         _ => return None,
     })
@@ -108,7 +113,8 @@ mod tests {
     use serde_json::Value;
     use std::collections::BTreeSet;
 
-    /// Otherwise reports could not show a wrong value of a key without a secret.
+    /// Only keys of secrets match `is_like_secret`. Reports would otherwise hide wrong values of
+    /// other keys.
     #[test]
     fn only_keys_of_secrets_are_like_them() {
         fn keys<'s>(form: &'s Value, found: &mut BTreeSet<&'s str>) {

@@ -10,13 +10,13 @@ use std::fmt;
 use std::time::Duration;
 
 /// Form of a schedule, for help texts.
-const SCHEDULE_FORM: &str = "minute, hour, day of month, month, day of week and perhaps a time zone, as in \"0 3 * * SUN Europe/Berlin\"";
+const SCHEDULE_FORM: &str = "minute, hour, day of month, month, day of week and optionally a time zone, as in \"0 3 * * SUN Europe/Berlin\"";
 
 /// Fields of a schedule without its time zone.
 const FIELDS: usize = 5;
 
-/// Maximum number of examined starts of a window: one per minute of the longest window, and one
-/// more.
+/// Maximum number of starts that a search for an open window examines: one per minute of the
+/// longest window, plus one.
 const STARTS_MAX: usize = 24 * 60 + 1;
 
 /// A cron expression; the default time zone is that of the system.
@@ -39,7 +39,7 @@ pub(crate) fn system_zone() -> Result<String, OsString> {
     }
 }
 
-/// A window at some moment.
+/// State of a window at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
     /// Start of the open window, in Unix milliseconds.
@@ -57,7 +57,9 @@ impl Schedule {
         let fields: Vec<&str> = text.split_ascii_whitespace().collect();
         match fields.as_slice() {
             [first, .., last] if fields.len() > FIELDS + 1 || fields.len() > FIELDS && is_field(last) => {
-                return Err(format!("it has a field too many: there are no seconds, leave {first:?} out"));
+                return Err(format!(
+                    "it has a field too many: remove {first:?}, there is no field for seconds"
+                ));
             }
             _ if fields.len() < FIELDS => {
                 return Err(format!("it has {} of {FIELDS} fields", fields.len()));
@@ -70,23 +72,23 @@ impl Schedule {
         let mut options = ParseOptions::default();
         options.fallback_timezone_option = FallbackTimezoneOption::System;
         let crontab = parse_crontab_with(text, options).map_err(|error| {
-            // The part before it is a drawing of the position.
+            // The message has several lines: all but the last one mark the position of the error.
             let drawn = error.to_string();
             let why = drawn.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
             why.trim_matches(['|', '^', ' ', '~']).to_owned()
         })?;
         let schedule = Self { text: text.to_owned(), crontab };
-        // A schedule that never occurs is an error, such as February 30.
+        // A schedule that never occurs, such as February 30, is an error.
         schedule.next(0).ok_or("it never occurs")?;
         Ok(schedule)
     }
 
-    /// Whether it depends on the time zone of the system.
+    /// Whether the schedule depends on the time zone of the system.
     fn is_local(&self) -> bool {
         self.text.split_ascii_whitespace().count() == FIELDS
     }
 
-    /// State of a window of this length at a moment.
+    /// Returns the state of a window of this length at a moment.
     pub(crate) fn slot(&self, now_unix_ms: u64, length: Duration) -> Slot {
         let length = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
         let never = Slot { open_since: None, changes_at: u64::MAX };
@@ -99,14 +101,14 @@ impl Schedule {
         Slot { open_since: Some(last), changes_at: last.saturating_add(length) }
     }
 
-    /// The first time after a moment.
+    /// Returns the first occurrence after a moment.
     fn next(&self, after_unix_ms: u64) -> Option<u64> {
         let after = MakeTimestamp::from_millisecond(i64::try_from(after_unix_ms).ok()?).ok()?;
         u64::try_from(self.crontab.find_next(after).ok()?.timestamp().as_millisecond()).ok()
     }
 }
 
-/// Whether this is a field of times rather than a time zone: a day of the week, a number, a star.
+/// Whether this is a field of times (a day of the week, a number, a star) rather than a time zone.
 fn is_field(text: &str) -> bool {
     let days = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
     let first = text.split([',', '-', '/', '#', '?']).next().unwrap_or_default();
@@ -125,10 +127,10 @@ impl Text for Schedule {
         };
         if let (true, Err(zone)) = (schedule.is_local(), system_zone()) {
             let message = format!("TZ is {zone:?}, which is not a time zone: this schedule is in UTC");
-            entry.problem(
-                Problem::warning("bad-time-zone", entry.span(), message)
-                    .help("set TZ to a name as in Europe/Berlin, or write it as the last word here"),
-            );
+            entry
+                .problem(Problem::warning("bad-time-zone", entry.span(), message).help(
+                    "set TZ to a name such as Europe/Berlin, or append the time zone to this schedule",
+                ));
         }
         Some(schedule)
     }
@@ -193,10 +195,10 @@ mod tests {
             ("0 3 * *", "4 of 5 fields"),
             ("61 * * * *", ""),
             ("0 3 * * SUN Nowhere/City", "no time zone \"Nowhere/City\""),
-            ("0 0 3 * * SUN", "no seconds, leave \"0\" out"),
-            ("30 0 3 * * 1-5", "no seconds, leave \"30\" out"),
-            ("0 0 3 * * *", "no seconds"),
-            ("0 0 3 * * SUN Europe/Berlin", "no seconds"),
+            ("0 0 3 * * SUN", "remove \"0\", there is no field for seconds"),
+            ("30 0 3 * * 1-5", "remove \"30\", there is no field for seconds"),
+            ("0 0 3 * * *", "no field for seconds"),
+            ("0 0 3 * * SUN Europe/Berlin", "no field for seconds"),
             ("0 0 30 2 *", "never occurs"),
             ("@daily@", "1 of 5 fields"),
         ] {
@@ -206,7 +208,7 @@ mod tests {
         assert_eq!(Schedule::parse("0 3 * * SUN").unwrap().to_string(), "0 3 * * SUN");
     }
 
-    /// Also without a database in the system, as in an image from scratch.
+    /// Time zones resolve without a database of the system, as in an image built from scratch.
     #[test]
     fn time_zones_come_with_the_program() {
         let bundled = jiff::tz::TimeZoneDatabase::bundled();
@@ -215,7 +217,8 @@ mod tests {
         }
     }
 
-    /// The clocks of Berlin go from 02:00 to 03:00 on 2026-03-29 and from 03:00 to 02:00 on 2026-10-25, each at 01:00 UTC.
+    /// A skipped time starts no window, and a repeated time starts two. In Berlin the clocks change
+    /// from 02:00 to 03:00 on 2026-03-29 and from 03:00 to 02:00 on 2026-10-25, at 01:00 UTC.
     #[test]
     fn a_time_that_is_skipped_begins_no_window_and_one_that_comes_twice_two() {
         const HOUR: u64 = 60 * MINUTE;
@@ -225,6 +228,6 @@ mod tests {
         let (spring, autumn) = (1_774_699_200_000, 1_792_843_200_000);
         assert_eq!(after(spring), 36 * HOUR + 30 * MINUTE, "there is no 02:30 on the 29th");
         assert_eq!(after(autumn), 12 * HOUR + 30 * MINUTE);
-        assert_eq!(after(autumn + 12 * HOUR + 30 * MINUTE), HOUR, "and once more in winter time");
+        assert_eq!(after(autumn + 12 * HOUR + 30 * MINUTE), HOUR, "it repeats in winter time");
     }
 }

@@ -1,4 +1,5 @@
-//! The connection of one operator: greetings, then a response to each request, or a stream of events.
+//! The connection of one operator: exchanges greetings, then sends a response to each request, or a
+//! stream of events.
 //!
 //! Does not know about: permissions.
 
@@ -24,7 +25,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum time to write a response.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Sent to clients that do not greet, such as HTTP clients.
+/// Reply to clients without a valid greeting, such as HTTP clients.
 const NOT_HTTP: &[u8] = b"This is the control socket of doorbell. Use `doorbell status`.\n";
 
 static REFUSED: Throttle = Throttle::new();
@@ -54,7 +55,7 @@ pub(super) async fn serve(mut stream: UnixStream, operator: Operator) {
     }
 }
 
-/// Refuses the first request.
+/// Exchanges greetings, and refuses the first request.
 pub(super) async fn turn_away(mut stream: UnixStream, refusal: Refusal) {
     if greet(&mut stream).await && read(&mut stream).await.is_some() {
         turn_away_with(&mut stream, refusal).await;
@@ -66,7 +67,8 @@ async fn turn_away_with(stream: &mut UnixStream, refusal: Refusal) {
     let _gone = write(stream, &Response::Refused(refusal)).await;
 }
 
-/// Exchanges greetings. A client of another version gets ours too, so that it can report the mismatch.
+/// Exchanges greetings. A client of another version also gets a greeting, so that it can report the
+/// mismatch.
 async fn greet(stream: &mut UnixStream) -> bool {
     let mut theirs = [0; HELLO_LEN];
     if !matches!(timeout(READ_TIMEOUT, stream.read_exact(&mut theirs)).await, Ok(Ok(_))) {
@@ -86,7 +88,7 @@ async fn greet(stream: &mut UnixStream) -> bool {
     written && checked.is_ok()
 }
 
-/// The next request; `None` if the operator disconnected.
+/// Reads the next request; `None` if the operator disconnected.
 async fn read(stream: &mut UnixStream) -> Option<Result<Request, FrameError>> {
     let mut prefix = [0; PREFIX_LEN];
     timeout(IDLE_TIMEOUT, stream.read_exact(&mut prefix)).await.ok()?.ok()?;
@@ -101,7 +103,7 @@ async fn read(stream: &mut UnixStream) -> Option<Result<Request, FrameError>> {
 
 async fn write(stream: &mut UnixStream, response: &Response) -> bool {
     let frame = frame(response, RESPONSE_LEN_MAX).or_else(|error| {
-        let text = format!("response too large: {error}; request less, as a single check");
+        let text = format!("response too large: {error}; request less, such as a single check");
         frame(&Response::Refused(Refusal::new(RefusalKind::Failed, text)), RESPONSE_LEN_MAX)
     });
     let Ok(frame) = frame else { return false };
@@ -151,14 +153,14 @@ fn respond(operator: &Operator, request: Request) -> Response {
     done.map_or_else(Response::Refused, Response::Done)
 }
 
-/// Sends events until one side ends.
+/// Sends events until one side disconnects.
 async fn follow(stream: &mut UnixStream, operator: &Operator, since: u64) {
     let mut follower = operator.follow(since);
     loop {
         let mut byte = [0];
         let followed = tokio::select! {
             followed = follower.next() => followed,
-            // A follower sends nothing more: the read ends when it disconnects.
+            // The client sends no further requests: the read ends when it disconnects.
             _left = stream.read(&mut byte) => return,
         };
         let response = match followed {
@@ -170,7 +172,8 @@ async fn follow(stream: &mut UnixStream, operator: &Operator, since: u64) {
             return;
         }
     }
-    // All events are sent. `quit --wait` detects the exit of the process by the end of the connection.
+    // All events are sent. The connection stays open, because `quit --wait` detects the exit of the
+    // process by the end of the connection.
     drop(follower);
     let _left = stream.read(&mut [0]).await;
 }

@@ -1,4 +1,4 @@
-//! Files of control sockets, and the search for running instances.
+//! Tests files of control sockets, and the search for running instances.
 //!
 //! Does not know about: the protocol.
 
@@ -47,7 +47,7 @@ fn a_living_socket_is_not_taken_and_a_dead_one_is() {
     let why = open(&control).unwrap_err();
     assert!(why.contains("another instance listens there"), "{why}");
     assert_eq!(living(std::slice::from_ref(&folder.0)).living, [file.path()]);
-    // Killed: the file stays, the lock goes.
+    // After a kill, the file remains and the lock is released.
     let path = file.path().to_owned();
     drop(listener);
     let kept = path.with_extension("kept");
@@ -59,10 +59,10 @@ fn a_living_socket_is_not_taken_and_a_dead_one_is() {
     assert_eq!(living(std::slice::from_ref(&folder.0)).living, [file.path()]);
     drop(file);
     let left = fs::read_dir(&folder.0).unwrap().count();
-    assert_eq!(left, 0, "gone at the end, and so is its lock");
+    assert_eq!(left, 0, "the file and its lock file are removed");
 }
 
-/// A blocking connect would wait for an accept that may never come.
+/// A full backlog of another program does not block: a blocking connect would wait for an accept.
 #[test]
 fn a_socket_whose_backlog_is_full_has_a_process() {
     let folder = Folder::new();
@@ -74,7 +74,7 @@ fn a_socket_whose_backlog_is_full_has_a_process() {
     let (tell, told) = sync_channel(1);
     let (control, folders) = (folder.control(NAME), [folder.0.clone()]);
     std::thread::spawn(move || tell.send((open(&control).map(drop), living(&folders))));
-    let (opened, found) = told.recv_timeout(Duration::from_secs(60)).expect("it waits for the stranger");
+    let (opened, found) = told.recv_timeout(Duration::from_secs(60)).expect("the connect must not block");
     assert!(opened.unwrap_err().contains("another program listens there"));
     assert_eq!(found.living, [path]);
 }

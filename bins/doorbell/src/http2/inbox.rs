@@ -1,14 +1,20 @@
-//! The queue from the workers to the lane: connections arrive in batches, with one wake-up per batch.
+//! The queue from the workers to the lane: connections arrive in batches, with one wake-up per
+//! batch. The first connection starts the thread of the lane.
 //!
-//! Does not know about: what happens to them. The permits of the hand-over limit their number.
+//! Does not know about: serving the connections. The permits of the hand-over limit their number.
 
 use doorbell::{HandedConn, Taker};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::{fmt, io};
 use tokio::sync::Notify;
 
 /// The shared queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Inbox(Arc<Inside>);
+
+/// Starts the thread.
+pub(super) type Start = Box<dyn Fn() -> io::Result<JoinHandle<()>> + Send>;
 
 #[derive(Debug, Default)]
 struct Inside {
@@ -19,10 +25,30 @@ struct Inside {
 #[derive(Debug, Default)]
 struct Conns {
     waiting: Vec<HandedConn>,
-    is_closed: bool,
+    thread: Thread,
+}
+
+/// The thread of the lane.
+#[derive(Default)]
+enum Thread {
+    /// Not started yet. `has_failed` is set after the first error, which alone is logged.
+    Idle {
+        start: Start,
+        has_failed: bool,
+    },
+    Running(JoinHandle<()>),
+    /// Connections are closed.
+    #[default]
+    Ended,
 }
 
 impl Inbox {
+    /// Accepts connections from now on. The first connection calls `start`; after an error, the
+    /// next connection calls it again.
+    pub(super) fn open(&self, start: Start) {
+        self.lock().thread = Thread::Idle { start, has_failed: false };
+    }
+
     /// Waits for connections and takes all of them.
     pub(super) async fn take(&self) -> Vec<HandedConn> {
         loop {
@@ -39,17 +65,26 @@ impl Inbox {
         self.lock().waiting.is_empty()
     }
 
-    /// Closes queued connections and all later ones.
-    pub(super) fn close(&self) {
-        let mut conns = self.lock();
-        conns.is_closed = true;
-        let waiting = core::mem::take(&mut conns.waiting);
-        drop(conns);
+    /// Closes queued connections and all later ones. Returns the thread, if there is one.
+    pub(super) fn close(&self) -> Option<JoinHandle<()>> {
+        let Conns { waiting, thread } = core::mem::take(&mut *self.lock());
         drop(waiting);
+        match thread {
+            Thread::Running(thread) => Some(thread),
+            Thread::Idle { .. } | Thread::Ended => None,
+        }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Conns> {
-        // No code that can panic runs while it is locked.
+    /// Closes the inbox if no connection has arrived.
+    pub(super) fn close_idle(&self) {
+        let mut conns = self.lock();
+        if matches!(conns.thread, Thread::Idle { .. }) {
+            *conns = Conns::default();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Conns> {
+        // No code that can panic runs while the lock is held.
         self.0.conns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -57,11 +92,91 @@ impl Inbox {
 impl Taker for Inbox {
     fn take(&self, conns: &mut Vec<HandedConn>) {
         let mut inside = self.lock();
-        if inside.is_closed {
+        // The thread starts under the lock, so that it starts once.
+        if !inside.thread.run() {
             return;
         }
         inside.waiting.append(conns);
         drop(inside);
         self.0.left.notify_one();
+    }
+}
+
+impl Thread {
+    /// Starts the thread unless it was started. False if it does not run.
+    fn run(&mut self) -> bool {
+        let Self::Idle { start, has_failed } = self else { return matches!(self, Self::Running(_)) };
+        match start() {
+            Ok(thread) => {
+                *self = Self::Running(thread);
+                true
+            }
+            Err(error) => {
+                if !core::mem::replace(has_failed, true) {
+                    tracing::error!("cannot start the HTTP/2 thread: {error}; connections are closed");
+                }
+                false
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Thread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Idle { .. } => "Idle",
+            Self::Running(_) => "Running",
+            Self::Ended => "Ended",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// An inbox whose first `failures` starts fail, and the number of starts.
+    fn inbox(failures: u32) -> (Inbox, Arc<AtomicU32>) {
+        let (inbox, starts) = (Inbox::default(), Arc::new(AtomicU32::new(0)));
+        let counted = Arc::clone(&starts);
+        inbox.open(Box::new(move || {
+            if counted.fetch_add(1, Ordering::Relaxed) < failures {
+                return Err(io::Error::other("no thread"));
+            }
+            Ok(std::thread::spawn(|| ()))
+        }));
+        (inbox, starts)
+    }
+
+    #[test]
+    fn the_first_batch_starts_the_thread_once() {
+        let (inbox, starts) = inbox(0);
+        assert_eq!(starts.load(Ordering::Relaxed), 0);
+        for _ in 0..3 {
+            Taker::take(&inbox, &mut Vec::new());
+        }
+        assert_eq!(starts.load(Ordering::Relaxed), 1);
+        inbox.close().expect("a running thread").join().expect("it ends");
+    }
+
+    #[test]
+    fn a_failed_start_is_tried_again() {
+        let (inbox, starts) = inbox(2);
+        for _ in 0..4 {
+            Taker::take(&inbox, &mut Vec::new());
+        }
+        assert_eq!(starts.load(Ordering::Relaxed), 3);
+        assert!(inbox.close().is_some());
+    }
+
+    #[test]
+    fn a_closed_inbox_starts_nothing() {
+        for close in [|inbox: &Inbox| inbox.close_idle(), |inbox: &Inbox| assert!(inbox.close().is_none())] {
+            let (inbox, starts) = inbox(0);
+            close(&inbox);
+            Taker::take(&inbox, &mut Vec::new());
+            assert_eq!(starts.load(Ordering::Relaxed), 0);
+        }
     }
 }

@@ -1,9 +1,11 @@
-//! The Tokio lane: HTTP/2 connections, on hyper, with the routes of their listener, and gRPC health.
+//! The Tokio lane: serves HTTP/2 connections with hyper and the routes of their listener, and gRPC
+//! health.
 //!
 //! Does not know about: HTTP/1.1 connections, which stay on workers; replies.
 //!
-//! A thread with its own runtime, which exists only if a listener has HTTP/2. Workers hand connections over with every byte read so far
-//! (see [`doorbell::hand_over`]): after the beginning of a preface, or with a ClientHello that offers `h2` first.
+//! The lane is a thread with its own runtime; the first HTTP/2 connection starts it. Workers hand
+//! connections over together with all bytes read so far (see [`doorbell::hand_over`]): after the
+//! beginning of a preface, or after a ClientHello that offers `h2` first.
 
 mod addresses;
 mod body;
@@ -18,7 +20,6 @@ mod inbox;
 mod reply;
 
 use crate::config::model::Config;
-use crate::exit::{Exit, Failure};
 use crate::http::limit::client_net;
 use crate::http::{Limits, Peer, Time};
 use crate::registry::HealthRegistry;
@@ -34,25 +35,26 @@ use doorbell::{HandOver, HandedConn, Http1, ServerBuilder};
 use grpc::{Answers, Statuses};
 pub(crate) use grpc::{GoOn, is_grpc};
 use inbox::Inbox;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Interval at which the end of the lane checks whether its deadline was shortened.
+/// Interval at which the shutdown of the lane checks whether its deadline was shortened.
 const END_LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Phase of the lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     Serving,
-    /// Every connection is shut down gracefully.
+    /// Every connection is being shut down gracefully.
     Draining,
-    /// No more connections: the lane ends with the last one.
+    /// No new connections arrive: the lane ends with the last open one.
     Ending,
-    /// Ends immediately.
+    /// The lane ends immediately.
     Stopped,
 }
 
@@ -77,13 +79,13 @@ pub(crate) struct Http2 {
     ends: watch::Sender<bool>,
     /// Deadline of a drain, once it has begun.
     until: Mutex<Option<Time>>,
-    /// Closed by the end of the thread.
+    /// Channel that closes when the thread ends.
     ended: Mutex<Receiver<()>>,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl Plan {
-    /// `None` if no listener has HTTP/2. Counts in `common`, together with other generations.
+    /// Creates the settings; `None` if no listener has HTTP/2. The counters in `common` are shared
+    /// with other generations.
     pub(crate) fn new(config: &Config, registry: &HealthRegistry, common: Arc<Common>) -> Option<Self> {
         (0..config.listeners.len()).find(|&listener| config.has_http2(listener))?;
         let (ends, ended) = watch::channel(false);
@@ -125,47 +127,28 @@ impl Plan {
         builder.hand_over(self.common.count_together(to))
     }
 
-    /// Starts the thread.
-    pub(crate) fn start(self) -> Result<Http2, Failure> {
-        let failed = |error: std::io::Error| {
-            Failure::new(Exit::Failure, format!("cannot start the HTTP/2 thread: {error}"))
-        };
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .build()
-            .map_err(failed)?;
+    /// Opens the lane. The first connection starts its thread.
+    pub(crate) fn start(self) -> Http2 {
         let (keeps, ended) = sync_channel(0);
         let Self { configs, inbox, common, phase, ends, .. } = self;
         let (addresses, counters) = (common.addresses().clone(), Arc::clone(common.counters()));
         let work = Work { configs, addresses, counters, phase: phase.subscribe() };
         let taken = inbox.clone();
-        let run = move || {
-            let _keeps = keeps;
-            runtime.block_on(work.accept(&taken));
-            taken.close();
-        };
-        let thread = std::thread::Builder::new().name("http2".into()).spawn(run).map_err(failed)?;
-        Ok(Http2 {
-            inbox,
-            phase,
-            ends,
-            until: Mutex::default(),
-            ended: Mutex::new(ended),
-            thread: Some(thread),
-        })
+        inbox.open(Box::new(move || work.clone().spawn(taken.clone(), keeps.clone())));
+        Http2 { inbox, phase, ends, until: Mutex::default(), ended: Mutex::new(ended) }
     }
 }
 
 impl Http2 {
-    /// Shuts every connection down gracefully within `timeout`. Watch streams have received NOT_SERVING before and end now.
+    /// Shuts every connection down gracefully within `timeout`. Watch streams have received
+    /// NOT_SERVING before and end now.
     pub(crate) fn drain(&self, timeout: Duration) {
         self.allow(timeout);
         self.ends.send_replace(true);
         self.go_to(Phase::Draining);
     }
 
-    /// Sets the time that connections may take after the server has ended.
+    /// Limits the time of connections after the end of the server.
     pub(crate) fn allow(&self, timeout: Duration) {
         let over = OsClock.now().after(timeout);
         let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
@@ -178,11 +161,12 @@ impl Http2 {
         self.go_to(Phase::Stopped);
     }
 
-    /// Waits for the remaining connections until the deadline. No new ones arrive.
+    /// Waits for the remaining connections until the deadline. No new connections arrive.
     pub(crate) fn end(&self) {
         self.go_to(Phase::Ending);
+        self.inbox.close_idle();
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        // In short waits, because the deadline may be shortened meanwhile.
+        // Waits in short steps, because the deadline may be shortened meanwhile.
         loop {
             let until = *self.until.lock().unwrap_or_else(PoisonError::into_inner);
             let left = until.map_or(Duration::ZERO, |until| until.since(OsClock.now()));
@@ -202,7 +186,7 @@ impl Http2 {
         self.until.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Enters a phase; phases only advance.
+    /// Enters a phase, unless a later one was reached.
     fn go_to(&self, phase: Phase) {
         self.phase.send_if_modified(|now| {
             let later = phase > *now;
@@ -215,15 +199,14 @@ impl Http2 {
 impl Drop for Http2 {
     fn drop(&mut self) {
         self.go_to(Phase::Stopped);
-        self.inbox.close();
-        if let Some(thread) = self.thread.take() {
+        if let Some(thread) = self.inbox.close() {
             let _panicked = thread.join();
         }
     }
 }
 
 /// The work of the thread.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Work {
     configs: Vec<Option<Arc<Http2Config>>>,
     addresses: Addresses,
@@ -232,6 +215,18 @@ struct Work {
 }
 
 impl Work {
+    /// Starts the thread with its runtime. `keeps` is dropped when the thread ends.
+    fn spawn(self, inbox: Inbox, keeps: SyncSender<()>) -> io::Result<JoinHandle<()>> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        std::thread::Builder::new().name("http2".into()).spawn(move || {
+            let _keeps = keeps;
+            runtime.block_on(self.accept(&inbox));
+            drop(runtime);
+            // Drops the handle of this thread, which is not needed any more.
+            drop(inbox.close());
+        })
+    }
+
     async fn accept(mut self, inbox: &Inbox) {
         let mut conns = JoinSet::new();
         loop {
@@ -241,7 +236,7 @@ impl Work {
                 _changed = self.phase.changed() => {}
             }
             match *self.phase.borrow_and_update() {
-                // Remaining tasks end with the runtime.
+                // Remaining tasks are dropped with the runtime.
                 Phase::Stopped => return,
                 Phase::Ending if conns.is_empty() && inbox.is_empty() => return,
                 Phase::Draining | Phase::Ending | Phase::Serving => {}
@@ -257,7 +252,8 @@ impl Work {
         let client = match peer {
             Peer::Addr(addr) => Some(client_net(addr, config.client_v6_len)),
             Peer::Unix => None,
-            // The connection was reset before it arrived, so its address is unknown and cannot be counted.
+            // The client reset the connection before the lane received it: its address is unknown
+            // and cannot be counted.
             Peer::Unknown => return,
         };
         let Some(place) = self.addresses.enter(client, config.conns_per_ip_max) else {

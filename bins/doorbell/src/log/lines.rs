@@ -12,18 +12,19 @@ use std::time::Duration;
 /// Maximum size of the queue in bytes. Lines that do not fit are dropped and counted.
 const QUEUED_LEN_MAX: usize = 1 << 20;
 
-/// A larger buffer is freed once it is empty.
+/// Maximum size of an empty buffer; a larger one is freed.
 const KEPT_LEN_MAX: usize = 64 << 10;
 
-/// `PIPE_BUF` of pipe(7): writes up to this size are atomic, so lines of other processes do not interleave. A writable pipe has at least
-/// this much room.
+/// `PIPE_BUF` of pipe(7): writes up to this size are atomic, so lines of other processes do not
+/// interleave. A writable pipe has at least this much free space.
 pub(crate) const PIECE_LEN: usize = 4096;
 
-/// Pause after a write, in which further lines collect, so that neither this process nor the reader is woken for each line of a flood. A
-/// line after a longer pause is written immediately.
+/// Pause after a write, in which further lines are collected, so that a flood of lines does not
+/// wake this process and the reader for each line. A line after a longer pause is written
+/// immediately.
 const REST: Duration = Duration::from_millis(5);
 
-/// See the [module](self).
+/// The queue of log lines.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     inside: Mutex<Inside>,
@@ -34,15 +35,15 @@ pub(super) struct Lines {
 #[derive(Debug, Default)]
 struct Inside {
     queue: Vec<u8>,
-    /// True while the thread writes lines that it has taken from the queue.
+    /// Whether the thread is writing lines that it has taken from the queue.
     writing: bool,
-    /// True while the thread waits for a line.
+    /// Whether the thread is waiting for a line.
     is_idle: bool,
-    /// True while a flush waits.
+    /// Whether a flush is waiting.
     is_awaited: bool,
     /// Lines lost since the start.
     lost: u64,
-    /// Lost lines that a log line has reported.
+    /// Number of lost lines that have been reported in the log.
     reported: u64,
 }
 
@@ -105,7 +106,7 @@ impl Lines {
         drop(self.arrived.wait_timeout_while(self.lock(), REST, rests));
     }
 
-    /// Waits for lines and takes all of the queue.
+    /// Waits for lines, and takes all lines of the queue.
     fn take(&self, batch: &mut Vec<u8>) {
         batch.clear();
         if batch.capacity() > KEPT_LEN_MAX {
@@ -121,7 +122,8 @@ impl Lines {
         std::mem::swap(&mut inside.queue, batch);
     }
 
-    /// Records a finished write. After a successful one, returns the number of lost lines that have not been reported.
+    /// Records a finished write. After a successful one, returns the number of lost lines that have
+    /// not been reported.
     fn end_batch(&self, failed: u64) -> Option<u64> {
         let mut inside = self.lock();
         inside.writing = false;
@@ -153,7 +155,8 @@ impl Write for Entry {
     }
 }
 
-/// Writes whole lines in pieces of at most [`PIECE_LEN`]. Returns the number of lines that could not be written.
+/// Writes whole lines in pieces of at most [`PIECE_LEN`]. Returns the number of lines that could
+/// not be written.
 fn write_batch(out: BorrowedFd<'_>, mut batch: &[u8]) -> u64 {
     let mut failed = 0;
     while !batch.is_empty() {
@@ -166,14 +169,14 @@ fn write_batch(out: BorrowedFd<'_>, mut batch: &[u8]) -> u64 {
     failed
 }
 
-/// Length of the whole lines that fit into a piece, or of a single longer line.
+/// Length of the complete lines that fit into a piece, or of a single longer line.
 fn piece_len(batch: &[u8]) -> usize {
     let fits = batch.get(..PIECE_LEN).unwrap_or(batch);
     let end = memchr::memrchr(b'\n', fits).or_else(|| memchr::memchr(b'\n', batch));
     end.map_or(batch.len(), |end| end + 1)
 }
 
-/// Blocks while the reader does not read.
+/// Writes a piece. Blocks while the reader does not read.
 fn write_piece(out: BorrowedFd<'_>, mut piece: &[u8]) -> rustix::io::Result<()> {
     while !piece.is_empty() {
         match rustix::io::write(out, piece) {
@@ -211,7 +214,8 @@ mod tests {
         assert_eq!(piece_len(&long[10_001..]), 10);
     }
 
-    /// While the reader hangs, lines are queued up to the limit and then dropped and counted; the queued lines arrive intact afterwards.
+    /// While the reader hangs, lines are queued up to the limit and then dropped and counted; the
+    /// queued lines arrive intact afterwards.
     #[test]
     fn a_hung_reader_costs_lines_but_no_time() {
         let (mut reader, writer) = io::pipe().unwrap();
@@ -225,7 +229,7 @@ mod tests {
         }
         assert!(!lines.flush(Duration::from_millis(20)), "the reader hangs");
         let lost = lines.lost();
-        // The queue, the pipe, and the batch of the thread.
+        // All lines except those in the queue, in the pipe and in the batch of the thread are lost.
         assert!((COUNT - 2200..=COUNT - 1024).contains(&lost), "{lost}");
         let kept = usize::try_from(COUNT - lost).unwrap();
         let mut read = vec![0; kept * line.len()];
@@ -237,7 +241,7 @@ mod tests {
 
     /// Lines in quick succession are written together, and the first one is written immediately.
     #[test]
-    #[expect(clippy::disallowed_methods, reason = "how many writes there may be depends on how long it took")]
+    #[expect(clippy::disallowed_methods, reason = "the maximum number of writes depends on real time")]
     fn a_flood_of_lines_is_few_writes() {
         let (reader, writer) = std::os::unix::net::UnixDatagram::pair().unwrap();
         reader.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -255,16 +259,16 @@ mod tests {
         let push = || Entry(Arc::clone(&lines)).write_all(b"line\n").unwrap();
         push();
         assert_eq!(read(5), 1);
-        // None is lost, in whatever state the thread is.
+        // No line is lost, regardless of the state of the thread.
         let began = Instant::now();
         for _ in 0..200 {
             push();
             std::thread::yield_now();
         }
         let writes = read(1_000);
-        // Each write is followed by a pause, however long this thread was delayed.
+        // A pause follows each write, even if this thread was delayed.
         let writes_max = began.elapsed().as_millis() / REST.as_millis() + 2;
-        assert!(writes <= writes_max, "{writes} writes, and not {writes_max}");
+        assert!(writes <= writes_max, "{writes} writes, the maximum is {writes_max}");
         assert!(lines.flush(Duration::from_secs(20)));
         for _ in 0..20 {
             push();

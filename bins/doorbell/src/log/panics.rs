@@ -1,13 +1,14 @@
 //! Logs panics through the queue, because a write to standard error could block.
 //!
-//! Does not know about: what happens to the thread.
+//! Does not know about: the fate of the thread.
 
 use super::{LINES, Throttle};
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic::{self, PanicHookInfo};
 use std::time::Duration;
 
-/// Maximum time to wait for the line to be written, because the process may end next, as after a double panic.
+/// Maximum time to wait for the line to be written: the process may end immediately afterwards, for
+/// example after a double panic.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Installs the panic hook.
@@ -28,7 +29,7 @@ fn line(panicked: &PanicHookInfo<'_>) {
         backtrace,
         "panic: {message}; this is a bug in doorbell"
     );
-    // Throttled, so that a hung reader does not delay every one of many panics.
+    // Throttled, so that a hung reader does not delay each of many panics.
     if let Some(lines) = LINES.get()
         && WAITED.turn().is_some()
     {
@@ -40,7 +41,7 @@ fn line(panicked: &PanicHookInfo<'_>) {
 #[expect(
     clippy::disallowed_methods,
     clippy::exit,
-    reason = "another process lives in real time, and ends at once"
+    reason = "the child process runs in real time and exits immediately"
 )]
 mod tests {
     use crate::config::model::Log;
@@ -53,12 +54,13 @@ mod tests {
     /// Role of the child process of a test.
     const ROLE: &str = "DOORBELL_TEST_PANICS";
 
-    /// Exit code of the child process when it has finished.
+    /// Exit code of a child process that finished.
     const DONE: u8 = 7;
 
     const PANICS: usize = 200;
 
-    /// Panics in a child process, because the panic hook is global.
+    /// A panic does not block on a full pipe. It happens in a child process, because the panic hook
+    /// is global.
     #[test]
     fn child_that_panics() {
         let Some(role) = std::env::var_os(ROLE) else { return };

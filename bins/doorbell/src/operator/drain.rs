@@ -1,4 +1,4 @@
-//! Drains by operators, of everything or of one endpoint. Each takes effect before the call returns.
+//! Drains by operators, of all endpoints or of one. A drain takes effect before the call returns.
 //!
 //! Does not know about: where commands come from, the end of the program.
 //!
@@ -23,7 +23,8 @@ enum Drained {
 }
 
 impl Operator {
-    /// Drains one endpoint or all, until the drain is cancelled, its time limit is reached or the program ends; with `is_kept` it survives a restart.
+    /// Drains one endpoint or all, until the drain is cancelled, its time limit is reached or the
+    /// program ends. With `is_kept` the drain survives a restart.
     pub(crate) fn drain(
         &self,
         target: &str,
@@ -60,12 +61,13 @@ impl Operator {
             }
         };
         drop(inside);
-        // The supervisor must learn when this drain ends.
+        // The supervisor has to compute its next deadline again.
         self.0.queue.nudge();
         Ok(with_note(&done, if is_kept { self.save() } else { None }))
     }
 
-    /// Cancels the drain of an endpoint; with `all` every drain, also one that precedes a stop.
+    /// Cancels the drain of an endpoint; with `all`, every drain including one that precedes a
+    /// stop.
     pub(crate) fn undrain(&self, target: &str) -> Result<String, Refusal> {
         let mut inside = self.lock();
         inside.refuse_if_closing()?;
@@ -106,7 +108,9 @@ impl Operator {
             tracing::warn!("stop cancelled: doorbell keeps running");
         }
         if let Some(reason) = inside.life.lost_command() {
-            return format!("still not ready: {reason}; stop doorbell, or restart both");
+            return format!(
+                "still not ready: {reason}; stop doorbell, or restart it together with the command"
+            );
         }
         if cancels_stop {
             return "stop cancelled, all drains ended".into();
@@ -149,8 +153,8 @@ impl Operator {
         self.0.event_log.record(Happening::Drain { endpoint, on: false, reason, until_unix_ms: None });
     }
 
-    /// Publishes a drain of everything, or its end. While draining, connections are accepted without deferral, so that none waits unaccepted
-    /// when listeners close.
+    /// Publishes a drain of all endpoints, or its end. During a drain, connections are accepted
+    /// without TCP_DEFER_ACCEPT, so that none remains unaccepted when listeners close.
     pub(super) fn drain_all(&self, inside: &Inside, on: bool) {
         inside.registries().for_each(|registry| registry.drain(on));
         if let Some(running) = self.running() {
@@ -158,7 +162,7 @@ impl Operator {
         }
     }
 
-    /// Ends drains whose time is over.
+    /// Ends drains whose time limit is reached.
     pub(super) fn expire_drains(&self, inside: &mut Inside, now: Duration) {
         for endpoint in inside.drains.expire(now) {
             tracing::info!("{endpoint}: drain ended: time limit reached");
@@ -172,8 +176,9 @@ impl Operator {
         }
     }
 
-    /// Whether the drain of a target is in progress: `drain_delay` has not passed or, for a drain of everything, connections are open.
-    /// Connections do not belong to an endpoint, so for one endpoint only the time counts.
+    /// Whether the drain of a target is in progress: `drain_delay` has not passed or, for a drain
+    /// of all endpoints, connections are open. A connection may request several endpoints, so for
+    /// one endpoint only the time counts.
     pub(crate) fn has_to_drain(&self, target: &str) -> bool {
         let Some(running) = self.running() else { return false };
         let inside = self.lock();
@@ -190,7 +195,7 @@ impl Operator {
 }
 
 impl Inside {
-    /// When the drain of everything began, if there is one.
+    /// Start of the drain of all endpoints, if one is in progress.
     pub(super) fn drain_begun(&self) -> Option<Duration> {
         let begun = self.life.drain().map_or_else(|| self.life.since(), |drain| drain.since);
         self.life.is_draining().then_some(begun)

@@ -2,7 +2,8 @@
 //!
 //! Does not know about: the meaning of events, the connections of followers.
 //!
-//! A slow follower loses its oldest pending events and receives their number. Recording never waits for followers.
+//! A slow follower loses its oldest pending events, and receives the number of lost events.
+//! Recording never waits for followers.
 
 use super::clock::{Clock, millis, unix_ms};
 use crate::wire::{Event, Happening};
@@ -12,13 +13,13 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-/// Number of events to keep. With names and reasons of usual length they take half a megabyte.
+/// Maximum number of stored events: about half a megabyte with names and reasons of usual length.
 const KEPT_MAX: usize = 2048;
 
 /// Maximum number of pending events of a follower.
 const WAITING_MAX: usize = 1024;
 
-/// See the [module](self).
+/// Log of the last events.
 #[derive(Debug)]
 pub(crate) struct EventLog {
     clock: Clock,
@@ -37,11 +38,11 @@ struct Inside {
 /// Receives events as they are recorded.
 #[derive(Debug)]
 pub(crate) struct Follower {
-    /// The events that were kept when it began.
+    /// Stored events from before the follower was created.
     backlog: VecDeque<Arc<Event>>,
     missed: u64,
     receiver: broadcast::Receiver<Arc<Event>>,
-    /// The end of the program waits until this is released.
+    /// The shutdown of the thread waits until this permit is released.
     _place: Option<OwnedSemaphorePermit>,
 }
 
@@ -84,7 +85,8 @@ impl EventLog {
             inside.kept.pop_front();
         }
         inside.kept.push_back(Arc::clone(&event));
-        // Sent under the lock, so that a new follower gets each event once. Fails if there is no follower.
+        // Sent under the lock, so that a new follower gets each event exactly once. An error only
+        // means that there is no follower.
         let _no_follower = inside.sender.as_ref().map(|sender| sender.send(event));
     }
 
@@ -98,12 +100,13 @@ impl EventLog {
         self.lock().number
     }
 
-    /// The events after number `since` that are kept, oldest first, and how many of them are not.
+    /// Returns the stored events after number `since`, oldest first, and the number of events that
+    /// are no longer stored.
     pub(crate) fn since(&self, since: u64) -> (VecDeque<Arc<Event>>, u64) {
         self.lock().since(since)
     }
 
-    /// The same events, followed by new ones.
+    /// Follows the log: first the stored events after number `since`, then new events.
     pub(crate) fn follow(&self, since: u64) -> Follower {
         let inside = self.lock();
         let (backlog, missed) = inside.since(since);
@@ -129,7 +132,7 @@ impl Inside {
 }
 
 impl Follower {
-    /// Makes the end of the program wait until this follower is dropped.
+    /// Makes the shutdown of the thread wait until this follower is dropped.
     pub(super) fn hold(self, _place: Option<OwnedSemaphorePermit>) -> Self {
         Self { _place, ..self }
     }
@@ -222,6 +225,6 @@ mod tests {
             }
             assert_eq!(runtime.block_on(follower.next()), None);
         }
-        assert_eq!(event_log.last(), 3, "recorded without followers too");
+        assert_eq!(event_log.last(), 3, "events are recorded without followers");
     }
 }

@@ -24,7 +24,7 @@ fn registry() -> Arc<HealthRegistry> {
     HealthRegistry::build(&config("")).unwrap()
 }
 
-/// An operator as after a start with this state file.
+/// Returns an operator that was started with this state file.
 fn operator_kept_in(path: &Path) -> (Operator, Arc<HealthRegistry>) {
     let operator = Operator::new(Supervisor::without_signals().queue());
     operator.keep_in(path);
@@ -178,7 +178,7 @@ fn maintenance_holds_for_what_was_named() {
     operator.maintain("all", "everything", None).unwrap();
     assert_eq!(state(&registry, "readyz"), EndpointWord::Maintenance);
     assert_eq!(state(&registry, "livez"), EndpointWord::Up, "or the kubelet would kill the process");
-    assert_eq!(endpoint(&registry, "second").note, "disks", "its own maintenance stays");
+    assert_eq!(endpoint(&registry, "second").note, "disks", "maintenance of the endpoint continues");
     operator.ready("second").unwrap();
     assert_eq!(endpoint(&registry, "second").note, "everything");
     operator.maintain("livez", "on purpose", None).unwrap();
@@ -194,7 +194,8 @@ fn maintenance_holds_for_what_was_named() {
     assert_eq!(operator.maintain("dbs", "", None).unwrap_err().kind, RefusalKind::NotFound);
 }
 
-/// The clock jumps ahead and back: windows follow the time of day, and nothing else moves.
+/// After jumps of the clock in both directions, windows follow the time of day; nothing else
+/// changes.
 #[test]
 fn a_clock_that_is_set_moves_windows_and_nothing_else() {
     const HOUR_MS: i64 = 3_600_000;
@@ -222,8 +223,8 @@ fn a_clock_that_is_set_moves_windows_and_nothing_else() {
         jump::to(shift + jumped_ms);
         let last = operator.status().event;
         registry.tick();
-        assert!(operator.idle_for().unwrap() <= Duration::from_secs(30), "the next look is soon");
-        // As if the time had passed.
+        assert!(operator.idle_for().unwrap() <= Duration::from_secs(30), "windows are evaluated again soon");
+        // Simulates that the interval between evaluations has passed.
         operator.lock().windows.replace(Window::all(&config));
         assert!(!operator.let_time_pass());
         let expected = if is_open { EndpointWord::Maintenance } else { EndpointWord::Up };
@@ -256,7 +257,7 @@ fn a_clock_that_is_set_moves_windows_and_nothing_else() {
     jump::to(0);
 }
 
-/// A state that was saved under another time of day keeps its remaining times.
+/// A state that was saved before the clock was set keeps its remaining times.
 #[test]
 fn a_state_file_keeps_remaining_times_when_the_clock_was_set() {
     let path = std::env::temp_dir().join(format!("doorbell-jump-{}", std::process::id()));

@@ -1,4 +1,4 @@
-//! Recurring maintenance: which windows are open now.
+//! Recurring maintenance windows, and which of them are open.
 //!
 //! Does not know about: the effect on endpoints.
 
@@ -11,10 +11,10 @@ use std::time::Duration;
 /// Maximum time between two calls of [`Windows::look`], because the time of day may jump.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 
-/// A smaller change of the time of day is slewing, not a step.
+/// Minimum step of the time of day; smaller changes are slewing.
 const CLOCK_STEP_MIN: Duration = Duration::from_secs(1);
 
-/// `[[maintenance.window]]`, with names for endpoints.
+/// A `[[maintenance.window]]`, with the names of its endpoints.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     schedule: Schedule,
@@ -31,7 +31,7 @@ pub(super) struct Windows {
     open: BTreeMap<String, Open>,
     /// Windows that an operator ended early: index, start and target.
     ended: BTreeSet<(usize, u64, String)>,
-    /// Time at which [`Self::look`] next has something to do, since the start of the program.
+    /// Time of the next evaluation by [`Self::look`], since the start of the program.
     look_at: Option<Duration>,
 }
 
@@ -41,7 +41,7 @@ struct Open {
     which: usize,
     /// Start, in Unix milliseconds.
     since: u64,
-    /// End, since the start of the program, as computed when the window was reported.
+    /// End, as the time since the start of the program, computed when the window was reported.
     until: Duration,
 }
 
@@ -53,7 +53,7 @@ impl Open {
     }
 }
 
-/// Changed targets, each with its maintenance.
+/// Changed targets, each with its new maintenance.
 pub(super) type Changes = Vec<(String, Option<Hold>)>;
 
 impl Window {
@@ -81,8 +81,8 @@ impl Window {
 }
 
 impl Windows {
-    /// Replaces the windows. Open windows stay open until the next [`Self::look`], and longer
-    /// if the new configuration has the same window.
+    /// Replaces the windows. Open windows stay open until the next [`Self::look`]; those that the
+    /// new configuration contains unchanged stay open longer.
     pub(super) fn replace(&mut self, all: Vec<Window>) {
         let place = |which: usize| {
             let known = self.all.get(which);
@@ -100,7 +100,8 @@ impl Windows {
         self.open.keys().map(String::as_str)
     }
 
-    /// Ends the open windows of a target, as the next [`Self::look`] reports. Each opens again at its next start.
+    /// Ends the open windows of a target early; the next [`Self::look`] reports it. Each window
+    /// opens again at its next scheduled start.
     pub(super) fn end(&mut self, target: &str, now_unix_ms: u64) {
         for (which, window) in self.all.iter().enumerate().filter(|(_, window)| window.is_about(target)) {
             if let Some(since) = window.schedule.slot(now_unix_ms, window.length).open_since {
@@ -110,13 +111,13 @@ impl Windows {
         self.look_at = Some(Duration::ZERO);
     }
 
-    /// When [`Self::look`] has something to do, since the start of the program.
+    /// Time of the next evaluation by [`Self::look`], since the start of the program.
     pub(super) const fn look_at(&self) -> Option<Duration> {
         self.look_at
     }
 
-    /// The changes since the last call. Of several open windows of a target the one that ends last
-    /// counts.
+    /// Evaluates the windows and returns the changes since the last call. If several windows of a
+    /// target are open, the one that ends last counts.
     pub(super) fn look(&mut self, now: Duration, now_unix_ms: u64) -> Changes {
         if self.look_at.is_none_or(|at| at > now) {
             return Changes::new();
@@ -146,7 +147,7 @@ impl Windows {
         let mut changes: Changes = over.map(|target| (target.clone(), None)).collect();
         for (target, one) in &mut open {
             match self.open.get(target).filter(|known| one.is(known)) {
-                // Keeps the reported end, so that small shifts add up to a step.
+                // Compares with the reported end, so that small shifts add up to a step.
                 Some(known) => one.until = known.until,
                 None => {
                     let reason =
@@ -217,7 +218,7 @@ mod tests {
         assert_eq!(windows.look(minutes(3), SUNDAY - 57 * MINUTE), [("a".to_owned(), None)]);
     }
 
-    /// By the monotonic clock the end would come unchanged.
+    /// A step of the time of day moves the end of an open window.
     #[test]
     fn a_window_ends_by_the_time_of_day() {
         let mut windows = windows();
@@ -241,7 +242,11 @@ mod tests {
         let mut windows = windows();
         assert_eq!(windows.look(minutes(1), SUNDAY), hold("30 minutes", minutes(31)));
         windows.replace(vec![window("0 4 * * SUN UTC", 5, "b"), window("0 3 * * SUN UTC", 30, "a")]);
-        assert_eq!(windows.look(minutes(2), SUNDAY + MINUTE), [], "only its position in the list changes");
+        assert_eq!(
+            windows.look(minutes(2), SUNDAY + MINUTE),
+            [],
+            "only the position of the window in the list changes"
+        );
         windows.replace(vec![Window { reason: "disks".to_owned(), ..window("0 3 * * SUN UTC", 30, "a") }]);
         assert_eq!(windows.look(minutes(3), SUNDAY + 2 * MINUTE), hold("disks", minutes(31)));
     }
@@ -256,11 +261,11 @@ mod tests {
         windows.end("a", SUNDAY + 16 * MINUTE);
         assert_eq!(windows.look(minutes(1), SUNDAY + 16 * MINUTE), [("a".to_owned(), None)]);
         assert_eq!(windows.look(minutes(10), SUNDAY + 25 * MINUTE), []);
-        // A reload that leaves the window as it is does not open it again.
+        // A reload does not open an unchanged window again.
         windows.replace(vec![window("10 3 * * SUN UTC", 40, "a"), window("0 9 * * SUN UTC", 5, "b")]);
         assert_eq!(windows.look(minutes(11), SUNDAY + 26 * MINUTE), []);
         assert_eq!(windows.look(minutes(60), SUNDAY + 75 * MINUTE), []);
-        assert_eq!(windows.ended.len(), 0, "windows that are over are removed");
+        assert_eq!(windows.ended.len(), 0, "closed windows are removed");
         let later = windows.look(minutes(99), SUNDAY + WEEK + 15 * MINUTE);
         assert_eq!(later, hold("40 minutes", minutes(99 + 35)));
     }

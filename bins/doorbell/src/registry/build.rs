@@ -1,4 +1,4 @@
-//! From a configuration to a registry, and to the options of its replies.
+//! Builds a registry and the options of its replies from a configuration.
 //!
 //! Does not know about: results.
 
@@ -6,12 +6,12 @@ use crate::config::model::{
     Config, DegradedVia, Details, Health, HealthFormat, HealthRoute, HealthState, Role,
 };
 use crate::workers;
-use doorbell_checks::options::{Check, CheckKind};
-use doorbell_health::{CheckConfig, CheckIndex, ConfigError, EndpointConfig, FailOpen, Format, Grace, Use};
+use doorbell_health::{CheckIndex, ConfigError, EndpointConfig, FailOpen, Format, Grace, Use};
 use doorbell_probes::{EndpointOptions, Registry, RegistryBuilder, ReplyOptions};
+use doorbell_tokio::registry::check_config;
 use std::sync::Arc;
 
-/// A registry with all checks and endpoints of a configuration, at the same positions.
+/// Builds a registry with all checks and endpoints of a configuration, at the same positions.
 pub(super) fn build(config: &Config, builder: RegistryBuilder) -> Result<Arc<Registry>, String> {
     let mut builder = builder.threads(workers::count(config));
     let mut checks = Vec::new();
@@ -21,30 +21,14 @@ pub(super) fn build(config: &Config, builder: RegistryBuilder) -> Result<Arc<Reg
     }
     let grace = config.lifecycle.grace().map(|duration| Grace { duration });
     for health in &config.health {
-        // A startup endpoint is up by results only: its latch has no grace.
+        // A startup endpoint has no grace period and becomes up by results only: its latch would
+        // keep it up after the grace period.
         let grace = grace.filter(|_| Role::of(&health.name) != Role::Startup);
         let added = endpoint_config(health, &checks, grace)
             .and_then(|endpoint| builder.endpoint(endpoint, endpoint_options(health)));
         added.map_err(|error| format!("health {}: {error}", health.name))?;
     }
     Ok(builder.build())
-}
-
-fn check_config(check: &Check) -> CheckConfig {
-    let pace = &check.pace;
-    let passive = matches!(check.kind, CheckKind::Ttl(_));
-    CheckConfig {
-        interval: pace.interval,
-        fast_interval: pace.fast_interval,
-        down_interval: pace.down_interval,
-        passive,
-        rise: pace.rise,
-        fall: pace.fall,
-        initial: pace.initial,
-        max_age: Some(pace.max_age),
-        flap: pace.flap,
-        history_len: pace.history as usize,
-    }
 }
 
 fn endpoint_config(
@@ -71,7 +55,7 @@ fn endpoint_config(
         grace,
         codes: health.codes(),
         on_drain: health.on_drain(),
-        // Each route chooses; both forms are rendered.
+        // Both forms are rendered, because each route selects one.
         details: doorbell_health::Details::Authenticated,
         body_len_max: health.max_body as usize,
         ..EndpointConfig::new(health.name.as_str())
@@ -87,7 +71,7 @@ fn endpoint_options(health: &Health) -> EndpointOptions {
     }
 }
 
-/// The replies of a health route with these header fields and methods.
+/// Options for the replies of a health route with these header fields and methods.
 pub(super) fn reply_options(
     route: &HealthRoute,
     headers: &[(String, String)],

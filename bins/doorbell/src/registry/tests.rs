@@ -1,10 +1,11 @@
-//! The registry of a configuration, and its clocks.
+//! Tests the registry of a configuration, and its clocks.
 //!
 //! Does not know about: requests.
 
 use super::*;
 use crate::config::{Source, parse};
 use doorbell_health::{EndpointState, Outcome};
+use doorbell_probes::CLOCK_STEP_MIN;
 
 fn config(text: &str) -> Config {
     let source = Source { name: "f".to_owned(), text: format!("version = 1\n{text}") };
@@ -37,7 +38,7 @@ fn endpoints_are_built_as_the_configuration_says() {
     assert!(is("readyz", EndpointState::Down) && is("livez", EndpointState::Up), "{:?}", states());
 }
 
-/// A check that runs is due soon while it is awaited; one that is pushed never is.
+/// The fast, usual or slow interval of the configuration applies, depending on the state.
 #[test]
 fn intervals_are_those_of_the_configuration() {
     let config = config("[check.app]\ntype = \"tcp\"\naddress = \"a:1\"\nfall = 1\n");
@@ -48,12 +49,12 @@ fn intervals_are_those_of_the_configuration() {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "imitates a thread that is stopped between two clocks")]
+#[expect(clippy::disallowed_methods, reason = "imitates a thread that is stopped between reading two clocks")]
 fn a_clock_that_is_set_is_followed() {
     let registry = HealthRegistry::build(&config(ONE)).unwrap();
     let noon = Duration::from_secs(47_482 * 86_400 + 43_200);
     let is_shown = |time_of_day: Duration| {
-        // Following a clock that is shown already is no step.
+        // If the displayed times already follow this clock, following it again is not a step.
         let now = registry.now();
         !registry.registry.follow_clock(|| Some((time_of_day + now.since(Time::ZERO), now)))
     };
@@ -64,7 +65,7 @@ fn a_clock_that_is_set_is_followed() {
         std::thread::sleep(CLOCK_STEP_MIN + Duration::from_millis(200));
         noon + Duration::from_secs(3_600)
     });
-    assert!(is_shown(noon), "the second pair of times does not belong together");
+    assert!(is_shown(noon), "the second pair of times is ignored");
     registry.tick();
     assert!(is_shown(time_of_day() - registry.now().since(Time::ZERO)), "a tick reads the clock");
 }

@@ -1,6 +1,6 @@
-//! Builds everything of a generation except its server.
+//! Builds all parts of a generation except its server.
 //!
-//! Does not know about: the serving generation, what follows after building.
+//! Does not know about: the serving generation, steps after building.
 
 use super::awaited::Awaited;
 use super::ports::Ports;
@@ -46,7 +46,7 @@ pub(super) struct Built {
 }
 
 impl Built {
-    /// Builds everything, while `before` may be serving. A failure changes nothing.
+    /// Builds the parts of a generation, while `before` may be serving. A failure changes nothing.
     pub(super) fn new(
         shared: &SharedState,
         config: &Config,
@@ -79,9 +79,9 @@ impl Built {
         access.iter().for_each(|access| server_stats.set_access(Arc::as_ptr(access).addr(), sink(access)));
         let mut builder = engine::builder(config, &registry, &shared.operator);
         builder = builder.keep_descriptors(descriptors(config, checks.as_ref()));
-        if let Some(checks) = &checks {
-            server_stats.set_checks(Arc::clone(&shared.checks), checks.connector());
-            tracing::debug!("ports of checks: {}", checks.connector().report());
+        if let Some(connector) = checks.as_ref().and_then(doorbell_checks::Plan::connector) {
+            server_stats.set_checks(Arc::clone(&shared.checks), Arc::clone(connector));
+            tracing::debug!("ports of checks: {}", connector.report());
         }
         let mut plan = Plan::new(config, &registry, Arc::clone(&shared.http2));
         let awaited = Awaited::default();
@@ -128,7 +128,7 @@ impl Built {
 /// A registry, the plan of its checks, and the receiver of pushed results.
 type Health = (Arc<HealthRegistry>, Option<ChecksPlan>, Option<Push>);
 
-/// The health of a configuration.
+/// Builds the registry and the checks of a configuration.
 fn health(shared: &SharedState, config: &Config, before: Option<&Generation>) -> Result<Health, Failure> {
     let registry = match before {
         Some(before) => HealthRegistry::build_after(config, &before.registry),
@@ -146,7 +146,7 @@ fn bad_config(why: String) -> Failure {
     Failure::new(Exit::BadConfig, why)
 }
 
-/// Upper bound on open descriptors, besides those of connections and the engine.
+/// Upper bound on open descriptors, in addition to those of connections and the engine.
 fn descriptors(config: &Config, checks: Option<&ChecksPlan>) -> u32 {
     let of_admin = if config.admin.is_some() { admin::DESCRIPTORS } else { 0 };
     let of_checks = checks.map_or(0, ChecksPlan::descriptors);
@@ -155,7 +155,8 @@ fn descriptors(config: &Config, checks: Option<&ChecksPlan>) -> u32 {
     all.into_iter().fold(0, u32::saturating_add)
 }
 
-/// The access log of the previous generation, if it would be the same. Its lines refer to routes by position.
+/// Returns the access log of the previous generation if its settings and the names of all routes
+/// are the same, otherwise a new one. Log lines refer to routes by position.
 fn log(config: &Config, before: Option<&Generation>) -> Result<Option<SharedLog>, Failure> {
     let names = |config: &Config| config.routes.iter().map(|route| route.name.clone()).collect::<Vec<_>>();
     let is_same = |before: &&Generation| {

@@ -1,11 +1,12 @@
-//! A generation: everything that belongs to one configuration, from its registry to its sockets.
+//! A generation: all components of one configuration, from its registry to its sockets.
 //!
-//! Does not know about: when it is replaced, and why.
+//! Does not know about: when a generation is replaced, and why.
 //!
-//! The first one is created at the start. Each further one is built completely while the current one serves, then started on the same
-//! listening sockets; only then does the current one retire ([`generations`]). A failure before that leaves the current generation and
-//! everything shared unchanged. So steps that can fail come before the server and can be rolled back; steps that cannot be rolled back come
-//! after it and cannot fail.
+//! The first generation is created at the start. A later one is built completely while the current
+//! one serves, and started on the same listening sockets; then the current one retires
+//! ([`generations`]). A failure before that leaves the current generation and all shared state
+//! unchanged. Steps that can fail precede the start of the server and can be rolled back; steps
+//! that cannot be rolled back follow it and cannot fail.
 
 mod awaited;
 mod build;
@@ -27,7 +28,7 @@ use crate::build::compute;
 use crate::config::model::{Compute, Config};
 use crate::exit::{Exit, Failure};
 use crate::guards::client_limits::Tables;
-use crate::http2::{self, Http2, Plan};
+use crate::http2::{self, Http2};
 use crate::operator::admin::Guard;
 use crate::operator::{MaintenanceFiles, Operator, Running};
 use crate::registry::HealthRegistry;
@@ -60,13 +61,14 @@ pub(crate) struct SharedState {
     guard: Arc<Guard>,
     checks: Arc<SchedulerCounters>,
     http2: Arc<http2::Common>,
-    /// Created on first use and kept with its settings, because running jobs need its threads.
+    /// The threads of `[compute]` and their settings. Created on first use and never dropped,
+    /// because running jobs need the threads.
     compute: OnceLock<(Compute, Offload)>,
-    /// Maintenance files, until the watcher takes them.
+    /// Maintenance files, before the watcher takes them.
     files: Mutex<Option<Box<dyn Watched>>>,
 }
 
-/// See the [module](self).
+/// All components of one configuration.
 #[derive(Debug)]
 pub(crate) struct Generation {
     number: u64,
@@ -83,23 +85,23 @@ pub(crate) struct Generation {
     /// Heartbeat of the check thread.
     pulse: Option<Heartbeat>,
     ports: Ports,
-    /// State of its checks for the next generation.
+    /// State of the checks for the next generation.
     left: Option<Left>,
     tables: Arc<Tables>,
-    /// Listeners that are not open yet.
+    /// Listeners that wait for their certificate.
     awaited: Arc<Awaited>,
     services: RouteServices,
     watch: Option<Watch>,
     /// Stamps of the files that checks read once.
     stamps: Stamps,
-    /// Whether its connections were given a deadline.
+    /// Whether its connections have a deadline.
     is_hurried: bool,
 }
 
 /// An access log that generations with the same settings share.
 type SharedLog = Arc<Mutex<AccessLog>>;
 
-/// A generation that accepts connections while its predecessor still does.
+/// A generation that accepts connections at the same time as its predecessor.
 #[derive(Debug)]
 pub(crate) struct Started {
     generation: Generation,
@@ -152,7 +154,8 @@ impl SharedState {
         self.compute.get().map(|(settings, _)| settings)
     }
 
-    /// The threads of `[compute]`, if a route of this configuration uses them. Newly started ones end if the generation is not put in use.
+    /// Returns the threads of `[compute]` if a route of this configuration uses them. Newly started
+    /// threads end if the generation is not put in use.
     fn compute(&self, config: &Config) -> Result<Option<Offload>, Failure> {
         match self.compute.get() {
             Some((_, offload)) => Ok(config.needs_compute().then(|| offload.clone())),
@@ -162,14 +165,16 @@ impl SharedState {
 }
 
 impl Generation {
-    /// Builds a generation and lets it accept, on the same sockets as `before` if there is one. A failure changes nothing.
+    /// Builds and starts a generation, on the same sockets as `before` if it is given. A failure
+    /// changes nothing.
     pub(crate) fn start(
         shared: &SharedState,
         config: Config,
         before: Option<&Self>,
     ) -> Result<Started, Failure> {
         let same = before.map(|before| same_checks(&before.config, &config)).unwrap_or_default();
-        // Taken before the files are read, so that the next scan detects a change in between.
+        // Recorded before the files are read, so that the next scan detects a change during
+        // reading.
         let stamps = stamps(&config);
         let Built {
             registry,
@@ -186,7 +191,7 @@ impl Generation {
             awaited,
             services,
         } = Built::new(shared, &config, before)?;
-        let http2 = plan.map(Plan::start).transpose()?.map(Arc::new);
+        let http2 = plan.map(|plan| Arc::new(plan.start()));
         if let Some(before) = before {
             registry.inherit(&before.registry, &same);
             builder = builder.succeed(&before.handle);
@@ -207,7 +212,7 @@ impl Generation {
         )?;
         let checks = checks.map(|plan| plan.start(Arc::clone(&registry))).transpose().map_err(no_thread)?;
         let waiter = Waiter::start().map_err(no_thread)?;
-        // The server comes last. Nothing after this can fail.
+        // The server is started last: nothing after this can fail.
         let server = builder.start().map_err(|error| crate::build::engine::start_failure(&error))?;
         rollback_files.keep();
         if let Some(offload) = compute {
@@ -237,7 +242,7 @@ impl Generation {
         Ok(Started { generation, server, same, checks, ports, waiter })
     }
 
-    /// The operator's view of it.
+    /// Builds the operator's view of the generation.
     fn running(&self, shared: &SharedState, server: &Server, origin: &str) -> Running {
         Running {
             registry: Arc::clone(&self.registry),
@@ -288,12 +293,12 @@ impl Generation {
         self.http2.iter().for_each(|http2| http2.stop());
     }
 
-    /// Whether a configuration is the same, including the files that checks read once.
+    /// Whether a configuration is the same, including the content of files that checks read once.
     fn is_same(&self, config: &Config) -> bool {
         self.config == *config && self.stamps == stamps(config)
     }
 
-    /// Ends the rest, after its server has ended.
+    /// Ends the other components, after the server has ended.
     fn end(self) {
         let Self { checks, http2, watch, access, .. } = self;
         drop(checks);
@@ -309,14 +314,15 @@ impl Generation {
 }
 
 impl Started {
-    /// Logs what the server has adjusted.
+    /// Logs the adjustments that the server made to its settings.
     fn tell_notes(&self) {
         self.server.notes().iter().for_each(|note| tracing::info!("{note}"));
     }
 }
 
 impl Generation {
-    /// Takes over from `before`, whose checks stop here: takes their last results, and the results that its remaining connections push.
+    /// Takes over from `before` and stops its checks. Takes their last results, and later results
+    /// that are pushed on remaining connections of `before`.
     fn follow(&self, before: &mut Self, same: &SameChecks) {
         drop(before.checks.take());
         self.registry.inherit(&before.registry, same);
@@ -328,7 +334,8 @@ impl Generation {
     }
 }
 
-/// The checks whose probes are unchanged. The others wait for their first result, for as long as a run or a push may take.
+/// Returns the checks whose probes are unchanged. Other checks wait for a first result, at most as
+/// long as a run or a push may take.
 fn same_checks(before: &Config, now: &Config) -> SameChecks {
     let known: std::collections::HashMap<&str, usize> =
         before.checks.iter().enumerate().map(|(at, check)| (check.name.as_str(), at)).collect();

@@ -1,9 +1,9 @@
-//! Small files of a directory as replies: jobs of the compute lane read them when they change,
-//! workers look them up in memory.
+//! Serves small files of a directory: jobs of the compute lane read files when they change, workers
+//! look them up in memory.
 //!
-//! Does not know about: routes, watching. Made for `/.well-known/acme-challenge/` (RFC 8555 8.3):
-//! few files, which exist for minutes and are requested at once. A file that is not in memory is
-//! therefore looked up by a job before the reply is 404.
+//! Does not know about: routes, watching. Designed for `/.well-known/acme-challenge/` (RFC 8555
+//! 8.3): few files, which exist for minutes and are requested immediately after their creation. If
+//! a file is not in memory, a job looks it up before the reply is 404.
 
 use crate::build::compute::Reading;
 use crate::config::model::Files;
@@ -33,7 +33,7 @@ type Table = HashMap<Box<[u8]>, Stored>;
 /// Maximum length of a file name (`NAME_MAX`, limits.h).
 const NAME_LEN_MAX: usize = 255;
 
-/// The replies. Clones share them.
+/// Replies with the files of a directory. Clones share the replies.
 #[derive(Clone, Debug)]
 pub(crate) struct Directory(Arc<Content>);
 
@@ -50,7 +50,7 @@ struct Stored {
     reply: StaticReply,
 }
 
-/// Reads the files.
+/// Reads the files of a directory.
 #[derive(Debug)]
 pub(crate) struct DirectoryReader {
     content: Arc<Content>,
@@ -84,7 +84,7 @@ impl Directory {
         self.0.reply(&dir, name)
     }
 
-    /// False if this cannot be the name of a file here, so that no job is started.
+    /// Whether this can be the name of a served file. If not, no job is needed.
     pub(crate) fn may_have(name: &[u8]) -> bool {
         !name.starts_with(b".")
             && (1..=NAME_LEN_MAX).contains(&name.len())
@@ -124,13 +124,14 @@ impl Content {
         Ok((table, changed))
     }
 
-    /// The directory, wherever its own path leads.
+    /// Opens the directory. Symbolic links in its own path are followed.
     fn dir(&self) -> io::Result<OwnedFd> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(rustix::fs::open(&self.files.dir, flags, Mode::empty())?)
     }
 
-    /// A regular file that is neither hidden nor too long. What goes away while it is looked at was never there.
+    /// Examines a regular file that is neither hidden nor too long. A file that is removed
+    /// meanwhile is treated as missing.
     fn look_at(&self, dir: &OwnedFd, name: &[u8]) -> Option<(Stamp, u64)> {
         if name.starts_with(b".") {
             return None;
@@ -142,7 +143,7 @@ impl Content {
 
     fn reply(&self, dir: &OwnedFd, name: &[u8]) -> Option<StaticReply> {
         let mut content = Vec::new();
-        // A file may grow while it is read, and another one may have come in its place.
+        // The file may grow during the read, or another file may have replaced it.
         let len_max = u64::from(self.files.max_bytes);
         let file = open_beneath(dir, name, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).ok()?;
         if !file.metadata().ok()?.is_file() {
@@ -174,14 +175,14 @@ impl Content {
     }
 }
 
-/// Opens a file of this name. A symbolic link may lead anywhere below the directory, as in a
-/// mounted ConfigMap, but not out of it: a user with write access could otherwise publish any file
-/// that this process can read.
+/// Opens a file of this name. A symbolic link may lead to any path below the directory, as in a
+/// mounted ConfigMap, but not out of the directory: a user with write access could otherwise
+/// publish any file that this process can read.
 fn open_beneath(dir: &OwnedFd, name: &[u8], flags: OFlags) -> rustix::io::Result<File> {
     let (name, flags) = (OsStr::from_bytes(name), flags | OFlags::CLOEXEC);
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     let opened = match rustix::fs::openat2(dir, name, flags, Mode::empty(), resolve) {
-        // Linux before 5.6, or a sandbox without the call: no links.
+        // Linux before 5.6, or a sandbox that forbids the call: links are refused.
         Err(Errno::NOSYS | Errno::PERM) => {
             rustix::fs::openat(dir, name, flags | OFlags::NOFOLLOW, Mode::empty())
         }
@@ -226,7 +227,7 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("doorbell-files-{}", std::process::id()));
         let _old = std::fs::remove_dir_all(&dir);
         let (directory, mut reader) = open(&dir, 16);
-        assert_eq!(content(&directory, "token"), None, "a directory that is not there is empty");
+        assert_eq!(content(&directory, "token"), None, "a missing directory counts as empty");
         std::fs::create_dir_all(dir.join("folder")).unwrap();
         for (name, text) in
             [("token", "one"), (".hidden", "x"), ("long", "12345678901234567"), ("folder/deep", "x")]
@@ -249,7 +250,8 @@ mod tests {
         assert_eq!(reader.look(), Look::Same);
     }
 
-    /// Read by a scan of the directory, and by name.
+    /// Links that lead out of the directory are refused, in a scan of the directory and in a read
+    /// by name.
     #[test]
     fn links_lead_anywhere_below_the_directory_and_not_out_of_it() {
         let scratch = std::env::temp_dir().join(format!("doorbell-links-{}", std::process::id()));
@@ -268,7 +270,7 @@ mod tests {
         symlink("..", dir.join("up")).unwrap();
         symlink("up/secret", dir.join("through")).unwrap();
         symlink("self", dir.join("self")).unwrap();
-        // The path of the directory itself is the operator's.
+        // The operator may configure a directory behind a link.
         let outside = scratch.join("link");
         symlink(&dir, &outside).unwrap();
         for path in [&dir, &outside] {

@@ -1,6 +1,7 @@
-//! A file of links as redirects: read again when it changes, while the old links stay in use.
+//! Redirects from a file of links. The file is read again when it changes; the old links are used
+//! until the new ones are read.
 //!
-//! Does not know about: routes, the format of the file (`doorbell-http` has it).
+//! Does not know about: routes, the format of the file (see `doorbell-http`).
 
 use crate::build::compute::Reading;
 use crate::http::linkmap::{LinkMap, MAP_BYTES_MAX};
@@ -14,7 +15,7 @@ use std::sync::Arc;
 /// Maximum number of reported errors of a file; the others are counted.
 const MISTAKES_TOLD_MAX: usize = 5;
 
-/// The links. Clones share them.
+/// The links of a file. Clones share the links.
 #[derive(Clone, Debug)]
 pub(crate) struct Links(Arc<ArcSwap<LinkMap>>);
 
@@ -66,7 +67,7 @@ impl Watched for LinksReader {
             }
             Err(why) => Look::Refused(why),
         });
-        // A change during the read has other stamps, so the next look finds it.
+        // A change during the read results in different stamps, so the next scan detects it.
         match look {
             Look::Later => self.looked_at = Some(stamps),
             Look::Changed(_) | Look::Refused(_) | Look::Same => self.stamps = stamps,
@@ -113,7 +114,7 @@ mod tests {
         assert!(matches!(reader.look(), Look::Refused(why) if why.contains("links.map: line 1: ")));
         assert_eq!(location("/b").as_deref(), Some("https://b.example/"), "the old ones stay");
         std::fs::remove_dir_all(&dir).unwrap();
-        assert!(matches!(reader.look(), Look::Refused(_)), "a file that is gone changes nothing");
+        assert!(matches!(reader.look(), Look::Refused(_)), "a removed file changes nothing");
         assert_eq!(location("/b").as_deref(), Some("https://b.example/"));
     }
 }

@@ -1,4 +1,5 @@
-//! Notifies the service manager (sd_notify(3)): readiness, status, watchdog, and extensions of the stop timeout.
+//! Notifies the service manager (sd_notify(3)): readiness, status, watchdog, and extensions of the
+//! stop timeout.
 //!
 //! Does not know about: how to stop or reload. Does nothing unless `NOTIFY_SOCKET` is set.
 
@@ -25,24 +26,29 @@ pub(crate) struct Manager {
 const TICK_SHORT: Duration = Duration::from_millis(50);
 const TICK: Duration = Duration::from_millis(250);
 
-/// Requested extension beyond a tick while stopping, and the maximum time of a stop beyond the configured one. After that no more time is
-/// requested, so that the manager kills a hung process.
+/// Extension that each message requests during a stop, in addition to a tick. Also the maximum time
+/// of a stop in addition to the configured time: after that, no extension is requested, and the
+/// manager kills the hung process.
 const EXTENSION: Duration = Duration::from_secs(10);
 
-/// Maximum size of the line for `systemctl status`. systemd drops messages of more than 4,096 bytes (`NOTIFY_BUFFER_MAX`).
+/// Maximum size of the line for `systemctl status`. systemd drops messages of more than 4,096 bytes
+/// (`NOTIFY_BUFFER_MAX`).
 const TEXT_MAX: usize = 2048;
 
-/// Maximum number of endpoints to name in it; for more, only the number by state is shown.
+/// Maximum number of endpoints to name in that line; if there are more, only the number by state is
+/// shown.
 const NAMED_MAX: usize = 16;
 
 /// Whether to notify of reloads: true while a [`Manager`] exists.
 static IS_ACTIVE: AtomicBool = AtomicBool::new(false);
 
-/// Whether READY=1 was sent. Before that, reloads are not announced, because they end with the same message.
+/// Whether READY=1 was sent. Reloads before that are not announced, because the end of a reload is
+/// announced with the same message.
 static IS_READY: AtomicBool = AtomicBool::new(false);
 
 impl Manager {
-    /// Starts the thread. Announces readiness now or, depending on the configuration, when every check has a result.
+    /// Starts the thread. Announces readiness now or, depending on the configuration, when every
+    /// check has a result.
     pub(crate) fn start(config: &Config, operator: &Operator) -> io::Result<Self> {
         descriptor_store::begin(operator, config.systemd);
         if !config.systemd.notify || std::env::var_os("NOTIFY_SOCKET").is_none() {
@@ -107,12 +113,12 @@ struct Teller {
     watchdog: Option<Duration>,
     is_ready: bool,
     is_stopping: bool,
-    /// The latest end of a stop in progress.
+    /// Latest end of a stop in progress.
     ends_by: Option<Instant>,
     text: String,
-    /// The turn counters of each worker and of the check thread at the last watchdog message.
+    /// Turn counters of each worker and of the check thread at the last watchdog message.
     turns: Vec<u64>,
-    /// The generation of these workers.
+    /// Generation of the workers in `turns`.
     generation: u64,
 }
 
@@ -137,7 +143,7 @@ impl Teller {
         let takes_its_time = self.takes_its_time(&status);
         self.pet(takes_its_time && status.lifecycle == Lifecycle::Stopping);
         if self.operator.running().is_some_and(|running| !running.handle.is_healthy()) {
-            // Clients must not wait at the socket of a failed worker.
+            // Clients must not wait in the backlog of a failed worker's socket.
             descriptor_store::settle();
         }
         let mut states = Vec::new();
@@ -166,8 +172,9 @@ impl Teller {
         IS_READY.store(self.is_ready, Ordering::Release);
     }
 
-    /// Whether to request more time: from the drain that precedes a stop on, as long as that may take.
-    #[expect(clippy::disallowed_methods, reason = "an end takes real time")]
+    /// Whether to request an extension: from the start of the drain that precedes a stop, until the
+    /// latest end of the stop.
+    #[expect(clippy::disallowed_methods, reason = "the service manager measures real time")]
     fn takes_its_time(&mut self, status: &Status) -> bool {
         if status.lifecycle != Lifecycle::Stopping && status.stops_in_ms.is_none() {
             self.ends_by = None;
@@ -196,8 +203,9 @@ impl Teller {
         self.settings.ready_on == ReadyOn::Listeners || grace || !pending()
     }
 
-    /// Sends a watchdog message if every worker and the check thread have made progress since the last one. While stopping, they end one after
-    /// the other, and other timeouts apply.
+    /// Sends a watchdog message if every worker and the check thread have made progress since the
+    /// last message. During a stop the message is always sent: the threads end one after another,
+    /// and other timeouts apply.
     fn pet(&mut self, is_ending: bool) {
         let (Some(_), Some(running)) = (self.watchdog, self.operator.running()) else { return };
         let workers = running.handle.worker_stats().into_iter().map(|stats| stats.turns);
@@ -211,19 +219,19 @@ impl Teller {
     }
 }
 
-/// The latest end of a stop: `delay` before listeners close, then `timeout` for connections. Not extended after the listeners should be
-/// closed.
+/// Computes the latest end of a stop: `delay` before listeners close, then `timeout` for
+/// connections. Not extended once `delay` has passed.
 fn end_of(before: Option<Instant>, now: Instant, delay: Duration, timeout: Duration) -> Instant {
     let ends_by = now + delay + timeout + EXTENSION;
     before.filter(|_| delay.is_zero()).map_or(ends_by, |before| before.min(ends_by))
 }
 
-/// Whether all have made progress. A new worker counts as progress, a missing one does not.
+/// Whether all counters have increased. A new counter counts as progress, a missing one does not.
 fn all_turned(before: &[u64], now: &[u64]) -> bool {
     before.len() <= now.len() && before.iter().zip(now).all(|(before, now)| now > before)
 }
 
-/// One line for `systemctl status`.
+/// Formats the line for `systemctl status`.
 fn text_of(status: &Status) -> String {
     let mut text = match status.lifecycle {
         Lifecycle::Starting => "starting".to_owned(),
@@ -252,7 +260,7 @@ fn text_of(status: &Status) -> String {
         text.push_str(&format!("; checks: {}", checks.join(", ")));
     }
     text.truncate(text.floor_char_boundary(TEXT_MAX));
-    // A message is one line.
+    // A status must not contain line breaks.
     text.replace('\n', " ")
 }
 
@@ -277,7 +285,7 @@ mod tests {
         assert_eq!(end_of(Some(begun), now + secs(3), secs(2), secs(20)), begun);
         let longer = end_of(Some(begun), now + secs(4), secs(16), secs(20));
         assert_eq!(longer, now + secs(40) + EXTENSION);
-        // Closed, or overdue.
+        // Listeners are closed, or the stop is overdue.
         for at in [20, 60, 3600] {
             assert_eq!(
                 end_of(Some(longer), now + secs(at), Duration::ZERO, secs(20)),

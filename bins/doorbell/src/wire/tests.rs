@@ -1,4 +1,4 @@
-//! Round trips, the digest of the layout, and invalid bytes.
+//! Tests round trips, the digest of the layout, and invalid bytes.
 //!
 //! Does not know about: sockets.
 
@@ -177,7 +177,7 @@ fn everything_survives_a_round_trip() {
     }
 }
 
-/// Fails if a type changes: then increment [`VERSION`] and update the digest.
+/// The layout is unchanged. If a type was changed, increment [`VERSION`] and update the digest.
 #[test]
 fn the_layout_is_that_of_this_version() {
     let mut digest = SipHasher24::new();
@@ -200,7 +200,7 @@ fn a_greeting_shows_whether_the_versions_match() {
     assert_eq!(check_hello(*b"GET / HTTP/1"), Err(FrameError::NotDoorbell));
     let mut later = hello();
     later[10] = 1;
-    assert_eq!(check_hello(later), Ok(()), "the last two bytes are for later");
+    assert_eq!(check_hello(later), Ok(()), "the last two bytes are reserved");
 }
 
 #[test]
@@ -214,7 +214,8 @@ fn a_frame_that_is_too_long_is_refused_by_both_sides() {
     }
 }
 
-/// Memory allocated by decoding bytes as a request. A request has at most three strings.
+/// Returns the memory allocated by decoding bytes as a request. A request has at most three
+/// strings.
 fn cost_of(bytes: &[u8]) -> u64 {
     measure(|| drop(decode::<Request>(bytes))).bytes_max
 }
@@ -249,7 +250,8 @@ proptest! {
     }
 }
 
-/// Lengths beyond the data: the worst case of a frame of the maximum size.
+/// Decoding lengths beyond the data allocates little memory: the worst case of a frame of the
+/// maximum size.
 #[test]
 fn no_request_takes_more_than_its_cap_allows() {
     for fill in [0x00, 0x01, 0x0f, 0x10, 0x7f, 0x80, 0xfe, 0xff] {

@@ -1,4 +1,5 @@
-//! Enums with a word for each value: those of `doorbell_health`, which knows no formats, and those of the lifecycle.
+//! Enums with a word for each value: counterparts of enums of `doorbell_health`, which does not
+//! know about formats, and enums of the lifecycle.
 //!
 //! Does not know about: the values of programs, endpoints and checks.
 
@@ -6,19 +7,19 @@ use bitcode::{Decode, Encode};
 use serde::Serialize;
 use std::fmt;
 
-/// An enum with the variants and words of an enum of another crate.
+/// Defines an enum with the variants and words of an enum of another crate.
 macro_rules! words {
     ($($(#[$doc:meta])* $name:ident of $origin:ident { $($variant:ident),+ $(,)? })+) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode, Decode, Serialize)]
         #[serde(rename_all = "snake_case")]
-        #[expect(missing_docs, reason = "the origin of the words says what they mean")]
+        #[expect(missing_docs, reason = "the original enum documents the variants")]
         pub enum $name {
             $($variant),+
         }
 
         impl $name {
-            /// All of them, in the order of their discriminants.
+            /// All variants, in the order of their discriminants.
             pub const ALL: [Self; [$(stringify!($variant)),+].len()] = [$(Self::$variant),+];
 
             /// The word.
@@ -46,7 +47,7 @@ macro_rules! words {
     )+};
 }
 
-/// An enum with its words.
+/// Defines an enum and its words.
 macro_rules! own_words {
     ($($(#[$doc:meta])* $name:ident { $($(#[$inner:meta])* $variant:ident = $word:literal),+ $(,)? })+) => {$(
         $(#[$doc])*
@@ -57,7 +58,7 @@ macro_rules! own_words {
         }
 
         impl $name {
-            /// All of them, in the order of their discriminants.
+            /// All variants, in the order of their discriminants.
             pub const ALL: [Self; [$($word),+].len()] = [$(Self::$variant),+];
 
             /// The word.
@@ -119,9 +120,10 @@ own_words! {
         Up = "up",
     }
 
-    /// Source of maintenance; of several for one target the first one is shown.
+    /// Source of maintenance. If a target has several sources, the first one in this order is
+    /// shown.
     HoldSource {
-        /// `doorbell maint`, kept in the state file.
+        /// `doorbell maint`, stored in the state file.
         Operator = "operator",
         /// A file in `maintenance.file_dir`.
         File = "file",
@@ -135,7 +137,7 @@ own_words! {
         Starting = "starting",
         /// Serving.
         Ready = "ready",
-        /// Serving but not ready, until `undrain` or for `drain_delay` before the stop.
+        /// Serving but not ready: until `undrain`, or for `drain_delay` before the stop.
         Draining = "draining",
         /// No new connections; open ones may finish.
         Stopping = "stopping",

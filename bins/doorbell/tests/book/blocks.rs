@@ -1,4 +1,4 @@
-//! Code blocks: configurations are valid, command lines are accepted.
+//! Code blocks of the book: configurations are valid, and doorbell accepts the command lines.
 //!
 //! Does not know about: pages.
 
@@ -7,14 +7,16 @@ use doorbell_proxy::cli::book::command_line;
 use doorbell_proxy::config::{Outside, Severity, Source, parse_with};
 use std::path::Path;
 
-/// Allowed languages of a block. Commands must be in `console` or `sh` blocks, which are checked.
+/// Languages that a block may declare. Commands must be in `console` or `sh` blocks, which are
+/// checked.
 pub(crate) const LANGUAGES: [&str; 8] = ["console", "ini", "json", "nginx", "sh", "text", "toml", "yaml"];
 
-/// What a fragment is appended to.
+/// Minimal configuration that precedes a fragment.
 const SCAFFOLD: &str = "version = 1\n[listener.probes]\nbind = \"127.0.0.1:8080\"\n";
 
-/// `toml` is a whole configuration without a problem, `toml,fragment` a part of one without an error; `toml,ignore` has a
-/// comment above that says why.
+/// Parses a configuration block. `toml` is a complete configuration and may have neither errors nor
+/// warnings. `toml,fragment` is part of a configuration and may have no errors. `toml,ignore` is
+/// skipped and needs a comment above it with the reason.
 pub(crate) fn configuration(block: &Block) -> Result<usize, String> {
     let (text, is_whole) = match &*block.info {
         "toml" => (block.text.clone(), true),
@@ -24,7 +26,7 @@ pub(crate) fn configuration(block: &Block) -> Result<usize, String> {
         other => return Err(format!("unknown: {other}")),
     };
     let source = Source { name: "block".into(), text };
-    // Files that a block names are not there: neither certificates nor secrets are looked at.
+    // The certificates and secrets that a block names do not exist, so no file is read.
     let env = |name: &str| (name != "TERMINATION_GRACE_PERIOD").then(|| "example.org".to_owned());
     let outside = Outside { env: &env, read_secret: &secret, files_at: None };
     let mut problems = parse_with(&source, outside).problems;
@@ -32,13 +34,14 @@ pub(crate) fn configuration(block: &Block) -> Result<usize, String> {
     if problems.is_empty() { Ok(1) } else { Err(source.render(&problems, false)) }
 }
 
-/// A good one, and another one in each file.
+/// Returns a valid secret that differs for each file.
 fn secret(path: &Path) -> Result<String, String> {
     let name: String = path.to_string_lossy().bytes().map(|byte| format!("{byte:02x}")).collect();
     Ok(format!("{name}{}", "0".repeat(32)))
 }
 
-/// Every command of ours: lines of `sh`, and of `console` those with `$ `.
+/// Parses every `doorbell` command: each line of `sh`, and the lines of `console` that start with
+/// `$ `.
 pub(crate) fn commands(block: &Block) -> Result<usize, String> {
     let mut count = 0;
     let text = block.text.replace("\\\n", " ");
@@ -50,7 +53,7 @@ pub(crate) fn commands(block: &Block) -> Result<usize, String> {
         let words = words(line)?;
         let Some(words) = ours(&words) else { continue };
         count += 1;
-        // `help COMMAND` is what the program makes of it.
+        // clap reports the help text of `help COMMAND` as an error.
         let is_help = words.get(1).is_some_and(|word| word == "help");
         let parsed = command_line().try_get_matches_from(words);
         if let Some(error) = parsed.err().filter(|error| error.use_stderr() && !is_help) {
@@ -60,7 +63,8 @@ pub(crate) fn commands(block: &Block) -> Result<usize, String> {
     Ok(count)
 }
 
-/// From our name on: at the begin, behind variables, or what another program runs, as in `kubectl exec .. -- /doorbell status`.
+/// Returns the words from `doorbell` on. It may be the first word, follow variables, or follow `--`
+/// as in `kubectl exec .. -- /doorbell status`.
 fn ours(words: &[String]) -> Option<&[String]> {
     let is_prefix = |word: &String| word == "sudo" || word.contains('=') && !word.starts_with('-');
     let first = words.iter().position(|word| !is_prefix(word))?;
@@ -70,7 +74,7 @@ fn ours(words: &[String]) -> Option<&[String]> {
     Some(&words[at..])
 }
 
-/// The words of the first command of a line, as a shell takes them.
+/// Splits the first command of a line into words, with the quoting rules of a shell.
 fn words(line: &str) -> Result<Vec<String>, String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     let mut letters = line.chars().peekable();
@@ -90,7 +94,7 @@ fn words(line: &str) -> Result<Vec<String>, String> {
         }
     }
     words.extend(word);
-    if quote.is_some() { Err(format!("a quote has no end: {line}")) } else { Ok(words) }
+    if quote.is_some() { Err(format!("unterminated quote: {line}")) } else { Ok(words) }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Links of a page, and where they lead.
+//! Links of a page, and their targets.
 //!
 //! Does not know about: the network; links to other sites are not followed.
 
@@ -10,7 +10,7 @@ pub(crate) struct Link {
     pub(crate) line: usize,
 }
 
-/// Inline links and images, and definitions of links by name; none of those to other sites.
+/// Inline links, images and reference definitions, except links to other sites.
 pub(crate) fn of(page: &Page) -> Vec<Link> {
     let mut links = Vec::new();
     for (line, text) in &page.prose {
@@ -28,7 +28,7 @@ pub(crate) fn of(page: &Page) -> Vec<Link> {
     links
 }
 
-/// The page or file is there, and the heading in it.
+/// Checks that the page or file exists and contains the heading.
 pub(crate) fn resolve(page: &Page, link: &Link, pages: &[Page]) -> Result<(), String> {
     let (path, anchor) = match link.target.split_once('#') {
         Some((path, anchor)) => (path, Some(anchor)),
@@ -36,7 +36,7 @@ pub(crate) fn resolve(page: &Page, link: &Link, pages: &[Page]) -> Result<(), St
     };
     let name = if path.is_empty() { page.name.clone() } else { beside(&page.name, path)? };
     if !source_folder().join(&name).is_file() {
-        return Err(format!("there is no {name}"));
+        return Err(format!("{name} does not exist"));
     }
     let Some(anchor) = anchor else { return Ok(()) };
     let target = pages.iter().find(|page| page.name == name).ok_or("only pages have headings")?;
@@ -44,11 +44,11 @@ pub(crate) fn resolve(page: &Page, link: &Link, pages: &[Page]) -> Result<(), St
     if anchors.iter().any(|known| known == anchor) {
         Ok(())
     } else {
-        Err(format!("{name} has no heading for it, only {anchors:?}"))
+        Err(format!("{name} has no such heading, only {anchors:?}"))
     }
 }
 
-/// A relative path, as a name in the folder of sources.
+/// Resolves a relative path to a name in the source folder of the book.
 fn beside(page: &str, path: &str) -> Result<String, String> {
     let mut parts: Vec<&str> = page.split('/').collect();
     parts.pop();
@@ -56,15 +56,15 @@ fn beside(page: &str, path: &str) -> Result<String, String> {
         match component {
             Component::Normal(part) => parts.push(part.to_str().unwrap()),
             Component::CurDir => {}
-            Component::ParentDir => drop(parts.pop().ok_or("it leaves the book")?),
-            Component::RootDir | Component::Prefix(_) => return Err("it is absolute".into()),
+            Component::ParentDir => drop(parts.pop().ok_or("the path leaves the book")?),
+            Component::RootDir | Component::Prefix(_) => return Err("the path is absolute".into()),
         }
     }
     Ok(parts.join("/"))
 }
 
 fn without_code(line: &str) -> String {
-    // A link's text may be code; what stands in it is of no interest either way.
+    // Code spans are removed, because brackets in code are not links.
     line.split('`').step_by(2).collect()
 }
 

@@ -1,4 +1,5 @@
-//! The operators' book: its generated pages follow from the code, its links lead somewhere, and what it shows is accepted.
+//! The operators' book: generated pages match the code, links have targets, and doorbell accepts
+//! the examples.
 //!
 //! Does not know about: how pages are rendered. With `DOORBELL_BLESS` set the generated pages are regenerated.
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
@@ -35,7 +36,7 @@ fn generated_pages_follow_from_the_code() {
     }
     assert!(
         stale.is_empty(),
-        "{stale:?} are not what the code says: DOORBELL_BLESS=1 cargo test -p doorbell-proxy --test book"
+        "{stale:?} are stale; regenerate with DOORBELL_BLESS=1 cargo test -p doorbell-proxy --test book"
     );
 }
 
@@ -50,7 +51,10 @@ fn the_summary_lists_every_page_once() {
     found.sort();
     let lacking: Vec<_> = found.iter().filter(|page| !listed.contains(page)).collect();
     let extra: Vec<_> = listed.iter().filter(|page| !found.contains(page)).collect();
-    assert!(lacking.is_empty() && extra.is_empty(), "SUMMARY.md lacks {lacking:?}, and lists {extra:?}");
+    assert!(
+        lacking.is_empty() && extra.is_empty(),
+        "SUMMARY.md does not list {lacking:?}, and lists missing pages {extra:?}"
+    );
     assert_eq!(listed, found, "SUMMARY.md lists a page twice");
     assert!(found.len() >= 50, "{}", found.len());
 }
@@ -106,7 +110,7 @@ fn code_blocks_name_a_known_language() {
     assert!(unknown.is_empty(), "commands go into `console`, output into `text`: {unknown:#?}");
 }
 
-/// Numbers are permanent: comments cite them.
+/// Comments cite decisions by number, so a number must keep its page.
 #[test]
 fn cited_decisions_exist() {
     let text = source::all();
@@ -127,5 +131,5 @@ fn troubleshooting_quotes_messages_that_exist() {
     assert!(symptoms >= 20 && messages.len() >= 20, "{symptoms} symptoms, {} messages", messages.len());
     let text = source::all();
     let gone: Vec<_> = messages.iter().filter(|message| !messages::is_in(message, &text)).collect();
-    assert!(gone.is_empty(), "no source file has {gone:#?}");
+    assert!(gone.is_empty(), "no source file contains {gone:#?}");
 }

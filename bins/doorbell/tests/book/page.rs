@@ -1,12 +1,12 @@
-//! Pages of the book as files: their text, code blocks and headings.
+//! Pages of the book as files: text, code blocks and headings.
 //!
-//! Does not know about: what blocks and links mean.
+//! Does not know about: the meaning of blocks and links.
 
 use std::path::{Path, PathBuf};
 
 /// One Markdown file.
 pub(crate) struct Page {
-    /// From the folder of sources on, with slashes.
+    /// Path relative to the source folder, with slashes.
     pub(crate) name: String,
     pub(crate) text: String,
     pub(crate) blocks: Vec<Block>,
@@ -16,12 +16,12 @@ pub(crate) struct Page {
 
 /// One fenced code block.
 pub(crate) struct Block {
-    /// Behind the fence, as in `toml,fragment`.
+    /// Info string after the fence, such as `toml,fragment`.
     pub(crate) info: String,
     pub(crate) text: String,
-    /// Of its first fence, from 1 on.
+    /// Line number of the opening fence; the first line is 1.
     pub(crate) line: usize,
-    /// Whether a comment stands directly above.
+    /// Whether an HTML comment stands directly above the block.
     pub(crate) has_comment: bool,
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn source_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/book/src")
 }
 
-/// All pages, `SUMMARY.md` among them.
+/// All pages, including `SUMMARY.md`.
 pub(crate) fn pages() -> Vec<Page> {
     let folder = source_folder();
     let mut files = Vec::new();
@@ -51,7 +51,7 @@ pub(crate) fn pages() -> Vec<Page> {
         .collect()
 }
 
-/// Files with an extension, in a folder and all below it.
+/// Collects the files with this extension in a folder and its subfolders.
 pub(crate) fn files_below(folder: &Path, extension: &str, files: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -98,11 +98,11 @@ impl Page {
             }
             prose.push((number, line.to_owned()));
         }
-        assert!(fence.is_none() && !in_comment, "{name}: a block or a comment has no end");
+        assert!(fence.is_none() && !in_comment, "{name}: unterminated block or comment");
         Self { name, text, blocks, prose }
     }
 
-    /// What links may name behind `#`, in the way of mdBook.
+    /// Anchors that a link to this page may name after `#`, as mdBook generates them.
     pub(crate) fn anchors(&self) -> Vec<String> {
         let mut anchors: Vec<String> = Vec::new();
         for (_, line) in &self.prose {
@@ -119,7 +119,8 @@ impl Page {
     }
 }
 
-/// Letters, digits, `_` and `-` in lower case, with `-` for spaces; of a link only its text.
+/// The anchor of a heading: letters, digits, `_` and `-` in lower case, and `-` for each space. A
+/// link in the heading is replaced by its text.
 fn anchor(heading: &str) -> String {
     let mut text = heading.trim().to_owned();
     while let Some((before, behind)) = text.split_once("](") {

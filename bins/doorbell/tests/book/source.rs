@@ -1,17 +1,18 @@
-//! Source files as text, for what only they say: documentation of words, log messages.
+//! Source files as text, for content that only they define: the documentation of enums, and log
+//! messages.
 //!
-//! Does not know about: pages.
+//! Does not know about: pages of the book.
 
 use crate::page::files_below;
 use std::path::Path;
 
-/// A variant of an enum, or a field of one.
+/// A variant of an enum, or a field of a variant.
 pub(crate) struct Item {
     pub(crate) name: String,
     pub(crate) text: String,
-    /// Where the source says one, as in `Done = "done"`.
+    /// Explicit value in the source, as in `Done = "done"`.
     pub(crate) word: Option<String>,
-    /// Spaces before it.
+    /// Indentation of the line in spaces.
     pub(crate) indent: usize,
 }
 
@@ -19,7 +20,7 @@ pub(crate) fn read(path: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)).unwrap()
 }
 
-/// Every source file outside tests, each string on one line.
+/// Concatenates all source files outside tests, with each string on one line.
 pub(crate) fn all() -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut files = Vec::new();
@@ -32,7 +33,7 @@ pub(crate) fn all() -> String {
     files.iter().map(|file| unbroken(&std::fs::read_to_string(file).unwrap())).collect()
 }
 
-/// A `\` at the end of a line joins it with the next.
+/// Joins lines that end with `\` with the next line.
 pub(crate) fn unbroken(text: &str) -> String {
     let mut pieces = text.split("\\\n");
     let mut joined = pieces.next().unwrap_or_default().to_owned();
@@ -40,9 +41,9 @@ pub(crate) fn unbroken(text: &str) -> String {
     joined
 }
 
-/// What stands between the braces behind `head`, item by item with its documentation.
+/// Items between the braces after `head`, each with its documentation.
 pub(crate) fn items(source: &str, head: &str) -> Vec<Item> {
-    let start = source.find(head).unwrap_or_else(|| panic!("{head} is not there"));
+    let start = source.find(head).unwrap_or_else(|| panic!("{head} not found"));
     let line_start = source[..start].rfind('\n').map_or(0, |at| at + 1);
     let end = " ".repeat(start - line_start) + "}";
     let (mut items, mut text) = (Vec::new(), String::new());
@@ -65,11 +66,11 @@ pub(crate) fn items(source: &str, head: &str) -> Vec<Item> {
             });
         }
     }
-    assert!(!items.is_empty(), "{head} has nothing in it");
+    assert!(!items.is_empty(), "{head} has no items");
     items
 }
 
-/// `GoingDown` as `going_down`.
+/// Converts `GoingDown` to `going_down`.
 pub(crate) fn snake(name: &str) -> String {
     let mut word = String::new();
     for letter in name.chars() {

@@ -1,8 +1,8 @@
-//! Commands without a server: probe, await, doctor, config init, man.
+//! Commands that need no running instance: probe, await, doctor, config init, man.
 //!
 //! Does not know about: serving.
 
-#![expect(clippy::disallowed_methods, reason = "foreign processes live in real time")]
+#![expect(clippy::disallowed_methods, reason = "other processes run in real time")]
 
 use super::{finish, run, scratch};
 use doorbell_testkit::peers::free_addr;
@@ -12,7 +12,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Sends one response and returns the request.
+/// Starts a server that sends one response to one client; the thread returns the request.
 fn answering(answer: &'static str) -> (SocketAddr, JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
@@ -21,7 +21,8 @@ fn answering(answer: &'static str) -> (SocketAddr, JoinHandle<String>) {
         let mut request = vec![0; 1024];
         let len = stream.read(&mut request).unwrap();
         stream.write_all(answer.as_bytes()).unwrap();
-        // Unread data at the close would reset the connection and might discard the response.
+        // Closing a socket with unread data would reset the connection and might discard the
+        // response.
         stream.shutdown(Shutdown::Write).unwrap();
         let _ = std::io::copy(&mut stream, &mut std::io::sink());
         request.truncate(len);
@@ -154,12 +155,12 @@ fn starter_files_are_valid() {
     for place in ["docker", "haproxy", "k8s", "redirect", "systemd"] {
         let (code, out, _) = run(&["config", "init", place]);
         assert_eq!(code, 0);
-        // A missing directory is a warning.
+        // A missing directory causes a warning, so an existing directory replaces it.
         let out = out.replace("/var/lib/acme/.well-known/acme-challenge", env!("CARGO_TARGET_TMPDIR"));
         let file = scratch(&format!("init-{place}.toml"), &out);
         let (code, out, err) = run(&["validate", "-c", file.to_str().unwrap()]);
         assert_eq!(code, 0, "{place}: {out}{err}");
-        // With a file but without the section there are neither metrics nor a page.
+        // With a file that has no `[admin]` section, metrics and the status page are off.
         let (_, dump, _) = run(&["config", "dump", "-c", file.to_str().unwrap(), "-o", "json"]);
         let dump: serde_json::Value = serde_json::from_str(&dump).unwrap();
         assert!(
@@ -191,7 +192,7 @@ fn pages_completions_versions() {
     let (code, out, err) = run(&["man", "prob"]);
     assert!(code == 2 && out.is_empty() && err.contains("unknown page \"prob\""), "{code} {out}{err}");
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("man");
-    // The folder is created, or named in the error.
+    // The output folder is created; if that fails, the error names the folder.
     let _old = std::fs::remove_dir_all(&folder);
     let (code, _, err) = run(&["man", "--folder", "/dev/null/man"]);
     assert!(code != 0 && err.contains("/dev/null/man"), "{err}");
@@ -247,5 +248,5 @@ fn configurations_of_the_book_are_valid() {
             checked += 1;
         }
     }
-    assert!(checked >= 14, "only {checked} files were found");
+    assert!(checked >= 14, "only {checked} configurations were checked");
 }

@@ -43,7 +43,7 @@ fn every_command_has_examples_on_lines_of_their_own() {
             .skip(1)
             .take_while(|line| !line.is_empty())
             .collect();
-        assert!(!examples.is_empty(), "{path:?} has no example:\n{help}");
+        assert!(!examples.is_empty(), "{path:?} has no examples:\n{help}");
         for line in examples {
             let words = [
                 "doorbell",
@@ -90,7 +90,7 @@ fn options_are_shown_where_they_have_an_effect() {
         }
     }
     let (code, out, err) = run(&["version", "--log-level", "debug", "--log-format", "json"]);
-    assert_eq!((code, err.as_str()), (0, ""), "log options are accepted: {out}");
+    assert_eq!((code, err.as_str()), (0, ""), "log options must be accepted: {out}");
 }
 
 #[test]

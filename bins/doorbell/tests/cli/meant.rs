@@ -1,7 +1,8 @@
-//! The instance that a command selects: never another one than that of the file given with -c. And output of commands.
+//! Instance selection: with -c, a command never acts on an instance that uses another file. Also
+//! the output of commands.
 //!
 //! Does not know about: the effect of commands.
-#![expect(clippy::disallowed_methods, reason = "foreign processes live in real time")]
+#![expect(clippy::disallowed_methods, reason = "other processes run in real time")]
 
 use super::serving::{Serving, folder};
 use super::{PATIENCE, doorbell, finish};
@@ -36,7 +37,7 @@ fn a_file_never_selects_another_instance() {
             69,
             "no control socket at",
         ),
-        // Other problems of a file do not change its selection.
+        // Other errors in a file do not affect the selection.
         (
             "gone_and_wrong.toml",
             format!("{FILE}[log]\nlevl = 1\n[control]\nsocket = \"{}\"\n", at("no.sock")),
@@ -52,16 +53,19 @@ fn a_file_never_selects_another_instance() {
         }
         if said.starts_with("no running") {
             let err = run(&["status", "-c", &file]).2;
-            assert!(err.contains(&mine) && err.contains("--socket"), "it lists the running instances: {err}");
+            assert!(
+                err.contains(&mine) && err.contains("--socket"),
+                "the error must list the running instances: {err}"
+            );
         }
         let output = doorbell(&["quit", "--now"]).envs(env).env("DOORBELL_CONFIG", &file).output().unwrap();
-        assert_eq!(finish(output).0, code, "{name} by its variable");
+        assert_eq!(finish(output).0, code, "{name} through DOORBELL_CONFIG");
         assert!(serving.lives(), "{name}");
     }
     let (code, _, err) = run(&["quit", "--now", "-c", "nope.toml"]);
     assert!(code == 78 && err.contains("no such file"), "{code} {err}");
 
-    // By any path of its file, even if it has become invalid.
+    // The file may be given by any path, even after it has become invalid.
     std::os::unix::fs::symlink(&mine, folder.join("link.toml")).unwrap();
     for file in [mine.as_str(), "mine.toml", "./../mine.toml", "link.toml"] {
         let file = file.replace("..", &format!("../{}", folder.file_name().unwrap().to_str().unwrap()));
@@ -152,14 +156,14 @@ fn watching_refreshes_until_the_reader_ends() {
         status["uptime_ms"].as_u64().unwrap()
     });
     uptimes.sort_unstable();
-    assert!(uptimes[1] - uptimes[0] >= 900, "a second lies between two looks: {uptimes:?}");
+    assert!(uptimes[1] - uptimes[0] >= 900, "updates must be a second apart: {uptimes:?}");
     drop(lines);
     let until = Instant::now() + PATIENCE;
     let ended = loop {
         if let Some(ended) = child.try_wait().unwrap() {
             break ended;
         }
-        assert!(Instant::now() < until, "it continues without a reader");
+        assert!(Instant::now() < until, "`status --watch` still runs after its reader closed the pipe");
         std::thread::sleep(Duration::from_millis(10));
     };
     assert_eq!(ended.code(), Some(0));

@@ -1,8 +1,8 @@
-//! `doorbell run`: doorbell together with a program.
+//! `doorbell run`: doorbell together with another command.
 //!
 //! Does not know about: other commands.
 
-#![expect(clippy::disallowed_methods, reason = "foreign processes live in real time")]
+#![expect(clippy::disallowed_methods, reason = "other processes run in real time")]
 
 use super::{PATIENCE, doorbell, run, scratch, serving};
 use rustix::process::{Pid, Signal, kill_process};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
-/// A running pair, with the first line of the command.
+/// A running `doorbell run`, with the first line of its output.
 struct Running {
     child: Child,
     first: String,
@@ -24,7 +24,7 @@ impl Running {
         Self::start_aloud(&[&["-q"], args].concat(), script)
     }
 
-    /// Without --quiet: the first line may be a log line.
+    /// Starts without --quiet, so the first line may be a log line.
     fn start_aloud(args: &[&str], script: &str) -> Self {
         let args = [&["run"], args, &["--", "/bin/sh", "-c", script]].concat();
         let mut child = doorbell(&args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -38,7 +38,7 @@ impl Running {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// The exit code of the pair, and the output of both.
+    /// Waits for the end, and returns the exit code and the whole output.
     fn end_and_lines(mut self) -> (Option<i32>, String) {
         let mut lines = format!("{}\n", self.first);
         self.lines.read_to_string(&mut lines).unwrap();
@@ -54,7 +54,7 @@ impl Running {
             std::thread::sleep(Duration::from_millis(10));
         }
         self.child.kill().unwrap();
-        panic!("it does not end");
+        panic!("`doorbell run` did not exit");
     }
 }
 
@@ -84,7 +84,7 @@ fn a_failed_doorbell_fails_the_pair() {
     let addr = taken.local_addr().unwrap().to_string();
     assert_eq!(Running::start(&["--listen", &addr], script).end(), Some(73));
     assert_eq!(ended_door(script, Signal::KILL), Some(137));
-    // Stopped without a failure while the command still ran.
+    // The signal stops doorbell while the command still runs; the command exits with 0.
     assert_eq!(ended_door(script, Signal::INT), Some(1));
 }
 
@@ -105,7 +105,7 @@ fn a_doorbell_that_keeps_serving_without_its_command_is_never_ready_again() {
     let mut first = String::new();
     while !first.contains("\"addresses\"") {
         first.clear();
-        assert!(lines.read_line(&mut first).unwrap() > 0, "it ended before it was ready");
+        assert!(lines.read_line(&mut first).unwrap() > 0, "doorbell exited before it was ready");
     }
     let ready: serde_json::Value = serde_json::from_str(&first).unwrap();
     let addr = ready["addresses"].as_str().unwrap().to_owned();
@@ -122,7 +122,7 @@ fn a_doorbell_that_keeps_serving_without_its_command_is_never_ready_again() {
         assert!(out.contains("the command exited (exit status: 7)"), "{back}: {out}{err}");
         assert_eq!(status("/readyz"), "503", "{back}");
     }
-    // A reload does not change that.
+    // A reload does not clear the failure.
     let (code, out, err) = run(&["reload", "--socket", &socket]);
     assert_eq!((code, status("/readyz").as_str()), (0, "503"), "{out}{err}");
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
@@ -132,7 +132,8 @@ fn a_doorbell_that_keeps_serving_without_its_command_is_never_ready_again() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// A folder, and a file in it with a control socket.
+/// Creates a folder with a configuration that sets a control socket. Returns the folder, the file
+/// and the socket.
 fn controlled(name: &str, delay: &str) -> (PathBuf, String, String) {
     let folder = serving::folder(name);
     let (file, socket) = (folder.join("doorbell.toml"), folder.join("control.sock"));
@@ -161,7 +162,7 @@ fn await_status(socket: &str, wanted: &str) {
     }
 }
 
-/// Only the serving process knows whether its stop was cancelled.
+/// Only the serving process knows whether a stop was cancelled.
 #[test]
 fn a_command_is_stopped_when_doorbell_closes_and_not_when_the_stop_is_cancelled() {
     let (folder, file, socket) = controlled("pair", "1h");
@@ -169,7 +170,7 @@ fn a_command_is_stopped_when_doorbell_closes_and_not_when_the_stop_is_cancelled(
         Running::start(&["-c", &file], "trap 'exit 3' TERM; echo; while :; do sleep 0.02; done");
     for _ in 0..2 {
         await_status(&socket, "ready for");
-        // The second TERM is a first one again, because the stop was cancelled.
+        // The cancelled stop does not count: the next TERM starts a new one.
         running.signal(Signal::TERM);
         await_status(&socket, "draining");
         let (code, out, err) = run(&["undrain", "--socket", &socket]);
@@ -183,7 +184,7 @@ fn a_command_is_stopped_when_doorbell_closes_and_not_when_the_stop_is_cancelled(
     std::fs::remove_dir_all(folder).unwrap();
 }
 
-/// The exit code of a pair of which only doorbell got a signal.
+/// The exit code of `doorbell run` when only the serving process gets the signal.
 fn ended_door(script: &str, signal: Signal) -> Option<i32> {
     let running = Running::start(&LISTEN, script);
     kill_process(serving_child(running.child.id()), signal).unwrap();
@@ -207,7 +208,7 @@ fn options_of_serve_reach_the_doorbell_of_a_pair() {
     }
 }
 
-/// The serving process of a `run`, once its signal thread runs.
+/// Returns the serving process of a `doorbell run`, once its signal thread runs.
 fn serving_child(parent: u32) -> Pid {
     let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
     let serving = children.split_whitespace().next().unwrap();
@@ -217,7 +218,7 @@ fn serving_child(parent: u32) -> Pid {
     };
     let until = Instant::now() + PATIENCE;
     while !tasks().any(takes_signals) {
-        assert!(Instant::now() < until, "doorbell does not begin");
+        assert!(Instant::now() < until, "doorbell did not start");
         std::thread::sleep(Duration::from_millis(10));
     }
     Pid::from_raw(serving.parse().unwrap()).unwrap()
@@ -229,7 +230,7 @@ fn a_command_is_stopped_after_the_delay_or_by_a_second_signal() {
     let script = "trap 'exit 9' TERM INT; echo ready; while :; do sleep 0.02; done";
     let slow = scratch("run-slow.toml", &config.replace("DELAY", "400ms"));
     let running = Running::start(&["-c", slow.to_str().unwrap()], script);
-    // Before it serves there is nothing to drain.
+    // A TERM before the instance serves would stop it without a drain.
     serving_child(running.child.id());
     let from = Instant::now();
     running.signal(Signal::TERM);
@@ -265,14 +266,18 @@ fn orphans_are_adopted_and_reaped() {
         text.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap().trim().to_owned()
     };
     let until = Instant::now() + PATIENCE;
-    // The middle shell may not have exited yet.
+    // The orphan is adopted after the exit of the middle shell.
     while parent() != ours {
-        assert!(Instant::now() < until, "{} took it in", parent());
+        assert!(Instant::now() < until, "the parent is {}", parent());
         std::thread::sleep(Duration::from_millis(5));
     }
     kill_process(orphan, Signal::KILL).unwrap();
     while std::fs::exists(&status).unwrap() {
-        assert!(Instant::now() < until, "a zombie: {}", std::fs::read_to_string(&status).unwrap_or_default());
+        assert!(
+            Instant::now() < until,
+            "still a zombie: {}",
+            std::fs::read_to_string(&status).unwrap_or_default()
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
     running.signal(Signal::INT);
@@ -285,7 +290,7 @@ fn doorbell_ends_with_its_parent() {
     let parent = running.first.clone();
     let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
     assert_eq!(children.split_whitespace().count(), 2, "{children}");
-    // Before it serves it has not set its parent death signal.
+    // A serving process has set its parent death signal.
     let serving = serving_child(parent.parse().unwrap());
     running.child.kill().unwrap();
     running.child.wait().unwrap();
@@ -293,7 +298,7 @@ fn doorbell_ends_with_its_parent() {
     let stat = format!("/proc/{}/stat", serving.as_raw_nonzero());
     let lives = || std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z "));
     while lives() {
-        assert!(Instant::now() < until, "doorbell serves on without its parent");
+        assert!(Instant::now() < until, "doorbell still serves without its parent");
         std::thread::sleep(Duration::from_millis(20));
     }
     for orphan in children.split_whitespace().skip(1) {

@@ -1,13 +1,14 @@
-//! The JSON Schema against every configuration file: valid files match, misspelt keys do not.
+//! The JSON Schema against every configuration file: valid files match, and misspelt keys do not.
 //!
-//! Does not know about: all of JSON Schema, only what ours uses. The checks of `deploy/` cover patterns.
+//! Does not know about: JSON Schema features that our schema does not use, patterns (tested in
+//! `deploy/check`).
 
 use super::{doorbell, finish};
 use doorbell_proxy::config::schema;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Every violation of the schema by a value.
+/// Collects every violation of the schema by a value.
 fn complaints(schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
     if let Some(expected) = schema["type"].as_str() {
         let is_it = match expected {
@@ -16,10 +17,10 @@ fn complaints(schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) 
             "integer" => value.is_i64() || value.is_u64(),
             "object" => value.is_object(),
             "string" => value.is_string(),
-            other => panic!("{other} is not known here"),
+            other => panic!("unsupported type {other}"),
         };
         if !is_it {
-            found.push(format!("{at} is no {expected}"));
+            found.push(format!("{at} is not of type {expected}"));
         }
     }
     if let Some(words) = schema["enum"].as_array()
@@ -40,12 +41,12 @@ fn complaints(schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) 
         let fits = |form: &Value| {
             let mut inner = Vec::new();
             complaints(form, value, at, &mut inner);
-            // A value with a variable.
+            // A form with only a pattern stands for a value with a variable.
             let is_pattern = !form["pattern"].is_null() && form["type"].is_null();
             inner.is_empty() && (!is_pattern || value.as_str().is_some_and(|text| text.contains("${")))
         };
         if !forms.iter().any(fits) {
-            found.push(format!("{at} has none of the forms"));
+            found.push(format!("{at} matches no form"));
         }
     }
     for value in value.as_array().into_iter().flatten().filter(|_| schema["items"].is_object()) {
@@ -104,7 +105,7 @@ fn every_good_file_is_valid() {
     }
 }
 
-/// Adds a letter to each key of every good file, one at a time.
+/// Appends a letter to each key of every valid file, one key at a time.
 #[test]
 fn a_misspelt_key_is_not() {
     let mut misspelt = 0;
@@ -114,7 +115,7 @@ fn a_misspelt_key_is_not() {
         let mut is_free = false;
         for (number, line) in lines.iter().enumerate() {
             if let Some(header) = line.strip_prefix('[') {
-                // The user chooses the keys of these tables.
+                // Users choose the keys of these tables.
                 is_free = [
                     ".headers",
                     ".weight",
@@ -145,7 +146,7 @@ fn a_misspelt_key_is_not() {
             misspelt += 1;
         }
     }
-    assert!(misspelt > 100, "only {misspelt} keys were looked at");
+    assert!(misspelt > 100, "only {misspelt} keys were tested");
 }
 
 #[test]
@@ -163,7 +164,7 @@ fn wrong_values_are_not_valid() {
     }
 }
 
-/// Every form with a default, by its path.
+/// Collects every form that has a default, with its path.
 fn with_default<'s>(schema: &'s Value, at: &str, found: &mut Vec<(String, &'s Value)>) {
     if schema.get("default").is_some() {
         found.push((at.to_owned(), schema));
@@ -188,7 +189,7 @@ fn defaults_have_the_form_of_their_key() {
     for (at, form) in found {
         let mut wrong = Vec::new();
         complaints(form, &form["default"], &at, &mut wrong);
-        assert!(wrong.is_empty(), "{} is no value of {at}: {wrong:?}", form["default"]);
+        assert!(wrong.is_empty(), "the default {} of {at} is invalid: {wrong:?}", form["default"]);
     }
 }
 

@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Stdio};
 
-/// Killed when the test ends.
+/// A running instance, killed when the test ends.
 pub(super) struct Serving {
     pub(super) child: Child,
     pub(super) ready: serde_json::Value,
@@ -21,7 +21,7 @@ impl Serving {
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         let ready = loop {
             let mut line = String::new();
-            assert!(lines.read_line(&mut line).unwrap() > 0, "{args:?} ended before it was ready");
+            assert!(lines.read_line(&mut line).unwrap() > 0, "{args:?} exited before it was ready");
             let line: serde_json::Value = serde_json::from_str(&line).unwrap();
             if line["driver"].is_string() {
                 break line;
@@ -41,7 +41,7 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -56,7 +56,7 @@ pub(super) fn ask(addr: &str, request: &str) -> String {
     answer
 }
 
-/// A folder of one test, with a path short enough for a socket.
+/// Creates a folder for one test. Its path is short enough for a Unix socket.
 pub(super) fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("doorbell-cli-{}-{name}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);

@@ -1,4 +1,4 @@
-//! Environment variables: overrides of keys, empty variables, and the defaults without a file.
+//! Environment variables: overrides of keys, empty variables, and defaults without a file.
 //!
 //! Does not know about: the effect of keys.
 
@@ -62,7 +62,7 @@ fn an_invalid_variable_is_named_with_its_problem() {
         ("DOORBELL__RUNTIM__WORKERS", "7", ["unknown key \"runtim\"", "did you mean `runtime`?"]),
         ("DOORBELL__RUNTIME__WORKER", "7", ["unknown key \"worker\"", "did you mean `workers`?"]),
         ("DOORBELL__RUNTIME", "7", ["stands for more than one value", "name one key in it"]),
-        ("DOORBELL__LISTENER__A__BIND__X", "7", ["is no table", "as a table"]),
+        ("DOORBELL__LISTENER__A__BIND__X", "7", ["is not a table", "as a table"]),
         ("DOORBELL__LOG____LEVEL", "info", ["names no key", "two underscores"]),
         ("DOORBELL__LIFECYCLE__DRAIN_DELAY", "5", ["is not a duration", "write"]),
     ] {
@@ -138,10 +138,10 @@ fn metrics_are_served_without_a_file() {
     let (code, _, err) = run(&["--listen", "127.0.0.1:0"], &[("DOORBELL_ADMIN", "9130")]);
     assert!(code == 2 && err.contains("DOORBELL_ADMIN") && err.contains("127.0.0.1:9130"), "{code} {err}");
 
-    // By default: read-only, and skipped if the address is in use.
+    // By default the admin listener is read-only, and skipped if its address is in use.
     let args = ["serve", "--listen", "127.0.0.1:0"];
     let both = [Serving::start(&args, &[]), Serving::start(&args, &[])];
-    assert!(both.iter().any(|one| one.ready["admin"].is_null()), "one address for two");
+    assert!(both.iter().any(|one| one.ready["admin"].is_null()), "two instances cannot share an address");
     for one in &both {
         assert!(ask(one.addr(), "GET /readyz HTTP/1.0\r\n\r\n").contains(" 200 "));
         let Some(admin) = one.ready["admin"].as_str() else { continue };
@@ -150,7 +150,7 @@ fn metrics_are_served_without_a_file() {
         let refused = ask(admin, "POST /-/drain HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
         assert!(refused.starts_with("HTTP/1.1 403 ") && refused.contains("--admin"), "{refused}");
     }
-    // With a file only if it is configured.
+    // With a file, the admin listener starts only if it is configured.
     let file = scratch("no_admin.toml", "version = 1\n[listener.a]\nbind = \"127.0.0.1:0\"\n");
     let serving = Serving::start(&["-c", file.to_str().unwrap()], &[]);
     assert!(serving.ready["admin"].is_null());
@@ -163,7 +163,7 @@ fn variables_of_serve_are_used_or_reported() {
     let serving = Serving::start(&args, &at("127.0.0.1:0, 127.0.0.2:0"));
     let addresses = serving.ready["addresses"].as_str().unwrap();
     assert!(addresses.starts_with("127.0.0.1:") && addresses.contains(" 127.0.0.2:"), "{addresses}");
-    // The command line takes precedence.
+    // `--listen` takes precedence over DOORBELL_LISTEN.
     let args = ["serve", "--admin", "off", "--listen", "127.0.0.3:0"];
     assert!(Serving::start(&args, &at("127.0.0.1:0")).addr().starts_with("127.0.0.3:"));
     for (name, value, fix) in [

@@ -1,12 +1,13 @@
-//! One text as a configuration file, wherever it comes from: a test, a corpus, the fuzzer.
+//! Checks one text as a configuration file, from a test, a corpus or the fuzzer.
 //!
-//! Does not know about: what is right in a file.
+//! Does not know about: which configurations are valid.
 
 use doorbell_proxy::config::{Config, Outside, Parsed, Source, parse_with, to_json, to_toml};
 use serde_json::Value;
 use std::path::Path;
 
-/// Reads, reports and writes what came of it; what was written reads back.
+/// Parses the text, renders its report, and writes the configuration; the written text parses
+/// again.
 pub(crate) fn check(text: &str) {
     let source = Source { name: "fuzz.toml".into(), text: text.to_owned() };
     let parsed = parse(&source, &|name| (name.len() < 4).then(|| name.to_owned()));
@@ -24,18 +25,18 @@ pub(crate) fn check(text: &str) {
     }
 }
 
-/// Every file holds another secret, and a good one.
+/// Returns a valid secret that differs for each file.
 fn read_secret(path: &Path) -> Result<String, String> {
     let name: String = path.to_string_lossy().bytes().map(|byte| format!("{byte:02x}")).collect();
     Ok(format!("{name}{}", "0".repeat(32)))
 }
 
-/// No file is touched.
+/// Parses without reading any file.
 fn parse(source: &Source, env: &dyn Fn(&str) -> Option<String>) -> Parsed {
     parse_with(source, Outside { env, read_secret: &read_secret, files_at: None })
 }
 
-/// What is dumped, with secrets where the stars are.
+/// The dumped configuration, with references to secrets in place of the masks.
 fn dumped(config: &Config) -> String {
     let mut value = to_json(config, true);
     for key in ["admin", "check"] {
@@ -51,10 +52,10 @@ fn dumped(config: &Config) -> String {
             *secret = format!("${{file:/{name}}}").into();
         }
     }
-    toml::to_string_pretty(&value).expect("a good configuration can be written")
+    toml::to_string_pretty(&value).expect("a valid configuration can be written")
 }
 
-/// Puts a secret wherever there are stars.
+/// Replaces each mask by a reference to a secret.
 fn show(value: &mut Value) {
     match value {
         Value::Array(list) => list.iter_mut().for_each(show),

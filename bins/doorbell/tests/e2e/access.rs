@@ -1,6 +1,7 @@
-//! The access log: which requests are logged, one line each, whatever they contain; and rotated files.
+//! The access log: which requests are logged, one line for each, whatever they contain; and log
+//! rotation.
 //!
-//! Does not know about: other fields of a line.
+//! Does not know about: fields of a line that other tests cover.
 
 use std::fs;
 use std::path::Path;
@@ -46,7 +47,7 @@ fn lines(path: &Path) -> Vec<String> {
     fs::read_to_string(path).unwrap_or_default().lines().map(str::to_owned).collect()
 }
 
-/// Stops the server, which writes pending lines, and returns all lines.
+/// Stops the server, which flushes the log, and returns all lines.
 fn all_lines(mut doorbell: Doorbell, scratch: &Scratch) -> Vec<String> {
     doorbell.process.signal(Signal::TERM);
     let (status, _) = doorbell.process.wait();
@@ -68,7 +69,8 @@ fn ask_for_everything(doorbell: &Doorbell) {
     assert_eq!(send(doorbell.addr, b"nonsense\r\n\r\n").unwrap().status, 400);
 }
 
-/// Status and target of each line, sorted, because the order depends on the workers.
+/// Status and target of each line. The lines are sorted, because their order depends on the
+/// workers.
 fn summary(lines: &[String]) -> Vec<String> {
     let part = |line: &String| {
         let (_, rest) = line.split_once("] \"").unwrap();
@@ -158,7 +160,7 @@ fn a_sample(engine: &str) {
     sampled(engine, "all");
 }
 
-/// All failures, and a sample of the rest.
+/// Logs all failures, and a sample of the other requests.
 fn a_sample_beside_errors(engine: &str) {
     sampled(engine, "errors");
 }
@@ -166,7 +168,7 @@ fn a_sample_beside_errors(engine: &str) {
 fn sampled(engine: &str, which: &str) {
     let scratch = Scratch::new();
     let doorbell = serve(engine, &scratch, &format!("access = {which:?}\naccess_sample = 10"));
-    // On one connection, so with one worker and its one counter.
+    // One connection is served by one worker, which has one counter.
     let requests: Vec<u8> =
         (0..100).flat_map(|n| format!("GET /hello/{n} HTTP/1.1\r\nHost: a\r\n\r\n").into_bytes()).collect();
     let last = request("/missing", &[]);
@@ -185,7 +187,7 @@ fn nothing(engine: &str) {
     let doorbell = serve(engine, &scratch, "access = \"off\"");
     ask_for_everything(&doorbell);
     assert!(all_lines(doorbell, &scratch).is_empty());
-    assert!(!scratch.path("access.log").exists(), "there is not even a file");
+    assert!(!scratch.path("access.log").exists(), "the file must not be created");
 }
 
 fn log_to(engine: &str, file: &Path) -> Doorbell {
@@ -214,7 +216,7 @@ fn unread_lines_are_dropped_and_counted(engine: &str) {
     let pipe = scratch.path("pipe");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
     assert!(made.success());
-    // The reader never reads.
+    // The reader keeps the pipe open, but never reads.
     let _reader = fs::File::options().read(true).write(true).open(&pipe).unwrap();
     let doorbell = log_to(engine, &pipe);
     for _ in 0..CONNS {
@@ -223,7 +225,7 @@ fn unread_lines_are_dropped_and_counted(engine: &str) {
         assert_eq!(
             doorbell_testkit::peers::Reply::parse_all(&got.bytes).0.len(),
             REQUESTS,
-            "none is held up"
+            "a full pipe must not delay replies"
         );
     }
     let totals = doorbell.totals();
@@ -287,12 +289,9 @@ fn a_file_that_is_moved_away(engine: &str) {
     assert!(wait_until(LIMIT, || lines(&file).len() == 20).is_some(), "{:?}", lines(&file));
     fs::rename(&file, &old).unwrap();
     ask(20);
-    assert!(
-        wait_until(LIMIT, || lines(&old).len() == 40).is_some(),
-        "until the signal, it writes to the old file"
-    );
+    assert!(wait_until(LIMIT, || lines(&old).len() == 40).is_some(), "the old file is used until the signal");
     doorbell.process.signal(Signal::USR2);
-    // The signal may be handled after the first of these.
+    // The signal may be handled after the first of these requests.
     ask(40);
     assert!(wait_until(LIMIT, || file.exists()).is_some(), "{}", doorbell.process.log());
     ask(60);
@@ -304,7 +303,7 @@ fn a_file_that_is_moved_away(engine: &str) {
         line.split("/hello/").nth(1).unwrap().split(' ').next().unwrap().parse::<u32>().unwrap()
     });
     found.dedup();
-    assert_eq!(found.len(), 80, "each request is in one of the files");
+    assert_eq!(found.len(), 80, "each request must be in one of the files");
 }
 
 fn the_bearer_of_the_token_is_logged(engine: &str) {
@@ -346,7 +345,7 @@ fn the_bearer_of_the_token_is_logged(engine: &str) {
         let whole = lines.join("\n");
         assert!(tokens.iter().all(|token| !whole.contains(token.as_str())), "a token is in the log: {whole}");
         let cut = &long[..32];
-        // A token without a name, a refused request, and a route without a guard.
+        // A token without a subject, a refused request, and a route without auth have no subject.
         let expected = if format == "text" {
             let cut = format!("{cut}\\...");
             ["alice", "bob@example.com", &cut, "eve\\x22\\x20\\x5C\\x20x", "-", "-", "-"].map(str::to_owned)
@@ -358,7 +357,7 @@ fn the_bearer_of_the_token_is_logged(engine: &str) {
     }
 }
 
-/// The subject in a line of either format; empty if there is none.
+/// The subject in a line of either format, or an empty string.
 fn subject(line: &str) -> String {
     match serde_json::from_str::<Value>(line) {
         Ok(object) => object["subject"].as_str().unwrap_or_default().to_owned(),

@@ -1,6 +1,6 @@
-//! The admin listener: its views, permissions, and how Prometheus and browsers read it.
+//! The admin listener: its views, permissions, and access by Prometheus and browsers.
 //!
-//! Does not know about: how values are counted.
+//! Does not know about: how counters are updated.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -30,7 +30,7 @@ on_both_engines! {
     probes_during_a_thousand_changes_a_second_are_whole
 }
 
-/// A check with pushed results, and a route for them.
+/// A check with pushed results, and a route that accepts them.
 const CONFIG: &str = r#"
 version = 1
 
@@ -162,7 +162,7 @@ fn everything_is_shown(engine: &str) {
     let long = format!("GET /-/ HTTP/1.1\r\nHost: {admin}\r\nX: {}\r\n\r\n", "x".repeat(40 << 10));
     let refused = exchange(admin, long.as_bytes()).unwrap().bytes;
     assert!(refused.is_empty() || refused.starts_with(b"HTTP/1.1 431"), "{}", refused.escape_ascii());
-    assert_eq!(get(doorbell.addr, "/-/status").0, 404, "not where probes are answered");
+    assert_eq!(get(doorbell.addr, "/-/status").0, 404, "the admin views are not on the probe listener");
 }
 
 fn probers_are_counted(engine: &str) {
@@ -189,7 +189,7 @@ fn probers_are_counted(engine: &str) {
     };
     assert_eq!(down("fail?note=gone"), 204);
     assert!(wait_until(LIMIT, || ask(doorbell.addr, KUBELET).status == 503).is_some());
-    // The workers' clock is coarse, so the order of two probes in the same tick is undefined.
+    // The workers' clock is coarse, so the order of two probes within one tick is undefined.
     std::thread::sleep(Duration::from_millis(20));
     assert_eq!(ask(doorbell.addr, KUBELET).status, 503);
     ask(doorbell.addr, &state("DOWN"));
@@ -219,7 +219,7 @@ fn probers_are_counted(engine: &str) {
     assert!(page.contains("kubelet") && page.contains("their view: b/s1@vm down"), "{page}");
 }
 
-/// Without a route for it: the admin listener accepts pushed results.
+/// The admin listener accepts pushed results even if no route does.
 fn results_are_pushed_to_a_check(engine: &str) {
     let config = CONFIG.split("[route.push]").next().unwrap();
     let more = "[check.run]\ntype = \"tcp\"\naddress = \"127.0.0.1:1\"\nseverity = \"info\"\n";
@@ -255,7 +255,7 @@ fn results_are_pushed_to_a_check(engine: &str) {
         let (status, text) = send(admin, method, path, "");
         assert_eq!(status, expected, "{method} {path}: {text}");
     }
-    // Only with permission to change something.
+    // A request needs permission to change state.
     let path = "/-/checks/app/pass";
     assert_eq!(send(admin, "POST", path, "Origin: https://evil.example\r\n").0, 403);
     assert_eq!((told(), get(admin, "/readyz")), (503, (503, "maintenance\n".to_owned())), "the same verdict");
@@ -276,16 +276,19 @@ fn operators_send_commands(engine: &str) {
     let (status, text) = post(admin, "/-/drain?wait=400ms");
     assert!(status == 200 && text.contains("draining"), "{text}");
     assert!(began.elapsed() >= Duration::from_millis(400));
-    // The wait ends when no connection is open.
+    // The wait ends as soon as no connection is open.
     let waits = std::thread::spawn(move || post(admin, "/-/drain?wait=60s"));
     std::thread::sleep(Duration::from_millis(300));
-    assert!(!waits.is_finished(), "a client is connected");
+    assert!(!waits.is_finished(), "the drain must wait for the connected client");
     drop(kept);
-    assert!(wait_until(LIMIT, || waits.is_finished()).is_some(), "the minute is waited for");
+    assert!(
+        wait_until(LIMIT, || waits.is_finished()).is_some(),
+        "the wait must end before its limit of a minute"
+    );
     assert_eq!(waits.join().unwrap().0, 200);
     assert_eq!((told(), get(admin, "/readyz").0, get(admin, "/livez").0), (503, 503, 200));
     assert_eq!((post(admin, "/-/undrain").0, told()), (200, 200));
-    assert_eq!((get(admin, "/-/drain").0, told()), (200, 503), "as a hook of Kubernetes sends it");
+    assert_eq!((get(admin, "/-/drain").0, told()), (200, 503), "a preStop hook of Kubernetes sends GET");
     assert_eq!((post(admin, "/-/ready").0, told()), (200, 200));
     assert_eq!((post(admin, "/-/drain?target=readyz&reason=new+fans&for=1h&wait=1s").0, told()), (200, 503));
     let status = json(admin, "/-/status");
@@ -308,8 +311,8 @@ fn operators_send_commands(engine: &str) {
         assert_eq!(send(admin, "GET", "/-/drain", "Origin: https://evil.example\r\n").0, 403);
     }
     let refused = doorbell.process.log().matches("\"message\":\"refused: ").count();
-    assert!((1..=10).contains(&refused), "one a second is enough: {refused}");
-    // A wait ends with the drain.
+    assert!((1..=10).contains(&refused), "refusals are logged at most once a second: {refused}");
+    // The end of the drain also ends a wait.
     let _kept = connected();
     let waits = std::thread::spawn(move || post(admin, "/-/drain?wait=60s"));
     assert!(wait_until(LIMIT, || get(admin, "/readyz").0 == 503).is_some());
@@ -361,7 +364,7 @@ fn the_page_shows_problems_first(engine: &str) {
         let (one, other) = (format!("<span class=\"name\">{one}<"), format!("<span class=\"name\">{other}<"));
         place(page, &one) < place(page, &other)
     };
-    assert!(first(&page(), "app", "zzz"), "in the usual order while all checks pass");
+    assert!(first(&page(), "app", "zzz"), "checks are in the configured order while all pass");
     assert_eq!(post(admin, "/-/checks/zzz/fail").0, 200);
     assert!(wait_until(LIMIT, || ask(doorbell.addr, KUBELET).status == 503).is_some());
     let down = page();
@@ -371,11 +374,12 @@ fn the_page_shows_problems_first(engine: &str) {
     let addr = doorbell.addr_of(1);
     assert!(
         down.contains(&format!("<span>{addr} <small></small></span>")),
-        "each in its own element: {down}"
+        "each address has its own element: {down}"
     );
 }
 
-/// Requests of a browser on this machine for a page under DNS rebinding, and for a page of another site that posts here.
+/// Requests of a browser on this machine that another site causes: GET requests after DNS
+/// rebinding, and POST requests from a page of that site.
 fn a_page_of_another_site_sees_and_changes_nothing(engine: &str) {
     let hosts = "[admin]\nhosts = [\"doorbell.example\"]\n";
     let (doorbell, admin) = start_with(engine, &CONFIG.replace("[admin]\n", hosts));
@@ -406,7 +410,7 @@ fn a_page_of_another_site_sees_and_changes_nothing(engine: &str) {
         assert_eq!(asked(own, "POST", result, &fields), 403, "{fields}");
     }
     assert_eq!(told(), 200);
-    // Other programs may use any name, and pages of this server may send requests.
+    // Programs other than browsers may use any Host, and pages of this server may send requests.
     assert_eq!(asked(own, "POST", "/push/app/pass", "Host: app\r\n"), 204);
     assert_eq!(asked(own, "POST", result, &format!("Host: {own}\r\nOrigin: http://{own}\r\n")), 204);
     assert!(wait_until(LIMIT, || told() == 503).is_some());
@@ -463,7 +467,7 @@ fn events_are_streamed(engine: &str) {
     let id: u64 = next(&mut reader, "id: ")["id: ".len()..].parse().unwrap();
     let event: Value = serde_json::from_str(&next(&mut reader, "data: ")["data: ".len()..]).unwrap();
     assert_eq!((&event["number"], &event["reason"]), (&id.into(), &"why".into()), "{event}");
-    // A reconnecting client sends the last event.
+    // A reconnecting client sends the ID of the last event.
     let mut again = follow(&format!("Last-Event-ID: {}\r\n", id - 1), "");
     assert_eq!(next(&mut again, "id: "), format!("id: {id}"));
     let mut all = follow("", "?since=0");
@@ -475,7 +479,8 @@ fn events_are_streamed(engine: &str) {
     assert!(wait_until(LIMIT, || next(&mut follow("", ""), "HTTP/1.1 ").contains("200")).is_some());
 }
 
-/// A probe gets one state or the other, never a mixture, and after the last change the last one.
+/// Each probe gets one of the two states and never a mixture. After the last change it gets the
+/// last state.
 fn probes_during_a_thousand_changes_a_second_are_whole(engine: &str) {
     const SECONDS: u64 = 2;
     let (doorbell, admin) = start(engine);
@@ -507,7 +512,7 @@ fn probes_during_a_thousand_changes_a_second_are_whole(engine: &str) {
             let read = stream.read(&mut buf).unwrap();
             assert!(buf[..read].starts_with(b"HTTP/1.1 204"), "{}", buf[..read].escape_ascii());
             pushes.fetch_add(1, Ordering::Relaxed);
-            // A thousand a second.
+            // Limits the rate to a thousand changes a second.
             std::thread::sleep(Duration::from_millis(at).saturating_sub(began.elapsed()));
             if at % 500 == 499 {
                 stream = TcpStream::connect(addr).unwrap();
@@ -515,7 +520,10 @@ fn probes_during_a_thousand_changes_a_second_are_whole(engine: &str) {
         }
     });
     let (probes, pushes) = (probes.into_inner(), pushes.into_inner());
-    assert!(wait_until(LIMIT, || ask(addr, KUBELET).status == 200).is_some(), "the last one was a pass");
+    assert!(
+        wait_until(LIMIT, || ask(addr, KUBELET).status == 200).is_some(),
+        "the last pushed result was a pass"
+    );
     let events = json(admin, "/-/status")["event"].as_u64().unwrap();
     assert_eq!(pushes as u64, SECONDS * 1_000);
     assert!(events >= pushes as u64, "{events} events of {pushes} results");

@@ -63,20 +63,20 @@ pub(crate) fn tell(doorbell: &Doorbell, what: &str) {
     assert_eq!(ask_with(doorbell, &head).status, 204, "{what}");
 }
 
-/// The reply of an agent to these bytes.
+/// Sends these bytes and returns the reply of the agent.
 pub(crate) fn line(addr: SocketAddr, sent: &[u8]) -> String {
     let got = exchange(addr, sent).unwrap();
     String::from_utf8(got.bytes).unwrap()
 }
 
-/// Waits until an agent replies with this, because pushed results take effect a moment later.
+/// Waits until an agent replies with this line, because pushed results take effect a moment later.
 pub(crate) fn await_line(addr: SocketAddr, sent: &[u8], expected: &str) {
     let mut last = String::new();
     let came = wait_until(LIMIT, || {
         last = line(addr, sent);
         last == expected
     });
-    assert!(came.is_some(), "{expected:?} was awaited, not {last:?}");
+    assert!(came.is_some(), "expected {expected:?}, got {last:?}");
 }
 
 fn agents_report_every_state(engine: &str) {
@@ -87,7 +87,7 @@ fn agents_report_every_state(engine: &str) {
     tell(&doorbell, "db/pass");
     await_line(plain, b"", "up ready 60% # degraded cache\n");
     tell(&doorbell, "cache/pass");
-    // An agent without selection ignores what is sent.
+    // An agent without selection ignores the bytes that it receives.
     await_line(plain, b"livez\n", "up ready 100%\n");
     for (sent, expected) in [
         (&b"readyz\n"[..], "up ready 100%\n"),
@@ -101,7 +101,8 @@ fn agents_report_every_state(engine: &str) {
     tell(&doorbell, "db/fail");
     await_line(named, b"readyz\n", "down ready # db\n");
     await_line(named, b"\n", "up ready 100%\n");
-    // An unterminated line is refused, and a silent client gets the agent's own endpoint after a timeout.
+    // An unterminated line is refused. A silent client gets the agent's own endpoint after a
+    // timeout.
     assert_eq!(line(named, &[b'x'; 4000]), "");
     let began = std::time::Instant::now();
     let mut silent = TcpStream::connect(named).unwrap();
@@ -123,7 +124,7 @@ fn await_row(socket: &Path, expected: [&str; 2]) {
         last = row(socket, ["status", "weight"]);
         last.as_ref().is_some_and(|row| row.iter().map(String::as_str).eq(expected))
     });
-    assert!(came.is_some(), "{expected:?} was awaited, not {last:?}");
+    assert!(came.is_some(), "expected {expected:?}, got {last:?}");
 }
 
 fn haproxy_follows_an_agent(engine: &str) {
@@ -154,7 +155,7 @@ fn haproxy_follows_an_agent(engine: &str) {
     tell(&doorbell, "db/pass");
     tell(&doorbell, "cache/pass");
     await_row(&socket, ["UP", "100"]);
-    // The agent enables the server that it disabled.
+    // After maintenance, the agent re-enables the server that it disabled.
     tell(&doorbell, "db/maintenance");
     await_row(&socket, ["MAINT", "100"]);
     tell(&doorbell, "db/pass");
@@ -201,12 +202,12 @@ fn haproxy_need_not_select_an_endpoint(engine: &str) {
     await_row(&socket, ["DOWN (agent)", "100"]);
 }
 
-/// More than one read of a gate takes, like the beginning of TLS.
+/// More bytes than a gate reads at once, and about the length of a long ClientHello.
 const HELLO: [u8; 1500] = [0x16; 1500];
 
-/// The result of a connection: refused, reset, ended, or open.
+/// The state of a new connection: refused, reset, ended, or open.
 fn knock(addr: SocketAddr) -> &'static str {
-    // A reset is reported once, by the first call.
+    // The kernel reports a reset once, on the first call.
     let is_reset = |error: &std::io::Error| error.kind() == std::io::ErrorKind::ConnectionReset;
     let mut stream = match TcpStream::connect_timeout(&addr, Duration::from_secs(2)) {
         Ok(stream) => stream,
@@ -244,14 +245,14 @@ fn gates_are_open_while_the_endpoint_is_up(engine: &str) {
     all_are(true);
     tell(&doorbell, "db/fail");
     all_are(false);
-    // Each is closed, and none reset.
+    // Each of many connections ends in the same way: with a FIN, or with a reset.
     assert_eq!([(); 50].map(|()| knock(addrs[2])), ["ended"; 50]);
     assert_eq!([(); 50].map(|()| knock(addrs[1])), ["reset"; 50]);
     tell(&doorbell, "db/pass");
     all_are(true);
     // Many silent connections do not block others.
     let crowd: Vec<_> = (0..300).map(|_| TcpStream::connect(addrs[0]).unwrap()).collect();
-    // More than the limits of open and of closing connections.
+    // More connections than the limits for open and for closing connections.
     assert_eq!([(); 20].map(|()| knock(addrs[0])), ["ended"; 20]);
     all_are(true);
     drop(crowd);
@@ -261,7 +262,7 @@ fn gates_are_open_while_the_endpoint_is_up(engine: &str) {
     assert_eq!(doorbell.process.wait().0.code(), Some(0));
 }
 
-/// A file that appears after the first run, and that nothing else requests.
+/// The files of these checks appear after the first run. Only the agent and the gate request more runs.
 fn on_demand_checks_run_for_agents_and_gates(engine: &str) {
     let scratch = Scratch::new();
     let (one, other) = (scratch.path("one"), scratch.path("other"));

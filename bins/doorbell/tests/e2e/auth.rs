@@ -1,4 +1,4 @@
-//! Bearer tokens from files: admitted and refused requests.
+//! Bearer tokens from files: accepted and refused requests.
 //!
 //! Does not know about: signed tokens.
 
@@ -26,7 +26,7 @@ fn serve(engine: &str) -> Doorbell {
          [route.moved]\npath = \"/moved\"\nauth = \"ops\"\nredirect = {{ host = \"new.test\" }}\n\
          [route.live]\npath = \"/livez\"\nauth = \"ops\"\nhealth = \"livez\"\n"
     );
-    // The secrets are read at the start, so the folder may go.
+    // The secrets are read at the start, so the folder may be removed.
     Doorbell::start_with(engine, &config)
 }
 
@@ -58,7 +58,7 @@ fn a_token_opens_its_route(engine: &str) {
             assert_eq!(reply.field("www-authenticate"), challenge, "{path} {fields:?}");
             assert!(status == 200 || !reply.body.starts_with(b"secret"), "{fields:?}");
         }
-        assert_eq!(get(doorbell.addr, "/open", fields).status, 200, "no token needed");
+        assert_eq!(get(doorbell.addr, "/open", fields).status, 200, "`/open` needs no token");
     }
     let log = doorbell.process.log();
     assert!(!log.contains(ALICE) && !log.contains(BOB), "a secret is in the log: {log}");
@@ -72,6 +72,6 @@ fn any_of_two_lists(engine: &str) {
     }
     let reply = get(doorbell.addr, "/both", &["Authorization: Bearer nobody-0123456789abcdef"]);
     assert_eq!(reply.status, 401);
-    // The first list refuses.
+    // The first list of the route defines the challenge.
     assert_eq!(reply.field("www-authenticate"), Some("Bearer realm=\"more\", error=\"invalid_token\""));
 }

@@ -17,8 +17,8 @@ on_auto! {
     it_is_readable_without_scripts
 }
 
-/// On a phone: the page refreshes itself, nothing is wider than the screen, and no script in a check's
-/// reason runs.
+/// On a phone the page refreshes itself, fits the width of the screen, and runs no script from a
+/// check's reason.
 fn a_browser_shows_it(engine: &str) {
     let Some(chromium) = program("chromium") else { return };
     let (doorbell, admin) = start(engine);
@@ -27,7 +27,7 @@ fn a_browser_shows_it(engine: &str) {
     browser.go_to(&format!("http://{admin}/-/"));
     browser
         .wait_for("document.body.className === 'is-live' && document.title === 'Healthy \u{2013} doorbell'");
-    // On a wide screen a sentence uses the whole row.
+    // On a wide screen a sentence spans the whole row.
     browser.show_on(1200, 900, 1, false);
     let widths = "[...document.querySelectorAll('.none')].map(one => one.scrollHeight < 60).join()";
     assert_eq!(browser.eval(widths), "true");
@@ -37,7 +37,7 @@ fn a_browser_shows_it(engine: &str) {
     }
     let note = "%3Cimg+src%3Dx+onerror%3Ddocument.title%3D1%3E%3Cscript%3Edocument.title%3D2%3C%2Fscript%3E+and+a+reason+that+is+long+enough+to+be+wider+than+any+phone_is_without_a_place_to_break_the_line_at_all";
     push(&doorbell, &format!("fail?note={note}"));
-    // The page updates without interaction.
+    // The page updates without user input.
     browser.wait_for("document.title === 'Down \u{2013} doorbell' && document.body.textContent.includes('<img src=x onerror=')");
     assert_eq!(browser.eval("document.querySelectorAll('img, #live script').length"), 0);
     assert_eq!(browser.eval("document.body.textContent.includes('kubelet')"), true);
@@ -58,7 +58,7 @@ fn a_browser_shows_it(engine: &str) {
     }
 }
 
-/// Without scripts: the page is complete, as wide as a phone, and refreshes itself.
+/// Without scripts the page is complete, fits the width of a phone, and refreshes itself.
 fn it_is_readable_without_scripts(engine: &str) {
     let Some(chromium) = program("chromium") else { return };
     let (doorbell, admin) = start(engine);
@@ -70,19 +70,19 @@ fn it_is_readable_without_scripts(engine: &str) {
     browser.open();
     browser.ask("Emulation.setScriptExecutionDisabled", &serde_json::json!({ "value": true }));
     browser.go_to(&format!("http://{admin}/-/"));
-    // The debugger can still evaluate expressions.
+    // The debugger evaluates expressions although scripts are disabled.
     browser.wait_for("document.readyState === 'complete' && document.title === 'Down \u{2013} doorbell'");
     let shown = browser.eval("document.body.innerText");
     let shown = shown.as_str().unwrap().to_lowercase();
     for part in ["readyz", "livez", "app", "the disk is full", "kubelet", "probers"] {
         assert!(shown.contains(part), "{part} in {shown}");
     }
-    assert_eq!(browser.eval("document.body.className"), "", "no script of ours has run");
+    assert_eq!(browser.eval("document.body.className"), "", "the script of the page must not run");
     assert_eq!(browser.eval("[innerWidth, document.documentElement.scrollWidth].join()"), "390,390");
     assert_ne!(
         browser.eval("getComputedStyle(document.body).backgroundColor"),
         "rgba(0, 0, 0, 0)",
-        "it has its style"
+        "the style sheet must apply"
     );
     push(&doorbell, "pass");
     browser.wait_for("document.title === 'Healthy \u{2013} doorbell'");
@@ -95,7 +95,7 @@ fn push(doorbell: &Doorbell, result: &str) {
     assert_eq!(ask(doorbell.addr, &push).status, 204);
 }
 
-/// A headless browser, controlled by its debugging protocol over two pipes.
+/// A headless browser, controlled over two pipes with its debugging protocol.
 struct Browser {
     child: Child,
     output: BufReader<ChildStdout>,
@@ -124,7 +124,7 @@ impl Browser {
         Self { child, output, session: None, asked: 0, _scratch: scratch }
     }
 
-    /// Opens a page with the size of a phone.
+    /// Opens a page at the size of a phone.
     fn open(&mut self) {
         let target = self.ask("Target.createTarget", &serde_json::json!({ "url": "about:blank" }));
         let attach = serde_json::json!({ "targetId": target["targetId"], "flatten": true });
@@ -149,7 +149,7 @@ impl Browser {
 
     fn eval(&mut self, expression: &str) -> Value {
         let asked = serde_json::json!({ "expression": expression, "returnByValue": true });
-        // Fails between two pages.
+        // The evaluation fails during navigation, so a failure is not an error.
         self.try_ask("Runtime.evaluate", &asked)
             .map_or(Value::Null, |answer| answer["result"]["value"].clone())
     }
@@ -179,7 +179,7 @@ impl Browser {
         loop {
             let mut bytes = Vec::new();
             self.output.read_until(0, &mut bytes).unwrap();
-            assert!(bytes.pop() == Some(0), "the browser ended");
+            assert!(bytes.pop() == Some(0), "the browser exited");
             let answer: Value = serde_json::from_slice(&bytes).unwrap();
             if answer["id"] == self.asked {
                 let error = answer["error"].clone();

@@ -1,4 +1,5 @@
-//! Concurrency limits of routes and listeners: excess requests are refused and counted, and permits are returned.
+//! Concurrency limits of routes and listeners: excess requests are refused and counted, and permits
+//! are released.
 //!
 //! Does not know about: rate limits.
 
@@ -19,14 +20,15 @@ on_both_engines! {
 }
 
 const CLIENTS: usize = 8;
-/// Pipelined requests: as many as fit into the socket buffers.
+/// Pipelined requests of one client; their replies fit into the socket buffers.
 const PIPELINED: usize = 8;
-/// New connections for each batch, so that all workers get some.
+/// Batches of new connections, so that every worker gets some.
 const BATCHES: usize = 16;
-/// Sufficient refusals. Each needs two workers that reply within the same microseconds.
+/// Refusals that a test needs. Each refusal needs two workers that reply within the same
+/// microseconds.
 const REFUSED_MIN: u64 = 5;
 
-/// `/slow` is a redirect with a location so long that writing it takes a while.
+/// `/slow` redirects to a location that is long enough to make the write slow.
 fn serve(engine: &str, listener: &str, route: &str) -> Doorbell {
     Doorbell::start_with(
         engine,
@@ -39,14 +41,15 @@ fn serve(engine: &str, listener: &str, route: &str) -> Doorbell {
     )
 }
 
-/// The replies to all clients.
+/// Counts of the replies to all clients.
 #[derive(Debug, Default)]
 struct Told {
     good: AtomicU64,
     busy: AtomicU64,
 }
 
-/// Sends requests from several threads until enough are refused. The last of each batch is for `/open`, which may be refused if `open_too`.
+/// Sends requests from several threads until enough are refused. The last request of each batch is
+/// for `/open`, which may be refused only if `open_too` is set.
 fn flood(server: SocketAddr, open_too: bool) -> Told {
     let told = Told::default();
     let start = Instant::now();
@@ -91,8 +94,9 @@ fn assert_limited(engine: &str, doorbell: Doorbell, open_too: bool) {
     let Told { good, busy } = flood(doorbell.addr, open_too);
     let (good, busy) = (good.into_inner(), busy.into_inner());
     eprintln!("{engine}: {busy} of {} requests refused", good + busy);
-    assert!(busy >= REFUSED_MIN, "{busy} refused, {good} not");
-    // Sequential requests are admitted: neither admitted nor refused requests keep their permits.
+    assert!(busy >= REFUSED_MIN, "{busy} refused, {good} accepted");
+    // Sequential requests are accepted, so neither accepted nor refused requests still hold
+    // permits.
     for n in 0..50 {
         assert_eq!(get(doorbell.addr, &format!("/slow/{n}"), &[]).status, 308, "{n}");
     }

@@ -23,7 +23,7 @@ on_auto! {
     redirects_are_followed_on_the_same_host
 }
 
-/// Probes on one port, with all details, and checks that run ten times a second.
+/// Configuration with all details for probes on one port, and checks that run ten times a second.
 pub(crate) const BASE: &str = r#"
 version = 1
 
@@ -69,13 +69,13 @@ pub(crate) fn ask_with(doorbell: &Doorbell, head: &str) -> Reply {
     Reply::parse(&got.bytes, to_head).unwrap_or_else(|| panic!("{:?}", String::from_utf8_lossy(&got.bytes)))
 }
 
-/// The status and the content.
+/// Requests a path and returns the status and the body.
 pub(crate) fn ask(doorbell: &Doorbell, path: &str) -> (u16, String) {
     let reply = ask_with(doorbell, &format!("GET {path} HTTP/1.1\r\nHost: a"));
     (reply.status, String::from_utf8(reply.body).unwrap())
 }
 
-/// Waits until the reply begins with this.
+/// Waits until the reply has this status and its body starts with this text.
 pub(crate) fn await_answer(doorbell: &Doorbell, path: &str, expected: (u16, &str)) {
     let mut last = None;
     let came = wait_until(LIMIT, || {
@@ -84,7 +84,7 @@ pub(crate) fn await_answer(doorbell: &Doorbell, path: &str, expected: (u16, &str
         last = Some((status, body));
         fits
     });
-    assert!(came.is_some(), "{expected:?} was awaited, not {last:?}\n{}", doorbell.process.log());
+    assert!(came.is_some(), "expected {expected:?}, got {last:?}\n{}", doorbell.process.log());
 }
 
 fn an_http_check_decides_the_replies_to_probes(engine: &str) {
@@ -98,7 +98,7 @@ fn an_http_check_decides_the_replies_to_probes(engine: &str) {
     assert_eq!(ask(&doorbell, "/readyz/apps").0, 404);
     upstream.now(Does::reply(500, "broken"));
     await_answer(&doorbell, "/readyz/app", (503, "down: status 500, expected 200-299\n"));
-    // The reason of the change is shown.
+    // After the change, the reply shows its reason.
     upstream.now(Does::reply(200, "fine"));
     await_answer(&doorbell, "/readyz", (200, "up"));
     let addr = upstream.addr;
@@ -168,12 +168,12 @@ details = "never"
     upstream.now(Does::reply(500, ""));
     await_answer(&doorbell, "/readyz", (503, "down"));
     assert_eq!(get("/seen/app", token).1, "down: status 500, expected 200-299\n");
-    // A single check uses the requested format too.
+    // The reply for a single check also uses the requested format.
     let single = r#"{"status":"fail","description":"down","output":"status 500, expected 200-299"}"#;
     assert_eq!(get("/seen/app?format=json", token), (json.to_owned(), single.to_owned()));
     let component = r#"{"status":"DOWN","details":{"state":"down","reason":"status 500, expected 200-299"}}"#;
     assert_eq!(get("/seen/app?format=spring", token).1, component);
-    // Existing and unknown checks cannot be distinguished.
+    // Existing and unknown checks get identical replies.
     for (route, field) in
         [("/seen", ""), ("/seen", "\r\nAuthorization: Bearer x"), ("/auto", ""), ("/auto", token)]
     {
@@ -207,7 +207,7 @@ fn a_drain_is_reported_by_audience(engine: &str) {
     };
     assert_eq!((probe("kube-probe/1.34"), probe("ELB-HealthChecker/2.0"), probe("curl/8")), (200, 599, 599));
     assert_eq!(ask(&doorbell, "/livez"), (200, "up\n".to_owned()));
-    // Checks keep running, and audiences that ignore the drain see their results.
+    // Checks keep running during the drain, and audiences that ignore the drain see their results.
     upstream.now(Does::reply(500, ""));
     let told = wait_until(LIMIT, || probe("kube-probe/1.34") == 503);
     assert!(told.is_some(), "{}", doorbell.process.log());
@@ -222,7 +222,7 @@ fn a_kubelet_makes_an_event_of_degraded(engine: &str) {
                 [route.guarded]\npath = \"/guarded\"\nhealth = \"readyz\"\ndetails_auth = \"ops\"\n";
     let doorbell = start(engine, &(http(&upstream.url("/")) + more));
     await_answer(&doorbell, "/readyz", (200, "up\napp: up\n"));
-    // The exact request of a kubelet.
+    // Header fields exactly as a kubelet sends them.
     let agent = "User-Agent: kube-probe/1.34\r\nAccept: */*";
     let kubelet = |path: &str| {
         ask_with(&doorbell, &format!("GET {path} HTTP/1.1\r\nHost: {}\r\n{agent}", doorbell.addr))
@@ -230,7 +230,7 @@ fn a_kubelet_makes_an_event_of_degraded(engine: &str) {
     assert_eq!(kubelet("/readyz").status, 200);
     upstream.now(Does::reply(500, ""));
     await_answer(&doorbell, "/readyz", (200, "degraded\napp: down (status 500, expected 200-299)\n"));
-    // Routes are updated one after the other.
+    // The replies of routes are updated one after the other.
     await_answer(&doorbell, "/guarded", (200, "degraded\n"));
     await_answer(&doorbell, "/readyz/app", (503, "down"));
     for path in ["/readyz", "/readyz?verbose"] {
@@ -239,14 +239,15 @@ fn a_kubelet_makes_an_event_of_degraded(engine: &str) {
         assert_eq!(told.field("cache-control"), Some("no-store"));
         assert_eq!(told.body, b"readyz is degraded: app down (status 500, expected 200-299)");
     }
-    // Any client can send this name, so reasons need the token.
+    // Any client can send the kubelet's user agent, so reasons need the token.
     let kubelet_with =
         |field: &str| ask_with(&doorbell, &format!("GET /guarded HTTP/1.1\r\nHost: a\r\n{agent}{field}"));
     let anonymous = kubelet_with("");
     assert_eq!((anonymous.status, &*anonymous.body), (302, &b"readyz is degraded"[..]));
     let known = kubelet_with("\r\nAuthorization: Bearer 0123456789abcdef0123456789abcdef");
     assert_eq!(known.body, b"readyz is degraded: app down (status 500, expected 200-299)");
-    // The path of the check itself, and an endpoint that does not use the check.
+    // The warning appears neither on the path of a single check nor on an endpoint without the
+    // check.
     assert_eq!((kubelet("/readyz/app").status, kubelet("/livez").status), (503, 200));
     let out = stdout(&binary(), &["probe", &format!("http://{}/readyz", doorbell.addr), "--as", "kubelet"]);
     assert!(
@@ -259,7 +260,7 @@ fn a_kubelet_makes_an_event_of_degraded(engine: &str) {
     assert_eq!(kubelet("/readyz").status, 200);
 }
 
-/// Four ways to hang, and one good server.
+/// Four servers that hang in different ways, and one that works.
 fn slow_servers_time_out_and_delay_nothing(engine: &str) {
     let hung = Upstream::start(Does::Hang);
     let head = b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n".to_vec();
@@ -280,7 +281,7 @@ fn slow_servers_time_out_and_delay_nothing(engine: &str) {
     await_answer(&doorbell, "/readyz", (200, "hung: down (no response within 500ms)"));
     await_answer(&doorbell, "/readyz", (200, "head: down (no response within 500ms)"));
     await_answer(&doorbell, "/readyz", (200, "body: down (no end of the response within 500ms)"));
-    // The part that is read was good.
+    // The reply is longer than `max_body`, but the part that is read matches.
     await_answer(&doorbell, "/readyz", (200, "endless: up"));
     await_answer(&doorbell, "/readyz", (200, "good: up"));
     let mut longest = Duration::ZERO;
@@ -293,7 +294,7 @@ fn slow_servers_time_out_and_delay_nothing(engine: &str) {
     let memory = rss_bytes(&doorbell.process.pid()).unwrap();
     assert!(memory < 64 << 20, "{memory} bytes");
     let before = good.conns();
-    wait_until(LIMIT, || good.conns() >= before + 10).expect("the good one is asked as before");
+    wait_until(LIMIT, || good.conns() >= before + 10).expect("the working server must still be checked");
 }
 
 fn a_request_is_what_the_file_says(engine: &str) {
@@ -345,10 +346,11 @@ fn redirects_are_followed_on_the_same_host(engine: &str) {
     let scratch = Scratch::new();
     let file = scratch.write("a.toml", &format!("{BASE}{}", http("not a url")));
     let refused = Doorbell::try_start(&["serve", "-c", &file, "--driver", engine]).unwrap_err();
-    assert!(refused.contains("is not a URL that can be asked"), "{refused}");
+    assert!(refused.contains("is not a URL that can be requested"), "{refused}");
 }
 
-/// A check without a result is not down during the grace period; a result counts immediately; after the grace period it is down.
+/// A check without a result does not count as down during the grace period, and counts as down
+/// after it. A result takes effect immediately.
 fn the_grace_period_is_for_checks_without_a_result(engine: &str) {
     const GRACE: Duration = Duration::from_secs(3);
     let base = BASE.replace("[lifecycle]\n", "[lifecycle]\nstartup_grace = \"3s\"\n");
@@ -357,10 +359,11 @@ fn the_grace_period_is_for_checks_without_a_result(engine: &str) {
     let doorbell = Doorbell::start_with(engine, &format!("{base}{silent}"));
     assert_eq!(ask(&doorbell, "/readyz").0, 200, "in grace");
     assert_eq!(ask(&start(engine, silent), "/readyz").0, 503, "without it");
-    wait_until(LIMIT, || ask(&doorbell, "/readyz").0 == 503).expect("it ends by itself");
+    wait_until(LIMIT, || ask(&doorbell, "/readyz").0 == 503).expect("the grace period must end");
     // The clock of states has steps of up to 4 ms.
     assert!(began.elapsed() + Duration::from_millis(50) >= GRACE, "{:?}", began.elapsed());
     let long = base.replace("\"3s\"", "\"1h\"");
     let failing = Doorbell::start_with(engine, &format!("{long}{}", http("http://127.0.0.1:1/")));
-    wait_until(LIMIT, || ask(&failing, "/readyz").0 == 503).expect("a result counts");
+    wait_until(LIMIT, || ask(&failing, "/readyz").0 == 503)
+        .expect("a failed result must take effect during the grace period");
 }

@@ -1,7 +1,8 @@
-//! The system's clock, set an hour ahead and back while doorbell serves: only what depends on the time of day moves.
+//! The system clock, set an hour ahead and back while doorbell serves. Only what depends on the
+//! time of day changes.
 //!
-//! Does not know about: workers, which read clocks without libc and get theirs set in the simulator. Of the program's other threads
-//! Debian's libfaketime changes the time of day, and no other clock.
+//! Does not know about: workers. They read clocks without libc; the simulator sets their clocks.
+//! For the other threads Debian's libfaketime changes the time of day and no other clock.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -34,15 +35,16 @@ const WATCHED: Duration = Duration::from_millis(1_200);
 struct TimeOfDay {
     library: String,
     file: PathBuf,
-    /// Offset of that clock. Locked while it changes or a file gets a time of that clock.
+    /// Offset of the faked clock. Locked while it changes, or while a file gets a time of that
+    /// clock.
     ahead_secs: Mutex<i64>,
 }
 
 impl TimeOfDay {
-    /// `None`, with a message, without libfaketime.
+    /// Finds libfaketime. Without it, prints a message and returns `None`.
     fn new(scratch: &Scratch) -> Option<Self> {
         let faketime = program("faketime")?;
-        // The program knows the path of its library.
+        // `faketime` knows the path of its library.
         let library = stdout(&faketime, &["-m", "-f", "+0", "printenv", "LD_PRELOAD"]);
         let time = Self {
             library: library.trim().to_owned(),
@@ -68,7 +70,7 @@ impl TimeOfDay {
             .saturating_add_signed(*self.ahead_secs.lock().unwrap() * 1_000)
     }
 
-    /// Writes a file with the modification time of that clock.
+    /// Writes a file whose modification time is from the faked clock.
     fn touch(&self, scratch: &Scratch) {
         let ahead = self.ahead_secs.lock().unwrap();
         let by = Duration::from_secs(ahead.unsigned_abs());
@@ -87,7 +89,7 @@ impl TimeOfDay {
             .env("FAKETIME_TIMESTAMP_FILE", &self.file)
             .env("FAKETIME_NO_CACHE", "1")
             .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
-            // The times of files are not faked.
+            // Modification times of files are not faked.
             .env("NO_FAKE_STAT", "1");
         let doorbell = Doorbell::try_start_command(&mut command).unwrap_or_else(|log| panic!("{log}"));
         let socket = scratch.path("control.sock");
@@ -96,7 +98,7 @@ impl TimeOfDay {
         control
     }
 
-    /// Asserts that the program sees the clock; otherwise the test would be void.
+    /// Asserts that doorbell sees the faked clock; otherwise the test would prove nothing.
     #[track_caller]
     fn is_seen(&self, status: &Value) {
         let (seen, is) = (status["now_unix_ms"].as_u64().unwrap(), self.unix_ms());
@@ -115,7 +117,7 @@ fn sets_said(control: &Controlled) -> usize {
     control.doorbell.process.log().matches("the system's clock was set").count()
 }
 
-/// Reports the application as alive in every way, while it is.
+/// Reports the application as alive in every way, while `is_alive` is set.
 fn live(control: &Controlled, time: &TimeOfDay, is_alive: &AtomicBool) {
     while is_alive.load(Ordering::Relaxed) {
         time.touch(&control.scratch);
@@ -137,7 +139,7 @@ fn await_told(control: &Controlled, path: &str, expected: u16, limit: Duration) 
     wait_until(limit, is_told).is_some()
 }
 
-/// Probes for a while, expecting these replies, and checks the operator's view.
+/// Probes for a while, expects these replies, and checks the operator's view.
 #[track_caller]
 fn all_is_as_before(control: &Controlled, time: &TimeOfDay, started: Instant) {
     let since = Instant::now();
@@ -162,12 +164,15 @@ fn all_is_as_before(control: &Controlled, time: &TimeOfDay, started: Instant) {
         assert_eq!(check["state"], expected, "{check}");
         let last = &check["last"]["age_ms"];
         if !["asked", "lease"].contains(&check["name"].as_str().unwrap()) {
-            assert!(last.as_u64().unwrap() < 4_000, "it runs as often as before: {check}");
+            assert!(last.as_u64().unwrap() < 4_000, "the check must run as often as before: {check}");
         }
         ages.extend([&check["age_ms"], last]);
     }
     let age_max = u64::try_from(started.elapsed().as_millis()).unwrap() + 1_000;
-    assert!(ages.iter().all(|age| age.as_u64().unwrap() <= age_max), "{ages:?} are of {age_max} at most");
+    assert!(
+        ages.iter().all(|age| age.as_u64().unwrap() <= age_max),
+        "a result is older than {age_max}: {ages:?}"
+    );
 }
 
 const CHECKED: &str = r#"
@@ -255,10 +260,11 @@ fn clock_jumps_neither_break_checks_nor_extend_results(engine: &str) {
             assert!(said.is_some(), "{sets} times:\n{}", control.doorbell.process.log());
         }
         let log = control.doorbell.process.log();
-        assert_eq!(sets_said(&control), 5, "once each time:\n{log}");
+        assert_eq!(sets_said(&control), 5, "one message for each change of the clock:\n{log}");
         assert_eq!(control.status()["event"].as_u64(), Some(before), "nothing happened:\n{log}");
-        assert_eq!(rare.conns(), 1, "what is known of it is not half an hour old");
-        // The clock is now an hour before the start of these; a result that is not renewed must not last an hour.
+        assert_eq!(rare.conns(), 1, "the result is younger than its cache time of 30m");
+        // The clock now reads an hour before the start of these results. A result without renewal
+        // must not last an hour.
         time.set(0);
         all_is_as_before(&control, &time, started);
         drop(stop);
@@ -299,7 +305,8 @@ fn are_told(control: &Controlled, expected: [u16; 4]) {
     assert_eq!(told, expected, "{}\n{}", control.say(&["status"]), control.doorbell.process.log());
 }
 
-/// What is left of the half hours.
+/// Checks the remaining time of the drain and the maintenance, which were declared for half an
+/// hour.
 #[track_caller]
 fn half_hours_are_left(control: &Controlled, started: Instant) {
     let status = control.status();
@@ -325,7 +332,8 @@ fn drains_and_maintenance_last_as_long_as_declared(engine: &str) {
         are_told(&control, [503, 503, 200, 200]);
         half_hours_are_left(&control, started);
         time.is_seen(&control.status());
-        // What starts now lasts as long as declared, whatever the clock.
+        // A drain or maintenance that starts now lasts as long as declared, whatever the clock
+        // reads.
         let until = |ahead_secs: i64| {
             let said = Instant::now();
             control.say(&["maint", "third", "--for", "1s"]);
@@ -334,7 +342,12 @@ fn drains_and_maintenance_last_as_long_as_declared(engine: &str) {
             let told = ["/third", "/fourth"].map(|path| control.probe(path).0);
             assert!(told == [503; 2] || said.elapsed() > SHORT, "{told:?} after {:?}", said.elapsed());
             let are_over = ["/third", "/fourth"].map(|path| await_told(&control, path, 200, LIMIT));
-            assert_eq!(are_over, [true; 2], "they end by themselves\n{}", control.doorbell.process.log());
+            assert_eq!(
+                are_over,
+                [true; 2],
+                "they must end after their duration\n{}",
+                control.doorbell.process.log()
+            );
             assert!(said.elapsed() >= SHORT, "{:?}", said.elapsed());
         };
         until(ahead_secs - HOUR);
@@ -362,7 +375,8 @@ fn a_stop_takes_as_long_as_it_is_given(engine: &str) {
         let mut control = time.start(scratch, engine, &more);
         let began = Instant::now();
         control.doorbell.process.signal(Signal::TERM);
-        wait_until(LIMIT, || control.probe("/first").0 == 503).expect("load balancers see it");
+        wait_until(LIMIT, || control.probe("/first").0 == 503)
+            .expect("the drain must be visible to load balancers");
         time.set(ahead_secs);
         thread::sleep(DELAY / 3);
         // All requests are served during the delay.
@@ -375,13 +389,13 @@ fn a_stop_takes_as_long_as_it_is_given(engine: &str) {
     }
 }
 
-/// Windows are checked every half minute.
+/// Maintenance windows are checked every half minute.
 #[test]
 fn a_window_follows_the_time_of_day() {
     const SOON: Duration = Duration::from_secs(40);
     let scratch = Scratch::new();
     let Some(time) = TimeOfDay::new(&scratch) else { return };
-    // An hour from now, and for half an hour to either side of that.
+    // The window opens half an hour from now and closes an hour later.
     let day_secs = (time.unix_ms() / 1_000 + 1_800) % 86_400;
     let (hour, minute) = (day_secs / 3_600, day_secs % 3_600 / 60);
     let window = format!(
@@ -389,7 +403,7 @@ fn a_window_follows_the_time_of_day() {
     );
     let control = time.start(scratch, "epoll", &format!("{OPERATED}{window}"));
     are_told(&control, [200; 4]);
-    // Half a minute each.
+    // Each change takes effect within half a minute.
     let set = [(HOUR, 503), (-HOUR, 200)];
     for &(ahead_secs, expected) in &set[..if is_full() { 2 } else { 1 }] {
         time.set(ahead_secs);

@@ -1,4 +1,5 @@
-//! Operators: every command against a running instance, sockets in use and stale ones, and peers with another protocol.
+//! Operator commands against a running instance. Also sockets in use, stale sockets, and peers with
+//! another protocol version.
 //!
 //! Does not know about: restarts.
 
@@ -33,7 +34,8 @@ pub(crate) struct Controlled {
 }
 
 impl Controlled {
-    /// `more` is configuration; `SCRATCH` in it is the folder.
+    /// Starts an instance with `more` in its configuration. `SCRATCH` stands for the folder of the
+    /// test.
     pub(crate) fn start(engine: &str, more: &str) -> Self {
         Self::start_in(Scratch::new(), engine, more)
     }
@@ -44,7 +46,7 @@ impl Controlled {
         Self { doorbell, socket, scratch }
     }
 
-    /// Runs a command against it.
+    /// Runs a command against this instance.
     pub(crate) fn run(&self, args: &[&str]) -> Output {
         run_at(&self.socket, args)
     }
@@ -60,7 +62,7 @@ impl Controlled {
         serde_json::from_str(&self.say(&["status", "-o", "json"])).unwrap()
     }
 
-    /// Status code and body of a probe.
+    /// Returns status code and body of a probe.
     pub(crate) fn probe(&self, path: &str) -> (u16, String) {
         let got = exchange(self.doorbell.addr, format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).unwrap();
         let reply = Reply::parse(&got.bytes, false).unwrap();
@@ -99,7 +101,7 @@ const CHECKS: &str = "[check.self]\ntype = \"file\"\npath = \"/proc/self/status\
 
 fn every_command_works(engine: &str) {
     let mut control = Controlled::start(engine, CHECKS);
-    wait_until(LIMIT, || control.status()["checks"]["up"] == 2).expect("they run at the start");
+    wait_until(LIMIT, || control.status()["checks"]["up"] == 2).expect("checks must run at the start");
     let status = control.status();
     assert_eq!(status["lifecycle"], "ready");
     assert_eq!(status["pid"].to_string(), control.doorbell.process.pid());
@@ -121,7 +123,7 @@ fn every_command_works(engine: &str) {
     };
     let before = runs();
     control.say(&["checks", "self", "--run"]);
-    assert_eq!(runs(), before + 1, "a run that was not due for an hour");
+    assert_eq!(runs(), before + 1, "`--run` must start a run before the interval has passed");
     assert!(said(&control.run(&["checks", "beat", "--run"])).contains("its results are pushed"));
     let missing = control.run(&["checks", "nix"]);
     assert_eq!(missing.status.code(), Some(1));
@@ -149,7 +151,7 @@ fn every_command_works(engine: &str) {
     let gone = control.run(&["status"]);
     assert_eq!(gone.status.code(), Some(69));
     assert!(said(&gone).contains("no control socket at"), "{}", said(&gone));
-    assert!(!control.socket.exists(), "its file is gone");
+    assert!(!control.socket.exists(), "the socket must be removed");
 }
 
 fn the_next_probe_after_a_command_sees_it(engine: &str) {
@@ -177,8 +179,8 @@ fn a_stop_can_be_cancelled_until_listeners_close(engine: &str) {
     assert!(control.say(&["quit"]).contains("undrain"));
     assert_eq!(control.probe("/readyz").0, 503);
     control.say(&["ready"]);
-    assert_eq!(control.probe("/readyz").0, 200, "ready takes everything back");
-    // After two cancelled stops signals still work, and the count starts from zero.
+    assert_eq!(control.probe("/readyz").0, 200, "`ready` ends every drain and maintenance");
+    // After two cancelled stops signals still work, and the count of SIGTERM starts from zero.
     control.doorbell.process.signal(Signal::TERM);
     wait_until(LIMIT, || control.probe("/readyz").0 == 503).unwrap();
     control.doorbell.process.signal(Signal::TERM);
@@ -197,14 +199,18 @@ fn events_are_followed_to_the_end(engine: &str) {
     control.say(&["drain", "--reason", "kernel"]);
     control.say(&["quit", "--now", "--wait"]);
     let output = follower.wait_with_output().unwrap();
-    assert!(output.status.success(), "the end of the instance is not an error of the follower");
+    assert!(output.status.success(), "the stop of the instance is not an error of `events --follow`");
     let events: Vec<Value> = String::from_utf8(output.stdout)
         .unwrap()
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     let numbers: Vec<u64> = events.iter().map(|event| event["number"].as_u64().unwrap()).collect();
-    assert_eq!(numbers, (1..=events.len() as u64).collect::<Vec<_>>(), "each once, in order");
+    assert_eq!(
+        numbers,
+        (1..=events.len() as u64).collect::<Vec<_>>(),
+        "each event must arrive once and in order"
+    );
     assert!(
         events.iter().any(|event| event["to"] == "draining" && event["reason"] == "kernel"),
         "{events:?}"
@@ -212,7 +218,7 @@ fn events_are_followed_to_the_end(engine: &str) {
     assert_eq!(events.last().unwrap()["to"], "stopping", "{events:?}");
 }
 
-/// At any kind of end, and immediately after an event.
+/// Checked for every way to stop, also immediately after another event.
 fn the_last_event_reaches_followers(engine: &str) {
     type End = fn(&Controlled);
     let ends: [(&str, End); 3] = [
@@ -232,7 +238,7 @@ fn the_last_event_reaches_followers(engine: &str) {
             command.stdout(std::process::Stdio::piped()).spawn().unwrap()
         };
         let mut followers = [follow(&[]), follow(&["--since", "1"])];
-        // Both have received the previous event, so the next one is sent separately.
+        // Both followers have received the previous event, so the next one is sent separately.
         control.say(&["maint", "--reason", "before"]);
         let firsts = followers.each_mut().map(|follower| {
             let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
@@ -263,10 +269,14 @@ fn a_socket_in_use_is_kept_and_a_stale_one_is_replaced() {
     assert!(log.contains("another instance listens there"), "{log}");
     assert_eq!(first.status()["pid"].to_string(), first.doorbell.process.pid());
     drop(second);
-    assert_eq!(first.status()["lifecycle"], "ready", "the end of the second takes nothing from the first");
+    assert_eq!(
+        first.status()["lifecycle"],
+        "ready",
+        "the exit of the second instance must not affect the first"
+    );
     let scratch = first.kill();
     let socket = scratch.path("control.sock");
-    assert!(socket.exists(), "no process was left to remove it");
+    assert!(socket.exists(), "a killed process leaves its socket file");
     let gone = run_at(&socket, &["status"]);
     assert_eq!(gone.status.code(), Some(69));
     assert!(said(&gone).contains("it was killed"), "{}", said(&gone));
@@ -300,13 +310,13 @@ fn several_instances_have_their_own_sockets() {
     assert!(String::from_utf8_lossy(&text.stdout).contains(&second.addr.to_string()), "{text:?}");
 }
 
-/// The reply to some bytes, until the end of the connection.
+/// Sends bytes, and returns the reply up to the end of the connection.
 fn answered(socket: &Path, bytes: &[u8]) -> Vec<u8> {
     let mut stream = UnixStream::connect(socket).unwrap();
     stream.set_read_timeout(Some(LIMIT)).unwrap();
     stream.write_all(bytes).unwrap();
     let mut answer = Vec::new();
-    // A reset is an end too.
+    // A reset also counts as the end of the connection.
     let _ = stream.read_to_end(&mut answer);
     answer
 }
@@ -318,14 +328,18 @@ fn other_protocols_get_an_explanation() {
     const VERSION: u16 = 5;
     let hello = |version: u16| [b"doorbell".as_slice(), &version.to_le_bytes(), &[0, 0]].concat();
     let other = answered(&control.socket, &hello(99));
-    assert_eq!(other, hello(VERSION), "ours, so that the other side can say what is wrong");
+    assert_eq!(
+        other,
+        hello(VERSION),
+        "the server sends its version, so that the peer can report the mismatch"
+    );
     wait_until(LIMIT, || control.doorbell.process.log().contains("version 99 of the control protocol"))
         .unwrap();
     for _ in 0..50 {
         answered(&control.socket, &hello(98));
     }
     let told = control.doorbell.process.log().matches("control connection refused").count();
-    assert!((1..=10).contains(&told), "one a second is enough: {told}");
+    assert!((1..=10).contains(&told), "refusals are logged at most once a second: {told}");
     let http = answered(&control.socket, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     assert!(http.starts_with(b"This is the control socket of doorbell"), "{http:?}");
     let framed = |len: u32, bytes: &[u8]| [hello(VERSION).as_slice(), &len.to_le_bytes(), bytes].concat();
@@ -350,5 +364,6 @@ fn too_many_operators_are_refused_and_silent_ones_time_out() {
     assert!(said(&busy).contains("too many operators: 32 are connected"), "{}", said(&busy));
     assert_eq!(control.probe("/readyz").0, 200);
     drop(silent);
-    wait_until(LIMIT, || control.run(&["status"]).status.success()).expect("places are free again");
+    wait_until(LIMIT, || control.run(&["status"]).status.success())
+        .expect("operator connections must be free again");
 }

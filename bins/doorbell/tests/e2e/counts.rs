@@ -1,6 +1,6 @@
 //! Metrics after real traffic: exact counts, which a reload keeps.
 //!
-//! Does not know about: how values are counted, probers.
+//! Does not know about: how counters are updated; probers.
 
 use std::fs;
 use std::io::Write as _;
@@ -35,7 +35,8 @@ fn value(admin: SocketAddr, series: &str) -> Option<f64> {
     value.map(|value| value.parse().unwrap())
 }
 
-/// Waits for these values, because a connection ends shortly after its client has seen the end.
+/// Waits for these values, because a connection is counted shortly after its client has seen the
+/// end.
 fn expect(admin: SocketAddr, expected: &[(&str, f64)]) {
     let found = || expected.iter().map(|(series, _)| value(admin, series)).collect::<Vec<_>>();
     let wanted: Vec<_> = expected.iter().map(|(_, value)| Some(*value)).collect();
@@ -43,7 +44,7 @@ fn expect(admin: SocketAddr, expected: &[(&str, f64)]) {
     assert!(is_so.is_some(), "{expected:?}: {:?}", found());
 }
 
-/// Routes of these listeners.
+/// Configuration of routes on these listeners.
 fn routes(listeners: &[&str]) -> String {
     format!(
         "[route.hello]\nlistener = {listeners:?}\npath = \"/hello\"\nreply = {{ body = \"hello\\n\" }}\n\
@@ -52,7 +53,8 @@ fn routes(listeners: &[&str]) -> String {
     )
 }
 
-/// Listeners `a`, `b`, and `p` behind a proxy, and the admin listener.
+/// Configuration with listeners `a`, `b`, and `p`, which requires a PROXY header, and an admin
+/// listener.
 fn config(more: &str) -> String {
     format!(
         "version = 1\n[runtime]\nworkers = 2\n[lifecycle]\nreload = \"SIGHUP\"\n[admin]\nbind = \"127.0.0.1:0\"\n\
@@ -62,7 +64,7 @@ fn config(more: &str) -> String {
     )
 }
 
-/// Each kind of reply: fixed, rendered, behind a guard, and after a job.
+/// Covers each kind of reply: fixed, rendered, behind a guard, and after a job.
 fn requests_are_counted_by_route(engine: &str) {
     let doorbell = Doorbell::start_with(
         engine,
@@ -135,7 +137,11 @@ fn connections_are_counted_by_listener(engine: &str) {
         let behind = format!("PROXY TCP4 192.0.2.7 192.0.2.1 51000 80\r\n{hello}");
         assert_eq!(send(p, behind.as_bytes()).unwrap().status, 200);
     }
-    assert_eq!(exchange(p, hello.as_bytes()).unwrap().bytes, b"", "without a header there is no reply");
+    assert_eq!(
+        exchange(p, hello.as_bytes()).unwrap().bytes,
+        b"",
+        "a connection without a PROXY header gets no reply"
+    );
     for status in [200, 200, 429, 429, 429] {
         assert_eq!(get(a, "/few", &[]).status, status);
     }
@@ -173,7 +179,8 @@ fn connections_are_counted_by_listener(engine: &str) {
     );
 }
 
-/// With FIN and RST, before the first byte and after a reply, with and without deferred accept.
+/// Probes end with FIN and RST, before the first byte and after a reply, with and without deferred
+/// accept.
 fn connections_of_tcp_probes_are_counted_as_they_end(engine: &str) {
     let more = "[listener.now]\nbind = \"127.0.0.1:0\"\ntcp = { defer_accept = false }\n\
                 [route.now]\nlistener = \"now\"\npath = \"/hello\"\nreply = { body = \"hello\\n\" }\n";
@@ -218,7 +225,7 @@ fn connections_of_tcp_probes_are_counted_as_they_end(engine: &str) {
         (closed("a", "done"), 3.0),
         (closed("a", "client_reset"), 0.0),
     ];
-    // Waits until connections that must not be counted have been reset.
+    // Allows time for connections that must not be counted.
     thread::sleep(Duration::from_millis(100));
     expect(admin, &expected.each_ref().map(|(series, value)| (series.as_str(), *value)));
 }
@@ -241,7 +248,7 @@ fn a_reload_keeps_all_counts(engine: &str) {
         fs::write(&file, config(more)).unwrap();
         doorbell.process.signal(Signal::HUP);
         expect(admin, &[("doorbell_config_generation", generation + 1.0)]);
-        assert_eq!(hash() == before, more.is_empty(), "a hash is of what is served");
+        assert_eq!(hash() == before, more.is_empty(), "the hash covers the configuration in use");
     }
     assert_eq!(get(a, "/hello", &[]).status, 200);
     expect(
@@ -339,7 +346,7 @@ fn handshakes_and_certificates(engine: &str) {
         ],
     );
     let ends = value(admin, "doorbell_tls_certificate_not_after_timestamp_seconds{tls=\"main\"}").unwrap();
-    // A check sees the same certificate.
+    // A `tls` check reports the same certificate.
     let checker = format!(
         "version = 1\n[admin]\nbind = \"127.0.0.1:0\"\n[listener.web]\nbind = \"127.0.0.1:0\"\n\
          [check.web]\ntype = \"tls\"\naddress = \"{web}\"\ntls = {{ verify = false }}\ninterval = \"1h\"\n\
@@ -355,7 +362,7 @@ fn handshakes_and_certificates(engine: &str) {
     );
 }
 
-/// TCP gates and `/probe`, before and after a reload that changes both.
+/// TCP gates and `/probe`, before and after a reload that changes the configuration of both.
 fn ports_beside_the_listeners(engine: &str) {
     let [gate, fin, other, blackbox] = [(); 4].map(|()| free_addr());
     let ports = |cache: &str, more: &str| {
@@ -407,7 +414,7 @@ fn ports_beside_the_listeners(engine: &str) {
     fs::write(&file, ports("0s", &format!("[tcp_gate.other]\nbind = \"{other}\"\n"))).unwrap();
     doorbell.process.signal(Signal::HUP);
     expect(admin, &[("doorbell_tcp_gate_listeners{gate=\"other\"}", 1.0)]);
-    assert_eq!([probe(&target), probe(&target)], [200; 2], "nothing is kept any more");
+    assert_eq!([probe(&target), probe(&target)], [200; 2], "`cache = \"0s\"` must disable caching");
     knock(gate);
     expect(
         admin,

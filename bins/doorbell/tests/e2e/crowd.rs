@@ -1,8 +1,9 @@
-//! Reloads, drains, maintenance and pushed results under many new connections a second: none fails or is reset, and the next probe
-//! sees the change.
+//! Reloads, drains, maintenance and pushed results under many new connections a second. No
+//! connection fails or is reset, and the next probe gets the new state.
 //!
-//! Does not know about: slow or persistent clients (`generations`). `DOORBELL_FULL=1` with the shipped build
-//! uses the promised 20,000 a second, for longer, and requires every change within 10 ms.
+//! Does not know about: slow or persistent clients (`generations`). `DOORBELL_FULL=1` with the
+//! shipped build uses the promised 20,000 connections a second, takes longer, and requires every
+//! change within 10 ms.
 
 use std::fs;
 use std::path::Path;
@@ -25,12 +26,12 @@ on_both_engines! {
     a_crowd_is_answered_or_refused_when_listeners_close
 }
 
-/// The promised rate.
+/// Promised rate of new connections.
 const CONNS_A_SECOND: u32 = 20_000;
 const VISIBLE: Duration = Duration::from_millis(10);
-/// Listeners stay open until a second signal.
+/// A drain delay so long that listeners stay open until a second signal.
 const LONG: &str = "1m";
-/// Rate without optimisation and with other tests running.
+/// Rate for builds without optimisation and with other tests running.
 const CONNS_A_SECOND_SLOW: u32 = 1_000;
 
 fn config(folder: &Path, round: usize, drain_delay: &str) -> String {
@@ -70,15 +71,15 @@ impl Scene {
         assert!(output.status.success(), "{words:?}: {output:?}\n{}", self.doorbell.process.log());
     }
 
-    /// Status and content.
+    /// Returns status and body.
     fn ask(&self, path: &str) -> (u16, Vec<u8>) {
         let reply = try_get(self.doorbell.addr, path, &[]);
         let reply = reply.unwrap_or_else(|what| panic!("{path}: {what}\n{}", self.doorbell.process.log()));
         (reply.status, reply.body)
     }
 
-    /// Makes a change and probes continuously. Records how long after it the last probe began that got the old state.
-    /// Later probes get the new state.
+    /// Makes a change and probes continuously. Records the start of the last probe that got the old
+    /// state, as time since the change. Later probes get the new state.
     fn sees(&mut self, what: &'static str, path: &str, is_new: impl Fn(&(u16, Vec<u8>)) -> bool) {
         let done = Instant::now();
         let mut told_old = Duration::ZERO;
@@ -88,7 +89,7 @@ impl Scene {
                 break;
             }
             told_old = began;
-            assert!(began < LIMIT, "{what} is never seen: {}", self.doorbell.process.log());
+            assert!(began < LIMIT, "{what} never takes effect: {}", self.doorbell.process.log());
         }
         self.seen.push((what, told_old));
     }
@@ -115,7 +116,7 @@ impl Scene {
         self.sees("command", "/readyz", |(status, _)| *status == wanted);
     }
 
-    /// Every kind of change, once.
+    /// Makes every kind of change once.
     fn day(&mut self) {
         self.push("fail", 503);
         self.push("pass", 200);
@@ -136,7 +137,8 @@ fn a_crowd_notices_neither_reloads_nor_drains(engine: &str) {
     take(engine, &program);
 }
 
-/// A load of new connections at a rate, each of which must get a reply; `None` if it is not available.
+/// Starts a load of new connections at a rate; each of them must get a reply. Returns `None` if the
+/// load program is not available.
 fn crowd(doorbell: &Doorbell, program: &Path, rate: u32, secs: u64) -> Option<Process> {
     let url = doorbell.url("/hello");
     // The load program needs io_uring.
@@ -152,14 +154,14 @@ fn crowd(doorbell: &Doorbell, program: &Path, rate: u32, secs: u64) -> Option<Pr
 /// The report of the load program.
 fn report(load: &mut Process) -> Value {
     load.wait();
-    // The last output may be read after the exit.
+    // The last line of output may arrive after the exit.
     let mut report = Value::Null;
     let is_whole = || serde_json::from_str(&load.log()).map(|whole| report = whole).is_ok();
     assert!(wait_until(LIMIT, is_whole).is_some(), "{}", load.log());
     report
 }
 
-/// Runs the changes under load, if it is available.
+/// Makes all changes under load, if the load program is available.
 fn take(engine: &str, program: &Path) {
     let (rate, secs) = if is_judged() { (CONNS_A_SECOND, 10) } else { (CONNS_A_SECOND_SLOW, 3) };
     let mut scene = Scene::start(engine, LONG);
@@ -171,7 +173,7 @@ fn take(engine: &str, program: &Path) {
     while start.elapsed() < Duration::from_secs(secs).mul_f64(0.7) {
         scene.day();
         days += 1;
-        // Each command is a process, which competes with the load on two CPUs.
+        // Each command is a process of its own, which competes with the load for two CPUs.
         thread::sleep(Duration::from_millis(200));
     }
     // The load still runs when the stop begins.
@@ -190,8 +192,8 @@ fn judge(engine: &str, report: &Value, days: usize, mut seen: Vec<(&'static str,
     let (middle, last) = (seen[seen.len() / 2], seen[seen.len() - 1]);
     let a_second = report["requests_per_s"].as_f64().unwrap();
     let said = format!(
-        "{engine}: {days} days with 2 reloads each, {a_second:.0} connections a second, {} of {} failed; of {} changes the middle one was \
-         seen {:?} after it, the last {last:?}",
+        "{engine}: {days} rounds with 2 reloads each, {a_second:.0} connections a second, {} of {} failed; of {} changes the median \
+         took effect after {:?}, the slowest after {last:?}",
         report["failed"],
         report["requests"],
         seen.len(),
@@ -204,7 +206,7 @@ fn judge(engine: &str, report: &Value, days: usize, mut seen: Vec<(&'static str,
         "{said}: {report}"
     );
     assert!(a_second > 0.0 && days > 0, "{said}");
-    at_most(format_args!("{engine}: until the last change is seen"), last.1, VISIBLE);
+    at_most(format_args!("{engine}: time until the slowest change took effect"), last.1, VISIBLE);
     let offered = f64::from(CONNS_A_SECOND);
     at_most(
         format_args!("{engine}: connections a second that were not offered"),
@@ -213,7 +215,7 @@ fn judge(engine: &str, report: &Value, days: usize, mut seen: Vec<(&'static str,
     );
 }
 
-/// With and without a delay between the signal and the close.
+/// Tested with and without a delay between the signal and the close of the listeners.
 fn a_crowd_is_answered_or_refused_when_listeners_close(engine: &str) {
     let Some(program) = load_program() else { return };
     let (rate, takes) = if is_judged() { (CONNS_A_SECOND, 10) } else { (CONNS_A_SECOND_SLOW, 2) };
@@ -231,7 +233,7 @@ fn a_crowd_is_answered_or_refused_when_listeners_close(engine: &str) {
             let said = format!("{engine}, {drain_delay}: {requests} answered, {failed} refused");
             told(&said);
             let failures = report["failures"].as_array().unwrap();
-            // The only failures are refused connections.
+            // Refused connections are the only kind of failure.
             let [only] = failures.as_slice() else { panic!("{said}: {report}") };
             let refused = only["first_error"].as_str().unwrap().contains("refused");
             assert!(only["kind"] == "connect" && refused, "{said}: {report}");

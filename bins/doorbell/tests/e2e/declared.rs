@@ -1,6 +1,6 @@
-//! Drains and maintenance across restarts and damage, and maintenance by files.
+//! Drains and maintenance across restarts and with damaged state files; and maintenance by files.
 //!
-//! Does not know about: the other commands, kills and full disks (`kills`).
+//! Does not know about: other commands; kills and full disks (`kills`).
 
 use std::fs;
 use std::process::Command;
@@ -21,7 +21,7 @@ on_auto! {
 
 pub(crate) const STATE: &str = "[lifecycle]\ndrain_delay = \"0s\"\nstate_file = \"SCRATCH/state\"\n";
 
-/// Stops as systemd does, and starts again.
+/// Stops with SIGTERM, as systemd does, and starts again.
 fn restart(mut control: Controlled, engine: &str) -> Controlled {
     control.doorbell.process.signal(Signal::TERM);
     control.doorbell.process.wait();
@@ -33,12 +33,12 @@ fn maintenance_survives_a_restart_and_ends_by_itself(engine: &str) {
     let said = control.say(&["maint", "readyz", "--reason", "new disks", "--for", "3s"]);
     assert!(!said.contains("not kept"), "{said}");
     let control = restart(control, engine);
-    assert_eq!(control.probe("/readyz").0, 503, "from the first probe on");
+    assert_eq!(control.probe("/readyz").0, 503, "maintenance must apply from the first probe on");
     assert_eq!(control.status()["maintenance"][0]["reason"], "new disks");
-    wait_until(LIMIT, || control.probe("/readyz").0 == 200).expect("it ends by itself");
+    wait_until(LIMIT, || control.probe("/readyz").0 == 200).expect("maintenance must end after its duration");
     assert!(control.say(&["events"]).contains("readyz: out of maintenance by operator"));
     let control = restart(control, engine);
-    assert_eq!(control.probe("/readyz").0, 200, "and does not come back");
+    assert_eq!(control.probe("/readyz").0, 200, "maintenance must not come back");
 }
 
 fn a_drain_survives_a_restart(engine: &str) {
@@ -52,7 +52,7 @@ fn a_drain_survives_a_restart(engine: &str) {
     assert_eq!((control.probe("/readyz").0, &control.status()["lifecycle"]), (200, &"ready".into()));
 }
 
-/// Without `state_file` in the configuration.
+/// The configuration does not set `state_file`.
 fn the_state_directory_of_systemd_is_used(engine: &str) {
     let scratch = Scratch::new();
     fs::create_dir(scratch.path("lib")).unwrap();
@@ -82,20 +82,25 @@ fn files_declare_maintenance(engine: &str) {
     assert_eq!(control.probe("/readyz").0, 200);
     fs::create_dir(control.scratch.path("maint")).unwrap();
     fs::write(control.scratch.path("maint/all"), "rolling kernels\n").unwrap();
-    wait_until(LIMIT, || control.probe("/readyz").0 == 503).expect("a file is seen");
+    wait_until(LIMIT, || control.probe("/readyz").0 == 503).expect("a new file must start maintenance");
     assert_eq!(control.probe("/livez").0, 200);
     let held = &control.status()["maintenance"][0];
     assert_eq!((&held["source"], &held["reason"]), (&"file".into(), &"rolling kernels".into()));
     assert!(control.say(&["ready"]).contains("still in maintenance by a file"));
     let control =
         Controlled::start_in(control.kill(), engine, "[maintenance]\nfile_dir = \"SCRATCH/maint\"\n");
-    assert_eq!(control.probe("/readyz").0, 503, "declared while nothing ran: from the first probe on");
+    assert_eq!(
+        control.probe("/readyz").0,
+        503,
+        "a file created while doorbell was stopped must apply from the first probe on"
+    );
     fs::remove_file(control.scratch.path("maint/all")).unwrap();
-    wait_until(LIMIT, || control.probe("/readyz").0 == 200).expect("and that it is gone");
+    wait_until(LIMIT, || control.probe("/readyz").0 == 200)
+        .expect("the removal of the file must end maintenance");
 }
 
-/// As in the Kubernetes file: the endpoint is named `livez`, so drains and maintenance do not
-/// affect it. Otherwise they would restart the app.
+/// As in the Kubernetes file, the endpoint is named `livez`. Drains and maintenance do not affect
+/// it, because a failing liveness probe would restart the app.
 fn a_liveness_endpoint_of_the_app_depends_on_the_app_only(engine: &str) {
     let output = Command::new(binary()).args(["config", "init", "k8s"]).output().unwrap();
     let file = String::from_utf8(output.stdout).unwrap();
@@ -104,7 +109,7 @@ fn a_liveness_endpoint_of_the_app_depends_on_the_app_only(engine: &str) {
     let control = Controlled::start(engine, &format!("{app}{}", &file[from..]));
     let now = || ["/livez", "/app/livez", "/readyz"].map(|path| control.probe(path).0);
     fs::write(control.scratch.path("app"), "").unwrap();
-    wait_until(LIMIT, || now() == [200, 200, 200]).expect("the app is well");
+    wait_until(LIMIT, || now() == [200, 200, 200]).expect("all endpoints must be up");
     control.say(&["drain"]);
     assert_eq!(now(), [200, 200, 503]);
     control.say(&["undrain"]);
@@ -113,7 +118,8 @@ fn a_liveness_endpoint_of_the_app_depends_on_the_app_only(engine: &str) {
     control.say(&["ready"]);
     assert_eq!(now(), [200, 200, 200]);
     fs::remove_file(control.scratch.path("app")).unwrap();
-    wait_until(LIMIT, || now() == [200, 503, 503]).expect("the app hangs, and doorbell does not");
+    wait_until(LIMIT, || now() == [200, 503, 503])
+        .expect("a hanging app must fail the endpoints that require it");
 }
 
 #[test]
@@ -127,7 +133,7 @@ fn a_window_of_the_configuration_is_maintenance_while_it_is_open() {
     assert_eq!((&held["source"], &held["reason"]), (&"window".into(), &"weekly patch".into()));
     assert!(held["left_ms"].as_u64().unwrap() > 200_000, "{held}");
     assert!(control.say(&["ready"]).contains("maintenance window ended early"));
-    // A window that is not open today.
+    // This window is open on 29 February only.
     let control = Controlled::start_in(control.kill(), "epoll", &window("0 0 29 2 * UTC"));
     assert_eq!(control.probe("/readyz").0, 200);
 }
@@ -150,7 +156,7 @@ fn a_damaged_state_is_set_aside_and_logged_once() {
     let control = Controlled::start_in(scratch, "epoll", STATE);
     assert!(!control.doorbell.process.log().contains("set aside"), "{}", control.doorbell.process.log());
     assert_eq!(control.probe("/readyz").0, 200);
-    // A later version is set aside too.
+    // A file of a later version is also set aside.
     let mut foreign = whole;
     foreign[8] = 7;
     let scratch = control.kill();
@@ -197,10 +203,10 @@ fn a_state_that_cannot_be_written_is_reported_and_stops_nothing() {
     let state = STATE.replace("SCRATCH/state", "/dev/full/state");
     let control = Controlled::start("epoll", &state);
     let log = control.doorbell.process.log();
-    assert!(log.contains("cannot write /dev/full/state"), "at the start: {log}");
+    assert!(log.contains("cannot write /dev/full/state"), "the failure must be logged at the start: {log}");
     let said = control.say(&["maint", "readyz"]);
     assert!(said.contains("not kept across restarts: "), "{said}");
-    assert_eq!(control.probe("/readyz").0, 503, "it takes effect nevertheless");
+    assert_eq!(control.probe("/readyz").0, 503, "maintenance must take effect although it cannot be saved");
     control.say(&["maint", "readyz", "--reason", "again"]);
     control.say(&["ready"]);
     let log = control.doorbell.process.log();

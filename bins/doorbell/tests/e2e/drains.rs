@@ -1,6 +1,7 @@
-//! Drains of one endpoint, limited drains, and hooks that wait: their effect on probers, and restarts.
+//! Drains of one endpoint, drains with a duration, and hooks that wait: their effect on probers,
+//! and restarts.
 //!
-//! Does not know about: how a drain ends the program.
+//! Does not know about: how a drain stops the program.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -45,13 +46,14 @@ fn the_drain_of_one_endpoint_is_reported_everywhere(engine: &str) {
     let config = config(agent, gate);
     let control = Controlled::start(engine, &config);
     let gate_is = |open: bool| {
-        wait_until(LIMIT, || TcpStream::connect(gate).is_ok() == open).expect("the gate follows")
+        wait_until(LIMIT, || TcpStream::connect(gate).is_ok() == open)
+            .expect("the gate must follow the endpoint")
     };
     gate_is(true);
     let said = control.say(&["drain", "orders", "--reason", "new disks"]);
     assert!(said.contains("orders: draining") && !said.contains("not kept"), "{said}");
     assert_eq!(control.probe("/orders"), (503, "drain\nreason: new disks\n".to_owned()));
-    assert_eq!(kubelet(&control, "/orders"), 200, "it is not reported to this audience");
+    assert_eq!(kubelet(&control, "/orders"), 200, "the kubelet must not see the drain");
     assert_eq!(control.probe("/readyz").0, 200, "another one");
     assert_eq!(line(agent, b""), "up drain 100% # new disks\n");
     gate_is(false);
@@ -65,7 +67,7 @@ fn the_drain_of_one_endpoint_is_reported_everywhere(engine: &str) {
         "{log}"
     );
 
-    // Kept across a restart, together with a drain of all.
+    // Drains of one endpoint and of all endpoints survive a restart.
     control.say(&["drain", "--reason", "kernel"]);
     assert_eq!((control.probe("/readyz").0, control.probe("/orders").0), (503, 503));
     let scratch = control.kill();
@@ -73,7 +75,7 @@ fn the_drain_of_one_endpoint_is_reported_everywhere(engine: &str) {
     assert_eq!(
         (control.probe("/readyz").0, control.probe("/orders").0),
         (503, 503),
-        "from the first probe on"
+        "the drains must apply from the first probe on"
     );
     assert!(
         control
@@ -113,16 +115,17 @@ fn a_limited_drain_ends(engine: &str) {
     control.say(&["drain", "readyz", "--for", "2s", "--wait"]);
     assert!(
         began.elapsed() >= Duration::from_millis(200),
-        "load balancers had no time: {:?}",
+        "the wait must include drain_delay: {:?}",
         began.elapsed()
     );
-    wait_until(LIMIT, || control.status()["lifecycle"] == "ready").expect("the drain of all ends first");
+    wait_until(LIMIT, || control.status()["lifecycle"] == "ready")
+        .expect("the drain of all endpoints must end first");
     if began.elapsed() < Duration::from_millis(1_900) {
         assert_eq!(control.probe("/readyz").0, 503, "the drain of readyz continues");
     }
     wait_until(LIMIT, || control.probe("/readyz").0 == 200).expect("it ends");
     assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
-    // A wait is limited if connections stay open.
+    // With connections still open, the wait ends after its timeout.
     let _open = TcpStream::connect(control.doorbell.addr).unwrap();
     wait_until(LIMIT, || control.status()["counters"]["conns_live"] == 1).unwrap();
     let late = control.run(&["drain", "--wait", "400ms"]);
@@ -131,11 +134,11 @@ fn a_limited_drain_ends(engine: &str) {
 }
 
 fn a_hook_waits_for_drain_delay(engine: &str) {
-    /// The delay in the configuration, which must pass only once.
+    /// The configured delay, which must pass only once.
     const DELAY: Duration = Duration::from_secs(1);
     let text = "[lifecycle]\ndrain_delay = \"1s\"\nstate_file = \"SCRATCH/state\"\n";
     let mut control = Controlled::start(engine, text);
-    // An open connection does not block the hook: it is closed after SIGTERM.
+    // An open connection does not delay the hook, because it is closed after SIGTERM.
     let _open = TcpStream::connect(control.doorbell.addr).unwrap();
     let began = Instant::now();
     let hook = std::thread::scope(|scope| {
@@ -144,13 +147,13 @@ fn a_hook_waits_for_drain_delay(engine: &str) {
         hook.join().unwrap()
     });
     assert!(hook.contains("drain_delay has passed"), "{hook}");
-    assert!(began.elapsed() >= DELAY, "SIGTERM would come too early: {:?}", began.elapsed());
+    assert!(began.elapsed() >= DELAY, "the hook ended before drain_delay: {:?}", began.elapsed());
     control.doorbell.process.signal(Signal::TERM);
     drop(_open);
     let (status, took) = control.doorbell.process.wait();
     assert_eq!(status.code(), Some(0));
-    at_most(format_args!("{engine}: the delay is not waited for a second time"), took, DELAY);
-    assert!(!fs::exists(control.scratch.path("state")).unwrap(), "a hook declares nothing for the next one");
+    at_most(format_args!("{engine}: stop after the hook, without a second delay"), took, DELAY);
+    assert!(!fs::exists(control.scratch.path("state")).unwrap(), "a hook must not save its drain");
 
     let control = Controlled::start_in(control.scratch, engine, text);
     assert_eq!(control.probe("/readyz").0, 200, "a restarted container starts without the drain");

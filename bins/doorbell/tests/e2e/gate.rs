@@ -1,6 +1,7 @@
-//! The rate limit of TLS handshakes by address: excess ones get an alert and are counted, and other clients are not affected.
+//! The rate limit of TLS handshakes by address: excess handshakes get an alert and are counted, and
+//! other clients are not affected.
 //!
-//! Does not know about: handshakes that lead nowhere.
+//! Does not know about: handshakes that fail for other reasons.
 
 use std::net::Ipv4Addr;
 
@@ -35,7 +36,7 @@ fn too_many_handshakes_of_one_address(engine: &str) {
     let doorbell = serve(engine, &scratch);
     let https = Https::new(doorbell.addr);
     let [greedy, modest] = [2, 3].map(|last| https.at(Ipv4Addr::new(127, 0, 0, last)));
-    // A kept connection is one handshake, however many requests it has.
+    // A kept connection counts as one handshake, however many requests it carries.
     let mut kept = greedy.connect().unwrap();
     for n in 0..20 {
         assert_eq!(ask(&mut kept, "/hello").unwrap().status, 200, "{n}");
@@ -45,17 +46,17 @@ fn too_many_handshakes_of_one_address(engine: &str) {
     }
     for n in 0..REFUSED {
         let error = greedy.get("/hello").unwrap_err();
-        // The alert, in a connection that ends with a FIN.
+        // The client gets the alert, and the connection ends with a FIN.
         let told = error.get_ref().and_then(|error| error.downcast_ref::<TlsError>());
         assert_eq!(told, Some(&TlsError::AlertReceived(AlertDescription::InternalError)), "{n}: {error}");
         if n < RATE {
             assert_eq!(modest.get("/hello").unwrap().status, 200, "another address: {n}");
         }
     }
-    assert_eq!(ask(&mut kept, "/hello").unwrap().status, 200, "what was let in stays");
+    assert_eq!(ask(&mut kept, "/hello").unwrap().status, 200, "accepted connections must stay open");
     drop(kept);
     let totals = doorbell.totals();
     assert_eq!(totals["refused"], format!("handshakes_gate_refused={REFUSED}"), "{totals}");
-    // The last of them may still be open when the server stops.
+    // The last refused connections may still be open when the server stops.
     assert!(totals["closed"].as_str().unwrap().contains("tls_error="), "{totals}");
 }

@@ -1,6 +1,6 @@
-//! Limits across reloads: clients get no new or second budget, and refusals are counted once.
+//! Limits across reloads: clients get no second budget, and refusals are counted once.
 //!
-//! Does not know about: limits without reloads.
+//! Does not know about: the same limits without a reload.
 
 use std::fs;
 
@@ -27,7 +27,7 @@ fn limit(more: &str) -> String {
     )
 }
 
-/// Refused requests.
+/// Value of this counter of refused requests, from the log.
 fn refused(reloaded: &Reloaded, name: &str) -> Option<u64> {
     let log = reloaded.doorbell.process.log();
     let at = log.rfind(&format!("{name}="))?;
@@ -40,7 +40,7 @@ fn a_budget_that_is_spent_stays_spent(engine: &str) {
     let addr = reloaded.doorbell.addr;
     let statuses = |count: usize| (0..count).map(|_| get(addr, "/few", &[]).status).collect::<Vec<_>>();
     assert_eq!(statuses(2), [200; 2]);
-    // A connection keeps a generation alive that shares the table.
+    // A kept connection keeps a generation alive that shares the table.
     let _old = kept(addr);
     let mut asked = 1;
     for (hello, more) in [("1", ""), ("2", "headers = false"), ("3", "exempt_probes = true")] {
@@ -48,7 +48,7 @@ fn a_budget_that_is_spent_stays_spent(engine: &str) {
         reloaded.say(&["reload"]);
         assert_eq!(reloaded.hello(), hello);
         let expected = if hello == "1" { 200 } else { 429 };
-        assert_eq!(statuses(1), [expected], "the third is the last, {hello}");
+        assert_eq!(statuses(1), [expected], "only three requests are allowed, generation {hello}");
         asked += 1;
     }
     assert_eq!(asked, 4);
@@ -59,7 +59,7 @@ fn a_budget_that_is_spent_stays_spent(engine: &str) {
     reloaded.doorbell.process.signal(rustix::process::Signal::TERM);
     assert_eq!(reloaded.doorbell.process.wait().0.code(), Some(0));
     assert!(wait_until(LIMIT, || refused(&reloaded, "rate_limited").is_some()).is_some());
-    assert_eq!(refused(&reloaded, "rate_limited"), Some(3), "each is counted once");
+    assert_eq!(refused(&reloaded, "rate_limited"), Some(3), "each refusal must be counted once");
 }
 
 fn handshake_counts_continue(engine: &str) {
@@ -79,21 +79,22 @@ fn handshake_counts_continue(engine: &str) {
     let good = |count: usize| (0..count).map(|_| https.get("/hello").is_ok()).collect::<Vec<_>>();
     assert_eq!(good(2), [true; 2]);
     write("2", "3/h");
-    assert_eq!(good(2), [true, false], "one was left");
+    assert_eq!(good(2), [true, false], "one handshake of the budget was left");
     write("3", "3/h");
     assert_eq!(good(2), [false; 2]);
     write("4", "2/h");
-    assert_eq!(good(3), [true, true, false], "another rate starts from zero");
+    assert_eq!(good(3), [true, true, false], "a changed rate must start from zero");
 }
 
-/// A connection that ignores PING, so that it stays open after GOAWAY.
+/// Opens a connection that ignores PING, so that it stays open after GOAWAY. Returns `None` if it
+/// is refused.
 fn http2_conn(reloaded: &Reloaded) -> Option<Peer> {
     let mut peer = Peer::connect(reloaded.doorbell.addr, &[]).unwrap();
     peer.write(&frames::get(1, "/hello")).ok()?;
     peer.reply(1).ok().filter(|(good, _)| *good).map(|_| peer)
 }
 
-/// As many connections as `more` allows, which is two.
+/// Asserts that the limit of two connections in `more` spans generations.
 fn two_are_two_across_generations(engine: &str, more: &str) {
     let reloaded = Reloaded::start(engine, "");
     let write = |hello: &str| {

@@ -1,7 +1,7 @@
-//! Continuity across reloads, part by part: HTTP/2 and gRPC, other ports, checks, prober statistics, counters; and
-//! reloads triggered in several ways at once.
+//! Continuity across reloads, part by part: HTTP/2 and gRPC, other ports, checks, prober
+//! statistics, counters. Also reloads that are triggered in several ways at once.
 //!
-//! Does not know about: configurations that are refused.
+//! Does not know about: rejected configurations.
 
 use std::fs;
 use std::io::Write as _;
@@ -41,7 +41,7 @@ on_auto! {
     a_token_and_a_level_are_reloaded_and_fixed_keys_are_logged_once
 }
 
-/// A kept connection on HTTP/2 as most clients write it.
+/// A listener with HTTP/2, and gRPC health for one service.
 const HTTP2: &str = "http2 = true\n[grpc]\nservices = { shop = \"readyz\" }\n";
 
 impl Reloaded {
@@ -66,7 +66,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 type Sender = http2::SendRequest<Full<Bytes>>;
 
-/// A client with a small window, and its end.
+/// Connects an HTTP/2 client with a small window. Returns it with the task of its connection.
 async fn connect(addr: SocketAddr) -> (Sender, tokio::task::JoinHandle<hyper::Result<()>>) {
     let stream = tokio::net::TcpStream::connect(addr).await.unwrap();
     let mut builder = http2::Builder::new(TokioExecutor::new());
@@ -91,14 +91,14 @@ fn http2_gets_goaway_and_its_streams_finish(engine: &str) {
         let (mut idle, idle_end) = connect(addr).await;
         assert_eq!(body(fetch(&mut idle, addr, "/hello").await).await, "1");
         let (mut busy, busy_end) = connect(addr).await;
-        // Its window closes after a third, until it reads.
+        // The client does not read yet, so its window closes after a third of the reply.
         let begun = fetch(&mut busy, addr, "/large").await;
         reloaded.write_http2("2");
         reloaded.say(&["reload"]);
-        // GOAWAY: no new requests, and an idle connection ends without an error.
+        // After GOAWAY there are no new requests, and the idle connection ends without an error.
         let ended = tokio::time::timeout(LIMIT, idle_end).await.expect("the connection ends").unwrap();
         assert!(ended.is_ok(), "{ended:?}");
-        // An earlier request gets its whole reply from the old generation.
+        // A request from before the reload gets its whole reply from the old generation.
         assert_eq!(body(begun).await, "1".repeat(60_000));
         let ended = tokio::time::timeout(LIMIT, busy_end).await.expect("the connection ends").unwrap();
         assert!(ended.is_ok(), "{ended:?}");
@@ -108,8 +108,8 @@ fn http2_gets_goaway_and_its_streams_finish(engine: &str) {
     assert!(wait_until(LIMIT, || !reloaded.doorbell.process.log().contains("did not end in time")).is_some());
 }
 
-/// A Watch does not report NOT_SERVING: the stream ends as at a server shutdown, and the same
-/// channel finds the new configuration.
+/// A Watch does not report NOT_SERVING at a reload. Its stream ends as at a server shutdown, and a
+/// new call on the same channel gets the new configuration.
 fn a_watch_ends_and_the_next_one_is_the_new_configurations(engine: &str) {
     let reloaded = Reloaded::http2(engine);
     let request = |service: &str| HealthCheckRequest { service: service.to_owned() };
@@ -149,7 +149,7 @@ fn more_ports(gates: &[u16], probes: &[u16], timeout: &str) -> String {
     )
 }
 
-/// A port in both configurations is never closed, whatever else changes.
+/// A port that is in both configurations is never closed, whatever else changes.
 fn other_ports_stay_open(engine: &str) {
     let port = crate::support::free_port;
     let (gate, probes, other) = (port(), port(), port());
@@ -192,11 +192,14 @@ fn other_ports_stay_open(engine: &str) {
     reloaded.write("none", "");
     reloaded.say(&["reload"]);
     for addr in [at(gate), at(probes), agent] {
-        assert!(wait_until(LIMIT, || TcpStream::connect(addr).is_err()).is_some(), "{addr} is in no file");
+        assert!(
+            wait_until(LIMIT, || TcpStream::connect(addr).is_err()).is_some(),
+            "{addr} is no longer configured, but open"
+        );
     }
 }
 
-/// The old registry exists as long as its connections and becomes stale: a gate ignores it.
+/// The old registry lives as long as its connections, and becomes stale. The gate must ignore it.
 fn a_gate_follows_the_current_registry(engine: &str) {
     let port = crate::support::free_port();
     let gate = format!(
@@ -212,7 +215,7 @@ fn a_gate_follows_the_current_registry(engine: &str) {
     };
     assert!(wait_until(LIMIT, is_open).is_some());
     let mut old = kept(reloaded.doorbell.addr);
-    // Activity that advances the time of both registries.
+    // A check that runs often advances the time of both registries.
     let own = "[check.b]\ntype = \"file\"\npath = \"/proc/self/status\"\ninterval = \"100ms\"\nrise = 1\n[health.readyz]\nrequire = [\"b\"]\n";
     reloaded.write("1", &format!("{own}{gate}"));
     reloaded.say(&["reload"]);
@@ -223,7 +226,7 @@ fn a_gate_follows_the_current_registry(engine: &str) {
         thread::sleep(Duration::from_millis(50));
     }
     old.write_all(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
-    // Plain connections are counted, for both registries together.
+    // Connections without a request are counted as probes, summed over both registries.
     let is_all = || {
         let counted: Value = serde_json::from_str(&reloaded.say(&["probers", "-o", "json"])).unwrap();
         let row = counted.as_array().unwrap().iter().find(|row| row["prober"] == "tcp").cloned();
@@ -234,7 +237,7 @@ fn a_gate_follows_the_current_registry(engine: &str) {
     assert!(wait_until(LIMIT, is_all).is_some(), "{} connected: {}", connected.get(), said());
 }
 
-/// Prober statistics and counters, across reloads and the end of generations.
+/// Prober statistics and counters must not decrease across reloads and when generations end.
 fn counters_never_decrease(engine: &str) {
     let admin = crate::support::free_port();
     let more = |n: usize| {
@@ -280,7 +283,7 @@ fn counters_never_decrease(engine: &str) {
         last.iter().filter(|(key, _)| key.starts_with(name)).map(|(_, value)| value).sum::<f64>()
     };
     let limited = last.iter().find(|(name, _)| name.contains("rate_limited")).map(|(_, value)| *value);
-    // One request was admitted, for all generations together.
+    // One request was admitted, counted over all generations together.
     assert_eq!(limited, Some(20.0), "{last:?}");
     assert!(
         count("doorbell_probes_total") >= 21.0 || count("doorbell_prober_requests_total") >= 21.0,
@@ -288,7 +291,7 @@ fn counters_never_decrease(engine: &str) {
     );
 }
 
-/// Files that are swapped, signals and commands at the same moment.
+/// Files are swapped, signals are sent and commands run at the same moment.
 fn the_last_file_wins_however_the_reload_is_triggered(engine: &str) {
     let scratch = Scratch::new();
     let volume = scratch.path("config");
@@ -326,17 +329,17 @@ fn the_last_file_wins_however_the_reload_is_triggered(engine: &str) {
         let expected = version.to_string();
         assert!(wait_until(LIMIT, || reloaded.hello() == expected).is_some(), "{expected}: {}", log());
     }
-    // No older version follows.
+    // After the last version, no older version may be loaded.
     thread::sleep(Duration::from_millis(500));
     assert_eq!(reloaded.hello(), version.to_string());
     assert!(!log().contains("reload failed"), "{}", log());
     let status: Value = reloaded.status();
     let done = status["counters"]["reloads"].as_u64().unwrap();
     assert_eq!(status["generation"].as_u64().unwrap(), done + 1);
-    assert!((rounds as u64..=3 * rounds as u64).contains(&done), "{done} of {version} files were served");
+    assert!((rounds as u64..=3 * rounds as u64).contains(&done), "{done} reloads for {version} files");
 }
 
-/// By watching the file alone, as in a container, without a reload command.
+/// The file is watched, as in a container, and no reload command runs.
 fn a_token_and_a_level_are_reloaded_and_fixed_keys_are_logged_once(engine: &str) {
     let scratch = Scratch::new();
     let tokens = ["0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"];
@@ -366,7 +369,7 @@ fn a_token_and_a_level_are_reloaded_and_fixed_keys_are_logged_once(engine: &str)
     holds(&is_chatty);
     let said = || log().matches("log.format cannot change").count();
     for hello in ["0", "1"] {
-        // Nothing else changes the first time.
+        // The first time, only the fixed key changes.
         fs::write(&file, text(hello, "[log]\nlevel = \"debug\"\nformat = \"text\"\n")).unwrap();
         holds(&|| said() > 0 && ask(addr, "/hello").1 == hello);
     }
@@ -374,7 +377,7 @@ fn a_token_and_a_level_are_reloaded_and_fixed_keys_are_logged_once(engine: &str)
     assert_eq!(warned, 1, "{}", log());
 }
 
-/// Removes a directory in any case.
+/// Removes a directory on drop, also if the test fails.
 struct Gone<'a>(&'a Path);
 
 impl Drop for Gone<'_> {
@@ -383,10 +386,11 @@ impl Drop for Gone<'_> {
     }
 }
 
-/// A gauge between its thresholds keeps its state, a file with a future modification time does not become fresh again, and
-/// a fresh on-demand result is not repeated.
+/// A gauge between its thresholds keeps its state. A file with a future modification time does not
+/// become fresh again. A fresh on-demand result is not repeated.
 fn the_state_of_checks_survives_a_reload(engine: &str) {
-    // On a small file system, one driver at a time, so that its number of free files is stable.
+    // Uses a small file system with one driver at a time, so that its number of free files is
+    // stable.
     static FILES: Mutex<()> = Mutex::new(());
     let _turn = FILES.lock().unwrap_or_else(PoisonError::into_inner);
     let held = PathBuf::from(format!("/dev/shm/doorbell-gauge-{}-{engine}", std::process::id()));
@@ -435,7 +439,7 @@ fn the_state_of_checks_survives_a_reload(engine: &str) {
         reloaded.write(hello, &checks);
         reloaded.say(&["reload"]);
         assert_eq!(reloaded.hello(), hello);
-        // Several runs of each.
+        // Long enough for several runs of each check.
         let until = Instant::now() + Duration::from_millis(400);
         while Instant::now() < until {
             assert_eq!(
@@ -447,7 +451,7 @@ fn the_state_of_checks_survives_a_reload(engine: &str) {
         }
     }
     assert_eq!(upstream.conns(), 1);
-    // A changed rule is a new check.
+    // A check with a changed rule is a new check.
     reloaded.write("4", &checks.replace("max_age = \"1s\"", "max_age = \"1m\""));
     reloaded.say(&["reload"]);
     becomes("/beat", 200);

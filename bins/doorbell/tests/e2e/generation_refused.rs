@@ -1,7 +1,7 @@
-//! Rejected configurations: nothing of them takes effect, they are reported once with their position, and fixed keys are
-//! named by its key.
+//! Rejected configurations: no part of them takes effect, each is reported once with its position,
+//! and fixed keys are reported by name.
 //!
-//! Does not know about: configurations that are taken.
+//! Does not know about: accepted configurations.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -30,7 +30,7 @@ const READY: &str = "[route.ready]\npath = \"/readyz\"\nhealth = \"readyz\"\n";
 
 fn threads(reloaded: &Reloaded) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{}/task", reloaded.doorbell.process.pid())).unwrap();
-    // A thread may end while it is read.
+    // A thread may exit while its name is read.
     tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok()).collect()
 }
 
@@ -51,7 +51,7 @@ fn a_failed_reload_is_shown_until_one_succeeds(engine: &str) {
     assert!(refused.is_null() && !said.contains("reload  "), "{refused} {said}");
 }
 
-/// Everything is built before an address of the file is found to be in use.
+/// Everything in the file is built before one of its addresses turns out to be in use.
 fn nothing_of_a_rejected_file_takes_effect(engine: &str) {
     let reloaded = Reloaded::start(engine, READY);
     let (stranger, target) =
@@ -89,19 +89,23 @@ fn nothing_of_a_rejected_file_takes_effect(engine: &str) {
     let state = reloaded.status();
     assert_eq!((&state["maintenance"], &state["generation"]), (&Value::Array(Vec::new()), &1.into()));
     for name in ["access.log", "new.sock"] {
-        assert!(!path(name).exists(), "{name} was left");
+        assert!(!path(name).exists(), "{name} must not exist");
     }
     for port in [gate, probes] {
         assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "{port} is open");
     }
-    assert_eq!(target.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "a check of it has run");
-    // They end in the background.
+    assert_eq!(
+        target.accept().unwrap_err().kind(),
+        ErrorKind::WouldBlock,
+        "no check of the rejected file may run"
+    );
+    // The threads of the rejected configuration exit in the background.
     let are_gone = || !threads(&reloaded).iter().any(|name| name.starts_with("refused"));
     assert!(wait_until(LIMIT, are_gone).is_some(), "{:?}", threads(&reloaded));
     assert_eq!(reloaded.doorbell.fds_at_rest(), fds);
-    // Names refer to the current configuration.
+    // Names in commands refer to the current configuration.
     assert_eq!(reloaded.run(&["maint", "check:other"]).status.code(), Some(1));
-    // When the address is free, everything takes effect.
+    // Once the address is free, the whole file takes effect.
     drop(stranger);
     reloaded.say(&["reload"]);
     assert_eq!((reloaded.hello().as_str(), ask(reloaded.doorbell.addr, "/readyz").0), ("bad", 503));
@@ -111,7 +115,8 @@ fn nothing_of_a_rejected_file_takes_effect(engine: &str) {
     assert!(wait_until(LIMIT, || target.accept().is_ok()).is_some());
 }
 
-/// Also for ports that workers do not serve: open ports stay open.
+/// An address in use also rejects the file if it belongs to a port outside the workers. Open ports
+/// stay open.
 fn an_address_in_use_rejects_the_file(engine: &str) {
     let ports = [free_port(), free_port()];
     let [gate, probes] = ports;
@@ -149,7 +154,7 @@ fn an_invalid_file_is_reported_once_with_its_position(engine: &str) {
             .replace("reload = \"SIGHUP\"", "reload = [\"SIGHUP\", \"file\"]")
     };
     fs::write(file, good("1")).unwrap();
-    // From now on the file is watched.
+    // The file is watched from this reload on.
     reloaded.say(&["reload"]);
     let log = || reloaded.doorbell.process.log();
     let told = || log().matches("reload failed").count();
@@ -174,12 +179,12 @@ fn an_invalid_file_is_reported_once_with_its_position(engine: &str) {
         assert!(line.contains(expected), "{text:?}: {line}");
         assert_eq!(reloaded.hello(), "1", "{text:?}");
     }
-    // A directory in its place cannot be read.
+    // A directory at this path cannot be read as a file.
     fs::remove_file(file).unwrap();
     assert!(wait_until(LIMIT, || told() == 5).is_some(), "{}", log());
     fs::create_dir(file).unwrap();
     assert!(wait_until(LIMIT, || told() == 6 && log().contains("is a directory")).is_some(), "{}", log());
-    // Further looks log nothing; a reload command reports it again.
+    // Further polls log nothing; a reload signal reports the error again.
     thread::sleep(Duration::from_millis(5500));
     assert_eq!((told(), reloaded.hello().as_str()), (6, "1"), "{}", log());
     reloaded.doorbell.process.signal(Signal::HUP);
@@ -191,7 +196,8 @@ fn an_invalid_file_is_reported_once_with_its_position(engine: &str) {
     assert_eq!(told(), 8, "{}", log());
 }
 
-/// A directory, a dangling link, a link to itself: the current configuration stays in use, and status, log and metrics show it.
+/// The path becomes a directory, a dangling link, and a link to itself. The current configuration
+/// stays in use, and command, log and metrics report the failure.
 fn an_unreadable_file_keeps_the_current_configuration(engine: &str) {
     let reloaded = Reloaded::start(engine, "[admin]\nbind = \"127.0.0.1:0\"\n");
     let (file, admin) = (&reloaded.file, reloaded.doorbell.addr_of(1));
@@ -215,7 +221,7 @@ fn an_unreadable_file_keeps_the_current_configuration(engine: &str) {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(1) && said.to_lowercase().contains(why), "{why}: {said}");
         assert!(said.contains("doorbell.toml"), "{said}");
-        // Log lines follow the reply by a few milliseconds.
+        // The log line may appear a few milliseconds after the reply.
         let is_logged = || {
             let log = reloaded.doorbell.process.log();
             let line = log.lines().filter(|line| line.contains("reload failed")).nth(at - 1);
@@ -237,7 +243,8 @@ fn an_unreadable_file_keeps_the_current_configuration(engine: &str) {
     assert_eq!(reloaded.hello(), "1");
 }
 
-/// The threads exist from their first use on, and later settings must not appear to take effect.
+/// The threads exist from their first use on. Later settings have no effect, which must be
+/// reported.
 fn unused_threads_keep_their_settings(engine: &str) {
     let reloaded = Reloaded::start(engine, "");
     let map = reloaded.scratch.write("links.map", "/a https://a.test/\n");
@@ -250,14 +257,14 @@ fn unused_threads_keep_their_settings(engine: &str) {
         assert_eq!(reloaded.hello(), hello);
         said.contains("compute.threads cannot change while doorbell runs")
     };
-    assert!(!reload("1", &compute(3)), "not needed yet");
+    assert!(!reload("1", &compute(3)), "no threads exist yet");
     assert!(!reload("2", &format!("{}{links}", compute(2))));
     assert_eq!(count(), 2);
     assert!(!reload("3", &compute(2)));
-    // In between nothing needs them, but they still run.
-    assert!(reload("4", &compute(1)), "this was not said");
+    // This configuration does not need the threads, but they still run.
+    assert!(reload("4", &compute(1)), "the change must be reported");
     assert!(reload("5", &format!("{}{links}", compute(1))));
     assert_eq!((count(), ask(reloaded.doorbell.addr, "/a").0), (2, 308));
     let is_logged = || reloaded.doorbell.process.log().contains("compute.threads cannot change");
-    assert!(wait_until(LIMIT, is_logged).is_some(), "and in the log");
+    assert!(wait_until(LIMIT, is_logged).is_some(), "the change must be logged");
 }

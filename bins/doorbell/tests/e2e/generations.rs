@@ -1,4 +1,5 @@
-//! Reloads: no client is refused, cut off or reset; unchanged parts stay; invalid configurations change nothing.
+//! Reloads: no client is refused, cut off or reset, unchanged parts stay, and invalid
+//! configurations change nothing.
 //!
 //! Does not know about: changed certificates.
 
@@ -29,14 +30,14 @@ on_both_engines! {
     fast_reloads_drain_the_oldest_generation
 }
 
-/// An instance whose configuration file tests rewrite.
+/// An instance whose configuration file is rewritten by tests.
 pub(crate) struct Reloaded {
     pub(crate) doorbell: Doorbell,
     pub(crate) file: PathBuf,
     pub(crate) scratch: Scratch,
 }
 
-/// A configuration with the content of `/hello` and more.
+/// A configuration with this body for `/hello`, and with `more`.
 pub(crate) fn config(folder: &Path, hello: &str, more: &str) -> String {
     format!(
         "version = 1\n[runtime]\nworkers = 2\n[lifecycle]\ndrain_delay = \"300ms\"\nreload = \"SIGHUP\"\n\
@@ -77,7 +78,7 @@ impl Reloaded {
             .unwrap()
     }
 
-    /// The output of a command that must succeed.
+    /// Runs a command that must succeed, and returns its output.
     pub(crate) fn say(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert!(output.status.success(), "{args:?}: {output:?}\n{}", self.doorbell.process.log());
@@ -133,11 +134,11 @@ fn no_request_is_lost_during_reloads(engine: &str) {
                 assert!(seen.is_some(), "{}", reloaded.doorbell.process.log());
             }
             let counted = reloaded.status()["counters"]["requests"].as_u64().unwrap();
-            assert!(counted >= requests, "totals go back from {requests} to {counted}");
+            assert!(counted >= requests, "totals decrease from {requests} to {counted}");
             requests = counted;
         }
         assert_eq!(reloaded.status()["counters"]["reloads"], reloads);
-        // At the stop, clients that connect before listeners close are served.
+        // Clients that connect after the signal, but before listeners close, are served.
         ending.store(true, Ordering::Relaxed);
         reloaded.doorbell.process.signal(Signal::TERM);
         let (status, _) = reloaded.doorbell.process.wait();
@@ -192,7 +193,8 @@ fn keep_until(server: SocketAddr, going: &AtomicBool, ending: &AtomicBool) -> (u
                     continue 'connections;
                 }
                 Ok(Some(reply)) if reply.status == 200 => {}
-                // Idle connections close with the listeners; clients repeat a request that crosses the close.
+                // Idle connections close with the listeners. A client repeats a request that it
+                // sent just before the close.
                 Err(_) if !was_first && ending.load(Ordering::Relaxed) => continue 'connections,
                 other => {
                     lost.push(format!("kept: {other:?}"));
@@ -209,7 +211,7 @@ fn the_next_probe_sees_the_new_configuration(engine: &str) {
     for number in 1..=20 {
         reloaded.write(&number.to_string(), "");
         reloaded.say(&["reload"]);
-        assert_eq!(reloaded.hello(), number.to_string(), "the very first probe");
+        assert_eq!(reloaded.hello(), number.to_string(), "the first probe must get the new configuration");
     }
     let same = reloaded.say(&["reload"]);
     assert!(same.contains("configuration unchanged"), "{same}");
@@ -247,18 +249,18 @@ fn a_mounted_configuration_is_reloaded_when_it_is_swapped(engine: &str) {
     assert_eq!(reloaded.hello(), "one");
     swap(2, &text("two"));
     assert!(wait_until(LIMIT, || reloaded.hello() == "two").is_some(), "{}", log());
-    // The same content in another directory is no change.
+    // The same content in another directory does not count as a change.
     swap(3, &text("two"));
     swap(4, "version = 1\n[listener.web]\nbind = 8080\n");
     assert!(wait_until(LIMIT, || log().contains("reload failed")).is_some(), "{}", log());
-    assert_eq!(reloaded.hello(), "two", "what cannot be used changes nothing");
+    assert_eq!(reloaded.hello(), "two", "an invalid file must change nothing");
     // The same invalid file is not reported again.
     swap(5, "version = 1\n[listener.web]\nbind = 8080\n");
     swap(6, &text("five"));
     assert!(wait_until(LIMIT, || reloaded.hello() == "five").is_some(), "{}", log());
     assert!(wait_until(LIMIT, || log().matches("\"reloaded: ").count() == 2).is_some(), "{}", log());
     assert_eq!(log().matches("reload failed").count(), 1, "{}", log());
-    // A secret is a part of the configuration.
+    // A changed secret also causes a reload.
     let known = |token: &str| {
         let request = format!("GET /secret HTTP/1.0\r\nAuthorization: Bearer {token}\r\n\r\n");
         let got = exchange(reloaded.doorbell.addr, request.as_bytes()).unwrap();
@@ -267,7 +269,8 @@ fn a_mounted_configuration_is_reloaded_when_it_is_swapped(engine: &str) {
     assert!(known("first-token-0123456789") && !known("second-token-0123456789"));
     scratch.write("secret", "second-token-0123456789");
     assert!(wait_until(LIMIT, || known("second-token-0123456789")).is_some(), "{}", log());
-    // Without a reload command there is no reply, so wait until the old generation has stopped accepting.
+    // No command reports the end of this reload, so wait until the old generation has stopped
+    // accepting.
     assert!(wait_until(LIMIT, || !known("first-token-0123456789")).is_some());
 }
 
@@ -304,7 +307,7 @@ fn an_error_is_reported_with_its_position_and_changes_nothing(engine: &str) {
     reloaded.write("good", "[compute]\nthreads = 2\n");
     reloaded.say(&["reload"]);
     assert_eq!((reloaded.hello().as_str(), reloaded.doorbell.addr.port()), ("good", port));
-    // Fixed keys keep their values, which is reported.
+    // Fixed keys keep their values, and the change is reported.
     let text = config(&reloaded.scratch.path(""), "better", "").replace("workers = 2", "workers = 1");
     fs::write(&reloaded.file, text.replace("control.sock", "other.sock")).unwrap();
     let said = reloaded.say(&["reload"]);
@@ -332,7 +335,7 @@ fn unchanged_parts_keep_their_state(engine: &str) {
     assert!(said.status.success(), "{said:?}");
     let place = reloaded.doorbell.addr;
     assert!(wait_until(LIMIT, || ask(place, "/started").0 == 200).is_some());
-    // On a kept connection, which belongs to the old configuration after the next reload.
+    // A kept connection still uses the old configuration after the next reload.
     let mut old = kept(place);
     let push = |stream: &mut TcpStream| {
         stream.write_all(b"POST /push/beat/pass HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").unwrap();
@@ -358,19 +361,20 @@ fn unchanged_parts_keep_their_state(engine: &str) {
         let (status, body) = ask(place, "/both");
         assert!(status == 503 && body.contains("maintenance"), "{status} {body}");
     }
-    assert_eq!(runs("self"), before, "no check ran again");
-    // Connections of a former configuration get the current state, and their requests have effect.
+    assert_eq!(runs("self"), before, "unchanged checks must not run again");
+    // Connections of an earlier configuration get the current state, and their pushed results take
+    // effect.
     reloaded.say(&["ready", "both"]);
     fs::write(&there, "").unwrap();
     assert!(wait_until(LIMIT, || ask(place, "/both").0 == 200).is_some());
     push(&mut old);
-    // Changed and new checks are unknown until they have run.
+    // Changed and new checks have no result until they have run.
     let changed = checks.replace("/proc/self/status", "/proc/self/stat");
     reloaded.write("6", &changed);
     reloaded.say(&["reload"]);
-    assert_eq!(ask(place, "/readyz").0, 200, "the verdict stays until it has run");
+    assert_eq!(ask(place, "/readyz").0, 200, "the verdict must stay until the changed check has run");
     assert!(wait_until(LIMIT, || runs("self") > 0).is_some());
-    assert_eq!((ask(place, "/readyz").0, runs("self")), (200, 1), "it has a history of its own");
+    assert_eq!((ask(place, "/readyz").0, runs("self")), (200, 1), "a changed check must have a new history");
     assert_eq!(reloaded.status()["maintenance"], Value::Array(Vec::new()));
 }
 
@@ -401,7 +405,7 @@ fn changed_thresholds_keep_results_and_changed_verdicts_are_reported(engine: &st
     write("rise = 1\nfall = 3", "1h", &here);
     push("pass");
     assert!(wait_until(LIMIT, || ask(place, "/readyz").0 == 200).is_some(), "{}", reloaded.say(&["checks"]));
-    // The result is kept under any new thresholds.
+    // The result stays valid under changed thresholds.
     for (defaults, ttl) in [
         ("rise = 5\nfall = 3", "1h"),
         ("rise = 1\nfall = 3\nmax_age = \"9h\"", "2h"),
@@ -411,7 +415,7 @@ fn changed_thresholds_keep_results_and_changed_verdicts_are_reported(engine: &st
         let (status, body) = write(defaults, ttl, &here);
         assert_eq!(status, 200, "{defaults}: {body}");
     }
-    // A changed probe keeps the verdict until its first result, which is reported.
+    // A changed probe keeps the verdict until its first result. A change of state is then logged.
     let (status, body) = write("rise = 1\nfall = 3\ntimeout = \"10m\"", "1h", &reloaded.scratch.path("gone"));
     assert!(status == 200 || body.contains("here: down"), "{status} {body}");
     assert!(wait_until(LIMIT, || ask(place, "/readyz").0 == 503).is_some());
@@ -425,7 +429,7 @@ fn changed_thresholds_keep_results_and_changed_verdicts_are_reported(engine: &st
     is_logged("health readyz: down");
     write("rise = 1\nfall = 3\ntimeout = \"10m\"", "1h", &here);
     assert!(wait_until(LIMIT, || ask(place, "/readyz").0 == 200).is_some());
-    // A check that is down by the new thresholds is down immediately, which is reported.
+    // If a lower `fall` makes a check count as down, its state changes at once and is logged.
     let lines = |log: &str| log.matches("health readyz: down").count();
     let before = lines(&reloaded.doorbell.process.log());
     let checks = |name: &str| -> Value {
@@ -497,7 +501,7 @@ fn listeners_come_and_go(engine: &str) {
     assert_eq!((ask(more_addr, "/hello").1, path.exists()), ("1".to_owned(), true));
     write("2");
     reloaded.say(&["reload"]);
-    assert_eq!(ask(more_addr, "/hello").1, "2", "port 0 stays the port that it became");
+    assert_eq!(ask(more_addr, "/hello").1, "2", "port 0 must keep the port that it got");
     let mut old = kept(more_addr);
     reloaded.write("3", "");
     reloaded.say(&["reload"]);
@@ -505,7 +509,7 @@ fn listeners_come_and_go(engine: &str) {
     old.write_all(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     let mut rest = Vec::new();
     old.read_to_end(&mut rest).unwrap();
-    assert_eq!(rest, b"", "nothing answers for a listener that is gone");
+    assert_eq!(rest, b"", "a removed listener must not reply");
     let gone = wait_until(LIMIT, || TcpStream::connect(more_addr).is_err() && !path.exists());
     assert!(gone.is_some(), "the address is closed");
 }
@@ -518,10 +522,14 @@ fn fast_reloads_drain_the_oldest_generation(engine: &str) {
         reloaded.write(&number.to_string(), "");
         reloaded.say(&["reload"]);
     }
-    // Of five retired generations two may wait for their idle connections.
+    // Five generations have retired; at most two may wait for their idle connections.
     for stream in &mut idle[..3] {
         let got = finish(stream, LIMIT);
-        assert_eq!((got.bytes.len(), got.end), (0, End::Fin), "ended in an orderly way");
+        assert_eq!(
+            (got.bytes.len(), got.end),
+            (0, End::Fin),
+            "the connection must end with a FIN and no data"
+        );
     }
     for stream in &mut idle[3..] {
         stream.write_all(KEPT).unwrap();

@@ -1,6 +1,7 @@
-//! `grpc.health.v1` as a tonic client sees it: Check, Watch and List, with and without TLS, and through a drain.
+//! `grpc.health.v1` with a tonic client: Check, Watch and List, with and without TLS, and during a
+//! drain.
 //!
-//! Does not know about: HTTP/2 itself.
+//! Does not know about: the details of HTTP/2.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -21,6 +22,7 @@ use crate::pki::{ca, localhost};
 use crate::support::{Doorbell, LIMIT, Scratch, on_auto, on_both_engines, program, stdout};
 
 on_auto! {
+    without_a_file_it_speaks_grpc
     checks
     checks_over_tls
     lists
@@ -90,12 +92,34 @@ async fn check_all(client: &mut HealthClient<Channel>) {
 fn checks(engine: &str) {
     let doorbell = start(engine);
     block_on(async {
-        // Like the kubelet: a connection for each.
+        // A new connection for each round, like the kubelet.
         for _ in 0..20 {
             check_all(&mut HealthClient::new(channel(&doorbell).await)).await;
         }
     });
     assert_eq!(doorbell.totals()["http2_requests"], 120);
+}
+
+fn without_a_file_it_speaks_grpc(engine: &str) {
+    let args = ["serve", "--listen", "127.0.0.1:0", "--driver", engine, "--admin", "off"];
+    let doorbell = Doorbell::try_start(&args).unwrap_or_else(|log| panic!("{log}"));
+    for _ in 0..3 {
+        assert_eq!(get(doorbell.addr, "/readyz").0, 200);
+    }
+    assert!(!thread_names(&doorbell).contains(&"http2".to_owned()), "HTTP/1.1 needs no runtime");
+    block_on(async {
+        let mut client = HealthClient::new(channel(&doorbell).await);
+        assert_eq!(check(&mut client, "").await, Ok(ServingStatus::Serving));
+        assert_eq!(check(&mut client, "unknown").await, Err(Code::NotFound));
+        assert_eq!(next(&mut watch(&mut client, "").await).await, Ok(ServingStatus::Serving));
+    });
+    assert_eq!(thread_names(&doorbell).iter().filter(|name| *name == "http2").count(), 1);
+}
+
+fn thread_names(doorbell: &Doorbell) -> Vec<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", doorbell.process.pid())).unwrap();
+    let names = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).unwrap());
+    names.map(|name| name.trim().to_owned()).collect()
 }
 
 fn checks_over_tls(engine: &str) {
@@ -146,7 +170,8 @@ fn lists(engine: &str) {
     assert_eq!(list, expected.map(|(name, status)| (name.to_owned(), status)));
 }
 
-/// Two files that appear after the first run: one for a Watch, the other for a List.
+/// Checks of two files that appear after the first run. Only a Watch requests one check, and only a
+/// List the other.
 fn on_demand_checks_run_for_lists_and_watches(engine: &str) {
     let scratch = Scratch::new();
     let (watched, listed) = (scratch.path("watched"), scratch.path("listed"));
@@ -166,7 +191,11 @@ fn on_demand_checks_run_for_lists_and_watches(engine: &str) {
         assert_eq!(next(&mut stream).await, Ok(ServingStatus::NotServing));
         std::fs::write(&watched, "").unwrap();
         std::fs::write(&listed, "").unwrap();
-        assert_eq!(next(&mut stream).await, Ok(ServingStatus::Serving), "the watch asks");
+        assert_eq!(
+            next(&mut stream).await,
+            Ok(ServingStatus::Serving),
+            "a Watch must request runs of its check"
+        );
         let until = std::time::Instant::now() + LIMIT;
         loop {
             let list = call(channel.clone(), "/grpc.health.v1.Health/List").await.unwrap();
@@ -197,13 +226,13 @@ fn watches_through_a_drain(engine: &str) {
             streams.push(stream);
         }
         doorbell.process.signal(Signal::TERM);
-        // Watches report first, while requests are still served.
+        // During the drain each Watch reports NOT_SERVING while requests are still served.
         for stream in &mut streams[..2] {
             assert_eq!(next(stream).await, Ok(ServingStatus::NotServing));
         }
         assert_eq!(check(&mut client, "").await, Ok(ServingStatus::NotServing));
         assert_eq!(check(&mut client, "alive").await, Ok(ServingStatus::Serving));
-        // Then all streams end.
+        // After the drain all streams end.
         for stream in &mut streams {
             assert_eq!(next(stream).await, Err(Code::Unavailable));
         }
@@ -211,11 +240,11 @@ fn watches_through_a_drain(engine: &str) {
     assert!(doorbell.process.wait().0.success());
 }
 
-/// Every Watch reports the drain before its stream ends, without a delay in between.
+/// Every Watch reports the drain before its stream ends, with no delay between the two.
 fn many_watches_through_a_drain(engine: &str) {
     let (conns, streams) = if std::env::var_os("DOORBELL_FULL").is_some() { (100, 100) } else { (10, 50) };
     let grpc = format!("[grpc]\nmax_watches = {}\nwatches_per_connection = {streams}\n", conns * streams);
-    // One thread reads them in turn, so the last may be late.
+    // One thread reads all streams in turn, so the last streams may be read late.
     let times = "[connections]\nlinger_timeout = \"10s\"\nwrite_timeout = \"20s\"\n";
     let doorbell = Doorbell::start_with(engine, &config("", &format!("{times}{grpc}")));
     block_on(async {
@@ -253,8 +282,12 @@ fn watches_are_bounded(engine: &str) {
         assert_eq!(refused(one.watch(ask("")).await), Code::ResourceExhausted);
         let third = watch(&mut other, "").await;
         assert_eq!(refused(other.watch(ask("")).await), Code::ResourceExhausted);
-        assert_eq!(check(&mut one, "").await, Ok(ServingStatus::Serving), "a Check needs no place");
-        // A permit is returned with its stream.
+        assert_eq!(
+            check(&mut one, "").await,
+            Ok(ServingStatus::Serving),
+            "a Check does not count as a Watch"
+        );
+        // The end of a stream releases its permit.
         drop((first, third));
         let mut again = None;
         for _ in 0..100 {
@@ -270,7 +303,8 @@ fn watches_are_bounded(engine: &str) {
     assert!(doorbell.totals()["refused"].as_str().unwrap().contains("http2_watches="));
 }
 
-/// AWS load balancers take code 12 of this path for a healthy target by default, and any other for an unhealthy one.
+/// AWS load balancers accept code 12 on this path as healthy by default, and treat any other code
+/// as unhealthy.
 fn an_aws_load_balancer_gets_the_verdict(engine: &str) {
     let rest = "[admin]\nbind = \"127.0.0.1:0\"\n[health.readyz]\n[grpc]\n";
     for (alb, in_maintenance) in [
@@ -325,12 +359,13 @@ fn off_when_turned_off(engine: &str) {
     let doorbell = Doorbell::start_with(engine, &config("", "[grpc]\nenabled = false\n"));
     assert!(frames::ask(doorbell.addr, "/hello").unwrap().0);
     block_on(async {
-        // The route does not exist; gRPC clients map that to a code.
+        // Without gRPC the route does not exist, and clients convert the HTTP status to a code.
         assert!(call(channel(&doorbell).await, "/grpc.health.v1.Health/List").await.is_err());
     });
 }
 
-/// With an exempt route the handshake requests a certificate without requiring it; other routes require it.
+/// If a route is exempt, the handshake requests a certificate without requiring it. All other
+/// routes require it.
 fn a_client_certificate_is_required_as_elsewhere(engine: &str) {
     let scratch = Scratch::new();
     let clients = scratch.write("clients.crt", &ca().pem());

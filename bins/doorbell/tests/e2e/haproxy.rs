@@ -1,4 +1,4 @@
-//! HAProxy with its kinds of checks of the binary, and forwarding to it.
+//! HAProxy in front of doorbell: each kind of check, and forwarding.
 //!
 //! Does not know about: HAProxy's statistics beyond the state of a server.
 
@@ -26,7 +26,7 @@ on_auto! {
     grpc_check
 }
 
-/// HAProxy with these backends, and its stats socket. Its name is `lb-1`.
+/// Starts HAProxy as node `lb-1` with these backends. Returns it with its stats socket.
 fn balance(scratch: &Scratch, more: &str) -> Option<(Process, PathBuf)> {
     let (haproxy, socket) = (program("haproxy")?, scratch.path("stats.sock"));
     let config = format!(
@@ -39,7 +39,8 @@ fn balance(scratch: &Scratch, more: &str) -> Option<(Process, PathBuf)> {
     Some((Process::spawn(Command::new(&haproxy).args(["-db", "-q", "-f", &file])), socket))
 }
 
-/// `OPTIONS /` of HTTP/1.0 without `Host`, against an instance without a file.
+/// HAProxy's default check is `OPTIONS /` with HTTP/1.0 and no `Host`. The instance has no
+/// configuration file.
 fn the_default_check_and_its_state(engine: &str) {
     let own = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--driver", engine];
     let doorbell = Doorbell::try_start(&own).unwrap_or_else(|log| panic!("{log}"));
@@ -77,7 +78,7 @@ fn the_default_check_and_its_state(engine: &str) {
     sees_us("DOWN", "down");
 }
 
-/// Detection without `http-check send-state`.
+/// Checks are recognized as HAProxy's without `http-check send-state`.
 fn every_check_is_detected_as_haproxy(engine: &str) {
     let forms = [
         ("/", "option httpchk", ""),
@@ -117,7 +118,7 @@ fn every_check_is_detected_as_haproxy(engine: &str) {
     assert_eq!(known, names.iter().map(|name| (Some(name.as_str()), Some("haproxy"))).collect());
 }
 
-/// A field that a client sends through HAProxy is not HAProxy's.
+/// A state field that a client sends through HAProxy does not count as HAProxy's.
 fn only_trusted_balancers_count(engine: &str) {
     for (trusted, expected) in [("127.0.0.1", &["back/web@lb-1"][..]), ("10.0.0.0/8", &[])] {
         let doorbell = Doorbell::start_with(
@@ -148,7 +149,8 @@ fn only_trusted_balancers_count(engine: &str) {
         let refused = || -> f64 {
             line("doorbell_lb_views_refused_total")[0].split_once(' ').unwrap().1.parse().unwrap()
         };
-        // Only the client's where HAProxy is trusted.
+        // If HAProxy is trusted, only the client's field is refused; otherwise every field is
+        // refused.
         let is_as_expected = || if expected.is_empty() { refused() > 3.0 } else { refused() == 1.0 };
         assert!(wait_until(LIMIT, is_as_expected).is_some(), "{trusted}: {}", refused());
         let shown: BTreeSet<String> = line("doorbell_lb_view_state{")
@@ -171,7 +173,7 @@ fn httpchk_http11(engine: &str) {
     );
 }
 
-/// Checks and requests both by HTTP/2 with prior knowledge.
+/// Both checks and requests use HTTP/2 with prior knowledge.
 fn httpchk_http2(engine: &str) {
     let check = "option httpchk\n  http-check send meth GET uri /readyz ver HTTP/2 hdr host web";
     let config = with_admin(&CONFIG.replace("bind = ", "http2 = true\nbind = "));
@@ -183,7 +185,8 @@ fn httpchk_http2(engine: &str) {
     assert!(totals["http2_requests"].as_u64().unwrap() > 200 && totals["requests"] == 0, "{totals}");
 }
 
-/// A Check of `grpc.health.v1` as raw bytes: those of a client, and those of a SERVING response.
+/// A Check of `grpc.health.v1` as raw bytes. HAProxy sends the request and expects bytes of a
+/// SERVING response.
 fn grpc_check(engine: &str) {
     let field = |name: &str, value: &str| {
         let text = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
@@ -220,7 +223,7 @@ fn with_admin(config: &str) -> String {
     format!("{config}\n[admin]\nbind = \"127.0.0.1:0\"\n")
 }
 
-/// Returns the last line of the log. The instance has an admin address.
+/// Returns the last line of the log, with totals. The configuration must have an admin address.
 fn checked(doorbell: Doorbell, check: &str, server: &str) -> Value {
     let Some(haproxy) = program("haproxy") else { return Value::Null };
     let (scratch, admin) = (Scratch::new(), doorbell.addr_of(1));
@@ -240,7 +243,8 @@ fn checked(doorbell: Doorbell, check: &str, server: &str) -> Value {
         state(&socket).is_some_and(|state| state.starts_with("UP") && state.contains("/L7OK"))
     });
     assert!(up.is_some(), "{:?}\n{}", state(&socket), process.log());
-    // Many more checks, each of which HAProxy ends with a reset: the server must stay up without warnings.
+    // HAProxy ends each check with a reset. After many of them the server must still be up, without
+    // warnings in the log.
     let accepted = || json(admin, "/-/status")["counters"]["conns_accepted"].as_u64().unwrap();
     let first = accepted();
     assert!(wait_until(LIMIT, || accepted() >= first + 10).is_some(), "{}", process.log());
@@ -257,7 +261,7 @@ fn checked(doorbell: Doorbell, check: &str, server: &str) -> Value {
     let log = doorbell.process.log();
     assert!(
         !log.contains("ERROR") && !log.contains("WARN"),
-        "a reset by a checker is not worth a line: {log}"
+        "a reset by a checker must not be logged: {log}"
     );
     let totals = doorbell.totals();
     let down = wait_until(LIMIT, || state(&socket).is_some_and(|state| state.starts_with("DOWN")));
@@ -265,13 +269,13 @@ fn checked(doorbell: Doorbell, check: &str, server: &str) -> Value {
     totals
 }
 
-/// State and last check of the one server, as `UP/L7OK`.
+/// State and last check of the only server, as `UP/L7OK`.
 pub(crate) fn state(socket: &Path) -> Option<String> {
-    // Prefixed with an asterisk while a check runs.
+    // HAProxy prefixes the check status with an asterisk while a check runs.
     row(socket, ["status", "check_status"]).map(|fields| fields.join("/").replace("* ", ""))
 }
 
-/// These fields of the server's statistics.
+/// Returns these two fields from the statistics of the server.
 pub(crate) fn row(socket: &Path, fields: [&str; 2]) -> Option<[String; 2]> {
     let mut stream = UnixStream::connect(socket).ok()?;
     stream.write_all(b"show stat\n").ok()?;

@@ -1,6 +1,7 @@
-//! HAProxy in front with the PROXY protocol: its checks are not counted as clients, and clients are known by their address.
+//! HAProxy in front, with the PROXY protocol: its checks do not count as clients, and clients are
+//! identified by their own address.
 //!
-//! Does not know about: the header's bytes.
+//! Does not know about: the encoding of the header.
 
 use std::net::{Ipv4Addr, TcpStream};
 use std::process::Command;
@@ -38,7 +39,8 @@ fn checks_send_a_local_header(engine: &str) {
     behind_haproxy(engine, "require", "send-proxy-v2 check-send-proxy");
 }
 
-/// HAProxy on the trusted address 127.0.0.1, with the options `server`, in front of a listener with this PROXY setting.
+/// Runs HAProxy on the trusted address 127.0.0.1, with these `server` options, in front of a
+/// listener with this PROXY setting.
 fn behind_haproxy(engine: &str, demand: &str, server: &str) {
     let Some(haproxy) = program("haproxy") else { return };
     let doorbell = Doorbell::start_with(
@@ -70,7 +72,7 @@ fn behind_haproxy(engine: &str, demand: &str, server: &str) {
     for client in CLIENTS {
         let statuses: Vec<u16> =
             (0..4).map(|_| send_from(client, front, &request("/hello", &[])).unwrap().status).collect();
-        assert_eq!(statuses, [200, 200, 200, 429], "{client} has a quota of its own");
+        assert_eq!(statuses, [200, 200, 200, 429], "{client} must have its own quota");
     }
     let lines = |client: Ipv4Addr, path: &str| {
         let (start, request) = (format!("{client} - "), format!("\"GET {path} "));
@@ -81,6 +83,6 @@ fn behind_haproxy(engine: &str, demand: &str, server: &str) {
     assert!(logged.is_some(), "{}", doorbell.process.log());
     assert_eq!(CLIENTS.map(|client| lines(client, "/readyz")), [0, 0]);
     let checked = wait_until(LIMIT, || lines(Ipv4Addr::LOCALHOST, "/readyz") >= 3);
-    assert!(checked.is_some(), "checks are HAProxy's own: {}", doorbell.process.log());
+    assert!(checked.is_some(), "checks must count as HAProxy's own: {}", doorbell.process.log());
     assert_eq!(state(&socket).as_deref(), Some("UP/L7OK"), "{}", doorbell.process.log());
 }

@@ -1,13 +1,13 @@
-//! `doorbell healthcheck` without arguments, as the image runs it.
+//! `doorbell healthcheck` without arguments, as in the container image.
 //!
-//! Does not know about: containers; a file system is mounted over /etc.
+//! Does not know about: containers. The test mounts an empty file system over /etc.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::support::{CONFIG, Doorbell, Scratch, binary, free_addr, skipped};
 
-/// Runs in a namespace in which /etc contains only this file.
+/// Runs doorbell in a mount namespace whose /etc contains only this file.
 fn ask(file: &Path, more: &[&str]) -> Option<Output> {
     let script = "mount -t tmpfs tmpfs /etc && mount -t tmpfs tmpfs /run && mkdir /etc/doorbell && cp \"$1\" /etc/doorbell/doorbell.toml && echo mounted && shift && exec \"$@\"";
     let ways: [&[&str]; 2] = [&["--mount"], &["--user", "--map-root-user", "--mount"]];
@@ -32,7 +32,7 @@ fn the_usual_file_gives_the_address() {
         (&own, &["--address", &nobody], 1),
     ] {
         let Some(output) = ask(file(in_file).as_ref(), more) else {
-            return skipped("nothing can be mounted here; the usual file was not asked for");
+            return skipped("mounting is not permitted; the default file was not tested");
         };
         assert_eq!(output.status.code(), Some(expected), "{in_file} {more:?}: {output:?}");
     }

@@ -1,6 +1,8 @@
-//! Failing handshakes: thousands of garbage connections next to good clients, and peers that stop in the middle.
+//! Failing handshakes: thousands of garbage connections next to good clients, and peers that stop
+//! in the middle of a handshake.
 //!
-//! Does not know about: refused handshakes. `DOORBELL_FULL=1` sends 10,000 a second.
+//! Does not know about: refused handshakes. `DOORBELL_FULL=1` sends 10,000 garbage connections a
+//! second.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -24,10 +26,10 @@ on_both_engines! {
     a_handshake_that_is_handed_over_has_one_time
 }
 
-/// Threads of garbage clients, which open one connection at a time.
+/// Threads of garbage clients. Each thread opens one connection at a time.
 const ATTACKERS: u8 = 4;
 const GOOD_CLIENTS: u8 = 4;
-/// Pause of a good client, below the default limit of 50 handshakes a second.
+/// Pause between requests of a good client, below the default limit of 50 handshakes a second.
 const GOOD_PAUSE: Duration = Duration::from_millis(25);
 
 fn serve(engine: &str, scratch: &Scratch, lines: &str) -> Doorbell {
@@ -42,12 +44,12 @@ fn serve(engine: &str, scratch: &Scratch, lines: &str) -> Doorbell {
     )
 }
 
-/// A real ClientHello.
+/// A valid ClientHello.
 fn hello(server: SocketAddr) -> Vec<u8> {
     hello_with(server, &[])
 }
 
-/// A real ClientHello with these protocols.
+/// A valid ClientHello with these ALPN protocols.
 fn hello_with(server: SocketAddr, alpn: &[&[u8]]) -> Vec<u8> {
     let name = ServerName::try_from("localhost").unwrap();
     let mut config = Https::new(server).config();
@@ -58,7 +60,8 @@ fn hello_with(server: SocketAddr, alpn: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
-/// Kinds of garbage: noise, noise that begins like TLS, a hello of noise, and a damaged real one.
+/// Kinds of garbage: noise, a TLS record of noise, a ClientHello of noise, a damaged ClientHello,
+/// and an application data record.
 fn garbage(hello: &[u8]) -> [Vec<u8>; 5] {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut noise = |len: usize| -> Vec<u8> {
@@ -127,14 +130,15 @@ fn good_clients_get_through_garbage(engine: &str) {
         percentile(&mut took, 50.0),
         percentile(&mut took, 99.0)
     );
-    // The full rate is required in the long version only.
+    // Only the long version requires the full rate.
     let reached_min = if full { f64::from(rate) * 0.9 } else { 1.0 };
-    assert!(!took.is_empty() && reached >= reached_min, "{reached:.0} a second are too few to tell");
+    assert!(!took.is_empty() && reached >= reached_min, "only {reached:.0} hellos a second");
     assert!(lost.len() * 99 <= took.len(), "{:?}", &lost[..lost.len().min(5)]);
     assert!(!doorbell.process.log().contains("ERROR"), "{}", doorbell.process.log());
 }
 
-/// Sends garbage at this rate, if possible, and returns the number. Some clients read the alert, some close, some reset.
+/// Sends garbage at up to this rate and returns the number of connections. Some clients read the
+/// alert, some close, some reset.
 fn attack(server: SocketAddr, number: u8, rate: u32, garbage: &[Vec<u8>], attacking: &AtomicBool) -> u32 {
     let (start, mut sent) = (Instant::now(), 0_u32);
     while attacking.load(Ordering::Relaxed) {
@@ -169,15 +173,15 @@ fn ask_until(https: &Https, attacking: &AtomicBool) -> Good {
     good
 }
 
-/// Default timeout of a handshake.
+/// Default limit for the time of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(5);
-/// What a busy machine may add.
+/// Additional time on a busy machine.
 const SLACK: Duration = Duration::from_secs(1);
 
-/// After 5 s the handshake is ended, its permit and slot are free, and the FIN is sent.
+/// After 5 s the server ends the handshake, sends a FIN, and frees the permit and the slot.
 fn half_open_handshakes_end(engine: &str) {
     let scratch = Scratch::new();
-    // Without deferred accept, so that a silent client counts from the start.
+    // Deferred accept is off, so that a silent client counts from the start.
     let doorbell = serve(engine, &scratch, "tcp = { defer_accept = false }");
     let pid = doorbell.process.pid();
     let fds = || process::fds(&pid).unwrap();
@@ -199,23 +203,23 @@ fn half_open_handshakes_end(engine: &str) {
     let (mut first, mut last) = (Duration::MAX, Duration::ZERO);
     for (kind, stream) in &mut streams {
         let got = finish(stream, Duration::from_secs(15));
-        assert_ne!(got.end, End::Silence, "{}: still there", parts[*kind].len());
+        assert_ne!(got.end, End::Silence, "still open after {} bytes", parts[*kind].len());
         (first, last) = (first.min(start.elapsed()), last.max(start.elapsed()));
     }
     let freed = wait_until(LIMIT, || fds() <= in_use).map(|_| start.elapsed());
     eprintln!(
         "{engine}: 80 half-open handshakes, opened within {opened:?}, ended after {first:?} to {last:?}, slots free after {freed:?}"
     );
-    assert!(first + SLACK / 2 >= HANDSHAKE, "one ended before its timeout: {first:?}");
+    assert!(first + SLACK / 2 >= HANDSHAKE, "a handshake ended before its timeout: {first:?}");
     let soon = opened + HANDSHAKE + SLACK;
-    at_most(format_args!("{engine}: the last half-open handshake is ended"), last, soon);
-    at_most(format_args!("{engine}: all slots are free"), freed.expect("slots are freed"), soon);
+    at_most(format_args!("{engine}: time until the last half-open handshake ended"), last, soon);
+    at_most(format_args!("{engine}: time until all slots were free"), freed.expect("slots are freed"), soon);
     drop(streams);
     assert_eq!(Https::new(doorbell.addr).get("/hello").unwrap().status, 200);
 }
 
-/// A client that is slow with its ClientHello and with the rest, where the lane continues the handshake: the time that the first
-/// part took is deducted.
+/// The client sends its ClientHello slowly, and the lane then continues the handshake. The time
+/// before the hand-over counts toward the limit.
 fn a_handshake_that_is_handed_over_has_one_time(engine: &str) {
     const WHOLE: Duration = Duration::from_secs(3);
     let scratch = Scratch::new();
@@ -230,12 +234,13 @@ fn a_handshake_that_is_handed_over_has_one_time(engine: &str) {
     stream.write_all(first).unwrap();
     thread::sleep(WHOLE * 2 / 3);
     stream.write_all(rest).unwrap();
-    // The server's half of the handshake arrives; ours is not sent.
+    // The server sends its part of the handshake; the client does not answer.
     let got = finish(&mut stream, LIMIT);
     let took = start.elapsed();
     assert!(!got.bytes.is_empty() && got.end != End::Silence, "{got:?}");
     assert!(took + SLACK / 2 >= WHOLE, "{took:?}");
-    // With a timeout of its own the second half would end two thirds later.
+    // If the time limit started again with the second part, the handshake would end two thirds of
+    // the limit later.
     at_most(format_args!("{engine}: a handshake in two halves"), took, WHOLE + SLACK);
     assert!(doorbell.totals()["refused"].as_str().unwrap().contains("http2_handshakes_refused=1"));
 }

@@ -1,6 +1,7 @@
-//! HTTP/2 and HTTP/1.1 on one port: with prior knowledge, split anywhere, by ALPN, and with the same replies.
+//! HTTP/2 and HTTP/1.1 on one port: with prior knowledge, with the preface split anywhere, by ALPN,
+//! and with identical replies.
 //!
-//! Does not know about: gRPC, floods.
+//! Does not know about: gRPC; floods.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -36,7 +37,7 @@ const ROUTES: &str = "\n[route.health]\npath = [\"/livez\", \"/readyz\"]\nhealth
     [route.large]\npath = \"/large\"\nreply = { body = \"LARGE\" }\n\
     [route.old]\npath = \"/old/{*rest}\"\nredirect = { host = \"new.test\" }\n";
 
-/// A listener with HTTP/2, with more lines for it and for the rest of the file.
+/// A configuration whose listener has HTTP/2. `listener` extends the listener, and `rest` the file.
 pub(crate) fn config(listener: &str, rest: &str) -> String {
     format!(
         "version = 1\n[lifecycle]\ndrain_delay = \"0s\"\n[listener.web]\nbind = \"127.0.0.1:0\"\nhttp2 = true\n\
@@ -69,7 +70,7 @@ fn curl_with_prior_knowledge(engine: &str) {
     let file = format!("@{}", scratch.write("body", &body));
     let args = ["-sS", "--http2-prior-knowledge", "-w", "|%{http_code}", "--data-binary", &file, &url];
     assert_eq!(stdout(&curl, &args), "|413");
-    // The replies of HTTP/1.1 for the same paths.
+    // The same paths get the same replies by HTTP/1.1.
     let plain = stdout(&curl, &["-sS", "-w", "|%{http_code} %{http_version}", &doorbell.url("/hello")]);
     assert_eq!(plain, "hello\n|200 1.1");
 }
@@ -91,7 +92,7 @@ fn curl_by_alpn(engine: &str) {
         let fixed = ["-sS", "--cacert", &ca_file, "-w", "|%{http_version}", &url];
         assert_eq!(stdout(&curl, &[&fixed[..], args].concat()), format!("hello\n|{version}"), "{args:?}");
     }
-    // A client without ALPN stays on the worker.
+    // A connection without ALPN stays on the worker.
     assert_eq!(Https::new(doorbell.addr).get("/hello").unwrap().status, 200);
     let totals = doorbell.totals();
     assert_eq!(totals["http2_requests"], 2, "{totals}");
@@ -106,13 +107,13 @@ fn the_preface_cut_anywhere(engine: &str) {
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         let mut peer = Peer(stream);
         peer.write(&hello[..cut]).unwrap();
-        // The first piece must be received alone.
+        // The server must receive the first piece alone.
         thread::sleep(Duration::from_millis(10));
         peer.write(&hello[cut..]).unwrap();
         let reply = peer.reply(1).unwrap_or_else(|error| panic!("cut at {cut}: {error}"));
         assert_eq!(reply, (true, b"hello\n".to_vec()), "cut at {cut}");
     }
-    // Also byte by byte.
+    // The same bytes, sent one at a time.
     let stream = TcpStream::connect(doorbell.addr).unwrap();
     stream.set_nodelay(true).unwrap();
     let mut peer = Peer(stream);
@@ -141,7 +142,7 @@ fn both_protocols_on_one_port(engine: &str) {
     assert_eq!((&totals["connections"], &totals["http2_requests"]), (&400.into(), &200.into()), "{totals}");
 }
 
-/// A damaged preface gets no HTTP/1 reply; an invalid HTTP/1 request does.
+/// A damaged preface gets no HTTP/1 reply. An invalid HTTP/1 request gets one.
 fn a_wrong_preface_is_not_answered_in_http1(engine: &str) {
     let doorbell = start(engine);
     let said = |bytes: &[u8]| exchange(doorbell.addr, bytes).unwrap().bytes;
@@ -165,7 +166,7 @@ fn a_wrong_preface_is_not_answered_in_http1(engine: &str) {
     assert!(doorbell.totals()["refused"].as_str().unwrap().contains("http2_protocol=4"));
 }
 
-/// The preface is then a request of an unknown HTTP version.
+/// Without `http2` the preface is a request of an unknown HTTP version.
 fn off_unless_asked_for(engine: &str) {
     let doorbell = Doorbell::start(engine);
     let mut stream = TcpStream::connect(doorbell.addr).unwrap();
@@ -175,7 +176,7 @@ fn off_unless_asked_for(engine: &str) {
     assert!(text.starts_with("HTTP/1.1 505 "), "{text}");
     let threads = std::fs::read_dir(format!("/proc/{}/task", doorbell.process.pid())).unwrap();
     let names = threads.map(|thread| std::fs::read_to_string(thread.unwrap().path().join("comm")).unwrap());
-    assert!(!names.into_iter().any(|name| name.trim() == "http2"), "an unneeded runtime exists");
+    assert!(!names.into_iter().any(|name| name.trim() == "http2"), "the HTTP/2 runtime must not exist");
 }
 
 fn many_requests_on_one_connection(engine: &str) {
@@ -186,7 +187,7 @@ fn many_requests_on_one_connection(engine: &str) {
         peer.write(&get(count * 2 + 1, "/hello")).unwrap();
         assert_eq!(peer.reply(count * 2 + 1).unwrap(), (true, b"hello\n".to_vec()), "{count}");
     }
-    // The last one gets its reply, and the client gets GOAWAY.
+    // The last request gets its reply, and the client gets GOAWAY.
     peer.write(&get(599, "/hello")).unwrap();
     let mut kinds = Vec::new();
     while let Ok(frame) = peer.read() {
@@ -227,13 +228,13 @@ fn no_more_connections_than_allowed(engine: &str) {
     };
     let peers = open(3);
     assert!(peers.iter().all(Result::is_ok));
-    // One too many: it is refused in its protocol.
+    // A connection over the limit is refused with a GOAWAY.
     let mut peer = Peer::connect(doorbell.addr, &[]).unwrap();
     let frames = [peer.read().unwrap(), peer.read().unwrap()];
     assert_eq!(frames.map(|frame| frame.kind), [SETTINGS, GOAWAY]);
     assert_eq!(peer.ending(LIMIT), (true, false));
     drop(peers);
-    // Their permits are returned when the lane has processed their end.
+    // The permits are released once the lane has processed the end of the connections.
     wait_until(LIMIT, || open(1).iter().all(Result::is_ok)).unwrap();
     assert!(Shape::Curl.probe(doorbell.addr, "/livez").is_ok());
 }
@@ -256,7 +257,7 @@ fn no_more_connections_of_one_address_than_allowed(engine: &str) {
         assert!(peer.reply(1).unwrap().0);
         peers.push(peer);
     }
-    assert!(ask(doorbell.addr, "/hello").is_err(), "one too many");
+    assert!(ask(doorbell.addr, "/hello").is_err(), "a third connection must be refused");
     drop(peers);
     wait_until(LIMIT, || ask(doorbell.addr, "/hello").is_ok()).unwrap();
     assert!(doorbell.totals()["refused"].as_str().unwrap().contains("http2_per_ip="));
@@ -293,7 +294,8 @@ fn guards_hold_and_the_log_is_written(engine: &str) {
     );
 }
 
-/// A client with a small or late window gets the whole reply, although that takes several times the window timeout.
+/// A client with a small or late window gets the whole reply, even if it takes several times the
+/// window timeout.
 fn slow_clients_are_served(engine: &str) {
     let doorbell = Doorbell::start_with(engine, &config("", "").replace("LARGE", &"x".repeat(900)));
     let window = |len: u32| [&[0, 4][..], &len.to_be_bytes()].concat();

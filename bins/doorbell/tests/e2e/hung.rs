@@ -1,8 +1,9 @@
-//! Upstreams that hang in every way: their checks end on time, other checks and probes are not affected, and
-//! nothing accumulates.
+//! Upstreams that hang in every way: their checks end on time, other checks and probes are not
+//! affected, and nothing accumulates.
 //!
-//! Does not know about: how a check runs. A second instance without checks is probed alternately, to account for what the
-//! machine itself takes. `DOORBELL_FULL=1` with the shipped build uses a byte a second and requires the promised figures.
+//! Does not know about: how a check runs. A second instance without checks is probed alternately,
+//! as the baseline of this machine. `DOORBELL_FULL=1` with the shipped build uses one byte a second
+//! and requires the promised figures.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -24,14 +25,15 @@ on_both_engines! {
 const LATE: Duration = Duration::from_millis(20);
 /// Number of checks of each shape and kind.
 const EACH: usize = 6;
-/// Maximum memory with the buffers of all these checks: 64 KiB for each flooded one, and the parsers.
+/// Maximum memory with the buffers of all these checks: 64 KiB for each flooded check, and the
+/// parsers.
 const RESIDENT_MAX: u64 = 24 << 20;
 const GROWN_MAX: u64 = 2 << 20;
 
 struct Shape {
     name: &'static str,
     upstream: Upstream,
-    /// Whether its checks time out; the others end when they have read their maximum.
+    /// Whether the checks time out. Otherwise they end after their maximum number of bytes.
     times_out: bool,
 }
 
@@ -72,7 +74,7 @@ fn config(shapes: &[Shape], good: &Upstream, timeout: Duration) -> String {
     text
 }
 
-/// The last results of the checks of this shape.
+/// Outcome and duration of each recorded run of the checks with this shape.
 fn runs_of(checks: &Value, shape: &str) -> Vec<(String, Duration)> {
     let named = |check: &&Value| check["name"].as_str().unwrap().split('_').nth(1) == Some(shape);
     let runs = checks
@@ -88,12 +90,12 @@ fn runs_of(checks: &Value, shape: &str) -> Vec<(String, Duration)> {
     runs.map(run).collect()
 }
 
-/// Probes both alternately for a while.
+/// Probes both servers alternately for this time.
 fn probe_both(servers: [SocketAddr; 2], time: Duration) -> [Vec<Duration>; 2] {
     let mut took = [Vec::new(), Vec::new()];
     let start = Instant::now();
     while start.elapsed() < time {
-        // The first one after the pause wakes the machine.
+        // The first probe after a pause is slower, so the servers take turns.
         let first = took[0].len() % 2;
         for at in [first, 1 - first] {
             let from = Instant::now();
@@ -106,7 +108,7 @@ fn probe_both(servers: [SocketAddr; 2], time: Duration) -> [Vec<Duration>; 2] {
 }
 
 fn hung_upstreams_delay_nothing_else(engine: &str) {
-    // A byte a second with a timeout of about one byte, or the same a few times faster.
+    // One byte a second with a timeout of about one byte, or the same several times faster.
     let (drip, timeout, rounds) = match is_judged() {
         true => (Duration::from_secs(1), Duration::from_millis(1_200), 10),
         false => (Duration::from_millis(250), Duration::from_millis(300), 6),
@@ -121,7 +123,7 @@ fn hung_upstreams_delay_nothing_else(engine: &str) {
     let pid = control.doorbell.process.pid();
     let checks =
         || -> Value { serde_json::from_str(&control.say(&["checks", "--history", "-o", "json"])).unwrap() };
-    // Every buffer has been used once.
+    // Each check has run twice, so every buffer has been used.
     let has_run = || shapes.iter().all(|shape| runs_of(&checks(), shape.name).len() >= 2 * 2 * EACH);
     assert!(wait_until(LIMIT, has_run).is_some(), "{}", checks());
     let (before, asked) = (process::rss_anon_bytes(&pid).unwrap(), good.conns());
@@ -148,10 +150,10 @@ fn hung_upstreams_delay_nothing_else(engine: &str) {
         grown >> 10
     );
     told(&said);
-    // It runs ten times a second.
-    assert!(asked > 0, "the good server is not checked any more");
+    // The check runs ten times a second.
+    assert!(asked > 0, "the working server must still be checked");
     at_most(
-        format_args!("{engine}: pause of the good one, in milliseconds"),
+        format_args!("{engine}: mean interval of the working check, in milliseconds"),
         waited.as_millis() / asked as u128,
         200,
     );
@@ -162,7 +164,7 @@ fn hung_upstreams_delay_nothing_else(engine: &str) {
     }
 }
 
-/// One of a hundred may be late.
+/// Asserts that at least 99 % of the runs end on time.
 fn ends_on_time(engine: &str, shape: &Shape, timeout: Duration, runs: Vec<(String, Duration)>) {
     let mut took: Vec<Duration> = runs.iter().map(|(_, took)| *took).collect();
     let p99 = percentile(&mut took, 99.0);

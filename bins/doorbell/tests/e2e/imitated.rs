@@ -1,6 +1,6 @@
-//! The bytes of `doorbell probe --as` against those of the imitated program.
+//! The request of `doorbell probe --as` against that of the imitated program.
 //!
-//! Does not know about: programs that are not installed; the unit tests have their bytes.
+//! Does not know about: programs that are not installed; unit tests contain their requests.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -28,7 +28,7 @@ impl Recorder {
         std::thread::spawn(move || {
             for mut stream in listener.incoming().map_while(Result::ok) {
                 let (mut request, mut piece) = (Vec::new(), [0; 1024]);
-                // A PROXY header of version 2 begins like the end of a head.
+                // A PROXY header of version 2 starts with the same bytes that end a request head.
                 while request.len() <= 16 || !request.ends_with(b"\r\n\r\n") {
                     match stream.read(&mut piece) {
                         Ok(len @ 1..) => request.extend_from_slice(&piece[..len]),
@@ -47,24 +47,25 @@ impl Recorder {
         self.requests.lock().unwrap().last().cloned()
     }
 
-    /// Compares the imitation with the recorded request of the program.
+    /// Asserts that the imitation equals the recorded request of the program.
     fn assert_same(&self, name: &str) {
         self.assert_same_with(name, "/readyz", &[]);
     }
 
-    /// As before, with more options.
+    /// As [`Self::assert_same`], with another path and more options.
     fn assert_same_with(&self, name: &str, path: &str, more: &[&str]) {
         let real = self.last().unwrap();
         let before = self.requests.lock().unwrap().len();
         let target = format!("http://{}{path}", self.addr);
         stdout(&binary(), &[&["probe", &target, "--as", name], more].concat());
         let came = wait_until(LIMIT, || self.requests.lock().unwrap().len() > before);
-        assert!(came.is_some(), "{name} did not ask");
+        assert!(came.is_some(), "no request from --as {name}");
         assert_eq!(comparable(&self.last().unwrap()), comparable(&real), "{name} {more:?}");
     }
 }
 
-/// Removes variable parts: the client's port, the server's name and uptime, the exporter's version.
+/// Removes variable parts of a request: the client's port, the server's name and uptime, and the
+/// exporter's version.
 fn comparable(request: &str) -> String {
     let lines = request.split("\r\n").map(|line| match line.split_once("; name=") {
         Some((before, after)) if before.starts_with("x-haproxy-server-state: UP") => {
@@ -81,7 +82,7 @@ fn comparable(request: &str) -> String {
     without_version(&lines.collect::<Vec<_>>().join("\r\n"))
 }
 
-/// Removes the exporter's version.
+/// Removes the version of the exporter.
 fn without_version(request: &str) -> String {
     let Some((before, rest)) = request.split_once("Blackbox Exporter/") else { return request.to_owned() };
     format!("{before}Blackbox Exporter/{}", rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.'))

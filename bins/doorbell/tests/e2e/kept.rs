@@ -1,4 +1,5 @@
-//! Limits of kept connections: maximum requests and age, announced in the last reply.
+//! Limits of kept connections: maximum number of requests and maximum age. The last reply announces
+//! the end.
 //!
 //! Does not know about: idle connections.
 
@@ -38,7 +39,8 @@ fn closes(reply: &Reply) -> bool {
 
 fn requests_on_one_connection_are_limited(engine: &str) {
     let doorbell = serve(engine, "[listener.web]\nbind = \"127.0.0.1:0\"\nkeep_alive = { max_requests = 3 }");
-    // Five pipelined, and one at a time: three get replies, and the third announces the end.
+    // Of five pipelined requests three get replies, and the third reply announces the end. The same
+    // holds for sequential requests.
     let got = exchange(doorbell.addr, &REQUEST.repeat(5)).unwrap();
     let (replies, rest) = Reply::parse_all(&got.bytes);
     assert_eq!(replies.iter().map(closes).collect::<Vec<_>>(), [false, false, true]);
@@ -60,18 +62,19 @@ fn requests_on_one_connection_are_limited(engine: &str) {
 }
 
 const AGE: Duration = Duration::from_secs(1);
-/// A worker reads its clock once per turn, so an age may vary a little.
+/// Tolerance of an age: a worker reads its clock once per turn of its loop.
 const BLUR: Duration = Duration::from_millis(20);
 
-/// Sends requests until a reply is the last one; returns their number. `start` is before the connection.
+/// Sends requests until a reply announces the end, and returns their number. `start` is a time
+/// before the connection was opened.
 fn ask_until_last(start: Instant, mut ask: impl FnMut() -> Reply) -> usize {
     let mut count = 1;
     while !closes(&ask()) {
-        assert!(start.elapsed() < LIMIT, "{count} replies and none is the last");
+        assert!(start.elapsed() < LIMIT, "no end announced after {count} replies");
         thread::sleep(Duration::from_millis(25));
         count += 1;
     }
-    assert!(start.elapsed() + BLUR >= AGE, "too young: {:?}", start.elapsed());
+    assert!(start.elapsed() + BLUR >= AGE, "ended before its maximum age: {:?}", start.elapsed());
     count
 }
 
@@ -85,14 +88,14 @@ fn a_connection_grows_so_old(engine: &str) {
     });
     let got = finish(&mut stream, PATIENCE);
     assert_eq!((got.end, got.bytes.len()), (End::Fin, 0));
-    assert!(count >= 2, "it was kept at first");
-    assert_eq!(two(&doorbell), [false, false], "age is of a connection, not of a client");
+    assert!(count >= 2, "the connection must first be kept");
+    assert_eq!(two(&doorbell), [false, false], "a new connection of the same client has its own age");
     let unlimited =
         serve(engine, "[listener.web]\nbind = \"127.0.0.1:0\"\nkeep_alive = { max_age = \"off\" }");
     assert_eq!(two(&unlimited), [false, false]);
 }
 
-/// Whether each of two replies on a new connection is the last one.
+/// Returns for each of two replies on a new connection whether it announces the end.
 fn two(doorbell: &Doorbell) -> Vec<bool> {
     let mut stream = connect_from(Ipv4Addr::LOCALHOST, doorbell.addr).unwrap();
     stream.write_all(&REQUEST.repeat(2)).unwrap();
@@ -113,7 +116,7 @@ fn a_connection_grows_so_old_behind_tls(engine: &str) {
     let start = Instant::now();
     let mut stream = Https::new(doorbell.addr).connect().unwrap();
     let count = ask_until_last(start, || ask(&mut stream, "/hello").unwrap());
-    assert!(count >= 2, "it was kept at first");
-    // A close_notify, not only an end.
+    assert!(count >= 2, "the connection must first be kept");
+    // The connection must end with a close_notify.
     assert_eq!(std::io::Read::read(&mut stream, &mut [0; 16]).unwrap(), 0);
 }

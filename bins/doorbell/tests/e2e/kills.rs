@@ -1,7 +1,8 @@
-//! SIGKILL at any moment, also during a start, and full disks: acknowledged drains and maintenance are kept, whatever else was
-//! going on.
+//! SIGKILL at random moments, also during a start, and full disks: acknowledged drains and
+//! maintenance survive in every case.
 //!
-//! Does not know about: damaged files (`declared`). `DOORBELL_KILL_SEED` selects other moments; `DOORBELL_FULL=1` runs more of them.
+//! Does not know about: damaged files (`declared`). `DOORBELL_KILL_SEED` selects other moments;
+//! `DOORBELL_FULL=1` runs more rounds.
 
 use std::fs;
 use std::io::Write as _;
@@ -35,14 +36,14 @@ const CONFIG: &str = "[lifecycle]\ndrain_delay = \"0s\"\nstate_file = \"SCRATCH/
 
 /// A target on which an operator sets and clears maintenance or a drain.
 struct Subject {
-    /// Name in commands; `None` for the drain.
+    /// Name in commands. `None` for the drain of all endpoints.
     name: Option<&'static str>,
     /// Name in `status`.
     target: &'static str,
     rng: Rng,
     number: u32,
     acknowledged: Option<String>,
-    /// Sent, but perhaps not received.
+    /// The last command if it was sent but perhaps not received.
     under_way: Option<Option<String>>,
 }
 
@@ -61,7 +62,7 @@ impl Subject {
         subjects.map(subject).into()
     }
 
-    /// The next command.
+    /// Returns the next random command.
     fn next(&mut self) -> Vec<String> {
         self.number += 1;
         let reason = self.rng.hits(700_000).then(|| format!("{} {}", self.target, self.number));
@@ -78,13 +79,17 @@ impl Subject {
         words
     }
 
-    /// Sends commands until the instance is gone.
+    /// Sends commands until the instance is killed.
     fn operate(&mut self, socket: &Path, goes_on: &AtomicBool) {
         while goes_on.load(Ordering::Relaxed) {
             let words = self.next();
             let output = Command::new(binary()).args(&words).arg("--socket").arg(socket).output().unwrap();
             if !output.status.success() {
-                assert_eq!(output.status.code(), Some(69), "only a kill is a reason: {words:?} {output:?}");
+                assert_eq!(
+                    output.status.code(),
+                    Some(69),
+                    "a command may fail only after a kill: {words:?} {output:?}"
+                );
                 return;
             }
             assert!(!String::from_utf8_lossy(&output.stdout).contains("not kept"), "{words:?} {output:?}");
@@ -92,7 +97,7 @@ impl Subject {
         }
     }
 
-    /// Compares the status after a restart with the commands.
+    /// Compares the status after a restart with the acknowledged commands.
     fn check(&mut self, status: &Value) -> Result<(), String> {
         let held =
             status["maintenance"].as_array().unwrap().iter().find(|held| held["target"] == self.target);
@@ -104,7 +109,7 @@ impl Subject {
         if reason != self.acknowledged && self.under_way.as_ref() != Some(&reason) {
             let Self { target, acknowledged, under_way, .. } = self;
             return Err(format!(
-                "{target}: {reason:?} holds, acknowledged was {acknowledged:?}, under way {under_way:?}"
+                "{target}: restored {reason:?}, acknowledged {acknowledged:?}, sent {under_way:?}"
             ));
         }
         (self.acknowledged, self.under_way) = (reason, None);
@@ -112,7 +117,7 @@ impl Subject {
     }
 }
 
-/// Pushes changing results as fast as possible, until the instance is gone.
+/// Pushes alternating results as fast as possible, until the instance is killed.
 fn push_until_end(doorbell: &Doorbell, goes_on: &AtomicBool) -> usize {
     let mut pushed = 0;
     while goes_on.load(Ordering::Relaxed) {
@@ -173,7 +178,7 @@ fn start(scratch: Scratch, engine: &str) -> Controlled {
     Controlled { doorbell, socket, scratch }
 }
 
-/// Kills during the start, also with the partial file of an interrupted write.
+/// Kills the instance during starts, also with the partial file of an interrupted write.
 fn kill_starts(scratch: &Scratch, engine: &str, rng: &mut Rng) {
     for _ in 0..rng.range(0..3) {
         let whole = fs::read(scratch.path("state")).unwrap_or_default();
@@ -207,13 +212,20 @@ fn a_kill_at_any_moment_keeps_what_was_acknowledged(engine: &str) {
         }
         let is_out = subjects[1].acknowledged.is_some() || subjects[3].acknowledged.is_some();
         let told = control.probe("/second").0;
-        assert_eq!(told, if is_out { 503 } else { 200 }, "{at}: from the first probe on: {status}");
+        assert_eq!(
+            told,
+            if is_out { 503 } else { 200 },
+            "{at}: the state must apply from the first probe on: {status}"
+        );
     }
     told(&format!("{engine}, seed {seed}: {rounds} kills among {said} commands and {pushed} pushed results"));
-    assert!(said > 2 * rounds && pushed > 2 * rounds as usize, "too little to tell: {said} and {pushed}");
+    assert!(
+        said > 2 * rounds && pushed > 2 * rounds as usize,
+        "too few operations: {said} commands and {pushed} results"
+    );
 }
 
-/// The kernel tears down a ring after its process has ended.
+/// The kernel releases an io_uring instance only after its process has ended.
 fn an_immediate_successor_gets_the_addresses(engine: &str) {
     let scratch = Scratch::new();
     let socket = scratch.path("probes.sock");
@@ -235,7 +247,7 @@ fn an_immediate_successor_gets_the_addresses(engine: &str) {
     }
 }
 
-/// A disk of 64 KiB in a mount namespace.
+/// A file system of 64 KiB in its own mount namespace.
 struct SmallDisk {
     holder: Process,
     enter: Vec<&'static str>,
@@ -243,7 +255,7 @@ struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// `None` if namespaces are not available.
+    /// Mounts the file system, or returns `None` if namespaces are not available.
     fn mount(folder: PathBuf) -> Option<Self> {
         let _both = (program("unshare")?, program("nsenter")?);
         fs::create_dir(&folder).unwrap();
@@ -261,7 +273,7 @@ impl SmallDisk {
         })
     }
 
-    /// The path from outside the namespace.
+    /// The path of a file, from outside the namespace.
     fn path(&self, name: &str) -> PathBuf {
         let folder = self.folder.strip_prefix("/").unwrap();
         Path::new("/proc").join(self.holder.pid()).join("root").join(folder).join(name)
@@ -293,7 +305,7 @@ fn reason_of(control: &Controlled) -> Option<String> {
 fn a_full_disk_is_reported_once_and_keeps_the_old_state() {
     let scratch = Scratch::new();
     let Some(disk) = SmallDisk::mount(scratch.path("disk")) else {
-        return skipped("no file system can be mounted here; a full disk was not tested");
+        return skipped("mounting is not permitted; a full disk was not tested");
     };
     let control = disk.start(scratch);
     let maintain = |control: &Controlled, reason: &str| control.say(&["maint", "readyz", "--reason", reason]);
@@ -310,8 +322,8 @@ fn a_full_disk_is_reported_once_and_keeps_the_old_state() {
     }
     let log = control.doorbell.process.log();
     assert_eq!(log.matches("drains and maintenance will be lost").count(), 1, "{log}");
-    assert!(!disk.path("state.new").exists(), "no part of it takes room");
-    // Killed on a full disk: the old state is intact.
+    assert!(!disk.path("state.new").exists(), "the partial file must be removed");
+    // After a kill on a full disk, the old state is intact.
     let control = disk.start(control.kill());
     assert_eq!((control.probe("/readyz").0, reason_of(&control).as_deref()), (503, Some("kept")));
     assert!(maintain(&control, "three").contains("not kept"));

@@ -1,4 +1,4 @@
-//! Other kinds of checks: TLS, connections, files, pushed results.
+//! Other kinds of checks: HTTPS, TCP, files, gRPC, pushed results.
 //!
 //! Does not know about: how a check runs.
 
@@ -171,7 +171,7 @@ fn an_application_pushes_results(engine: &str) {
     await_answer(&doorbell, "/readyz", (503, "maintenance\n"));
     assert_eq!(tell("/-/checks/worker/pass"), 204);
     await_answer(&doorbell, "/readyz/worker", (200, "ok"));
-    // Silence is a failure.
+    // A check without pushed results becomes stale and fails.
     await_answer(&doorbell, "/readyz/worker", (503, "stale\n"));
     assert_eq!(tell("/-/checks/worker/pass"), 204);
     await_answer(&doorbell, "/readyz/worker", (200, "ok"));
@@ -180,7 +180,7 @@ fn an_application_pushes_results(engine: &str) {
     {
         assert_eq!(tell(target), status, "{target}");
     }
-    assert_eq!(ask(&doorbell, "/-/checks/worker/pass").0, 405, "a link must not tell anything");
+    assert_eq!(ask(&doorbell, "/-/checks/worker/pass").0, 405, "a GET must not push a result");
     for result in ["fail", "pass"].into_iter().cycle().take(20) {
         let wanted = if result == "pass" { 200 } else { 503 };
         assert_eq!(tell(&format!("/-/checks/worker/{result}")), 204);

@@ -1,4 +1,4 @@
-//! Further kinds of checks through the program: certificates, Redis, names, programs, gauges, sockets of this machine, watches, and
+//! More kinds of checks: certificates, Redis, DNS, programs, gauges, Unix sockets, watches, and
 //! on-demand checks.
 //!
 //! Does not know about: how a check runs.
@@ -151,7 +151,7 @@ fn a_watch_reports_immediately(engine: &str) {
     await_answer(&doorbell, "/readyz/cart", (200, "ok"));
     await_answer(&doorbell, "/readyz/nobody", (503, "down: the server does not know this service\n"));
     for _ in 0..5 {
-        // Long before the next run is due.
+        // The change arrives long before the next run.
         tell("fail");
         await_answer(&doorbell, "/readyz/cart", (503, "down: NOT_SERVING\n"));
         tell("pass");
@@ -161,7 +161,8 @@ fn a_watch_reports_immediately(engine: &str) {
     await_answer(&doorbell, "/readyz/cart", (503, "connection refused\n"));
 }
 
-/// Its kernel still accepts data and the connection stays open, so only pings detect it.
+/// The kernel of a stopped server still accepts data and the connection stays open, so only pings
+/// detect the failure.
 fn a_watch_of_a_hung_server_ends(engine: &str) {
     let upstream = Doorbell::start_with(
         engine,
@@ -185,22 +186,22 @@ fn a_watch_of_a_hung_server_ends(engine: &str) {
 
 fn a_probe_gets_the_last_result_and_triggers_the_next_run(engine: &str) {
     let upstream = Upstream::start(Does::reply(200, ""));
-    // Long enough for a busy machine with a hung server.
+    // The timeout is long enough for a busy machine, also while the server hangs.
     let more = format!(
         "[check.app]\ntype = \"http\"\nurl = \"{}\"\ncache = \"300ms\"\ntimeout = \"5s\"\nmax_age = \"10m\"\n",
         upstream.url("/")
     );
     let doorbell = start(engine, &more);
     await_answer(&doorbell, "/readyz/app", (200, "ok"));
-    // Without probes nothing runs, after the run that was requested before.
+    // Without probes no check runs, apart from a run that was requested earlier.
     let quiet = || {
         let before = upstream.conns();
         std::thread::sleep(Duration::from_millis(1500));
         upstream.conns() == before
     };
-    assert!(wait_until(LIMIT, quiet).is_some(), "runs without a request");
+    assert!(wait_until(LIMIT, quiet).is_some(), "checks must not run without a probe");
     let quiet = upstream.conns();
-    // Many probes cause one run per interval.
+    // Many probes cause at most one run per cache time.
     let from = Instant::now();
     let mut asked = 0;
     while from.elapsed() < Duration::from_millis(1500) || upstream.conns() == quiet {
@@ -210,7 +211,7 @@ fn a_probe_gets_the_last_result_and_triggers_the_next_run(engine: &str) {
     let most = from.elapsed().as_millis() / 300 + 2;
     let runs = upstream.conns() - quiet;
     assert!(runs <= usize::try_from(most).unwrap(), "{runs} runs for {asked} probes, at most {most}");
-    // A hung server delays no probe: many get replies while few runs start.
+    // A hung server does not delay probes: many get replies while few runs start.
     upstream.now(Does::Hang);
     await_answer(&doorbell, "/readyz/app", (503, "down: no response within 5s\n"));
     let (before, mut longest) = (upstream.conns(), Duration::ZERO);
@@ -226,7 +227,7 @@ fn a_probe_gets_the_last_result_and_triggers_the_next_run(engine: &str) {
     await_answer(&doorbell, "/readyz/app", (200, "ok"));
 }
 
-/// However rare probes are, the result is not stale; and few runs are needed for that.
+/// The result is never stale, however rare probes are, and this takes few runs.
 fn rare_probes_find_a_fresh_result(engine: &str) {
     let upstream = Upstream::start(Does::reply(200, ""));
     let url = upstream.url("/");
@@ -236,10 +237,10 @@ fn rare_probes_find_a_fresh_result(engine: &str) {
     let doorbell = start(engine, &more);
     await_answer(&doorbell, "/readyz/app", (200, "ok"));
     let (from, before) = (Instant::now(), upstream.conns());
-    // Without probes meanwhile.
+    // No probe is sent meanwhile.
     assert!(wait_until(LIMIT, || upstream.conns() >= before + 3).is_some());
     assert_eq!(ask(&doorbell, "/readyz"), (200, "up\napp: up\n".to_owned()));
-    // One run per half of the maximum age, and those that were requested.
+    // One run for each half of the maximum age, and the runs that probes requested.
     let (runs, most) = (upstream.conns() - before, from.elapsed().as_millis() / 3_000 + 3);
     assert!(runs <= usize::try_from(most).unwrap(), "{runs} runs, at most {most}");
 }

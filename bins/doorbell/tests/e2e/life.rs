@@ -1,4 +1,5 @@
-//! Checks, drains and the stop do not depend on the reader of the log or on load; and the duties of process 1.
+//! Checks, drains and the stop do not depend on the reader of the log or on load. Also the duties
+//! of process 1.
 //!
 //! Does not know about: the content of log lines.
 
@@ -30,7 +31,7 @@ on_auto! {
 
 on_both_engines! { sigusr1_logs_the_state }
 
-/// A child that is killed at the end of the test.
+/// A child process that is killed at the end of the test.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -40,7 +41,7 @@ impl Drop for Killed {
     }
 }
 
-/// Standard output and standard error are a full pipe that is never read.
+/// Standard output and standard error are a full pipe that nothing reads.
 fn a_hung_reader_of_the_log_blocks_nothing(engine: &str) {
     let scratch = Scratch::new();
     let (watched, addr) = (scratch.write("watched", ""), free_addr());
@@ -82,12 +83,13 @@ fn a_hung_reader_of_the_log_blocks_nothing(engine: &str) {
     say(&["undrain"]);
     answers(200);
     kill_process(Pid::from_child(&child.0), Signal::TERM).unwrap();
-    // A moment for the drain, one second for the log.
-    wait_until(LIMIT, || child.0.try_wait().unwrap().is_some()).expect("it ends");
+    // The drain takes a moment, and the log gets up to one second.
+    wait_until(LIMIT, || child.0.try_wait().unwrap().is_some()).expect("doorbell must exit");
     assert!(child.0.wait().unwrap().success());
 }
 
-/// Metrics and status of a log that is not read. A signal logs the whole state, which fills the pipe soon.
+/// Metrics and status count the lines of a log that is not read. SIGUSR1 logs the whole state,
+/// which soon fills the pipe.
 fn unread_lines_are_counted(engine: &str) {
     let scratch = Scratch::new();
     let (addr, admin) = (free_addr(), free_addr());
@@ -112,12 +114,12 @@ fn unread_lines_are_counted(engine: &str) {
             text.lines().find_map(|line| line.strip_prefix("doorbell_log_lost_total ")).map(str::to_owned);
         line.unwrap_or_else(|| panic!("{text}")).parse::<f64>().unwrap()
     };
-    assert!(lost() < 0.5, "there is room for the first lines");
+    assert!(lost() < 0.5, "the first lines must fit into the pipe");
     let fills = || {
         kill_process(Pid::from_child(&child.0), Signal::USR1).unwrap();
         lost() > 0.5
     };
-    wait_until(LIMIT, fills).expect("it is full at some time");
+    wait_until(LIMIT, fills).expect("the pipe must become full");
     let output =
         Command::new(binary()).args(["status", "-o", "json", "--socket"]).arg(&socket).output().unwrap();
     let status: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -149,17 +151,19 @@ fn sigusr1_logs_the_state(engine: &str) {
         (&whole["status"]["lifecycle"], &whole["checks"][0]["name"]),
         (&"ready".into(), &"app".into())
     );
-    assert_eq!(control.probe("/livez").0, 200, "and that is all");
-    // At any level, because it was requested.
+    assert_eq!(control.probe("/livez").0, 200, "SIGUSR1 must not change the state");
+    // SIGUSR1 logs at any level, because an operator requested it.
     let addr = free_addr().to_string();
     let args = ["serve", "--listen", &addr, "--driver", engine, "--quiet"];
     let quiet = Process::spawn(Command::new(binary()).args(args));
     wait_until(LIMIT, || std::net::TcpStream::connect(&addr).is_ok()).unwrap();
     quiet.signal(Signal::USR1);
-    wait_until(LIMIT, || quiet.log().contains("state: health livez: up")).expect("a signal is an order");
+    wait_until(LIMIT, || quiet.log().contains("state: health livez: up"))
+        .expect("SIGUSR1 must log with --quiet");
 }
 
-/// A configuration that cannot be read to its end blocks the supervisor, and operators fill its queue.
+/// The configuration file is a FIFO without a writer, so the reload blocks the supervisor. Commands
+/// fill its queue meanwhile.
 fn a_signal_during_a_long_reload_is_not_lost(engine: &str) {
     let scratch = Scratch::new();
     let text = format!(
@@ -179,8 +183,8 @@ fn a_signal_during_a_long_reload_is_not_lost(engine: &str) {
     }
     doorbell.process.signal(Signal::TERM);
     thread::sleep(Duration::from_millis(100));
-    assert!(!doorbell.process.has_ended(), "the reload is under way: {}", doorbell.process.log());
-    // The start may have read it once more before the reload.
+    assert!(!doorbell.process.has_ended(), "the reload must still block: {}", doorbell.process.log());
+    // The file may be read more than once, so write to it until the process has ended.
     let ended = wait_until(LIMIT, || {
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         if let Ok(fifo) = open(&file, flags, Mode::empty()) {
@@ -193,7 +197,7 @@ fn a_signal_during_a_long_reload_is_not_lost(engine: &str) {
     assert!(status.success(), "{}", doorbell.process.log());
 }
 
-/// Each reload has its own threads, which must not leave cached replies behind.
+/// Each reload starts new threads. Their predecessors must not leave cached replies behind.
 fn reloads_leave_no_replies_behind(engine: &str) {
     let reloads = if std::env::var_os("DOORBELL_FULL").is_some() { 200 } else { 60 };
     let scratch = Scratch::new();
@@ -216,7 +220,7 @@ fn reloads_leave_no_replies_behind(engine: &str) {
     let anonymous = || process::rss_anon_bytes(&doorbell.process.pid()).unwrap();
     let mut begin = 0;
     for round in 1..=reloads {
-        // Both workers get a request eventually.
+        // With enough requests both workers get some.
         for n in (0..20).cycle().take(60) {
             assert_eq!(get(doorbell.addr, &format!("/h{n}"), &[]).status, 503);
         }
@@ -236,10 +240,10 @@ fn reloads_leave_no_replies_behind(engine: &str) {
         grown / 1024,
         grown / counted as u64
     );
-    assert!(grown < 40 * 1024 * counted as u64, "{grown} bytes more after {counted} reloads");
+    assert!(grown < 40 * 1024 * counted as u64, "{grown} bytes of growth after {counted} reloads");
 }
 
-/// The children of a process, and whether they are zombies.
+/// The children of a process, each with a flag for zombies.
 fn children(pid: &str) -> Vec<(String, bool)> {
     let entries = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -252,7 +256,7 @@ fn children(pid: &str) -> Vec<(String, bool)> {
     names.filter_map(child).collect()
 }
 
-/// A check whose program leaves orphans, which become children of process 1.
+/// The program of a check leaves orphans, which become children of process 1.
 #[test]
 fn process_1_reaps_orphans() {
     let alone = ["--pid", "--fork", "--kill-child", "--mount-proc"];
@@ -262,7 +266,7 @@ fn process_1_reaps_orphans() {
         command.args(args).arg("true").output().is_ok_and(|output| output.status.success())
     };
     let Some(args) = [&alone[..], &as_user].into_iter().find(|args| works(args)) else {
-        return skipped("unshare makes no list of processes of our own here; process 1 was not tested");
+        return skipped("unshare cannot create a PID namespace; process 1 was not tested");
     };
     let scratch = Scratch::new();
     let config = scratch.write(
@@ -283,7 +287,7 @@ fn process_1_reaps_orphans() {
         thread::sleep(Duration::from_millis(100));
         most = most.max(children(pid).iter().filter(|(_, is_dead)| *is_dead).count());
     }
-    // Two per run, ten runs a second; each exists for moments.
+    // Two orphans per run and ten runs a second; each zombie exists only for moments.
     assert!(most <= 15, "{most} dead children at once");
     let log = doorbell.process.log();
     assert!(is_up() && !log.contains("No child process") && !log.contains("check app: down"), "{log}");

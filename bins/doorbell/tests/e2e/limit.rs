@@ -1,6 +1,6 @@
 //! Rate limits over real sockets: replies, and the quota shared by two workers.
 //!
-//! Does not know about: where a client's address comes from.
+//! Does not know about: how a client's address is determined.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread;
@@ -19,7 +19,7 @@ on_auto! {
     each_kind_of_key
 }
 
-/// One limit on `/`, which by default is not refilled during a test.
+/// A configuration with one limit on `/`. The default rate refills nothing during a test.
 fn serve(engine: &str, limit: &str) -> Doorbell {
     Doorbell::start_with(
         engine,
@@ -33,7 +33,7 @@ fn serve(engine: &str, limit: &str) -> Doorbell {
     )
 }
 
-/// The four fields of a reply as numbers, if present.
+/// The four rate limit fields of a reply as numbers, if present.
 fn told(reply: &Reply) -> [Option<u32>; 4] {
     ["ratelimit-limit", "ratelimit-remaining", "ratelimit-reset", "retry-after"]
         .map(|name| reply.field(name).map(|value| value.parse().unwrap()))
@@ -51,9 +51,9 @@ fn a_client_gets_its_remaining_quota(engine: &str) {
     let [limit, remaining, reset, retry] = told(&reply);
     assert_eq!((reply.status, limit, remaining), (429, Some(3), Some(0)), "{}", reply.head);
     assert!(reset.unwrap() > 120 && (1..=60).contains(&retry.unwrap()), "{}", reply.head);
-    assert_eq!(get(doorbell.addr, "/livez", &[]).status, 429, "a probe is one of them unless it is exempt");
-    assert_eq!(told(&get(doorbell.addr, "/open", &[])), [None; 4], "nothing is counted here");
-    // Another client has its own quota; without `headers` only a refusal has the fields.
+    assert_eq!(get(doorbell.addr, "/livez", &[]).status, 429, "a probe counts unless it is exempt");
+    assert_eq!(told(&get(doorbell.addr, "/open", &[])), [None; 4], "a route without a limit has no fields");
+    // Another client has its own quota. Without `headers` only a refusal has the fields.
     let other = send_from(Ipv4Addr::new(127, 0, 0, 9), doorbell.addr, &request("/", &[])).unwrap();
     assert_eq!(other.status, 200);
     let quiet = serve(engine, "key = \"ip\"\nrate = \"1/m\"\nburst = 1\nheaders = false");
@@ -71,9 +71,9 @@ fn two_workers_share_a_quota(engine: &str) {
         let clients: Vec<_> = (0..4).map(|_| scope.spawn(|| ask(doorbell.addr))).collect();
         clients.into_iter().map(|client| client.join().unwrap()).sum()
     });
-    // One more for each elapsed minute, on a busy machine.
+    // On a busy machine, one more request is allowed for each elapsed minute.
     let refilled = usize::try_from(start.elapsed().as_secs() / 60).unwrap();
-    assert!((QUOTA..=QUOTA + refilled).contains(&admitted), "{admitted} of 400 got in");
+    assert!((QUOTA..=QUOTA + refilled).contains(&admitted), "{admitted} of 400 accepted");
 }
 
 fn probes_are_not_counted(engine: &str) {
@@ -81,9 +81,13 @@ fn probes_are_not_counted(engine: &str) {
     let statuses = |path: &str, fields: &[&str]| -> Vec<u16> {
         (0..5).map(|_| get(doorbell.addr, path, fields).status).collect()
     };
-    assert_eq!(statuses("/livez", &[]), [200; 5], "a health route, for every client");
-    assert_eq!(statuses("/", &["User-Agent: kube-probe/1.34"]), [200; 5], "a prober, whatever it asks");
-    assert_eq!(statuses("/", &[]), [200, 200, 429, 429, 429], "and none of them was counted");
+    assert_eq!(statuses("/livez", &[]), [200; 5], "health routes are exempt for every client");
+    assert_eq!(
+        statuses("/", &["User-Agent: kube-probe/1.34"]),
+        [200; 5],
+        "a prober is exempt on every route"
+    );
+    assert_eq!(statuses("/", &[]), [200, 200, 429, 429, 429], "exempt requests must not count");
     assert_eq!(statuses("/livez", &[]), [200; 5]);
 }
 
@@ -97,7 +101,7 @@ fn a_quota_is_refilled(engine: &str) {
     });
     let took = start.elapsed();
     assert!(waited.is_some(), "{admitted} in {took:?}");
-    assert!(took >= Duration::from_millis(995), "four had to be waited for: {took:?}");
+    assert!(took >= Duration::from_millis(995), "four refills take a second: {took:?}");
 }
 
 fn each_kind_of_key(engine: &str) {
@@ -114,9 +118,9 @@ fn each_kind_of_key(engine: &str) {
 
     let header = limit("header:X-Api-Key");
     assert_eq!(ask(&header, from(1, 7), &["X-Api-Key: a"]), 200);
-    assert_eq!(ask(&header, from(1, 8), &["x-api-key: a"]), 429, "the same key from elsewhere");
+    assert_eq!(ask(&header, from(1, 8), &["x-api-key: a"]), 429, "the same key from another address");
     assert_eq!(ask(&header, from(1, 7), &["X-Api-Key: b"]), 200);
-    assert_eq!(ask(&header, from(1, 7), &[]), 200, "without one the address counts");
+    assert_eq!(ask(&header, from(1, 7), &[]), 200, "without the field the address is the key");
     assert_eq!(ask(&header, from(1, 7), &[]), 429);
 
     let token = limit("token");

@@ -1,6 +1,6 @@
-//! A map of 100,000 links: loaded, reloaded under load, and kept if the new one is invalid.
+//! A map of 100,000 links: loaded, reloaded under load, and kept if the new map is invalid.
 //!
-//! Does not know about: the format of a map, except for a line.
+//! Does not know about: the format of a map, except for a simple line.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -24,7 +24,7 @@ on_auto! {
 
 const LINKS: usize = 100_000;
 
-/// Link `n` goes to the given version of its page.
+/// A map in which link `n` leads to this version of its page.
 fn map(version: usize) -> String {
     (0..LINKS).fold(String::new(), |mut text, n| {
         writeln!(text, "/l/{n} https://v{version}.test/page/{n} 302").unwrap();
@@ -106,10 +106,10 @@ fn a_map_changes_under_load(engine: &str) {
         clients.into_iter().map(|client| client.join().unwrap()).sum::<usize>()
     });
     eprintln!("{engine}: {CHANGES} maps of {LINKS} links, {asked} requests meanwhile, none failed");
-    assert!(asked > 0, "no request was sent");
+    assert!(asked > 0, "at least one request must be sent");
 }
 
-/// Requests links; every reply must be of a complete map, and versions never decrease.
+/// Requests links. Every reply must come from a complete map, and versions must never decrease.
 fn ask_until(addr: SocketAddr, seed: usize, changing: &AtomicBool) -> usize {
     let (mut asked, mut last) = (0, 0);
     while changing.load(Ordering::Relaxed) {
@@ -134,9 +134,10 @@ fn ask_until(addr: SocketAddr, seed: usize, changing: &AtomicBool) -> usize {
     asked
 }
 
-/// The slowest reply while maps are loaded, compared with as long a time without: a figure for the long versions.
+/// Compares the slowest reply while maps are loaded with the slowest reply in an equally long time
+/// without loading. Runs only in the long version.
 fn a_reload_is_no_pause(engine: &str) {
-    /// Scheduling delay; loading a map on the worker would take longer each time.
+    /// Scheduling delay. Loading a map on the worker would take longer for each map.
     const SLACK: Duration = Duration::from_millis(100);
     if !is_long_version("a_reload_is_no_pause") {
         return;
@@ -156,7 +157,7 @@ fn a_reload_is_no_pause(engine: &str) {
     });
     let lasted = begun.elapsed();
     let (control, _) = longest_answer(doorbell.addr, || thread::sleep(lasted));
-    assert!(asked >= 100, "too few to tell: {asked}");
+    assert!(asked >= 100, "too few requests: {asked}");
     at_most(
         format_args!("{engine}: the longest of {asked} answers while two maps of {LINKS} links were read"),
         longest,
@@ -164,7 +165,7 @@ fn a_reload_is_no_pause(engine: &str) {
     );
 }
 
-/// The slowest of sequential replies on one connection meanwhile.
+/// The slowest of sequential replies on one connection while `meanwhile` runs.
 fn longest_answer(server: SocketAddr, meanwhile: impl FnOnce()) -> (Duration, usize) {
     let asking = AtomicBool::new(true);
     thread::scope(|scope| {
@@ -213,7 +214,7 @@ fn a_broken_map_changes_nothing(engine: &str) {
     let log = doorbell.process.log();
     assert!(
         log.contains("links.map: line 1: ") && log.contains("links.map: line 2: "),
-        "a place is named: {log}"
+        "the log must name the line: {log}"
     );
     replace(&scratch, "/l/a https://b.test/\n");
     let taken =

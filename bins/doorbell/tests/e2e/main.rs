@@ -1,13 +1,14 @@
-//! The `doorbell` binary end to end: real clients, signals, failures at start, memory. Tests that depend on the driver run on io_uring and
-//! epoll, by name; others run once, with the default driver.
+//! The `doorbell` binary end to end: real clients, signals, failed starts, memory. Tests that
+//! depend on the driver run on io_uring and epoll, with the driver in their name; others run once
+//! with the default driver.
 //!
-//! Does not know about: the inside of the binary. `DOORBELL_BIN` runs another build of it.
+//! Does not know about: the implementation of the binary. `DOORBELL_BIN` selects another build.
 
-#![expect(clippy::disallowed_methods, reason = "a foreign process lives in real time")]
+#![expect(clippy::disallowed_methods, reason = "other processes run in real time")]
 #![expect(
     clippy::unwrap_used,
     clippy::print_stderr,
-    reason = "helpers of tests may panic, and a skip must be loud"
+    reason = "test helpers may panic, and they report skipped tests"
 )]
 
 mod frames;

@@ -1,7 +1,8 @@
-//! Resident memory after the start, with checks, and for each idle keep-alive connection; and the time until the first reply.
+//! Resident memory after the start, with checks, and for each idle keep-alive connection. Also the
+//! time until the first reply.
 //!
-//! Does not know about: single allocations. The figures are for a release build; a debug build must meet them too, except
-//! that its own code and tables are larger.
+//! Does not know about: single allocations. The limits are for a release build. A debug build must
+//! meet them too, except for its own code and tables, which are larger.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -33,13 +34,13 @@ const STARTS: usize = 11;
 const IDLE_CONN_BYTES_MAX: u64 = 1024;
 const CONNS: u32 = 2_000;
 
-/// Two workers, otherwise defaults.
+/// An instance with two workers and otherwise default settings.
 fn with_defaults(engine: &str) -> Doorbell {
     let args = ["serve", "--listen", "127.0.0.1:0", "--driver", engine, "--workers", "2"];
     Doorbell::try_start(&args).unwrap_or_else(|log| panic!("{log}"))
 }
 
-/// The memory of a process; the pages of the executable count only for the shipped build.
+/// The resident memory of a process. Pages of the executable count only for the shipped build.
 fn resident(process: &Process, when: &str) -> u64 {
     let pid = process.pid();
     let (all, anon) = (process::rss_bytes(&pid).unwrap(), process::rss_anon_bytes(&pid).unwrap());
@@ -52,7 +53,7 @@ fn resident_after_start(engine: &str) {
     assert!(counted <= START_BYTES_MAX, "{engine}: {counted} bytes");
 }
 
-/// Checks of three kinds, half of them with details that an endpoint shows.
+/// Checks of three kinds; an endpoint shows the details of half of them.
 fn a_hundred_checks(bind: &str, upstream: &Upstream) -> String {
     let mut config = format!(
         "version = 1\n[runtime]\nworkers = 2\n[listener.web]\nbind = {bind:?}\n[check_defaults]\ninterval = \"500ms\"\ntimeout = \"400ms\"\n\
@@ -74,7 +75,7 @@ fn a_hundred_checks(bind: &str, upstream: &Upstream) -> String {
 fn resident_with_a_hundred_checks(engine: &str) {
     let upstream = Upstream::start(Does::reply(200, "ok"));
     let doorbell = Doorbell::start_with(engine, &a_hundred_checks("127.0.0.1:0", &upstream));
-    // Each of them has run several times.
+    // Each check has run several times.
     assert!(wait_until(LIMIT, || upstream.conns() >= 4 * CHECKS).is_some(), "{}", doorbell.process.log());
     assert!(wait_until(LIMIT, || get(doorbell.addr, "/readyz", &[]).status == 200).is_some());
     let counted = resident(&doorbell.process, &format!("{engine}: with {CHECKS} checks"));
@@ -87,7 +88,7 @@ fn first_answer_with_checks(engine: &str) {
     let mut took: Vec<Duration> = (0..STARTS).map(|_| first_answer(engine, &upstream)).collect();
     took.sort_unstable();
     let (best, middle) = (took[0], took[STARTS / 2]);
-    told(&format!("{engine}: first answers came from {best:?} after the start on, with {CHECKS} checks"));
+    told(&format!("{engine}: fastest first reply {best:?} after the start, with {CHECKS} checks"));
     at_most(format_args!("{engine}: median first answer with {CHECKS} checks"), middle, FIRST_ANSWER);
 }
 
@@ -107,7 +108,7 @@ fn first_answer(engine: &str, upstream: &Upstream) -> Duration {
 
 fn idle_connections(engine: &str) {
     let doorbell = with_defaults(engine);
-    // Some connections first, so that one-time allocations are not counted per connection.
+    // Some connections are opened first, so that one-time allocations do not count per connection.
     let warm = open(&doorbell, 64);
     let before = process::rss_anon_bytes(&doorbell.process.pid()).unwrap();
     let conns = open(&doorbell, CONNS);
@@ -118,7 +119,8 @@ fn idle_connections(engine: &str) {
     drop((warm, conns));
 }
 
-/// Idle connections after one reply, from several addresses because of the limit per address.
+/// Opens connections that are idle after one reply. They use several addresses because of the limit
+/// per address.
 fn open(doorbell: &Doorbell, count: u32) -> Vec<TcpStream> {
     let conns = (0..count).map(|n| {
         let source = Ipv4Addr::new(127, 0, 1, u8::try_from(n % 8 + 1).expect("at most 8"));

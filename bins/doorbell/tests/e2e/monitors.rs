@@ -1,7 +1,7 @@
-//! Programs that monitor services, while the service behind a health endpoint goes down and comes back:
+//! Monitoring programs, while the service behind a health endpoint goes down and comes back:
 //! Apache's mod_proxy_hcheck, keepalived, the blackbox exporter, the monitoring plugins.
 //!
-//! Does not know about: kinds of checks; the endpoint follows a file.
+//! Does not know about: kinds of checks. The endpoint depends on a file.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -67,7 +67,7 @@ impl Service {
     }
 }
 
-/// Waits until this holds, or fails with the output of the programs.
+/// Waits until this condition holds, or fails with the output of the programs.
 fn expect(what: &str, logs: &[&Process], holds: impl FnMut() -> bool) {
     let log = || logs.iter().map(|process| process.log()).collect::<Vec<_>>().join("\n---\n");
     assert!(wait_until(LIMIT, holds).is_some(), "{what}:\n{}", log());
@@ -84,7 +84,7 @@ const APACHE_MODULES: [&str; 8] = [
     "proxy_hcheck",
 ];
 
-/// The beginning of an Apache configuration that uses only this folder.
+/// The start of an Apache configuration that writes only into this folder.
 pub(crate) fn apache_head(folder: &str, port: u16) -> String {
     let modules = APACHE_MODULES
         .map(|module| format!("LoadModule {module}_module /usr/lib/apache2/modules/mod_{module}.so\n"));
@@ -116,10 +116,10 @@ fn apache_removes_and_restores_a_member(engine: &str) {
     assert_eq!(status(), 200);
     for _ in 0..2 {
         service.go_down();
-        expect("Apache takes the member out", &[&process, &doorbell.process], || status() == 503);
-        assert_eq!(get(doorbell.addr, "/hello", &[]).status, 200, "only Apache keeps requests away");
+        expect("Apache removes the member", &[&process, &doorbell.process], || status() == 503);
+        assert_eq!(get(doorbell.addr, "/hello", &[]).status, 200, "doorbell must still serve requests");
         service.come_up();
-        expect("Apache takes the member in", &[&process, &doorbell.process], || status() == 200);
+        expect("Apache adds the member again", &[&process, &doorbell.process], || status() == 200);
     }
     // The drain is visible while requests are still served.
     doorbell.process.signal(Signal::TERM);
@@ -127,7 +127,7 @@ fn apache_removes_and_restores_a_member(engine: &str) {
     assert_eq!(get(doorbell.addr, "/hello", &[]).status, 200);
 }
 
-/// keepalived with VRRP only, in its own network namespace. It checks by `check_http`, because its own
+/// keepalived with VRRP only, in its own network namespace. It runs `check_http`, because its own
 /// HTTP_GET needs IPVS, which few test machines have.
 fn keepalived_leaves_and_comes_back(engine: &str) {
     let programs = ["keepalived", "unshare", "ip", "check_http"].map(program);
@@ -137,7 +137,7 @@ fn keepalived_leaves_and_comes_back(engine: &str) {
         &["-n", ip.to_str().unwrap(), "link", "add", "v0", "type", "veth", "peer", "name", "v1"],
     );
     if !made.status.success() {
-        return skipped("no network of its own can be made here; keepalived was not tested");
+        return skipped("no network namespace can be created; keepalived was not tested");
     }
     let service = Service::new();
     let folder = service.folder();
@@ -164,7 +164,7 @@ fn keepalived_leaves_and_comes_back(engine: &str) {
         keepalived = keepalived.display(),
     );
     let script = service.scratch.write("start.sh", &commands);
-    // Processes in the namespace end with it.
+    // The processes in the namespace end with the namespace.
     let process =
         Process::spawn(Command::new(&unshare).args(["-n", "-p", "-f", "--kill-child", "sh", &script]));
     let last = || {
@@ -232,5 +232,5 @@ fn the_monitoring_plugins_agree(engine: &str) {
         let (code, said) = ask(&check_http, &["-u", "/readyz"]);
         code == Some(2) && said.starts_with("HTTP CRITICAL: HTTP/1.1 503 Service Unavailable")
     });
-    assert_eq!(ask(&check_tcp, &[]).0, Some(0), "the port is open all the same");
+    assert_eq!(ask(&check_tcp, &[]).0, Some(0), "the port must stay open");
 }

@@ -1,6 +1,7 @@
-//! Certificates mounted by Kubernetes: `tls.crt` points through `..data` into a directory that is replaced as a whole.
+//! Certificates mounted by Kubernetes: `tls.crt` is a link through `..data` into a directory that
+//! is replaced as a whole.
 //!
-//! Does not know about: files that are replaced one by one.
+//! Does not know about: files that are replaced individually.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -19,7 +20,7 @@ on_auto! {
     a_new_secret_is_used_without_a_failed_request
 }
 
-/// The volume of a Secret as the kubelet writes it.
+/// The volume of a Secret, with the layout that the kubelet writes.
 struct Volume {
     dir: PathBuf,
     version: usize,
@@ -83,7 +84,7 @@ fn a_new_secret_is_used_without_a_failed_request(engine: &str) {
     let (asked, lost) = thread::scope(|scope| {
         let end = StopAtEnd(&updating);
         let client = scope.spawn(|| ask_until(&https, &updating));
-        // Without a signal: each change is detected, although the watched directory is removed.
+        // Each change is detected without a signal, although the watched directory is removed.
         let mut current = localhost().clone();
         for _ in 0..3 {
             current = ca().server(&["localhost"]);
@@ -91,7 +92,7 @@ fn a_new_secret_is_used_without_a_failed_request(engine: &str) {
             assert!(wait_until(LIMIT, || is_presented(&https, &current)).is_some(), "{}", log());
         }
         assert_eq!(complaints(), 0, "{}", log());
-        // The key of one pair with the certificate of another, then an invalid key.
+        // The certificate of one pair with the key of another, then an invalid key.
         let next = ca().server(&["localhost"]);
         for (count, key) in [(1, current.key.as_str()), (2, "nonsense\n")] {
             volume.update(&next.certificate, key);
@@ -99,7 +100,7 @@ fn a_new_secret_is_used_without_a_failed_request(engine: &str) {
             assert!(log().contains("tls web: keeping the previous version"), "{}", log());
             thread::sleep(Duration::from_millis(300));
             assert!(is_presented(&https, &current));
-            assert_eq!(complaints(), count, "it is logged once: {}", log());
+            assert_eq!(complaints(), count, "the failure must be logged once: {}", log());
         }
         volume.update(&next.certificate, &next.key);
         assert!(wait_until(LIMIT, || is_presented(&https, &next)).is_some(), "{}", log());
@@ -110,7 +111,8 @@ fn a_new_secret_is_used_without_a_failed_request(engine: &str) {
     assert!(lost.is_empty() && asked >= 20, "{asked}: {:?}", &lost[..lost.len().min(5)]);
 }
 
-/// Sends requests on new connections until the end; returns the number of good replies, and the failures.
+/// Sends requests on new connections until the end. Returns the number of good replies, and the
+/// failures.
 fn ask_until(https: &Https, running: &AtomicBool) -> (usize, Vec<String>) {
     let (mut good, mut lost) = (0, Vec::new());
     while running.load(Ordering::Relaxed) {

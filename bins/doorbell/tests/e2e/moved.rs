@@ -1,7 +1,7 @@
-//! Each event, once, in a running instance: exactly which metric series change, and by how much.
+//! For each event in a running instance: exactly which metric series change, and by how much.
 //!
-//! Does not know about: the purpose of metrics. Families that no event of this table changes are listed with a reason: a new one fails the test
-//! until it has a row or a reason.
+//! Does not know about: the purpose of metrics. Families that no event of this table changes are
+//! listed with a reason. A new family fails the test until it has a row or a reason.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,10 +95,10 @@ const BY_THEMSELVES: [&str; 17] = [
     "process_",
 ];
 
-/// Families that no event of this table changes, by reason.
+/// Families that no event of this table changes, with the reason.
 const NOT_HERE: [(&str, &[&str]); 4] = [
     (
-        "the same for as long as it runs",
+        "constant while the process runs",
         &[
             "doorbell_build_info",
             "doorbell_driver_info",
@@ -108,7 +108,7 @@ const NOT_HERE: [(&str, &[&str]); 4] = [
         ],
     ),
     (
-        "another configuration, in other tests",
+        "need another configuration; covered by other tests",
         &[
             "doorbell_access_log_dropped_total",
             "doorbell_accept_errors_total",
@@ -137,7 +137,7 @@ const NOT_HERE: [(&str, &[&str]); 4] = [
         ],
     ),
     (
-        "more load than a test makes",
+        "need more load than this test creates",
         &[
             "doorbell_accept_stalls_total",
             "doorbell_check_pushes_refused_total",
@@ -154,7 +154,7 @@ const NOT_HERE: [(&str, &[&str]); 4] = [
         ],
     ),
     (
-        "a fault of the kernel or of a handler; the engine's own tests make it",
+        "need a kernel or handler fault; covered by the engine's own tests",
         &[
             "doorbell_accepts_dropped_total",
             "doorbell_answers_dropped_total",
@@ -178,11 +178,11 @@ struct Stand {
     admin: SocketAddr,
     config: String,
     curl: std::path::PathBuf,
-    /// A connection that stays open for an event.
+    /// A connection that stays open until a later event.
     kept: RefCell<Option<TcpStream>>,
 }
 
-/// The effect of an event on series, without the label of the worker.
+/// The changes of series by an event, summed over workers.
 type Moves = &'static [(&'static str, f64)];
 
 struct Row {
@@ -191,7 +191,7 @@ struct Row {
     moves: Moves,
 }
 
-/// A request on a new connection, and its reply.
+/// The changes by a request on a new connection and its reply.
 const SERVED: Moves = &[
     ("doorbell_connections_accepted_total{listener=\"web\"}", 1.0),
     ("doorbell_connections_closed_total{listener=\"web\",reason=\"done\"}", 1.0),
@@ -313,7 +313,7 @@ const ROWS: &[Row] = &[
         ],
     },
     Row {
-        event: "a result of a check that is not configured",
+        event: "a result for a check that is not configured",
         act: |stand| {
             let reply = send(stand.web, &push_of("nobody/pass")).unwrap();
             assert_eq!(reply.status, 404);
@@ -337,7 +337,7 @@ const ROWS: &[Row] = &[
         ],
     },
     Row {
-        event: "a client that leaves behind its reply",
+        event: "a client that disconnects after its reply",
         act: |stand| {
             let mut kept = TcpStream::connect(stand.web).unwrap();
             kept.write_all(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
@@ -372,7 +372,7 @@ const ROWS: &[Row] = &[
     },
 ];
 
-/// As before, without a request.
+/// Events without a request.
 const COMMANDS: &[Row] = &[
     Row {
         event: "a connection that stays open",
@@ -408,7 +408,7 @@ const COMMANDS: &[Row] = &[
             ("doorbell_lifecycle_state{state=\"draining\"}", 1.0),
             ("doorbell_endpoint_state{endpoint=\"readyz\",state=\"down\"}", -1.0),
             ("doorbell_endpoint_state{endpoint=\"readyz\",state=\"drain\"}", 1.0),
-            // Its reply is unchanged; it drains with the program.
+            // A drain does not change the reply of livez, but the metrics show the drain.
             ("doorbell_endpoint_state{endpoint=\"livez\",state=\"up\"}", -1.0),
             ("doorbell_endpoint_state{endpoint=\"livez\",state=\"drain\"}", 1.0),
             ("doorbell_endpoint_up{endpoint=\"livez\"}", -1.0),
@@ -510,7 +510,7 @@ fn reloaded(stand: &Stand, more: &str, good: bool) {
     assert_eq!(stand.control.run(&["reload"]).status.success(), good);
 }
 
-/// Every series with deterministic values, summed over workers.
+/// All series with deterministic values, summed over workers.
 fn series(admin: SocketAddr) -> BTreeMap<String, f64> {
     let text = String::from_utf8(get(admin, "/metrics", &[]).body).unwrap();
     let mut found = BTreeMap::new();
@@ -530,7 +530,7 @@ fn without_worker(series: &str) -> String {
     format!("{before}{}", after.trim_start_matches(',')).replace("{}", "")
 }
 
-/// The differences between two scrapes; missing series count as zero.
+/// The differences between two scrapes. A missing series counts as zero.
 fn moved(before: &BTreeMap<String, f64>, after: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
     let names: BTreeSet<_> = before.keys().chain(after.keys()).collect();
     let of = |all: &BTreeMap<String, f64>, name: &String| all.get(name).copied().unwrap_or_default();
@@ -554,20 +554,21 @@ fn an_event_moves_its_series_and_no_other(engine: &str) {
         }
         expected.retain(|_, by| *by != 0.0);
         let mut found = BTreeMap::new();
-        // A connection ends shortly after its client has seen the end. Late or repeated changes show up in the next event.
+        // A connection is counted shortly after its client has seen the end. Late or repeated
+        // changes appear in the next event.
         let is_so = wait_until(LIMIT, || {
             found = moved(&before, &series(stand.admin));
             found == expected
         });
         let differs = || {
             let wrong: Vec<_> = moved(&expected, &found).into_iter().collect();
-            format!("{}: besides what is expected {wrong:?}", row.event)
+            format!("{}: unexpected changes {wrong:?}", row.event)
         };
         assert!(is_so.is_some(), "{}\n{}", differs(), stand.control.doorbell.process.log());
     }
 }
 
-/// By the names of all families.
+/// Checks the names of all families.
 #[test]
 fn every_family_has_a_row_or_a_reason() {
     let text = include_str!("../../src/stats/metrics/golden/metrics.txt");
@@ -577,19 +578,19 @@ fn every_family_has_a_row_or_a_reason() {
     let moved: BTreeSet<&str> = rows.map(|(series, _)| series.split('{').next().unwrap()).collect();
     let mut listed: BTreeSet<&str> = NOT_HERE.iter().flat_map(|(_, names)| *names).copied().collect();
     let twice: Vec<_> = listed.intersection(&moved).collect();
-    assert!(twice.is_empty(), "moved here and listed: {twice:?}");
+    assert!(twice.is_empty(), "in a row and in NOT_HERE: {twice:?}");
     listed.extend(&moved);
     let by_itself = |family: &&&str| BY_THEMSELVES.iter().any(|name| family.starts_with(name));
     let missing: Vec<_> = families.difference(&listed).filter(|family| !by_itself(family)).collect();
-    assert!(missing.is_empty(), "neither a row nor a reason: {missing:?}");
+    assert!(missing.is_empty(), "neither in a row nor in NOT_HERE: {missing:?}");
     let unknown: Vec<_> = listed.difference(&families).collect();
     assert!(unknown.is_empty(), "no such family: {unknown:?}");
 }
 
-/// The file that it serves.
+/// Path of the configuration file that the instance uses.
 fn config_file(control: &Controlled) -> String {
     let pid = control.doorbell.process.pid();
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap();
     let mut words = line.split(|&byte| byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
-    words.find(|word| word.ends_with(".toml")).expect("it serves a file")
+    words.find(|word| word.ends_with(".toml")).expect("the instance has a configuration file")
 }

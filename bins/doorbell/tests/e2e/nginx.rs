@@ -25,7 +25,7 @@ fn in_front_keeping_alive(engine: &str) {
     behind_nginx(engine, "proxy_http_version 1.1; proxy_set_header Connection \"\";");
 }
 
-/// The same text as nginx's `stub_status`, except for the numbers.
+/// The page has the text of nginx's `stub_status`, except for the numbers.
 fn the_status_page_has_the_same_format(engine: &str) {
     let Some(nginx) = program("nginx") else { return };
     let doorbell = Doorbell::start_with(
@@ -106,7 +106,8 @@ fn behind_nginx(engine: &str, proxy: &str) {
             stdout(&ab, &["-q", "-k", "-n", "3000", "-c", "16", &format!("http://127.0.0.1:{port}/hello")]);
         assert!(!out.contains("Non-2xx") && out.contains("Failed requests:        0"), "{out}");
     }
-    // The load peer knows no /unique route here: every reply must be our 404, none a 502 of nginx.
+    // The load program requests /unique, which has no route: every reply must be doorbell's 404,
+    // never a 502 of nginx.
     let load = Load {
         server: ([127, 0, 0, 1], port).into(),
         sources: Vec::new(),
@@ -119,5 +120,5 @@ fn behind_nginx(engine: &str, proxy: &str) {
     let report = load.run().unwrap();
     assert_eq!((report.replies, report.refusals, report.resets, report.cut_short), (1_000, 1_000, 0, 0));
     let errors = std::fs::read_to_string(scratch.path("error.log")).unwrap_or_default();
-    assert!(errors.is_empty(), "nginx complains about its upstream: {errors}");
+    assert!(errors.is_empty(), "nginx reports upstream errors: {errors}");
 }

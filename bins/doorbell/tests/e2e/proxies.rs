@@ -1,6 +1,8 @@
-//! The client's address behind proxies: PROXY headers and forwarding fields, from trusted networks only.
+//! The client's address behind proxies: PROXY headers and forwarding fields, accepted from trusted
+//! networks only.
 //!
-//! Does not know about: the rules of the headers in detail; other programs that send them (see `haproxy.rs`).
+//! Does not know about: the detailed rules of the headers; programs that send them (see
+//! `haproxy.rs`).
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpStream};
@@ -28,7 +30,8 @@ const TRUSTED: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const V2_LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0";
 
-/// Admits each client once, by its address, and logs it. Only [`TRUSTED`] is trusted.
+/// A server that allows each client one request, identified by address, and logs it. Only
+/// [`TRUSTED`] is trusted.
 fn serve(engine: &str, lines: &str) -> Doorbell {
     Doorbell::start_with(
         engine,
@@ -59,14 +62,14 @@ fn ask(doorbell: &Doorbell, source: Ipv4Addr, header: &[u8], path: &str) -> Opti
     send_from(source, doorbell.addr, &bytes).ok().map(|reply| reply.status)
 }
 
-/// Repeats until there is a result.
+/// Polls until there is a result.
 fn poll<T>(mut ask: impl FnMut() -> Option<T>) -> T {
     let mut found = None;
     wait_until(LIMIT, || {
         found = ask();
         found.is_some()
     });
-    found.expect("it comes in time")
+    found.expect("a result within the time limit")
 }
 
 fn assert_logged(doorbell: &Doorbell, client: &str, path: &str) {
@@ -88,11 +91,11 @@ fn a_proxy_header_gives_the_client(engine: &str) {
         assert_logged(&doorbell, &one.to_string(), &path);
         assert_logged(&doorbell, &two.to_string(), "/other");
     }
-    // The proxy itself: without a header, and with a LOCAL one.
+    // Requests of the proxy itself: without a header, and with a LOCAL header.
     assert_eq!(ask(&doorbell, TRUSTED, &[], "/plain"), Some(200));
     assert_eq!(ask(&doorbell, TRUSTED, V2_LOCAL, "/local"), Some(429));
     assert_logged(&doorbell, "127.0.0.1", "/local");
-    // A header from an untrusted address is invalid HTTP; without one the peer is the client.
+    // A header from an untrusted address is invalid HTTP. Without a header the peer is the client.
     for header in [v1(Ipv4Addr::new(203, 0, 113, 99)), v2(Ipv4Addr::new(203, 0, 113, 99))] {
         assert_eq!(ask(&doorbell, STRANGER, &header, "/forged"), Some(400));
     }
@@ -131,7 +134,7 @@ fn a_forwarding_field_gives_the_client(engine: &str) {
             send_from(source, doorbell.addr, &request(path, fields)).unwrap().status
         };
         let told = format!("{name}{value}");
-        // Values of the client itself are on the left and not trusted.
+        // The client's own values are on the left, and not trusted.
         let lied = format!("{name}{}192.0.2.66, {value}", if which == "forwarded" { "for=" } else { "" });
         assert_eq!(ask(TRUSTED, "/one", &[&told]), 200);
         assert_eq!(ask(TRUSTED, "/two", &[&lied]), 429, "the same client");
@@ -142,15 +145,16 @@ fn a_forwarding_field_gives_the_client(engine: &str) {
             "the other field is ignored: the client is the proxy itself"
         );
         assert_logged(&doorbell, "127.0.0.1", "/other");
-        assert_eq!(ask(STRANGER, "/stranger", &[&told]), 200, "its own quota");
+        assert_eq!(ask(STRANGER, "/stranger", &[&told]), 200, "an untrusted peer has its own quota");
         assert_logged(&doorbell, "127.0.0.2", "/stranger");
         let free = told.replace("203.0.113.7", "203.0.113.8").replace("db8::7", "db8::8");
-        assert_eq!(ask(STRANGER, "/again", &[&free]), 429, "whatever it says");
+        assert_eq!(ask(STRANGER, "/again", &[&free]), 429, "an untrusted peer cannot change its address");
         assert!(!doorbell.process.log().contains("192.0.2.66 - "));
     }
 }
 
-/// One request on a connection that stays open; `None` if it is closed without a reply.
+/// Sends one request on a connection that stays open. Returns `None` if the connection is closed
+/// without a reply.
 fn ask_and_stay(doorbell: &Doorbell, header: &[u8], path: &str) -> Option<(TcpStream, u16)> {
     let mut stream = connect_from(TRUSTED, doorbell.addr).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -171,7 +175,7 @@ fn ask_and_stay(doorbell: &Doorbell, header: &[u8], path: &str) -> Option<(TcpSt
     }
 }
 
-/// Connections of HTTP/1 and of HTTP/2, handshakes, requests.
+/// Covers connections of HTTP/1 and HTTP/2, handshakes, and requests.
 fn a_network_of_ipv6_is_one_client_to_every_limit(engine: &str) {
     let scratch = Scratch::new();
     let (cert, key) = localhost().write(&scratch, "tls");
@@ -205,7 +209,7 @@ fn a_network_of_ipv6_is_one_client_to_every_limit(engine: &str) {
             assert!(good);
             Ok::<_, std::io::Error>(peer)
         };
-        // A permit becomes free once the end of the connection has been processed.
+        // A permit is released once the end of the connection has been processed.
         let first = poll(|| over_http2(1).ok());
         assert_eq!(over_http2(2).is_ok(), !is_one, "{engine} {line}: HTTP/2");
         drop(first);
@@ -218,7 +222,8 @@ fn a_network_of_ipv6_is_one_client_to_every_limit(engine: &str) {
     }
 }
 
-/// Behind a load balancer that terminates TLS: requests arrive in plain text, with the original scheme in a field.
+/// Behind a load balancer that terminates TLS, requests arrive in plain text with the original
+/// scheme in a field.
 fn only_requests_with_scheme_http_are_redirected_to_https(engine: &str) {
     let doorbell = Doorbell::start_with(
         engine,
@@ -247,7 +252,7 @@ fn curl_sends_a_proxy_header(engine: &str) {
         let doorbell = serve(engine, &format!("proxy_protocol = {demand:?}"));
         let ask = |args: &[&str]| status(&curl, &doorbell, args);
         assert_eq!(ask(&["--haproxy-protocol"]), "200");
-        assert_eq!(ask(&["--haproxy-protocol"]), "429", "curl tells its own address");
+        assert_eq!(ask(&["--haproxy-protocol"]), "429", "curl must send its own address");
         assert_eq!(ask(&[]), if demand == "accept" { "429" } else { "000" });
     }
 }
@@ -281,10 +286,10 @@ fn a_proxy_header_before_tls_gives_the_client_of_the_handshake(engine: &str) {
                 assert_eq!((reply.status, reply.body), (200, client.to_string().into_bytes()));
                 assert_logged(&doorbell, &client.to_string(), &format!("/{n}"));
             }
-            assert!(ask(3).is_err(), "{client} has begun three handshakes");
+            assert!(ask(3).is_err(), "{client} has used its three handshakes");
         }
     }
-    assert!(https.get("/bare").is_err(), "there must be a header");
+    assert!(https.get("/bare").is_err(), "a connection without a header must be refused");
     let log = doorbell.process.log();
     assert!(!log.contains("127.0.0.1 - ") && !log.contains("GET /3"), "{log}");
 }

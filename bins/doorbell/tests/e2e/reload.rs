@@ -1,4 +1,5 @@
-//! Certificate changes during requests: none is lost, and invalid certificates are not used.
+//! Certificates that change during requests: no request is lost, and invalid certificates are not
+//! used.
 //!
 //! Does not know about: how a change is detected.
 
@@ -33,7 +34,7 @@ fn serve(engine: &str, scratch: &Scratch) -> Doorbell {
     )
 }
 
-/// The certificate that the server presents, as DER.
+/// The certificate that the server presents, in DER.
 fn presented(https: &Https) -> Vec<u8> {
     let mut stream = https.connect().unwrap();
     assert_eq!(ask(&mut stream, "/hello").unwrap().status, 200);
@@ -58,7 +59,8 @@ fn no_request_fails_while_certificates_change(engine: &str) {
         let kept = scope.spawn(|| {
             let mut stream = https.connect().unwrap();
             count_until(&swapping, || {
-                // No faster than the other thread, which has handshakes to do.
+                // Limits the rate to that of the other thread, which needs a handshake for each
+                // request.
                 thread::sleep(Duration::from_millis(1));
                 ask(&mut stream, "/hello").map(|reply| reply.status)
             })
@@ -67,7 +69,8 @@ fn no_request_fails_while_certificates_change(engine: &str) {
             let next = &pairs[swap % pairs.len()];
             next.replace(&scratch, "tls");
             doorbell.process.signal(Signal::HUP);
-            // Most swaps are awaited, so that each is seen; every tenth follows immediately.
+            // Most rounds wait until the new certificate is in use. In every tenth round the next
+            // swap follows immediately.
             if swap % 10 != 0 && wait_until(LIMIT, || is_presented(&https, next)).is_some() {
                 seen.fetch_add(1, Ordering::Relaxed);
             }
@@ -83,10 +86,10 @@ fn no_request_fails_while_certificates_change(engine: &str) {
     );
     assert!(lost.is_empty(), "{:?}", &lost[..lost.len().min(5)]);
     assert_eq!(seen, swaps - swaps.div_ceil(10), "{}", doorbell.process.log());
-    assert!(fresh >= swaps / 2 && kept >= swaps / 2, "too few to tell: {fresh} and {kept}");
+    assert!(fresh >= swaps / 2 && kept >= swaps / 2, "too few requests: {fresh} and {kept}");
 }
 
-/// Sends requests until the end; returns the number of good replies, and the failures.
+/// Sends requests until the end. Returns the number of good replies, and the failures.
 fn count_until(running: &AtomicBool, mut get: impl FnMut() -> std::io::Result<u16>) -> (usize, Vec<String>) {
     let (mut good, mut lost) = (0, Vec::new());
     while running.load(Ordering::Relaxed) {
@@ -94,7 +97,7 @@ fn count_until(running: &AtomicBool, mut get: impl FnMut() -> std::io::Result<u1
             Ok(200) => good += 1,
             other => lost.push(format!("{other:?}")),
         }
-        // A broken connection would fail forever.
+        // After a broken connection every further request fails, so stop.
         if lost.len() > 100 {
             break;
         }
@@ -120,7 +123,7 @@ fn a_broken_pair_changes_nothing(engine: &str) {
     let https = Https::new(doorbell.addr);
     let next = ca().server(&["localhost"]);
     let complaints = || doorbell.process.log().matches("keeping the previous version").count();
-    // A certificate with another key, an invalid file, and no file.
+    // A certificate that does not match the key, an invalid file, and a missing file.
     let break_it: [(&str, &dyn Fn()); 3] = [
         ("a foreign key", &|| drop(scratch.write("tls.crt", &next.certificate))),
         ("no PEM", &|| drop(scratch.write("tls.crt", "-----BEGIN CERTIFICATE-----\nnonsense\n"))),
@@ -131,7 +134,7 @@ fn a_broken_pair_changes_nothing(engine: &str) {
         doorbell.process.signal(Signal::HUP);
         let told = wait_until(LIMIT, || complaints() >= count);
         assert!(told.is_some(), "{what}: {}", doorbell.process.log());
-        // Further looks log nothing.
+        // Further polls log nothing.
         for _ in 0..3 {
             doorbell.process.signal(Signal::HUP);
             thread::sleep(Duration::from_millis(50));
@@ -142,7 +145,7 @@ fn a_broken_pair_changes_nothing(engine: &str) {
     next.replace(&scratch, "tls");
     doorbell.process.signal(Signal::HUP);
     let noticed = wait_until(LIMIT, || is_presented(&https, &next));
-    assert!(noticed.is_some(), "what is whole again is taken: {}", doorbell.process.log());
+    assert!(noticed.is_some(), "a repaired pair must be used: {}", doorbell.process.log());
 }
 
 fn sighup_looks_immediately(engine: &str) {
@@ -156,5 +159,9 @@ fn sighup_looks_immediately(engine: &str) {
         wait_until(LIMIT, || is_presented(&https, &next)).unwrap()
     });
     let slowest = took.max().unwrap();
-    at_most(format_args!("{engine}: a new certificate is in use"), slowest, Duration::from_millis(90));
+    at_most(
+        format_args!("{engine}: time until a new certificate is in use"),
+        slowest,
+        Duration::from_millis(90),
+    );
 }

@@ -1,6 +1,6 @@
-//! Templates in replies: values of a request in the body and in header fields, without injection.
+//! Templates in replies: values from a request in the body and in header fields, without injection.
 //!
-//! Does not know about: the escaping of each content type (unit tests do).
+//! Does not know about: the escaping for each content type; unit tests cover it.
 
 use std::fs;
 
@@ -139,7 +139,7 @@ fn a_content_comes_from_a_file_and_changes_with_it(engine: &str) {
     let scratch = Scratch::new();
     let page = scratch.path("sorry.html");
     let held = |content: &[u8]| {
-        // Replaced atomically, as editors do.
+        // The file is replaced atomically, as editors do.
         fs::write(scratch.path("new"), content).unwrap();
         fs::rename(scratch.path("new"), &page).unwrap();
     };
@@ -155,11 +155,11 @@ fn a_content_comes_from_a_file_and_changes_with_it(engine: &str) {
         (reply.status, reply.field("content-type"), reply.field("x-a")),
         (503, Some("text/html"), Some("a"))
     );
-    assert_eq!(reply.body, bytes, "as it is");
+    assert_eq!(reply.body, bytes, "the body must equal the file");
     let told = || get(doorbell.addr, "/", &[]).body;
     held(b"two\n");
     assert!(wait_until(LIMIT, || told() == b"two\n").is_some(), "{}", doorbell.process.log());
-    // A missing file keeps the old content and is logged.
+    // If the file is missing, the old content stays in use, and the failure is logged.
     fs::remove_file(&page).unwrap();
     let says = || doorbell.process.log().contains("sorry.html");
     assert!(wait_until(LIMIT, says).is_some(), "{}", doorbell.process.log());

@@ -1,6 +1,8 @@
-//! Listening sockets that a service manager keeps across a restart: no client that connects in between is lost.
+//! Listening sockets that a service manager keeps across a restart: no client that connects during
+//! the restart is lost.
 //!
-//! Does not know about: systemd itself; a socket that receives descriptors and a shell that passes them on replace it.
+//! Does not know about: systemd itself. A socket that receives descriptors, and a shell that passes
+//! them on, take its place.
 
 use std::io::{self, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
@@ -24,7 +26,7 @@ on_both_engines! {
     removed_listeners_refuse_connections
 }
 
-/// The manager: received messages and kept descriptors.
+/// A service manager: the messages and descriptors that it has received.
 struct Manager {
     socket: UnixDatagram,
     scratch: Scratch,
@@ -58,7 +60,7 @@ impl Manager {
         self.scratch.write("doorbell.toml", text)
     }
 
-    /// Starts an instance with the kept descriptors, from 3 on.
+    /// Starts an instance that inherits the kept descriptors, from number 3 on.
     fn start(&self, engine: &str, text: &str, room: Option<u32>) -> Doorbell {
         let file = self.file(text);
         let names: Vec<&str> = self.kept.iter().map(|(name, _)| name.as_str()).collect();
@@ -73,7 +75,8 @@ impl Manager {
             Some(room) => command.env("FDSTORE", room.to_string()),
             None => command.env_remove("FDSTORE"),
         };
-        // Between fork and exec, so that no program of another test inherits them.
+        // Runs between fork and exec, so that programs of other tests do not inherit the
+        // descriptors.
         let mapping = |(child_fd, (_, socket)): (RawFd, &(String, OwnedFd))| {
             Ok(FdMapping { parent_fd: socket.try_clone()?, child_fd })
         };
@@ -97,7 +100,7 @@ impl Manager {
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(fds) = message {
                 assert!(text.starts_with("FDSTORE=1\n"), "{text:?}");
-                // Numbers that do not collide with those of the shell.
+                // High descriptor numbers, which do not collide with those of the shell.
                 let high = fds.map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 100).unwrap());
                 self.kept.extend(high.map(|fd| (name.unwrap().to_owned(), fd)));
             }
@@ -151,7 +154,7 @@ fn is_refused(addr: SocketAddr) -> bool {
 }
 
 fn clients_that_connect_during_a_restart_are_served(engine: &str) {
-    // Only bash passes descriptors of more than one digit.
+    // Only bash accepts descriptor numbers of more than one digit.
     let Some(_bash) = program("bash") else { return };
     let mut manager = Manager::new();
     let [web, more] = [free_addr(), free_addr()];
@@ -169,10 +172,10 @@ fn clients_that_connect_during_a_restart_are_served(engine: &str) {
         let before = manager.said.len();
         manager.until("READY=1");
         let told = manager.said[before..].concat();
-        assert!(!told.contains("FDSTORE"), "they are kept already: {told:?}");
+        assert!(!told.contains("FDSTORE"), "kept sockets must not be sent again: {told:?}");
         assert_eq!(manager.kept.len(), 4);
     }
-    // Killed, it sends no message, and loses no waiting client.
+    // After SIGKILL the process sends no message, and no waiting client is lost.
     doorbell.process.signal(Signal::KILL);
     doorbell.process.wait();
     let waiting = clients(web, 20);
@@ -198,7 +201,7 @@ fn another_number_of_workers_loses_no_client(engine: &str) {
         are_served(clients(web, 40), &doorbell);
     }
     end(doorbell);
-    // One socket without SO_REUSEPORT is shared by all workers.
+    // All workers share one kept socket without SO_REUSEPORT.
     let web = free_addr();
     let listeners = listener("web", web);
     let mut manager = Manager::new();
@@ -218,7 +221,7 @@ fn removed_listeners_refuse_connections(engine: &str) {
     let both = config(2, "", &(listener("web", web) + &listener("more", more)));
     let mut doorbell = manager.start(engine, &both, Some(16));
     manager.until("READY=1");
-    // By a reload.
+    // A reload removes a listener from the file.
     manager.file(&config(2, "", &(listener("web", web) + &listener("other", other))));
     doorbell.process.signal(Signal::HUP);
     manager.until("RELOADING=1");
@@ -228,13 +231,13 @@ fn removed_listeners_refuse_connections(engine: &str) {
     assert_eq!((get(web, "/livez", &[]).status, get(other, "/livez", &[]).status), (200, 200));
     end(doorbell);
     manager.until("STOPPING=1");
-    // And by a start.
+    // A start with a file that lacks the listener.
     doorbell = manager.start(engine, &config(2, "", &listener("web", web)), Some(16));
     manager.until("READY=1");
     assert_eq!(manager.names(), [name_of(web), name_of(web)]);
     assert!(wait_until(LIMIT, || is_refused(other)).is_some(), "{}", doorbell.process.log());
     are_served(clients(web, 10), &doorbell);
-    // The address can be bound again.
+    // The address of the removed listener can be bound again.
     manager.file(&both);
     doorbell.process.signal(Signal::HUP);
     manager.until("RELOADING=1");
@@ -261,11 +264,11 @@ fn nothing_is_kept_without_room_or_configuration() {
         manager.until("READY=1");
         assert_eq!(manager.kept.len(), expected, "{more:?} {room:?}");
         let warns = || doorbell.process.log().contains("set FileDescriptorStoreMax=");
-        // Log lines of the start may be read a moment later.
+        // Log lines of the start may arrive a moment later.
         let limit = if room == Some(1) { LIMIT } else { Duration::ZERO };
         assert_eq!(wait_until(limit, warns).is_some(), room == Some(1), "{more:?} {room:?}");
         if expected == 2 {
-            // Kept sockets are used, and dropped once keeping is turned off.
+            // The kept sockets are used, and dropped once `fd_store` is off.
             end(doorbell);
             manager.until("STOPPING=1");
             let waiting = clients(web, 5);
@@ -281,5 +284,5 @@ fn nothing_is_kept_without_room_or_configuration() {
     let port = SocketAddr::from(([127, 0, 0, 1], 0));
     let _doorbell = manager.start("epoll", &config(2, "", &listener("any", port)), Some(16));
     manager.until("READY=1");
-    assert_eq!(manager.kept.len(), 0, "port 0 is another port next time");
+    assert_eq!(manager.kept.len(), 0, "sockets of port 0 must not be kept");
 }

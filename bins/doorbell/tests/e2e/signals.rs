@@ -1,6 +1,7 @@
-//! SIGTERM drains, SIGINT, SIGQUIT or a second SIGTERM stops, and the port is free at once.
+//! Signals: SIGTERM drains; SIGINT, SIGQUIT or a second SIGTERM stops; after the stop the port is
+//! free at once.
 //!
-//! Does not know about: how draining is done.
+//! Does not know about: how a drain works.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -48,7 +49,7 @@ fn sigterm_stops_immediately_when_idle(engine: &str) {
     doorbell.process.signal(Signal::TERM);
     let (status, took) = doorbell.process.wait();
     assert_eq!(status.code(), Some(0), "{}", doorbell.process.log());
-    at_most(format_args!("{engine}: signal to end"), took, Duration::from_secs(1));
+    at_most(format_args!("{engine}: time from the signal to the exit"), took, Duration::from_secs(1));
 }
 
 fn sigint_and_sigquit_stop(engine: &str) {
@@ -59,7 +60,7 @@ fn sigint_and_sigquit_stop(engine: &str) {
         doorbell.process.signal(signal);
         let (status, took) = doorbell.process.wait();
         assert_eq!(status.code(), Some(0), "{}", doorbell.process.log());
-        at_most(format_args!("{engine}: signal to end"), took, Duration::from_secs(1));
+        at_most(format_args!("{engine}: time from the signal to the exit"), took, Duration::from_secs(1));
     }
 }
 
@@ -67,7 +68,8 @@ fn a_second_sigterm_stops(engine: &str) {
     let mut doorbell = Doorbell::start(engine);
     let mut begun = TcpStream::connect(doorbell.addr).unwrap();
     begun.write_all(HALF).unwrap();
-    // Before this reply the half request may still be in the backlog, with nothing to drain.
+    // This reply shows that the incomplete request has been accepted. In the backlog it would not
+    // delay the drain.
     exchange(doorbell.addr, b"GET /livez HTTP/1.0\r\n\r\n").unwrap();
     std::thread::sleep(Duration::from_millis(50));
     doorbell.process.signal(Signal::TERM);
@@ -80,7 +82,7 @@ fn a_second_sigterm_stops(engine: &str) {
     doorbell.process.signal(Signal::TERM);
     let (status, took) = doorbell.process.wait();
     assert_eq!(status.code(), Some(0), "{}", doorbell.process.log());
-    at_most(format_args!("{engine}: signal to end"), took, Duration::from_secs(1));
+    at_most(format_args!("{engine}: time from the signal to the exit"), took, Duration::from_secs(1));
 }
 
 fn the_port_is_free_after_the_end(engine: &str) {

@@ -1,6 +1,6 @@
 //! Starts and stops the binary and other programs, and reports missing ones.
 //!
-//! Does not know about: single tests.
+//! Does not know about: specific tests.
 
 use std::fmt::{Debug, Display};
 use std::fs;
@@ -20,10 +20,10 @@ use doorbell_testkit::skip::{self, Need};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// Maximum time for a process to be ready or to end.
+/// Maximum time for a process to become ready or to exit.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
-/// One listener, three health routes, a redirect and a fixed reply, for most tests.
+/// A configuration for most tests: one listener, three health routes, a redirect and a fixed reply.
 pub(crate) const CONFIG: &str = r#"
 version = 1
 
@@ -62,7 +62,7 @@ macro_rules! on_both_engines {
 }
 pub(crate) use on_both_engines;
 
-/// Runs a test body once, with the default driver, for behaviour that does not depend on it.
+/// Runs a test body once with the default driver, for behaviour that does not depend on the driver.
 macro_rules! on_auto {
     ($($name:ident)*) => {
         mod auto { $(#[test] fn $name() { super::$name("auto"); })* }
@@ -70,17 +70,18 @@ macro_rules! on_auto {
 }
 pub(crate) use on_auto;
 
-/// The binary under test.
+/// Path of the binary under test.
 pub(crate) fn binary() -> PathBuf {
     std::env::var_os("DOORBELL_BIN").map_or_else(|| env!("CARGO_BIN_EXE_doorbell").into(), PathBuf::from)
 }
 
-/// Whether the long versions were requested, for an idle machine.
+/// Whether the long versions are requested. They need an idle machine.
 pub(crate) fn is_full() -> bool {
     figures::is_long()
 }
 
-/// Whether to run a test that takes minutes or needs an idle machine; if not, prints its name.
+/// Whether to run a test that takes minutes or needs an idle machine. If not, prints the name of the
+/// test.
 pub(crate) fn is_long_version(test: &str) -> bool {
     if !is_full() {
         told(&format!("LONG: {test} runs with DOORBELL_FULL=1"));
@@ -88,8 +89,8 @@ pub(crate) fn is_long_version(test: &str) -> bool {
     is_full()
 }
 
-/// Prints a figure of the binary, which must be at most `limit` if figures are judged. Otherwise a test must not depend on the speed of
-/// the machine.
+/// Prints a measured value of the binary. If figures are judged, the value must be at most `limit`;
+/// otherwise a test must not depend on the speed of the machine.
 #[track_caller]
 pub(crate) fn at_most<T: PartialOrd + Debug>(what: impl Display, measured: T, limit: T) {
     told(&format!("{what}: {measured:?} of at most {limit:?}"));
@@ -101,23 +102,26 @@ pub(crate) fn is_release() -> bool {
     !cfg!(debug_assertions) || std::env::var_os("DOORBELL_BIN").is_some()
 }
 
-/// Whether figures are compared with the promised ones, which hold for the shipped build on an idle machine.
+/// Whether measured values are compared with the promised limits, which hold for the shipped build
+/// on an idle machine.
 pub(crate) fn is_judged() -> bool {
     is_full() && is_release()
 }
 
-/// Prints a measurement, also if the test passes.
+/// Prints a measurement, even if the test passes.
 pub(crate) fn told(what: &str) {
     let _ = writeln!(std::io::stderr(), "{what}");
 }
 
-/// Reports what was not tested because something is missing; a failure if everything is required.
+/// Reports that something was not tested because a program or permission is missing. Fails if
+/// everything is required.
 #[track_caller]
 pub(crate) fn skipped(what: &str) {
     skip::skipped(Need::Clients, what);
 }
 
-/// The path of a program, or `None` with a message. Also searches Debian's folders of daemons and plugins.
+/// The path of a program. If it is missing, prints a message and returns `None`. Also searches
+/// Debian's folders for daemons and plugins.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin:/usr/lib/nagios/plugins";
     let found =
@@ -125,13 +129,14 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
     found_or_skipped(name, found)
 }
 
-/// `doorbell-load` of the same build as the binary under test, or `None` with a message: `cargo test --workspace` builds it.
+/// Path of the `doorbell-load` from the same build as the binary under test; `cargo test
+/// --workspace` builds it. If it is missing, prints a message and returns `None`.
 pub(crate) fn load_program() -> Option<PathBuf> {
     let beside = binary().with_file_name("doorbell-load");
     found_or_skipped("doorbell-load", beside.is_file().then_some(beside))
 }
 
-/// Python, if it has this module.
+/// Path of Python if it has this module.
 pub(crate) fn python(module: &str) -> Option<PathBuf> {
     let python = program("python3")?;
     let found = run(&python, &["-c", &format!("import {module}")]).status.success();
@@ -145,7 +150,7 @@ fn found_or_skipped(name: &str, found: Option<PathBuf>) -> Option<PathBuf> {
     found
 }
 
-/// The folder of one test, removed at the end.
+/// A folder for one test, removed on drop.
 #[derive(Debug)]
 pub(crate) struct Scratch(PathBuf);
 
@@ -175,7 +180,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Collects the lines of a stream of a child in its log.
+/// Appends the lines of a child's output stream to its log.
 fn keep_lines(stream: impl std::io::Read + Send + 'static, log: &Arc<Mutex<Vec<String>>>) {
     let log = Arc::clone(log);
     thread::spawn(move || {
@@ -185,7 +190,7 @@ fn keep_lines(stream: impl std::io::Read + Send + 'static, log: &Arc<Mutex<Vec<S
     });
 }
 
-/// A running child with its output; killed at the end of the test.
+/// A running child with its output, killed on drop.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
@@ -200,7 +205,7 @@ impl Process {
 
     pub(crate) fn spawn_with_stdin(command: &mut Command, stdin: Stdio) -> Self {
         let command = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Not in the directories of the system, unless a test sets one.
+        // A runtime directory of the system must not be used, unless a test sets one.
         if !command.get_envs().any(|(name, _)| name == "RUNTIME_DIRECTORY") {
             command.env("RUNTIME_DIRECTORY", std::env::temp_dir().join("doorbell-e2e-run"));
         }
@@ -227,7 +232,7 @@ impl Process {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Waits for the exit; returns the status and the time it took.
+    /// Waits for the exit. Returns the status, and the time until the exit.
     pub(crate) fn wait(&mut self) -> (ExitStatus, Duration) {
         let took = wait_until(LIMIT, || self.child.try_wait().unwrap().is_some());
         let Some(took) = took else { panic!("did not end in {LIMIT:?}:\n{}", self.log()) };
@@ -242,7 +247,7 @@ impl Drop for Process {
     }
 }
 
-/// A serving `doorbell`.
+/// A running `doorbell serve`.
 #[derive(Debug)]
 pub(crate) struct Doorbell {
     pub(crate) process: Process,
@@ -250,12 +255,12 @@ pub(crate) struct Doorbell {
 }
 
 impl Doorbell {
-    /// Serves [`CONFIG`].
+    /// Starts an instance with [`CONFIG`].
     pub(crate) fn start(engine: &str) -> Self {
         Self::start_with(engine, CONFIG)
     }
 
-    /// Serves a configuration; its first listener must be on 127.0.0.1.
+    /// Starts an instance with this configuration; its first listener must be on 127.0.0.1.
     pub(crate) fn start_with(engine: &str, config: &str) -> Self {
         let scratch = Scratch::new();
         let file = scratch.write("doorbell.toml", config);
@@ -265,7 +270,8 @@ impl Doorbell {
         doorbell
     }
 
-    /// Starts with these arguments and waits until the log has a bound address. Returns the log of a failed start.
+    /// Starts with these arguments, and waits until the log has a bound address. On failure,
+    /// returns the log.
     pub(crate) fn try_start(args: &[&str]) -> Result<Self, String> {
         Self::try_start_command(Command::new(binary()).args(args))
     }
@@ -280,20 +286,21 @@ impl Doorbell {
         match addr {
             Some(addr) => Ok(Self { process, addr }),
             None => {
-                // The output may be read a moment after the exit.
+                // Output may arrive a moment after the exit.
                 thread::sleep(Duration::from_millis(50));
                 Err(process.log())
             }
         }
     }
 
-    /// Stops it with SIGTERM and returns the last line of its log, with totals. The configuration must have no drain delay.
+    /// Stops the instance with SIGTERM, and returns the last line of its log, with totals. The
+    /// configuration must have no drain delay.
     pub(crate) fn totals(mut self) -> Value {
         self.process.signal(Signal::TERM);
         let (status, _) = self.process.wait();
         assert!(status.success(), "{}", self.process.log());
         let mut last = None;
-        // The output may be read a moment after the exit.
+        // Output may arrive a moment after the exit.
         wait_until(LIMIT, || {
             let log = self.process.log();
             let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -303,12 +310,13 @@ impl Doorbell {
         last.unwrap_or_else(|| panic!("{}", self.process.log()))
     }
 
-    /// The TCP address of the listener at this position in the file; all must be on 127.0.0.1.
+    /// The TCP address of the listener at this position in the file. All listeners must be on
+    /// 127.0.0.1.
     pub(crate) fn addr_of(&self, position: usize) -> SocketAddr {
         bound_addrs(&self.process.log()).nth(position).unwrap()
     }
 
-    /// Number of open descriptors after the start has finished, which is after the first replies.
+    /// Number of open descriptors once the start has finished, which is after the first replies.
     pub(crate) fn fds_at_rest(&self) -> usize {
         let count = || process::fds(&self.process.pid()).unwrap();
         let mut last = count();
@@ -317,7 +325,7 @@ impl Doorbell {
             let before = std::mem::replace(&mut last, count());
             before == last
         };
-        assert!(wait_until(LIMIT, is_at_rest).is_some(), "descriptors come and go");
+        assert!(wait_until(LIMIT, is_at_rest).is_some(), "the number of descriptors must become stable");
         last
     }
 
@@ -326,10 +334,11 @@ impl Doorbell {
     }
 }
 
-/// Every listening address `127.0.0.1:PORT` in a log, with a non-zero port, those of listeners first. Addresses of checks
-/// are ignored.
+/// Every listening address `127.0.0.1:PORT` in a log with a non-zero port. Those of listeners come
+/// first. Addresses of checks are ignored.
 fn bound_addrs(log: &str) -> impl Iterator<Item = SocketAddr> {
-    // Other addresses may be logged before, but listeners must be first.
+    // Other ports may log their addresses earlier, but listeners must come first, so wait until the
+    // instance is ready.
     let others = if log.lines().any(|line| is_ready(&line)) { log } else { "" };
     log.lines().filter(is_ready).chain(others.lines().filter(listens)).flat_map(addrs_of_line)
 }
@@ -350,7 +359,7 @@ fn addrs_of_line(line: &str) -> impl Iterator<Item = SocketAddr> {
     })
 }
 
-/// Sets a flag to false on drop, so that threads end also if a test fails.
+/// Sets a flag to false on drop, so that threads end even if a test fails.
 #[derive(Debug)]
 pub(crate) struct StopAtEnd<'a>(pub(crate) &'a AtomicBool);
 
@@ -360,12 +369,12 @@ impl Drop for StopAtEnd<'_> {
     }
 }
 
-/// Runs a program to its end.
+/// Runs a program until it exits.
 pub(crate) fn run(program: &Path, args: &[&str]) -> Output {
     Command::new(program).args(args).stdin(Stdio::null()).output().unwrap()
 }
 
-/// Runs a program that must succeed; returns its stdout.
+/// Runs a program that must succeed, and returns its standard output.
 pub(crate) fn stdout(program: &Path, args: &[&str]) -> String {
     let output = run(program, args);
     let out = String::from_utf8_lossy(&output.stdout).into_owned();

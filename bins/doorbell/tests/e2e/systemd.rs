@@ -1,4 +1,4 @@
-//! Messages to a service manager, recorded by a socket; and inherited sockets.
+//! Messages to a service manager, received by a socket of the test; and inherited sockets.
 //!
 //! Does not know about: systemd itself, which few test machines run.
 
@@ -48,7 +48,7 @@ impl Manager {
         self.said.last().unwrap()
     }
 
-    /// Reads until a message contains this, and returns it.
+    /// Receives messages until one contains this text, and returns it.
     fn until(&mut self, wanted: &str) -> String {
         loop {
             let message = self.next();
@@ -86,7 +86,7 @@ fn a_stop_is_reported_while_connections_are_served() {
     let mut doorbell = manager
         .start(&CONFIG.replace("drain_delay = \"0s\"", "drain_delay = \"0s\"\ndrain_timeout = \"3s\""), None);
     manager.until("READY=1");
-    // An unfinished request keeps the drain from ending.
+    // An unfinished request prevents the end of the drain.
     let mut held = std::net::TcpStream::connect(doorbell.addr).unwrap();
     held.write_all(b"GET /hello HTTP/1.1\r\n").unwrap();
     std::thread::sleep(Duration::from_millis(50));
@@ -99,7 +99,7 @@ fn a_stop_is_reported_while_connections_are_served() {
 
 #[test]
 fn ready_may_wait_for_the_first_round_of_checks() {
-    // It accepts and sends nothing, so the first result is a timeout.
+    // This server accepts connections and never replies, so the first result is a timeout.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let config = |ready_on: &str| {
         format!(
@@ -121,7 +121,7 @@ fn ready_may_wait_for_the_first_round_of_checks() {
     assert!(ready.starts_with("READY=1") && ready.contains("1 unknown"), "{ready:?}");
 }
 
-/// A reload ends with READY=1, which must not be sent before the checks have results.
+/// A reload ends with READY=1. Before the checks have results it must not be sent.
 #[test]
 fn an_early_reload_does_not_report_ready() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -171,7 +171,7 @@ fn watchdog_messages_are_sent_while_workers_idle() {
     assert!(manager.socket.recv(&mut [0; 512]).is_err());
 }
 
-/// Stops one thread by ptrace(2), as a debugger does, until it is ended.
+/// Stops one thread with ptrace(2), as a debugger does, until this process ends.
 const HOLD: &str = "import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
 libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
@@ -185,13 +185,13 @@ os.waitpid(thread, ALL)
 print('held', flush=True)
 sys.stdin.read()";
 
-/// Stops a thread until the result is dropped; `None` if ptrace is not permitted.
+/// Stops a thread until the returned process is dropped. Returns `None` if ptrace is not permitted.
 fn hold(python: &Path, thread: &str) -> Option<Process> {
     let mut command = Command::new(python);
     let holder = Process::spawn_with_stdin(command.args(["-c", HOLD, thread]), Stdio::piped());
-    assert!(wait_until(LIMIT, || !holder.log().is_empty()).is_some(), "it says nothing");
+    assert!(wait_until(LIMIT, || !holder.log().is_empty()).is_some(), "no output from the ptrace process");
     if holder.log() != "held" {
-        skipped(&format!("no thread can be held here ({}); the watchdog was not kept waiting", holder.log()));
+        skipped(&format!("ptrace is not permitted ({}); a stopped thread was not tested", holder.log()));
         return None;
     }
     Some(holder)
@@ -220,9 +220,9 @@ fn a_hung_thread_stops_the_watchdog_messages() {
         std::thread::sleep(4 * PERIOD);
         let heard = std::iter::from_fn(|| manager.socket.recv(&mut buf).ok().map(|len| buf[..len].to_vec()));
         let pets = heard.filter(|said| said.starts_with(b"WATCHDOG=1")).count();
-        // A message may have been on its way, and the thread may have made progress just before it was
-        // stopped. A running process sends four per period.
-        assert!(pets <= 2, "{name}: petted {pets} times");
+        // A message may have been under way, and the thread may have made progress just before it
+        // was stopped. A running process sends four messages per period.
+        assert!(pets <= 2, "{name}: {pets} watchdog messages");
         manager.socket.set_nonblocking(false).unwrap();
         drop(holder);
         manager.until("WATCHDOG=1");
@@ -238,7 +238,7 @@ fn nothing_is_sent_unless_configured() {
     assert!(manager.socket.recv(&mut [0; 512]).is_err());
 }
 
-/// systemd's own activation program, with the file of `config init`.
+/// systemd's own activation program, with the file that `config init` prints.
 #[test]
 fn sockets_of_systemd_are_used() {
     let Some(activate) = program("systemd-socket-activate") else { return };
@@ -257,13 +257,13 @@ fn sockets_of_systemd_are_used() {
         &file,
     ]);
     let process = Process::spawn(&mut command);
-    // The program starts doorbell with the first connection.
+    // The activation program starts doorbell on the first connection.
     let answered = wait_until(LIMIT, || std::net::TcpStream::connect(addr).is_ok());
     assert!(answered.is_some(), "{}", process.log());
     assert_eq!(get(addr, "/livez", &[]).status, 200, "{}", process.log());
 }
 
-/// `doorbell.socket` with a configuration that binds its own address, which the unit holds.
+/// `doorbell.socket` is active, and the configuration binds its address directly.
 #[test]
 fn an_unused_socket_of_systemd_is_reported() {
     let Some(activate) = program("systemd-socket-activate") else { return };
@@ -292,7 +292,7 @@ fn an_unused_socket_of_systemd_is_reported() {
     assert!(wait_until(LIMIT, || process.log().contains(expected)).is_some(), "{}", process.log());
 }
 
-/// The shipped unit and socket use the names of the configuration.
+/// The shipped unit and socket use the same name as the configuration.
 #[test]
 fn the_shipped_socket_has_the_name_of_the_first_file() {
     let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/systemd/doorbell.socket");
@@ -301,7 +301,8 @@ fn the_shipped_socket_has_the_name_of_the_first_file() {
     let first = String::from_utf8(first.stdout).unwrap();
     let name = socket.lines().find_map(|line| line.strip_prefix("FileDescriptorName=")).unwrap();
     assert!(first.contains(&format!("bind = \"systemd:{name}\"")), "{first}");
-    // Enabled with the service, but not started by it: it would hold the port of `bind = "0.0.0.0:8080"`.
+    // The socket is enabled with the service, but not started by it. It would otherwise hold the
+    // port of `bind = "0.0.0.0:8080"`.
     let deploy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/systemd/doorbell.service");
     let service = std::fs::read_to_string(deploy).unwrap();
     assert!(service.contains("\nAlso=doorbell.socket\n"), "{service}");

@@ -1,6 +1,7 @@
-//! testssl.sh finds no relevant weakness.
+//! testssl.sh must find no relevant weakness.
 //!
-//! Does not know about: its tests. Only with `DOORBELL_FULL=1`, because it takes minutes.
+//! Does not know about: the tests of testssl.sh. Runs only with `DOORBELL_FULL=1`, because it takes
+//! minutes.
 
 use std::fs;
 use std::process::Command;
@@ -13,18 +14,18 @@ use serde_json::Value;
 use crate::pki::ca;
 use crate::support::{Doorbell, Process, Scratch, is_long_version, program};
 
-/// It takes about a minute on an idle machine of two cores.
+/// Time limit. A run takes about a minute on an idle machine with two cores.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Findings caused by this test, with the reason.
+/// Findings that this test causes itself, with the reason.
 const NOT_OURS: [(&str, &str); 3] = [
-    ("cert_revocation", "the test CA has neither a CRL nor an OCSP responder to name"),
-    ("engine_problem", "its own openssl may come without engines"),
-    // A race in the tool, seen against `openssl s_server` as well; `tls.rs` resumes sessions.
-    ("sessionresumption_ticket", "its client may leave before the ticket of TLS 1.3 is there"),
+    ("cert_revocation", "the test CA has neither a CRL nor an OCSP responder"),
+    ("engine_problem", "the openssl of testssl.sh may lack engines"),
+    // A race in testssl.sh, which also affects `openssl s_server`; `tls.rs` tests resumption.
+    ("sessionresumption_ticket", "its client may disconnect before the TLS 1.3 ticket arrives"),
 ];
 
-/// Fields that a site sets itself; without them the tool complains.
+/// Header fields that a site sets itself. Without them testssl.sh reports findings.
 const HEADERS: &str = "headers = { Content-Security-Policy = \"default-src 'none'\", X-Content-Type-Options = \"nosniff\", X-Frame-Options = \"DENY\" }";
 
 #[test]
@@ -32,7 +33,7 @@ fn nothing_relevant_is_found() {
     if !is_long_version("nothing_relevant_is_found") {
         return;
     }
-    // Debian's name, and the usual one.
+    // The name of the program in Debian, and its usual name.
     let Some(testssl) =
         ["testssl", "testssl.sh"].iter().find_map(|name| installed(name)).or_else(|| program("testssl"))
     else {
@@ -80,9 +81,9 @@ fn look_at(testssl: &std::path::Path, engine: &str) {
         .filter(|finding| !matches!(field(finding, "severity").as_str(), "OK" | "INFO" | "LOW" | "DEBUG"))
         .filter(|finding| !NOT_OURS.iter().any(|(id, _)| field(finding, "id").starts_with(id)))
         .collect();
-    eprintln!("{engine}: {} findings in {:?}, {} of weight", findings.len(), start.elapsed(), weighty.len());
+    eprintln!("{engine}: {} findings in {:?}, {} relevant", findings.len(), start.elapsed(), weighty.len());
     assert!(weighty.is_empty(), "{weighty:#?}\n{}", process.log());
-    // It has tested both versions, both certificates and a header field.
+    // testssl.sh must have tested both versions, both certificates and a header field.
     for (id, word) in [
         ("TLS1_2", "offered"),
         ("TLS1_3", "offered"),

@@ -1,8 +1,10 @@
-//! Probes while the state changes a thousand times a second: each gets one consistent state, and none waits for a change.
+//! Probes while the state changes a thousand times a second: each probe gets one consistent state,
+//! and no probe waits for a change.
 //!
-//! Does not know about: how replies are rendered. Quiet and changing periods alternate, with the same clients on the same connections, and
-//! the ratio of neighbouring periods is judged, so that other load affects both alike. `DOORBELL_FULL=1` with the
-//! shipped build requires a p99 of at most 1.2 times that without changes.
+//! Does not know about: how replies are rendered. Quiet periods and periods with changes alternate,
+//! with the same clients on the same connections. Only the ratio of neighbouring periods counts, so
+//! that other load affects both in the same way. `DOORBELL_FULL=1` with the shipped build limits
+//! the p99 with changes to 1.2 times the p99 without changes.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -51,7 +53,7 @@ path = "/push/{check}/{result}"
 push = true
 "#;
 
-/// Pushed results.
+/// Results that the application pushes.
 const PUSHED: [&str; 3] = ["pass", "fail?note=refused", "warn?note=slow%20and%20long%20to%20tell"];
 const REPLIES: [(u16, &str); 3] = [
     (200, "up\napp: up\n"),
@@ -60,14 +62,14 @@ const REPLIES: [(u16, &str); 3] = [
 ];
 const WARNED: (u16, &str) = (302, "readyz is degraded: app degraded (slow and long to tell)");
 
-/// The promised rate.
+/// The promised rate of changes.
 const CHANGES_A_SECOND: u32 = 1_000;
 const RATIO_MAX: f64 = 1.2;
 
-/// Time after each change of periods that is not counted.
+/// Time at the start of each period that does not count.
 const SETTLES: Duration = Duration::from_millis(20);
 
-/// One connection, kept.
+/// A client with one kept connection.
 struct Client {
     stream: BufReader<TcpStream>,
     head: String,
@@ -84,7 +86,7 @@ impl Client {
         }
     }
 
-    /// The status and the content, by its length.
+    /// Sends a request and returns status and body; Content-Length gives the length of the body.
     fn ask(&mut self, what: &str) -> (u16, String) {
         let request = format!("{what} {}", self.head);
         self.stream.get_mut().write_all(request.as_bytes()).unwrap();
@@ -109,7 +111,7 @@ impl Client {
     }
 }
 
-/// The current period. After the last one all threads end.
+/// The number of the current period. After the last period all threads end.
 struct Turns {
     now: AtomicUsize,
     count: usize,
@@ -120,7 +122,8 @@ impl Turns {
         Some(self.now.load(Ordering::Relaxed)).filter(|now| *now < self.count)
     }
 
-    /// Whether a period has changes: quiet, changing, changing, quiet, which compensates for drift.
+    /// Whether a period has changes. The order quiet, changing, changing, quiet compensates for
+    /// drift.
     const fn has_changes(turn: usize) -> bool {
         matches!(turn % 4, 1 | 2)
     }
@@ -133,7 +136,7 @@ struct Probed {
     changes: usize,
 }
 
-/// Probes until the last period ends.
+/// Probes until the last period ends, and returns the result of each period.
 fn probe(addr: SocketAddr, agent: &str, turns: &Turns) -> Vec<Probed> {
     let mut client = Client::new(addr, agent);
     let mut probed = vec![Probed::default(); turns.count];
@@ -154,13 +157,14 @@ fn probe(addr: SocketAddr, agent: &str, turns: &Turns) -> Vec<Probed> {
             probed[turn].took.push(took);
             probed[turn].changes += usize::from(is_new);
         }
-        // The rate of many probers; without a pause there would be no time for changes.
+        // The rate of many probers. Without a pause, changes would get no CPU time.
         thread::sleep(Duration::from_micros(200));
     }
     probed
 }
 
-/// Pushes until the last period ends, the same or another result each time; returns the rate in periods with changes.
+/// Pushes until the last period ends. The results differ only in periods with changes. Returns the
+/// rate in those periods.
 fn push(addr: SocketAddr, turns: &Turns) -> f64 {
     let mut client = Client::new(addr, "app");
     let start = Instant::now();
@@ -183,7 +187,7 @@ fn push(addr: SocketAddr, turns: &Turns) -> f64 {
     f64::from(changes) / changing.as_secs_f64()
 }
 
-/// A client and a kubelet probe, while the application pushes.
+/// Runs a client and a kubelet that probe, while the application pushes.
 fn take_turns(addr: SocketAddr, count: usize, each: Duration) -> (f64, Vec<Probed>, [usize; 2]) {
     let turns = Turns { now: AtomicUsize::new(0), count };
     thread::scope(|scope| {
@@ -212,7 +216,7 @@ fn percentile(took: &[Duration], percent: usize) -> Duration {
     took[(took.len() - 1) * percent / 100]
 }
 
-/// The p99 of neighbouring periods, without and with changes, by their ratio.
+/// The p99 of neighbouring periods without and with changes, sorted by their ratio.
 fn neighbours(turns: &[Probed]) -> Vec<(f64, [Duration; 2])> {
     let pair = |(at, pair): (usize, &[Probed])| {
         let with_changes = usize::from(Turns::has_changes(2 * at + 1));
@@ -230,7 +234,7 @@ fn no_probe_gets_a_mixed_state(engine: &str) {
     let addr = doorbell.addr;
     let mut client = Client::new(addr, "app");
     client.ask("POST /push/app/pass");
-    // The first state is none of the pushed ones.
+    // The first state differs from the pushed states.
     wait_until(LIMIT, || client.ask("GET /readyz").0 == 200).unwrap();
     let (pace, turns, changes) = take_turns(addr, 2 * pairs, Duration::from_millis(each));
     let by_ratio = neighbours(&turns);
@@ -242,7 +246,7 @@ fn no_probe_gets_a_mixed_state(engine: &str) {
          pairs {least:.2} to {most:.2}"
     );
     told(&said);
-    assert!(changes.iter().all(|&changes| changes > 0), "it changes while it is asked: {changes:?}, {said}");
+    assert!(changes.iter().all(|&changes| changes > 0), "probes must see changes: {changes:?}, {said}");
     at_most(
         "changes a second that were missing",
         f64::from(CHANGES_A_SECOND) - pace,

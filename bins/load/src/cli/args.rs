@@ -20,7 +20,7 @@ Examples:
   doorbell-load --gap 10ms URL                           connect first, send the request 10 ms later
   doorbell-load --unique-id -H 'X-Echo: {id}' URL        verify that each reply belongs to its request
   doorbell-load -n 100k -o json URL | jq .requests_per_s
-  doorbell-load connect --help                           another tool: the cost of connect(), and strategies to choose ports
+  doorbell-load connect --help                           another tool: the cost of connect() by port selection strategy
 
 What is measured:
   connect     start of a connection to its handshake
@@ -42,18 +42,18 @@ Exit codes:
 #[derive(Debug, Parser)]
 #[command(name = "doorbell-load", version, after_help = EXAMPLES)]
 pub struct LoadArgs {
-    /// URL to request, as http://HOST:PORT/PATH; {id} in it becomes a unique id
+    /// URL to request, as http://HOST:PORT/PATH; each {id} is replaced with a unique id
     pub url: String,
 
-    /// Connections at a time
+    /// Number of concurrent connections
     #[arg(short, long, value_name = "N", default_value = "64", value_parser = parse_count)]
     pub connections: u64,
 
-    /// Threads; each can use one core and has its own ring
+    /// Number of threads; each can use one core and has its own ring
     #[arg(short, long, value_name = "N", default_value = "1")]
     pub threads: u32,
 
-    /// Time to measure; default 10s, or with --requests until they are done, at most 10m
+    /// Time to measure; default 10s, or with --requests until all are done, at most 10m
     #[arg(short, long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
 
@@ -65,8 +65,8 @@ pub struct LoadArgs {
     #[arg(short, long, value_name = "TIME", default_value = "0s", value_parser = parse_duration)]
     pub warm_up: Duration,
 
-    /// Requests a second, evenly spaced; without it each connection sends the next request after
-    /// each reply
+    /// Requests a second, evenly spaced; without a rate each connection sends its next request
+    /// after a reply
     #[arg(short, long, value_name = "N", value_parser = parse_rate)]
     pub rate: Option<f64>,
 
@@ -91,28 +91,29 @@ pub struct LoadArgs {
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
     pub timeout: Duration,
 
-    /// Method
+    /// Request method
     #[arg(short = 'X', long, value_name = "METHOD", default_value = "GET")]
     pub method: String,
 
-    /// Additional header, as "Name: value"; may be repeated; {id} in it becomes a unique id
+    /// Additional header, as "Name: value"; may be repeated; each {id} is replaced with a unique id
     #[arg(short = 'H', long, value_name = "HEADER")]
     pub header: Vec<String>,
 
-    /// Body of the request; {id} in it becomes a unique id
+    /// Body of the request; each {id} is replaced with a unique id
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     pub body: String,
 
-    /// What to check of a complete reply: nothing, its status, its body, or also its head except
-    /// Date
+    /// Parts of a complete reply to check: none, the status, the body, or all bytes except the
+    /// value of Date
     #[arg(long, value_name = "LEVEL", default_value = "body")]
     pub check: CheckArg,
 
-    /// Expected status of every reply; without it, any from 200 to 399
+    /// Expected status of every reply; default: any from 200 to 399
     #[arg(long, value_name = "CODE", value_parser = clap::value_parser!(u16).range(100..=999))]
     pub expect_status: Option<u16>,
 
-    /// Expected body of every reply, or @FILE with it; without it, that of the first reply
+    /// Expected body of every reply, or @FILE that contains it; default: the body of the first
+    /// reply
     #[arg(long, value_name = "TEXT")]
     pub expect_body: Option<String>,
 
@@ -130,30 +131,29 @@ pub struct LoadArgs {
     #[arg(long, value_name = "HOW", default_value = "kernel")]
     pub ports: PortChoice,
 
-    /// Connect to this address instead of that of the URL; may be repeated, and is then used in
-    /// turn
+    /// Connect to this address instead of that of the URL; several addresses are used in turn
     #[arg(long, value_name = "ADDR:PORT")]
     pub connect_to: Vec<SocketAddr>,
 
-    /// Acknowledge with the next segment if possible (TCP_QUICKACK off), like a client that is
-    /// about to write
+    /// Delay acknowledgements until data is sent, if possible (TCP_QUICKACK off), like a client
+    /// that sends at once
     #[arg(long)]
     pub delayed_ack: bool,
 
-    /// Allow targets other than this machine's loopback. Only load your own servers
+    /// Allow targets outside this machine's loopback. Load only your own servers
     #[arg(long)]
     pub allow_remote: bool,
 
-    /// Form of the report
+    /// Format of the report
     #[arg(short, long, value_name = "FORM", default_value = "text")]
     pub output: OutputArg,
 
-    /// No progress line; by default one is shown on a terminal
+    /// No progress line; by default a terminal shows one
     #[arg(short, long)]
     pub quiet: bool,
 }
 
-/// The side that closes first.
+/// The side that closes a connection first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum CloseArg {
@@ -172,7 +172,7 @@ pub enum CheckArg {
     Exact,
 }
 
-/// Forms of the report.
+/// Formats of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum OutputArg {

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Default time to measure.
 const DURATION: Duration = Duration::from_secs(10);
-/// Larger files of `--expect-body` are refused.
+/// Maximum length of a file for `--expect-body`.
 const BODY_LEN_MAX: u64 = 64 << 20;
 
 /// Converts a command line to a plan.
@@ -28,7 +28,7 @@ pub(super) fn plan(args: &LoadArgs) -> Result<Plan, Failure> {
     };
     if let Some(away) = not_loopback(&targets).filter(|_| !args.allow_remote) {
         return Err(Failure::usage(format!(
-            "{away} is not on this machine's loopback. Load can bring a server down: if it is yours, add --allow-remote"
+            "{away} is not on this machine's loopback. Load can bring a server down: if the server is yours, add --allow-remote"
         )));
     }
     let flow = flow(args);
@@ -113,9 +113,9 @@ fn expected_body(text: &str) -> Result<Vec<u8>, Failure> {
     fs::read(path).map_err(cannot)
 }
 
-/// `{id}` in an expected body stands for the id of the request.
+/// Converts an expected body, in which `{id}` stands for the id of the request.
 fn with_id_holes(body: &[u8]) -> Pattern {
-    // Any id will do here: only its position counts.
+    // The value of this id does not matter, only its position.
     let id = Id::new(u16::MAX, 0);
     let mut bytes = Vec::with_capacity(body.len());
     let mut at = 0;

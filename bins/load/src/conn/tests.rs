@@ -1,4 +1,4 @@
-//! Connections step by step, with replies split at every position.
+//! Connections as a state machine, step by step, with replies split at every position.
 //!
 //! Does not know about: sockets.
 
@@ -15,7 +15,7 @@ const REFUSED: Errno = Errno(111);
 const NEW: Flow = Flow::New { closer: Closer::Server, gap: Duration::ZERO };
 const TIMEOUT: Nanos = 1_000;
 
-/// A connection, its job, and its statistics.
+/// A connection with its job and statistics.
 struct World {
     conn: Conn,
     job: Job,
@@ -36,7 +36,7 @@ impl World {
         self.conn.begin(now, batch, &self.job);
     }
 
-    /// A new connection that has sent its requests at time 10 and waits for replies.
+    /// A new connection that has sent its requests at time 10 and waits for the replies.
     fn asking(flow: Flow, count: u32) -> Self {
         let mut world = Self::new(flow);
         world.begin(0, count);
@@ -101,7 +101,7 @@ fn a_new_connection_that_the_server_closes() {
         if split < REPLY.len() {
             assert_eq!(world.received(35, Ok(Some(&REPLY[split..]))), Next::Recv);
         }
-        assert_eq!(world.counts(), (0, 0), "not before the end");
+        assert_eq!(world.counts(), (0, 0), "no reply counts before the end of the connection");
         assert_eq!(world.end(), DONE);
         assert_eq!((world.counts(), world.stats.connects), ((1, 0), 1));
         assert_eq!((world.stats.last_done, world.stats.bytes_in), (40, REPLY.len() as u64));
@@ -205,7 +205,7 @@ fn an_idle_connection_may_be_closed_but_a_fresh_one_not() {
     world.conn.note_send();
     assert_eq!(world.sent(61), Next::Ask);
     world.ask();
-    assert_eq!(world.end(), DONE, "and not for ever");
+    assert_eq!(world.end(), DONE, "a connection must not be retried for ever");
     assert_eq!(world.failed(FailureKind::Short), 1);
 }
 
@@ -223,14 +223,15 @@ fn a_gap_lies_between_handshake_and_request() {
     assert_eq!(world.received(12_000, Ok(Some(REPLY))), Next::Recv);
     assert_eq!(world.received(13_000, Ok(None)), DONE);
     assert_eq!(world.counts(), (1, 0));
-    // Counted from 500: a gap after the start of the connection, however long the handshake took.
+    // The latency is measured from 500, one gap after the start of the connection, however long the
+    // handshake took.
     let total = world.stats.total.max();
     assert!((12_000..13_100).contains(&total), "{total}");
 }
 
 #[test]
 fn a_failed_handshake_is_reported_once() {
-    // The send gets the error; the receive does not.
+    // The send gets the error, and the receive does not.
     let mut world = World::new(NEW);
     world.begin(0, 1);
     assert_eq!(world.conn.handle_connecting(0, &world.job), Next::Ask);
@@ -241,7 +242,7 @@ fn a_failed_handshake_is_reported_once() {
     assert_eq!((world.failed(FailureKind::Connect), world.stats.connects), (1, 0));
     assert_eq!(world.stats.failures.errno(FailureKind::Connect), Some(REFUSED));
 
-    // The receive gets it.
+    // The receive gets the error.
     let mut world = World::new(NEW);
     world.begin(0, 1);
     let _ = world.conn.handle_connecting(0, &world.job);
@@ -251,7 +252,7 @@ fn a_failed_handshake_is_reported_once() {
     assert_eq!(world.send_fails(Errno(EPIPE)), Next::Close(After::BackOff));
     assert_eq!(world.failed(FailureKind::Connect), 1);
 
-    // No socket at all; every request of the batch fails.
+    // Without a socket, every request of the batch fails.
     let mut world = World::new(Flow::Keep { pipeline: 4 });
     world.begin(0, 4);
     assert_eq!(world.conn.handle_no_connect(Errno(24), &mut world.stats), Next::Close(After::BackOff));
@@ -288,13 +289,13 @@ fn a_timeout_closes_only_when_nothing_is_in_flight() {
     assert_eq!(
         world.conn.handle_deadline(&mut world.stats),
         Next::Cancel,
-        "again, in case the first was too early"
+        "the deadline repeats, because the first cancel may have been too early"
     );
     assert_eq!(world.received(20, Err(Errno::CANCELED)), Next::Wait);
     assert_eq!(world.send_fails(Errno::CANCELED), DONE);
     assert_eq!(world.failed(FailureKind::Timeout), 1);
     world.begin(2_000, 1);
-    assert_eq!(world.conn.handle_connecting(2_000, &world.job), Next::Ask, "the slot is as good as new");
+    assert_eq!(world.conn.handle_connecting(2_000, &world.job), Next::Ask, "the slot must be usable again");
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! A helper process: accepts and holds connections, or opens, measures and holds them.
+//! A helper process: accepts and holds connections, or opens, measures and holds connections.
 //!
-//! Does not know about: its parent, except that it ends together with it.
+//! Does not know about: its parent, except that a helper ends with its parent.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -17,17 +17,17 @@ use crate::clock::{Clock, nanos};
 use crate::exit::{Exit, Failure};
 use crate::plan::parse_sources;
 
-/// The first argument of a helper. Not a user interface; may change with each version.
+/// First argument of a helper. It is not a user interface and may change with each version.
 pub(crate) const NAME: &str = "connect-helper";
-/// `HOLD CONNS`: accept from the listener that is standard input.
+/// `HOLD CONNS`: accept connections from the listener on standard input.
 pub(super) const HOLD: &str = "hold";
-/// `DIAL TRANSPORT STRATEGY TARGET CONNS SOURCES`: connect, and write a sample of each to standard
-/// output.
+/// `DIAL TRANSPORT STRATEGY TARGET CONNS SOURCES`: connect, and write a sample for each connection
+/// to standard output.
 pub(super) const DIAL: &str = "dial";
 /// `NETWORK FIRST LAST ARGS...`: set up the current network namespace, and run the study there.
 pub(super) const NETWORK: &str = "network";
 
-/// Runs a helper with the arguments after its name; `study` is the command in a separate network.
+/// Runs a helper with the arguments after its name. `study` runs the command in a separate network.
 pub(crate) fn run(args: &[OsString], study: fn(&[OsString]) -> Exit) -> Result<Exit, Failure> {
     let wrong = || Failure::usage("connect-helper is started by `doorbell-load connect` only");
     let words: Vec<&str> = args.iter().filter_map(|arg| arg.to_str()).collect();
@@ -37,9 +37,9 @@ pub(crate) fn run(args: &[OsString], study: fn(&[OsString]) -> Exit) -> Result<E
         network::set_up(first, last)?;
         return Ok(study(&args[3..]));
     }
-    // However the study ends, its helpers end too.
+    // The helpers of a study end with it.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| {
-        Failure::new(Exit::Failures, format!("this helper would outlive its study: {error}"))
+        Failure::new(Exit::Failures, format!("cannot make this helper end with its study: {error}"))
     })?;
     match words[..] {
         [HOLD, conns] => hold(number(conns)?),
@@ -52,9 +52,11 @@ pub(crate) fn run(args: &[OsString], study: fn(&[OsString]) -> Exit) -> Result<E
             let config = EgressConfig::new()
                 .ports(PortChoice::Only(strategy))
                 .sources(sources)
-                // No data is sent, so without quick ACKs the server would see the connection late.
+                // No data is sent, so without quick ACKs the server would accept the connection
+                // late.
                 .quickack(true)
-                // Reset when this process ends: no port stays in TIME-WAIT for the next run.
+                // The connections are reset when this process ends, so that no port stays in
+                // TIME-WAIT for the next run.
                 .linger(Some(Duration::ZERO));
             let egress = config.open().map_err(|error| Failure::usage(error.to_string()))?;
             dial(&egress, transport, target, number(conns)?)
@@ -63,7 +65,7 @@ pub(crate) fn run(args: &[OsString], study: fn(&[OsString]) -> Exit) -> Result<E
     }
 }
 
-/// Accepts `conns` connections, and holds them until it is killed.
+/// Accepts `conns` connections, and holds them until this process is killed.
 fn hold(conns: u32) -> Result<Exit, Failure> {
     raise_open_files(conns);
     let failed = |error: io::Error| Failure::new(Exit::Failures, format!("nothing can be accepted: {error}"));
@@ -72,10 +74,11 @@ fn hold(conns: u32) -> Result<Exit, Failure> {
     while held.len() < conns as usize {
         match listener.accept() {
             Ok((conn, _)) => held.push(conn),
-            // The client has disconnected while it waited, or a signal arrived.
+            // A client has disconnected before the accept, or a signal arrived.
             Err(error)
                 if matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted) => {}
-            // Other helpers may continue: they have their own descriptors.
+            // If this helper has no descriptors left, other helpers may continue, because each
+            // process has its own.
             Err(_) => break,
         }
     }
@@ -99,7 +102,7 @@ fn unwritten(error: io::Error) -> Failure {
     Failure::new(Exit::Failures, format!("the results cannot be passed on: {error}"))
 }
 
-/// Connects once. The call blocks, so its time includes the handshake.
+/// Makes one connection. The call blocks, so its time includes the handshake.
 fn one(
     egress: &Egress,
     transport: Transport,
@@ -140,8 +143,7 @@ fn one(
     sample
 }
 
-/// The parent kills this process when it is no longer needed. The limit only matters if the parent
-/// cannot.
+/// Waits until the parent kills this process, or until the time limit if the parent fails to do so.
 fn wait_for_the_end() -> Result<Exit, Failure> {
     let clock = Clock::start();
     while clock.now() < nanos(Duration::from_secs(3_600)) {

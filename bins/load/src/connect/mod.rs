@@ -1,12 +1,12 @@
-//! The cost of `connect()`, by its number and the parity of the port: a study with any strategy to
-//! choose ports.
+//! Study of the cost of `connect()`, by the number of the connection and the parity of its port,
+//! for any port selection strategy.
 //!
 //! Does not know about: the command line; the format of the report.
 //!
-//! Tens of thousands of concurrent connections exceed the open files of one process. So helpers
-//! hold them: processes of this program, some on the server's side and, one after the other, some
-//! on the client's side, each below its limit of open files. They are killed when no longer needed,
-//! and end together with this program.
+//! Tens of thousands of concurrent connections exceed the limit of open files of one process.
+//! Helper processes of this program hold them, each below its own limit. Some accept on the
+//! server's side; others connect on the client's side, one after the other. They are killed when no
+//! longer needed, and end together with this program.
 
 pub(crate) mod helper;
 mod holders;
@@ -24,7 +24,8 @@ use crate::exit::{Exit, Failure};
 use holders::{Side, dialer};
 use sample::Sample;
 
-/// Maximum number of connections of a run; more than all ports of several addresses.
+/// Maximum number of connections of a run. It is larger than the number of ports that several
+/// addresses have together.
 pub const CONNS_MAX: u32 = 1_000_000;
 /// Maximum number of helpers on one side.
 pub const HELPERS_MAX: u32 = 256;
@@ -37,17 +38,17 @@ const FILES_BESIDE: u64 = 32;
 pub struct Study {
     /// TCP, UDP or both.
     pub transports: Vec<Transport>,
-    /// Strategies to choose ports, in turn.
+    /// Port selection strategies, in the order of the runs.
     pub strategies: Vec<PortChoice>,
     /// Connections of one run, all open at once.
     pub conns: u32,
-    /// Source addresses, in turn; empty: 127.0.0.1.
+    /// Source addresses, used in turn. Empty means 127.0.0.1.
     pub sources: Vec<IpAddr>,
     /// The target address of all connections.
     pub target: IpAddr,
-    /// Ports of this network for connections.
+    /// Range of local ports in this network.
     pub ports: PortRange,
-    /// Connections of one helper.
+    /// Number of connections that one helper holds.
     pub conns_per_helper: u32,
 }
 
@@ -59,7 +60,7 @@ pub enum Transport {
     Udp,
 }
 
-/// One run: every connection of one transport with one strategy.
+/// One run: all connections with one transport and one strategy.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// TCP or UDP.
@@ -68,9 +69,9 @@ pub struct Run {
     pub asked: PortChoice,
     /// The strategy that was used.
     pub strategy: Strategy,
-    /// Processes that held the connections, both sides together.
+    /// Number of processes that held the connections on both sides.
     pub helpers: u32,
-    /// The connections in their order.
+    /// The connections in the order of their start.
     pub samples: Vec<Sample>,
 }
 
@@ -93,21 +94,22 @@ pub struct RunName {
     pub choice: PortChoice,
 }
 
-/// Maximum number of connections per process, by the hard limit of open files. `None`: no limit.
+/// Maximum number of connections per process, from the hard limit of open files. `None` means no
+/// limit.
 #[must_use]
 pub fn conns_per_helper() -> Option<u32> {
     let hard = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum?;
     Some(u32::try_from(hard.saturating_sub(FILES_BESIDE)).unwrap_or(u32::MAX))
 }
 
-/// Raises the soft limit of open files for `conns` connections, as far as the hard one allows.
+/// Raises the soft limit of open files for `conns` connections, up to the hard limit.
 fn raise_open_files(conns: u32) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let wanted = u64::from(conns) + FILES_BESIDE;
     if current.is_some_and(|current| current < wanted) {
         let current = Some(maximum.map_or(wanted, |maximum| maximum.min(wanted)));
-        // If it fails, a connection fails for lack of a descriptor, and is reported.
+        // If this fails, connections fail with a lack of descriptors, and are reported.
         let _ = setrlimit(Resource::Nofile, Rlimit { current, maximum });
     }
 }
@@ -120,7 +122,7 @@ impl Study {
     pub fn check(&self) -> Result<(), Failure> {
         let no = |text: String| Err(Failure::usage(text));
         if self.conns == 0 || self.conns > CONNS_MAX {
-            return no(format!("--connections goes from 1 to {CONNS_MAX}"));
+            return no(format!("--connections must be from 1 to {CONNS_MAX}"));
         }
         if !self.target.is_loopback() {
             return no(format!("{} is not on this machine's loopback", self.target));
@@ -149,7 +151,7 @@ impl Study {
         Ok(())
     }
 
-    /// Number of ports of all sources together.
+    /// Number of ports, summed over all sources.
     #[must_use]
     pub fn ports_in_all(&self) -> u64 {
         u64::from(self.ports.len()) * self.sources.len().max(1) as u64
@@ -205,9 +207,9 @@ impl Study {
 /// Treatment of a strategy that this kernel does not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeftOut {
-    /// It was requested explicitly: the study fails.
+    /// Fail, because the strategy was requested explicitly.
     Failure,
-    /// It is part of the default list: it is skipped and reported.
+    /// Skip the strategy and report that, because it is only part of the default list.
     Told,
 }
 
@@ -221,7 +223,7 @@ fn next(records: &mut impl Read) -> Result<Sample, Failure> {
 }
 
 impl Transport {
-    /// The name.
+    /// The name of the transport.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -234,7 +236,7 @@ impl Transport {
 /// The default address.
 pub(crate) const LOCALHOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
-/// A server port outside the range of the connections, preferably below it.
+/// Candidate server addresses with ports outside the range of the connections, preferably below it.
 fn server_addrs(study: &Study) -> impl Iterator<Item = SocketAddr> {
     let below = (1_024..study.ports.first()).rev().take(64).chain([0]);
     let target = study.target;

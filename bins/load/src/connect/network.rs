@@ -16,15 +16,15 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 use super::{helper, holders};
 use crate::exit::{Exit, Failure};
 
-/// The ports of the original study: 56,512.
+/// The port range of the original study, with 56,512 ports.
 pub const PORTS: (u32, u32) = (9_024, 65_535);
 
 /// The program of util-linux that creates namespaces.
 const UNSHARE: &str = "unshare";
 const NAMESPACES: [&str; 3] = ["--user", "--map-root-user", "--net"];
 
-/// Executes `doorbell-load connect` with these arguments in a separate network; returns only on
-/// failure: `unshare` is missing or not permitted.
+/// Executes `doorbell-load connect` with these arguments in a separate network. Returns only on
+/// failure, when `unshare` is missing or not permitted.
 #[must_use]
 pub fn enter(args: &[OsString]) -> Failure {
     let cannot = |why: String| {
@@ -50,14 +50,14 @@ pub fn enter(args: &[OsString]) -> Failure {
     let mut command = Command::new(UNSHARE);
     command.args(NAMESPACES).arg(helper.get_program()).arg(helper::NAME).arg(helper::NETWORK);
     command.args([PORTS.0.to_string(), PORTS.1.to_string()]).args(args);
-    // Replaces this process, so that a signal to it ends the study.
+    // The command replaces this process, so that a signal to it ends the study.
     cannot(command.exec().to_string())
 }
 
 /// Sets up the network namespace of this process.
 pub(super) fn set_up(first: u32, last: u32) -> Result<(), Failure> {
     let failed = |error: io::Error| {
-        Failure::new(Exit::NoNetwork, format!("the network of its own cannot be set up: {error}"))
+        Failure::new(Exit::NoNetwork, format!("cannot set up the separate network: {error}"))
     };
     let range = u16::try_from(first).ok().zip(u16::try_from(last).ok());
     let range = range.and_then(|(first, last)| PortRange::new(first, last));
@@ -78,10 +78,10 @@ fn loopback_up() -> io::Result<()> {
     message.extend(LEN.to_ne_bytes());
     message.extend(RTM_NEWLINK.to_ne_bytes());
     message.extend(REQUEST_AND_ACK.to_ne_bytes());
-    // Sequence, port id; then family and kind, which are not used here.
+    // Sequence number and port ID, then family and type, which are not used here.
     message.extend([0; 4 + 4 + 4]);
     message.extend(LOOPBACK_INDEX.to_ne_bytes());
-    // The flags, and the mask of changed ones.
+    // The flags, and the mask of flags to change.
     message.extend(IFF_UP.to_ne_bytes());
     message.extend(IFF_UP.to_ne_bytes());
 

@@ -1,7 +1,7 @@
-//! The plot of a study: a panel for each run, the time of each `connect()` over its number,
-//! separately for even and odd ports.
+//! The plot of a study. Each run has a panel that shows the time of the n-th `connect()` for each
+//! n, separately for even and odd ports.
 //!
-//! Does not know about: execution of the study, totals.
+//! Does not know about: execution of the study; totals.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
@@ -10,7 +10,7 @@ use super::report::StudyReport;
 use super::sample::Sample;
 use super::{Run, Study};
 
-/// Inner size of a panel. Samples in the same cell are drawn once, so that the picture stays small.
+/// Inner size of a panel. Several samples in one cell are drawn once, so that the file stays small.
 const WIDTH: u32 = 340;
 const HEIGHT: u32 = 150;
 /// Size of a panel with its margins.
@@ -18,7 +18,7 @@ const PANEL: (u32, u32) = (420, 226);
 const LEFT: u32 = 58;
 const TOP: u32 = 62;
 const COLUMNS: usize = 2;
-/// The time axis reaches from 10^2 ns to 10^8 ns.
+/// Range of the time axis, from 10^2 ns to 10^8 ns.
 const DECADES: (i32, i32) = (2, 8);
 const CELL: u32 = 2;
 
@@ -37,7 +37,7 @@ fn draw(study: &Study, runs: &[Run], out: &mut String) -> fmt::Result {
     write!(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" role=\"img\" \
-         aria-label=\"Time of each connect over its number, even and odd ports apart\">\n<style>\n{STYLE}</style>\n\
+         aria-label=\"Time of the n-th connect() for each n, even and odd ports apart\">\n<style>\n{STYLE}</style>\n\
          <rect width=\"{width}\" height=\"{height}\" class=\"paper\"/>\n\
          <text x=\"20\" y=\"30\" class=\"title\">What the n-th connect() costs</text>\n\
          <text x=\"20\" y=\"50\">{} connections to one port of {}, Linux {}, ports {}</text>\n\
@@ -105,7 +105,7 @@ fn panel(run: &Run, conns: u32, out: &mut String) -> fmt::Result {
     Ok(())
 }
 
-/// The corners of the cells with a sample.
+/// The positions of all cells that contain a sample.
 fn cells(samples: &[Sample], odd: bool) -> BTreeSet<(u32, u32)> {
     let numbered = samples.iter().enumerate();
     let half = numbered.filter(|(_, sample)| sample.is_connected() && sample.is_odd() == odd);

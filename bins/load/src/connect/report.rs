@@ -14,7 +14,7 @@ use super::{Run, Study};
 /// The figures of a study. Its JSON form is stable: keys are added, not changed.
 #[derive(Clone, Debug, Serialize)]
 pub struct StudyReport {
-    /// `uname -r`, without the suffix of its builder.
+    /// `uname -r` up to the first `-`, without the suffix that a distribution adds.
     pub kernel: String,
     /// Ports of this network for connections, first and last.
     pub ports: [u16; 2],
@@ -24,7 +24,7 @@ pub struct StudyReport {
     pub sources: usize,
     /// Connections of each run, all open at once.
     pub connections: u32,
-    /// Connections that one process may have here.
+    /// Maximum number of connections per process on this machine.
     pub connections_per_process: u32,
     /// A row for each run.
     pub runs: Vec<Row>,
@@ -47,19 +47,19 @@ pub struct Row {
     pub failed: u32,
     /// Number of failures by error.
     pub errors: BTreeMap<String, u32>,
-    /// Attempts that found no free port and were repeated with another.
+    /// Number of attempts that found no free port and were repeated with another port.
     pub retries: u64,
-    /// Seconds of all connections together, sockets and options included.
+    /// Time in seconds to make all connections, including sockets and options.
     pub seconds: f64,
     /// Connections per second during that time.
     pub per_s: f64,
-    /// `connect()` on even ports.
+    /// Times of `connect()` on even ports.
     pub even: Half,
-    /// `connect()` on odd ports.
+    /// Times of `connect()` on odd ports.
     pub odd: Half,
-    /// Median of odd ports / median of even ports; `None` if one of them has no connection.
+    /// Median of odd ports / median of even ports. `None` if either has no connection.
     pub odd_over_even: Option<f64>,
-    /// Median of the whole time to a connected socket, including every attempt.
+    /// Median time to a connected socket, including every attempt.
     pub whole_p50: f64,
     /// The run divided into twenty parts, in order.
     pub by_number: Vec<Part>,
@@ -76,10 +76,10 @@ pub struct Half {
     pub max: f64,
 }
 
-/// Consecutive connections.
+/// Consecutive connections of a run.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Part {
-    /// Number of the first, from 0.
+    /// Number of the first connection, starting at 0.
     pub from: usize,
     /// Median on even ports; `None` without connections.
     pub even_p50: Option<f64>,
@@ -104,13 +104,13 @@ impl StudyReport {
         }
     }
 
-    /// Whether every connection was made.
+    /// Whether every connection succeeded.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.runs.iter().all(|row| row.failed == 0)
     }
 
-    /// As JSON, with a line break at the end.
+    /// Formats the report as JSON with a line break at the end.
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("numbers and names");
@@ -118,7 +118,7 @@ impl StudyReport {
         text
     }
 
-    /// As a table.
+    /// Formats the report as a table.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = String::new();
@@ -210,7 +210,7 @@ impl Row {
         }
     }
 
-    /// The requested choice, and the strategy it led to.
+    /// The requested choice, and the strategy that was used for it.
     pub(super) fn name(&self) -> String {
         if self.asked == self.strategy {
             self.asked.clone()
@@ -262,7 +262,7 @@ fn sorted(times: impl Iterator<Item = u32>) -> Vec<u32> {
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::cast_precision_loss,
-    reason = "a place in a list"
+    reason = "an index of a list"
 )]
 fn quantile(sorted: &[u32], share: f64) -> f64 {
     let rank = (sorted.len() as f64 * share).ceil() as usize;

@@ -1,6 +1,6 @@
-//! Runs a plan: a preflight, then threads with a ring each, then the totals.
+//! Runs a plan: a preflight request, then threads with one ring each, then the totals.
 //!
-//! Does not know about: the command line, the format of the report.
+//! Does not know about: the command line; the format of the report.
 
 mod act;
 mod delays;
@@ -21,7 +21,7 @@ use std::time::Duration;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::clock::Clock;
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use crate::plan::Plan;
 use crate::stats::Stats;
 use worker::Ended;
@@ -29,15 +29,15 @@ use worker::Ended;
 /// Results of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Statistics of all threads, since the warm-up.
+    /// Statistics of all threads since the end of the warm-up.
     pub stats: Stats,
     /// Duration of the measurement.
     pub elapsed: Duration,
-    /// Processor time of this program during the whole run, warm-up included.
+    /// CPU time of this program during the whole run, including the warm-up.
     pub client_cpu: Duration,
     /// Duration of the whole run.
     pub whole: Duration,
-    /// Whether the user ended it.
+    /// Whether the user stopped the run.
     pub stopped: bool,
     /// A description of the ring.
     pub ring: String,
@@ -48,9 +48,9 @@ pub struct Outcome {
 pub struct Sample {
     /// Time since the threads started.
     pub elapsed: Duration,
-    /// Good replies so far; restarts after the warm-up.
+    /// Number of good replies. The count restarts after the warm-up.
     pub requests: u64,
-    /// Failed requests so far.
+    /// Number of failed requests.
     pub failures: u64,
     /// Whether the warm-up is still running.
     pub warming_up: bool,
@@ -69,16 +69,16 @@ pub trait Observer {
 struct Shared {
     clock: Clock,
     start: Barrier,
-    /// Whether a thread could not open its ring; then no thread starts.
+    /// Whether a thread could not open its ring. In that case no thread starts.
     failed: AtomicBool,
-    /// Whether the user ended the run.
+    /// Whether the user stopped the run.
     stop: Arc<AtomicBool>,
     gauges: Vec<Gauge>,
     running: Mutex<u32>,
     ended: Condvar,
 }
 
-/// Values that a worker publishes once per turn. On a separate cache line.
+/// Values that a worker publishes once per turn. Aligned to its own cache line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Gauge {
@@ -89,7 +89,7 @@ struct Gauge {
 /// Runs `plan` to its end.
 ///
 /// # Errors
-/// There is no report: no server, no io_uring, too few descriptors.
+/// When no load is possible: no server, no io_uring, too few descriptors.
 pub fn run(plan: &Plan, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
     raise_open_files(plan)?;
     worker::try_ring()?;
@@ -108,7 +108,7 @@ pub fn run(plan: &Plan, observer: &mut dyn Observer) -> Result<Outcome, Failure>
     };
     let cpu_before = cpu_time();
     let began = clock.now();
-    let results: Vec<Result<Ended, Failure>> = thread::scope(|scope| {
+    let results: Vec<Result<Option<Ended>, Failure>> = thread::scope(|scope| {
         let shared = &shared;
         let threads: Vec<_> = (0..plan.threads)
             .map(|index| {
@@ -116,8 +116,8 @@ pub fn run(plan: &Plan, observer: &mut dyn Observer) -> Result<Outcome, Failure>
                 builder.spawn_scoped(scope, move || run_worker(plan, index, shared))
             })
             .collect();
-        // If a thread cannot be started, the others would wait at the barrier for ever, so this
-        // panics.
+        // If a thread cannot be started, the others would wait at the barrier for ever. A panic is
+        // better.
         let threads: Vec<_> =
             threads.into_iter().map(|thread| thread.expect("the system can start a thread")).collect();
         watch(plan, shared, observer);
@@ -139,7 +139,8 @@ pub fn run(plan: &Plan, observer: &mut dyn Observer) -> Result<Outcome, Failure>
     })
 }
 
-fn run_worker(plan: &Plan, index: u32, shared: &Shared) -> Result<Ended, Failure> {
+/// Runs one thread. Returns `None` if another thread has no ring, whose error is the reason.
+fn run_worker(plan: &Plan, index: u32, shared: &Shared) -> Result<Option<Ended>, Failure> {
     let worker = worker::Worker::open(plan, index);
     if worker.is_err() {
         shared.failed.store(true, Ordering::Relaxed);
@@ -147,16 +148,16 @@ fn run_worker(plan: &Plan, index: u32, shared: &Shared) -> Result<Ended, Failure
     shared.start.wait();
     let result = worker.and_then(|worker| {
         if shared.failed.load(Ordering::Relaxed) {
-            return Err(Failure::new(Exit::NoRing, "another thread has no ring"));
+            return Ok(None);
         }
-        worker.run(plan, shared.clock, &shared.stop, &shared.gauges[index as usize])
+        worker.run(plan, shared.clock, &shared.stop, &shared.gauges[index as usize]).map(Some)
     });
     *shared.running.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
     shared.ended.notify_all();
     result
 }
 
-/// Notifies the observer once a second, until every worker has ended.
+/// Notifies the observer once a second until every worker has ended.
 fn watch(plan: &Plan, shared: &Shared, observer: &mut dyn Observer) {
     let began = shared.clock.now();
     let mut running = shared.running.lock().unwrap_or_else(PoisonError::into_inner);
@@ -180,12 +181,11 @@ fn watch(plan: &Plan, shared: &Shared, observer: &mut dyn Observer) {
     observer.on_end();
 }
 
-/// Totals of all threads, and the duration. The first error wins; that of a ring has priority over
-/// its consequences in other threads.
-fn sum(results: Vec<Result<Ended, Failure>>) -> Result<(Ended, Duration), Failure> {
+/// Returns the totals of all threads and the duration, or the first error.
+fn sum(results: Vec<Result<Option<Ended>, Failure>>) -> Result<(Ended, Duration), Failure> {
     let mut sum: Option<Ended> = None;
     for result in results {
-        let ended = result?;
+        let Some(ended) = result? else { continue };
         match &mut sum {
             None => sum = Some(ended),
             Some(sum) => {
@@ -195,15 +195,15 @@ fn sum(results: Vec<Result<Ended, Failure>>) -> Result<(Ended, Duration), Failur
             }
         }
     }
-    let sum = sum.expect("a plan has at least one thread");
+    let sum = sum.expect("a thread runs, or one has an error");
     let elapsed = Duration::from_nanos(sum.ended_at.saturating_sub(sum.measured_from));
     Ok((sum, elapsed))
 }
 
-/// Raises the soft limit of open files as needed for this run.
+/// Raises the soft limit of open files if this run needs it.
 fn raise_open_files(plan: &Plan) -> Result<(), Failure> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    // Rings, standard streams, and files of run-time libraries.
+    // Descriptors for rings, standard streams and run-time libraries are included.
     let needed = u64::from(plan.conns) + 8 * u64::from(plan.threads) + 64;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_none_or(|current| current >= needed) {

@@ -1,7 +1,7 @@
-//! One request before the run, to find out whether there is a server, and to get a template of a
-//! good reply.
+//! One request before the run. It shows whether there is a server, and its reply becomes the
+//! template of a good reply.
 //!
-//! Does not know about: rings, load.
+//! Does not know about: rings; load.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,12 +12,12 @@ use crate::plan::Plan;
 use crate::reply::{Expect, Id, Progress, Reader, Reply};
 use crate::stats::FailureKind;
 
-/// A worker number that no thread has.
+/// A worker number that no thread uses.
 const WORKER: u16 = u16::MAX;
 /// Maximum length of a template.
 const REPLY_LEN_MAX: usize = 64 << 20;
 
-/// Sends a request to the first target, and makes the reply the template.
+/// Sends a request to the first target and makes its reply the template.
 pub(super) fn run(plan: &Plan, clock: Clock) -> Result<Expect, Failure> {
     let target = plan.targets[0];
     let id = plan.ids.then(|| Id::new(WORKER, 0));
@@ -32,7 +32,7 @@ pub(super) fn run(plan: &Plan, clock: Clock) -> Result<Expect, Failure> {
     expect.learn(&bytes, id).map_err(|kind| {
         Failure::new(
             Exit::Failures,
-            format!("the first reply of {target} is no template: {}", kind.sentence()),
+            format!("the first reply of {target} cannot be the template: {}", kind.sentence()),
         )
     })?;
     judge(plan, &expect, target, &reply)?;
@@ -55,7 +55,7 @@ fn judge(plan: &Plan, expect: &Expect, target: SocketAddr, reply: &Reply) -> Res
     Err(Failure::new(Exit::Failures, format!("the first reply of {target} {what}")))
 }
 
-/// The bytes of the reply, and the result of parsing it.
+/// Sends a request, and returns the bytes of the reply and the result of parsing them.
 fn ask(
     plan: &Plan,
     clock: Clock,
@@ -80,7 +80,7 @@ fn ask(
             return Err("no complete reply in time; see --timeout".to_owned());
         }
         let len = match stream.read(&mut piece) {
-            // A ring that was tested just before may still interrupt this thread.
+            // The ring that this thread tested before may still interrupt the read.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             result => result.map_err(|error| io_text(&error))?,
         };

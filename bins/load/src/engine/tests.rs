@@ -1,6 +1,6 @@
-//! A worker on a real ring: ten times as many requests need no further allocation.
+//! A worker on a real ring needs no further allocation for ten times as many requests.
 //!
-//! Does not know about: the program around it.
+//! Does not know about: the command line.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::plan::{Closer, Flow, Plan, RequestParts, RequestTemplate};
 use crate::reply::{CheckLevel, Expect};
 
-/// A server that replies to any number of requests, each in its own write.
+/// A server that replies to any number of requests, each with its own write.
 fn serve(listener: &TcpListener) {
     for stream in listener.incoming() {
         let mut stream = stream.unwrap();
@@ -58,7 +58,7 @@ fn plan(flow: Flow, ids: bool, port: u16, requests: u64) -> Plan {
     }
 }
 
-/// Number of allocations of the worker for this many requests; `None` without io_uring.
+/// Number of allocations by the worker for this plan. `None` without io_uring.
 fn allocations(plan: &Plan) -> Option<u64> {
     let mut ended: Option<Ended> = None;
     let info = allocation_counter::measure(|| match Worker::open(plan, 0) {
@@ -90,5 +90,14 @@ fn more_requests_need_no_more_allocations() {
             let many = allocations(&plan(flow, ids, port, 800));
             assert_eq!(few, many, "{flow:?}, ids: {ids}");
         }
+    }
+}
+
+#[test]
+fn the_error_of_a_thread_without_a_ring_is_the_result() {
+    let failure = || Err(crate::exit::Failure::new(Exit::NoRing, "io_uring_setup: EPERM"));
+    for results in [vec![Ok(None), failure()], vec![failure(), Ok(None)]] {
+        let error = super::sum(results).expect_err("no thread ran");
+        assert_eq!(error.to_string(), "io_uring_setup: EPERM");
     }
 }

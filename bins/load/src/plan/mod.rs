@@ -28,29 +28,29 @@ pub const PIPELINE_MAX: u32 = 1_024;
 pub const SEND_LEN_MAX: usize = 1 << 20;
 /// Maximum duration of a run.
 pub const DURATION_MAX: Duration = Duration::from_secs(24 * 3_600);
-/// Default maximum duration of a run with a number of requests.
+/// Default maximum duration of a run that is limited by a number of requests.
 pub const DURATION_OF_COUNTED: Duration = Duration::from_secs(600);
 
 /// The parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Target addresses, in turn.
+    /// Target addresses, used in turn.
     pub targets: Vec<SocketAddr>,
-    /// Source addresses, in turn; empty: the kernel chooses.
+    /// Source addresses, used in turn. Empty means that the kernel chooses.
     pub sources: Vec<IpAddr>,
     /// The request to send.
     pub request: RequestTemplate,
-    /// The expected reply. The engine completes it with the first reply.
+    /// The expected reply. The engine adds the missing parts from the first reply.
     pub expect: Expect,
-    /// Whether every request contains an id that must be returned.
+    /// Whether every request contains an id that the reply must contain.
     pub ids: bool,
     /// Total number of connections.
     pub conns: u32,
     /// Number of threads, each with its own ring.
     pub threads: u32,
-    /// Use of a connection.
+    /// How connections are used.
     pub flow: Flow,
-    /// Requests a second for all threads together; `None`: as fast as replies arrive.
+    /// Requests per second, summed over all threads. `None` means as fast as replies arrive.
     pub rate: Option<f64>,
     /// Maximum duration of the measurement.
     pub duration: Duration,
@@ -58,7 +58,7 @@ pub struct Plan {
     pub requests: Option<u64>,
     /// Time to run before measuring.
     pub warm_up: Duration,
-    /// Maximum time of an exchange.
+    /// Maximum duration of an exchange.
     pub timeout: Duration,
     /// Whether connections start with delayed acknowledgements (`TCP_QUICKACK` off).
     pub delayed_ack: bool,
@@ -66,20 +66,20 @@ pub struct Plan {
     pub ports: PortChoice,
 }
 
-/// Use of a connection.
+/// How connections are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// Connections stay open; the requests of one write are sent when all earlier ones have
+    /// Connections stay open. The requests of one write are sent when all earlier requests have
     /// replies.
     Keep {
         /// Requests in one write.
         pipeline: u32,
     },
-    /// A connection for each request.
+    /// Each request has its own connection.
     New {
         /// The side that closes first.
         closer: Closer,
-        /// Delay of the request after the handshake. Zero: at once, without waiting for the
+        /// Delay of the request after the handshake. Zero sends it at once, without waiting for the
         /// handshake.
         gap: Duration,
     },
@@ -88,11 +88,11 @@ pub enum Flow {
 /// The side that closes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closer {
-    /// The client, once the reply is complete.
+    /// The client closes once the reply is complete.
     Client,
-    /// The client with a reset, so that no port stays in TIME-WAIT.
+    /// The client closes with a reset, so that no port stays in TIME-WAIT.
     Reset,
-    /// The server, as requested by `Connection: close`; the client waits for the end.
+    /// The server closes, as requested by `Connection: close`, and the client waits for the end.
     Server,
 }
 
@@ -124,7 +124,7 @@ impl Plan {
     pub fn check(&self) -> Result<(), Failure> {
         let no = |text: String| Err(Failure::usage(text));
         if self.threads == 0 || self.threads > THREADS_MAX {
-            return no(format!("--threads goes from 1 to {THREADS_MAX}"));
+            return no(format!("--threads must be from 1 to {THREADS_MAX}"));
         }
         if self.conns < self.threads {
             return no(format!(
@@ -137,25 +137,28 @@ impl Plan {
         }
         let pipeline = self.flow.pipeline();
         if pipeline == 0 || pipeline > PIPELINE_MAX {
-            return no(format!("--pipeline goes from 1 to {PIPELINE_MAX}"));
+            return no(format!("--pipeline must be from 1 to {PIPELINE_MAX}"));
         }
         if self.request.len() * pipeline as usize > SEND_LEN_MAX {
             return no(format!("the requests of one write are more than {SEND_LEN_MAX} bytes"));
         }
         if self.duration.is_zero() || self.duration > DURATION_MAX || self.warm_up > DURATION_MAX {
-            return no("the time of a run is more than 0 and at most 24h".to_owned());
+            return no("the duration of a run must be more than 0 and at most 24h".to_owned());
         }
         if self.timeout.is_zero() || self.timeout > Duration::from_secs(600) {
-            return no("--timeout is more than 0 and at most 10m".to_owned());
+            return no("--timeout must be more than 0 and at most 10m".to_owned());
         }
         if self.requests == Some(0) {
             return no("--requests is at least 1".to_owned());
         }
         if self.rate.is_some_and(|rate| !(rate.is_finite() && (0.001..=100e6).contains(&rate))) {
-            return no("--rate goes from 0.001 to 100m requests a second".to_owned());
+            return no("--rate must be from 0.001 to 100m requests per second".to_owned());
         }
         if self.delayed_ack && !self.flow.gap().is_zero() {
-            return no("--delayed-ack holds back the end of the handshake, which --gap waits for".to_owned());
+            return no(
+                "--delayed-ack delays the end of the handshake, and --gap waits for that end: use only one"
+                    .to_owned(),
+            );
         }
         if let Some(target) = self.targets.iter().find(|target| !self.reachable(target)) {
             return no(format!("no address of --source is of the family of {target}"));

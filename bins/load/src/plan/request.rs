@@ -1,11 +1,11 @@
 //! The bytes of a request, and the positions of the unique id in them.
 //!
-//! Does not know about: replies; sending.
+//! Does not know about: replies; how requests are sent.
 
 use crate::exit::Failure;
 use crate::reply::Id;
 
-/// Replaced by the id of a request.
+/// Text that is replaced with the id of a request.
 const PLACEHOLDER: &str = "{id}";
 /// Maximum length of a request.
 const REQUEST_LEN_MAX: usize = 256 * 1_024;
@@ -17,13 +17,13 @@ pub struct RequestParts {
     pub method: String,
     /// Path and query, starting with the slash.
     pub path: String,
-    /// The value of `Host`, unless set by a header.
+    /// Value of `Host`, unless a header sets it.
     pub host: String,
     /// Additional headers, as `Name: value`.
     pub headers: Vec<String>,
-    /// The body; empty means none.
+    /// The body. Empty means no body.
     pub body: String,
-    /// Whether to request that the connection be closed.
+    /// Whether to send `Connection: close`.
     pub close: bool,
     /// Whether to add `X-Request-Id` with a unique id.
     pub id_header: bool,
@@ -37,10 +37,10 @@ pub struct RequestTemplate {
 }
 
 impl RequestTemplate {
-    /// Combines the parts.
+    /// Combines the parts to the bytes of a request.
     ///
     /// # Errors
-    /// A part that is not valid in a request.
+    /// When a part is not valid in a request.
     pub fn new(parts: &RequestParts) -> Result<Self, Failure> {
         check(parts)?;
         let named = |name: &str| {
@@ -77,31 +77,31 @@ impl RequestTemplate {
         Ok(Self { bytes, ids })
     }
 
-    /// Bytes of one request.
+    /// Length of one request in bytes.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Always false: a request has at least its first line.
+    /// Always false, because a request has at least its first line.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The bytes, with zeros (digits) in place of ids.
+    /// The bytes, with zeros in place of ids.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Whether it contains an id.
+    /// Whether the request contains an id.
     #[must_use]
     pub const fn has_id(&self) -> bool {
         !self.ids.is_empty()
     }
 
-    /// Writes `id` into `request`, which is a copy of the bytes.
+    /// Writes `id` into `request`, which is a copy of these bytes.
     pub fn set_id(&self, request: &mut [u8], id: Id) {
         for at in &self.ids {
             request[*at..*at + Id::LEN].copy_from_slice(id.as_bytes());
@@ -109,7 +109,7 @@ impl RequestTemplate {
     }
 }
 
-/// Replaces `{id}` by a zero id; also returns the positions.
+/// Replaces each `{id}` with an id of zeros, and returns the bytes and the positions.
 pub(crate) fn fill_placeholders(text: &str) -> (Vec<u8>, Vec<usize>) {
     let mut bytes = Vec::with_capacity(text.len());
     let mut ids = Vec::new();
@@ -136,7 +136,7 @@ fn check(parts: &RequestParts) -> Result<(), Failure> {
     for header in &parts.headers {
         let name = header.split_once(':').map(|(name, _)| name).unwrap_or_default();
         if name.is_empty() || !name.bytes().all(is_token) || header.chars().any(char::is_control) {
-            return Err(Failure::usage(format!("{header:?} is no header; write \"Name: value\"")));
+            return Err(Failure::usage(format!("{header:?} is not a header; write \"Name: value\"")));
         }
         if name.eq_ignore_ascii_case("transfer-encoding") {
             return Err(Failure::usage("Transfer-Encoding is not supported; give the body with --body"));

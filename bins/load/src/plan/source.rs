@@ -1,6 +1,6 @@
 //! Source addresses of connections.
 //!
-//! Does not know about: binding sockets to them.
+//! Does not know about: binding sockets.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -24,7 +24,9 @@ pub fn parse_sources(text: &str) -> Result<Vec<IpAddr>, String> {
             (None, None) => None,
         };
         let range = range.ok_or_else(|| {
-            format!("{item:?} is no list of addresses; write 127.0.0.2, 127.0.1.0/28 or 127.0.2.1-127.0.2.9")
+            format!(
+                "{item:?} is not a list of addresses; write 127.0.0.2, 127.0.1.0/28 or 127.0.2.1-127.0.2.9"
+            )
         })?;
         let len = (range.end() - range.start()) as usize + 1;
         if sources.len().saturating_add(len) > SOURCES_MAX {
@@ -35,8 +37,8 @@ pub fn parse_sources(text: &str) -> Result<Vec<IpAddr>, String> {
     Ok(sources)
 }
 
-/// Every address of a network except the first and the last, which are not for hosts; all of a /31
-/// and a /32.
+/// The addresses of a network without the first and the last, which are not for hosts. A /31 or /32
+/// keeps all addresses.
 fn network(base: &str, len: &str) -> Option<std::ops::RangeInclusive<u32>> {
     let base: Ipv4Addr = base.parse().ok()?;
     let len: u32 = len.parse().ok().filter(|len| *len <= 32)?;

@@ -9,17 +9,16 @@ use std::net::{SocketAddr, ToSocketAddrs};
 pub struct Url {
     /// Host and port as in the `Host` header.
     pub authority: String,
-    /// Name or address, without brackets.
+    /// Host name or address, without brackets.
     pub host: String,
-    /// The port; 80 if none is given.
+    /// The port. Default 80.
     pub port: u16,
     /// Path and query, starting with the slash.
     pub path: String,
 }
 
 impl Url {
-    /// Parses `http://host:port/path?query`; port, path and query are optional, and so is the
-    /// scheme.
+    /// Parses `http://host:port/path?query`. Scheme, port, path and query are optional.
     ///
     /// # Errors
     /// A description of the error in one sentence.
@@ -42,14 +41,14 @@ impl Url {
         }
         let (host, port) = split_port(authority)?;
         if host.is_empty() || host.chars().any(|c| c.is_whitespace() || c.is_control()) {
-            return Err(format!("{text:?} names no host; write http://127.0.0.1:8080/livez"));
+            return Err(format!("{text:?} has no host; write http://127.0.0.1:8080/livez"));
         }
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         Ok(Self { authority: authority.to_owned(), host: host.to_owned(), port, path })
     }
 }
 
-/// The first address of a host.
+/// Returns the first address of a host.
 ///
 /// # Errors
 /// A description of the error in one sentence.
@@ -59,7 +58,7 @@ pub fn resolve(host: &str, port: u16) -> Result<SocketAddr, String> {
     addrs.next().ok_or_else(|| format!("{host:?} has no address"))
 }
 
-/// The first address that is not on this machine's loopback.
+/// Returns the first address outside this machine's loopback.
 #[must_use]
 pub fn not_loopback(targets: &[SocketAddr]) -> Option<SocketAddr> {
     targets.iter().copied().find(|target| !target.ip().to_canonical().is_loopback())
@@ -71,7 +70,7 @@ fn split_port(authority: &str) -> Result<(&str, u16), String> {
             let (host, after) = rest.split_once(']').ok_or_else(|| format!("{authority:?} has no ']'"))?;
             match after.strip_prefix(':') {
                 None if after.is_empty() => (host, None),
-                None => return Err(format!("{after:?} behind ']' is no port")),
+                None => return Err(format!("{after:?} after ']' is not a port")),
                 port => (host, port),
             }
         }
@@ -86,7 +85,7 @@ fn split_port(authority: &str) -> Result<(&str, u16), String> {
     let Some(port) = port else { return Ok((host, 80)) };
     match port.parse() {
         Ok(number @ 1..) if port.bytes().all(|byte| byte.is_ascii_digit()) => Ok((host, number)),
-        _ => Err(format!("{port:?} is no port")),
+        _ => Err(format!("{port:?} is not a port")),
     }
 }
 

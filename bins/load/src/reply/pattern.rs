@@ -1,4 +1,4 @@
-//! Expected bytes, with holes where they may differ: the value of `Date`, and our id.
+//! Expected bytes with holes where replies may differ: the value of `Date`, and the id.
 //!
 //! Does not know about: heads and bodies.
 
@@ -10,7 +10,7 @@ use super::Id;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pattern {
     bytes: Box<[u8]>,
-    /// In order, without overlaps.
+    /// Holes in ascending order, without overlaps.
     holes: Box<[Hole]>,
 }
 
@@ -23,7 +23,7 @@ struct Hole {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HoleKind {
-    /// Any bytes that do not end the line.
+    /// Any bytes up to the end of the line.
     Any,
     /// The id of the request.
     Id,
@@ -34,12 +34,12 @@ enum HoleKind {
 pub struct Difference {
     /// Number of wrong bytes in place of the id.
     pub foreign: u64,
-    /// Whether any other byte differs, or there are more than expected.
+    /// Whether any other byte differs, or more bytes arrived than expected.
     pub wrong: bool,
 }
 
 impl Pattern {
-    /// Creates a pattern from `bytes`, with a hole for each occurrence of `id` and one at `any`.
+    /// Creates a pattern from `bytes`, with a hole for each occurrence of `id` and a hole at `any`.
     #[must_use]
     pub fn new(bytes: &[u8], id: Option<Id>, any: Option<std::ops::Range<usize>>) -> Self {
         let mut holes: Vec<Hole> = any
@@ -73,7 +73,7 @@ impl Pattern {
         self.holes.iter().any(|hole| hole.kind == HoleKind::Id)
     }
 
-    /// Compares `bytes`, which start at `offset` of the whole. Without `id`, any id matches.
+    /// Compares `bytes`, whose position in the whole is `offset`. Without `id`, any id matches.
     #[must_use]
     pub fn compare(&self, offset: usize, bytes: &[u8], id: Option<Id>) -> Difference {
         let mut difference = Difference::default();
@@ -82,7 +82,7 @@ impl Pattern {
             return difference;
         };
         let end = offset + bytes.len();
-        // From here on `at` is a position in the whole; `at - offset` is one in `bytes`.
+        // `at` is a position in the whole, and `at - offset` the matching position in `bytes`.
         let mut at = offset;
         for hole in self.holes.iter().filter(|hole| hole.to > offset && hole.from < end) {
             let (from, to) = (hole.from.max(offset), hole.to.min(end));
@@ -147,7 +147,7 @@ mod tests {
             let two = pattern.compare(split, &bytes[split..], Some(second));
             assert_eq!(one.foreign + two.foreign, whole.foreign, "at {split}");
         }
-        assert_eq!(pattern.compare(0, &bytes, None), NOTHING, "without an id any will do");
+        assert_eq!(pattern.compare(0, &bytes, None), NOTHING, "without an id any id matches");
     }
 
     #[test]

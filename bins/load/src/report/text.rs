@@ -1,12 +1,12 @@
 //! The report as a table.
 //!
-//! Does not know about: the source of the figures.
+//! Does not know about: how figures are measured.
 
 use std::fmt::{self, Write};
 
 use super::{LatencyRow, Report};
 
-/// From this share on, this program rather than the server is probably the limit.
+/// Share of CPU time from which this program, and not the server, is probably the limit.
 const BUSY: f64 = 0.95;
 
 pub(super) fn render(report: &Report) -> String {
@@ -115,7 +115,7 @@ fn notes(report: &Report, out: &mut String) -> fmt::Result {
     if report.unstarted > 0 {
         writeln!(
             out,
-            "  {} requests were due and never started: the rate is more than the server, the connections or this program can do.",
+            "  {} requests were due and never started: the rate is higher than the server, the connections or this program can sustain.",
             grouped(report.unstarted)
         )?;
     }
@@ -154,7 +154,7 @@ fn number(value: f64) -> String {
     grouped(value.round() as u64)
 }
 
-/// With commas between thousands.
+/// Formats a number with commas between thousands.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

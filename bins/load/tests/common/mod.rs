@@ -1,8 +1,7 @@
-//! Shared parts of the integration tests: running the program, and servers that misbehave on
-//! purpose.
+//! Shared parts of the integration tests: running the program, and servers that misbehave.
 //!
 //! Does not know about: individual tests.
-#![allow(dead_code, reason = "each test program uses its part")]
+#![allow(dead_code, reason = "each test program uses only some of these items")]
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -15,9 +14,9 @@ use std::time::Duration;
 use doorbell_testkit::skip;
 use serde_json::Value;
 
-/// A reply with a length that ends with the connection.
+/// A reply with a length, after which the server closes.
 pub(crate) const REPLY: &str = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nok\n";
-/// One of several replies on a connection.
+/// A reply after which the connection stays open.
 pub(crate) const KEPT: &str = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok\n";
 
 /// Results of a run.
@@ -26,7 +25,7 @@ pub(crate) struct Run {
     pub(crate) exit: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    /// `Null` if standard output is not JSON.
+    /// The report, or `Null` if standard output is not JSON.
     pub(crate) json: Value,
 }
 
@@ -38,7 +37,7 @@ impl Run {
             .unwrap_or_else(|| panic!("no {pointer}: {self:#?}"))
     }
 
-    /// Number of failures of this kind; asserts that there are no others.
+    /// Returns the number of failures of this kind, and asserts that no other kind occurred.
     pub(crate) fn only_failure(&self, kind: &str) -> u64 {
         let rows = self.json["failures"].as_array().unwrap_or_else(|| panic!("no report: {self:#?}"));
         assert!(rows.len() == 1 && rows[0]["kind"] == kind, "not only {kind}: {self:#?}");
@@ -52,7 +51,7 @@ impl Run {
     }
 }
 
-/// Runs the program with `-o json`; `None` without io_uring.
+/// Runs the program with `-o json`. Returns `None` without io_uring.
 pub(crate) fn load(args: &[&str]) -> Option<Run> {
     skip::io_uring().then(|| run(&[&["-o", "json"], args].concat()))
 }
@@ -77,7 +76,7 @@ pub(crate) fn run_of(output: Output) -> Run {
     }
 }
 
-/// A server with a thread per connection. The first connection is the preflight's.
+/// A server with a thread per connection. The preflight makes the first connection.
 pub(crate) struct Server {
     pub(crate) addr: SocketAddr,
     stop: Arc<AtomicBool>,
@@ -86,7 +85,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// `serve` gets each connection and its number, starting at 0.
+    /// Starts a server. `serve` gets each connection with its number, starting at 0.
     pub(crate) fn start(serve: impl Fn(u64, TcpStream) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let addr = listener.local_addr().unwrap();
@@ -133,7 +132,7 @@ impl Drop for Server {
     }
 }
 
-/// Reads one request without a body; `None` at the end or on an error.
+/// Reads one request without a body. Returns `None` at the end or on an error.
 pub(crate) fn request(stream: &mut TcpStream) -> Option<String> {
     let mut bytes = Vec::new();
     let mut byte = [0];
@@ -147,7 +146,7 @@ pub(crate) fn request(stream: &mut TcpStream) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Reads a request, sends `reply`, and closes in an orderly way.
+/// Reads a request, sends `reply`, and closes without a reset.
 pub(crate) fn answer(stream: &mut TcpStream, reply: &str) -> Option<String> {
     let request = request(stream)?;
     stream.write_all(reply.as_bytes()).ok()?;
@@ -155,7 +154,7 @@ pub(crate) fn answer(stream: &mut TcpStream, reply: &str) -> Option<String> {
     Some(request)
 }
 
-/// The value of a header in a request.
+/// Returns the value of a header in a request.
 pub(crate) fn header<'a>(request: &'a str, name: &str) -> Option<&'a str> {
     request.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
 }

@@ -34,7 +34,7 @@ pub struct CertificateInfo {
 }
 
 impl CertificateInfo {
-    /// `None` if the certificate cannot be parsed.
+    /// Parses a certificate; `None` if it cannot be parsed.
     pub(crate) fn of(der: &CertificateDer<'_>) -> Option<Self> {
         let (_, certificate) = parse_x509_certificate(der).ok()?;
         let sha256 = aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256.tls13()?;
@@ -64,7 +64,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().take(TEXT_LEN_MAX / 2).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Earliest expiry of these certificates, since 1970.
+/// Earliest expiry of these certificates, as time since 1970.
 pub(crate) fn ends_at(chain: &[CertificateDer<'_>]) -> Result<Duration, Issue> {
     let unreadable = || Issue::failure("the server's certificate cannot be parsed");
     let mut ends = None;
@@ -76,8 +76,8 @@ pub(crate) fn ends_at(chain: &[CertificateDer<'_>]) -> Result<Duration, Issue> {
     ends.map(Duration::from_secs).ok_or_else(|| Issue::failure("the server sent no certificate"))
 }
 
-/// The last moment at which a chain of these certificates verifies; `None` if none does now. The
-/// expiry of a root does not count, as in the handshake.
+/// Time, since 1970, until which at least one chain of these certificates verifies; `None` if no
+/// chain verifies now. The expiry of a root is ignored, as in the handshake.
 pub(crate) fn chain_ends_at(
     chain: &[CertificateDer<'_>],
     roots: &RootCertStore,
@@ -120,14 +120,15 @@ mod tests {
         assert!(named.subject.contains("CN=a \"quoted\" one") && named.issuer == named.subject, "{named:?}");
         assert!(named.fingerprint_sha256.len() == 64, "{named:?}");
         assert_eq!(CertificateInfo::of(&CertificateDer::from(b"no".to_vec())), None);
-        // FIPS 180-2, appendix B.1.
+        // The test vector of FIPS 180-2, appendix B.1.
         let sha256 = aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256.tls13().unwrap();
         let abc = hex(sha256.common.hash_provider.hash(b"abc").as_ref());
         assert_eq!(abc, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     }
 
-    /// A chain with an authority that two roots signed; one of the two cross certificates has
-    /// expired. An expired certificate that a server sends for old clients does no harm.
+    /// Two roots signed the authority of a chain, and one of these two cross certificates has
+    /// expired. The chain verifies through the other root: an expired certificate that a server
+    /// sends for old clients is ignored.
     #[test]
     fn a_chain_ends_when_it_is_believed_no_more() {
         use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
@@ -161,10 +162,10 @@ mod tests {
         assert_eq!(
             chain_ends_at(&chain(2050), &roots, now),
             Some(at(2040)),
-            "the one in the middle ends first"
+            "the intermediate certificate expires first"
         );
         assert_eq!(chain_ends_at(&chain(2050)[..2], &roots, now), None, "no root signed it");
-        assert_eq!(chain_ends_at(&chain(2025), &roots, now), None, "it has ended");
+        assert_eq!(chain_ends_at(&chain(2025), &roots, now), None, "it has expired");
         assert_eq!(chain_ends_at(&[], &roots, now), None);
     }
 

@@ -5,9 +5,10 @@
 //!
 //! The system's resolver may block indefinitely, and a blocked thread cannot be cancelled. So the
 //! number of threads is limited, queued lookups are dropped when their last waiter is gone, and
-//! files and programs have threads of their own.
+//! files and programs use separate threads.
 
 use crate::finding::{Issue, cause_of};
+use crate::limits::LOOKUPS_MAX;
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
@@ -16,10 +17,6 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, timeout};
-
-/// Maximum number of concurrent lookups by all checks of the process. A blocked thread outlives the
-/// configuration that requested the name.
-pub(crate) const LOOKUPS_MAX: usize = 32;
 
 static PERMITS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(LOOKUPS_MAX)));
 
@@ -54,7 +51,7 @@ struct Known {
     /// Whether the last lookup failed or takes too long.
     is_slow: bool,
     found: Option<Found>,
-    /// Why the last lookup found nothing.
+    /// Reason why the last lookup found no address.
     failure: Option<String>,
 }
 
@@ -101,7 +98,7 @@ impl Resolver {
         Self { lookup: Arc::new(lookup), permits, names: Mutex::default() }
     }
 
-    /// The shared entry of this name.
+    /// The shared entry of the name `host`.
     pub(crate) fn name(&self, host: &str) -> Arc<Name> {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(name) = names.get(host).and_then(Weak::upgrade) {
@@ -159,7 +156,7 @@ impl Name {
         }
     }
 
-    /// Starts a lookup unless one is running; false if no thread is free.
+    /// Starts a lookup unless one is running; returns `false` if no thread is free.
     fn begin(self: &Arc<Self>) -> bool {
         if self.known.borrow().is_under_way {
             return true;

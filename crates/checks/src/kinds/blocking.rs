@@ -1,6 +1,7 @@
-//! A blocking call on its own thread; a second call never starts before the first has returned.
+//! Runs a blocking call on a separate thread. A second call does not start before the first has
+//! returned.
 //!
-//! Does not know about: what the call does.
+//! Does not know about: the purpose of the call.
 
 use crate::finding::{Issue, Verdict};
 use std::sync::Arc;
@@ -11,9 +12,6 @@ use tokio::time::timeout;
 /// Time to wait for an earlier call: a cancelled run, for example after a reload, may leave a call
 /// behind that is about to return.
 pub(crate) const BACK_WITHIN: Duration = Duration::from_millis(50);
-
-/// Maximum number of threads that read files and start programs.
-pub(crate) const BLOCKING_MAX: usize = 16;
 
 /// Limits a check to one blocked thread: a network file system may hang for hours.
 #[derive(Debug)]

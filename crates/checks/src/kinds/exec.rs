@@ -1,10 +1,10 @@
-//! A program: its exit code is the result.
+//! Runs a program, whose exit code is the result.
 //!
 //! Does not know about: whether programs are permitted.
 //!
-//! The program leads a process group, which is killed as a whole at the timeout and after the
-//! program's exit, so that no process of a run remains. Until then its process number is not
-//! reused, because the exit status has not been collected.
+//! The program is the leader of a process group. The whole group is killed at the timeout and after
+//! the program's exit, so that no process of a run remains. The exit status is collected after
+//! that, so that the process ID is not reused before.
 
 use crate::finding::{Issue, Verdict, cause_of};
 use crate::kinds::blocking::BACK_WITHIN;
@@ -23,13 +23,15 @@ use tokio::net::unix::pipe;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
-/// Bytes of the output that are kept, as in Docker and Consul; the rest is read and discarded.
+/// Maximum number of bytes of output that are kept, as in Docker and Consul. Further output is read
+/// and discarded.
 const OUTPUT_LEN_MAX: usize = 4096;
 
-/// Bytes of the first line that become the reason.
+/// Maximum number of bytes of the first line that become the reason.
 const REASON_LEN_MAX: usize = 200;
 
-/// Variables of this process that would let a program act in its name.
+/// Environment variables that a program does not inherit: they give access to descriptors and to
+/// the notification socket of this process.
 const OWN_VARIABLES: [&str; 6] =
     ["FDSTORE", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID", "NOTIFY_SOCKET", "WATCHDOG_USEC"];
 
@@ -40,9 +42,9 @@ pub(crate) struct ExecRunner {
     starter: Starter,
 }
 
-/// Starts programs on a separate thread, and never a second one before the first start has
-/// returned: if a start blocks, for example on a network file system, at most one thread is
-/// blocked. A program whose run has ended meanwhile is killed.
+/// Starts programs on a separate thread. A second start does not begin before the first has
+/// returned: if a start blocks, for example on a network file system, only one thread is blocked.
+/// If the run ends during the start, the program is killed.
 #[derive(Debug)]
 struct Starter(Arc<Semaphore>);
 
@@ -50,7 +52,7 @@ struct Starter(Arc<Semaphore>);
 struct Group {
     child: Option<Own>,
     pid: Pid,
-    /// Readable after the program's exit.
+    /// Descriptor that becomes readable at the program's exit.
     ended: Option<AsyncFd<OwnedFd>>,
 }
 
@@ -74,7 +76,8 @@ impl ExecRunner {
             status = group.end() => status.map_err(cannot)?,
             never = listen(&output, &mut said) => match never {},
         };
-        // The last output is still in the pipe; other holders of its write end are not awaited.
+        // Reads the output that is still in the pipe, without waiting for other holders of the
+        // write end.
         while take(&output, &mut said).is_ok_and(|len| len > 0) {}
         evaluate(status, &said, self.check.degraded_exit_code)
     }
@@ -89,7 +92,7 @@ impl Starter {
             return Err(Issue::timeout("an earlier start has not returned"));
         };
         let (sender, started) = oneshot::channel();
-        // A fork takes time that would delay other checks.
+        // A fork takes long enough to delay other checks on this thread.
         tokio::task::spawn_blocking(move || {
             let _turn = turn;
             // The run may have ended while the start waited for a thread.
@@ -100,7 +103,7 @@ impl Starter {
                 group.end_now();
             }
         });
-        Ok(started.await.unwrap_or_else(|_| Err(io::Error::other("it was cut short"))))
+        Ok(started.await.unwrap_or_else(|_| Err(io::Error::other("the start was interrupted"))))
     }
 }
 
@@ -110,7 +113,8 @@ impl Default for Starter {
     }
 }
 
-/// The returned descriptor reads both outputs of the program.
+/// Starts the program. The returned descriptor is the read end of the pipe for its standard output
+/// and standard error.
 fn start(check: &ExecCheck) -> io::Result<(Group, OwnedFd)> {
     let (output, input) = io::pipe()?;
     let [program, args @ ..] = check.command.as_slice() else {
@@ -148,7 +152,8 @@ impl Group {
         }
     }
 
-    /// Blocks until it is dead: only where no other task needs this thread.
+    /// Kills the group and blocks until the program has exited. Must not be called on a thread that
+    /// runs other tasks.
     fn end_now(mut self) {
         self.kill();
         if let Some(mut child) = self.child.take() {
@@ -174,7 +179,7 @@ impl Drop for Group {
         if child.try_wait().is_ok_and(|status| status.is_some()) {
             return;
         }
-        // It is dying; a task waits for it, so that no zombie remains.
+        // A task waits for the killed program, so that no zombie remains.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let Some(ended) = ended else {
             let _waits = runtime.spawn_blocking(move || child.wait());
@@ -189,13 +194,13 @@ impl Drop for Group {
 
 #[expect(
     deprecated,
-    reason = "what the newer form has its caller promise in unsafe code, an owned descriptor keeps"
+    reason = "the newer constructor is unsafe, and an owned descriptor meets its requirement"
 )]
 fn watched(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::new(fd)
 }
 
-/// Keeps the start of the output and reads on, so that the program does not block.
+/// Keeps the start of the output and discards further output, so that the program does not block.
 async fn listen(output: &pipe::Receiver, said: &mut Vec<u8>) -> std::convert::Infallible {
     loop {
         if output.readable().await.is_err() {
@@ -219,8 +224,9 @@ fn take(output: &pipe::Receiver, said: &mut Vec<u8>) -> io::Result<usize> {
     Ok(len)
 }
 
-/// Many interpreters, such as Python, exit with 1 on any error; the configuration decides what the
-/// code means.
+/// Derives the verdict from the exit status and the first line of output. Exit code 1 has no fixed
+/// meaning, because many interpreters, such as Python, exit with 1 on any error: only the code
+/// `degraded` means a degraded result.
 fn evaluate(status: ExitStatus, said: &[u8], degraded: Option<u32>) -> Verdict {
     let line = said.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).find(|line| !line.is_empty());
     // The part after `|` is performance data (Nagios plugin guidelines).
@@ -285,12 +291,12 @@ mod tests {
             drop(hung);
             let second =
                 timeout(Duration::from_secs(60), starter.start(|| Err(io::ErrorKind::NotFound.into())));
-            let second = second.await.expect("no second one waits for a thread").map(|_| ());
+            let second = second.await.expect("the second start does not wait for a thread").map(|_| ());
             assert_eq!(second, Err(Issue::timeout("an earlier start has not returned")));
             go.send(()).unwrap();
             while starter.start(|| Err(io::ErrorKind::NotFound.into())).await.is_err() {}
             let pid = started.lock().unwrap().expect("it was started").as_raw_nonzero();
-            assert!(!Path::new(&format!("/proc/{pid}")).exists(), "it is gone, and was waited for");
+            assert!(!Path::new(&format!("/proc/{pid}")).exists(), "the killed program was waited for");
         });
     }
 

@@ -1,8 +1,8 @@
-//! PING on a connection of its own, after AUTH if configured, and a query for the key that means
+//! PING on a separate connection, after AUTH if configured, and a query for the key that signals
 //! maintenance.
 //!
-//! Does not know about: data. All commands are sent at once, so that a run is one round trip (RESP,
-//! since Redis 1.2).
+//! Does not know about: data. All commands are sent together, so that a run takes one round trip
+//! (RESP, since Redis 1.2).
 
 use crate::connect::dialer::Dialer;
 use crate::connect::tls::{Tls, TlsPool, handshake};
@@ -15,7 +15,7 @@ use doorbell_health::Outcome;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::time::Instant;
 
-/// Maximum length of a reply; all expected ones are short.
+/// Maximum length of a reply; all expected replies are short.
 const REPLY_LEN_MAX: usize = 512;
 
 /// Checks one server.
@@ -106,7 +106,7 @@ impl RedisRunner {
         match read(lines.next().await?)? {
             Reply::Number(0) => Ok(()),
             Reply::Number(_) => {
-                Err(Issue { outcome: Outcome::Maintenance, reason: format!("key {key:?} is there") })
+                Err(Issue { outcome: Outcome::Maintenance, reason: format!("key {key:?} exists") })
             }
             Reply::Error(text) => Err(Issue::failure(text)),
             Reply::Text(_) => Err(strange()),

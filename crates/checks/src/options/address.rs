@@ -21,7 +21,7 @@ pub enum Address {
 /// Preferred address family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum Prefer {
-    /// In the order of the system.
+    /// The order of the system's resolver.
     Any,
     /// IPv4.
     Ipv4,
@@ -108,7 +108,7 @@ impl Address {
         }
     }
 
-    /// The host, unless it is this machine.
+    /// The host; `None` if it is this machine.
     #[must_use]
     pub fn remote(&self) -> Option<&HostPort> {
         match self {
@@ -165,14 +165,14 @@ impl Resolve {
     fn check(&self, at: &Section<'_>) {
         let fallback = at.right_place("fallback").filter(|_| !self.fallback && self.prefer == Prefer::Any);
         if let Some(fallback) = fallback {
-            let message = "`fallback = false` forbids the other family of none";
+            let message = "`fallback = false` needs a preferred family";
             let problem = Problem::error("contradiction", fallback, message);
             at.problem(problem.help("add `prefer = \"ipv4\"` or `prefer = \"ipv6\"`"));
         }
     }
 }
 
-/// Stands in for one that is missing or wrong.
+/// Placeholder for a value that is missing or invalid.
 impl Default for HostPort {
     fn default() -> Self {
         Self { host: String::new(), port: 1 }
@@ -180,8 +180,8 @@ impl Default for HostPort {
 }
 
 impl HostPort {
-    /// `host:port`, `192.0.2.1:80` or `[2001:db8::1]:80`; where `default_port` is given the port
-    /// may be left out. `None` when it is none of these.
+    /// Parses `host:port`, `192.0.2.1:80` or `[2001:db8::1]:80`. With a `default_port`, the port is
+    /// optional. `None` for any other text.
     #[must_use]
     pub fn parse(text: &str, default_port: Option<u16>) -> Option<Self> {
         let (host, port) = match text.strip_prefix('[') {
@@ -205,12 +205,12 @@ impl HostPort {
         (is_host && port != 0).then(|| Self { host: host.to_owned(), port })
     }
 
-    /// Whether it is a loopback address or a name of it.
+    /// Whether the host is a loopback address or a name of a loopback address.
     #[must_use]
     pub fn is_this_machine(&self) -> bool {
         match self.host.parse::<IpAddr>() {
             Ok(ip) => ip.to_canonical().is_loopback(),
-            // Without a name only after an error.
+            // An empty host is the placeholder for an invalid value.
             Err(_) => self.host.is_empty() || self.host == "localhost" || self.host.ends_with(".localhost"),
         }
     }
@@ -229,7 +229,8 @@ impl fmt::Display for HostPort {
 }
 
 impl Url {
-    /// Parses `http://host/path?query`. `None` also if it has a user or a fragment.
+    /// Parses `http://host/path?query`. `None` for any other text, also if it contains a user or a
+    /// fragment.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (is_https, rest) = match (text.strip_prefix("http://"), text.strip_prefix("https://")) {
@@ -249,7 +250,7 @@ impl Url {
         Some(Self { is_https, at, target })
     }
 
-    /// The value of `Host`: without the port of the scheme.
+    /// The value of `Host`, without a port that is the default of the scheme.
     #[must_use]
     pub fn authority(&self) -> String {
         let default_port = if self.is_https { 443 } else { 80 };
@@ -267,10 +268,11 @@ impl Text for Url {
             } else {
                 "write \"http://host:port/path\" or \"https://host/path\", without `#`".to_owned()
             };
-            // One with a password is shown below, without it.
+            // A URL with a password is not quoted here: the annotated line below shows it without
+            // the password.
             let message = match text.contains('@') {
-                true => "this is not a URL that can be asked".to_owned(),
-                false => format!("{text:?} is not a URL that can be asked"),
+                true => "this is not a URL that can be requested".to_owned(),
+                false => format!("{text:?} is not a URL that can be requested"),
             };
             entry.refuse("bad-value", message, help)
         })

@@ -1,4 +1,4 @@
-//! `[check_defaults] egress`: where connections of checks come from.
+//! `[check_defaults] egress`: source addresses and ports of the connections of checks.
 //!
 //! Does not know about: how a port is chosen.
 
@@ -10,8 +10,8 @@ use std::net::IpAddr;
 /// kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct EgressOptions {
-    /// Addresses of this machine to connect from, one or a list; each in turn of those of the
-    /// target's family. Default: the kernel chooses.
+    /// Source address, or a list of addresses that are used in turn. Only addresses of the target's
+    /// family are used. Default: the kernel chooses.
     #[key(name = "source", with = sources)]
     pub sources: Vec<IpAddr>,
     /// Choice of local ports: auto, off, or the number of ports of a random window
@@ -20,7 +20,7 @@ pub struct EgressOptions {
     pub ports: PortChoice,
 }
 
-/// Addresses of this machine.
+/// Form of the source addresses: one address or a list.
 mod sources {
     use super::{Entry, IpAddr, TEXTS};
     use doorbell_config::{Json, Key, Value as _};
@@ -46,7 +46,7 @@ mod sources {
     }
 }
 
-/// A word, or the number of ports of a window.
+/// Form of the port choice: a word, or the number of ports of a window.
 mod port_window {
     use super::{Entry, PortChoice};
     use doorbell_config::{Json, Key};
@@ -67,7 +67,7 @@ mod port_window {
         text.parse().map_or_else(|help: &str| entry.refuse("bad-value", message, help), Some)
     }
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as every such function")]
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "signature required by the `Table` derive")]
     pub(super) fn dump(ports: &PortChoice) -> Option<Json> {
         Some(match ports {
             PortChoice::Only(Strategy::Window(width)) => json!(width.get()),

@@ -1,4 +1,4 @@
-//! Keys of a gauge, whose thresholds name the side that is bad.
+//! Keys of a gauge. The name of a threshold contains the side that is bad.
 //!
 //! Does not know about: how a metric is read.
 
@@ -12,18 +12,18 @@ struct Keys {
     /// Metric of this machine or of its file systems. Required.
     #[key(required = "\"disk_free\"", with = metric)]
     metric: Option<Metric>,
-    /// A file or directory in the file system of disk_free and inodes_free; for memory_available
-    /// and memory_pressure the folder of a control group (version 2), such as /sys/fs/cgroup in a
+    /// For disk_free and inodes_free: a file or directory in the file system. For memory_available
+    /// and memory_pressure: the folder of a control group (version 2), such as /sys/fs/cgroup in a
     /// container. Default: the machine.
     path: Option<PathBuf>,
-    /// Threshold above which the check fails: a number, or with % a share of the total (load: of
-    /// the cores).
+    /// Threshold above which the check fails: a number, or with % a share of the total (for load:
+    /// of the number of cores).
     down_above: Option<At<String>>,
     /// Threshold below which the check fails: a size or number, or with % a share of the total.
     down_below: Option<At<String>>,
-    /// Threshold at or above which it recovers. Default: `down_below`.
+    /// Threshold at or above which the check recovers. Default: `down_below`.
     up_above: Option<At<String>>,
-    /// Threshold at or below which it recovers. Default: `down_above`.
+    /// Threshold at or below which the check recovers. Default: `down_above`.
     up_below: Option<At<String>>,
     /// Threshold above which the result is degraded, in the form of `down_above`. Default: never.
     degraded_above: Option<At<String>>,
@@ -125,7 +125,7 @@ fn bad_side(
         (Some(_), Some(down)) => {
             let problem = Problem::error("contradiction", down.span, "two thresholds for down");
             at.problem(
-                problem.help("write `down_below` of what there should be much of, `down_above` of the rest"),
+                problem.help("write `down_below` if low values are bad, `down_above` if high values are bad"),
             );
         }
         (None, None) if at.place("down_above").or_else(|| at.place("down_below")).is_some() => {}
@@ -134,7 +134,7 @@ fn bad_side(
             let example = metric.example();
             at.problem(
                 problem.help(format!(
-                    "add `down_below = \"{example}\"` or `down_above`, and where it is up again"
+                    "add `down_below = \"{example}\"` or `down_above`, and the threshold for up"
                 )),
             );
         }
@@ -142,7 +142,8 @@ fn bad_side(
     None
 }
 
-/// A threshold must be on the good side of the one for down, and of the same kind.
+/// Checks another threshold against the `down` threshold: it must be on the good side of `down`,
+/// and of the same kind.
 fn check_order(level: &At<Level>, down: &At<Level>, bad_is: BadIs, at: &Section<'_>) {
     let (this, down_at) = (level.number(), down.number());
     let message = if !level.is_like(down.value) {
@@ -151,14 +152,14 @@ fn check_order(level: &At<Level>, down: &At<Level>, bad_is: BadIs, at: &Section<
         BadIs::Above => this > down_at,
         BadIs::Below => this < down_at,
     } {
-        "this is down already"
+        "the check is already down at this value"
     } else {
         return;
     };
     at.problem(
         Problem::error("contradiction", level.span.clone(), message)
             .also(down.span.clone(), "down")
-            .help("write both in the same unit, and `down` as the worse one"),
+            .help("write both in the same unit, with `down` as the worse value"),
     );
 }
 
@@ -177,7 +178,7 @@ fn check_path(metric: Metric, at: &Section<'_>) {
     }
 }
 
-/// A threshold in one of the forms that this metric has.
+/// Parses a threshold in one of the forms that the metric supports.
 fn level(key: &str, text: Option<At<String>>, metric: Metric, at: &Section<'_>) -> Option<At<Level>> {
     let text = text?;
     let level = parse_level(&text, metric).filter(|level| metric.takes(*level));
@@ -204,7 +205,7 @@ fn parse_level(text: &str, metric: Metric) -> Option<Level> {
     }
 }
 
-/// A number with up to three digits behind its point, in thousandths.
+/// Parses a number with up to three decimals; the result is in thousandths.
 fn parse_milli(text: &str) -> Option<u64> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -215,7 +216,7 @@ fn parse_milli(text: &str) -> Option<u64> {
     whole.parse::<u64>().ok()?.checked_mul(1000)?.checked_add(part)
 }
 
-/// One of the metrics.
+/// Form of the metric: one of the known names.
 mod metric {
     use super::Metric;
     use doorbell_config::{Entry, Json, Key, Value, Words};
@@ -224,7 +225,11 @@ mod metric {
         Metric::read(entry).map(Some)
     }
 
-    #[expect(clippy::ref_option, clippy::trivially_copy_pass_by_ref, reason = "as every such function")]
+    #[expect(
+        clippy::ref_option,
+        clippy::trivially_copy_pass_by_ref,
+        reason = "signature required by the `Table` derive"
+    )]
     pub(super) fn dump(metric: &Option<Metric>) -> Option<Json> {
         metric.map(|metric| metric.word().into())
     }

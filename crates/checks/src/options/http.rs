@@ -29,14 +29,14 @@ pub struct HttpCheck {
     /// Sends a `traceparent` that is not sampled.
     #[key(default = true)]
     pub traceparent: bool,
-    /// Further header fields; Host replaces that of the URL. Credentials such as Cookie or
-    /// X-Api-Key are secrets, which no redirect takes to another scheme, host or port.
+    /// Further header fields; Host replaces the host of the URL. Credentials such as Cookie or
+    /// X-Api-Key are secrets: after a redirect to another scheme, host or port they are not sent.
     #[key(with = fields)]
     pub headers: Vec<(String, FieldValue)>,
     /// Sent as `Authorization: Basic`, to the scheme, host and port of `url` only.
     #[key(with = basic)]
     pub basic: Option<(String, Secret)>,
-    /// Sent as `Authorization: Bearer`, to the scheme, host and port of `url` only; best as
+    /// Sent as `Authorization: Bearer`, to the scheme, host and port of `url` only; preferably
     /// ${file:PATH}.
     pub bearer: Option<Secret>,
     /// Redirects to follow; same-host is what the kubelet does.
@@ -66,7 +66,7 @@ struct Basic {
     /// Name.
     #[key(required = "\"NAME\"", read = basic_name)]
     username: String,
-    /// Password, best as ${file:PATH}.
+    /// Password, preferably ${file:PATH}.
     #[key(required = "\"${file:/run/secrets/NAME}\"")]
     password: Secret,
 }
@@ -95,10 +95,10 @@ pub struct HttpExpect {
     /// Regular expression that matches the content.
     #[key(table = "expect")]
     pub body_matches: Option<Pattern>,
-    /// Text that is not part of the content, as far as it is read.
+    /// Text that must not occur in the content that is read.
     #[key(table = "expect")]
     pub body_not_contains: Option<String>,
-    /// Regular expression that does not match the content, as far as it is read.
+    /// Regular expression that must not match the content that is read.
     #[key(table = "expect")]
     pub body_not_matches: Option<Pattern>,
     /// Header fields of the response, each with a regular expression for its value.
@@ -115,7 +115,7 @@ pub struct HttpExpect {
 /// Conditions under which the result of an `http` check is degraded.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct HttpDegraded {
-    /// Status codes, whatever the content is, such as "429" or ["4xx"].
+    /// Status codes, regardless of the content, such as "429" or ["4xx"].
     #[key(table = "degraded", with = status)]
     pub status: StatusSet,
     /// Text that is part of the content.
@@ -135,7 +135,7 @@ pub struct HttpDegraded {
     pub max_latency: Option<Duration>,
 }
 
-/// Which redirects are followed; at most ten, one after the other.
+/// Which redirects are followed; at most ten in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum FollowRedirects {
     /// All redirects.
@@ -220,7 +220,7 @@ impl Text for Pattern {
         Self::new(&text).map_or_else(
             |error| {
                 let message = format!("this is not a regular expression: {error}");
-                let help = "write it as the regex crate has it, without look-around and back-references, in 'single quotes'";
+                let help = "use the syntax of the regex crate, without look-around and back-references, in 'single quotes'";
                 entry.refuse("bad-pattern", message, help)
             },
             Some,
@@ -228,7 +228,7 @@ impl Text for Pattern {
     }
 
     fn blank() -> Self {
-        Self::new("").expect("the empty expression is one")
+        Self::new("").expect("the empty expression is valid")
     }
 }
 
@@ -244,7 +244,7 @@ impl FieldValue {
 }
 
 impl HttpCheck {
-    /// `GET`, and any status from 200 to 299.
+    /// A `GET` request that expects a status from 200 to 299.
     #[must_use]
     pub fn new(url: Url) -> Self {
         Self { url, ..Self::default() }
@@ -257,8 +257,8 @@ impl HttpCheck {
             let problem = Problem::warning("no-effect", tls, "`tls` has no effect on an `http` URL");
             at.problem(problem.also(url.clone(), "not https").help("write \"https://\", or remove `tls`"));
         }
-        // RFC 9110 9.3: content in the request means nothing to these methods, and some servers
-        // refuse it.
+        // RFC 9110 9.3: content has no defined meaning in requests with these methods, and some
+        // servers refuse it.
         let has_no_content = [Method::GET, Method::HEAD, Method::TRACE].contains(&self.method);
         if let Some(body) = at.right_place("body").filter(|_| has_no_content && !self.body.is_empty()) {
             let mut problem =
@@ -310,7 +310,7 @@ fn basic_name(entry: &Entry<'_>) -> Option<String> {
     let name = entry.string()?;
     // RFC 7617 2
     if name.contains(':') || name.bytes().any(|byte| byte.is_ascii_control()) {
-        let help = "write it without `:`, which stands between name and password";
+        let help = "write it without `:`, which separates name and password";
         return entry.refuse("bad-value", "a name with `:` cannot be sent", help);
     }
     Some(name)
@@ -326,7 +326,7 @@ mod basic {
         Some(Some((username, password)))
     }
 
-    #[expect(clippy::ref_option, reason = "as every such function")]
+    #[expect(clippy::ref_option, reason = "signature required by the `Table` derive")]
     pub(super) fn dump(basic: &Option<(String, Secret)>) -> Option<Json> {
         let (username, password) = basic.clone()?;
         Some(Basic { username, password }.to_json(true))

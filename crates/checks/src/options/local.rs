@@ -1,6 +1,6 @@
 //! Options of the kinds that concern this machine: files, programs, gauges.
 //!
-//! Does not know about: how they are read.
+//! Does not know about: how files, programs and gauges are read.
 
 use doorbell_config::{Entry, Problem, Section, Table, Value as _, Words, format_size};
 use std::path::PathBuf;
@@ -13,13 +13,13 @@ pub struct FileCheck {
     /// Path of the file. Required.
     #[key(required = "\"/run/app/ready\"")]
     pub path: PathBuf,
-    /// Whether it must exist, or must not.
+    /// Whether the file must exist; false: the file must not exist.
     #[key(table = "expect", default = true)]
     pub exists: bool,
-    /// Text that is part of its content. Default: any content.
+    /// Text that the file must contain. Default: any content.
     #[key(table = "expect")]
     pub contains: Option<String>,
-    /// Maximum time since its last change. Default: no limit.
+    /// Maximum time since the last change of the file. Default: no limit.
     #[key(table = "expect", range = "100ms..=30d")]
     pub max_age: Option<Duration>,
 }
@@ -31,13 +31,13 @@ pub struct ExecCheck {
     /// is `degraded.exit_code`. Only with `doorbell serve --allow-exec`.
     #[key(required = "\"/usr/lib/nagios/plugins/check_ntp\"", read = command)]
     pub command: Vec<String>,
-    /// Exit code of a degraded result, such as 1 of plugins for Nagios. From 1 to 255.
+    /// Exit code of a degraded result, such as 1 for Nagios plugins. From 1 to 255.
     #[key(name = "exit_code", table = "degraded", range = 1..=255)]
     pub degraded_exit_code: Option<u32>,
 }
 
-/// A metric of this machine: one threshold down and one up again, so that a value near one does not
-/// flap.
+/// A metric of this machine, with one threshold for down and one for up, so that a value near a
+/// threshold does not cause flapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GaugeCheck {
     /// Metric to read.
@@ -48,7 +48,7 @@ pub struct GaugeCheck {
     pub bad_is: BadIs,
     /// Threshold beyond which the check fails.
     pub down: Level,
-    /// Threshold at which it recovers.
+    /// Threshold at which the check recovers.
     pub up: Level,
     /// Threshold beyond which the result is degraded.
     pub degraded: Option<Level>,
@@ -63,7 +63,7 @@ pub enum Metric {
     /// Free inodes of a file system.
     #[word("inodes_free")]
     InodesFree,
-    /// Load average of the last minute; in percent: of the cores.
+    /// Load average of the last minute; a percentage refers to the number of cores.
     Load,
     /// Memory available without swapping, of the machine or a control group.
     #[word("memory_available")]
@@ -71,7 +71,7 @@ pub enum Metric {
     /// Share of the last ten seconds in which a task waited for memory.
     #[word("memory_pressure")]
     MemoryPressure,
-    /// Open descriptors of the machine; in percent: of the limit.
+    /// Open descriptors of the machine; a percentage refers to the limit.
     #[word("open_files")]
     OpenFiles,
 }
@@ -184,7 +184,7 @@ impl Level {
 }
 
 impl FileCheck {
-    /// The file must exist.
+    /// A check that the file exists.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
         Self { path, ..Self::default() }
@@ -193,14 +193,14 @@ impl FileCheck {
     fn check(&self, at: &Section<'_>) {
         for key in ["contains", "max_age"].into_iter().filter(|_| !self.exists) {
             let Some(place) = at.right_place(&format!("expect.{key}")) else { continue };
-            let message = format!("`{key}` of a file that must not be there");
+            let message = format!("`{key}` of a file that must not exist");
             let problem = Problem::error("contradiction", place, message);
             at.problem(problem.help("remove it, or `exists = false`"));
         }
     }
 }
 
-/// Words of a command.
+/// Maximum number of words of a command.
 const WORDS_MAX: usize = 64;
 
 fn command(entry: &Entry<'_>) -> Option<Vec<String>> {
@@ -209,6 +209,6 @@ fn command(entry: &Entry<'_>) -> Option<Vec<String>> {
     if is_program && words.len() <= WORDS_MAX && !words.iter().any(|word| word.contains('\0')) {
         return Some(words);
     }
-    let help = "write the path of a program and its arguments, as in [\"/usr/lib/nagios/plugins/check_ntp\", \"-H\", \"a\"]; no shell reads it";
+    let help = "write the path of a program and its arguments, as in [\"/usr/lib/nagios/plugins/check_ntp\", \"-H\", \"a\"]; no shell is used";
     entry.refuse("bad-value", "this is not a command", help)
 }

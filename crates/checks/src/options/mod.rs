@@ -1,5 +1,4 @@
-//! Options of checks: what is checked, how often, and what a result must be. Each key of
-//! `[check.NAME]` is a field here.
+//! Options of checks: targets, intervals, expectations. Each key of `[check.NAME]` is a field here.
 //!
 //! Does not know about: running a check.
 
@@ -33,8 +32,8 @@ pub use status::{StatusRange, StatusSet};
 const SEVERITIES: [(&str, Severity); 3] =
     [("degrading", Severity::Degrading), ("info", Severity::Info), ("required", Severity::Required)];
 
-/// One check. Its keys depend on `type`; those of `[check_defaults]` may stand here, too, for this
-/// check alone.
+/// One check. Its keys depend on `type`. The keys of `[check_defaults]` can be set here, too, for
+/// this check only.
 #[derive(Clone, Debug, PartialEq, Table)]
 #[table(inherits = "check_defaults", check = Self::complete, useless = Self::useless)]
 pub struct Check {
@@ -44,7 +43,7 @@ pub struct Check {
     /// Severity in endpoints that do not list their checks: required, degrading or info.
     #[key(default = "required", words = SEVERITIES)]
     pub severity: Severity,
-    /// When it runs and how its results become states.
+    /// When the check runs and how its results become states.
     #[key(flatten)]
     pub pace: Pace,
     /// What it checks.
@@ -63,7 +62,7 @@ pub struct CheckDefaults {
     pub egress: EgressOptions,
 }
 
-/// Keys about runs, of which a check has none whose results are pushed.
+/// Keys that concern runs, and therefore have no effect on a check whose results are pushed.
 const OF_RUNS: [&str; 8] = [
     "interval",
     "fast_interval",
@@ -90,10 +89,10 @@ impl Check {
     fn complete(&mut self, at: &Section<'_>) {
         let pace = &mut self.pace;
         match &self.kind {
-            // Without a usable type nothing is known of the check.
+            // Without a valid type, nothing is known about the check.
             _ if !at.is_right("type") => {}
-            // The last result decides alone unless the check itself says otherwise, and nothing
-            // runs.
+            // Unless the check itself sets `rise` or `fall`, one result changes the state. Keys
+            // that concern runs have no effect.
             CheckKind::Ttl(ttl) => {
                 let of = |key: &str, count: u32| if at.is_own(key) { count } else { 1 };
                 let (rise, fall) = (of("rise", pace.rise), of("fall", pace.fall));
@@ -102,11 +101,12 @@ impl Check {
                 for key in OF_RUNS.into_iter().filter(|key| at.is_own(key)) {
                     let message = format!("`{key}` has no effect on a check whose results are pushed");
                     let problem = Problem::warning("no-effect", at.place(key).unwrap_or_default(), message);
-                    at.problem(problem.help("remove it; `ttl` says how long a result holds"));
+                    at.problem(problem.help("remove it; `ttl` is the lifetime of a result"));
                 }
             }
             kind => {
-                // A service that reports every change is not asked again whether it means it.
+                // A watched service reports every change, so by default one result changes the
+                // state.
                 if matches!(kind, CheckKind::Grpc(grpc) if grpc.mode == GrpcMode::Watch) {
                     let of = |key: &str, count: u32| if at.is_right(key) { count } else { 1 };
                     (pace.rise, pace.fall) = (of("rise", pace.rise), of("fall", pace.fall));
@@ -118,7 +118,7 @@ impl Check {
 }
 
 impl CheckDefaults {
-    /// What each check has of them is shown there.
+    /// The keys of `pace` take effect, and are shown, in each check.
     fn useless(&self) -> Vec<&'static str> {
         Pace::keys().iter().map(|key| key.name).collect()
     }

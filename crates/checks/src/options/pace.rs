@@ -38,7 +38,7 @@ pub struct Pace {
     /// Maximum time until a connection is established. Default: `timeout`.
     #[key(range = "1ms..=10m", default_with = Self::usual_connect_timeout)]
     pub connect_timeout: Duration,
-    // A run comes late by less than half of an interval, so that it stays within its own.
+    // At most half of an interval, so that a run stays within its own interval.
     /// Maximum random delay of a run, in percent of the interval.
     #[key(default = 10, range = 0..=50)]
     pub jitter: u32,
@@ -48,31 +48,33 @@ pub struct Pace {
     /// Consecutive failures from up to down.
     #[key(default = 3, range = 1..=1000)]
     pub fall: u32,
-    /// State before the first result: after unknown, up and down the first result decides; fully-up
-    /// and fully-down are states that `fall` or `rise` have to change.
+    /// State before the first result. With unknown, up and down, the first result determines the
+    /// state; with fully-up and fully-down, `fall` failures or `rise` successes are needed to
+    /// change it.
     #[key(default = "unknown", words = INITIALS)]
     pub initial: Initial,
-    /// Maximum age of a result; see `on_stale`. Default: three times the longest interval, and with
-    /// `cache` alone at least 1m.
+    /// Maximum age of a result; see `on_stale`. Default: three times the longest interval; with
+    /// `cache` and no `interval` of the check itself, also at least three times `cache` and at
+    /// least 1m.
     #[key(range = "100ms..=30d", default_with = Self::default_max_age)]
     pub max_age: Duration,
-    /// Holds a check down that changes too often, or off.
+    /// Flap detection: a check whose state changes too often is held down; off disables it.
     #[key(default = "off", with = flap)]
     pub flap: Option<FlapRule>,
     /// Number of results that are kept.
     #[key(default = 200, range = 0..=HISTORY_MAX)]
     pub history: u32,
-    /// Age of the last run above which a probe triggers another one: one run, however many probes;
-    /// none waits for it. Without probes the check runs before `max_age` is over. Default: the
-    /// check runs by `interval`.
+    /// Age of the last run above which a probe triggers a run. Probes do not wait for the run, and
+    /// further probes do not trigger another. Without probes, the check runs before `max_age` is
+    /// over. Default: the check runs by `interval`.
     #[key(range = "100ms..=1d")]
     pub cache: Option<Duration>,
-    /// Whether it runs by `interval`, and not only on request or before `max_age` is over.
+    /// Whether the check runs by `interval`, and not only on request or before `max_age` is over.
     #[key(skip = true)]
     pub is_scheduled: bool,
 }
 
-/// When a check that changes too often is held down.
+/// Flap detection: permitted changes of the state, and time for which the check is held down.
 #[derive(Clone, Debug, Table)]
 struct Flap {
     /// Time in which changes are counted.
@@ -87,7 +89,7 @@ struct Flap {
 }
 
 impl Pace {
-    /// The default for an interval.
+    /// The default pace for an interval.
     #[must_use]
     pub fn every(interval: Duration) -> Self {
         let mut pace = Self { interval, ..Self::default() };
@@ -97,14 +99,15 @@ impl Pace {
         pace
     }
 
-    /// The default of a check whose results are pushed and hold for `ttl`: the last one decides, as
-    /// in Consul.
+    /// The default pace of a check whose results are pushed and valid for `ttl`: the last result
+    /// determines the state, as in Consul.
     #[must_use]
     pub fn pushed(ttl: Duration) -> Self {
         Self { rise: 1, fall: 1, max_age: ttl, ..Self::default() }
     }
 
-    /// Three times the longest interval; at least a minute without a schedule.
+    /// The default of `max_age`: three times the longest interval. If the check only runs on
+    /// demand, also at least three times `cache`, and at least a minute.
     #[must_use]
     pub fn default_max_age(&self) -> Duration {
         let age = self.interval.max(self.fast_interval).max(self.down_interval) * 3;
@@ -131,14 +134,14 @@ impl Pace {
     }
 
     fn complete(&mut self, at: &Section<'_>) {
-        // The interval of all checks is not one of this check.
+        // With `cache`, an interval from `[check_defaults]` does not schedule runs.
         self.is_scheduled = self.cache.is_none() || at.is_own("interval");
         if !at.is_right("max_age") {
             self.max_age = self.default_max_age();
         }
     }
 
-    /// With an interval of its own the check would run by itself.
+    /// An interval that does not schedule runs has no effect.
     fn useless(&self) -> &'static [&'static str] {
         if self.is_scheduled { &[] } else { &["interval"] }
     }
@@ -156,7 +159,7 @@ impl Pace {
             let at_key = if at.is_own("interval") && !at.is_own("timeout") { "interval" } else { "timeout" };
             at.problem_once(
                 Problem::warning("timeout-over-interval", place([at_key, "timeout"]), message)
-                    .help("a check never runs twice at once: runs come late; make `timeout` shorter"),
+                    .help("a check never runs twice at once, so runs are delayed; make `timeout` shorter"),
             );
         }
         if self.connect_timeout > self.timeout {
@@ -165,7 +168,7 @@ impl Pace {
             } else {
                 "connect_timeout"
             };
-            let message = "`connect_timeout` is longer than `timeout`, which holds for all of a run";
+            let message = "`connect_timeout` is longer than `timeout`, which limits the whole run";
             let problem = Problem::warning("no-effect", place([at_key, "connect_timeout"]), message);
             at.problem_once(problem.help("remove it, or make it shorter"));
         }
@@ -175,7 +178,7 @@ impl Pace {
         };
         if self.max_age < longest {
             let message = format!(
-                "a result is too old after {}, and the next may come after {}",
+                "a result is too old after {}, and the next may arrive after {}",
                 format_duration(self.max_age),
                 format_duration(longest)
             );
@@ -187,7 +190,7 @@ impl Pace {
     }
 }
 
-/// A table, or off.
+/// Form of `flap`: a table, or off.
 mod flap {
     use super::{Flap, FlapRule};
     use doorbell_config::{Entry, Json, Key, Table, form};
@@ -200,7 +203,7 @@ mod flap {
         Some(Some(FlapRule { window, transitions_max: max_transitions, hold }))
     }
 
-    #[expect(clippy::ref_option, reason = "as every such function")]
+    #[expect(clippy::ref_option, reason = "signature required by the `Table` derive")]
     pub(super) fn dump(rule: &Option<FlapRule>) -> Option<Json> {
         let Some(FlapRule { window, transitions_max, hold }) = *rule else { return Some("off".into()) };
         Some(Flap { window, max_transitions: transitions_max, hold }.to_json(true))

@@ -1,6 +1,6 @@
 //! Options of the kinds that contact a server without HTTP requests: gRPC, TCP, TLS, Redis, DNS.
 //!
-//! Does not know about: protocols in operation.
+//! Does not know about: how the protocols work.
 
 use super::address::{Address, ClientTls, HostPort, Resolve};
 use super::http::Pattern;
@@ -19,8 +19,9 @@ pub struct GrpcCheck {
     /// Name of the service; empty for the server as a whole.
     #[key(default = "")]
     pub service: String,
-    /// check makes a call for each run; watch is one call that stays open and reports every change,
-    /// repeated no sooner than `fast_interval` after it began. In addition, each run makes a call of
+    /// check makes a call of Check for each run. watch makes one call of Watch, which stays open
+    /// and reports every change; if it ends, the next call of Watch begins no sooner than
+    /// `fast_interval` after the start of the previous one. In addition, each run makes a call of
     /// Check, which must complete in time.
     #[key(default = "check")]
     pub mode: GrpcMode,
@@ -38,10 +39,10 @@ pub struct GrpcCheck {
     pub degraded_latency: Option<Duration>,
     /// Use of the addresses of the host.
     pub resolve: Resolve,
-    /// `User-Agent`; another one where a prober is imitated.
+    /// Value of `User-Agent`; differs if the check imitates a prober.
     #[key(skip = Some(concat!("doorbell/", env!("CARGO_PKG_VERSION"))))]
     pub user_agent: Option<&'static str>,
-    /// `:authority`, where it is not the address.
+    /// Value of `:authority`, if it is not the address.
     #[key(skip)]
     pub authority: Option<String>,
     /// Further metadata of each call.
@@ -99,7 +100,8 @@ pub struct TlsCheck {
     pub resolve: Resolve,
 }
 
-/// Required remaining lifetime of certificates; the first of a chain to expire counts.
+/// Required remaining lifetime of certificates, measured by the certificate of the chain that
+/// expires first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 pub struct CertificateRule {
@@ -120,7 +122,7 @@ pub struct RedisCheck {
     pub address: Address,
     /// User of AUTH. Default: the default user of the server.
     pub username: Option<String>,
-    /// Password of AUTH, best as ${file:PATH}. Default: no AUTH.
+    /// Password of AUTH, preferably ${file:PATH}. Default: no AUTH.
     pub password: Option<Secret>,
     /// TLS of the connection. Default: none.
     #[key(shown)]
@@ -220,7 +222,8 @@ impl CertificateRule {
         self.expires_after.is_none() && self.expires_within.is_none()
     }
 
-    /// A certificate with less left than what is down is down, and never degraded.
+    /// Reports a lifetime of `degraded` below the lifetime of `expect`: such a certificate is down,
+    /// never degraded.
     fn check(&self, at: &Section<'_>) {
         let keys = ["expect.certificate_expires_after", "degraded.certificate_expires_within"];
         let [after_place, within_place] = keys.map(|key| at.right_place(key));
@@ -228,7 +231,7 @@ impl CertificateRule {
             && let (Some(after_place), Some(within_place)) = (after_place, within_place)
             && within <= after
         {
-            let message = "a certificate that ends so soon is down already, and never degraded";
+            let message = "with this remaining lifetime the check is already down, so never degraded";
             at.problem(
                 Problem::error("contradiction", within_place, message)
                     .also(after_place, "down from here on")
@@ -321,7 +324,7 @@ impl DnsCheck {
     }
 }
 
-/// RFC 1035 2.3.4, and the underscores of RFC 2782.
+/// Parses a DNS name (RFC 1035 2.3.4), which may contain underscores (RFC 2782).
 fn name(entry: &Entry<'_>) -> Option<String> {
     let text = entry.string()?;
     let plain = text.strip_suffix('.').unwrap_or(&text);
@@ -333,10 +336,10 @@ fn name(entry: &Entry<'_>) -> Option<String> {
         return Some(text);
     }
     let help = "write it in ASCII, as in \"example.com\" or \"10.2.0.192.in-addr.arpa\"";
-    entry.refuse("bad-value", format!("{text:?} is not a name that can be asked for"), help)
+    entry.refuse("bad-value", format!("{text:?} is not a valid DNS name"), help)
 }
 
-/// A server and its port, which may be left out.
+/// Form of the server: a host and an optional port.
 mod server {
     use super::HostPort;
     use doorbell_config::{Entry, Json, Key, Value as _};

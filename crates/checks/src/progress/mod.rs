@@ -1,11 +1,12 @@
-//! Stages of a run, its observations, and the connection it leaves to be closed.
+//! Stages and observations of a run, and the connection that it leaves for the server to close.
 //!
-//! Does not know about: what a run does.
+//! Does not know about: the kinds of checks.
 
 pub(crate) mod phases;
 
 use crate::connect::certificate::{self, CertificateInfo};
 use crate::connect::tls::Tls;
+use crate::spent::{Phase, Spent};
 use doorbell_config::format_duration;
 use hyper::Version;
 use rustls::{ClientConnection, RootCertStore};
@@ -16,11 +17,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::time::{Instant, timeout};
 
-/// How long a server may take to close the connection after its response, before we close with a
-/// reset.
+/// Time for the server to close the connection after its response. After this time, the connection
+/// is closed with a reset.
 const END_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// Progress of a run; gives the reason at a timeout.
+/// Progress of a run. The current stage determines the reason of a timeout.
 pub(crate) struct Progress {
     start: Instant,
     stage: AtomicU8,
@@ -33,7 +34,7 @@ pub(crate) struct Progress {
     certificate_ends: AtomicU64,
     /// Set for runs that are traced.
     trace: Option<Arc<Trace>>,
-    /// The address of this part, if a run covers several.
+    /// The address of this part of the run, if the run covers several addresses.
     only: Option<SocketAddr>,
 }
 
@@ -56,31 +57,7 @@ pub enum Stage {
     End,
 }
 
-/// Phases of a run that are timed, by the names of the blackbox exporter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// Connecting.
-    Connect,
-    /// Waiting for a response.
-    Processing,
-    /// Lookup of a name.
-    Resolve,
-    /// TLS handshake.
-    Tls,
-    /// Reading content.
-    Transfer,
-}
-
-/// Durations of the phases of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spent {
-    /// Phase in which the run ended; `None` if all were complete, or there were none.
-    pub last: Option<Phase>,
-    /// Microseconds by [`Phase`]; `None` for phases that did not occur.
-    pub took_us: [Option<u32>; Phase::ALL.len()],
-}
-
-/// The run has not entered a stage.
+/// Value of the current stage before the first stage.
 const NO_STAGE: u8 = u8::MAX;
 
 /// Records the observations of a run.
@@ -90,7 +67,7 @@ pub struct Trace {
     seen: Mutex<Seen>,
 }
 
-/// Observations of a run, as far as it went.
+/// Observations that a run has made so far.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// Address of the last connection.
@@ -113,18 +90,18 @@ pub struct Seen {
     pub tls_version: Option<String>,
     /// The server's own certificate.
     pub certificate: Option<CertificateInfo>,
-    /// Earliest expiry of the certificates that the server sent, since 1970.
+    /// Earliest expiry of the certificates that the server sent, as time since 1970.
     pub certificate_ends: Option<Duration>,
-    /// The same of the verified chain.
+    /// Earliest expiry of the certificates in the verified chain, as time since 1970.
     pub chain_ends: Option<Duration>,
     /// Status of the gRPC call.
     pub grpc_status: Option<i32>,
-    /// Status of the service.
+    /// Serving status of the gRPC service.
     pub serving_status: Option<&'static str>,
 }
 
 impl Trace {
-    /// Starts a trace together with the clock of the run.
+    /// Creates a trace, whose clock starts with the run.
     #[must_use]
     pub fn begin() -> Arc<Self> {
         Arc::new(Self { start: Instant::now(), seen: Mutex::default() })
@@ -138,7 +115,7 @@ impl Trace {
 }
 
 impl Seen {
-    /// Records a handshake. `roots` are those used for verification, if any.
+    /// Records a handshake. `roots`: the root certificates used for verification, if any.
     pub fn see_tls(&mut self, session: &ClientConnection, roots: Option<&RootCertStore>) {
         self.tls_version = session.protocol_version().map(|version| format!("{version:?}"));
         let chain = session.peer_certificates().unwrap_or_default();
@@ -149,25 +126,8 @@ impl Seen {
     }
 }
 
-impl Phase {
-    /// All phases, sorted by name.
-    pub const ALL: [Self; 5] = [Self::Connect, Self::Processing, Self::Resolve, Self::Tls, Self::Transfer];
-
-    /// The name in metrics.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Connect => "connect",
-            Self::Processing => "processing",
-            Self::Resolve => "resolve",
-            Self::Tls => "tls",
-            Self::Transfer => "transfer",
-        }
-    }
-}
-
 impl Stage {
-    /// The phase that a stage counts as. A running program has no phases.
+    /// The phase to which a stage belongs. Stages of a program belong to no phase.
     const fn phase(self) -> Option<Phase> {
         match self {
             Self::Response => Some(Phase::Processing),
@@ -181,7 +141,7 @@ impl Stage {
 }
 
 impl Progress {
-    /// Starts the progress of a run that begins now.
+    /// Creates the progress of a run that starts now.
     pub(crate) fn begin() -> Self {
         Self {
             start: Instant::now(),
@@ -258,7 +218,7 @@ impl Progress {
         }
     }
 
-    /// Keeps a connection with a complete response until the server closes it.
+    /// Keeps a connection whose response is complete, so that the server can close it.
     pub(crate) fn leave(&self, conn: impl AsyncRead + Send + Unpin + 'static) {
         *lock(&self.left) = Some(Box::new(conn));
     }
@@ -272,6 +232,7 @@ impl Progress {
         (secs > 0).then(|| Duration::from_secs(secs))
     }
 
+    /// Waits up to [`END_TIMEOUT`] until the server closes the connection kept by [`Self::leave`].
     /// Further input is ignored.
     pub(crate) async fn end(self) {
         let left = self.left.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -1,11 +1,12 @@
-//! One run that covers every address of a name: the worst finding counts.
+//! One run that covers every address of a name; its finding is the worst of all addresses.
 //!
 //! Does not know about: how one address is checked.
 
 use crate::connect::dialer::Dialer;
 use crate::finding::{Finding, badness};
 use crate::progress::Progress;
-use crate::runner::{Ran, Runner};
+use crate::runner::Ran;
+use crate::runner::target::TargetRunner;
 use doorbell_health::Outcome;
 use std::cmp::Reverse;
 use std::future::poll_fn;
@@ -17,8 +18,8 @@ use tokio::time::{Instant, timeout_at};
 /// Maximum number of addresses of one name that are checked at once.
 pub(crate) const ADDRS_AT_ONCE: usize = 8;
 
-impl Runner {
-    /// Like [`Self::run_part`] for each address, all within the time of one run.
+impl TargetRunner {
+    /// Calls [`Self::run_part`] for each address, all within the timeout of one run.
     pub(crate) async fn run_all(&self, dialer: &Dialer, mut progress: Progress, start: Instant) -> Ran {
         let until = start + self.timeout;
         let addrs = match timeout_at(until, dialer.addrs(&progress)).await {
@@ -45,7 +46,8 @@ impl Runner {
             running.extend(begin());
             certificate = [certificate, ran.certificate].into_iter().flatten().min();
             bad += usize::from(ran.finding.outcome != Outcome::Success);
-            // The lowest address breaks a tie, so that the reason is stable.
+            // Of equally bad findings, the one of the lowest address counts, so that the reason is
+            // stable.
             let rank = |(addr, ran): &(SocketAddr, Ran)| (badness(ran.finding.outcome), Reverse(*addr));
             let this = (addr, ran);
             if worst.as_ref().is_none_or(|worst| rank(&this) > rank(worst)) {

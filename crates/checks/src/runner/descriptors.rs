@@ -1,16 +1,20 @@
-//! Maximum number of descriptors that checks open at once, which are reserved from the connection
-//! limit.
+//! Maximum number of descriptors that checks open at once. The connection limit is reduced by this
+//! number.
 //!
 //! Does not know about: the limit of the process.
 
+#[cfg(feature = "kinds")]
 use crate::connect::dialer::Dialer;
-use crate::connect::resolver::LOOKUPS_MAX;
-use crate::kinds::blocking::BLOCKING_MAX;
+use crate::limits::{BLOCKING_MAX, LOOKUPS_MAX};
+#[cfg(feature = "kinds")]
 use crate::runner::all_addresses::ADDRS_AT_ONCE;
-use crate::runner::{Kind, Runner};
+#[cfg(feature = "kinds")]
+use crate::runner::target::{Kind, TargetRunner};
+use crate::runner::{Runner, Way};
 
-/// Descriptors of a lookup: a socket for each of the three servers that a resolver queries in turn
-/// (resolv.conf(5), `MAXNS`), and one of TCP for long answers. musl uses one, and two of TCP.
+/// Descriptors of a lookup: a UDP socket for each of the three servers that a resolver queries in
+/// turn (resolv.conf(5), `MAXNS`), and a TCP socket for long answers. musl uses one UDP socket and
+/// two TCP sockets.
 pub const FDS_PER_LOOKUP: usize = 4;
 
 /// Descriptors of a blocking call.
@@ -25,7 +29,7 @@ pub(crate) struct Descriptors {
     pub(crate) kept: usize,
     /// Concurrent DNS lookups.
     pub(crate) lookups: usize,
-    /// Blocking threads, those of abandoned runs included.
+    /// Blocking threads, including those of abandoned runs.
     pub(crate) blocking: usize,
 }
 
@@ -49,9 +53,21 @@ impl Descriptors {
 
 impl Runner {
     pub(crate) fn descriptors(&self) -> Descriptors {
+        match &self.0 {
+            // Those of the program are not ours to count.
+            Way::Call(_) => Descriptors::default(),
+            #[cfg(feature = "kinds")]
+            Way::Target(target) => target.descriptors(),
+        }
+    }
+}
+
+#[cfg(feature = "kinds")]
+impl TargetRunner {
+    fn descriptors(&self) -> Descriptors {
         let dialer = self.dialer();
         let in_flight = match &self.kind {
-            // Both ends of a pipe, one of them twice, and the process.
+            // Both ends of a pipe, a duplicate of one end, and the descriptor of the process.
             Kind::Exec(_) => 4,
             _ if dialer.is_some_and(Dialer::asks_all) => ADDRS_AT_ONCE,
             _ => 1,
@@ -71,11 +87,13 @@ impl Runner {
 }
 
 #[cfg(test)]
+#[cfg(feature = "kinds")]
 mod tests {
-    use super::super::{Check, Connector, Shared};
+    use super::super::Shared;
     use super::*;
+    use crate::connect::connector::Connector;
     use crate::options::{
-        Address, CheckKind, EgressOptions, ExecCheck, FileCheck, FollowRedirects, HttpCheck, Resolve,
+        Address, Check, CheckKind, EgressOptions, ExecCheck, FileCheck, FollowRedirects, HttpCheck, Resolve,
         TcpCheck, Url,
     };
     use std::sync::Arc;

@@ -2,36 +2,40 @@
 //!
 //! Does not know about: schedules, the effect of a finding.
 
+#[cfg(feature = "kinds")]
 mod all_addresses;
+pub(crate) mod call;
 pub(crate) mod descriptors;
+#[cfg(feature = "kinds")]
+mod target;
 
-use crate::connect::connector::Connector;
-use crate::connect::dialer::Dialer;
-use crate::connect::tls::TlsPool;
-use crate::finding::{Finding, Issue, Verdict};
-use crate::kinds::dns::DnsRunner;
-use crate::kinds::exec::ExecRunner;
-use crate::kinds::file::FileRunner;
-use crate::kinds::gauge::GaugeRunner;
-use crate::kinds::grpc::GrpcRunner;
-use crate::kinds::http::HttpRunner;
-use crate::kinds::redis::RedisRunner;
-use crate::kinds::tcp::TcpRunner;
-use crate::kinds::tls::TlsRunner;
-use crate::options::{Address, Check, CheckKind};
-use crate::progress::{Progress, Spent, Trace};
-use crate::scheduler::run_requests::ChangeNotice;
+use crate::finding::Finding;
+use crate::runner::call::Call;
+use crate::spent::Spent;
 use crate::stats::CheckStats;
-use doorbell_health::Outcome;
+#[cfg(feature = "kinds")]
+use crate::{
+    options::Check,
+    progress::{Progress, Trace},
+    scheduler::run_requests::ChangeNotice,
+};
+#[cfg(feature = "kinds")]
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
+#[cfg(feature = "kinds")]
+pub use target::Shared;
+#[cfg(feature = "kinds")]
+use target::TargetRunner;
 
 /// A check that can run any number of times, but not concurrently with itself.
 #[derive(Debug)]
-pub struct Runner {
-    kind: Kind,
-    timeout: Duration,
+pub struct Runner(Way);
+
+#[derive(Debug)]
+enum Way {
+    Call(Call),
+    #[cfg(feature = "kinds")]
+    Target(TargetRunner),
 }
 
 /// The result of a run, with its measurements.
@@ -39,37 +43,8 @@ pub struct Runner {
 pub(crate) struct Ran {
     pub(crate) finding: Finding,
     pub(crate) spent: Spent,
-    /// Earliest expiry of the server's certificates, since 1970.
+    /// Earliest expiry of the server's certificates, as time since 1970.
     pub(crate) certificate: Option<Duration>,
-}
-
-#[derive(Debug)]
-enum Kind {
-    Dns(Box<DnsRunner>),
-    Exec(ExecRunner),
-    File(FileRunner),
-    Gauge(GaugeRunner),
-    Grpc(Box<GrpcRunner>),
-    Http(Box<HttpRunner>),
-    Redis(Box<RedisRunner>),
-    Tcp(Box<TcpRunner>),
-    Tls(Box<TlsRunner>),
-}
-
-/// Resources that checks share: the connector and TLS configurations.
-#[derive(Debug)]
-pub struct Shared {
-    /// Opens the checks' connections.
-    pub connector: Arc<Connector>,
-    tls: TlsPool,
-}
-
-impl Shared {
-    /// Starts with an empty pool of TLS configurations.
-    #[must_use]
-    pub fn new(connector: Arc<Connector>) -> Self {
-        Self { connector, tls: TlsPool::default() }
-    }
 }
 
 impl Runner {
@@ -77,141 +52,77 @@ impl Runner {
     ///
     /// # Errors
     /// A required file cannot be used.
+    #[cfg(feature = "kinds")]
     pub fn build(check: &Check, shared: &mut Shared) -> Result<Option<Self>, String> {
-        let named = |why| format!("check {}: {why}", check.name);
-        let Shared { connector, tls: pool } = shared;
-        let dialer =
-            |at, resolve| Dialer::new(at, resolve, check.pace.connect_timeout, Arc::clone(connector));
-        let kind = match &check.kind {
-            CheckKind::Dns(dns) => {
-                let dialer = dialer(Address::Tcp(dns.server.clone()), dns.resolve);
-                let ask = DnsRunner::build(dns, dialer, check.pace.timeout).map_err(named)?;
-                Kind::Dns(Box::new(ask))
-            }
-            CheckKind::Exec(exec) => Kind::Exec(ExecRunner::new(exec.clone())),
-            CheckKind::File(file) => Kind::File(FileRunner::new(file.clone())),
-            CheckKind::Gauge(gauge) => Kind::Gauge(GaugeRunner::new(gauge.clone())),
-            CheckKind::Grpc(grpc) => {
-                let dialer = dialer(grpc.address.clone(), grpc.resolve);
-                let ask = GrpcRunner::build(grpc, &check.pace, dialer, pool).map_err(named)?;
-                Kind::Grpc(Box::new(ask))
-            }
-            CheckKind::Http(http) => {
-                let at = http.address.clone().unwrap_or_else(|| Address::Tcp(http.url.at.clone()));
-                let dialer = dialer(at, http.resolve);
-                Kind::Http(Box::new(HttpRunner::build(http, dialer, pool).map_err(named)?))
-            }
-            CheckKind::Redis(redis) => {
-                let dialer = dialer(redis.address.clone(), redis.resolve);
-                Kind::Redis(Box::new(RedisRunner::build(redis, dialer, pool).map_err(named)?))
-            }
-            CheckKind::Tcp(tcp) => {
-                let dialer = dialer(tcp.address.clone(), tcp.resolve);
-                Kind::Tcp(Box::new(TcpRunner::new(tcp.clone(), dialer)))
-            }
-            CheckKind::Tls(tls) => {
-                let dialer = dialer(tls.address.clone(), tls.resolve);
-                Kind::Tls(Box::new(TlsRunner::build(tls, dialer, pool).map_err(named)?))
-            }
-            CheckKind::Ttl(_) => return Ok(None),
-        };
-        Ok(Some(Self { kind, timeout: check.pace.timeout }))
+        Ok(TargetRunner::build(check, shared)?.map(Way::Target).map(Self))
     }
 
-    /// Whether it has state between runs that does not depend on the runtime, so that it may move
-    /// to another scheduler.
+    /// The runner of a function of the program.
+    #[must_use]
+    pub fn call(call: Call) -> Self {
+        Self(Way::Call(call))
+    }
+
+    /// Whether the runner has state between runs that does not depend on the runtime, so that the
+    /// runner may move to another scheduler.
     #[must_use]
     pub const fn goes_on(&self) -> bool {
-        matches!(self.kind, Kind::File(_) | Kind::Gauge(_))
+        match &self.0 {
+            Way::Call(_) => false,
+            #[cfg(feature = "kinds")]
+            Way::Target(target) => target.goes_on(),
+        }
     }
 
-    /// Whether building from this check would give the same runner, state included.
+    /// Whether [`Self::build`] would build an equal runner for `check`, so that this runner can be
+    /// reused with its state.
+    #[cfg(feature = "kinds")]
     #[must_use]
     pub fn is_for(&self, check: &Check) -> bool {
-        let is_same = match (&self.kind, &check.kind) {
-            (Kind::File(ask), CheckKind::File(kind)) => ask.is_of(kind),
-            (Kind::Gauge(ask), CheckKind::Gauge(kind)) => ask.is_of(kind),
-            _ => false,
-        };
-        is_same && self.timeout == check.pace.timeout
+        matches!(&self.0, Way::Target(target) if target.is_for(check))
     }
 
-    /// Runs once. Whatever the peer does, the finding arrives in time and no resources remain in
-    /// use.
+    /// Runs the check once. Whatever the peer does, the run ends within its timeout and releases
+    /// its resources.
     pub async fn run(&self) -> Finding {
-        self.run_as(Progress::begin()).await.finding
+        self.run_measured().await.finding
     }
 
-    /// Runs once and counts it.
+    /// Runs the check once and counts the run.
     pub(crate) async fn run_counted(&self, stats: &CheckStats) -> Finding {
-        let Ran { finding, spent, certificate, .. } = self.run_as(Progress::begin()).await;
+        let Ran { finding, spent, certificate, .. } = self.run_measured().await;
         stats.ran(finding.outcome, finding.latency, &spent, certificate);
         finding
     }
 
-    /// Runs once and records its observations in `trace`.
+    async fn run_measured(&self) -> Ran {
+        match &self.0 {
+            Way::Call(call) => call.run().await,
+            #[cfg(feature = "kinds")]
+            Way::Target(target) => target.run_as(Progress::begin()).await,
+        }
+    }
+
+    /// Runs the check once and records its observations in `trace`; a function of the program has
+    /// none.
+    #[cfg(feature = "kinds")]
     pub async fn run_traced(&self, trace: &Arc<Trace>) -> Finding {
         self.run_as(Progress::traced(Arc::clone(trace))).await.finding
     }
 
-    pub(super) async fn run_as(&self, progress: Progress) -> Ran {
-        let start = progress.start();
-        match self.dialer().filter(|dialer| dialer.asks_all()) {
-            // Boxed, so that the futures of other kinds stay small.
-            Some(dialer) => Box::pin(self.run_all(dialer, progress, start)).await,
-            None => self.run_part(progress, start, start + self.timeout).await,
+    #[cfg(feature = "kinds")]
+    pub(crate) async fn run_as(&self, progress: Progress) -> Ran {
+        match &self.0 {
+            Way::Call(call) => call.run().await,
+            Way::Target(target) => target.run_as(progress).await,
         }
     }
 
-    /// A run, or its part for one address.
-    async fn run_part(&self, progress: Progress, start: Instant, until: Instant) -> Ran {
-        let verdict = timeout_at(until, self.ask(&progress, start)).await;
-        let latency = start.elapsed();
-        let (certificate, spent) = (progress.certificate(), progress.spent());
-        let overdue = verdict.is_err().then(|| progress.overdue(self.timeout));
-        progress.end().await;
-        let finding = match verdict {
-            Ok(Ok(())) => Finding { outcome: Outcome::Success, latency, reason: String::new() },
-            Ok(Err(Issue { outcome, reason })) => Finding { outcome, latency, reason },
-            Err(_elapsed) => {
-                Finding { outcome: Outcome::Timeout, latency, reason: overdue.unwrap_or_default() }
-            }
-        };
-        Ran { finding, spent, certificate }
-    }
-
-    /// Connects to the target, if the kind has one.
-    fn dialer(&self) -> Option<&Dialer> {
-        match &self.kind {
-            Kind::Dns(dns) => Some(dns.dialer()),
-            Kind::Exec(_) | Kind::File(_) | Kind::Gauge(_) => None,
-            Kind::Grpc(grpc) => Some(grpc.dialer()),
-            Kind::Http(http) => Some(http.dialer()),
-            Kind::Redis(redis) => Some(redis.dialer()),
-            Kind::Tcp(tcp) => Some(tcp.dialer()),
-            Kind::Tls(tls) => Some(tls.dialer()),
-        }
-    }
-
-    /// Sets the notice by which changes of the target are reported.
+    /// Sets the notice that reports changes of the target.
+    #[cfg(feature = "kinds")]
     pub(crate) fn notify_changes(&self, notice: ChangeNotice) {
-        if let Kind::Grpc(grpc) = &self.kind {
-            grpc.notify_changes(notice);
-        }
-    }
-
-    async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
-        match &self.kind {
-            Kind::Dns(dns) => Box::pin(dns.ask(progress, start)).await,
-            Kind::Exec(exec) => Box::pin(exec.ask(progress)).await,
-            Kind::File(file) => file.ask().await,
-            Kind::Gauge(gauge) => gauge.ask().await,
-            // Boxed, so that the futures of other kinds stay small.
-            Kind::Grpc(grpc) => Box::pin(grpc.ask(progress, start)).await,
-            Kind::Http(http) => http.ask(progress, start).await,
-            Kind::Redis(redis) => Box::pin(redis.ask(progress, start)).await,
-            Kind::Tcp(tcp) => tcp.ask(progress, start).await,
-            Kind::Tls(tls) => Box::pin(tls.ask(progress, start)).await,
+        if let Way::Target(target) = &self.0 {
+            target.notify_changes(notice);
         }
     }
 }

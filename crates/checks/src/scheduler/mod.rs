@@ -1,10 +1,10 @@
-//! The thread on which checks run: one task that starts what is due, and one task for each run.
+//! The thread on which checks run: one task that starts due runs, and one task for each run.
 //!
-//! The number of concurrent runs is limited; runs that are due beyond the limit wait and are
-//! counted. A check is not due again before its run has ended, so the queue holds at most one
-//! entry for each check.
+//! The number of concurrent runs is limited. Due runs beyond the limit wait and are counted. A
+//! check is not due again before its run has ended, so the queue contains at most one valid entry
+//! for each check.
 //!
-//! Does not know about: what a run does, and what follows from its finding, which goes to a
+//! Does not know about: the kinds of checks, and the effect of a finding, which goes to a
 //! [`ResultSink`].
 
 pub(crate) mod counters;
@@ -16,10 +16,10 @@ mod schedule;
 pub(crate) mod sink;
 pub(crate) mod work;
 
+#[cfg(feature = "kinds")]
 use crate::connect::connector::Connector;
-use crate::connect::resolver::LOOKUPS_MAX;
 use crate::finding::Finding;
-use crate::kinds::blocking::BLOCKING_MAX;
+use crate::limits::{BLOCKING_MAX, LOOKUPS_MAX};
 use crate::runner::Runner;
 use crate::runner::descriptors::Descriptors;
 use crate::scheduler::counters::{SchedulerCounters, count};
@@ -38,22 +38,23 @@ use tokio::runtime::Runtime;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::sleep_until;
 
-/// Threads for blocking calls: enough that DNS lookups never take those of files and programs.
+/// Maximum number of threads for blocking calls: the sum of two limits, so that DNS lookups cannot
+/// use up the threads for files and programs.
 const BLOCKING_THREADS_MAX: usize = BLOCKING_MAX + LOOKUPS_MAX;
 
 /// Descriptors of a runtime: epoll, two to wake it, and one spare.
 const FDS_PER_RUNTIME: usize = 4;
 
-/// Immediate runs that may be pending; further requests are refused.
+/// Maximum number of pending immediate runs; further requests are refused.
 const RUNS_NOW_MAX: usize = 16;
 
-/// Requests immediate runs, as an operator does.
+/// Handle to request immediate runs, for example by an operator.
 #[derive(Clone, Debug)]
 pub struct RunNow {
     sender: mpsc::Sender<usize>,
 }
 
-/// Proves that the thread makes progress: after [`Self::wake`] the number of turns rises.
+/// Shows whether the thread makes progress: after [`Self::wake`], the number of turns increases.
 #[derive(Clone, Debug, Default)]
 pub struct Heartbeat(Arc<Beat>);
 
@@ -63,17 +64,18 @@ struct Beat {
     turns: AtomicU64,
 }
 
-/// The running thread; stops when dropped.
+/// The running scheduler thread. Dropping it stops the thread.
 #[derive(Debug)]
 pub struct Scheduler {
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A thread that is ready and has started no check yet.
+/// A scheduler thread that is ready but has not started any check.
 #[derive(Debug)]
 pub struct ReadyScheduler {
-    // Dropped first, or joining the thread would never end.
+    // The first field, because it must be dropped first: joining the thread would otherwise block
+    // forever.
     go: SyncSender<()>,
     scheduler: Scheduler,
 }
@@ -86,7 +88,8 @@ pub struct Plan {
     stats: Vec<Arc<CheckStats>>,
     in_flight_max: usize,
     counters: Arc<SchedulerCounters>,
-    connector: Arc<Connector>,
+    #[cfg(feature = "kinds")]
+    connector: Option<Arc<Connector>>,
     pushes: mpsc::Receiver<(usize, Finding)>,
     run_now: RunNow,
     runs_now: mpsc::Receiver<usize>,
@@ -96,12 +99,12 @@ pub struct Plan {
 }
 
 impl Heartbeat {
-    /// Makes the thread turn once as soon as possible.
+    /// Wakes the thread for one turn of its loop.
     pub fn wake(&self) {
         self.0.wanted.notify_one();
     }
 
-    /// Turns since the start.
+    /// Number of turns of the thread's loop since its start.
     #[must_use]
     pub fn turns(&self) -> u64 {
         self.0.turns.load(Ordering::Relaxed)
@@ -109,7 +112,8 @@ impl Heartbeat {
 }
 
 impl RunNow {
-    /// Starts a run of this check unless one is under way; false if too many are pending.
+    /// Requests an immediate run of `check`, unless one is in progress. Returns `false` if too many
+    /// requests are pending.
     pub fn run_now(&self, check: usize) -> bool {
         self.sender.try_send(check).is_ok()
     }
@@ -123,13 +127,13 @@ impl Plan {
         runs: Vec<Run>,
         stats: Vec<Arc<CheckStats>>,
         in_flight_max: usize,
-        connector: Arc<Connector>,
         counters: Arc<SchedulerCounters>,
     ) -> (Self, Push) {
         let (push, pushes) = Push::new(Arc::clone(&counters));
         let (run_now_sender, runs_now) = mpsc::channel(RUNS_NOW_MAX);
         let run_now = RunNow { sender: run_now_sender };
         let (requests, requested) = RequestQueue::new(Arc::clone(&counters));
+        #[cfg(feature = "kinds")]
         for (at, run) in runs.iter().enumerate() {
             run.runner.notify_changes(requests.change_notice(at));
         }
@@ -139,7 +143,8 @@ impl Plan {
             stats,
             in_flight_max,
             counters,
-            connector,
+            #[cfg(feature = "kinds")]
+            connector: None,
             pushes,
             run_now,
             runs_now,
@@ -162,7 +167,7 @@ impl Plan {
         self.heartbeat.clone()
     }
 
-    /// Requests for the checks that a probe may trigger, by check number.
+    /// Handles to request runs of the checks that probes may trigger, by check number.
     pub fn run_requests(&self) -> impl Iterator<Item = (usize, RunRequest)> {
         let runs = self.runs.iter().enumerate().filter(|(_, run)| run.cache.is_some());
         runs.map(|(at, run)| (run.check, self.requests.run_request(at, &run.is_asked)))
@@ -179,10 +184,18 @@ impl Plan {
         &self.stats
     }
 
-    /// The connector of all checks.
+    /// Notes the connector of all checks, for [`Self::connector`].
+    #[cfg(feature = "kinds")]
     #[must_use]
-    pub fn connector(&self) -> Arc<Connector> {
-        Arc::clone(&self.connector)
+    pub fn with_connector(self, connector: Arc<Connector>) -> Self {
+        Self { connector: Some(connector), ..self }
+    }
+
+    /// The connector of all checks, if noted.
+    #[cfg(feature = "kinds")]
+    #[must_use]
+    pub const fn connector(&self) -> Option<&Arc<Connector>> {
+        self.connector.as_ref()
     }
 
     /// Upper bound on the descriptors that the checks have open at once.
@@ -257,7 +270,8 @@ impl ReadyScheduler {
     }
 }
 
-/// Drops a runtime without waiting for its blocking threads: a DNS lookup may hang indefinitely.
+/// Calls `run`, then drops the runtime without waiting for its blocking threads: a DNS lookup may
+/// hang indefinitely.
 fn end(runtime: Runtime, run: impl FnOnce(&Runtime)) {
     run(&runtime);
     runtime.shutdown_background();

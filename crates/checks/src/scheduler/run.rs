@@ -2,6 +2,7 @@
 //!
 //! Does not know about: other checks.
 
+#[cfg(feature = "kinds")]
 use crate::options::Check;
 use crate::runner::Runner;
 use crate::scheduler::schedule::Schedule;
@@ -14,12 +15,12 @@ use std::time::Duration;
 /// One scheduled check.
 #[derive(Debug)]
 pub struct Run {
-    /// Check number, as the sink counts.
+    /// Check number that the sink uses.
     pub(crate) check: usize,
     pub(crate) runner: Arc<Runner>,
     pub(crate) schedule: Schedule,
     /// Age up to which a probe gets the last result instead of triggering a run; `None` if probes
-    /// trigger none.
+    /// never trigger runs.
     pub(crate) cache: Option<Duration>,
     /// Maximum age of a result. A check without an interval runs at least this often.
     pub(crate) max_age: Duration,
@@ -29,18 +30,21 @@ pub struct Run {
 }
 
 impl Run {
-    /// The due time of the next run unless one is requested before; the last one ran from `start`
-    /// to `now`.
+    /// The due time of the next run, unless a run is requested earlier. The last run started at
+    /// `start` and ended at `now`.
     pub(crate) fn next(&mut self, start: Time, interval: Duration, now: Time) -> Time {
         if self.is_scheduled {
             return self.schedule.next(start, interval, now);
         }
-        // A probe that arrives less often than `max_age` must not always find an expired result.
+        // If probes arrive at intervals longer than `max_age`, they must not always find an expired
+        // result.
         let earliest = start.after(self.cache.unwrap_or_default()).max(now);
         self.schedule.renew(start, self.max_age).max(earliest)
     }
 
-    /// `position` is the sink's check number. `instance` spreads the runs of replicas.
+    /// The run of a configured check. `position` is the sink's check number. `instance` spreads the
+    /// runs of replicas.
+    #[cfg(feature = "kinds")]
     #[must_use]
     pub fn new(
         position: usize,
@@ -49,13 +53,29 @@ impl Run {
         runner: Arc<Runner>,
         stats: Arc<CheckStats>,
     ) -> Self {
+        let pace = &check.pace;
+        let run = Self::every(position, &check.name, instance, pace.jitter, runner, stats);
+        Self { cache: pace.cache, max_age: pace.max_age, is_scheduled: pace.is_scheduled, ..run }
+    }
+
+    /// A run by the intervals of the sink, delayed by at most `jitter` percent of an interval.
+    /// `position` is the sink's check number. `instance` spreads the runs of replicas.
+    #[must_use]
+    pub fn every(
+        position: usize,
+        name: &str,
+        instance: &str,
+        jitter: u32,
+        runner: Arc<Runner>,
+        stats: Arc<CheckStats>,
+    ) -> Self {
         Self {
             check: position,
             runner,
-            schedule: Schedule::new(instance, &check.name, check.pace.jitter),
-            cache: check.pace.cache,
-            max_age: check.pace.max_age,
-            is_scheduled: check.pace.is_scheduled,
+            schedule: Schedule::new(instance, name, jitter),
+            cache: None,
+            max_age: Duration::MAX,
+            is_scheduled: true,
             is_asked: Arc::default(),
             stats,
         }

@@ -1,5 +1,5 @@
-//! Requests for early runs: by probes that find an old result, and by checks whose target reports a
-//! change.
+//! Requests for early runs: from probes that find an old result, and from checks whose target
+//! reports a change.
 //!
 //! Does not know about: the time of the last run.
 
@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::mpsc;
 
-/// Maximum number of pending requests. A check has at most one from probes, and one for each change
-/// it reports.
+/// Maximum number of pending requests. A check has at most one pending request from probes, and one
+/// for each change that it reports.
 const REQUESTS_MAX: usize = 4096;
 
-/// A run that should start.
+/// Request for a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     /// A probe arrived; the last result may still be fresh.
@@ -21,7 +21,7 @@ pub(crate) enum Request {
     Changed(usize),
 }
 
-/// The sending end, shared by all requesters.
+/// Sending end of the queue, shared by all requesters.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestQueue {
     sender: mpsc::Sender<Request>,
@@ -40,6 +40,7 @@ pub struct RunRequest {
 }
 
 /// Reports a change of one check's target.
+#[cfg(feature = "kinds")]
 #[derive(Clone, Debug)]
 pub(crate) struct ChangeNotice {
     run: usize,
@@ -56,6 +57,7 @@ impl RequestQueue {
         RunRequest { run, is_asked: Arc::clone(is_asked), queue: self.clone() }
     }
 
+    #[cfg(feature = "kinds")]
     pub(crate) fn change_notice(&self, run: usize) -> ChangeNotice {
         ChangeNotice { run, queue: self.clone() }
     }
@@ -91,6 +93,7 @@ impl RunRequest {
     }
 }
 
+#[cfg(feature = "kinds")]
 impl ChangeNotice {
     pub(crate) fn changed(&self) {
         self.queue.send(Request::Changed(self.run));
@@ -119,6 +122,7 @@ mod tests {
         assert_eq!(queue.counters.asked.load(Ordering::Relaxed), 2);
     }
 
+    #[cfg(feature = "kinds")]
     #[test]
     fn a_refused_request_may_be_repeated() {
         let (queue, mut requests) = RequestQueue::new(Arc::default());

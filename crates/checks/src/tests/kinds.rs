@@ -1,8 +1,8 @@
-//! Each kind of check against correct peers and against faulty ones.
+//! Each kind of check against correct peers and against faulty peers.
 //!
 //! Does not know about: schedules.
 
-#![expect(clippy::disallowed_methods, reason = "peers that are slow sleep, and what takes too long is timed")]
+#![expect(clippy::disallowed_methods, reason = "slow peers sleep, and the duration of runs is measured")]
 
 use super::*;
 use rcgen::{CertificateParams, KeyPair};
@@ -104,7 +104,7 @@ fn redis_replies_become_reasons() {
     let both = with_password(says("+OK\r\n+PONG\r\n:0\r\n"));
     is(RedisCheck { maintenance_key: key.clone(), ..both }, Outcome::Success, "");
     let maintained = RedisCheck { maintenance_key: key, ..redis(says("+PONG\r\n:1\r\n")) };
-    is(maintained, Outcome::Maintenance, "key \"m\" is there");
+    is(maintained, Outcome::Maintenance, "key \"m\" exists");
     is(with_password(says("-WRONGPASS no\r\n")), Outcome::Failure, "AUTH: WRONGPASS no");
     is(redis(says("-NOAUTH Authentication required.\r\n")), Outcome::Failure, "NOAUTH Authentication");
     is(redis(says("-LOADING wait\r\n")), Outcome::Failure, "LOADING wait");
@@ -172,7 +172,7 @@ fn what_comes_may_have_to_match() {
     is_within(SOON, tcp(mail, "^250", ""), Outcome::Timeout, "no response within 1s");
     is_within(SOON, tcp(mail, "^220", "never"), Outcome::Timeout, "no response within 1s");
     is(tcp(resets(b"554 no\r\n"), "^220", ""), Outcome::Failure, "");
-    // In pieces, and more than the search limit.
+    // A response in pieces, and one that is longer than the search limit.
     is(tcp(trickles(b'+'), "[+]{5}", ""), Outcome::Success, "");
     let reason = "64 KiB received without anything that matches \"yes\"";
     is(tcp(floods(b"no"), "yes", ""), Outcome::Failure, reason);
@@ -197,7 +197,7 @@ fn tls_server(days_left: i64) -> SocketAddr {
     slow_tls_server(days_left, Duration::ZERO)
 }
 
-/// The same with a delay before the handshake.
+/// A server as from [`tls_server`], with a delay before the handshake.
 fn slow_tls_server(days_left: i64, thinks: Duration) -> SocketAddr {
     let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     let now = i64::try_from(certificate::now().as_secs()).unwrap();
@@ -296,7 +296,7 @@ fn names(answer: impl Fn(usize, &[u8]) -> Vec<Vec<u8>> + Send + 'static) -> Sock
     addr
 }
 
-/// The question with these flags and addresses as its answer.
+/// The answer to `question` with these flags and addresses.
 fn answered(question: &[u8], flags: [u8; 2], addrs: &[[u8; 4]]) -> Vec<u8> {
     let name_end = 12 + question[12..].iter().position(|byte| *byte == 0).unwrap() + 1;
     let mut answer = question[..name_end + 4].to_vec();
@@ -416,7 +416,7 @@ fn programs_are_run_and_nothing_of_them_stays() {
     assert_eq!(found("echo slow; exit 1", long), (Outcome::Failure, "exit code 1: slow".to_owned()));
     assert_eq!(found("echo gone >&2; exit 2", long), (Outcome::Failure, "exit code 2: gone".to_owned()));
     assert_eq!(found("kill -9 $$", long), (Outcome::Failure, "killed by signal 9".to_owned()));
-    // More than is kept, and more than a pipe holds.
+    // Longer than the part that is kept, and than the capacity of a pipe.
     let (outcome, reason) = found(
         "i=0; while [ $i -lt 3000 ]; do echo 0123456789012345678901234567890123456789; i=$((i+1)); done; exit 2",
         long,
@@ -443,7 +443,7 @@ fn programs_are_run_and_nothing_of_them_stays() {
     );
     // Killed programs leave no zombies.
     runtime.block_on(async { tokio::time::sleep(Duration::from_millis(1200)).await });
-    assert!(!marker.exists(), "something went on");
+    assert!(!marker.exists(), "a killed process continued");
     let left = children_of(std::process::id());
     assert!(left.iter().all(|stat| !stat.contains("(sh)") && !stat.contains("(sleep)")), "{left:?}");
 }

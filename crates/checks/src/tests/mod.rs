@@ -9,9 +9,10 @@ mod watches;
 
 use super::connect::certificate;
 use super::connect::connector::Connector;
-use super::connect::resolver::{LOOKUPS_MAX, Resolver};
+use super::connect::resolver::Resolver;
 use super::finding::Finding;
 use super::kinds::expectations;
+use super::limits::LOOKUPS_MAX;
 use super::progress::Progress;
 use super::runner::{Ran, Runner, Shared};
 use super::scheduler::run_requests::{Request, RequestQueue};
@@ -33,10 +34,10 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// Long enough for a busy machine.
+/// Timeout of checks that should complete; long enough for a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(4);
 
-/// Timeout of checks that are meant to exceed it.
+/// Timeout of checks that should exceed their timeout.
 const SOON: Duration = Duration::from_secs(1);
 
 fn runner(kind: impl Into<CheckKind>) -> Runner {
@@ -121,8 +122,8 @@ fn end_seen_by_server(
     (block_on(runner.run()), seen.join().unwrap())
 }
 
-/// A server that closes as requested gets no reset, and no local port stays in TIME-WAIT if a
-/// server does not.
+/// A server that closes as requested gets no reset. If a server does not close, no local port stays
+/// in TIME-WAIT.
 #[test]
 fn connections_end_as_they_should() {
     let http = |addr: SocketAddr| HttpCheck::new(url(format!("http://{addr}/"))).into();
@@ -131,9 +132,9 @@ fn connections_end_as_they_should() {
     assert_eq!((finding.outcome, end.unwrap()), (Outcome::Success, 0), "the server closed");
     let (finding, end) = end_seen_by_server(http, ok, false);
     assert_eq!(finding.outcome, Outcome::Success);
-    assert_eq!(end.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset, "it kept the connection");
+    assert_eq!(end.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset, "the server did not close");
     let (finding, end) = end_seen_by_server(|addr| TcpCheck::new(address(addr)).into(), b"", false);
-    assert_eq!((finding.outcome, end.unwrap()), (Outcome::Success, 0), "nothing was said");
+    assert_eq!((finding.outcome, end.unwrap()), (Outcome::Success, 0), "no data was sent");
 }
 
 #[test]
@@ -150,11 +151,11 @@ fn connections_are_counted_by_what_became_of_them() {
     assert_eq!(counted, [("connected", 2), ("refused", 1)]);
 }
 
-/// Each run ends at its timeout and reports the stage. The delay beyond that is a figure: the best
-/// of several runs.
+/// Each run ends at its timeout and reports the stage. The long version of the test also limits the
+/// delay after the timeout, measured as the best of several runs.
 #[test]
 fn the_time_of_a_run_is_kept() {
-    // A busy machine needs more time before the wait.
+    // A busy machine needs more time to reach the stage.
     let (time, rounds) = if figures::is_long() { ("150ms", 8) } else { ("2s", 1) };
     let limit = doorbell_config::parse_duration(time).unwrap();
     let silent = server(|_| {});
@@ -195,7 +196,7 @@ fn the_time_of_a_run_is_kept() {
     });
     let mut best = runners.each_ref().map(|_| Duration::MAX);
     for _round in 0..rounds {
-        // Includes the cleanup that precedes the report.
+        // Includes the cleanup before the finding is returned.
         let took = async |at: usize| {
             let (runner, kind, reason) = &runners[at];
             let from = Instant::now();
@@ -221,7 +222,7 @@ fn the_time_of_a_run_is_kept() {
     }
 }
 
-/// Ten thousand runs may wait at once.
+/// The memory of a run is small, because ten thousand runs may wait at once.
 #[test]
 fn a_run_is_small() {
     let http = runner(HttpCheck::new(url("http://a/")));
@@ -232,7 +233,8 @@ fn a_run_is_small() {
     }
 }
 
-/// A listener with a full queue drops packets: the connection is never established.
+/// A connection that is not established ends at `connect_timeout`. A listener with a full queue
+/// drops packets, so the connection is never established.
 #[test]
 fn a_connection_that_never_comes_has_a_time_of_its_own() {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
@@ -247,10 +249,11 @@ fn a_connection_that_never_comes_has_a_time_of_its_own() {
     assert_eq!(finding.outcome, Outcome::Timeout);
     assert!(finding.reason.ends_with("no connection within 60ms"), "{}", finding.reason);
     assert!(finding.latency >= Duration::from_millis(60), "{:?}", finding.latency);
-    figures::at_most("a connection that never comes", finding.latency, Duration::from_millis(140));
+    figures::at_most("a connection that is never established", finding.latency, Duration::from_millis(140));
 }
 
-/// An endless response is read up to the limit; a hundred concurrent runs keep no more than that.
+/// An endless response is read up to the limit, and a hundred concurrent runs keep no more data
+/// than a hundred times the limit.
 #[test]
 fn answers_without_an_end_are_cut() {
     let flood = server(|stream| {
@@ -278,7 +281,7 @@ fn answers_without_an_end_are_cut() {
             let runner = Arc::clone(&good);
             runs.spawn(async move { runner.run().await.outcome });
         }
-        // Some may time out on few cores.
+        // Some runs may time out on a machine with few cores.
         let outcomes = runs.join_all().await;
         assert!(outcomes.contains(&Outcome::Success), "{outcomes:?}");
         assert!(!outcomes.contains(&Outcome::Failure), "{outcomes:?}");

@@ -81,9 +81,9 @@ impl ResultSink for Seen {
     fn tick(&self) {}
 }
 
-/// Forty names without an answer, and an existing file.
+/// Forty checks whose names get no answer do not delay the check of a file.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "what must go on while others hang is waited for")]
+#[expect(clippy::disallowed_methods, reason = "the test waits for runs that must continue while others hang")]
 fn a_silent_resolver_delays_no_check_without_a_name() {
     let (lookups, tell) = Lookups::new(1000);
     let connector = connector_of(&lookups);
@@ -102,7 +102,7 @@ fn a_silent_resolver_delays_no_check_without_a_name() {
         Run::new(at, check, "a", Arc::new(runner), Arc::default())
     };
     let runs = checks.iter().enumerate().map(run).collect();
-    let (plan, _push) = Plan::new(runs, Vec::new(), 100, connector, Arc::default());
+    let (plan, _push) = Plan::new(runs, Vec::new(), 100, Arc::default());
     let sink = Arc::new(Seen { origin: Instant::now(), outcomes: Mutex::default() });
     let lane = plan.start(Arc::clone(&sink)).unwrap().go();
     let outcomes_of = |is: &dyn Fn(usize) -> bool| -> Vec<Outcome> {
@@ -172,7 +172,8 @@ fn a_name_that_was_never_known_is_an_error_at_once() {
     assert!(finding.reason.starts_with("a.test: "), "{}", finding.reason);
 }
 
-/// Two addresses with the same port; the second may be down.
+/// With `all`, every address is checked. The test uses three addresses with the same port: the
+/// first replies 200, the second refuses connections, and the third replies 503.
 #[test]
 fn every_address_is_asked_where_that_is_wanted() {
     let first = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -201,7 +202,7 @@ fn every_address_is_asked_where_that_is_wanted() {
     let one = Resolve::default();
     let all = Resolve { all: true, ..one };
     let sixth = Resolve { prefer: Prefer::Ipv6, ..one };
-    assert_eq!(found(&[2, 1], one), well, "one that accepts is enough");
+    assert_eq!(found(&[2, 1], one), well, "one address that accepts is enough");
     assert_eq!(found(&[1, 1], all), well);
     let reason = format!("1 of 2 addresses, 127.0.0.2:{port}: connection refused");
     assert_eq!(found(&[2, 1], all), (Outcome::Failure, reason));

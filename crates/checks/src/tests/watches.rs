@@ -28,7 +28,7 @@ fn read_frame(stream: &mut std::net::TcpStream) -> std::io::Result<(u8, u8, u8)>
     Ok((head[3], head[4], head[8]))
 }
 
-/// Reads up to the head of a request.
+/// Reads the preface and all frames up to and including the head of a request.
 fn await_request(stream: &mut std::net::TcpStream) {
     stream.read_exact(&mut [0; 24]).unwrap();
     while read_frame(stream).unwrap().0 != 1 {}
@@ -44,8 +44,8 @@ fn end(stream: u8) -> Vec<u8> {
     frame(1, 5, stream, &field("grpc-status", "0"))
 }
 
-/// A server that sends `SERVING` this many times and then ends the watch, not the connection; also
-/// returns the number of calls.
+/// A server that sends `SERVING` this many times and then ends the watch, but not the connection.
+/// Also returns the number of calls.
 fn ends_watches(messages: usize) -> (SocketAddr, Arc<AtomicUsize>) {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
@@ -75,11 +75,11 @@ fn a_watch_that_ends_is_not_begun_again_at_once() {
         block_on(async {
             for round in 1..=3 {
                 let from = Instant::now();
-                // Once for each further message, once for the end; plus each run.
+                // A change is reported for each further message and for the end of the watch.
                 for _ in 0..messages {
                     let finding = runner.run().await;
                     assert_eq!(finding.outcome, Outcome::Success, "{}", finding.reason);
-                    assert_eq!(calls.load(Ordering::SeqCst), round, "what it said last is known");
+                    assert_eq!(calls.load(Ordering::SeqCst), round, "the last status is known");
                     assert_eq!(told.recv().await, Some(Request::Changed(0)));
                 }
                 assert!(from.elapsed() >= fast, "{:?}", from.elapsed());
@@ -93,7 +93,7 @@ fn a_watch_that_ends_is_not_begun_again_at_once() {
 struct Sent {
     conns: AtomicUsize,
     pings: AtomicUsize,
-    /// Calls besides the watch of a connection.
+    /// Calls after the first call of each connection, which is the watch.
     calls: AtomicUsize,
     /// Whether the server has stopped responding.
     is_silent: AtomicBool,
@@ -130,7 +130,8 @@ fn keeps_watches() -> (SocketAddr, Arc<Sent>) {
     (addr, sent)
 }
 
-/// A gRPC server closes the connection of a client that pings more often than every five minutes.
+/// Each run makes a call to verify that the server responds, and sends no HTTP/2 ping: a gRPC
+/// server closes the connection of a client that pings more often than every five minutes.
 #[test]
 fn a_server_is_asked_whether_it_is_there_and_not_pinged() {
     let (addr, sent) = keeps_watches();

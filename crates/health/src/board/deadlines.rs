@@ -1,17 +1,18 @@
 //! The times at which a check or endpoint may change without input: a binary heap with a
-//! preallocated place for each.
+//! preallocated entry for each check and endpoint.
 //!
-//! Does not know about: what happens at a deadline.
+//! Does not know about: the handling of a deadline.
 //!
-//! A deadline that moves later is not updated, because every result of a check moves it. The early
-//! entry is popped at its time, found early, and pushed back. So a result costs nothing here, and
-//! each check causes at most one useless wake-up per `max_age`.
+//! Every result of a check moves the check's deadline later. The heap keeps the outdated entry: it
+//! is popped at its time, recognised as too early, and pushed again with the current deadline. A
+//! result therefore does not change the heap, and each check causes at most one useless wake-up per
+//! `max_age`.
 
 use crate::time::Time;
 
 const ABSENT: u32 = u32::MAX;
 
-/// A heap of (time, item), each item at most once.
+/// A heap of (time, item) that contains each item at most once.
 #[derive(Debug)]
 pub(super) struct Deadlines {
     heap: Vec<(Time, u32)>,
@@ -25,12 +26,13 @@ impl Deadlines {
         Self { heap: Vec::with_capacity(items), places: vec![ABSENT; items].into() }
     }
 
-    /// The earliest entry, perhaps earlier than its deadline; [`Time::MAX`] when empty.
+    /// The earliest entry, which may be earlier than the item's deadline; [`Time::MAX`] if the heap
+    /// is empty.
     pub(super) fn first(&self) -> Time {
         self.heap.first().map_or(Time::MAX, |&(at, _)| at)
     }
 
-    /// Schedules `item` for `at` or earlier.
+    /// Schedules `item` for `at`, unless an earlier entry exists.
     pub(super) fn arm(&mut self, item: u32, at: Time) {
         if at == Time::MAX {
             return;
@@ -46,10 +48,10 @@ impl Deadlines {
             }
             _ => {}
         }
-        debug_assert!(self.heap.len() <= self.places.len(), "each item is there at most once");
+        debug_assert!(self.heap.len() <= self.places.len(), "each item occurs at most once");
     }
 
-    /// Removes and returns an item whose time has come.
+    /// Removes and returns an item that is scheduled for `now` or earlier.
     pub(super) fn pop(&mut self, now: Time) -> Option<u32> {
         let &(at, item) = self.heap.first()?;
         if at > now {
@@ -94,7 +96,8 @@ impl Deadlines {
 
     fn note(&mut self, place: usize) {
         let item = self.heap[place].1;
-        self.places[item as usize] = u32::try_from(place).expect("no more places than items, which are u32");
+        self.places[item as usize] =
+            u32::try_from(place).expect("there are at most as many entries as items, whose numbers are u32");
     }
 }
 
@@ -104,7 +107,7 @@ mod tests {
 
     #[test]
     fn comes_out_in_order_whatever_the_order_in() {
-        // A permutation of 0..101, from a generator of the multiplicative group modulo 101.
+        // The powers of 2 modulo 101: a permutation of 1 to 100.
         let times: Vec<u64> = (0..100).map(|n| (1..=n).fold(1, |value, _| value * 2 % 101)).collect();
         let mut deadlines = Deadlines::new(100);
         for (item, &time) in (0_u32..).zip(&times) {

@@ -1,5 +1,5 @@
-//! Successive boards: results are carried over and judged by the new configuration; a check that
-//! tests something new keeps its verdict for a while.
+//! Successive boards: results are taken over and judged by the new configuration, and a check with
+//! another target keeps its verdict for a limited time.
 
 use super::tests::{DOWN, UP, at, quick};
 use super::*;
@@ -7,7 +7,7 @@ use crate::check::{CheckConfig, CheckState, FlapRule, Initial, Outcome};
 use crate::endpoint::{Cause, EndpointConfig, EndpointState, FailOpen, Grace, Quorum, Severity};
 use crate::{Maintenance, Note};
 
-/// A reload of the configuration: state of unchanged checks is kept.
+/// The state of unchanged checks is kept at a reload of the configuration.
 #[test]
 fn a_new_board_goes_on_where_the_old_one_was() {
     let make = |b: CheckConfig, start: u64| {
@@ -34,14 +34,14 @@ fn a_new_board_goes_on_where_the_old_one_was() {
         .is_empty();
     let changed = CheckConfig { fall: 7, ..quick() };
     let (mut new, checks, [started, ready]) = make(changed, 4);
-    // The thresholds of the second check have changed, and the third tests something else.
+    // The thresholds of the second check have changed, and the third check tests another target.
     let carry = |name: &str| if name == "c" { Carry::Awaits(Duration::from_secs(2)) } else { Carry::State };
     let changes = new.inherit_checks(&old, carry, at(4));
     assert_eq!(changes.checks, checks);
     let states = |board: &Board| board.checks().map(|(_, _, check)| check.state()).collect::<Vec<_>>();
     assert_eq!(states(&new), [CheckState::Down, CheckState::Up, CheckState::Unknown]);
     let since = new.check(checks[0]).unwrap().state_since();
-    assert_eq!(since, at(2), "it did not restart");
+    assert_eq!(since, at(2), "the time of the last change is kept");
     let state = |board: &Board, endpoint| board.endpoint(endpoint).unwrap().answer(Audience::Other).0;
     assert_eq!(state(&new, started).state, EndpointState::Down);
     let _latched = new.inherit_endpoints(&old, at(4)).is_empty();
@@ -59,12 +59,12 @@ fn a_new_board_goes_on_where_the_old_one_was() {
         "{:?}",
         changes.events
     );
-    // Maintenance by an operator is not carried over.
+    // Maintenance by an operator is not taken over.
     let maintenance = Some(Maintenance::new("disks", at(6), None));
     let _held = again.command(Command::MaintainCheck { check: checks[1], maintenance }, at(6)).is_empty();
     let _same = again.inherit_checks(&old, |_| Carry::State, at(7)).is_empty();
     assert_eq!(states(&again), [CheckState::Down, CheckState::Maintenance, CheckState::Up]);
-    // Carried results become stale at the same time as on the old board.
+    // Results that were taken over become stale at the same time as on the old board.
     let _later = again.tick(at(12)).is_empty();
     assert_eq!(states(&again), [CheckState::Stale, CheckState::Maintenance, CheckState::Stale]);
 }
@@ -87,14 +87,15 @@ fn what_was_found_is_judged_by_the_thresholds_of_now() {
         let max_age = Some(Duration::from_secs(60));
         CheckConfig { rise, fall, max_age, history_len: 5, ..quick() }
     };
-    // Results so far, the old rule, the new rule, and the expected state.
+    // Results on the old board, thresholds of the old board, thresholds of the new board, and the
+    // expected state.
     for (results, before, now, expected) in [
         ("+", rule(1, 3), rule(2, 5), CheckState::Up),
         ("+--", rule(1, 3), rule(1, 2), CheckState::Down),
         ("+--", rule(1, 3), rule(1, 4), CheckState::GoingDown),
         ("---+", rule(3, 3), rule(1, 3), CheckState::Up),
         ("---+", rule(3, 3), rule(2, 3), CheckState::GoingUp),
-        // A decision holds until results contradict it.
+        // Higher thresholds do not revert a decision; only new results do.
         ("+-", rule(1, 1), rule(1, 3), CheckState::Down),
     ] {
         let (mut old, check, _) = one(before, EndpointConfig::new("ready"), at(0));
@@ -125,7 +126,7 @@ fn what_was_found_is_judged_by_the_thresholds_of_now() {
         );
         assert_eq!(new.check(check).unwrap().history().iter().len(), results.len().min(2));
         let last = at(results.len() as u64);
-        assert!(new.next_due(check) <= last.after(Duration::from_secs(10)), "by the interval of now");
+        assert!(new.next_due(check) <= last.after(Duration::from_secs(10)), "the new interval applies");
     }
 }
 
@@ -155,7 +156,7 @@ fn a_check_that_asks_something_new_keeps_the_verdict_until_its_first_result() {
         assert!(!new.changed_since(&old).iter().any(is_event));
         (new, check, endpoint)
     };
-    // The first result decides.
+    // The first result decides, whatever the previous verdict was.
     for (before, first, expected) in [
         (&UP, &UP, EndpointState::Up),
         (&UP, &DOWN, EndpointState::Down),
@@ -170,7 +171,8 @@ fn a_check_that_asks_something_new_keeps_the_verdict_until_its_first_result() {
         let told = changes.events.iter().any(|event| matches!(event, Event::Endpoint { .. }));
         assert_eq!((says(&new, endpoint), told), (expected, was != expected));
     }
-    // Without a result the check becomes unknown when the time is over, and that is reported.
+    // If there is no result until the time limit, the check becomes unknown, and the endpoint's
+    // change is reported.
     let (mut new, _, endpoint) = start(&UP);
     assert!(new.deadline() <= at(12));
     let _changes = new.tick(at(11));
@@ -180,8 +182,8 @@ fn a_check_that_asks_something_new_keeps_the_verdict_until_its_first_result() {
     assert_eq!(says(&new, endpoint), EndpointState::Down);
 }
 
-/// An assumed state is no result: the first result decides even if the name of the state does not
-/// change.
+/// A verdict that stands in for the first result is not a result: the first result decides even if
+/// the state does not change.
 #[test]
 fn a_belief_does_not_stand_in_the_way_of_the_first_result() {
     let believed = CheckConfig { initial: Initial::Up, ..quick() };
@@ -218,16 +220,20 @@ fn a_check_that_joins_an_endpoint_is_awaited_and_keeps_no_latch_up() {
         let _changes = new.inherit_checks(&old, awaits, at(2));
         let _changes = new.inherit_endpoints(&old, at(2));
         assert_eq!(says(&new, ready), expected);
-        // Another reload while the first result is awaited.
+        // A second reload while the first result is awaited keeps the verdict.
         let (mut newer, checks_of_newer, ready_of_newer, _) = make(&["a", "b"], at(3));
         let _changes = newer.inherit_checks(&new, |_| Carry::State, at(3));
         let _changes = newer.inherit_endpoints(&new, at(3));
         assert_eq!(says(&newer, ready_of_newer), expected);
         let _changes = newer.tick(at(5));
-        assert_eq!(says(&newer, ready_of_newer), EndpointState::Down, "the time goes on");
+        assert_eq!(
+            says(&newer, ready_of_newer),
+            EndpointState::Down,
+            "the second reload does not restart the time"
+        );
         assert_eq!(checks_of_newer.len(), checks.len());
         if first.outcome == Outcome::Failure {
-            // A verdict that is kept does not count as a success.
+            // A verdict that stands in for a result does not set the latch.
             let _changes = new.apply(checks[0], &UP, at(3));
             let _changes = new.tick(at(6));
             assert_eq!(says(&new, started), EndpointState::Down);
@@ -250,7 +256,7 @@ fn a_grace_is_from_the_start_of_the_first_board() {
     assert_eq!(says(&new, endpoint), EndpointState::Down);
 }
 
-/// Only results set a latch.
+/// Only results set a latch; a grace period does not.
 #[test]
 fn a_latch_has_no_grace() {
     let config = EndpointConfig {
@@ -265,8 +271,7 @@ fn a_latch_has_no_grace() {
     assert_eq!(says(&board, endpoint), EndpointState::Up);
 }
 
-/// A check whose results were stale and are fresh under the new `max_age` counts by its thresholds
-/// again.
+/// A check that was stale, but is fresh under the new `max_age`, counts by its thresholds again.
 #[test]
 fn what_is_fresh_again_is_judged_by_its_thresholds() {
     let rule =
@@ -284,7 +289,8 @@ fn what_is_fresh_again_is_judged_by_its_thresholds() {
     assert_eq!(new.check(check).unwrap().state(), CheckState::Down);
 }
 
-/// A hold that ended long ago under the new rule is not prolonged by later changes.
+/// Under the stricter rule, the changes up to 4 s cause a hold that ends at 14 s. The change at 50
+/// s does not prolong that hold.
 #[test]
 fn a_stricter_flap_rule_counts_changes_as_if_it_had_always_held() {
     let rule = |transitions_max| {
@@ -309,7 +315,7 @@ fn a_stricter_flap_rule_counts_changes_as_if_it_had_always_held() {
     assert_eq!(new.check(check).unwrap().state(), CheckState::Up);
 }
 
-/// A hold continues even if the changes that caused it are no longer remembered.
+/// A hold continues under the same rule even if the changes that caused it are no longer stored.
 #[test]
 fn a_hold_goes_on_under_the_same_rule() {
     let rule = |hold| {
@@ -317,7 +323,7 @@ fn a_hold_goes_on_under_the_same_rule() {
             FlapRule { window: Duration::from_secs(3), transitions_max: 1, hold: Duration::from_secs(hold) };
         CheckConfig { flap: Some(flap), max_age: Some(Duration::from_secs(100)), ..quick() }
     };
-    // Two changes at 3 s exceed the limit; the one at 8 s prolongs the hold.
+    // The changes at 2 s and 3 s exceed the limit; those at 8 s and 9 s prolong the hold.
     let results = [(1, &UP), (2, &DOWN), (3, &UP), (8, &DOWN), (9, &UP)];
     for (hold, end) in [(7, 16), (5, 14), (20, 29)] {
         let (mut old, check, _) = one(rule(7), EndpointConfig::new("ready"), at(0));
@@ -336,7 +342,8 @@ fn a_hold_goes_on_under_the_same_rule() {
     }
 }
 
-/// A new check of unknown state is no evidence that the shared dependency has recovered.
+/// A new check with unknown state does not end fail-open, because an unknown state does not show
+/// that the shared dependency has recovered.
 #[test]
 fn a_check_that_joins_does_not_close_what_failed_open() {
     let make = |names: &[&str], has_quorum: bool, start: Time| {
@@ -371,7 +378,7 @@ fn a_check_that_joins_does_not_close_what_failed_open() {
         assert_eq!(verdict(&new, endpoint), open, "quorum: {has_quorum}");
         let _changes = new.apply(checks[2], &DOWN, at(4));
         assert_eq!(verdict(&new, endpoint), open, "quorum: {has_quorum}");
-        // The time limit keeps running.
+        // The time limit of fail-open continues.
         let _changes = new.tick(at(61));
         assert_eq!(verdict(&new, endpoint), open);
         for check in checks {
@@ -382,7 +389,7 @@ fn a_check_that_joins_does_not_close_what_failed_open() {
     }
 }
 
-/// A drain of all endpoints includes those that a new configuration adds.
+/// An endpoint that a new configuration adds takes part in a drain of all endpoints.
 #[test]
 fn an_endpoint_that_joins_drains_with_all_others() {
     let (mut old, _, _) = one(quick(), EndpointConfig::new("ready"), at(0));

@@ -1,5 +1,5 @@
-//! Boards by example: order of events, deadlines, caps, commands for unknown checks, time that runs
-//! backward.
+//! Boards by example: order of events, deadlines, caps, commands for unknown checks, a time that
+//! runs backward.
 
 use std::time::Duration;
 
@@ -22,7 +22,8 @@ pub(super) fn quick() -> CheckConfig {
     CheckConfig { rise: 1, fall: 1, max_age: Some(10 * SECOND), history_len: 0, ..CheckConfig::default() }
 }
 
-/// Two checks: both endpoints require the first, only the second endpoint requires the second.
+/// A board with two checks and two endpoints. Both endpoints require the first check, and only the
+/// second endpoint requires the second check.
 fn pair() -> (Board, [CheckIndex; 2], [EndpointIndex; 2]) {
     let mut builder = Board::builder(at(0));
     let checks = ["a", "b"].map(|name| builder.check(name, quick()).unwrap());
@@ -50,7 +51,7 @@ fn a_result_tells_what_it_changed() {
         panic!("one endpoint changed: {:?}", changes.events)
     };
     assert_eq!((*endpoint, from.state, to.state), (first, EndpointState::Down, EndpointState::Up));
-    assert_eq!(changes.rendered, [first, second], "the second lists the check");
+    assert_eq!(changes.rendered, [first, second], "the second endpoint lists the check");
     assert_eq!(changes.checks, [a]);
     assert!(board.apply(a, &UP, at(2)).is_empty());
     assert!(!board.apply(b, &UP, at(3)).is_empty());
@@ -79,7 +80,7 @@ fn time_alone_changes_states() {
     board.apply(b, &UP, at(2));
     assert_eq!(board.deadline(), at(11));
     board.apply(a, &UP, at(5));
-    assert_eq!(board.deadline(), at(11), "early, and not touched by a result");
+    assert_eq!(board.deadline(), at(11), "a result does not move the earlier deadline");
     assert!(board.tick(at(11)).is_empty());
     assert_eq!(board.deadline(), at(12));
     let changes = board.tick(at(12));
@@ -119,7 +120,8 @@ fn a_tick_at_every_deadline_leaves_nothing_due() {
     assert_eq!(
         steps,
         [
-            // Down since 2, up at 3 but held down: one outage of the group until the hold is over.
+            // The check is down from 2 s on: from 3 s it succeeds but is held down. For the group
+            // this is a single outage, so fail-open ends 3 s after its start.
             (at(5), (CheckState::Flapping, Cause::Checks)),
             (at(11), (CheckState::Down, Cause::Checks)),
             (at(14), (CheckState::Stale, Cause::Checks)),
@@ -142,7 +144,7 @@ fn another_cause_is_shown_though_the_state_stays() {
     assert!(shown(&board).contains("refused"), "{}", shown(&board));
     assert_eq!(down(&mut board, b"status 500", at(2)), (0, vec![first, second]));
     assert!(shown(&board).contains("status 500"), "{}", shown(&board));
-    assert_eq!(down(&mut board, b"status 500", at(3)), (0, vec![]), "the same cause again changes nothing");
+    assert_eq!(down(&mut board, b"status 500", at(3)), (0, vec![]), "a repeated cause changes nothing");
 }
 
 #[test]
@@ -150,9 +152,9 @@ fn time_does_not_run_backward() {
     let (mut board, [a, _], _) = pair();
     board.apply(a, &UP, at(50));
     let changes = board.apply(a, &DOWN, at(3));
-    let Some(Event::Check { at: when, .. }) = changes.events.first() else { panic!("it went down") };
+    let Some(Event::Check { at: when, .. }) = changes.events.first() else { panic!("the check went down") };
     assert_eq!(*when, at(50));
-    assert_eq!(board.next_due(a), at(60), "down interval, from the latest time seen");
+    assert_eq!(board.next_due(a), at(60), "the down interval starts at the latest time seen");
 }
 
 #[test]
@@ -229,7 +231,7 @@ fn the_reason_of_a_drain_is_that_of_the_endpoint_before_that_of_all() {
     assert_eq!(
         drain(Target::One(second), Some("fans")),
         told("kernel", "fans"),
-        "even if bodies do not show it"
+        "the reason changes even if bodies do not show it"
     );
     assert_eq!(drain(Target::One(second), None), told("kernel", "kernel"));
     assert_eq!(drain(Target::All, None), told("", ""));
@@ -285,7 +287,7 @@ fn a_name_is_free_after_a_refusal() {
     let endpoint = builder.endpoint(config).unwrap();
     let mut board = builder.build();
     board.apply(a, &UP, at(1));
-    assert_eq!(text(&board, endpoint), "up\n", "the refused one left no trace");
+    assert_eq!(text(&board, endpoint), "up\n", "the rejected endpoint has no effect");
 }
 
 #[test]
@@ -313,7 +315,7 @@ fn a_stepped_clock_shows_from_then_on() {
     board.set_unix_at_zero(Some(Duration::from_secs(86_400)), at(0));
     board.apply(a, &UP, at(1));
     assert!(shows(&board, "1970-01-02T00:00:01Z"));
-    // Bodies show earlier times by the corrected clock, too.
+    // A correction of the clock also changes the times of earlier results in bodies.
     let changes = board.set_unix_at_zero(Some(Duration::from_secs(2 * 86_400)), at(2));
     assert!(changes.rendered.contains(&first) && changes.events.is_empty());
     assert!(shows(&board, "1970-01-03T00:00:01Z"));
@@ -321,7 +323,7 @@ fn a_stepped_clock_shows_from_then_on() {
     assert!(same.rendered.is_empty());
 }
 
-/// Time and latency in a body follow new results, even without a transition.
+/// The time and latency in a body are updated by new results even without a transition.
 #[test]
 fn a_body_tells_of_a_result_that_is_not_old() {
     let (mut board, [a, _], [first, _]) = pair();
@@ -338,7 +340,7 @@ fn a_body_tells_of_a_result_that_is_not_old() {
         rendered += board.apply(a, &UP, at(second)).rendered.len();
         assert!(second - time(&board) < 10, "{} at {second}", time(&board));
     }
-    assert!(rendered <= 2 * 61, "no more often than that: {rendered}");
+    assert!(rendered <= 2 * 61, "at most once per 10 s and body: {rendered}");
 }
 
 #[test]
@@ -366,7 +368,7 @@ fn deciding_checks_are_listed_before_informational_ones() {
         let (code, body) = body(&board, format);
         assert!(code == 503 && body.contains("db"), "{body}");
     }
-    // Then the check that makes it degraded.
+    // With the required check up, the degrading check decides and is listed.
     board.apply(checks[5], &UP, at(2));
     for format in Format::ALL {
         let (code, body) = body(&board, format);

@@ -1,7 +1,6 @@
 //! Rules for judging one check: thresholds, intervals, freshness, flap rule.
 //!
-//! Does not know about: the check's target, or its timeout, jitter and phase; those belong to the
-//! scheduler.
+//! Does not know about: the check's target, timeout, jitter and phase, which the scheduler manages.
 
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ pub enum Initial {
     FullyDown,
     /// Up; `fall` failures are needed.
     FullyUp,
-    /// Unknown; a single result decides, as in Envoy at start.
+    /// Unknown; a single result decides, as in Envoy at its start.
     #[default]
     Unknown,
     /// Up; a single result decides.
@@ -33,7 +32,7 @@ pub struct FlapRule {
     pub window: Duration,
     /// Maximum number of changes in the window; one more counts as flapping.
     pub transitions_max: u32,
-    /// How long a flapping check is held down after its last change.
+    /// Time after its last change during which a flapping check is held down.
     pub hold: Duration,
 }
 
@@ -46,25 +45,26 @@ impl Default for FlapRule {
 /// Rules for judging one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckConfig {
-    /// Time from the start of one run to the start of the next. 5 s.
+    /// Time from the start of one run to the start of the next. Default 5 s.
     pub interval: Duration,
-    /// Interval while the check is unknown, going up or going down (HAProxy's `fastinter`). 1 s.
+    /// Interval while the check is unknown, going up or going down (HAProxy's `fastinter`). Default
+    /// 1 s.
     pub fast_interval: Duration,
-    /// Interval while the check is down (HAProxy's `downinter`). 10 s.
+    /// Interval while the check is down (HAProxy's `downinter`). Default 10 s.
     pub down_interval: Duration,
-    /// Whether results are pushed from outside; then no run is ever due.
+    /// Whether results are pushed from outside, so that no runs are scheduled.
     pub passive: bool,
-    /// Consecutive successes before the check counts as up. 2, as in HAProxy.
+    /// Consecutive successes that make the check up. Default 2, as in HAProxy.
     pub rise: u32,
-    /// Consecutive failures before the check counts as down. 3, as in HAProxy.
+    /// Consecutive failures that make the check down. Default 3, as in HAProxy.
     pub fall: u32,
     /// State before the first result.
     pub initial: Initial,
     /// Maximum age of a result; `None` means three times the longest interval.
     pub max_age: Option<Duration>,
-    /// Rule against flapping, if any.
+    /// Rule against flapping; `None` disables it.
     pub flap: Option<FlapRule>,
-    /// Number of results to remember. 200.
+    /// Number of results to store. Default 200.
     pub history_len: usize,
 }
 
@@ -86,8 +86,15 @@ impl Default for CheckConfig {
 }
 
 impl CheckConfig {
-    /// A check whose results are pushed and valid for `ttl`, like Consul's TTL check: the last
-    /// result decides alone, and silence makes the check stale.
+    /// A check that runs at this interval. The interval is at most 1 s while the state changes, and
+    /// is doubled while the check is down.
+    pub fn every(interval: Duration) -> Self {
+        let fast_interval = interval.min(Duration::from_secs(1));
+        Self { interval, fast_interval, down_interval: interval.saturating_mul(2), ..Self::default() }
+    }
+
+    /// A check whose results are pushed and valid for `ttl`, like Consul's TTL check. The last
+    /// result alone decides; without results for `ttl` the check becomes stale.
     pub fn ttl(ttl: Duration) -> Self {
         Self { passive: true, rise: 1, fall: 1, max_age: Some(ttl), ..Self::default() }
     }
@@ -99,7 +106,7 @@ impl CheckConfig {
     }
 
     /// # Errors
-    /// The first rule that is broken.
+    /// The first rule that the configuration breaks.
     pub fn validate(&self) -> Result<(), ConfigError> {
         if self.rise == 0 || self.fall == 0 {
             return Err(ConfigError::Threshold);

@@ -1,4 +1,4 @@
-//! One check by example: every rule of the state machine as a table of results and expected states.
+//! The state machine of a check: each rule as a table of results and expected states.
 
 use super::*;
 
@@ -36,7 +36,8 @@ fn short(state: CheckState) -> &'static str {
     }
 }
 
-/// Feeds one result a second, starting at second 1; returns the state after each.
+/// Passes one result per second to a check, starting at second 1; returns the state after each
+/// result.
 fn states(config: &CheckConfig, results: &str) -> String {
     let mut check = Check::new(config.clone(), Time::ZERO).unwrap();
     let mut seen = short(check.state()).to_owned();
@@ -54,28 +55,30 @@ fn with(initial: Initial, rise: u32, fall: u32) -> CheckConfig {
 #[test]
 fn rise_and_fall() {
     let table = [
-        // The first result decides alone.
+        // The first result alone decides.
         ("+", "?+"),
         ("-", "?-"),
         ("~", "?D"),
         ("t", "?-"),
         ("e", "?-"),
-        // Down by three failures, whatever their kind; a success in between starts over.
+        // Three consecutive failures of any kind lead to down; a success in between restarts the
+        // count.
         ("+-", "?+\\"),
         ("+--", "?+\\\\"),
         ("+---", "?+\\\\-"),
         ("+-te", "?+\\\\-"),
         ("+--+--+", "?+\\\\+\\\\+"),
-        // Up by two successes, degraded or not; a failure in between starts over.
+        // Two consecutive successes, degraded or not, lead to up; a failure in between restarts the
+        // count.
         ("-+", "?-/"),
         ("-++", "?-/+"),
         ("-+-+", "?-/-/"),
         ("-+~", "?-/D"),
         ("-~+", "?-/+"),
-        // Degraded comes and goes with each success.
+        // Degraded begins and ends with the last success.
         ("+~+~", "?+D+D"),
         ("~-+", "?D\\+"),
-        // A maintenance result counts for neither side.
+        // A maintenance result counts neither as success nor as failure.
         ("m", "?M"),
         ("m+", "?M+"),
         ("+--m-", "?+\\\\M-"),
@@ -118,7 +121,7 @@ fn the_next_run() {
     let mut check = Check::new(config, at(100)).unwrap();
     assert_eq!(check.next_due(), at(100), "at once");
     let mut now = at(100);
-    // Outcome, then seconds from its start to the next run.
+    // Outcome, then seconds from the start of its run to the start of the next run.
     for (mark, secs) in [
         ('+', 5),
         ('-', 1),
@@ -134,12 +137,12 @@ fn the_next_run() {
         let started = now;
         now = started.after(LATENCY);
         check.handle_result(&CheckResult::new(outcome(mark), LATENCY, b""), now);
-        assert_eq!(check.next_due(), started.after(secs * SECOND), "{mark}: from start to start");
+        assert_eq!(check.next_due(), started.after(secs * SECOND), "{mark}: measured from start to start");
         now = check.next_due();
     }
     let ended = now.after(60 * SECOND);
     check.handle_result(&CheckResult::success(60 * SECOND), ended);
-    assert_eq!(check.next_due(), ended, "an overrun is due at once");
+    assert_eq!(check.next_due(), ended, "due immediately after an overrun");
     let passive = Check::new(CheckConfig::ttl(SECOND), at(0)).unwrap();
     assert_eq!(passive.next_due(), Time::MAX);
 }
@@ -148,7 +151,7 @@ fn the_next_run() {
 fn old_results_are_none() {
     let config = CheckConfig { max_age: Some(10 * SECOND), ..with(Initial::Unknown, 2, 3) };
     let mut check = Check::new(config, at(0)).unwrap();
-    assert_eq!(check.deadline(), Time::MAX, "nothing that could grow old");
+    assert_eq!(check.deadline(), Time::MAX, "no result can expire");
     assert_eq!(check.handle_time(at(99)), None);
     check.handle_result(&CheckResult::success(LATENCY), at(100));
     assert_eq!(check.deadline(), at(110));
@@ -156,8 +159,8 @@ fn old_results_are_none() {
     let moved = check.handle_time(at(110)).unwrap();
     assert_eq!((moved.from, moved.to), (CheckState::Up, CheckState::Stale));
     assert_eq!(check.deadline(), Time::MAX);
-    assert_eq!(check.interval(), SECOND, "a stale check is looked at quickly");
-    // One result decides, as at the start.
+    assert_eq!(check.interval(), SECOND, "a stale check uses the fast interval");
+    // A single result decides, as at the start.
     check.handle_result(&CheckResult::new(Outcome::Failure, LATENCY, b""), at(111));
     assert_eq!((check.state(), check.interval()), (CheckState::Down, 10 * SECOND));
     let mut down = check.clone();
@@ -187,13 +190,13 @@ fn pushed_results_hold_for_their_time() {
 fn flapping_is_held_down() {
     let flap = FlapRule { window: 20 * SECOND, transitions_max: 2, hold: 5 * SECOND };
     let config = CheckConfig { flap: Some(flap), ..with(Initial::Unknown, 1, 1) };
-    // The first result is no change; the third change within 20 s is one too many.
+    // The first result is not a change; the third change within 20 s exceeds the limit.
     assert_eq!(states(&config, "+-+-"), "?+-+F");
-    // Without a change the hold ends after 5 s: seconds 5 to 8 are held, 9 is not.
+    // The hold ends 5 s after the last change: the check is held at seconds 5 to 8, not at 9.
     assert_eq!(states(&config, "+-+-------"), "?+-+FFFFF--");
-    // A change during a hold restarts it; afterwards the settled value shows.
+    // A change during a hold restarts the hold; afterwards the state shows the settled value.
     assert_eq!(states(&config, "+-+-+++++++"), "?+-+FFFFFF++");
-    // One more change within the window starts another hold; after the window there is none.
+    // One more change within the window starts another hold; after the window it does not.
     assert_eq!(states(&config, "+-+------+"), "?+-+FFFFF-F");
     let calm = format!("+-+-{}+", "-".repeat(25));
     assert!(states(&config, &calm).ends_with("-+"));
@@ -232,8 +235,8 @@ fn maintenance_hides_and_ends() {
     assert_eq!(check.set_maintenance(None, at(10)).map(|moved| moved.to), Some(CheckState::Down));
 }
 
-/// A target that stopped responding may be gone, even if it reported maintenance; an operator's
-/// declaration holds until the operator revokes it.
+/// Maintenance that a target reported expires, because a target that no longer responds may not
+/// exist any more. Maintenance that an operator declared lasts until the operator ends it.
 #[test]
 fn maintenance_that_a_target_declared_grows_old() {
     let config = CheckConfig::ttl(Duration::from_secs(10));

@@ -11,9 +11,9 @@ use crate::limits::{BODY_LEN_MAX, BODY_LEN_MIN, NAME_LEN_MAX};
 /// Effect of a check that is down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
-    /// The endpoint is at most degraded. For dependencies that other replicas share.
+    /// The endpoint becomes degraded, but not down. Suits dependencies that all replicas share.
     Degrading,
-    /// None; the check is only shown.
+    /// No effect; the check is only shown.
     Info,
     /// The endpoint is down.
     Required,
@@ -37,12 +37,12 @@ pub struct Use {
     pub check: CheckIndex,
     /// The effect of the check when it is down.
     pub severity: Severity,
-    /// Whether the quorum counts it, whatever its severity.
+    /// Whether the check counts for the quorum, whatever its severity.
     pub in_quorum: bool,
-    /// Its share of the endpoint's weight while it is up or degraded.
+    /// The check's share of the endpoint's weight while it is up or degraded.
     pub weight: u32,
-    /// The endpoint's status code when it is down because of this check; the first check with a
-    /// code decides.
+    /// The endpoint's status code when it is down because of this check. If several such checks
+    /// have a code, the first one applies.
     pub code: Option<u16>,
 }
 
@@ -52,7 +52,7 @@ impl Use {
         Self { check, severity, in_quorum: false, weight: 0, code: None }
     }
 
-    /// False for a check that is only shown.
+    /// Whether the check affects the endpoint; false if it is only shown.
     pub(crate) fn counts(&self) -> bool {
         self.severity != Severity::Info || self.in_quorum || self.weight > 0
     }
@@ -68,7 +68,7 @@ pub enum Quorum {
 }
 
 impl Quorum {
-    /// The minimum among `of` checks.
+    /// The minimum number of checks for a quorum of `of` checks.
     pub const fn min(self, of: u32) -> u32 {
         match self {
             Self::Count(count) => count,
@@ -82,7 +82,7 @@ impl Quorum {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the caller has compared with u32::MAX")]
+#[expect(clippy::cast_possible_truncation, reason = "the caller compares the value with u32::MAX")]
 const fn low_half(value: u64) -> u32 {
     value as u32
 }
@@ -90,54 +90,54 @@ const fn low_half(value: u64) -> u32 {
 /// How an endpoint counts a stale check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnStale {
-    /// As degraded, whatever its last state.
+    /// As degraded, regardless of the state before.
     Degraded,
     /// Down.
     #[default]
     Down,
-    /// As its last state.
+    /// As up or down, whichever it was before.
     Keep,
     /// As unknown.
     Unknown,
 }
 
-/// Keeps the endpoint up while the whole group is down at once: a shared dependency is then a
-/// likelier cause than each member.
+/// Keeps the endpoint degraded instead of down while the whole group is down: if all members fail
+/// at the same time, a failed shared dependency is more likely than a failure of each member.
 ///
-/// The group is the quorum's checks or, without a quorum, the required ones. It fails open only
-/// after the endpoint has been up or degraded, so that a replica that never worked does not join,
-/// and only while every member is down by its results, not unknown or in maintenance. Envoy's panic
-/// threshold and the load balancers of AWS do the same, without a time limit.
+/// The group is the quorum's checks or, without a quorum, the required ones. Fail-open has two
+/// conditions. The endpoint must have been up or degraded before, which excludes a replica that
+/// never worked. Every member must be down by its results, not unknown or in maintenance. Envoy's
+/// panic threshold and the load balancers of AWS do the same, without a time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailOpen {
-    /// Maximum time from the moment all members went down.
+    /// Maximum duration of fail-open, from the time when all members were down.
     pub max_age: Duration,
 }
 
-/// How unknown checks count at first.
+/// Grace period: unknown checks count as up for a time after the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grace {
     /// Time from the start during which unknown checks count as up.
     pub duration: Duration,
 }
 
-/// The kind of prober; each may see a drain differently.
+/// The kind of prober. The reply during a drain is configured for each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Audience {
-    /// The kubelet: replies decide about restarts and alarms.
+    /// The kubelet. The replies that it gets can cause restarts and alarms.
     Kubelet,
-    /// A load balancer: replies decide about new connections.
+    /// A load balancer. The replies that it gets determine whether it sends new connections.
     LoadBalancer,
     /// Any other client.
     Other,
 }
 
 impl Audience {
-    /// All of them, in the order of their discriminants.
+    /// All audiences, in the order of their discriminants.
     pub const ALL: [Self; 3] = [Self::Kubelet, Self::LoadBalancer, Self::Other];
 }
 
-/// Which clients see more than the state.
+/// The clients that see more than the state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Details {
     /// All clients.
@@ -159,7 +159,7 @@ impl Details {
     }
 }
 
-/// The reply to one audience during a drain.
+/// The reply to an audience during a drain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnDrain {
     /// State "drain" with this code.
@@ -195,27 +195,27 @@ impl Default for Codes {
 /// Configuration of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointConfig {
-    /// Its name, unique among endpoints.
+    /// The name, unique among endpoints.
     pub name: String,
-    /// The checks it uses, each once, in the order of the body.
+    /// The checks of the endpoint, each once, in the order of the body.
     pub uses: Vec<Use>,
-    /// Minimum of the uses with `in_quorum` that must be up.
+    /// Minimum number of uses with `in_quorum` whose checks must be up.
     pub quorum: Option<Quorum>,
-    /// Whether it fails open when all checks are down.
+    /// Whether the endpoint fails open when all checks of the group are down.
     pub fail_open: Option<FailOpen>,
-    /// Whether it stays up once it was up or degraded: for startup probes.
+    /// Whether the endpoint stays up once it was up or degraded, as startup probes require.
     pub latch: bool,
-    /// How a stale check counts. Down.
+    /// How stale checks count. Default down.
     pub on_stale: OnStale,
-    /// Whether unknown checks count as up at first. Ignored for an endpoint with a latch.
+    /// Grace period for unknown checks. Ignored for an endpoint with a latch.
     pub grace: Option<Grace>,
     /// The status codes.
     pub codes: Codes,
     /// The reply to each audience during a drain, in the order of [`Audience::ALL`].
     pub on_drain: [OnDrain; 3],
-    /// Which clients see the checks.
+    /// The clients that see the checks.
     pub details: Details,
-    /// Maximum length of a body in bytes. 1,024: Google's probers read no more.
+    /// Maximum length of a body in bytes. Default 1,024, because Google's probers read no more.
     pub body_len_max: usize,
 }
 
@@ -244,7 +244,7 @@ impl EndpointConfig {
         self
     }
 
-    /// Adds a check that the quorum counts.
+    /// Adds a check that counts for the quorum.
     #[must_use]
     pub fn with_member(mut self, check: CheckIndex, severity: Severity) -> Self {
         self.uses.push(Use { in_quorum: true, ..Use::new(check, severity) });
@@ -256,10 +256,10 @@ impl EndpointConfig {
         self.uses.iter().any(|one| one.weight > 0)
     }
 
-    /// Validates everything but the checks, which only the board knows.
+    /// Validates everything but the existence of the checks, which the board validates.
     ///
     /// # Errors
-    /// The first rule that is broken.
+    /// The first rule that the configuration breaks.
     pub fn validate(&self) -> Result<(), ConfigError> {
         if !(1..=NAME_LEN_MAX).contains(&self.name.len()) {
             return Err(ConfigError::NameLen);

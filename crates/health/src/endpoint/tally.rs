@@ -1,11 +1,11 @@
-//! Number of an endpoint's checks per class and role, updated one check at a time.
+//! The number of an endpoint's checks by class and role, updated one check at a time.
 //!
 //! Does not know about: the identity of checks, or the resulting state.
 
 use super::config::{OnStale, Severity, Use};
 use crate::check::{Check, CheckState};
 
-/// How a check counts for an endpoint.
+/// The class of a check as seen by an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// Serving, with a warning.
@@ -42,7 +42,7 @@ impl Class {
         }
     }
 
-    /// Whether it serves.
+    /// Whether a check of this class serves.
     pub const fn is_serving(self) -> bool {
         matches!(self, Self::Degraded | Self::Up)
     }
@@ -68,12 +68,12 @@ impl Counts {
     }
 
     fn remove(&mut self, class: Class) {
-        debug_assert!(self.of(class) > 0, "a check is counted before it is taken out");
+        debug_assert!(self.of(class) > 0, "only counted checks are removed");
         self.by_class[class as usize] -= 1;
     }
 }
 
-/// The counts of each role, and the weight of each class.
+/// The counts of each role, and the sum of weights of each class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) required: Counts,
@@ -93,7 +93,7 @@ impl Tally {
         self.weights[class as usize] -= u64::from(one.weight);
     }
 
-    /// The weight of serving checks, within a grace including unknown ones.
+    /// The weight of serving checks, including unknown ones in a grace period.
     pub(super) const fn weight_serving(&self, in_grace: bool) -> u64 {
         let granted = if in_grace { self.weights[Class::Unknown as usize] } else { 0 };
         self.weights[Class::Degraded as usize] + self.weights[Class::Up as usize] + granted

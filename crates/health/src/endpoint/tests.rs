@@ -1,4 +1,4 @@
-//! Endpoints by example: every rule as a table of classes and expected verdicts.
+//! The rules of endpoints: each rule as a table of classes and expected verdicts.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn at(secs: u64) -> Time {
     Time::from_secs(secs)
 }
 
-/// A board with these checks, each decided by its last result, and one endpoint.
+/// A board with some checks, each decided by its last result, and one endpoint.
 struct Bench {
     board: Board,
     endpoint: EndpointIndex,
@@ -31,8 +31,8 @@ impl Bench {
         Self { board: builder.build(), endpoint, checks }
     }
 
-    /// One result for each check: `+` success, `~` degraded, `-` failure, `m` maintenance, `?`
-    /// none.
+    /// Passes one result to each check: `+` success, `~` degraded, `-` failure, `m` maintenance,
+    /// `?` no result.
     fn feed(&mut self, marks: &str, secs: u64) {
         for (&check, mark) in self.checks.iter().zip(marks.chars()) {
             let outcome = match mark {
@@ -78,7 +78,7 @@ use EndpointState::{Degraded, Down, Drain, Maintenance as Maint, Up};
 
 #[test]
 fn severities() {
-    // A required, a degrading and an informing check.
+    // A required, a degrading and an info check.
     let table = [
         ("+++", Up, vec![]),
         ("++-", Up, vec![]),
@@ -125,7 +125,7 @@ fn one_down_beats_one_in_maintenance() {
 
 #[test]
 fn quorums() {
-    // Three members: the first degrades the endpoint when it is down, the others only count for the
+    // Three members: the first degrades the endpoint when it is down, the others count only for the
     // quorum.
     let table = [
         (Quorum::Count(2), "+++", Up, Checks),
@@ -174,7 +174,7 @@ fn weights_add_up_what_serves() {
     assert_eq!(plain.endpoint().weight(), None, "no check has one");
 }
 
-/// A required check of weight 60 and one of 40 that is only shown.
+/// A required check with weight 60 and an info check with weight 40.
 fn weighed(c: &[CheckIndex]) -> EndpointConfig {
     let weigh = |check, severity, weight| Use { weight, ..Use::new(check, severity) };
     EndpointConfig {
@@ -199,7 +199,11 @@ fn what_serves_whatever_its_checks_say_has_all_its_weight() {
     latched.feed("--", 2);
     assert_eq!((latched.said(), latched.endpoint().weight()), ((Up, Latch), Some(100)));
     latched.command(3, Command::Drain { target: Target::All, reason: Some(Note::default()) });
-    assert_eq!((latched.said().0, latched.endpoint().weight()), (Drain, Some(100)), "what is beneath");
+    assert_eq!(
+        (latched.said().0, latched.endpoint().weight()),
+        (Drain, Some(100)),
+        "the verdict without a drain"
+    );
 
     let mut forced = Bench::new(2, weighed);
     forced.feed("--", 1);
@@ -230,14 +234,14 @@ fn stays_open_for_a_while_when_all_are_down() {
     let mut bench = Bench::new(2, open);
     bench.feed("++", 1);
     bench.feed("-?", 2);
-    assert_eq!(bench.said(), (Down, Checks), "only one of two");
+    assert_eq!(bench.said(), (Down, Checks), "only one of the two checks is down");
     bench.feed("?-", 3);
     assert_eq!((bench.said(), bench.deciding()), ((Degraded, Open), vec![0, 1]));
     assert_eq!(bench.board.deadline(), at(33));
     bench.tick(32);
     assert_eq!(bench.said(), (Degraded, Open));
     bench.tick(33);
-    assert_eq!(bench.said(), (Down, Checks), "the limit");
+    assert_eq!(bench.said(), (Down, Checks), "the time limit has passed");
     bench.feed("--", 40);
     assert_eq!(bench.said(), (Down, Checks), "the same outage");
     bench.feed("+?", 41);
@@ -249,7 +253,7 @@ fn stays_open_for_a_while_when_all_are_down() {
 fn does_not_open_what_never_was_up_nor_for_what_is_unknown() {
     let mut bench = Bench::new(2, open);
     bench.feed("--", 1);
-    assert_eq!(bench.said(), (Down, Checks), "never was up");
+    assert_eq!(bench.said(), (Down, Checks), "the endpoint was never up");
     let mut bench = Bench::new(2, |c| EndpointConfig { on_stale: OnStale::Unknown, ..open(c) });
     bench.feed("++", 1);
     bench.feed("-?", 90);
@@ -287,7 +291,7 @@ fn a_latch_holds_what_was_earned() {
         grace: Some(Grace { duration: 10 * SECOND }),
         ..EndpointConfig::new("startupz").with(c[0], Severity::Required)
     });
-    assert_eq!(bench.said(), (Down, Checks), "to have started is earned, grace or not");
+    assert_eq!(bench.said(), (Down, Checks), "a grace does not make an endpoint with a latch up");
     bench.feed("-", 1);
     assert_eq!(bench.said(), (Down, Checks));
     bench.feed("~", 2);
@@ -297,7 +301,7 @@ fn a_latch_holds_what_was_earned() {
     bench.tick(500);
     assert_eq!(bench.said(), (Up, Latch), "stale or not");
     bench.command(501, force(ForcedState::Down, None));
-    assert_eq!(bench.said(), (Down, Cause::Forced), "operators stand above");
+    assert_eq!(bench.said(), (Down, Cause::Forced), "operators have priority");
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! Replies to probes, rendered when something changes and never when a probe arrives.
+//! Replies to probes, rendered when a state changes and not when a probe arrives.
 //!
-//! Does not know about: format negotiation, authentication, or the cause of a state.
+//! Does not know about: format negotiation, authentication, or the rules behind a state.
 //!
 //! | format | content type | source |
 //! |---|---|---|
@@ -9,8 +9,8 @@
 //! | kube | `text/plain` | `?verbose` of the Kubernetes API server: `[+]name ok` |
 //! | spring | `application/vnd.spring-boot.actuator.v3+json` | Spring Boot actuator: UP, DOWN, `OUT_OF_SERVICE`, UNKNOWN |
 //!
-//! A body never exceeds its limit: deciding checks come first, and lines that do not fit are left
-//! out whole and counted in a remark, so that JSON stays valid. Reasons and latencies are those of
+//! A body never exceeds its limit. Deciding checks come first. Lines that do not fit are omitted as
+//! a whole and counted in a remark, so that JSON stays valid. Reasons and latencies are those at
 //! the last rendering.
 
 mod body;
@@ -43,12 +43,12 @@ pub enum Format {
     Kube,
     /// Spring Boot actuator.
     Spring,
-    /// The state, then a line for each check.
+    /// The state, then one line for each check.
     Text,
 }
 
 impl Format {
-    /// All of them, in the order of their discriminants.
+    /// All formats, in the order of their discriminants.
     pub const ALL: [Self; 4] = [Self::HealthJson, Self::Kube, Self::Spring, Self::Text];
 
     /// The value of `Content-Type`.
@@ -72,7 +72,7 @@ pub struct Reply<'a> {
     pub body: &'a [u8],
 }
 
-/// One line of a body: the view of one check.
+/// The data for one line of a body, which shows one check.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line<'a> {
     pub(crate) name: &'a str,
@@ -80,7 +80,7 @@ pub(crate) struct Line<'a> {
     pub(crate) class: Class,
     pub(crate) severity: Severity,
     pub(crate) reason: &'a str,
-    /// Whether the request excludes it.
+    /// Whether the request excludes this check.
     pub(crate) left_out: bool,
     /// Arrival and duration of the last run.
     pub(crate) last: Option<(Time, Duration)>,
@@ -94,10 +94,10 @@ pub(crate) struct Page<'a> {
     pub(crate) code: u16,
     /// The operator's reason.
     pub(crate) note: &'a str,
-    /// The first of its checks; no more than can fit are needed.
+    /// The first lines of the endpoint's checks, at least as many as can fit.
     pub(crate) lines: &'a [Line<'a>],
     pub(crate) lines_total: usize,
-    /// Names to exclude that match no check.
+    /// Names in the request's exclusions that match no check.
     pub(crate) unknown: &'a [&'a str],
     pub(crate) details: Details,
     pub(crate) body_len_max: usize,
@@ -106,13 +106,14 @@ pub(crate) struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// Whether the code means success.
+    /// Whether the code reports success.
     const fn passes(&self) -> bool {
         self.code < 400
     }
 }
 
-/// Length of the shortest line in any format; limits the number of lines that a page needs.
+/// Length of the shortest line in any format. A body cannot contain more lines than its maximum
+/// length divided by this.
 pub(crate) const LINE_LEN_MIN: usize = 6;
 
 /// One reply in all formats.
@@ -120,23 +121,24 @@ pub(crate) const LINE_LEN_MIN: usize = 6;
 struct View {
     verdict: Verdict,
     code: u16,
-    /// By format; first the public body, then the one for authenticated clients.
+    /// The bodies of each format: the public one, and the one for authenticated clients.
     bodies: [[Vec<u8>; 2]; 4],
 }
 
 /// The replies of one endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rendered {
-    /// One for all audiences, or up to three while a drain differs between them.
+    /// One view for all audiences, or up to three during a drain if the audiences get different
+    /// replies.
     views: Vec<View>,
     by_audience: [usize; 3],
 }
 
 impl Rendered {
-    /// The reply to a probe. Costs two look-ups.
+    /// Returns the reply to a probe. The cost is two look-ups.
     pub fn reply(&self, audience: Audience, format: Format, authenticated: bool) -> Reply<'_> {
         let Some(view) = self.views.get(self.by_audience[audience as usize]) else {
-            // Unreachable in practice: a board renders before it is shared.
+            // Cannot happen: a board renders its replies before it is shared.
             return Reply { code: 503, content_type: format.content_type(), body: b"" };
         };
         let body = &view.bodies[format as usize][usize::from(authenticated)];
@@ -176,5 +178,5 @@ pub(crate) fn write(out: &mut Vec<u8>, page: &Page<'_>, format: Format, shown: b
         Format::Spring => spring::write(out, page, shown),
         Format::Text => text::write(out, page, shown),
     }
-    debug_assert!(out.len() <= page.body_len_max, "a body keeps within its limit");
+    debug_assert!(out.len() <= page.body_len_max, "the body exceeds its limit");
 }

@@ -9,7 +9,7 @@ use crate::{Board, Command, EndpointIndex, Maintenance, Note, Target, Time};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// `app` is required and up, `db` degrades and is down, `disk` only informs and has not answered,
+/// `app` is required and up, `db` is degrading and down, `disk` is an info check without a result,
 /// `queue` is in the quorum and slow.
 fn board(details: Details) -> (Board, EndpointIndex) {
     let mut builder = Board::builder(Time::ZERO).unix_at_zero(Duration::from_secs(1_795_255_658));
@@ -162,7 +162,7 @@ fn a_drain_renders_for_each_audience() {
     board.command(Command::Drain { target: Target::All, reason: Some(Note::default()) }, Time::from_secs(3));
     let said = |audience, format| said_to(&board, endpoint, audience, format, false);
     assert_eq!(said(Audience::Kubelet, Format::Text), (200, "drain\n".to_owned()));
-    // The draft ties the status to the code: 200 cannot fail.
+    // The draft ties the status to the code: with 200 it cannot be `fail`.
     assert_eq!(said(Audience::Kubelet, Format::HealthJson), (200, "{\"status\":\"warn\"}".to_owned()));
     assert_eq!(said(Audience::Kubelet, Format::Kube), (200, "readyz check passed\n".to_owned()));
     assert_eq!(said(Audience::LoadBalancer, Format::HealthJson), (503, "{\"status\":\"fail\"}".to_owned()));
@@ -193,9 +193,12 @@ fn what_does_not_fit_is_counted() {
             assert!(text.len() <= body_len_max && text.ends_with(remark), "{format:?}: {text}");
             let shown = text.matches("check-").count();
             assert!(shown > 0 && shown < 1_000, "{format:?} shows {shown}");
-            assert!(text.contains(&(1_000 - shown).to_string()), "{format:?} counts what is missing: {text}");
-            // Nothing more would have fitted.
-            assert!(text.len() + 160 > body_len_max, "{format:?} leaves room: {}", text.len());
+            assert!(
+                text.contains(&(1_000 - shown).to_string()),
+                "{format:?} counts the missing checks: {text}"
+            );
+            // Another line would not have fitted.
+            assert!(text.len() + 160 > body_len_max, "{format:?} has room for another line: {}", text.len());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Requests as probers send them, and the counters afterwards.
+//! Tests of the statistics: requests as probers send them, and the resulting counters.
 //!
 //! Does not know about: replies.
 
@@ -26,7 +26,8 @@ fn secs(secs: u64) -> Time {
     Time::from_nanos(secs * 1_000_000_000)
 }
 
-/// As captured from the real ones, or as their documentation has it.
+/// Every request, captured from a real prober or taken from its documentation, is counted for that
+/// prober.
 #[test]
 fn probers_by_what_they_send() {
     let rows: [(&[u8], &str); 19] = [
@@ -101,7 +102,7 @@ fn a_thread_without_a_shard_counts_too() {
     assert_eq!((row.prober_name(), row.count(), row.state_last), ("kubelet", 2, EndpointState::Down));
 }
 
-/// The mean adapts within a few probes, and irregular probes have their mean interval.
+/// The interval adapts to a new rate within a few probes; for irregular probes it is the mean.
 #[test]
 fn intervals_follow() {
     let prober_stats = prober_stats();
@@ -122,7 +123,8 @@ fn intervals_follow() {
     assert!((850..1_150).contains(&irregular), "{irregular}");
 }
 
-/// Probes within one step of the clock are distinguished by their number.
+/// The mean interval is computed from the number of probes, so it includes probes within one step
+/// of the clock.
 #[test]
 fn floods_and_bursts_have_intervals_too() {
     use EndpointState::{Down, Up};
@@ -143,7 +145,7 @@ fn floods_and_bursts_have_intervals_too() {
     assert!((8..12).contains(&turned), "{turned}");
 }
 
-/// A reader sees correct intervals while probes come.
+/// A reader sees correct intervals while another thread counts probes.
 #[test]
 fn intervals_are_whole_while_probes_come() {
     const PROBES: u64 = 200_000;
@@ -160,7 +162,7 @@ fn intervals_are_whole_while_probes_come() {
         while !done.load(std::sync::atomic::Ordering::Relaxed) {
             for row in prober_stats.rows() {
                 let millis = row.interval.map(|interval| interval.as_millis());
-                // The last probe may be newer than the notes read: the interval is then longer.
+                // The interval is longer if the last probe is newer than the notes that were read.
                 assert!(millis.is_none_or(|millis| millis >= 2), "{millis:?}");
             }
         }
@@ -168,8 +170,8 @@ fn intervals_are_whole_while_probes_come() {
     assert_eq!(prober_stats.rows()[0].interval, Some(Duration::from_millis(2)));
 }
 
-/// Probes that continue on another thread, as after a reload with other workers, do not seem to
-/// come twice as often.
+/// When probes move to another thread, as after a reload with new workers, the measured rate does
+/// not double.
 #[test]
 fn a_shard_that_probes_left_does_not_count() {
     let prober_stats = prober_stats();
@@ -186,14 +188,14 @@ fn a_shard_that_probes_left_does_not_count() {
     come(5, 20);
     assert_eq!(interval(), 5_000);
     std::thread::scope(|scope| {
-        // This thread keeps its shard meanwhile.
+        // This thread keeps its shard, so the new thread gets another.
         scope.spawn(|| come(105, 200));
     });
     let now = interval();
     assert!((4_900..=5_000).contains(&now), "{now}");
 }
 
-/// All at once: nothing is lost.
+/// No count is lost when threads count concurrently.
 #[test]
 fn threads_count_for_themselves() {
     const PROBES: u64 = 2_000;
@@ -219,7 +221,7 @@ fn threads_count_for_themselves() {
 #[test]
 fn shards_are_given_back() {
     let shard = || std::thread::spawn(|| [(); 2].map(|()| shard::current())).join().unwrap();
-    // Other tests take shards too; none of them takes a new one for each thread that ever was.
+    // Other tests use shards, too. Without reuse, the 1,000 threads would exceed 500 shards.
     assert!((0..1_000).map(|_| shard()).all(|[first, again]| first < 500 && first == again));
 }
 
@@ -294,25 +296,27 @@ fn load_balancers_are_few() {
         let view = readyz.iter().find(|view| &*view.lb == "b/s9@vm").unwrap();
         assert_eq!((view.to_string().as_str(), view.at), (state, secs(round)));
         if round == 1 {
-            assert_eq!(prober_stats.views_refused(), 3, "as many had to go");
+            assert_eq!(prober_stats.views_refused(), 3, "one for each displaced load balancer");
         }
     }
 }
 
-/// Without trusted proxies any client may send the field.
+/// Any client may send the field if no trusted addresses are set. A load balancer that reported
+/// twice stays visible.
 #[test]
 fn invented_names_do_not_hide_a_load_balancer() {
     let views = Views::default();
     let say = |name: &str, at: u64| views.note(format!("UP; name=b/{name}; node=n").as_bytes(), secs(at));
     let is_seen = |at: u64| views.all(secs(at)).iter().any(|view| &*view.lb == "b/real@n");
-    // Names that were reported often take all places before the real one first reports.
+    // Invented names that were reported repeatedly fill all places before the real load balancer
+    // first reports.
     for at in 1..=3 {
         (0..VIEWS_MAX).for_each(|invented| say(&format!("x{invented}"), at));
     }
     say("real", 4);
     assert!(is_seen(4));
     say("real", 6);
-    // However many are invented from then on, it stays.
+    // Further invented names do not displace it.
     for invented in 0..10_000 {
         say(&format!("y{invented}"), 7);
     }
@@ -337,7 +341,7 @@ fn load_balancers_that_are_gone_make_room() {
     assert_eq!(known(over), ["b/s3"], "the others were silent for an hour");
     say("new", over);
     assert_eq!(known(over), ["b/new", "b/s3"]);
-    // A silent load balancer keeps its place until another one takes it.
+    // An expired entry keeps its place until another name needs the place.
     say("s5", over);
     assert_eq!(known(over), ["b/new", "b/s3", "b/s5"]);
     assert_eq!(views.refused(), 0);

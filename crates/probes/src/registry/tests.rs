@@ -1,4 +1,4 @@
-//! Commands and results against the replies that follow.
+//! Tests of the registry: commands and results, and the replies that follow.
 //!
 //! Does not know about: requests.
 
@@ -120,7 +120,7 @@ fn a_result_is_in_the_next_reply() {
     assert_eq!(answer(&cache, Audience::Kubelet), (200, "up\napp: up\n".to_owned()));
     assert_eq!(answer(&cache, Audience::LoadBalancer), (599, "drain\napp: up\n".to_owned()));
     let differ = |cache: &ReplyCache| with(cache, |cached| !cached.replies.plain.is_for(true));
-    assert!(differ(&cache) && !differ(&live), "livez takes no notice of a drain");
+    assert!(differ(&cache) && !differ(&live), "livez ignores a drain");
 }
 
 #[test]
@@ -177,7 +177,8 @@ fn followers_are_called_for_changes_only() {
     assert_eq!(now(), (3, 0));
 }
 
-/// A check that was never up runs often; one that was and is down, rarely.
+/// A check that was never up runs at the fast interval. A check that fails after it was up runs at
+/// the slow interval.
 #[test]
 fn a_check_that_was_never_up_runs_often() {
     let mut builder = builder();
@@ -217,7 +218,7 @@ fn a_kubelet_is_warned_of_degraded_and_all_others_read_the_status() {
     for audience in [Audience::LoadBalancer, Audience::Other] {
         assert_eq!(answer(&cache, audience).0, 203);
     }
-    // Any client can claim to be a kubelet: reasons are for clients that see details.
+    // Any client can claim to be a kubelet, so only clients that see details get the reasons.
     for (cache, sees_details, expected) in [
         (&hidden, false, "readyz is degraded"),
         (&hidden, true, "readyz is degraded"),
@@ -228,13 +229,13 @@ fn a_kubelet_is_warned_of_degraded_and_all_others_read_the_status() {
         assert_eq!(found, (302, expected.to_owned()), "{sees_details}");
     }
     with(&cache, |cached| assert_eq!(cached.replies.state(Audience::Kubelet), EndpointState::Degraded));
-    // A kubelet that takes no notice of the drain sees it degraded as before.
+    // The kubelet ignores the drain, so it still gets the warning.
     registry.drain(true, NOW);
     assert_eq!((answer(&cache, Audience::Kubelet), answer(&cache, Audience::Other).0), (warned, 503));
     registry.drain(false, NOW);
     found(&registry, Outcome::Success, "");
     assert_eq!(answer(&cache, Audience::Kubelet), (200, "up\ndb: up\n".to_owned()));
-    with(&cache, |cached| assert!(cached.replies.plain.is_for(true), "all get the same again"));
+    with(&cache, |cached| assert!(cached.replies.plain.is_for(true), "all get the same reply again"));
 }
 
 #[test]
@@ -264,8 +265,8 @@ fn a_warning_keeps_within_the_body() {
     assert!(body.ends_with("; 34 more"), "{body}");
 }
 
-/// While one thread keeps changing the state, each reply that other threads read is that of one
-/// state, and after the last change that of the last state.
+/// While one thread changes the state, each reply that other threads read belongs to exactly one
+/// state. The next probe after a change gets the new reply.
 #[test]
 fn no_reply_is_torn_and_none_stays_old() {
     let registry = one();
@@ -293,9 +294,8 @@ fn no_reply_is_torn_and_none_stays_old() {
     assert!(reads.into_inner() > 0);
 }
 
-/// Once any probe of any protocol got a changed reply, every later one does. The steps of a
-/// publication are observed one by one, by a thread that has the former replies and one that has
-/// not.
+/// Once any probe of any protocol got a changed reply, every later probe does. The test sends all
+/// probes after each step of a publication, starting with a different probe in each round.
 #[test]
 fn all_probes_see_a_change_at_once() {
     let mut builder = builder();
@@ -324,12 +324,12 @@ fn all_probes_see_a_change_at_once() {
         Box::new(move || by_word.load().states(READYZ)[Audience::LoadBalancer as usize].1),
         Box::new(move || by_text.load().text(texts, READYZ) == [1]),
     ];
-    // The first probe, the state after the change, whether any probe has seen it, and the number of
-    // steps.
+    // The first probe of the round, the state after the change, whether any probe has seen this
+    // state, and the number of steps.
     let given = [(); 4].map(|()| Arc::new(AtomicUsize::new(0)));
     let [first, target, is_seen, steps] = given.clone();
-    // Each probe comes first in one of the rounds. Once a probe has seen the change, no later one
-    // sees the former state.
+    // Each probe is the first in one of the rounds. Once a probe has seen the change, no later
+    // probe sees the former state.
     let look = move || {
         steps.fetch_add(1, Ordering::Relaxed);
         let first = first.load(Ordering::Relaxed);
@@ -367,7 +367,7 @@ fn maintenance_of_several_is_published_once() {
     for wanted in [Some(("disks", None)), None] {
         steps.store(0, Ordering::Relaxed);
         registry.maintain(registry.readiness().map(|subject| (subject, wanted)), NOW);
-        assert_eq!(steps.load(Ordering::Relaxed), 2, "a set, and its number");
+        assert_eq!(steps.load(Ordering::Relaxed), 2, "one step for the set, one for its number");
         let set = registry.published().load();
         let states: Vec<_> = (0..4).map(|at| set.states(at)[0].0).collect();
         let held = states.iter().filter(|state| **state == EndpointState::Maintenance).count();
@@ -375,7 +375,7 @@ fn maintenance_of_several_is_published_once() {
     }
 }
 
-/// Caches of different registries have the same places, and must not be confused.
+/// Caches of different registries do not share replies, although they have the same place.
 #[test]
 fn caches_of_two_registries_keep_apart() {
     let registries = [(); 2].map(|()| one());
@@ -386,7 +386,7 @@ fn caches_of_two_registries_keep_apart() {
     }
 }
 
-/// Each reload has threads of its own.
+/// A thread releases its cached replies when it ends: each reload starts new threads.
 #[test]
 fn a_thread_that_ends_gives_back_what_it_read() {
     let registry = one();
@@ -398,7 +398,7 @@ fn a_thread_that_ends_gives_back_what_it_read() {
         scope.spawn(looks).join().unwrap()
     });
     found(&registry, Outcome::Success, "");
-    assert!(replies.upgrade().is_none(), "replies of a former state are kept by a thread that is gone");
+    assert!(replies.upgrade().is_none(), "an ended thread still holds replies of a former state");
 }
 
 #[test]
@@ -417,14 +417,14 @@ fn a_clock_that_is_set_is_followed() {
     assert!(shows("1970-01-01T") && !shows("2100-01-01T"));
     assert!(follow(noon));
     assert!(shows("2100-01-01T"), "without a new result");
-    assert!(!follow(noon + Duration::from_millis(900)) && !follow(noon + CLOCK_STEP_MIN), "that is no step");
+    assert!(!follow(noon + Duration::from_millis(900)) && !follow(noon + CLOCK_STEP_MIN), "not a step");
     assert!(!registry.follow_clock(|| None), "the clock could not be read");
     assert!(shows("2100-01-01T"));
     assert!(follow(Duration::from_secs(1)));
     assert!(shows("1970-01-01T"));
 }
 
-/// Keeps every transition that it gets.
+/// Records every transition.
 #[derive(Default)]
 struct Kept {
     recorded: Mutex<Vec<Transition>>,
@@ -453,7 +453,8 @@ impl Kept {
     }
 }
 
-/// The newest registry passes results on and alone reports transitions.
+/// The newest registry forwards results to the former one, and only one of them reports
+/// transitions.
 #[test]
 fn one_registry_of_a_succession_reports() {
     let (before, kept) = (one(), Arc::new(Kept::default()));
@@ -468,13 +469,13 @@ fn one_registry_of_a_succession_reports() {
     let after = builder.build();
     after.report_to(Arc::clone(&kept) as Arc<dyn TransitionSink>);
     after.inherit(&before, &SameChecks { places: vec![Some(0)], awaited: HashMap::new() }, NOW);
-    assert_eq!(kept.take(), [], "what was taken over is not new");
+    assert_eq!(kept.take(), [], "an inherited state is not a transition");
     let [old, new] = [&before, &after].map(|registry| registry.cache(route(READYZ)).unwrap());
     assert_eq!([&old, &new].map(|cache| answer(cache, Audience::Other).0), [200, 200]);
     assert_eq!(after.last_run(0), Some((NOW, Time::MAX)));
     found(&after, Outcome::Failure, "refused");
     assert_eq!([&old, &new].map(|cache| answer(cache, Audience::Other).0), [503, 503]);
-    assert_eq!(kept.take(), both("down"), "of the registry that speaks");
+    assert_eq!(kept.take(), both("down"), "reported by one registry");
     after.speak_after(&before);
     found(&after, Outcome::Success, "");
     assert_eq!(kept.take(), both("up"), "once");

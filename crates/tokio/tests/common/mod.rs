@@ -16,7 +16,7 @@ use doorbell::driver::DriverKind;
 use doorbell::{Descriptors, Engine, Http1, Listen, Server, ServerBuilder, Workers};
 use doorbell_testkit::peers::{Reply, Unique, exchange};
 use doorbell_testkit::skip;
-use doorbell_tokio::{Control, Handed, Health, Probes};
+use doorbell_tokio::{Control, Handed, Health, HealthBuilder, Probes};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
@@ -42,6 +42,23 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 /// A free port of 127.0.0.1.
 pub(crate) fn anywhere() -> Listen {
     Listen::tcp(SocketAddr::from(([127, 0, 0, 1], 0)))
+}
+
+/// A health that is not ready at first, with limits that a loaded machine does not reach.
+pub(crate) fn patient() -> Health {
+    limited(|health| health)
+}
+
+/// The same, with some limits changed.
+pub(crate) fn limited(change: impl FnOnce(HealthBuilder) -> HealthBuilder) -> Health {
+    let limit = Duration::from_secs(60);
+    let health = Health::builder().starts_unready().stalled_after(limit).accept_within(limit);
+    change(health).build().expect("it is valid")
+}
+
+/// A health that is not ready at first and does not wake a runtime.
+pub(crate) fn without_heartbeat() -> Health {
+    Health::builder().starts_unready().without_heartbeat().build().expect("it is valid")
 }
 
 /// The combinations of driver and descriptors.
@@ -101,6 +118,16 @@ pub(crate) async fn until(what: &str, mut done: impl FnMut() -> bool) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("{what}: not within 20 s");
+}
+
+/// Waits until `done` is true, for at most 20 s, without a runtime.
+#[expect(clippy::disallowed_methods, reason = "it waits for another thread")]
+pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    let is_done = (0..2_000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        done()
+    });
+    assert!(is_done, "{what}: not within 20 s");
 }
 
 /// The server's address, once it runs with the requested driver. If io_uring is denied, the test is

@@ -15,7 +15,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Left {
     egress: EgressOptions,
-    connector: Arc<Connector>,
+    connector: Option<Arc<Connector>>,
     /// Stateful runners, by name.
     runners: HashMap<String, Arc<Runner>>,
 }
@@ -27,7 +27,7 @@ impl Left {
             .filter_map(|(at, runner)| Some((config.checks.get(at)?.name.clone(), Arc::clone(runner))));
         Self {
             egress: config.check_defaults.egress.clone(),
-            connector: plan.connector(),
+            connector: plan.connector().cloned(),
             runners: named.collect(),
         }
     }
@@ -38,7 +38,8 @@ impl Left {
     }
 }
 
-/// `None` without checks. Counts in `counters` and reuses what still applies of `left`.
+/// Plans the checks; `None` without checks. Counts in `counters`. Unchanged checks reuse their
+/// state from `left`.
 ///
 /// # Errors
 /// If a check needs a file that cannot be used.
@@ -58,9 +59,12 @@ pub(crate) fn plan(
         ));
     }
     let instance = instance(config);
-    let connector = match left {
-        Some(left) if left.egress == config.check_defaults.egress => Arc::clone(&left.connector),
-        _ => Arc::new(Connector::open(&config.check_defaults.egress)?),
+    let left_connector = left
+        .filter(|left| left.egress == config.check_defaults.egress)
+        .and_then(|left| left.connector.clone());
+    let connector = match left_connector {
+        Some(connector) => connector,
+        None => Arc::new(Connector::open(&config.check_defaults.egress)?),
     };
     let (mut runs, mut shared) = (Vec::new(), Shared::new(Arc::clone(&connector)));
     let stats = counters.by_check.of(config.checks.iter().map(|check| check.name.as_str()));
@@ -73,11 +77,13 @@ pub(crate) fn plan(
             runs.push(Run::new(position, check, &instance, runner, Arc::clone(stats)));
         }
     }
-    let counters = Arc::clone(counters);
-    Ok(Some(Plan::new(runs, stats, config.runtime.checks_in_flight as usize, connector, counters)))
+    let in_flight_max = config.runtime.checks_in_flight as usize;
+    let (plan, push) = Plan::new(runs, stats, in_flight_max, Arc::clone(counters));
+    Ok(Some((plan.with_connector(connector), push)))
 }
 
-/// Distinguishes this instance from its replicas and survives restarts: the host name and the addresses.
+/// Identifies this instance among its replicas by host name and addresses, which are the same after
+/// a restart.
 fn instance(config: &Config) -> String {
     let host = rustix::system::uname();
     let binds = config.listeners.iter().flat_map(|listener| listener.addresses()).map(ToString::to_string);

@@ -1,8 +1,8 @@
-//! Ten thousand checks a second on one thread: punctual, cheap and spread over time.
+//! Tests ten thousand checks per second on one thread: lag, CPU time, and spread over time.
 //!
-//! Does not know about: the rest of the program.
+//! Does not know about: other parts of the program.
 
-#![expect(clippy::disallowed_methods, reason = "a promise about time is kept in real time")]
+#![expect(clippy::disallowed_methods, reason = "measures real time")]
 
 use super::plan;
 use crate::config::model::{Action, Config};
@@ -20,32 +20,34 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-/// Fewer without optimisation.
+/// Number of checks; fewer without optimization.
 const CHECKS: usize = if cfg!(debug_assertions) { 500 } else { 10_000 };
 
-/// At most one run of a hundred may be later than this. More without optimisation, where other tests run too.
+/// Maximum lag of 99 % of the runs. Higher without optimization, because other tests then run at
+/// the same time.
 const LAG_MAX: Duration = Duration::from_millis(if cfg!(debug_assertions) { 250 } else { 50 });
 
-/// CPU time of the thread for one run: 60 % of a core for ten thousand a second.
+/// Maximum CPU time of the thread for one run: 60 % of a core for ten thousand runs per second.
 const CPU_MAX: Duration = Duration::from_micros(if cfg!(debug_assertions) { 900 } else { 60 });
 
-/// Slots for the spread: none may have more than 1.5 times the average, or 3 times with few checks.
+/// Length of a slot for measuring the spread. No slot may have more than 1.5 times the average
+/// number of requests (3 times with few checks).
 const SLOT: Duration = Duration::from_millis(100);
 const SLOT_SHARE_MAX: f64 = if cfg!(debug_assertions) { 3.0 } else { 1.5 };
 
-/// Minimum share of the due runs in a window, in tenths.
+/// Minimum share of due runs that took place in a window, in tenths.
 const RUNS_MIN: u64 = if cfg!(debug_assertions) { 5 } else { 9 };
 
 const WINDOW: Duration = Duration::from_secs(2);
 
-/// Attempts, because other work on the machine may disturb some.
+/// Maximum number of measurement windows: other work on the machine may disturb some of them.
 const WINDOWS_MAX: usize = 6;
 
 /// A server that counts requests by slot.
 struct Upstream {
     addr: SocketAddr,
     from: Instant,
-    /// Requests by slot.
+    /// Number of requests by slot.
     requests: Vec<AtomicUsize>,
 }
 
@@ -80,7 +82,7 @@ impl Upstream {
     }
 }
 
-/// The registry, and the CPU time of the thread.
+/// Wraps the registry, and records the CPU time of the thread.
 struct CountingRuntime {
     registry: Arc<HealthRegistry>,
     cpu_ns: AtomicU64,
@@ -160,17 +162,17 @@ fn ten_thousand_checks_a_second_are_on_time() {
     }
     let counters = Arc::new(SchedulerCounters::default());
     let (plan, _push) = plan(&config, &counters, None).unwrap().unwrap();
-    let connector = plan.connector();
+    let connector = Arc::clone(plan.connector().unwrap());
     let counting_runtime = Arc::new(CountingRuntime { registry, cpu_ns: AtomicU64::new(0) });
     let lane = plan.start(Arc::clone(&counting_runtime)).unwrap().go();
-    // On a machine of any speed all checks keep running.
+    // All checks must continue to run on a machine of any speed.
     let all = || counters.lag.counts().total() >= 3 * CHECKS as u64;
     assert!(wait_until(Duration::from_secs(120), all).is_some(), "{:?}", counters.fields());
     if !figures::is_long() {
         drop(lane);
         return;
     }
-    // Every check has run once and is spread.
+    // By now every check has run once, and the runs are spread.
     std::thread::sleep(Duration::from_secs(if cfg!(debug_assertions) { 2 } else { 4 }));
     let mut windows = Vec::new();
     while windows.len() < WINDOWS_MAX && !windows.last().is_some_and(Measured::is_kept) {
@@ -228,7 +230,8 @@ impl ResultSink for Hanging {
     }
 }
 
-/// The watchdog of a service manager relies on this.
+/// The turns of the check thread stop while it is blocked: the watchdog of a service manager
+/// depends on this.
 #[test]
 fn the_heartbeat_shows_whether_the_thread_runs_or_hangs() {
     let text =
@@ -247,7 +250,7 @@ fn the_heartbeat_shows_whether_the_thread_runs_or_hangs() {
     assert!(turns_again() && turns_again(), "nothing is due for an hour");
     let closed = desk.gate.lock().unwrap();
     assert!(hurry.run_now(0));
-    // Once the turns stop, the run has ended and its result blocks.
+    // The turns stop when the run has ended: the thread then waits for the gate.
     let stands = || {
         let before = pulse.turns();
         pulse.wake();

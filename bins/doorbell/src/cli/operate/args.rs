@@ -26,7 +26,8 @@ pub enum OperateCommand {
         "doorbell checks -o json | jq -r '.[] | select(.state != \"up\") | .name'"
     ))]
     Checks(ChecksArgs),
-    /// Drain one endpoint or all: fail readiness while requests are still served; kept across restarts
+    /// Drain one endpoint or all: fail readiness while requests are still served; kept across
+    /// restarts
     #[command(after_help = help!(
         "doorbell drain --reason 'new kernel'          until `doorbell undrain`"
         "doorbell drain readyz --for 30m               one endpoint; the others are unchanged"
@@ -46,7 +47,8 @@ pub enum OperateCommand {
         "doorbell maint check:db --for 2h                     one check"
     ))]
     Maint(MaintArgs),
-    /// Drain and wait for `drain_delay`, in which load balancers notice it; for preStop hooks of Kubernetes
+    /// Drain and wait for `drain_delay`, in which load balancers notice it; for preStop hooks of
+    /// Kubernetes
     #[command(after_help = help!(
         "doorbell prestop"
         "preStop: { exec: { command: [/doorbell, prestop] } }     SIGTERM follows when it returns"
@@ -76,7 +78,7 @@ pub enum OperateCommand {
     Undrain(UndrainArgs),
 }
 
-/// How the instance is found.
+/// Options that select the instance.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Reach {
     /// Control socket of the instance
@@ -134,10 +136,10 @@ pub struct DrainArgs {
     #[arg(long = "for", value_name = "TIME", value_parser = parse_length)]
     pub for_time: Option<Duration>,
 
-    /// Wait until `drain_delay` has passed and no connection is open (for one endpoint: only until `drain_delay` has passed); TIME limits
-    /// the wait
+    /// Wait until `drain_delay` has passed and no connection is open (for one endpoint: only until
+    /// `drain_delay` has passed); TIME limits the wait
     #[arg(long, value_name = "TIME", value_parser = parse_time, num_args = 0..=1)]
-    #[expect(clippy::option_option, reason = "given, with a time or without")]
+    #[expect(clippy::option_option, reason = "absent, without a time, or with a time")]
     pub wait: Option<Option<Duration>>,
 
     /// The instance.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// Interval between two status requests.
 const WAIT_EVERY: Duration = Duration::from_millis(100);
 
-/// The target that drains everything.
+/// The target for all endpoints.
 const ALL: &str = "all";
 
 /// Progress of a drain.
@@ -48,12 +48,14 @@ pub(super) fn drain(client: &mut Client, args: &DrainArgs) -> Result<Exit, Failu
     wait(client, &args.target, time, is_over, late)
 }
 
-/// `doorbell prestop`. Open connections finish after SIGTERM, within `drain_timeout`.
+/// `doorbell prestop`. Does not wait for open connections: they finish after SIGTERM, within
+/// `drain_timeout`.
 pub(super) fn prestop(client: &mut Client, args: &PrestopArgs) -> Result<Exit, Failure> {
     let (target, reason) = (ALL.to_owned(), args.reason.clone());
     act(client, Request::Drain { target, reason, for_ms: None, is_kept: false })?;
     let is_over = |progress| match progress {
-        // The operator wants the container to keep serving; the kubelet stops it anyway.
+        // An operator cancelled the drain. This is not an error: the kubelet stops the container
+        // anyway.
         Progress::Cancelled => Some(Ok("the drain was cancelled")),
         Progress::Announced { .. } => Some(Ok("drain_delay has passed")),
         Progress::Announcing => None,
@@ -61,8 +63,8 @@ pub(super) fn prestop(client: &mut Client, args: &PrestopArgs) -> Result<Exit, F
     wait(client, ALL, None, is_over, |_| String::new())
 }
 
-/// Waits until `is_over` gives a result, at most for `time`; then fails with the text of `late`.
-#[expect(clippy::disallowed_methods, reason = "a person waits in real time")]
+/// Waits until `is_over` returns a result. After `time`, fails with the text of `late`.
+#[expect(clippy::disallowed_methods, reason = "commands wait in real time")]
 fn wait(
     client: &mut Client,
     target: &str,
@@ -76,7 +78,8 @@ fn wait(
         let progress = progress(&ask_status(client)?, target);
         let left = time.map_or(WAIT_EVERY, |time| time.saturating_sub(begun.elapsed()).min(WAIT_EVERY));
         match is_over(progress) {
-            // Workers publish their connection counts at the end of a turn, so the result must hold twice.
+            // Two consecutive polls must agree, because workers publish their connection counts
+            // only at the end of a turn.
             Some(Ok(_)) if !was_over && !left.is_zero() => was_over = true,
             Some(Ok(text)) => {
                 let _lost = print(&format!("{text}\n"));
@@ -111,7 +114,8 @@ fn is_all(target: &str) -> bool {
     target == ALL
 }
 
-/// Whether a target names this endpoint; `endpoint:` may precede the name if a check has the same name.
+/// Whether a target names this endpoint; `endpoint:` may precede the name if a check has the same
+/// name.
 fn is_same(endpoint: &str, target: &str) -> bool {
     let bare = |name: &str| name.strip_prefix("endpoint:").unwrap_or(name).to_owned();
     bare(endpoint) == bare(target)

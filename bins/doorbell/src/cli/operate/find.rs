@@ -1,4 +1,4 @@
-//! Finds the instance that a command is for.
+//! Finds the instance to which a command applies.
 //!
 //! Does not know about: the requests.
 
@@ -35,7 +35,8 @@ pub(super) fn connect(reach: &Reach, global: &Global) -> Result<Client, Failure>
     }
 }
 
-/// The status of the only running instance; `None` if none or several run, or if it does not reply in time.
+/// The status of the only running instance; `None` if none or several run, or if it does not reply
+/// in time.
 pub(in crate::cli) fn the_only_one(timeout: Duration) -> Option<Status> {
     let Found { living, .. } = living(&directories(|name| std::env::var_os(name)));
     let [path] = living.as_slice() else { return None };
@@ -46,18 +47,19 @@ pub(in crate::cli) fn the_only_one(timeout: Duration) -> Option<Status> {
     }
 }
 
-/// The instances that the file given with -c selects.
+/// Instance selected by the file given with -c.
 #[derive(Debug)]
 enum Selection {
     /// No file is given: the only running instance.
     Any,
-    /// The instance with this control socket, which the file names.
+    /// The instance with this control socket, which the file configures.
     At(PathBuf),
-    /// The instance that runs with this file, whatever its control socket.
+    /// The instance that runs with this file, on any control socket.
     With(PathBuf),
 }
 
-/// Selects by the configuration. Other problems of the file are ignored: the instance may run with an earlier version of it.
+/// Selects by the configuration. Other problems of the file are ignored: the instance may run with
+/// an earlier version of it.
 fn selection(global: &Global) -> Result<Selection, Failure> {
     let Some(source) = load::source(global)? else { return Ok(Selection::Any) };
     let config = glean(&source, &|name| std::env::var(name).ok(), &load::overrides()?);
@@ -110,7 +112,8 @@ fn serving(file: &Path, directories: &[PathBuf]) -> Result<Client, Failure> {
     Err(Failure::new(Exit::Unavailable, text))
 }
 
-/// Compares canonical paths. A name such as `built-in defaults` is not a path.
+/// Whether both canonical paths are equal. `served` may be a name such as `built-in defaults`,
+/// which is not a path.
 fn is_same_file(served: &Path, file: &Path) -> bool {
     let real = |path: &Path| path.canonicalize().ok();
     served.is_absolute() && (served == file || real(served).is_some_and(|served| real(file) == Some(served)))
@@ -120,7 +123,7 @@ fn open(path: &Path) -> Result<Client, Failure> {
     Client::connect(path).map_err(|error| Failure::new(Exit::Unavailable, cannot(path, &error)))
 }
 
-/// The error for a socket that cannot be used.
+/// Returns the error for a socket that cannot be used.
 fn cannot(path: &Path, error: &CallError) -> String {
     let path = path.display();
     match error {
@@ -130,7 +133,7 @@ fn cannot(path: &Path, error: &CallError) -> String {
         CallError::Frame(error) => format!("{path}: {error}; give the control socket of an instance"),
         CallError::Io(error) => match error.kind() {
             ErrorKind::NotFound => format!(
-                "no control socket at {path}: check that doorbell runs and that this is `control` of its first log line"
+                "no control socket at {path}: check that doorbell runs and that this is the path after `control` in its first log line"
             ),
             ErrorKind::ConnectionRefused => {
                 format!("no instance listens on {path}: it was killed; start it again")
@@ -146,7 +149,7 @@ fn cannot(path: &Path, error: &CallError) -> String {
 fn none(directories: &[PathBuf], denied: &[PathBuf]) -> Failure {
     let looked: Vec<String> = directories.iter().map(|path| path.display().to_string()).collect();
     let mut text = format!(
-        "no running instance found in {}; give its control socket with --socket (`control` of its first log line)",
+        "no running instance found in {}; give its control socket with --socket (see `control` in its first log line)",
         looked.join(", ")
     );
     for path in denied {

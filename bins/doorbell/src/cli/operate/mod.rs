@@ -1,4 +1,5 @@
-//! Commands for a running instance: requests over its control socket and output of the responses.
+//! Commands for a running instance: sends requests over its control socket and prints the
+//! responses.
 //!
 //! Does not know about: how an instance handles requests.
 
@@ -109,11 +110,11 @@ fn shown(form: Form, value: &impl Serialize, text: impl FnOnce() -> String) -> R
 }
 
 fn json(value: &impl Serialize) -> String {
-    serde_json::to_string_pretty(value).expect("views have keys that are strings")
+    serde_json::to_string_pretty(value).expect("all keys of views are strings")
 }
 
 fn line(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("views have keys that are strings")
+    serde_json::to_string(value).expect("all keys of views are strings")
 }
 
 fn checks(client: &mut Client, args: &ChecksArgs, paint: Paint) -> Result<Exit, Failure> {
@@ -133,7 +134,7 @@ fn checks(client: &mut Client, args: &ChecksArgs, paint: Paint) -> Result<Exit, 
     })
 }
 
-#[expect(clippy::disallowed_methods, reason = "a person watches in real time")]
+#[expect(clippy::disallowed_methods, reason = "the display is refreshed in real time")]
 fn status(client: &mut Client, args: &StatusArgs, paint: Paint) -> Result<Exit, Failure> {
     loop {
         let status = ask_status(client)?;
@@ -142,7 +143,8 @@ fn status(client: &mut Client, args: &StatusArgs, paint: Paint) -> Result<Exit, 
             Form::Json => format!("{}\n", json(&status)),
             Form::Text | Form::Wide => show::status(&status, args.output == Form::Wide, paint),
         };
-        // Cursor home, then erase to the end of each line and of the screen: no flicker, and the scrollback is kept.
+        // Cursor home, then erase to the end of each line and of the screen: no flicker, and the
+        // scrollback is preserved.
         let is_screen = args.watch && paint.on && args.output != Form::Json;
         let is_read = print_more(&if is_screen {
             format!("\x1b[H{}\x1b[J", text.replace('\n', "\x1b[K\n"))

@@ -1,4 +1,4 @@
-//! The files of a configuration: whether they exist and have valid contents.
+//! Validation of the files that a configuration names: existence, permissions, contents.
 //!
 //! Does not know about: other parts of the configuration; changes of files.
 
@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// Maximum size of a reply's content, of which every generation has a copy.
+/// Maximum size of a reply's content file; every generation of the configuration has a copy.
 const REPLY_BYTES_MAX: u64 = 1 << 20;
 
 /// Maximum number of reported errors of a link map; the others are counted.
@@ -31,7 +31,7 @@ pub(super) fn now() -> i64 {
     since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }
 
-/// Validates every file, at this time in seconds since 1970.
+/// Validates every file; `unix_secs` is the current time.
 pub(super) fn check(config: &Config, places: &Places, unix_secs: i64, problems: &Problems) {
     for tls in &config.tls {
         tls::check(tls, unix_secs, problems);
@@ -107,7 +107,7 @@ fn check_private(code: &'static str, file: &At<PathBuf>, problems: &Problems) {
     }
 }
 
-/// A socket replaces only a socket on which no process listens.
+/// Reports a bind path that exists and is not a socket: binding only replaces an unused socket.
 fn check_path(bind: &At<Bind>, problems: &Problems) {
     let Bind::Unix(path) = &bind.value else { return };
     if std::fs::symlink_metadata(path).is_ok_and(|meta| !meta.file_type().is_socket()) {
@@ -129,7 +129,8 @@ fn check_program(exec: &ExecCheck, place: Option<Range<usize>>, problems: &Probl
 fn check_access_file(path: &Path, place: Range<usize>, problems: &Problems) {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     if path.is_dir() || parent.is_some_and(|parent| !parent.is_dir()) {
-        let message = format!("{path:?} cannot be written: its directory is not there, or it is one");
+        let message =
+            format!("{path:?} cannot be written: its directory does not exist, or it is itself a directory");
         problems.add(
             Problem::error("missing-directory", place, message)
                 .help("create the directory, or name another file; \"-\" is standard output"),
@@ -142,7 +143,7 @@ fn check_state_file(at: &At<PathBuf>, problems: &Problems) {
         let message = format!("{:?} cannot be written: {error}", at.value);
         problems.add(
             Problem::warning("unwritable-state", at.span.clone(), message)
-                .help("name a file in a directory that belongs to the user of doorbell; without it, what operators declare is lost at a restart"),
+                .help("name a file in a directory that belongs to the user of doorbell; without a state file, drains and maintenance are lost at a restart"),
         );
     }
 }
@@ -160,7 +161,7 @@ fn may_be_written(path: &Path) -> std::io::Result<()> {
     Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
 }
 
-/// Validates a link map in the same way as a start or reload.
+/// Validates a link map with the parser that serves it.
 fn check_links(map: &At<PathBuf>, problems: &Problems) {
     let Some(bytes) = read(map, MAP_BYTES_MAX as u64, problems) else { return };
     let Ok(text) = String::from_utf8(bytes) else {

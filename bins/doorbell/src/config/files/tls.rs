@@ -1,6 +1,6 @@
-//! Certificates, keys and CA bundles: whether they load, match, and are still valid.
+//! Validation of certificates, keys and CA bundles: whether they load, match, and are still valid.
 //!
-//! Does not know about: the format of certificates (the engine's TLS has it).
+//! Does not know about: the format of certificates (see the engine's TLS).
 
 use super::super::model::{ClientAuthMode, Tls};
 use super::{cannot_read, read_whole};
@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Exceeds any reasonable chain, bundle or revocation list.
+/// Maximum size of a file; any reasonable chain, bundle or revocation list is smaller.
 const FILE_LEN_MAX: u64 = 16 << 20;
 
 pub(super) fn check(tls: &Tls, unix_secs: i64, problems: &Problems) {
@@ -43,7 +43,7 @@ fn check_crls(crls: &[At<PathBuf>], warnings: &[TlsWarning], problems: &Problems
         let TlsWarning::CrlExpired { origin, ago_secs, holds } = warning else { continue };
         let Some(crl) = crls.iter().find(|crl| crl.value.display().to_string() == *origin) else { continue };
         let then = if *holds {
-            "certificates revoked since are accepted"
+            "certificates that were revoked later are accepted"
         } else {
             "clients with a certificate are refused"
         };
@@ -75,14 +75,16 @@ pub(super) fn check_client(
     }
 }
 
-/// A pair that listeners wait for does not prevent the start, whatever its error.
+/// Validates a pair that listeners wait for. Its errors become warnings, because they do not
+/// prevent the start.
 fn check_awaited(cert: &At<PathBuf>, key: &At<PathBuf>, unix_secs: i64, problems: &Problems) {
     let found = Problems::default();
     check_pair(cert, key, unix_secs, &found);
     for mut problem in found.into_sorted() {
         if problem.severity == Severity::Error {
             problem.severity = Severity::Warning;
-            problem = problem.label("the listeners of this table are closed until it can be used");
+            problem =
+                problem.label("the listeners of this table are closed until the certificate can be used");
         }
         problems.add(problem);
     }
@@ -137,7 +139,8 @@ fn check_pair(cert: &At<PathBuf>, key: &At<PathBuf>, unix_secs: i64, problems: &
     }
 }
 
-/// Validated before the engine opens them, because it would block on a pipe.
+/// Whether all paths are regular files of acceptable size. Checked before the engine opens them,
+/// because opening a pipe would block.
 fn all_there(paths: &[&At<PathBuf>], problems: &Problems) -> bool {
     let mut all = true;
     for path in paths {
@@ -152,7 +155,8 @@ fn all_there(paths: &[&At<PathBuf>], problems: &Problems) -> bool {
     all
 }
 
-/// Reported at the file of the error; the text after its last semicolon is the help.
+/// Converts a TLS error into a problem at the key of the file that the error names. The text after
+/// the last semicolon of the error becomes the help.
 fn problem_of(error: &TlsError, paths: &[&At<PathBuf>], otherwise: &At<PathBuf>) -> Problem {
     let text = error.to_string();
     let is_named = |path: &&&At<PathBuf>| text.starts_with(&format!("{}: ", path.value.display()));
@@ -169,7 +173,7 @@ fn problem_of(error: &TlsError, paths: &[&At<PathBuf>], otherwise: &At<PathBuf>)
     }
 }
 
-/// In days from two days on, otherwise in smaller units.
+/// Formats a duration: two days and more in days, shorter ones in smaller units.
 fn rough(secs: u64) -> String {
     match secs / 86_400 {
         0 | 1 => format_duration(Duration::from_secs(secs)),

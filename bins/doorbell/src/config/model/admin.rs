@@ -17,9 +17,9 @@ pub struct Admin {
     /// IP address and port.
     #[key(default = "127.0.0.1:9130", read = Bind::address, shown)]
     pub bind: SocketAddr,
-    /// Host names of this address; one or a list. Requests with another host are refused: from
-    /// clients on the same machine always (DNS rebinding), from other clients if this key is set.
-    /// IP addresses, localhost and the name of the machine need no entry.
+    /// Host names of this address; one or a list. Requests with another host are refused: always if
+    /// the client is on the same machine (DNS rebinding), otherwise only if this key is set. IP
+    /// addresses, localhost and the name of the machine need no entry.
     #[key(read = hosts)]
     pub hosts: Vec<String>,
     /// Bearer token for changes. Default: changes are limited to clients on the same machine, and
@@ -29,14 +29,14 @@ pub struct Admin {
     /// that is not a loopback address.
     #[key(default = false)]
     pub open: bool,
-    /// Whether it is the default without a configuration file: read-only, and skipped if the port
+    /// Whether this is the default without a configuration file: read-only, and skipped if the port
     /// is in use.
     #[key(skip)]
     pub by_itself: bool,
 }
 
 impl Admin {
-    /// The default without a configuration file.
+    /// The admin address of an instance without a configuration file.
     #[must_use]
     pub fn by_itself() -> Self {
         Self { by_itself: true, ..Self::default() }
@@ -58,7 +58,7 @@ impl Admin {
             }
         } else if let Some(place) = outside {
             let message =
-                "every client that reaches this address sees all states and metrics, and none can drain";
+                "every client that reaches this address sees all states and metrics, but no client can drain";
             at.problem(
                 Problem::warning("open-admin", place, message)
                     .help("set `token = \"${file:/run/secrets/doorbell-admin}\"`, set `open = true` if that is intended, or bind \"127.0.0.1:9130\""),

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The shortest HMAC secret (RFC 7518 3.2).
 const HMAC_SECRET_LEN_MIN: usize = 32;
 
-/// A valid token, to validate a realm alone.
+/// Placeholder token for validating a realm.
 const TOKEN_FOR_CHECKS: &[u8] = b"0123456789abcdef0123456789abcdef";
 
 /// Accepted tokens.
@@ -24,8 +24,7 @@ pub struct Auth {
     /// Realm in `WWW-Authenticate`.
     #[key(default = "doorbell", read = realm)]
     pub realm: String,
-    /// Bearer tokens by the name of their holder, which the access log shows; preferably
-    /// ${file:PATH}.
+    /// Bearer tokens by name of the holder, preferably ${file:PATH}. The access log shows the name.
     pub tokens: Map<Secret>,
     /// Accepted signed tokens (JWT, RFC 7519).
     pub jwt: Option<Jwt>,
@@ -88,7 +87,8 @@ impl From<JwtAlgorithm> for Algorithm {
 }
 
 impl Auth {
-    /// Whether verifying a signature may take tens of microseconds (public keys).
+    /// Whether the algorithm uses public keys: verifying a signature may then take tens of
+    /// microseconds.
     #[must_use]
     pub fn is_heavy(&self) -> bool {
         let is_heavy = |algorithm: &JwtAlgorithm| *algorithm != JwtAlgorithm::Hs256;
@@ -146,7 +146,7 @@ fn realm(entry: &Entry<'_>) -> Option<String> {
     // The token is valid: only the realm can be wrong.
     let _ = tokens.add("check", TOKEN_FOR_CHECKS);
     if let Err(error @ PolicyError::Realm) = Policy::bearer(&realm, tokens) {
-        let message = format!("{realm:?} cannot be a realm: {error}");
+        let message = format!("{realm:?} is not a valid realm: {error}");
         return entry.refuse("bad-value", message, "a word or two, in plain ASCII");
     }
     Some(realm)
@@ -159,7 +159,7 @@ impl Jwt {
             self.check_key_fits(at);
         }
         if let (Some(place), true) = (at.right_place("leeway"), self.leeway.subsec_nanos() != 0) {
-            let problem = Problem::error("bad-duration", place, "`leeway` is counted in whole seconds");
+            let problem = Problem::error("bad-duration", place, "`leeway` must be a whole number of seconds");
             at.problem(problem.help("write \"30s\""));
         }
         for (name, value) in self.require.iter().filter(|(_, value)| value.trim().is_empty()) {
@@ -182,7 +182,7 @@ impl Jwt {
             [(first, first_place), (second, place), ..] => at.problem(
                 Problem::error("two-keys", place.clone(), format!("both `{first}` and `{second}`"))
                     .also(first_place.clone(), "first here")
-                    .help("one kind of key verifies the signatures; for several keys use `jwks_file`"),
+                    .help("configure one kind of key; for several keys use `jwks_file`"),
             ),
         }
     }
@@ -192,7 +192,7 @@ impl Jwt {
         let place = || at.place("algorithm").unwrap_or_default();
         if self.algorithms.len() > 1 && self.jwks_file.is_none() {
             let problem = Problem::error("key-misfit", place(), "one key has one algorithm");
-            at.problem(problem.help("name one, or give several keys with `jwks_file`"));
+            at.problem(problem.help("configure one algorithm, or several keys with `jwks_file`"));
         }
         let has_hmac = self.algorithms.contains(&JwtAlgorithm::Hs256);
         let others = self.algorithms.iter().find(|algorithm| **algorithm != JwtAlgorithm::Hs256);

@@ -6,7 +6,7 @@ use doorbell::offload;
 use doorbell_config::{Problem, Section, Table};
 use std::time::Duration;
 
-/// The kernel stores 15 bytes of a thread's name; three are for its number.
+/// The kernel stores 15 bytes of a thread's name; three are reserved for the thread's number.
 const NAME_LEN_MAX: usize = 12;
 
 /// Largest processor number in the usual mask of `sched_setaffinity(2)`.
@@ -20,13 +20,13 @@ pub struct Compute {
     /// Number of threads; auto is the number of processors minus one.
     #[key(default = "auto", none = "auto", range = 1..=1024)]
     pub threads: Option<u32>,
-    /// Name of the threads, before a number.
+    /// Prefix of the thread names, followed by a number.
     #[key(default = offload::THREAD_NAME)]
     pub name: String,
     /// Processors: thread i runs on the i-th of them; [] leaves the choice to the kernel.
     #[key(default = [], range = 0..=CPU_MAX)]
     pub cpus: Vec<u32>,
-    /// Stack size of each thread; auto is the default of threads.
+    /// Stack size of each thread; auto is 2MiB.
     #[key(default = "auto", none = "auto", range = "64KiB..=1GiB", size)]
     pub stack_size: Option<u32>,
     /// Nice value added to that of the process, so that probes take precedence over jobs.
@@ -49,11 +49,10 @@ impl Compute {
         let is_good = (1..=NAME_LEN_MAX).contains(&name.len())
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
         if let (false, Some(place)) = (is_good, at.right_place("name")) {
-            let message = format!("{name:?} cannot be the name of a thread");
+            let message = format!("{name:?} is not a valid thread name");
             at.problem(
-                Problem::error("bad-name", place, message).help(format!(
-                    "1 to {NAME_LEN_MAX} letters, digits, `_` and `-`: a number comes behind it"
-                )),
+                Problem::error("bad-name", place, message)
+                    .help(format!("1 to {NAME_LEN_MAX} letters, digits, `_` and `-`: a number is appended")),
             );
         }
     }

@@ -8,7 +8,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Bytes of a path that fit into `sockaddr_un` with a NUL, less the name of the file that locks it (unix(7)).
+/// Maximum length of the path: the size of `sockaddr_un` less a NUL (unix(7)) and less the suffix
+/// of the lock file.
 const SOCKET_PATH_LEN_MAX: usize = 102;
 
 /// Control socket, for `doorbell status`, `maint`, `drain` and similar commands.
@@ -38,21 +39,22 @@ pub enum ControlSocket {
 /// Maintenance of endpoints and checks by files and schedules.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Maintenance {
-    /// Directory: a file `all`, or with the name of an endpoint or a check, declares its
-    /// maintenance; the first line is the reason.
+    /// Directory of maintenance files: a file named like an endpoint or a check puts it into
+    /// maintenance, a file `all` every endpoint except liveness endpoints; the first line is the
+    /// reason.
     pub file_dir: Option<PathBuf>,
     /// Recurring maintenance windows.
     #[key(name = "window")]
     pub windows: Vec<Window>,
 }
 
-/// One window.
+/// One recurring window.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Window {
     /// Start of each window: minute, hour, day, month, day of week, and optionally a time zone,
     /// such as "0 3 * * SUN Europe/Berlin". Default time zone: TZ, then /etc/localtime, then UTC.
     /// When clocks change, a skipped time starts no window on that day, a repeated one starts two.
-    /// `doorbell ready` ends an open window until its next start. Required.
+    /// `doorbell ready` ends the open window; later windows are unaffected. Required.
     #[key(required = "\"0 3 * * SUN\"")]
     pub cron: Schedule,
     // A longer window can be written as several.
@@ -85,7 +87,7 @@ impl Text for ControlSocket {
             }
             _ => entry.refuse(
                 "bad-path",
-                format!("{text:?} cannot be the path of a socket"),
+                format!("{text:?} is not a valid socket path"),
                 format!("write \"auto\", \"off\" or an absolute path of at most {SOCKET_PATH_LEN_MAX} bytes"),
             ),
         }

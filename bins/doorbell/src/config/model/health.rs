@@ -43,17 +43,18 @@ pub struct Health {
     /// Weight of each check: its share of the capacity, for `endpoint_weight` and agents.
     #[key(range = 0..=1_000_000)]
     pub weight: Map<u32>,
-    /// Stays degraded when all checks of the quorum are down at once. Default: it is down.
+    /// Keeps the endpoint degraded instead of down while all checks of the quorum (without a
+    /// quorum: all required checks) are down. Default: the endpoint is down.
     pub fail_open: Option<FailOpen>,
-    /// Keeps it up after it was up once.
+    /// Keeps the endpoint up once it has been up.
     #[key(default = false)]
     pub latch: bool,
     /// State of a check whose result is older than its `max_age`.
     #[key(default = "down", words = ON_STALE)]
     pub on_stale: OnStale,
     /// Replies to each audience during a drain of the process or of this endpoint: report
-    /// (`status.drain`), ignore (as without a drain), or a status code. Default: report, and ignore
-    /// for liveness and startup endpoints.
+    /// (`status.drain`), ignore (as without a drain), or a status code. Default: report; for
+    /// liveness and startup endpoints: ignore.
     pub on_drain: DrainReplies,
     /// Reply while degraded. With kube-warning, a kubelet gets 302 and records an event, with
     /// reasons if it sees details; other clients get `status.degraded`.
@@ -67,14 +68,14 @@ pub struct Health {
     /// Sends `x-envoy-degraded: true` while it is degraded.
     #[key(default = false)]
     pub envoy_degraded: bool,
-    /// Sends `X-Load-Balancing-Endpoint-Weight`: the sum of `weight` of the serving checks, and the
-    /// full sum during `fail_open`, behind a `latch` or when forced.
+    /// Sends `X-Load-Balancing-Endpoint-Weight`: the sum of `weight` of the serving checks, or of
+    /// all checks during `fail_open`, behind a `latch` or when forced.
     #[key(default = false)]
     pub endpoint_weight: bool,
     /// Maximum size of a reply's body; load balancers read at most 1KiB.
     #[key(default = "1KiB", range = BODY_LEN_MIN..=BODY_LEN_MAX, size)]
     pub max_body: u32,
-    /// Its checks in the order of display, each once.
+    /// The checks of the endpoint in the order of display, without duplicates.
     #[key(skip)]
     pub uses: Vec<CheckUse>,
 }
@@ -90,10 +91,11 @@ pub struct QuorumOf {
     pub min: Option<At<Quorum>>,
 }
 
-/// Stays degraded when all checks of the quorum are down at once.
+/// Keeps the endpoint degraded instead of down while all checks of the quorum (without a quorum:
+/// all required checks) are down.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct FailOpen {
-    /// Maximum duration of the degraded state; then it is down. Required.
+    /// Maximum duration of the degraded state; then the endpoint is down. Required.
     #[key(required = "\"2m\"", range = "100ms..=30d")]
     pub max_age: Duration,
 }
@@ -130,7 +132,7 @@ pub struct Statuses {
     /// Status code of maintenance.
     #[key(default = 503, range = 200..=599)]
     pub maintenance: u16,
-    /// Status codes by check, while that check is the reason: a kubelet shows the code alone.
+    /// Status codes by check, used while that check is the reason: a kubelet only shows the code.
     #[key(range = 200..=599)]
     pub by_check: Map<u16>,
 }
@@ -142,7 +144,7 @@ pub struct CheckUse {
     pub check: usize,
     /// Its effect when it is down.
     pub severity: Severity,
-    /// Whether it is a member of the quorum.
+    /// Whether the check is a member of the quorum.
     pub in_quorum: bool,
     /// Its share of the weight.
     pub weight: u32,
@@ -153,8 +155,8 @@ pub struct CheckUse {
 /// Reply of a degraded endpoint to a kubelet. Other clients get the status code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum DegradedVia {
-    /// A redirect that it does not follow: a success that it records as an event of type `Warning`,
-    /// with the reason.
+    /// A redirect. A kubelet does not follow it, treats it as success, and records an event of type
+    /// `Warning` with the reason.
     KubeWarning,
     /// The status code, as for other clients.
     Status,
@@ -163,26 +165,27 @@ pub enum DegradedVia {
 /// The state of a health endpoint without checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum HealthState {
-    /// Answered with 503.
+    /// Replies 503.
     Down,
-    /// Answered with 200.
+    /// Replies 200.
     Up,
 }
 
 /// Purpose of an endpoint's probes, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Whether the process is alive: it is restarted when down.
+    /// Whether the process is alive; a prober restarts a process that is down.
     Liveness,
-    /// Whether it accepts traffic.
+    /// Whether the process accepts traffic.
     Readiness,
-    /// Whether it has started: until then there are no other probes, and after a time limit it is
-    /// restarted.
+    /// Whether the process has started. Other probes begin after that; a prober restarts the
+    /// process if it takes too long.
     Startup,
 }
 
 impl Role {
-    /// By the last word of the name of an endpoint, as in `livez` and `app_livez`, or of the last part of a path.
+    /// Returns the role by the last word of an endpoint's name, as in `livez` and `app_livez`, or
+    /// of the last part of a path.
     #[must_use]
     pub fn of(name: &str) -> Self {
         let last = name.rsplit(['_', '-']).next().unwrap_or(name);
@@ -198,13 +201,13 @@ impl Role {
 }
 
 impl Health {
-    /// The default of an endpoint with this name.
+    /// The default endpoint with this name.
     #[must_use]
     pub fn named(name: &str) -> Self {
         Self { name: name.to_owned(), ..Self::default() }
     }
 
-    /// How many of the checks with `in_quorum` must be up.
+    /// Minimum number of checks with `in_quorum` that must be up.
     #[must_use]
     pub fn quorum(&self) -> Option<Quorum> {
         Some(self.quorum.as_ref()?.min.as_ref()?.value)
@@ -237,8 +240,8 @@ impl Health {
         }
     }
 
-    /// False for liveness and startup endpoints: see [`Role::of`]. Their probers restart what is
-    /// down, and neither a drain nor maintenance is a reason for that.
+    /// Whether drains and maintenance change the reply: false for liveness and startup endpoints
+    /// (see [`Role::of`]), whose probers would restart the process.
     #[must_use]
     pub fn is_readiness(name: &str) -> bool {
         Role::of(name) == Role::Readiness
@@ -246,14 +249,14 @@ impl Health {
 }
 
 impl CheckUse {
-    /// A check with this severity, outside the quorum, without weight.
+    /// Creates the use of a check with this severity, outside the quorum and without weight.
     #[must_use]
     pub const fn new(check: usize, severity: Severity) -> Self {
         Self { check, severity, in_quorum: false, weight: 0, code: None }
     }
 }
 
-/// A count, or a percentage such as `"60%"`.
+/// Reader of a quorum: a count, or a percentage such as `"60%"`.
 mod quorum_min {
     use super::{At, DeValue, Entry, Json, Key, Quorum, json};
 
@@ -264,18 +267,18 @@ mod quorum_min {
                 let text = entry.string()?;
                 let percent = text.strip_suffix('%').and_then(|number| number.parse().ok());
                 let Some(percent) = percent.filter(|percent| (1..=100).contains(percent)) else {
-                    let message = format!("{text:?} is not a part of the checks");
-                    let help = "write a number of checks, or a part such as \"60%\"";
+                    let message = format!("{text:?} is not a percentage of the checks");
+                    let help = "write a number of checks, or a percentage such as \"60%\"";
                     return entry.refuse("bad-value", message, help);
                 };
                 Quorum::Percent(percent)
             }
-            _ => return entry.wrong_type("a whole number, or a part such as \"60%\""),
+            _ => return entry.wrong_type("a whole number, or a percentage such as \"60%\""),
         };
         Some(Some(At { value: quorum, span: entry.span() }))
     }
 
-    #[expect(clippy::ref_option, reason = "as every such function")]
+    #[expect(clippy::ref_option, reason = "signature required by the `Table` derive")]
     pub(super) fn dump(quorum: &Option<At<Quorum>>) -> Option<Json> {
         Some(match quorum.as_ref()?.value {
             Quorum::Count(count) => json!(count),
@@ -288,7 +291,7 @@ mod quorum_min {
     }
 }
 
-/// A status code, or a word.
+/// Reader of a drain reply: a status code, `ignore` or `report`.
 mod on_drain {
     use super::{DeValue, Entry, Json, Key, ON_DRAIN, OnDrain, json};
     use doorbell_config::word_of;
@@ -304,7 +307,7 @@ mod on_drain {
         }
     }
 
-    #[expect(clippy::ref_option, reason = "as every such function")]
+    #[expect(clippy::ref_option, reason = "signature required by the `Table` derive")]
     pub(super) fn dump(told: &Option<OnDrain>) -> Option<Json> {
         Some(match (*told)? {
             OnDrain::Code(code) => json!(code),

@@ -25,7 +25,7 @@ pub struct Http2 {
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 #[table(check = Self::check)]
 pub struct Grpc {
-    /// Serves grpc.health.v1; `false` makes its paths ordinary ones.
+    /// Serves grpc.health.v1; with `false`, its paths are ordinary paths.
     #[key(default = true)]
     pub enabled: bool,
     /// Endpoint of the service without a name.
@@ -66,7 +66,7 @@ impl Grpc {
     /// The default health check of an AWS application load balancer.
     pub const ALB_PATH: &str = "/AWS.ALB/healthcheck";
 
-    /// The default, where `readyz` has this position in [`super::Config::health`].
+    /// The default table; `readyz` is the position of that endpoint in [`super::Config::health`].
     #[must_use]
     pub fn of(readyz: usize) -> Self {
         Self { overall: Link { name: "readyz".into(), position: readyz }.into(), ..Self::default() }
@@ -78,7 +78,7 @@ impl Grpc {
         };
         for (service, _) in self.services.iter() {
             if service.is_empty() {
-                let message = "the service without a name is the overall one".to_owned();
+                let message = "the service without a name is configured as `overall`".to_owned();
                 bad(service, message, "write `overall = \"readyz\"` in [grpc]".to_owned());
             } else if service.len() > SERVICE_LEN_MAX {
                 let message = format!("a service has a name of {} bytes", service.len());

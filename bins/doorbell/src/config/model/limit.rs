@@ -22,7 +22,7 @@ pub struct Limit {
     /// Maximum rate of requests, such as "20/s", "600/m" or "1000/h". Required.
     #[key(required = "\"20/s\"")]
     pub rate: Rate,
-    /// Maximum number of requests at once. Default: the number of requests in `rate`.
+    /// Maximum number of requests in one burst. Default: the number of requests in `rate`.
     #[key(default_with = Self::usual_burst, range = 1..=BURST_MAX, nonzero)]
     pub burst: u32,
     /// Maximum number of tracked clients; the oldest are dropped first.
@@ -68,12 +68,12 @@ impl Limit {
     }
 }
 
-/// Why the limiter cannot count this.
+/// Returns a problem if the limiter cannot represent this rate and burst.
 pub(crate) fn uncountable(rate: Rate, burst: u32, span: &Range<usize>) -> Option<Problem> {
     let error = Quota::new(burst, rate.requests, rate.period).err()?;
     let message = format!("{rate} with a burst of {burst} cannot be counted: {error}");
     let problem = Problem::error("out-of-range", span.clone(), message);
-    Some(problem.help(format!("a burst is at most {BURST_MAX}, and comes back within a year")))
+    Some(problem.help(format!("a burst is at most {BURST_MAX}, and must refill within a year")))
 }
 
 impl Value for LimitKey {

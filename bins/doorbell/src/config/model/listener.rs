@@ -37,7 +37,8 @@ pub struct Listener {
     /// x-forwarded-for.
     #[key(default = "off")]
     pub forwarded: Forwarded,
-    /// Enables HTTP/2 in addition to HTTP/1.1: with prior knowledge, and over TLS by ALPN.
+    /// Enables HTTP/2 in addition to HTTP/1.1: with prior knowledge, and over TLS by ALPN. The
+    /// built-in listener of a configuration without listeners has it.
     #[key(default = false)]
     pub http2: bool,
     /// Connections with several requests.
@@ -98,7 +99,8 @@ pub struct KeepAlive {
     /// Maximum number of requests of a connection.
     #[key(default = 1000, range = 1..=1_000_000_000, nonzero)]
     pub max_requests: u32,
-    // Shorter lives cost more in handshakes than they save; thirty days is practically no limit.
+    // Below one second, additional handshakes cost more than they save; thirty days is practically
+    // no limit.
     /// Maximum age of a connection, or off.
     #[key(default = "1h", none = "off", range = "1s..=30d")]
     pub max_age: Option<Duration>,
@@ -150,7 +152,7 @@ pub struct Tcp {
     pub quickack: bool,
 }
 
-/// The names of the listeners at these positions.
+/// Returns links to the listeners at these positions.
 pub(crate) fn links_to(listeners: &[Listener], positions: impl IntoIterator<Item = usize>) -> Vec<At<Link>> {
     let link = |position: usize| Link { name: listeners[position].name.clone(), position }.into();
     positions.into_iter().map(link).collect()
@@ -160,10 +162,11 @@ pub(crate) fn links_to(listeners: &[Listener], positions: impl IntoIterator<Item
 pub const DEFAULT_ADDR: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
 impl Listener {
-    /// The listener of a configuration without listeners.
+    /// The listener of a configuration without listeners. It has HTTP/2, for gRPC health checks.
     #[must_use]
     pub fn local() -> Self {
-        Self { name: "default".into(), binds: vec![Bind::Tcp(DEFAULT_ADDR).into()], ..Self::default() }
+        let binds = vec![Bind::Tcp(DEFAULT_ADDR).into()];
+        Self { name: "default".into(), binds, http2: true, ..Self::default() }
     }
 
     /// Its addresses.
@@ -182,7 +185,7 @@ impl Listener {
         self.protocol == Protocol::Http1
     }
 
-    /// Keys of the other protocol.
+    /// Keys without effect for this protocol.
     fn useless(&self) -> &'static [&'static str] {
         match self.protocol {
             Protocol::Http1 => &["reply", "speaks_first"],
@@ -221,7 +224,7 @@ impl Listener {
     fn check_raw(&mut self, at: &Section<'_>) {
         let defer = at.right_place("tcp.defer_accept");
         if let (true, true, Some(place)) = (self.speaks_first, self.tcp.defer_accept, defer) {
-            let message = "a listener that speaks first cannot wait for the client's bytes";
+            let message = "a listener that sends first cannot wait for the client's first bytes";
             at.problem(Problem::error("contradiction", place, message).help("remove `defer_accept`"));
         }
         self.tcp.defer_accept &= !self.speaks_first;

@@ -16,8 +16,8 @@ pub struct Log {
     /// Minimum severity of log lines.
     #[key(default = "info")]
     pub level: LogLevel,
-    // A line identifies the client by the name of its token, by the `sub` of a signed one, or by
-    // its certificate; it never contains the token.
+    // A line identifies the client by the name of its bearer token, by the claim `sub` of a signed
+    // token, or by its certificate. It never contains the token.
     /// Requests in the access log: off, errors, or all; only all includes successful probes.
     #[key(default = "off")]
     pub access: Access,
@@ -37,8 +37,8 @@ pub struct Log {
 pub enum Access {
     /// All requests, including probes.
     All,
-    /// Requests with status 400 or above; of the others a sample if `access_sample` is set, without
-    /// probes.
+    /// Requests with status 400 or above; with `access_sample`, also a sample of successful
+    /// requests other than probes.
     Errors,
     /// None.
     Off,
@@ -47,7 +47,7 @@ pub enum Access {
 /// Format of an access log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum AccessFormat {
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
     /// Human-readable text.
     Text,
@@ -67,7 +67,7 @@ pub enum AccessFile {
 pub enum LogFormat {
     /// Text on a terminal, JSON elsewhere.
     Auto,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
     /// Human-readable text.
     Text,
@@ -85,7 +85,7 @@ pub enum LogLevel {
 }
 
 impl Log {
-    /// Whether both have the same access log.
+    /// Whether both configurations have the same access log.
     #[must_use]
     pub fn has_access_of(&self, other: &Self) -> bool {
         Self { format: self.format, level: self.level, ..other.clone() } == *self
@@ -97,7 +97,7 @@ impl Log {
             let message = "`access_sample` has no effect: successful requests are not logged";
             at.problem(
                 Problem::warning("no-effect", place, message)
-                    .help("set `access = \"all\"`, or `\"errors\"` for those that fail and the sample; or remove `access_sample`"),
+                    .help("set `access = \"all\"`, or `\"errors\"` for failed requests and the sample; or remove `access_sample`"),
             );
         }
     }

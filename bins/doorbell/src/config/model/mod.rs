@@ -1,7 +1,6 @@
-//! A configuration that can be used: every value checked, every name resolved, every default filled
-//! in.
+//! A validated configuration: all values are checked, all names resolved, all defaults filled in.
 //!
-//! Does not know about: TOML, where a value was written.
+//! Does not know about: TOML, positions of values in the file.
 
 mod admin;
 mod auth;
@@ -107,7 +106,7 @@ pub struct Config {
     /// Checks, by name; the name is the label in metrics.
     #[key(name = "check")]
     pub checks: Named<Check>,
-    /// Endpoints, by name: what their checks mean together. livez and readyz always exist.
+    /// Endpoints, by name: each combines checks into one state. livez and readyz always exist.
     pub health: Named<Health>,
     /// HAProxy agent-checks, by name: one line with state, weight and reason for each connection.
     #[key(name = "agent")]
@@ -115,7 +114,7 @@ pub struct Config {
     /// Ports that are open only while an endpoint is up, by name.
     #[key(name = "tcp_gate")]
     pub tcp_gates: Named<TcpGate>,
-    /// Probes on request, as of the Blackbox exporter. Default: none.
+    /// Probes on request, as by the Blackbox exporter. Default: none.
     #[key(shown)]
     pub blackbox: Option<Blackbox>,
     /// Routes, by name: which requests get which reply.
@@ -129,7 +128,7 @@ pub struct Config {
 impl Config {
     fn check_version(&self, at: &Section<'_>) {
         if at.place("version").is_none() {
-            let message = "the file does not say which version it is written for";
+            let message = "the file does not declare its version";
             at.problem(Problem::error("missing-version", 0..0, message).help("begin it with `version = 1`"));
         }
     }
@@ -140,8 +139,8 @@ impl Config {
         self.tls.get(self.listeners.get(listener)?.tls.as_ref()?.position)
     }
 
-    /// Whether a route has work for the threads of `[compute]`: files to read, or tokens whose
-    /// signature takes a while to verify.
+    /// Whether a route needs the threads of `[compute]`: for files, or for tokens whose signature
+    /// takes long to verify.
     #[must_use]
     pub fn needs_compute(&self) -> bool {
         let is_heavy = |position: usize| self.auth.get(position).is_some_and(Auth::is_heavy);
@@ -161,8 +160,9 @@ impl Config {
         listener.is_some_and(|listener| listener.is_http() && listener.http2)
     }
 
-    /// What the handshakes of a listener ask for. Where a route is exempt, a certificate that is
-    /// required can only be asked for: the routes that are not exempt then answer 403 without one.
+    /// Mode of client certificates in the handshakes of a listener. If a route of the listener is
+    /// exempt, `require` becomes `request`: the other routes then reply 403 to clients without a
+    /// certificate.
     #[must_use]
     pub fn handshake_asks(&self, listener: usize) -> ClientAuthMode {
         let mode = self.tls_of(listener).map_or(ClientAuthMode::None, |tls| tls.client_auth.mode);
@@ -182,7 +182,7 @@ impl Config {
     }
 }
 
-/// The only version there is.
+/// Reader of `version`, which must be 1.
 mod version {
     use doorbell_config::{Entry, Json, Key};
     use serde_json::json;
@@ -198,7 +198,7 @@ mod version {
         }
     }
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as every such function")]
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "signature required by the `Table` derive")]
     pub(super) fn dump(version: &u8) -> Option<Json> {
         Some((*version).into())
     }

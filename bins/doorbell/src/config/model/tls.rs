@@ -1,4 +1,4 @@
-//! `[tls.NAME]`: certificates of a TLS listener, and its requirements of clients.
+//! `[tls.NAME]`: certificates of a TLS listener, and its requirements for clients.
 //!
 //! Does not know about: listeners, contents of the files.
 
@@ -22,9 +22,9 @@ pub struct Tls {
     /// clients without a server name.
     #[key(filled)]
     pub certificates: Vec<CertificateFiles>,
-    /// Starts without a usable pair, and binds the addresses of the TLS listeners of this table
-    /// only when one appears. For the first certificate by ACME HTTP-01, whose challenge a listener
-    /// without TLS serves.
+    /// Starts without a usable certificate and key, and binds the addresses of the TLS listeners of
+    /// this table only when both are usable. For the first certificate by ACME HTTP-01: a listener
+    /// without TLS serves the challenge.
     #[key(default = false)]
     pub wait_for_certificate: bool,
     /// Minimum version of TLS.
@@ -86,14 +86,14 @@ pub struct ClientAuth {
     /// PEM files with revocation lists; one or a list.
     #[key(name = "crl")]
     pub crls: Vec<At<PathBuf>>,
-    // An expired list may lack certificates that were revoked since (RFC 5280 6.3.3).
-    /// Applies a revocation list past its nextUpdate. Otherwise it refuses all client certificates,
-    /// including those of resumed sessions.
+    // An expired list may lack certificates that were revoked after its creation (RFC 5280 6.3.3).
+    /// Applies revocation lists past their nextUpdate. With `false`, an expired list causes all
+    /// client certificates to be refused, including those of resumed sessions.
     #[key(default = false)]
     pub expired_crls_hold: bool,
 }
 
-/// Whether clients present a certificate.
+/// Whether client certificates are requested or required.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Words)]
 pub enum ClientAuthMode {
     /// Not requested.
@@ -141,7 +141,7 @@ impl Tls {
                     list,
                     format!("tls table `{name}` has both `cert` and `certificates`"),
                 )
-                .help("put all pairs into `certificates`; the first is for clients that ask for no name"),
+                .help("put all pairs into `certificates`; the first is for clients without a server name"),
             ),
             (true, false, None) => {
                 missing("a certificate without its `key`".into(), "add `key = ` with its private key")
@@ -182,7 +182,8 @@ impl ClientAuth {
     }
 }
 
-/// RFC 6797 6.1: `max-age` is required, everything is separated by `;`.
+/// Reads `Strict-Transport-Security`: `max-age` is required, and `;` separates the directives (RFC
+/// 6797 6.1).
 fn hsts(entry: &Entry<'_>) -> Option<Option<String>> {
     let text = entry.string()?;
     let max_age = |directive: &str| {
@@ -198,7 +199,7 @@ fn hsts(entry: &Entry<'_>) -> Option<Option<String>> {
     entry.refuse("bad-value", format!("{text:?} is not a value of Strict-Transport-Security"), help)
 }
 
-/// RFC 9110 5.5
+/// Whether a header field can have this value (RFC 9110 5.5).
 pub(crate) fn is_field_value(text: &str) -> bool {
     let allowed = |byte: u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
     text.bytes().all(allowed) && text.as_bytes().trim_ascii() == text.as_bytes()

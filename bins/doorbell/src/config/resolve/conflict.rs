@@ -18,7 +18,7 @@ struct Conflicts<'a> {
     problems: &'a Problems,
 }
 
-/// Reports routes that take requests of others, on every listener.
+/// Reports routes that hide other routes, on every listener.
 pub(super) fn find(routes: &[Route], listeners: usize, places: &Places, problems: &Problems) {
     Conflicts { routes, places, problems }.find(listeners);
 }
@@ -95,7 +95,8 @@ impl Conflicts<'_> {
         place.or_else(|| self.places.get(&format!("route.{name}"))).unwrap_or_default()
     }
 
-    /// Reports redirects that take the challenges of a files route: the next renewal would fail.
+    /// Reports redirects that match the challenge requests of a `files` route: the next renewal of
+    /// the certificate would fail.
     fn find_swallowed(&self, listener: usize, router: &Router<usize>) {
         let routes = self.routes;
         let here = |route: &&Route| route.acts() && route.is_on(listener);
@@ -137,9 +138,9 @@ impl Conflicts<'_> {
         }
     }
 
-    /// Reports redirects that take some challenges, but not the sample.
+    /// Reports redirects that match some challenge requests, but not the sample path.
     fn find_narrower(&self, redirect: &Route, route: &Route, path: &str) {
-        // `{*rest}` only takes paths that no other route takes.
+        // `{*rest}` only matches paths that no other route matches.
         let is_narrower =
             |path: &&At<String>| path.strip_prefix(CHALLENGES).is_some_and(|rest| !rest.starts_with("{*"));
         let Some(inside) = redirect.paths.iter().find(is_narrower).filter(|_| is_redirect(redirect)) else {
@@ -147,7 +148,7 @@ impl Conflicts<'_> {
         };
         let place = self.place_of_path(&redirect.name, inside, false);
         let message =
-            format!("redirect `{}` takes a part of the challenges of route `{}`", redirect.name, route.name);
+            format!("redirect `{}` matches some challenges of route `{}`", redirect.name, route.name);
         self.problems.add(
             Problem::warning("challenge-redirected", place, message)
                 .also(self.place_of_path(&route.name, path, false), "answered here")
@@ -156,7 +157,8 @@ impl Conflicts<'_> {
     }
 
     fn swallowed(&self, redirect: &Route, route: &Route, path: &str) {
-        let message = format!("redirect `{}` takes the challenges of route `{}`", redirect.name, route.name);
+        let message =
+            format!("redirect `{}` matches the challenges of route `{}`", redirect.name, route.name);
         let inside = redirect
             .paths
             .iter()
@@ -167,7 +169,7 @@ impl Conflicts<'_> {
             Problem::error("challenge-redirected", place, message)
                 .also(self.place_of_path(&route.name, path, false), "answered here")
                 .help(
-                    "give the redirect a wider path, such as \"/{*rest}\": the narrower one then goes first",
+                    "give the redirect a wider path, such as \"/{*rest}\": the narrower path then takes precedence",
                 ),
         );
     }
@@ -177,7 +179,7 @@ fn is_redirect(route: &Route) -> bool {
     matches!(route.action(), Action::Redirect(_) | Action::Links(_))
 }
 
-/// A host that matches the pattern.
+/// Returns a host that matches the pattern.
 fn name_of(pattern: &str) -> String {
     match pattern.strip_prefix("*.") {
         Some(domain) => format!("a-name-of-nobody.{domain}"),
@@ -185,7 +187,7 @@ fn name_of(pattern: &str) -> String {
     }
 }
 
-/// A path that matches the pattern and that no configuration contains literally.
+/// Returns a path that matches the pattern and that no configuration contains literally.
 fn sample_of(pattern: &str) -> String {
     let parts = pattern.split('/').map(|part| if part.starts_with('{') { "a-token-of-nobody" } else { part });
     parts.collect::<Vec<_>>().join("/")

@@ -1,4 +1,4 @@
-//! `[health.NAME]` with its checks resolved, each with its effect.
+//! Resolves the checks of `[health.NAME]`, and the effect of each.
 //!
 //! Does not know about: routes.
 
@@ -10,7 +10,7 @@ use doorbell_health::Severity;
 /// Bytes of a body that every prober reads (health checks of Google Cloud: 1024).
 pub(super) const PROBE_BODY_LEN_MAX: u32 = 1024;
 
-/// All endpoints; `livez` and `readyz` always exist.
+/// Resolves all endpoints, and adds `livez` and `readyz` if they are missing.
 pub(super) fn resolve(health: &mut Named<Health>, checks: &[Check], places: &Places, problems: &Problems) {
     let names = Names::new(["check", "unknown-check"], checks.iter().map(|check| &check.name), problems);
     for one in health.iter_mut() {
@@ -24,7 +24,7 @@ pub(super) fn resolve(health: &mut Named<Health>, checks: &[Check], places: &Pla
     }
 }
 
-/// Without lists, `readyz` has every check, with its severity.
+/// Checks of an endpoint without lists: `readyz` contains every check with its severity.
 fn default_uses(name: &str, checks: &[Check]) -> Vec<CheckUse> {
     let mut uses = Vec::new();
     if name == "readyz" {
@@ -65,7 +65,7 @@ fn find_checks(health: &mut Health, checks: &[Check], names: &Names<'_>) {
     health.uses = reader.uses;
 }
 
-/// Keys without effect, and bodies of which probers read only the start.
+/// Reports keys without effect, and a `max_body` beyond the bytes that probers read.
 fn lint(health: &Health, places: &Places, problems: &Problems) {
     let Health { name, uses, .. } = health;
     let warn = |key: &str, code: &'static str, message: String, help: &str| {
@@ -76,7 +76,7 @@ fn lint(health: &Health, places: &Places, problems: &Problems) {
     };
     let no_effect = |key: &str, message: String, help: &str| warn(key, "no-effect", message, help);
     if !uses.is_empty() {
-        let message = format!("the checks of `{name}` decide, not `initial`");
+        let message = format!("`initial` has no effect: `{name}` has checks");
         no_effect("initial", message, "remove `initial`, or set it in the [check.NAME] tables");
     }
     let is_told = [
@@ -91,16 +91,16 @@ fn lint(health: &Health, places: &Places, problems: &Problems) {
         && health.quorum().is_none()
         && !uses.iter().any(|one| one.severity == Severity::Required)
     {
-        let message = format!("`{name}` requires nothing, so it never has to stay open");
+        let message = format!("`{name}` requires no checks, so it never fails open");
         no_effect("fail_open.max_age", message, "remove `fail_open`");
     }
     if health.endpoint_weight && !uses.iter().any(|one| one.weight > 0) {
-        let message = format!("no check of `{name}` has a weight, so none is sent");
+        let message = format!("no check of `{name}` has a weight, so no weight is sent");
         no_effect("endpoint_weight", message, "add `weight = { NAME = 100 }`, or remove `endpoint_weight`");
     }
     if health.max_body > PROBE_BODY_LEN_MAX {
         let max = format_size(PROBE_BODY_LEN_MAX.into());
-        let help = "load balancers of Google Cloud read no more, Docker and the kubelet not much more: make `max_body` smaller";
+        let help = "load balancers of Google Cloud read at most 1KiB, Docker and the kubelet little more: lower `max_body`";
         warn("max_body", "long-body", format!("a body of `{name}` may be longer than {max}"), help);
     }
 }
@@ -109,7 +109,7 @@ struct Reader<'a> {
     checks: &'a [Check],
     names: &'a Names<'a>,
     uses: Vec<CheckUse>,
-    /// Position of each use.
+    /// Position of each use in the file.
     spans: Vec<std::ops::Range<usize>>,
 }
 
@@ -129,8 +129,8 @@ impl Reader<'_> {
         self.spans.push(link.span.clone());
     }
 
-    /// A member outside the lists makes the endpoint degraded when it is down, and is only shown if
-    /// its severity is info.
+    /// Adds the members of the quorum. A member that no list contains is degrading, or
+    /// informational if its severity is `info`.
     fn quorum(&mut self, quorum: &mut QuorumOf) {
         let mut members = 0;
         for link in &mut quorum.of {

@@ -1,4 +1,4 @@
-//! `[grpc]` with its endpoints resolved, and keys of it and of `[http2]` without effect.
+//! Resolves the endpoints of `[grpc]`, and reports keys of `[grpc]` and `[http2]` without effect.
 //!
 //! Does not know about: listeners, apart from whether any has HTTP/2.
 
@@ -7,15 +7,15 @@ use crate::http::Method;
 use doorbell_config::{Names, Places, Problem, Problems};
 use std::ops::Range;
 
-/// Resolves the endpoints.
+/// Resolves the endpoints of the services.
 pub(super) fn resolve_grpc(grpc: &mut Grpc, endpoints: &Names<'_>) {
     endpoints.find(&mut grpc.overall);
     grpc.services.retain(|link| endpoints.find(link));
 }
 
-/// The gRPC route of listeners without one: it has no guards, and does not take the paths of other
+/// Default gRPC route, for listeners without one. It has no guards, and leaves out paths of other
 /// routes.
-pub(super) fn own_route(listeners: &[Listener], routes: &[Route]) -> Option<Route> {
+pub(crate) fn own_route(listeners: &[Listener], routes: &[Route]) -> Option<Route> {
     let is_written = |position: usize| routes.iter().any(|route| route.is_on(position) && route.is_grpc());
     let speaking = (0..listeners.len()).filter(|&position| speaks_http2(&listeners[position]));
     let positions: Vec<usize> = speaking.filter(|&position| !is_written(position)).collect();
@@ -38,7 +38,7 @@ pub(super) fn own_route(listeners: &[Listener], routes: &[Route]) -> Option<Rout
     Some(Route { name, listeners, paths, grpc: Some(true), ..Route::default() }.completed())
 }
 
-/// The path as the router compares it: without the names of parameters.
+/// The form of a path that the router compares: without the names of parameters.
 fn shape(path: &str) -> Vec<&str> {
     let part_shape = |part| match part {
         part if str::starts_with(part, "{*") => "{*",
@@ -52,15 +52,16 @@ fn speaks_http2(listener: &Listener) -> bool {
     listener.is_http() && listener.http2
 }
 
-/// It always exists.
+/// Position of `readyz`, which always exists.
 fn readyz(health: &[Health]) -> usize {
     health.iter().position(|known| known.name == "readyz").unwrap_or(0)
 }
 
-/// A list of services has at most a hundred entries, including the overall one.
+/// Maximum number of named services: `List` returns at most a hundred, including the overall
+/// service.
 pub(super) const SERVICES_MAX: usize = 99;
 
-/// Keys without effect, and services beyond the maximum of a list.
+/// Reports keys without effect, and more services than `List` can return.
 pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
     // Default values are not reported.
     let http2 = places.get("http2").filter(|_| config.http2 != Http2::default());
@@ -74,7 +75,7 @@ pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
     }
     routes(config, places, problems);
     if let Some((extra, _)) = config.grpc.services.get(SERVICES_MAX) {
-        let message = format!("more than {SERVICES_MAX} services cannot be listed by `List`");
+        let message = format!("`List` cannot return more than {SERVICES_MAX} services");
         problems.add(
             Problem::warning("limit-too-high", extra.span.clone(), message)
                 .help("Check and Watch serve all of them; clients of List get RESOURCE_EXHAUSTED"),

@@ -1,4 +1,4 @@
-//! Warnings: permitted and probably not intended.
+//! Warnings about valid settings that are probably not intended.
 //!
 //! Does not know about: errors; contents of files.
 
@@ -11,10 +11,10 @@ use doorbell_config::{At, Link, Places, Problem, Problems, format_duration, form
 use std::ops::Range;
 use std::time::Duration;
 
-/// Default of Kubernetes between SIGTERM and SIGKILL.
+/// Default time between SIGTERM and SIGKILL in Kubernetes.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Permitted and probably not intended.
+/// Reports valid settings that are probably not intended.
 pub(super) fn lint(config: &Config, places: &Places, grace: Option<&str>, problems: &Problems) {
     drain(config, places, grace, problems);
     listeners(config, places, problems);
@@ -31,8 +31,8 @@ pub(super) fn lint(config: &Config, places: &Places, grace: Option<&str>, proble
     }
 }
 
-/// The drain must fit into the time between SIGTERM and SIGKILL: from the variable, or the default
-/// of Kubernetes.
+/// Reports a drain that is longer than the time between SIGTERM and SIGKILL: the value of the
+/// variable, or the default of Kubernetes.
 fn drain(config: &Config, places: &Places, grace: Option<&str>, problems: &Problems) {
     let Lifecycle { drain_delay, drain_timeout, .. } = config.lifecycle;
     let places = ["lifecycle.drain_timeout", "lifecycle.drain_delay"].map(|key| places.get(key));
@@ -53,7 +53,8 @@ fn drain(config: &Config, places: &Places, grace: Option<&str>, problems: &Probl
                 "TERMINATION_GRACE_PERIOD is {}: raise terminationGracePeriodSeconds, or lower `drain_delay` and `drain_timeout`",
                 format_duration(grace)
             ),
-            None => "Kubernetes kills after 30s unless terminationGracePeriodSeconds is larger".to_owned(),
+            None => "Kubernetes kills the container after 30s unless terminationGracePeriodSeconds is larger"
+                .to_owned(),
         };
         problems.add(Problem::warning("drain-too-long", span, format!("draining may take {sum}")).help(help));
     }
@@ -62,7 +63,7 @@ fn drain(config: &Config, places: &Places, grace: Option<&str>, problems: &Probl
 fn listeners(config: &Config, places: &Places, problems: &Problems) {
     for (position, listener) in config.listeners.iter().enumerate() {
         let named = config.routes.iter().any(|route| {
-            // After an error it may be missing from the model.
+            // After an error, the listeners of a route may be missing from the model.
             route.listeners.is_empty() || route.is_on(position)
         });
         let name = &listener.name;
@@ -82,7 +83,7 @@ fn connections(config: &Config, places: &Places, problems: &Problems) {
         (config.connections.per_ip_max, places.get("connections.per_ip_max"), config.runtime.max_connections)
         && cap > all
     {
-        let message = "more connections for one address than for all of them";
+        let message = "the limit of one address exceeds the limit of all connections";
         problems.add(
             Problem::warning("limit-too-high", place, message).help(format!("`max_connections` is {all}")),
         );
@@ -98,7 +99,7 @@ fn unused(config: &Config, places: &Places, problems: &Problems) {
         let gates = config.tcp_gates.iter().map(|gate| &gate.health);
         let used = used
             || endpoints.chain(agents).chain(gates).any(names)
-            // HAProxy can select any endpoint of such an agent.
+            // Through such an agent, HAProxy can select any endpoint by name.
             || config.agents.iter().any(|agent| agent.select_by_send);
         let built_in = ["livez", "readyz"].contains(&&*written.name);
         if !used && !built_in {
@@ -140,7 +141,7 @@ fn unused(config: &Config, places: &Places, problems: &Problems) {
     }
 }
 
-/// Checks without an endpoint, and push checks without a source of results.
+/// Reports checks without an endpoint, and push checks without a source of results.
 fn unused_checks(config: &Config, places: &Places, problems: &Problems) {
     let mut used = vec![false; config.checks.len()];
     for one in config.health.iter().flat_map(|health| &health.uses) {
@@ -189,7 +190,7 @@ const HEALTH_PATHS: [&str; 16] = [
     "status",
 ];
 
-/// One route.
+/// Checks of one route.
 struct OfRoute<'a> {
     route: &'a Route,
     config: &'a Config,
@@ -242,7 +243,7 @@ impl OfRoute<'_> {
         }
     }
 
-    /// Reports a fixed reply of which probers read only the start.
+    /// Reports a fixed reply of a health path that is longer than what probers read.
     fn long_body(&self) {
         let Some(place) = self.place("reply.body") else { return };
         let len_max = u64::from(PROBE_BODY_LEN_MAX);
@@ -252,13 +253,14 @@ impl OfRoute<'_> {
         };
         let Some(path) = self.route.paths.iter().find(is_probed) else { return };
         if self.route.reply.as_ref().is_some_and(|reply| reply.body.len() as u64 > len_max) {
-            let message = format!("`{}` is answered with more than {}", path.value, format_size(len_max));
-            let help = "probers read no more: make it shorter, or answer with `health = \"livez\"`";
+            let message = format!("the reply to `{}` is longer than {}", path.value, format_size(len_max));
+            let help = "probers read only the start: shorten it, or reply with `health = \"livez\"`";
             self.warn("long-body", place, message, help);
         }
     }
 
-    /// The kubelet sends no credentials unless configured, and cannot present a certificate.
+    /// Reports health routes that a kubelet cannot use: it sends a token only if configured, and
+    /// cannot present a certificate.
     fn probes(&self) {
         let Self { route, config, .. } = self;
         let (Some(health), name) = (&route.health, &route.name) else { return };
@@ -280,7 +282,8 @@ impl OfRoute<'_> {
         }
     }
 
-    /// RFC 6797 7.2: the field must not be sent over plain HTTP, and clients ignore it there.
+    /// Reports `Strict-Transport-Security` on plain HTTP, where servers must not send it and
+    /// clients ignore it (RFC 6797 7.2).
     fn hsts(&self) {
         let Self { route, config, .. } = self;
         let mut fields = route.written_fields();

@@ -14,8 +14,8 @@ pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
     }
 }
 
-/// The limit comes before the token. With a key that the client chooses, each guess has a new
-/// allowance.
+/// Reports a limit that does not slow down token guessing. The limit is checked before the token;
+/// if the client chooses the key of the limit, each guess gets a new allowance.
 fn guesses(route: &Route, config: &Config, places: &Places, problems: &Problems) {
     let Some(link) = &route.limit else { return };
     let Some(limit) = config.limits.get(link.position) else { return };
@@ -41,8 +41,8 @@ fn guesses(route: &Route, config: &Config, places: &Places, problems: &Problems)
     problems.add(problem.help(help));
 }
 
-/// Behind a load balancer that names the client in a header field, every connection is the
-/// balancer's.
+/// Reports limits per address on listeners behind a load balancer that sends the client's address
+/// in a header field: all connections come from the address of the balancer.
 fn balancer(position: usize, config: &Config, places: &Places, problems: &Problems) {
     let Some(listener) = config.listeners.get(position) else { return };
     let Some(place) = places.key(["listener", &listener.name, "forwarded"]) else { return };
@@ -53,14 +53,18 @@ fn balancer(position: usize, config: &Config, places: &Places, problems: &Proble
         return;
     }
     let warn = |what: String, help: String| {
-        let message = format!("{what}, and behind a load balancer all of them are its own");
+        let message = format!("{what}, and behind a load balancer all connections come from its address");
         problems.add(Problem::warning("limits-the-balancer", place.clone(), message).help(help));
     };
     if let Some(cap) = config.connections.per_ip_max
         && places.get("connections.per_ip_max").is_none()
     {
         let what = format!("one address may hold {cap} connections");
-        warn(what, "set `per_ip_max` in [connections] to as many as the balancer opens".to_owned());
+        warn(
+            what,
+            "set `per_ip_max` in [connections] to the number of connections that the balancer opens"
+                .to_owned(),
+        );
     }
     let table = config.tls_of(position);
     if let Some(tls) = table

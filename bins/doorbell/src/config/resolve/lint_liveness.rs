@@ -1,4 +1,4 @@
-//! Warnings: liveness or startup probes that fail in a drain or maintenance, and so cause a
+//! Warnings: liveness or startup probes that fail during a drain or maintenance and would cause a
 //! restart.
 //!
 //! Does not know about: errors; other parts of a reply.
@@ -66,11 +66,11 @@ fn window(link: &At<Link>, config: &Config, problems: &Problems) {
         Some(path) => {
             format!("`{path}` fails in this window, as `{}` does: the container is restarted", link.name)
         }
-        None => format!("`{}` fails in this window: what probes it restarts the container", link.name),
+        None => format!("`{}` fails in this window: its prober restarts the container", link.name),
     };
     problems.add(
         Problem::warning("liveness-maintenance", link.span.clone(), message)
-            .help("remove it from `endpoints`; maintenance is for endpoints that are about taking traffic"),
+            .help("remove it from `endpoints`; maintenance is for readiness endpoints"),
     );
 }
 

@@ -1,5 +1,5 @@
-//! Warnings: endpoints that depend on another machine; replicas share it and would all go down at
-//! once.
+//! Warnings about endpoints that depend on another machine: all replicas share it and would go down
+//! at the same time.
 //!
 //! Does not know about: errors; replies of an endpoint.
 
@@ -24,7 +24,7 @@ pub(super) fn lint(config: &Config, places: &Places, problems: &Problems) {
     }
 }
 
-/// Whether any route, agent or gate reports it.
+/// Whether any route, agent, gate or gRPC service reports the endpoint at this position.
 fn is_asked(config: &Config, position: usize) -> bool {
     let grpc = &config.grpc;
     let has_service = grpc.overall.position == position
@@ -47,8 +47,8 @@ struct Shared<'a> {
 }
 
 impl Shared<'_> {
-    /// Checks that alone take the endpoint down: one warning for each check listed in `require`,
-    /// and one for all others that are required by their severity.
+    /// Reports checks that take the endpoint down on their own: one warning for each check listed
+    /// in `require`, and one for all others that are required by their severity.
     fn required(&self) {
         let list = || self.health.require.iter().flatten();
         let mut unlisted = Vec::new();
@@ -73,7 +73,7 @@ impl Shared<'_> {
         }
     }
 
-    /// A quorum that the members on this machine cannot reach.
+    /// Reports a quorum that the members on this machine cannot reach.
     fn quorum(&self) {
         let place = self.places.get(&format!("health.{}.quorum", self.health.name));
         let (Some(quorum), Some(place)) = (self.health.quorum(), place) else { return };
@@ -97,7 +97,7 @@ impl Shared<'_> {
         let name = &self.health.name;
         let (message, help) = match self.is_liveness {
             true => (
-                format!("`{name}` goes down with {named}, and restarts do not heal that"),
+                format!("`{name}` goes down with {named}, and restarts do not repair that"),
                 "list it in `readyz`, or as `info`",
             ),
             false => (format!("`{name}` goes down with {named}, on every replica at once"), help),

@@ -20,12 +20,13 @@ use super::bind::Bind;
 use super::defaults::default_routes;
 use super::model::{CHECKS_MAX, Config, Listener};
 use doorbell_config::{Names, Places, Problem, Problems};
+pub(crate) use http2::own_route as own_grpc_route;
 use route::Resolver;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Resolves names and reports problems between tables; complete even after problems. `grace` is the
-/// time that the service manager waits, unparsed.
+/// Resolves names and reports problems between tables. Continues after problems. `grace` is the
+/// unparsed time that the service manager waits before SIGKILL.
 pub(crate) fn resolve(config: &mut Config, places: &Places, grace: Option<&str>, problems: &Problems) {
     listeners(config, problems);
     if let Some(extra) = config.checks.get(CHECKS_MAX) {
@@ -63,13 +64,13 @@ pub(crate) fn resolve(config: &mut Config, places: &Places, grace: Option<&str>,
         config.routes.extend(default_routes(&config.listeners, &config.health));
     }
     if config.grpc.enabled {
-        let own = http2::own_route(&config.listeners, &config.routes);
+        let own = own_grpc_route(&config.listeners, &config.routes);
         config.routes.extend(own);
     }
     check_together(config, places, grace, problems);
 }
 
-/// Errors and warnings between tables.
+/// Reports errors and warnings between tables.
 fn check_together(config: &Config, places: &Places, grace: Option<&str>, problems: &Problems) {
     find_twice_bound(config, problems);
     tls::check_waits(config, places, problems);
@@ -83,7 +84,7 @@ fn check_together(config: &Config, places: &Places, grace: Option<&str>, problem
     lint_shared::lint(config, places, problems);
 }
 
-/// The configured listeners, or the default one.
+/// Resolves the listeners, and adds the default listener if there are none.
 fn listeners(config: &mut Config, problems: &Problems) {
     let names = Names::new(["tls", "unknown-tls"], config.tls.iter().map(|tls| &tls.name), problems);
     for listener in config.listeners.iter_mut() {
@@ -94,7 +95,7 @@ fn listeners(config: &mut Config, problems: &Problems) {
     }
 }
 
-/// The same address twice. Port 0 is another port each time.
+/// Reports an address that is bound twice. Port 0 selects a different port each time.
 fn find_twice_bound(config: &Config, problems: &Problems) {
     let mut known: HashMap<Bind, &Range<usize>> = HashMap::new();
     let listeners = config.listeners.iter().flat_map(|listener| &listener.binds);
@@ -103,7 +104,7 @@ fn find_twice_bound(config: &Config, problems: &Problems) {
     let probes = config.blackbox.iter().flat_map(|blackbox| &blackbox.binds);
     let addresses = gates.chain(probes).map(|at| (Bind::Tcp(at.value), &at.span));
     for (bind, span) in listeners.chain(agents).map(|at| (at.value.clone(), &at.span)).chain(addresses) {
-        // The default listener is not written.
+        // The default listener has no position in the file.
         if span.is_empty() || matches!(&bind, Bind::Tcp(addr) if addr.port() == 0) {
             continue;
         }

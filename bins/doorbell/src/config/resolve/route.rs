@@ -1,5 +1,5 @@
-//! `[route.NAME]` against the other tables: its listeners, limits, tokens, client certificates and
-//! endpoint.
+//! Validates `[route.NAME]` against the other tables: its listeners, limits, tokens, client
+//! certificates and endpoint.
 //!
 //! Does not know about: serving a route; other routes.
 
@@ -9,7 +9,7 @@ use doorbell_config::{At, Link, Names, Places, Problem, Problems, did_you_mean, 
 /// Maximum size of a request line (`doorbell-http`'s default).
 const LINE_BYTES_MAX: u32 = 8 << 10;
 
-/// Bytes around the path in the shortest request line.
+/// Length of the shortest request line without its path.
 const LINE_REST_LEN: usize = "GET  HTTP/1.1".len();
 
 /// Tables that routes refer to.
@@ -89,7 +89,7 @@ impl Resolver<'_> {
         let room = (line_max as usize).saturating_sub(LINE_REST_LEN);
         for path in route.paths.iter().filter(|path| shortest(path) > room) {
             let message =
-                format!("no request can hold this path: a request line has at most {line_max} bytes");
+                format!("no request can contain this path: a request line has at most {line_max} bytes");
             self.problems.add(
                 Problem::error("unreachable-path", path.span.clone(), message)
                     .help("shorten it, or raise `limits.header_bytes` if that is below 8KiB"),
@@ -136,7 +136,7 @@ impl Resolver<'_> {
     }
 }
 
-/// Length of the shortest path that matches a pattern: a parameter has at least one byte.
+/// Length of the shortest path that matches a pattern. A parameter has at least one byte.
 fn shortest(pattern: &str) -> usize {
     pattern.split('/').map(|part| if part.starts_with('{') { 2 } else { part.len() + 1 }).sum::<usize>() - 1
 }

@@ -1,4 +1,4 @@
-//! Every budget at and above its limit; streams that open, end, wait and stall.
+//! Tests every budget at and above its limit, and streams that open, end, wait and stall.
 //!
 //! Does not know about: connections.
 
@@ -24,7 +24,7 @@ fn limits() -> FloodLimits {
     limits
 }
 
-/// The number of frames until a connection is ended, and the reason.
+/// Returns the number of frames until the connection is ended, and the reason.
 fn allowed(limits: &mut FloodLimits, mut next: impl FnMut(u32) -> Vec<u8>) -> (u32, Abuse) {
     for count in 0..100_000 {
         if let Err(abuse) = limits.handle_received(&next(count), at(1)) {
@@ -107,7 +107,7 @@ fn a_stall_differs_from_waiting_and_working() {
     assert_eq!(limits.due(at(15)), Due::Stalled(Duration::from_secs(5)));
     limits.waits(true);
     assert_eq!(limits.due(at(15)), Due::Nothing);
-    // An upload is progress; one that stops is a stall.
+    // An upload counts as progress until it stops.
     limits.handle_received(&frame(HEADERS, 0, 3, 9), at(20)).unwrap();
     limits.handle_received(&frame(DATA, 0, 3, 900), at(25)).unwrap();
     assert_eq!(limits.due(at(27)), Due::Stalled(Duration::from_secs(2)));
@@ -137,7 +137,7 @@ fn a_closed_window_differs_from_a_slow_client() {
     let mut limits = begin();
     sends(&mut limits, &[frame(HEADERS, END, 1, 9)], 2);
     assert_eq!(limits.windowless(), None, "without content no window is needed");
-    // A byte is progress, but not for long.
+    // A byte of content renews the deadline once.
     let mut limits = begin();
     sends(&mut limits, &[frame(HEADERS, 0, 1, 9), frame(DATA, 0, 1, 1)], 2);
     sends(&mut limits, &[frame(DATA, 0, 1, 0)], 3);
@@ -146,11 +146,12 @@ fn a_closed_window_differs_from_a_slow_client() {
     assert_eq!(limits.windowless(), Some(at(4)));
     sends(&mut limits, &[frame(DATA, END, 1, 5)], 5);
     assert_eq!(limits.windowless(), None);
-    // A window that closes after earlier replies counts like one that never opened.
+    // A window that closes after earlier replies is treated like a window that was never opened.
     limits.handle_received(&frame(HEADERS, END, 3, 9), at(6)).unwrap();
     sends(&mut limits, &[frame(HEADERS, 0, 3, 9)], 7);
     assert_eq!(limits.windowless(), Some(at(7)));
-    // A client that took a whole window is slow, and so is a network that takes nothing.
+    // A client that received a whole window is slow; if the socket is not writable, the network is
+    // slow.
     limits.block(true, at(8));
     assert_eq!(limits.windowless(), None);
     limits.block(false, at(9));
@@ -163,9 +164,9 @@ fn a_closed_window_differs_from_a_slow_client() {
     sends(&mut limits, &[frame(HEADERS, 0, 3, 9)], 3);
     assert_eq!(limits.windowless(), Some(at(2)), "since the first reply");
     limits.handle_received(&frame(RST_STREAM, 0, 1, 4), at(4)).unwrap();
-    assert_eq!(limits.windowless(), Some(at(2)), "the end of one reply is no progress of the other");
+    assert_eq!(limits.windowless(), Some(at(2)), "the end of one reply is not progress of another");
     limits.handle_received(&frame(RST_STREAM, 0, 3, 4), at(4)).unwrap();
-    assert_eq!(limits.windowless(), None, "no reply waits any more");
+    assert_eq!(limits.windowless(), None, "no reply is waiting");
     // A concurrent upload does not wait for a window.
     limits.handle_received(&frame(HEADERS, 0, 5, 9), at(5)).unwrap();
     limits.handle_received(&frame(HEADERS, END, 7, 9), at(5)).unwrap();
@@ -199,5 +200,9 @@ fn a_job_is_no_stall() {
     limits.works(true, at(1));
     assert_eq!(limits.due(at(60)), Due::Nothing);
     limits.works(false, at(60));
-    assert_eq!(limits.due(at(61)), Due::Stalled(Duration::from_secs(1)), "its reply is not taken");
+    assert_eq!(
+        limits.due(at(61)),
+        Due::Stalled(Duration::from_secs(1)),
+        "the client does not read the reply"
+    );
 }

@@ -1,4 +1,4 @@
-//! Decides which requests may read and which may change something.
+//! Decides which requests may read and which may change state.
 //!
 //! Does not know about: the effect of requests.
 
@@ -12,13 +12,14 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
-/// See the [module](self). A reload may replace the rules.
+/// Decides which requests are allowed. A reload may replace the rules.
 pub(crate) struct Guard(ArcSwap<Rules>);
 
 /// The rules for requests.
 struct Rules {
     change: Wanted,
-    /// Allowed names in `Host`, besides IP addresses and localhost. If empty, remote clients may use any name.
+    /// Allowed names in `Host`, besides IP addresses and localhost. If empty, remote clients may
+    /// use any name.
     hosts: Vec<String>,
 }
 
@@ -29,7 +30,7 @@ pub(super) struct Ends {
     pub(super) local: IpAddr,
 }
 
-/// What a request that changes something needs.
+/// Requirement for requests that change state.
 enum Wanted {
     /// A client on this machine.
     Here,
@@ -43,9 +44,9 @@ enum Wanted {
 pub(super) enum Denied {
     /// A page of another site sent the request through the user's browser.
     CrossSite,
-    /// `Host` is not an allowed name, so the page may be of another site.
+    /// `Host` is not an allowed name, so a page of another site may have sent the request.
     Host,
-    /// The listener was not configured, so it is read-only.
+    /// The listener was not configured: the default listener is read-only.
     ReadOnly,
     /// Sent by a proxy on this machine, for an unknown client.
     Proxied,
@@ -68,8 +69,8 @@ impl Guard {
         self.0.store(Arc::new(Rules { change, hosts }));
     }
 
-    /// Whether a request may read. Protects against DNS rebinding, where a browser on this machine would show the page to another site.
-    /// `hosts` are all the host names in the request.
+    /// Whether a request may read. Protects against DNS rebinding: another site could read the page
+    /// through a browser on this machine. `hosts` are all host names of the request.
     pub(super) fn admit_read<'a>(
         &self,
         headers: &HeaderMap,
@@ -87,7 +88,7 @@ impl Guard {
         }
     }
 
-    /// Whether a request with these header fields may change something.
+    /// Whether a request with these header fields may change state.
     pub(super) fn admit(&self, headers: &HeaderMap, ends: Ends) -> Result<(), Denied> {
         let rules = self.0.load();
         match &rules.change {
@@ -97,7 +98,8 @@ impl Guard {
         }
     }
 
-    /// As [`Self::admit`], for requests that are allowed only from this machine, with or without the token.
+    /// Same as [`Self::admit`], for requests that are allowed only from this machine, even with the
+    /// token.
     pub(super) fn admit_here(&self, headers: &HeaderMap, ends: Ends) -> Result<(), Denied> {
         admit_local(headers, ends, &self.0.load().hosts)?;
         self.admit(headers, ends)
@@ -118,7 +120,8 @@ impl Wanted {
         }
         let Some(token) = &admin.token else { return Self::Here };
         let mut tokens = Tokens::new();
-        // An unusable token is a configuration error; without tokens no request is admitted.
+        // An unusable token is a configuration error; if it is missing here, every request is
+        // denied.
         let _checked = tokens.add("admin", token.reveal().as_bytes());
         Self::Token(tokens)
     }
@@ -133,7 +136,8 @@ fn admit_bearer(tokens: &Tokens, headers: &HeaderMap) -> Result<(), Denied> {
     token.and_then(|token| tokens.find(token)).map(|_| ()).ok_or(Denied::Token)
 }
 
-/// Admits a local client. A browser or a proxy on this machine is local too. Not all of 127.0.0.0/8 is accepted, because Istio's proxy
+/// Admits a client on this machine. A browser or proxy on this machine may send requests of others,
+/// so its header fields are checked. Of 127.0.0.0/8 only 127.0.0.1 is accepted: Istio's proxy
 /// connects from 127.0.0.6 for remote clients.
 fn admit_local(headers: &HeaderMap, ends: Ends, hosts: &[String]) -> Result<(), Denied> {
     let peer = ends.peer.to_canonical();
@@ -160,7 +164,7 @@ impl fmt::Display for Denied {
                 "unknown name in `Host`: use an IP address or localhost, or add the name to `admin.hosts`"
             }
             Self::ReadOnly => {
-                "this address is read-only without --admin or `[admin]`: use `doorbell drain` and the like"
+                "this address is read-only without --admin or `[admin]`: use `doorbell drain` or a similar command"
             }
             Self::Proxied => "request from a proxy, so its client is unknown: set `admin.token`",
             Self::Remote => "without `admin.token` only clients on the same machine may do this",

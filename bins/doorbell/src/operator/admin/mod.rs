@@ -2,7 +2,8 @@
 //!
 //! Does not know about: replies, metrics.
 //!
-//! It runs on the operators' thread, so that scrapes and pages do not delay probes. Connections beyond the limit wait in the backlog.
+//! The listener runs on the operators' thread, so that scrapes and pages do not delay probes.
+//! Connections beyond the limit wait in the backlog.
 
 mod events;
 mod guard;
@@ -39,24 +40,26 @@ const CONNS_MAX: u32 = 64;
 /// Upper bound on descriptors: connections and the listener.
 pub(crate) const DESCRIPTORS: u32 = CONNS_MAX + 1;
 
-/// Maximum time for the head of a request, from the end of the previous one.
+/// Maximum time from the end of a request to the end of the next request head.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Maximum size of a request head.
 const HEADER_BYTES_MAX: usize = 16 << 10;
 const HEADERS_MAX: usize = 64;
 
-/// Time after which a connection is closed gracefully; an hour for event streams and waits for a drain.
+/// Time after which a connection is closed gracefully; an hour for event streams and waits for a
+/// drain.
 const AGE_MAX: Duration = Duration::from_secs(60);
 const LONG_AGE_MAX: Duration = Duration::from_secs(3_600);
 
-/// Maximum time to finish a reply after that.
+/// Maximum time to finish a reply after [`AGE_MAX`].
 const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Pause after a failed accept, which would fail again immediately.
+/// Pause after a failed accept, because another attempt would probably fail immediately.
 const PAUSE: Duration = Duration::from_millis(100);
 
-const _: () = assert!(FOLLOWERS_MAX < CONNS_MAX as usize, "followers leave places for others");
+const _: () =
+    assert!(FOLLOWERS_MAX < CONNS_MAX as usize, "event streams must leave connections for other requests");
 
 /// A bound listener that is not served yet.
 #[derive(Debug)]
@@ -106,7 +109,7 @@ impl Bound {
         self.listener.local_addr()
     }
 
-    /// Serves until it is dropped. Needs a runtime with timers and I/O.
+    /// Serves until the future is dropped. Needs a runtime with timers and I/O.
     pub(crate) async fn serve(self, operator: Operator, guard: Arc<Guard>) {
         let listener = match tokio::net::TcpListener::from_std(self.listener) {
             Ok(listener) => listener,
@@ -136,7 +139,7 @@ impl Bound {
 async fn serve_conn(stream: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) {
     let _small_replies = stream.set_nodelay(true);
     leave_silent(&stream);
-    // Fails only if the connection has ended.
+    // Fails only if the connection is already closed.
     let Ok(local) = stream.local_addr() else { return };
     let is_long = Arc::new(AtomicBool::new(false));
     let service = service_fn(|request| {
@@ -154,7 +157,7 @@ async fn serve_conn(stream: TcpStream, peer: SocketAddr, shared: &Arc<Shared>) {
         .max_buf_size(HEADER_BYTES_MAX);
     let mut conn = pin!(builder.serve_connection(TokioIo::new(stream), service));
     for age in [AGE_MAX, LONG_AGE_MAX] {
-        // An error concerns this client only, whose connection has ended.
+        // An error only affects this client, whose connection is closed.
         if timeout(age, conn.as_mut()).await.is_ok() {
             return;
         }

@@ -1,8 +1,9 @@
-//! Limits the memory of replies that are being sent, however many and however slow their readers are.
+//! Limits the memory of replies in progress, regardless of the number and speed of their readers.
 //!
 //! Does not know about: the content of replies.
 //!
-//! A server with ten thousand checks has pages and metrics of many megabytes, and a client may request them without reading.
+//! With ten thousand checks, pages and metrics have many megabytes, and a client may request them
+//! without reading them.
 
 use bytes::Bytes;
 use hyper::Response;
@@ -12,14 +13,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// Memory for all replies.
 const ROOM_KIB: u32 = 64 << 10;
 
-/// Smaller replies are not counted, because there are few connections.
+/// Minimum size of a counted reply. Smaller ones need no limit, because the number of connections
+/// is limited.
 const SMALL_LEN: usize = 64 << 10;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Room(Arc<Semaphore>);
 
-/// Content with its share of the memory, which is released when the kernel has taken all of it.
+/// Content of a reply with its share of the memory. The share is released when all content is in
+/// the send buffer of the kernel.
 struct Held {
     content: Bytes,
     _part: OwnedSemaphorePermit,
@@ -32,7 +35,8 @@ impl Default for Room {
 }
 
 impl Room {
-    /// The reply with its share of the memory; `None` if there is not enough. A reply that is larger than all the memory takes all of it.
+    /// Reserves memory for a reply; `None` if there is not enough. A reply larger than the limit
+    /// reserves all of the memory.
     pub(super) fn hold(&self, reply: Response<Bytes>) -> Option<Response<Bytes>> {
         let len = reply.body().len();
         if len < SMALL_LEN {
@@ -67,10 +71,10 @@ mod tests {
         assert!(room.hold(reply(64)).is_none());
         assert!(room.hold(reply(63)).is_some(), "a small reply is not counted");
         drop(second);
-        assert!(room.hold(reply(all)).is_none(), "the first reply holds it all");
+        assert!(room.hold(reply(all)).is_none(), "the first reply reserves all memory");
         drop(first);
         let largest = room.hold(reply(all + 1)).unwrap();
-        assert!(room.hold(reply(64)).is_none(), "a larger one held all of it");
+        assert!(room.hold(reply(64)).is_none(), "a larger reply reserved all memory");
         drop(largest);
         assert_eq!(room.0.available_permits(), all);
     }

@@ -1,4 +1,4 @@
-//! The state file against damage, other versions, clock jumps and full disks.
+//! Tests of the state file: damage, other versions, clock jumps and full disks.
 //!
 //! Does not know about: a running instance.
 
@@ -110,7 +110,7 @@ proptest! {
     #[test]
     fn random_bytes_do_not_decode(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
         prop_assert!(SavedState::decode(&bytes).is_err());
-        // With a valid head, so that the decoder is reached.
+        // The header is valid, so that the decoder is reached.
         let mut whole = kept().encode()[..10].to_vec();
         whole.extend_from_slice(&content::digest_of(&bytes).to_le_bytes());
         whole.extend_from_slice(&bytes);
@@ -146,7 +146,7 @@ fn two_instances_do_not_share_a_file() {
     assert_eq!(why, "the state file is in use by another instance");
     assert_eq!(first.load(), Some(kept()));
     drop(first);
-    assert_eq!(folder.state_file().claim(), Ok(()), "the lock ends with its owner");
+    assert_eq!(folder.state_file().claim(), Ok(()), "the lock is released with its owner");
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn no_jump_of_the_clock_makes_anything_last_longer() {
         assert_eq!(passed(&at("a", 15_000, jumped)), ms(5_000), "the boot clock counts");
     }
     assert_eq!(passed(&at("b", 1_000, 100 * HOUR + 7_000)), ms(7_000));
-    assert_eq!(passed(&at("b", 1_000, 99 * HOUR)), ms(0), "set back: at most what was left");
+    assert_eq!(passed(&at("b", 1_000, 99 * HOUR)), ms(0), "set back: at most the remaining time");
     let unknown = at("", 10_000, 100 * HOUR);
     assert_eq!(unknown.until(&at("", 99_000, 100 * HOUR + 1)), ms(1), "no boot is known");
     let now = Moment::now();

@@ -1,4 +1,4 @@
-//! Watches directories on one thread and lets the users of files read them again when they change.
+//! Watches directories on one thread, and lets users of files read them again after a change.
 //!
 //! Does not know about: the content of files. Symbolic links are resolved at every scan, so that
 //! the `..data` swap with which Kubernetes updates a mounted ConfigMap or Secret is detected.
@@ -16,10 +16,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Delay from a change to the scan of the files, because a certificate and its key are two files.
+/// Delay from a change to the scan of the files. A certificate and its key are two files, which are
+/// written one after the other.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// Interval of scans without a notification, which network file systems do not send (inotify(7)).
+/// Interval of scans without notifications: network file systems do not send any (inotify(7)).
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Maximum number of pending notifications; one is enough for a scan.
@@ -28,8 +29,8 @@ const SIGNALS_MAX: usize = 16;
 /// Interval at which a full queue is tried again.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Maximum time that the end waits for a scan in progress, which may hang with its file system and
-/// is then abandoned.
+/// Maximum time that the shutdown waits for a scan in progress. A scan that hangs in its file
+/// system is then abandoned.
 const END_MAX: Duration = Duration::from_secs(1);
 
 /// A user of files.
@@ -40,14 +41,15 @@ pub(crate) trait Watched: Send {
     /// The directories of its files.
     fn directories(&self) -> Vec<PathBuf>;
 
-    /// Reads changed files and uses them if they are valid; otherwise keeps the previous version.
+    /// Reads changed files, and applies them if they are valid; otherwise the previous version
+    /// stays in use.
     fn look(&mut self) -> Look;
 }
 
 /// The result of [`Watched::look`], a scan of the files of one user.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// The new version is in use; a description.
+    /// The new version is in use, with a description.
     Changed(String),
     /// Not finished: scan again soon.
     Later,
@@ -57,7 +59,7 @@ pub(crate) enum Look {
     Same,
 }
 
-/// The thread that watches.
+/// The watcher thread.
 #[derive(Debug)]
 pub(crate) struct Watch {
     signals: SyncSender<Signal>,
@@ -74,15 +76,15 @@ enum Signal {
 
 struct Item {
     watched: Box<dyn Watched>,
-    /// The last logged refusal: each is logged once.
+    /// The last logged refusal, which is not repeated.
     logged: Option<String>,
     soon: Soon,
 }
 
-/// Why an item is scanned again without a notification.
+/// Reason for another scan without a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Soon {
-    /// The last scan has not finished.
+    /// The last scan was not complete.
     Asked,
     /// The last scan finished late and may have missed changes.
     Again,
@@ -90,7 +92,8 @@ enum Soon {
 }
 
 impl Watch {
-    /// Watches `items`; without any there is no thread. Detects changes after the return, and changes since the items were read.
+    /// Starts watching `items`; without items, starts no thread. Also detects changes between the
+    /// first read of the items and this call.
     pub(crate) fn start(items: Vec<Box<dyn Watched>>) -> io::Result<Self> {
         let (signals, received) = sync_channel(SIGNALS_MAX);
         let is_over = Arc::<AtomicBool>::default();
@@ -110,8 +113,8 @@ impl Watch {
         Ok(Self { signals, is_over, thread: Some((thread, ended)) })
     }
 
-    /// Scans all files now; returns when that has finished, or after `timeout`.
-    #[expect(clippy::disallowed_methods, reason = "a scan that hangs is not waited for")]
+    /// Scans all files now. Returns when the scan has finished, or after `timeout`.
+    #[expect(clippy::disallowed_methods, reason = "waits at most for a timeout in real time")]
     pub(crate) fn look(&self, timeout: Duration) {
         let until = Instant::now() + timeout;
         let (done, is_done) = sync_channel(1);
@@ -175,14 +178,14 @@ impl Directories {
         let directories = items.iter().flat_map(|item| item.watched.directories());
         let directories: BTreeSet<PathBuf> = directories.filter_map(|path| existing(&path)).collect();
         for gone in self.watched.difference(&directories) {
-            // Fails if the directory does not exist any more.
+            // Fails if the directory no longer exists.
             let _gone = watcher.unwatch(gone);
         }
         self.watched.clear();
         // Each swap of a mounted directory creates a new path.
         self.unwatchable.retain(|directory| directories.contains(directory));
         for directory in directories {
-            // Watched again, because a new directory may have the same path.
+            // Watched again, because the path may belong to a new directory.
             match watcher.watch(&directory, RecursiveMode::NonRecursive) {
                 Ok(()) => drop(self.watched.insert(directory)),
                 Err(error) => {
@@ -202,7 +205,7 @@ const fn is_change(kind: EventKind) -> bool {
     !matches!(kind, EventKind::Access(access) if !matches!(access, AccessKind::Close(AccessMode::Write)))
 }
 
-/// The directory, or its nearest existing ancestor.
+/// Returns the directory, or its nearest existing ancestor.
 fn existing(directory: &Path) -> Option<PathBuf> {
     directory.ancestors().find(|directory| directory.is_dir()).map(Path::to_owned)
 }
@@ -217,7 +220,7 @@ fn run(mut items: Vec<Item>, mut directories: Directories, signals: &Receiver<Si
         let wait = changed_at.map_or(regular, |at| SETTLE.saturating_sub(at.elapsed()));
         let is_soon = SETTLE < wait && items.iter().any(|item| item.soon != Soon::No);
         match signals.recv_timeout(if is_soon { SETTLE } else { wait }) {
-            // Continuous changes must not delay the scan forever.
+            // Continuous changes must not delay the scan indefinitely.
             Ok(Signal::Changed) if !wait.is_zero() => {
                 changed_at.get_or_insert_with(Instant::now);
             }
@@ -265,11 +268,11 @@ fn look_at(items: &mut [Item], which: impl Fn(&Item) -> bool) {
     }
 }
 
-/// Detects changes of files without reading them.
+/// File attributes that detect changes without reading the files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Stamps(Vec<Option<Stamp>>);
 
-/// The attributes that change with a file.
+/// The attributes of one file that change with its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     device: u64,

@@ -1,4 +1,4 @@
-//! Detection of file changes, and scans that do not cause further scans.
+//! Tests the detection of file changes; scans must not cause further scans.
 //!
 //! Does not know about: real users of files.
 
@@ -40,7 +40,7 @@ impl Watched for Text {
     }
 }
 
-/// Reads its whole directory at every look.
+/// Reads its whole directory in every scan.
 struct Folder {
     path: PathBuf,
     looks: Arc<AtomicUsize>,
@@ -87,7 +87,7 @@ impl Watched for Slow {
     }
 }
 
-/// Hangs until released, as with a file system.
+/// Hangs until released, like a read from an unreachable file system.
 struct Hung {
     begun: SyncSender<()>,
     goes_on: Receiver<()>,
@@ -115,7 +115,7 @@ fn a_hung_look_blocks_neither_looks_nor_the_end() {
     let (go_on, goes_on) = sync_channel::<()>(0);
     let watch = Watch::start(vec![Box::new(Hung { begun, goes_on })]).unwrap();
     has_begun.recv().unwrap();
-    // Fills the queue, as a directory with much traffic does.
+    // Fills the queue, as many changes in a directory do.
     while watch.signals.try_send(Signal::Changed).is_ok() {}
     // The scan hangs until after both calls, so a call that waited for it would never return.
     watch.look(Duration::from_millis(50));
@@ -123,8 +123,8 @@ fn a_hung_look_blocks_neither_looks_nor_the_end() {
     drop(go_on);
 }
 
-/// Much longer than a scan takes on a busy machine, and shorter than [`LOOK_EVERY`], which detects
-/// everything.
+/// Much longer than a scan takes on a busy machine, and shorter than [`LOOK_EVERY`], after which
+/// any change would be detected.
 const SOON: Duration = Duration::from_millis(3500);
 
 #[expect(clippy::disallowed_methods, reason = "a test waits for another thread")]
@@ -244,7 +244,7 @@ fn what_is_not_done_is_asked_for_again_and_once_more_for_what_changed_meanwhile(
     assert_eq!(
         (asked.load(Ordering::SeqCst), looks.load(Ordering::SeqCst)),
         (4, 1),
-        "and no more, of no other item"
+        "no further scan, and none of another item"
     );
     drop(watch);
     fs::remove_dir_all(&dir).unwrap();

@@ -1,4 +1,4 @@
-//! Messages to the manager when a worker fails, and the limit of descriptors.
+//! Tests the messages to the manager when a worker fails, and the limit of descriptors.
 //!
 //! Does not know about: restarts, which need a second process.
 
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// The next message to the manager, with its descriptors.
+/// Receives the next message to the manager, with its descriptors.
 fn next(socket: &UnixDatagram) -> Option<(String, Vec<OwnedFd>)> {
     let mut bytes = [0; 4096];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
@@ -50,7 +50,8 @@ fn listens(socket: &OwnedFd) -> bool {
     sockopt::socket_acceptconn(socket).unwrap()
 }
 
-/// The manager's copy would keep it open, and clients would wait there forever.
+/// The socket of a failed worker is shut down. Otherwise the manager's copy would keep it open, and
+/// its clients would wait forever.
 #[test]
 fn the_socket_of_a_failed_worker_is_shut_down_and_the_others_keep_serving() {
     let name = format!("doorbell-fdstore-{}", std::process::id());
@@ -68,15 +69,16 @@ fn the_socket_of_a_failed_worker_is_shut_down_and_the_others_keep_serving() {
     assert!(wait_until(LIMIT, || !handle.is_healthy()).is_some());
     assert!(kept.iter().all(listens), "a copy keeps a socket open");
     store.settle(&handle.listening().unwrap(), true, 16);
-    // The manager detects the hang-up of one of them and drops it (systemd's FDPOLL).
+    // The manager detects the hang-up of the socket that was shut down, and drops it (systemd's
+    // FDPOLL).
     assert_eq!(kept.iter().map(listens).filter(|listens| *listens).count(), 1);
-    assert!(next(&manager).is_none(), "the others have the same name");
+    assert!(next(&manager).is_none(), "no removal by name, because the other socket has the same name");
     assert_eq!(store.kept.len(), 1);
     for _ in 0..100 {
         let got = exchange(addr, b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
-        assert!(got.bytes.ends_with(b"ok\n"), "no connection goes to a socket that is not accepted from");
+        assert!(got.bytes.ends_with(b"ok\n"), "all connections go to the socket that is accepted from");
     }
-    // After the other one fails too, the name is dropped and the address is free.
+    // After the second worker has failed, the manager drops the name and the address is free.
     handle.fail_worker(WorkerIndex(1));
     let gone = || handle.listening().unwrap().iter().all(|listening| listening.sockets.is_empty());
     assert!(wait_until(LIMIT, gone).is_some());

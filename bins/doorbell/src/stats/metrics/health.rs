@@ -1,4 +1,4 @@
-//! Endpoints, checks and probers as metrics.
+//! Metrics of endpoints, checks and probers.
 //!
 //! Does not know about: texts.
 
@@ -46,7 +46,7 @@ fn endpoints(scrape: &Scrape, families: &mut Families) {
     }
     let mut weight = families.gauge(
         "doorbell_endpoint_weight",
-        "Weight reported to load balancers: the sum of the healthy checks, or all of it if the state does not come from checks.",
+        "Weight reported to load balancers: the sum over the healthy checks, or over all checks if the state does not come from checks.",
     );
     for one in all {
         if let Some(sum) = one.weight {
@@ -99,10 +99,11 @@ fn checks(scrape: &Scrape, families: &mut Families) {
     }
 }
 
-/// Maximum number of checks with a histogram of phases, because each phase takes more than ten lines.
+/// Maximum number of checks for which the histogram of phases is exported: each phase takes more
+/// than ten lines.
 const TIMED_MAX: usize = 1_000;
 
-/// The results of each check.
+/// Adds the results of each check.
 fn results(scrape: &Scrape, families: &mut Families) {
     let help = "Results of a check, by result and by the phase that decided it, including pushed ones.";
     each(scrape, families.counter("doorbell_check_attempts", help), |attempts, check, counts| {
@@ -155,7 +156,7 @@ fn each(scrape: &Scrape, mut family: Filling<'_>, add: impl Fn(&mut Filling<'_>,
     }
 }
 
-/// Totals over all checks.
+/// Adds totals over all checks.
 fn runs(scrape: &Scrape, families: &mut Families) {
     let count = |name: &str| scrape.check_runs.get(name).copied();
     let mut add = |from: &str, name, help| {

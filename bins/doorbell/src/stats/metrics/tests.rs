@@ -1,4 +1,4 @@
-//! The exact metrics of a sample scrape.
+//! Tests the exact metrics of a sample scrape.
 //!
 //! Does not know about: a running server.
 
@@ -132,7 +132,8 @@ fn status() -> Status {
     }
 }
 
-/// Every counter of the engine has a different value, so that swapped counters are detected.
+/// Returns a snapshot in which every counter of the engine has a different value, so that swapped
+/// counters are detected.
 fn snapshot() -> Snapshot {
     let mut snapshot = Snapshot::default();
     let mut number = 100;
@@ -228,14 +229,14 @@ fn unchanged_timestamps_do_not_vary() {
     };
     let first = found(1_800_000_000_000, 1_000);
     assert_eq!(first.or_kept(None, Duration::ZERO), first);
-    // Two clocks are never read at the same time.
+    // There is always a delay between reading two clocks.
     for (unix_ms, now_ms) in
         [(1_800_000_001_003, 2_000), (1_800_000_061_000, 61_900), (1_800_003_600_001, 3_601_000)]
     {
         assert_eq!(found(unix_ms, now_ms).or_kept(Some(first), ms(1)), first);
     }
     let set = found(1_800_003_601_000, 1_000);
-    assert_eq!(set.or_kept(Some(first), ms(1)), set, "a step of the time of day is followed");
+    assert_eq!(set.or_kept(Some(first), ms(1)), set, "the origin follows a step of the time of day");
     assert_eq!(set.or_kept(Some(first), ms(3_600_000)), first, "a thread was stopped between two clocks");
     // Before the first configuration there is no clock of checks.
     let early = Origins { checks: Origin::default(), ..first };
@@ -243,7 +244,7 @@ fn unchanged_timestamps_do_not_vary() {
     assert!((first.workers.secs(ms(900)) - 1_799_999_999.9).abs() < 1e-6);
 }
 
-/// With all clocks: two scrapes report the same timestamps of the past.
+/// Two scrapes report the same timestamps for past events, on all clocks.
 #[test]
 fn two_scrapes_report_the_same_past() {
     let operator = Operator::new(Supervisor::without_signals().queue());
@@ -257,7 +258,7 @@ fn two_scrapes_report_the_same_past() {
     }
 }
 
-/// `DOORBELL_BLESS=1` rewrites the files.
+/// The output equals the golden files; `DOORBELL_BLESS=1` rewrites them.
 #[test]
 fn the_golden_files_match() {
     for (accept, name) in [
@@ -276,7 +277,7 @@ fn the_golden_files_match() {
     }
 }
 
-/// The reference page of metrics is made from the golden file.
+/// The reference page of metrics equals the page generated from the golden file.
 #[test]
 fn every_family_has_a_sample_in_the_golden_files() {
     assert_eq!(gather(&scrape()).without_samples(), Vec::<&str>::new());

@@ -28,7 +28,7 @@ pub struct Redirect {
     #[key(default = "{path}")]
     pub path: String,
     // Links change, and browsers cache a 308 permanently.
-    /// Status code: 301, 302, 303, 307 or 308. Default: 308, and 302 with `map`.
+    /// Status code: 301, 302, 303, 307 or 308. Default: 308; with `map`: 302.
     #[key(with = status, default_with = Self::usual_status)]
     pub status: RedirectStatus,
     /// Keeps the query of the request.
@@ -46,7 +46,7 @@ impl Redirect {
         if self.map.is_some() { RedirectStatus::Found } else { RedirectStatus::default() }
     }
 
-    /// Keys of the other kind.
+    /// Keys without effect: with `map` those of a template, without it those of a map.
     fn useless(&self) -> &'static [&'static str] {
         match self.map {
             Some(_) => &["scheme", "host", "port", "path", "keep_query"],
@@ -61,7 +61,7 @@ impl Redirect {
             }
         };
         if at.place("map").is_none() {
-            let help = "set `host` and `path` to where all requests go, or add `map`";
+            let help = "set `host` and `path` of the location for all requests, or add `map`";
             useless("default", "`default` has no effect without `map`".to_owned(), help);
             return;
         }
@@ -85,25 +85,26 @@ impl Redirect {
             at.problem(
                 Problem::error("redirect-without-hosts", at.place("redirect").unwrap_or_default(), message)
                     .label("no `hosts` on the route and no `host` here")
-                    .help("list the hosts that are yours, `hosts = [\"example.com\"]`, or send all to one, `redirect = { host = \"example.com\" }`"),
+                    .help("list the hosts that are yours, `hosts = [\"example.com\"]`, or redirect all requests to one, `redirect = { host = \"example.com\" }`"),
             );
             return;
         }
         if let Some(host) = self.host.as_ref().filter(|host| router::host::canonical(host).is_none()) {
             let (message, help) = match host.starts_with("*.") {
-                true => ("a location names one host".to_owned(), "write the name that all are sent to"),
+                true => {
+                    ("a location contains one host".to_owned(), "write the name of the host for all requests")
+                }
                 false => (format!("{:?} is not a host", host.value), host_help(host)),
             };
             at.problem(Problem::error("bad-host", host.span.clone(), message).help(help));
         }
-        // A location never contains a host that only the client chose.
+        // A location must not contain a host that the client chose freely.
         let wildcards = route.hosts.iter().filter(|host| host.starts_with("*."));
         for host in wildcards.filter(|_| at.place("redirect.host").is_none()) {
             let message = format!("redirect `{}` would trust any Host below {:?}", route.name, host.value);
-            at.problem(
-                Problem::error("redirect-without-hosts", host.span.clone(), message)
-                    .help("list the names, or send all to one, `redirect = { host = \"example.com\" }`"),
-            );
+            at.problem(Problem::error("redirect-without-hosts", host.span.clone(), message).help(
+                "list the names, or redirect all requests to one, `redirect = { host = \"example.com\" }`",
+            ));
         }
         self.check_path(route, at);
     }
@@ -121,7 +122,7 @@ impl Redirect {
                         at.problem(
                             Problem::error("unknown-parameter", place.clone(), message)
                                 .also(path.span.clone(), "of this path")
-                                .help("a template takes `{path}`, the whole path, and the parameters of the route"),
+                                .help("a template accepts `{path}` (the whole path) and the parameters of the route"),
                         );
                     }
                 }
@@ -130,7 +131,7 @@ impl Redirect {
                 Problem::error("bad-path", place, format!("{path:?} is not a path template"))
                     .help("write \"{path}\", \"/new{path}\" or \"/new/{name}\"; it begins with `/` and holds no `?` or `#`"),
             ),
-            // The host is the placeholder, and the range excludes port 0.
+            // Cannot happen: the host is the placeholder, and the range of the key excludes port 0.
             Err(RedirectBuildError::BadHost(_) | RedirectBuildError::NoHost | RedirectBuildError::ZeroPort) => {}
         }
     }
@@ -149,7 +150,7 @@ pub(crate) fn build_redirect(to: &Redirect, hosts: &[String]) -> Result<Location
     }
 }
 
-/// An absolute HTTP location, or a path on the same host, that a header field can carry as it is
+/// An absolute HTTP location, or a path on the same host, that needs no escaping in a header field
 /// (RFC 3986 2).
 fn is_location(text: &str) -> bool {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
@@ -159,7 +160,7 @@ fn is_location(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte))
 }
 
-/// A status code of redirects.
+/// Reader of a redirect's status code.
 mod status {
     use super::RedirectStatus;
     use doorbell_config::{Entry, Json, Key};
@@ -173,7 +174,7 @@ mod status {
         })
     }
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as every such function")]
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "signature required by the `Table` derive")]
     pub(super) fn dump(status: &RedirectStatus) -> Option<Json> {
         Some(status.code().into())
     }

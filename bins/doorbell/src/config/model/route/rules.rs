@@ -12,7 +12,7 @@ use std::ops::Range;
 
 const ACTIONS: [&str; 6] = ["files", "grpc", "health", "push", "redirect", "reply"];
 
-/// Fields that the connection writes itself, so that they match the reply.
+/// Fields that only the connection may set, so that they match the reply.
 const OWN_FIELDS: [&str; 8] = [
     "connection",
     "content-length",
@@ -25,7 +25,7 @@ const OWN_FIELDS: [&str; 8] = [
 ];
 
 pub(super) fn check(route: &mut Route, at: &Section<'_>) {
-    // After an error the default would only be compared with other routes.
+    // After an error in a key its default is not checked: it would cause misleading conflicts.
     let is_wrong = |key: &str| at.place(key).is_some() && !at.is_right(key);
     if is_wrong("path") {
         route.paths.clear();
@@ -94,8 +94,7 @@ fn check_actions(route: &Route, at: &Section<'_>) {
     }
 }
 
-/// A pushed result names its check, and a request for a file its name: the path needs a parameter
-/// for each.
+/// Requires path parameters for the check and result of a push, and for the name of a file.
 fn check_names(route: &Route, at: &Section<'_>) {
     for path in &route.paths {
         let names = router::param_names(path).unwrap_or_default();
@@ -103,14 +102,14 @@ fn check_names(route: &Route, at: &Section<'_>) {
         let (code, message, help) = match route.action() {
             Action::Push if !has("check") || !has("result") => (
                 "push-without-name",
-                format!("path {:?} has no part for the check or for its result", path.value),
+                format!("path {:?} has no parameter for the check or for its result", path.value),
                 "write \"/-/checks/{check}/{result}\"".to_owned(),
             ),
             Action::Files(_) if !path.ends_with('}') => {
                 let stem = path.trim_end_matches('/');
                 (
                     "files-without-name",
-                    format!("path {:?} has no part that names a file", path.value),
+                    format!("path {:?} has no parameter that names a file", path.value),
                     format!("write \"{stem}/{{name}}\", or \"{stem}/{{*name}}\" for directories below it"),
                 )
             }
@@ -120,7 +119,7 @@ fn check_names(route: &Route, at: &Section<'_>) {
     }
 }
 
-/// Keys of health routes, and their use on other routes.
+/// Validates the keys of health routes, and reports them on other routes.
 fn check_health(route: &Route, at: &Section<'_>) {
     if route.health.is_none() {
         for key in ["format", "details", "details_auth"] {
@@ -170,8 +169,8 @@ fn check_reply(route: &Route, reply: &Reply, at: &Section<'_>) {
         check_template(route, value, at);
     }
     let Some(file) = &reply.file else { return };
-    // A reply from a file is the same for all requests: no second content, and no fields made from
-    // the request.
+    // A reply from a file is the same for all requests: it excludes `body`, and fields with
+    // parameters.
     if let Some(place) = place("body").filter(|_| !reply.body.is_empty()) {
         let message = "a reply has either `file` or `body`".to_owned();
         contradiction(place, message, "remove one of the two");
@@ -209,7 +208,7 @@ fn check_field((name, value): &(At<String>, At<String>), at: &Section<'_>) {
     }
 }
 
-/// Whether there is a value for each parameter, in every request.
+/// Validates that every request provides a value for each parameter of a template.
 fn check_template(route: &Route, text: &At<String>, at: &Section<'_>) {
     let template = Template::parse(text);
     if template.fixed().is_none() && text.len() > TEMPLATE_LEN_MAX {
@@ -223,10 +222,10 @@ fn check_template(route: &Route, text: &At<String>, at: &Section<'_>) {
         let known = router::param_names(path).unwrap_or_default();
         for name in template.params().filter(|name| !known.iter().any(|known| known == name)) {
             let names: Vec<&str> = known.iter().map(|name| &**name).chain(NAMES).collect();
-            let escape = format!("`{{{{{name}}}` for the text itself");
+            let escape = format!("`{{{{{name}}}` for the literal text");
             let help = match did_you_mean(name, &names) {
                 Some(other) => format!("{other} Or write {escape}"),
-                None => format!("there are `{}`; write {escape}", names.join("`, `")),
+                None => format!("the parameters are `{}`; write {escape}", names.join("`, `")),
             };
             let message = format!("path {:?} has no parameter `{name}`", path.value);
             at.problem(

@@ -6,7 +6,7 @@ use super::super::is_field_value;
 use crate::http::router;
 use doorbell_config::{At, Entry, TEXTS};
 
-/// Longer names of clients are ignored by the engine.
+/// Maximum length of a client name: the engine ignores longer ones.
 const CLIENT_NAME_LEN_MAX: usize = 256;
 
 pub(super) fn hosts(entry: &Entry<'_>) -> Option<Vec<At<String>>> {
@@ -24,7 +24,7 @@ pub(super) fn host_help(text: &str) -> &'static str {
     } else if text.contains("://") || text.contains('/') {
         "write only the name, without scheme and path"
     } else if text.contains(':') && !text.starts_with('[') {
-        "write the name without a port; a route takes the host on any port"
+        "write the name without a port; a route matches the host on any port"
     } else {
         "write a name such as \"example.com\" or an address such as \"192.0.2.1\" or \"[2001:db8::1]\""
     }

@@ -1,0 +1,10 @@
+//! Caps of threads that all checks of the process share.
+//!
+//! Does not know about: what these threads do.
+
+/// Maximum number of threads that read files and start programs.
+pub(crate) const BLOCKING_MAX: usize = 16;
+
+/// Maximum number of concurrent lookups by all checks of the process. A blocked thread outlives the
+/// configuration that requested the name.
+pub(crate) const LOOKUPS_MAX: usize = 32;

@@ -1,0 +1,180 @@
+//! A runner of a built-in kind: each run yields one finding, within its timeout and with bounded
+//! memory.
+//!
+//! Does not know about: schedules, the effect of a finding.
+
+use crate::connect::connector::Connector;
+use crate::connect::dialer::Dialer;
+use crate::connect::tls::TlsPool;
+use crate::finding::{Finding, Issue, Verdict};
+use crate::kinds::dns::DnsRunner;
+use crate::kinds::exec::ExecRunner;
+use crate::kinds::file::FileRunner;
+use crate::kinds::gauge::GaugeRunner;
+use crate::kinds::grpc::GrpcRunner;
+use crate::kinds::http::HttpRunner;
+use crate::kinds::redis::RedisRunner;
+use crate::kinds::tcp::TcpRunner;
+use crate::kinds::tls::TlsRunner;
+use crate::options::{Address, Check, CheckKind};
+use crate::progress::Progress;
+use crate::runner::Ran;
+use crate::scheduler::run_requests::ChangeNotice;
+use doorbell_health::Outcome;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// Checks one target.
+#[derive(Debug)]
+pub(crate) struct TargetRunner {
+    pub(super) kind: Kind,
+    pub(super) timeout: Duration,
+}
+
+#[derive(Debug)]
+pub(super) enum Kind {
+    Dns(Box<DnsRunner>),
+    Exec(ExecRunner),
+    File(FileRunner),
+    Gauge(GaugeRunner),
+    Grpc(Box<GrpcRunner>),
+    Http(Box<HttpRunner>),
+    Redis(Box<RedisRunner>),
+    Tcp(Box<TcpRunner>),
+    Tls(Box<TlsRunner>),
+}
+
+/// Resources that checks share: the connector and TLS configurations.
+#[derive(Debug)]
+pub struct Shared {
+    /// Opens the checks' connections.
+    pub connector: Arc<Connector>,
+    tls: TlsPool,
+}
+
+impl Shared {
+    /// Creates shared resources with an empty pool of TLS configurations.
+    #[must_use]
+    pub fn new(connector: Arc<Connector>) -> Self {
+        Self { connector, tls: TlsPool::default() }
+    }
+}
+
+impl TargetRunner {
+    /// `None` if its results are pushed.
+    pub(super) fn build(check: &Check, shared: &mut Shared) -> Result<Option<Self>, String> {
+        let named = |why| format!("check {}: {why}", check.name);
+        let Shared { connector, tls: pool } = shared;
+        let dialer =
+            |at, resolve| Dialer::new(at, resolve, check.pace.connect_timeout, Arc::clone(connector));
+        let kind = match &check.kind {
+            CheckKind::Dns(dns) => {
+                let dialer = dialer(Address::Tcp(dns.server.clone()), dns.resolve);
+                let ask = DnsRunner::build(dns, dialer, check.pace.timeout).map_err(named)?;
+                Kind::Dns(Box::new(ask))
+            }
+            CheckKind::Exec(exec) => Kind::Exec(ExecRunner::new(exec.clone())),
+            CheckKind::File(file) => Kind::File(FileRunner::new(file.clone())),
+            CheckKind::Gauge(gauge) => Kind::Gauge(GaugeRunner::new(gauge.clone())),
+            CheckKind::Grpc(grpc) => {
+                let dialer = dialer(grpc.address.clone(), grpc.resolve);
+                let ask = GrpcRunner::build(grpc, &check.pace, dialer, pool).map_err(named)?;
+                Kind::Grpc(Box::new(ask))
+            }
+            CheckKind::Http(http) => {
+                let at = http.address.clone().unwrap_or_else(|| Address::Tcp(http.url.at.clone()));
+                let dialer = dialer(at, http.resolve);
+                Kind::Http(Box::new(HttpRunner::build(http, dialer, pool).map_err(named)?))
+            }
+            CheckKind::Redis(redis) => {
+                let dialer = dialer(redis.address.clone(), redis.resolve);
+                Kind::Redis(Box::new(RedisRunner::build(redis, dialer, pool).map_err(named)?))
+            }
+            CheckKind::Tcp(tcp) => {
+                let dialer = dialer(tcp.address.clone(), tcp.resolve);
+                Kind::Tcp(Box::new(TcpRunner::new(tcp.clone(), dialer)))
+            }
+            CheckKind::Tls(tls) => {
+                let dialer = dialer(tls.address.clone(), tls.resolve);
+                Kind::Tls(Box::new(TlsRunner::build(tls, dialer, pool).map_err(named)?))
+            }
+            CheckKind::Ttl(_) => return Ok(None),
+        };
+        Ok(Some(Self { kind, timeout: check.pace.timeout }))
+    }
+
+    pub(super) const fn goes_on(&self) -> bool {
+        matches!(self.kind, Kind::File(_) | Kind::Gauge(_))
+    }
+
+    pub(super) fn is_for(&self, check: &Check) -> bool {
+        let is_same = match (&self.kind, &check.kind) {
+            (Kind::File(ask), CheckKind::File(kind)) => ask.is_of(kind),
+            (Kind::Gauge(ask), CheckKind::Gauge(kind)) => ask.is_of(kind),
+            _ => false,
+        };
+        is_same && self.timeout == check.pace.timeout
+    }
+
+    pub(super) async fn run_as(&self, progress: Progress) -> Ran {
+        let start = progress.start();
+        match self.dialer().filter(|dialer| dialer.asks_all()) {
+            // Boxed, so that the futures of other kinds stay small.
+            Some(dialer) => Box::pin(self.run_all(dialer, progress, start)).await,
+            None => self.run_part(progress, start, start + self.timeout).await,
+        }
+    }
+
+    /// Performs a run, or the part of a run for one address.
+    pub(super) async fn run_part(&self, progress: Progress, start: Instant, until: Instant) -> Ran {
+        let verdict = timeout_at(until, self.ask(&progress, start)).await;
+        let latency = start.elapsed();
+        let (certificate, spent) = (progress.certificate(), progress.spent());
+        let overdue = verdict.is_err().then(|| progress.overdue(self.timeout));
+        progress.end().await;
+        let finding = match verdict {
+            Ok(Ok(())) => Finding { outcome: Outcome::Success, latency, reason: String::new() },
+            Ok(Err(Issue { outcome, reason })) => Finding { outcome, latency, reason },
+            Err(_elapsed) => {
+                Finding { outcome: Outcome::Timeout, latency, reason: overdue.unwrap_or_default() }
+            }
+        };
+        Ran { finding, spent, certificate }
+    }
+
+    /// The dialer of the target; `None` for kinds that do not connect.
+    pub(super) fn dialer(&self) -> Option<&Dialer> {
+        match &self.kind {
+            Kind::Dns(dns) => Some(dns.dialer()),
+            Kind::Exec(_) | Kind::File(_) | Kind::Gauge(_) => None,
+            Kind::Grpc(grpc) => Some(grpc.dialer()),
+            Kind::Http(http) => Some(http.dialer()),
+            Kind::Redis(redis) => Some(redis.dialer()),
+            Kind::Tcp(tcp) => Some(tcp.dialer()),
+            Kind::Tls(tls) => Some(tls.dialer()),
+        }
+    }
+
+    /// Sets the notice by which changes of the target are reported.
+    pub(super) fn notify_changes(&self, notice: ChangeNotice) {
+        if let Kind::Grpc(grpc) = &self.kind {
+            grpc.notify_changes(notice);
+        }
+    }
+
+    async fn ask(&self, progress: &Progress, start: Instant) -> Verdict {
+        match &self.kind {
+            Kind::Dns(dns) => Box::pin(dns.ask(progress, start)).await,
+            Kind::Exec(exec) => Box::pin(exec.ask(progress)).await,
+            Kind::File(file) => file.ask().await,
+            Kind::Gauge(gauge) => gauge.ask().await,
+            // Boxed, so that the futures of other kinds stay small.
+            Kind::Grpc(grpc) => Box::pin(grpc.ask(progress, start)).await,
+            Kind::Http(http) => http.ask(progress, start).await,
+            Kind::Redis(redis) => Box::pin(redis.ask(progress, start)).await,
+            Kind::Tcp(tcp) => tcp.ask(progress, start).await,
+            Kind::Tls(tls) => Box::pin(tls.ask(progress, start)).await,
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! A service with three checks: a required one, one that only degrades, and one whose results the
+//! program pushes. `cargo run -p doorbell-tokio --features axum --example service`, then request
+//! `/readyz?verbose`. SIGTERM drains it.
+#![expect(clippy::print_stderr, reason = "an example prints messages")]
+
+use std::time::Duration;
+
+use axum::{Router, routing::get};
+use doorbell_tokio::{Check, Doorbell, Health, Ttl};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let db = Database::connect().await?;
+    let health = Health::builder()
+        .check("db", Check::every(Duration::from_secs(5)).rise(2).fall(3).required(), move || {
+            let db = db.clone();
+            async move { db.ping().await }
+        })
+        .check("cache", Check::every(Duration::from_secs(5)).degrading(), ping_cache)
+        .push("queue", Ttl::of(Duration::from_secs(30)))
+        .build()?;
+    let addr = std::env::args().nth(1).unwrap_or_else(|| "0.0.0.0:8080".to_owned());
+    let (control, incoming) = Doorbell::bind(addr).health(&health).start().await?;
+    eprintln!("http://{}/", incoming.tcp_addr(0).ok_or("no address")?);
+    let app = Router::new().route("/", get(hello)).merge(health.routes());
+    health.pushed("queue").ok_or("no such check")?.ok();
+    Ok(axum::serve(incoming, app).with_graceful_shutdown(control.shutdown()).await?)
+}
+
+async fn hello() -> &'static str {
+    "hello\n"
+}
+
+/// Stands for a database.
+#[derive(Clone)]
+struct Database;
+
+impl Database {
+    async fn connect() -> Result<Self, std::io::Error> {
+        Ok(Self)
+    }
+
+    async fn ping(&self) -> Result<(), std::io::Error> {
+        Ok(())
+    }
+}
+
+async fn ping_cache() -> Result<(), &'static str> {
+    Err("not configured")
+}

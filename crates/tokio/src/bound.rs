@@ -1,0 +1,127 @@
+//! The usual server of a program: one address, probes on ring threads, a drain at SIGTERM.
+//!
+//! Does not know about: other services of ring threads ([`Embed`](crate::Embed)).
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use doorbell::{Http1, Listen, Server};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::control::{Control, Ended};
+use crate::embed::Embed;
+use crate::handed::Handed;
+use crate::health::Health;
+use crate::probes::{Probes, Rest};
+
+/// Default maximum time of a drain: less than the 30 s that Kubernetes waits.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A server in front of a program, with the usual settings.
+///
+/// Ring threads serve the probes of its [`Health`] and hand everything else over. SIGTERM begins a
+/// drain. [`Embed`] has all settings.
+///
+/// ```no_run
+/// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+/// use doorbell_tokio::{Doorbell, Health};
+///
+/// let health = Health::builder().build()?;
+/// let (control, mut incoming) = Doorbell::bind("0.0.0.0:8080").health(&health).start().await?;
+/// while let Some(connection) = incoming.accept().await {
+///     drop(connection);
+/// }
+/// # drop(control);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "nothing is started before `start`"]
+#[derive(Debug)]
+pub struct Doorbell {
+    addr: String,
+    health: Option<Health>,
+    drains_at_sigterm: bool,
+    drain_delay: Duration,
+    drain_timeout: Duration,
+}
+
+/// Why a [`Doorbell`] did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BindError {
+    /// The address is not `IP:PORT`.
+    #[error("cannot listen on {addr:?}: it is not IP:PORT, as in 0.0.0.0:8080 or [::]:8080")]
+    Address {
+        /// The address.
+        addr: String,
+    },
+    /// SIGTERM cannot be received.
+    #[error("cannot receive SIGTERM: {0}")]
+    Signal(#[source] std::io::Error),
+    /// The server did not start.
+    #[error(transparent)]
+    Start(#[from] Ended),
+}
+
+impl Doorbell {
+    /// A server on this address, `IP:PORT`. It is not bound before [`Self::start`].
+    pub fn bind(addr: impl Into<String>) -> Self {
+        Self {
+            addr: addr.into(),
+            health: None,
+            drains_at_sigterm: true,
+            drain_delay: Duration::ZERO,
+            drain_timeout: DRAIN_TIMEOUT,
+        }
+    }
+
+    /// Serves the probes of this health on ring threads, and watches this server for it.
+    pub fn health(mut self, health: &Health) -> Self {
+        self.health = Some(health.clone());
+        self
+    }
+
+    /// How a drain at SIGTERM goes: [`Control::drain_after`]. Default at once, within 20 s.
+    pub const fn drain_after(mut self, delay: Duration, timeout: Duration) -> Self {
+        self.drain_delay = delay;
+        self.drain_timeout = timeout;
+        self
+    }
+
+    /// Leaves SIGTERM to the program.
+    pub const fn without_signals(mut self) -> Self {
+        self.drains_at_sigterm = false;
+        self
+    }
+
+    /// Starts the server and waits until it accepts.
+    ///
+    /// # Errors
+    /// The address is invalid, or the server cannot start.
+    pub async fn start(self) -> Result<(Control, Handed), BindError> {
+        let Ok(addr) = self.addr.parse::<SocketAddr>() else {
+            return Err(BindError::Address { addr: self.addr });
+        };
+        let sigterm = match self.drains_at_sigterm {
+            true => Some(signal(SignalKind::terminate()).map_err(BindError::Signal)?),
+            false => None,
+        };
+        let server = Server::builder();
+        let embed = match &self.health {
+            Some(health) => {
+                Embed::new(server.listen(Listen::tcp(addr), Http1::new(Probes::new(health)))).health(health)
+            }
+            None => Embed::new(server.listen(Listen::tcp(addr), Http1::new(Rest))),
+        };
+        let (control, handed) = embed.start();
+        control.ready().await?;
+        if let Some(mut sigterm) = sigterm {
+            let event = async move {
+                let _first = sigterm.recv().await;
+            };
+            let (delay, timeout) = (self.drain_delay, self.drain_timeout);
+            tokio::spawn(Control::drain_at(control.downgrade(), event, delay, timeout));
+        }
+        Ok((control, handed))
+    }
+}

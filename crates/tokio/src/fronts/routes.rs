@@ -1,0 +1,40 @@
+//! The probes as routes of axum.
+//!
+//! Does not know about: how a reply is chosen.
+
+use std::future::ready;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{MethodRouter, any};
+
+use crate::health::Health;
+
+impl Health {
+    /// The probes as routes, for `Router::merge`: each endpoint, and below it each of its checks.
+    ///
+    /// They give the replies of the ring threads, to every method.
+    pub fn routes<S: Clone + Send + Sync + 'static>(&self) -> Router<S> {
+        let mut router = Router::new();
+        for path in self.paths() {
+            router = router.route(path, self.route()).route(&format!("{path}/{{*check}}"), self.route());
+        }
+        router
+    }
+
+    fn route<S: Clone + Send + Sync + 'static>(&self) -> MethodRouter<S> {
+        let health = self.clone();
+        any(move |request: Request| ready(serve(&health, &request)))
+    }
+}
+
+fn serve(health: &Health, request: &Request) -> Response {
+    match health.reply(request) {
+        Some(reply) => reply.map(Body::from),
+        // Only below a nested router, which changes paths.
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
+}

@@ -1,0 +1,148 @@
+//! Heartbeats of runtimes and the waiting connections of servers: written by tasks and ring threads
+//! with plain stores, read by the thread of the checks.
+//!
+//! Does not know about: limits, replies.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use doorbell::time::{Clock as _, OsClock};
+use tokio::runtime::{Handle, RuntimeMetrics};
+
+use crate::pulse::{Place, Pulse};
+use crate::waits::Waits;
+use crate::workers::{Silence, Workers};
+
+/// The heartbeat of one runtime or server, followed by those of others that share a `Health`.
+#[derive(Debug)]
+pub(crate) struct Beat {
+    /// Time of the last tick of its runtime, on the clock of the ring threads.
+    place: Place,
+    /// False if its runtime does not tick.
+    ticks: AtomicBool,
+    /// Connections handed over and not yet accepted.
+    waits: Arc<Waits>,
+    workers: Mutex<Option<Workers>>,
+    /// Entries are never removed: there are as many as there were servers at the same time.
+    next: OnceLock<Box<Self>>,
+}
+
+/// All heartbeats of a `Health`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Beats(Arc<Beat>);
+
+/// A heartbeat, from the start of a server to its end.
+#[derive(Debug)]
+pub(crate) struct Heartbeat {
+    beats: Beats,
+    /// Index of its place in the list.
+    index: usize,
+    /// Ownership of the place: after this heartbeat ends, another server may use the place.
+    pulse: Pulse,
+    ended: AtomicBool,
+}
+
+impl Default for Beat {
+    fn default() -> Self {
+        Self {
+            place: Place::default(),
+            ticks: AtomicBool::new(false),
+            waits: Arc::new(Waits::new(nanos_now)),
+            workers: Mutex::default(),
+            next: OnceLock::new(),
+        }
+    }
+}
+
+impl Beat {
+    /// Connections handed over and not yet accepted.
+    pub(crate) fn waits(&self) -> &Waits {
+        &self.waits
+    }
+
+    /// Time without a tick. `None` if the place is free or its runtime does not tick.
+    pub(crate) fn tickless(&self, now: u64) -> Option<Duration> {
+        let nanos = self.place.nanos();
+        let ticks = nanos != 0 && self.ticks.load(Ordering::Relaxed);
+        ticks.then(|| Duration::from_nanos(now.saturating_sub(nanos)))
+    }
+
+    /// The worker that has been inactive longest.
+    pub(crate) fn silence(&self, now: u64) -> Option<Silence> {
+        self.lock().as_mut()?.longest_silence(now)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Workers>> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Beats {
+    /// Begins a heartbeat. Without `runtime`, it only monitors waiting connections.
+    pub(crate) fn begin(&self, runtime: Option<RuntimeMetrics>) -> Heartbeat {
+        let (mut beat, mut index) = (&*self.0, 0);
+        while !beat.place.take(nanos_now()) {
+            beat = beat.next.get_or_init(Box::default);
+            index += 1;
+        }
+        beat.ticks.store(runtime.is_some(), Ordering::Relaxed);
+        *beat.lock() = runtime.map(Workers::new);
+        Heartbeat { beats: self.clone(), index, pulse: Pulse::default(), ended: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Beat> {
+        std::iter::successors(Some(&*self.0), |beat| beat.next.get().map(Box::as_ref))
+    }
+}
+
+impl Heartbeat {
+    /// Ticks on this runtime until the heartbeat ends.
+    pub(crate) fn tick_on(self: &Arc<Self>, runtime: &Handle, interval: Duration) {
+        let heartbeat = Arc::clone(self);
+        runtime.spawn(async move {
+            let mut ticks = tokio::time::interval(interval);
+            ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            while heartbeat.beat(nanos_now()) {
+                ticks.tick().await;
+            }
+        });
+    }
+
+    /// Records that the runtime ran at this time. False after the end.
+    pub(crate) fn beat(&self, nanos: u64) -> bool {
+        self.place().is_some_and(|beat| self.pulse.beat(&beat.place, nanos))
+    }
+
+    /// Where its server reports waiting connections.
+    pub(crate) fn waits(&self) -> Option<Arc<Waits>> {
+        self.place().map(|beat| Arc::clone(&beat.waits))
+    }
+
+    /// Ends the heartbeat: the runtime need not tick any more.
+    pub(crate) fn end(&self) {
+        if self.ended.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        if let Some(beat) = self.place() {
+            // Must precede the release of the place: the next owner may then set its own value.
+            *beat.lock() = None;
+            self.pulse.end(&beat.place);
+        }
+    }
+
+    fn place(&self) -> Option<&Beat> {
+        self.beats.iter().nth(self.index)
+    }
+}
+
+impl Drop for Heartbeat {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The time on the clock of the ring threads; never 0.
+pub(crate) fn nanos_now() -> u64 {
+    OsClock.now().as_nanos().max(1)
+}

@@ -1,0 +1,345 @@
+//! Building a `Health`: checks, endpoints and limits.
+//!
+//! Does not know about: how checks run, servers.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use doorbell_checks::{Call, Plan, Run, Runner, SchedulerCounters};
+use doorbell_health::{
+    CheckConfig, CheckIndex, Details, EndpointConfig, Initial, OnDrain, Severity, Time, Use,
+};
+use doorbell_probes::{EndpointOptions, ProbeRoutes, Registry, RegistryBuilder, ReplyOptions};
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+use crate::health::check::{Check, Ttl};
+use crate::health::error::HealthError;
+use crate::health::sink::WatchedRegistry;
+use crate::health::watch::{Limit, Watch, WatchLimits};
+use crate::health::{Health, Internal, Parts};
+use crate::registry::{ClockedRegistry, LogSink, TransitionCounters, time_of_day};
+
+/// Default maximum number of concurrent runs.
+const CONCURRENT_RUNS: usize = 64;
+
+/// Makes the runner of a check once the runtime is known; `None` if its results are pushed.
+type MakeRunner = Box<dyn FnOnce(&mut Making) -> Result<Option<Runner>, HealthError> + Send>;
+
+/// What runners are made with.
+struct Making {
+    runtime: Option<Handle>,
+    #[cfg(feature = "checks")]
+    shared: Option<doorbell_checks::Shared>,
+}
+
+/// A check that is being configured.
+struct Added {
+    name: String,
+    config: CheckConfig,
+    severity: Severity,
+    jitter: u32,
+    runner: MakeRunner,
+}
+
+/// A health in the making; see [`Health::builder`].
+#[must_use = "nothing runs before `build`"]
+pub struct HealthBuilder {
+    checks: Vec<Added>,
+    endpoints: Vec<(String, Vec<String>)>,
+    limits: WatchLimits,
+    details: Details,
+    starts_ready: bool,
+    concurrent_runs: usize,
+    runtime: Option<Handle>,
+}
+
+impl Default for HealthBuilder {
+    fn default() -> Self {
+        Self {
+            checks: Vec::new(),
+            endpoints: Vec::new(),
+            limits: WatchLimits::default(),
+            details: Details::Always,
+            starts_ready: true,
+            concurrent_runs: CONCURRENT_RUNS,
+            runtime: None,
+        }
+    }
+}
+
+impl HealthBuilder {
+    /// Adds a check that calls `function` for each run, on the runtime in which [`Self::build`] is
+    /// called. An error becomes the reason of a failure; so do a panic and a run beyond its timeout.
+    /// A check never runs twice at once.
+    pub fn check<F, C, E>(mut self, name: &str, check: Check, function: F) -> Self
+    where
+        F: Fn() -> C + Send + Sync + 'static,
+        C: Future<Output = Result<(), E>> + Send + 'static,
+        E: fmt::Display,
+    {
+        let Check { config, severity, timeout, jitter } = check;
+        let owned = name.to_owned();
+        let runner: MakeRunner = Box::new(move |making| match &making.runtime {
+            Some(runtime) => Ok(Some(Runner::call(Call::new(runtime.clone(), timeout, function)))),
+            None => Err(HealthError::NoRuntime { name: owned }),
+        });
+        self.checks.push(Added { name: name.to_owned(), config, severity, jitter, runner });
+        self
+    }
+
+    /// Adds a check whose results the program reports: see [`Health::pushed`].
+    pub fn push(mut self, name: &str, ttl: Ttl) -> Self {
+        let Ttl { config, severity } = ttl;
+        let runner: MakeRunner = Box::new(|_| Ok(None));
+        self.checks.push(Added { name: name.to_owned(), config, severity, jitter: 0, runner });
+        self
+    }
+
+    /// Adds a check of a built-in kind. It runs on a thread of its own, without the runtime.
+    #[cfg(feature = "checks")]
+    pub fn target(mut self, check: doorbell_checks::options::Check, severity: Severity) -> Self {
+        let (name, config) = (check.name.clone(), crate::registry::check_config(&check));
+        let jitter = check.pace.jitter;
+        let runner: MakeRunner = Box::new(move |making| making.target(&check));
+        self.checks.push(Added { name, config, severity, jitter, runner });
+        self
+    }
+
+    /// Adds an endpoint, at the path of its name, with some of the checks. `livez`, `readyz` and
+    /// `startupz` are always there.
+    pub fn endpoint<'n>(mut self, name: &str, checks: impl IntoIterator<Item = &'n str>) -> Self {
+        let checks = checks.into_iter().map(str::to_owned).collect();
+        self.endpoints.push((name.to_owned(), checks));
+        self
+    }
+
+    /// Which clients see the checks and their reasons. Default all; there is no authentication, so
+    /// all or none.
+    pub const fn details(mut self, details: Details) -> Self {
+        self.details = details;
+        self
+    }
+
+    /// Starts as not ready and in the startup phase, until [`Health::set_ready`]. By default the
+    /// checks decide alone.
+    pub const fn starts_unready(mut self) -> Self {
+        self.starts_ready = false;
+        self
+    }
+
+    /// Time without a tick after which a runtime counts as stuck: not ready and not alive. Default
+    /// 1.5 s for readiness and 10 s for liveness; at least 100 ms, because the clock of the ring
+    /// threads is coarse.
+    ///
+    /// A single blocked worker of the runtime counts too, because connections and tasks wait for
+    /// it. It is detected after the same time, but not before 6.1 s: Tokio updates its statistics
+    /// of a worker every 61 polls (`event_interval`), so a worker that is busy with polls of up to
+    /// 100 ms each is never taken for a blocked one.
+    pub fn stalled_after(mut self, time: Duration) -> Self {
+        self.limits.stalled_after = Some(Limit::both(time.max(Duration::from_millis(100))));
+        self
+    }
+
+    /// Maximum time that a connection waits to be accepted from [`Handed`](crate::Handed).
+    ///
+    /// If one waits longer, the program is not ready; if none was accepted in that time, it is not
+    /// alive either. Default 1.5 s for readiness and 10 s for liveness.
+    pub const fn accept_within(mut self, time: Duration) -> Self {
+        self.limits.accept_within = Limit::both(time);
+        self
+    }
+
+    /// Disables the detection of a stuck runtime, for a program that a heartbeat must not wake, or
+    /// whose health is served without a runtime.
+    ///
+    /// [`Embed::health`](crate::Embed::health) is then optional. Without it, a dropped
+    /// [`Handed`](crate::Handed) is not detected either.
+    pub const fn without_heartbeat(mut self) -> Self {
+        self.limits.stalled_after = None;
+        self
+    }
+
+    /// Maximum number of concurrent runs. Default 64.
+    pub const fn concurrent_runs(mut self, runs: usize) -> Self {
+        self.concurrent_runs = runs;
+        self
+    }
+
+    /// The runtime of the checks, and the one that is watched until a server starts. Default: the
+    /// one that calls [`Self::build`].
+    pub fn runtime(mut self, runtime: Handle) -> Self {
+        self.runtime = Some(runtime);
+        self
+    }
+
+    /// Starts the checks.
+    ///
+    /// # Errors
+    /// A check or an endpoint is invalid, named in the error.
+    pub fn build(mut self) -> Result<Health, HealthError> {
+        let runtime = self.runtime.take().or_else(|| Handle::try_current().ok());
+        let origin = Instant::now();
+        let (builder, routes) = self.registry()?;
+        let registry = builder.build();
+        let routes = routes.into_iter().fold(ProbeRoutes::default(), |mut all, (path, endpoint)| {
+            let options = ReplyOptions { endpoint, details: self.details, ..ReplyOptions::default() };
+            let _each_endpoint_exists = all.add(&registry, &path, options);
+            all
+        });
+        registry.report_to(Arc::new(LogSink));
+        let names: Vec<String> = self.checks.iter().map(|check| check.name.clone()).collect();
+        let registry = ClockedRegistry::new(registry, origin, time_of_day);
+        let watched = Arc::new(WatchedRegistry::new(registry, Watch::new(self.limits)));
+        let counters = Arc::new(SchedulerCounters::default());
+        let starts_ready = self.starts_ready;
+        let (plan, push) = self.plan(runtime.clone(), &counters)?;
+        watched.registry().report_to(Arc::new(TransitionCounters(plan.stats().to_vec())));
+        let wake = plan.heartbeat();
+        let ready = plan.start(Arc::clone(&watched))?;
+        let parts = Parts { watched, routes, names, push, counters, wake };
+        Ok(Health::start(parts, ready, runtime, starts_ready))
+    }
+
+    /// The checks and endpoints on a registry, and the paths of the endpoints by position.
+    fn registry(&self) -> Result<(RegistryBuilder, Vec<(String, usize)>), HealthError> {
+        let mut builder = Registry::builder(Time::ZERO, time_of_day());
+        let mut internal = Vec::new();
+        for check in Internal::ALL {
+            let is_down = !self.starts_ready && matches!(check, Internal::Ready | Internal::Started);
+            internal.push(add_check(&mut builder, check.name(), internal_check(is_down))?);
+        }
+        let mut uses = Vec::new();
+        for check in &self.checks {
+            let index = add_check(&mut builder, &check.name, check.config.clone())?;
+            uses.push(Use::new(index, check.severity));
+        }
+        let with = |which: &[Internal]| -> Vec<Use> {
+            which.iter().map(|check| Use::new(internal[*check as usize], Severity::Required)).collect()
+        };
+        let mut paths = Vec::new();
+        let mut add = |config: EndpointConfig, options| -> Result<(), HealthError> {
+            let name = config.name.clone();
+            builder
+                .endpoint(config, options)
+                .map_err(|source| HealthError::Endpoint { name: name.clone(), source })?;
+            paths.push((format!("/{name}"), paths.len()));
+            Ok(())
+        };
+        let always = [OnDrain::Ignore; 3];
+        let other = EndpointOptions { is_readiness: false, ..EndpointOptions::default() };
+        let livez = EndpointConfig {
+            uses: with(&[Internal::Alive]),
+            on_drain: always,
+            ..EndpointConfig::new("livez")
+        };
+        add(livez, other)?;
+        let ready = with(&[Internal::Alive, Internal::Runtime, Internal::Accept, Internal::Ready]);
+        let uses_of = |own: &[Use], more: Vec<Use>| own.iter().copied().chain(more).collect();
+        add(
+            EndpointConfig { uses: uses_of(&uses, ready), ..EndpointConfig::new("readyz") },
+            EndpointOptions::default(),
+        )?;
+        let required: Vec<Use> =
+            uses.iter().copied().filter(|one| one.severity == Severity::Required).collect();
+        let startup = with(&[Internal::Alive, Internal::Runtime, Internal::Accept, Internal::Started]);
+        let startupz = EndpointConfig {
+            uses: uses_of(&required, startup),
+            latch: true,
+            on_drain: always,
+            ..EndpointConfig::new("startupz")
+        };
+        add(startupz, other)?;
+        for (name, checks) in &self.endpoints {
+            let uses = self.uses_by_name(name, checks, &uses)?;
+            add(EndpointConfig { uses, ..EndpointConfig::new(name.as_str()) }, EndpointOptions::default())?;
+        }
+        // The old name of Kubernetes, which asks for liveness.
+        paths.push(("/healthz".to_owned(), 0));
+        Ok((builder, paths))
+    }
+
+    fn uses_by_name(&self, endpoint: &str, checks: &[String], uses: &[Use]) -> Result<Vec<Use>, HealthError> {
+        let find = |wanted: &String| {
+            let at = self.checks.iter().position(|check| check.name == *wanted);
+            at.and_then(|at| uses.get(at)).copied().ok_or_else(|| HealthError::UnknownCheck {
+                endpoint: endpoint.to_owned(),
+                check: wanted.clone(),
+            })
+        };
+        checks.iter().map(find).collect()
+    }
+
+    fn plan(
+        self,
+        runtime: Option<Handle>,
+        counters: &Arc<SchedulerCounters>,
+    ) -> Result<(Plan, doorbell_checks::Push), HealthError> {
+        let names = Internal::ALL.map(Internal::name).into_iter();
+        let names = names.chain(self.checks.iter().map(|check| check.name.as_str()));
+        let stats = counters.by_check.of(names);
+        let mut making = Making::new(runtime);
+        let (mut runs, instance) = (Vec::new(), instance());
+        for (at, Added { name, jitter, runner, .. }) in self.checks.into_iter().enumerate() {
+            let position = Internal::ALL.len() + at;
+            if let (Some(runner), Some(stats)) = (runner(&mut making)?, stats.get(position)) {
+                let stats = Arc::clone(stats);
+                runs.push(Run::every(position, &name, &instance, jitter, Arc::new(runner), stats));
+            }
+        }
+        Ok(Plan::new(runs, stats, self.concurrent_runs.max(1), Arc::clone(counters)))
+    }
+}
+
+impl Making {
+    const fn new(runtime: Option<Handle>) -> Self {
+        Self {
+            runtime,
+            #[cfg(feature = "checks")]
+            shared: None,
+        }
+    }
+
+    #[cfg(feature = "checks")]
+    fn target(&mut self, check: &doorbell_checks::options::Check) -> Result<Option<Runner>, HealthError> {
+        use doorbell_checks::options::EgressOptions;
+        use doorbell_checks::{Connector, Shared};
+
+        let shared = match &mut self.shared {
+            Some(shared) => shared,
+            none => {
+                let connector = Connector::open(&EgressOptions::default()).map_err(HealthError::Kind)?;
+                none.insert(Shared::new(Arc::new(connector)))
+            }
+        };
+        Runner::build(check, shared).map_err(HealthError::Kind)
+    }
+}
+
+fn add_check(
+    builder: &mut RegistryBuilder,
+    name: &str,
+    config: CheckConfig,
+) -> Result<CheckIndex, HealthError> {
+    builder.check(name, config).map_err(|source| HealthError::Check { name: name.to_owned(), source })
+}
+
+/// A check that the library sets: it keeps its state, and one result decides. A startup endpoint
+/// would keep a state that the check has only at first.
+fn internal_check(is_down: bool) -> CheckConfig {
+    let initial = if is_down { Initial::FullyDown } else { Initial::FullyUp };
+    CheckConfig { initial, history_len: 20, ..CheckConfig::ttl(Duration::MAX) }
+}
+
+/// Distinguishes replicas, so that their checks do not run at once. Empty where it is unknown.
+fn instance() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default()
+}
+
+impl fmt::Debug for HealthBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.checks.iter().map(|check| check.name.as_str()).collect();
+        f.debug_struct("HealthBuilder").field("checks", &names).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,49 @@
+//! Reasons why a `Health` could not be built.
+//!
+//! Does not know about: what makes a valid check.
+
+use std::io;
+
+use doorbell_health::ConfigError;
+
+/// Reason why a [`Health`](crate::Health) could not be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HealthError {
+    /// A check was refused.
+    #[error("check {name}: {source}")]
+    Check {
+        /// Its name.
+        name: String,
+        /// The reason.
+        source: ConfigError,
+    },
+    /// An endpoint was refused.
+    #[error("endpoint {name}: {source}")]
+    Endpoint {
+        /// Its name.
+        name: String,
+        /// The reason.
+        source: ConfigError,
+    },
+    /// An endpoint uses a check that was not added.
+    #[error("endpoint {endpoint}: there is no check {check}")]
+    UnknownCheck {
+        /// Name of the endpoint.
+        endpoint: String,
+        /// Name of the check.
+        check: String,
+    },
+    /// A check of a built-in kind cannot be made.
+    #[error("{0}")]
+    Kind(String),
+    /// A check needs a runtime, and there is none.
+    #[error("check {name}: there is no Tokio runtime here: call build() in async code or use runtime()")]
+    NoRuntime {
+        /// Name of the check.
+        name: String,
+    },
+    /// The thread of the checks could not be started.
+    #[error("cannot start the thread of the checks: {0}")]
+    Thread(#[from] io::Error),
+}

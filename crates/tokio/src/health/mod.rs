@@ -1,0 +1,278 @@
+//! The health of a program: its checks, its runtimes, and what it says itself.
+//!
+//! Does not know about: requests; sockets.
+
+mod beats;
+mod builder;
+mod check;
+mod error;
+mod pushed;
+mod sink;
+mod watch;
+
+use std::fmt;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub use builder::HealthBuilder;
+pub use check::{Check, Ttl};
+use doorbell_checks::{Push, ReadyScheduler, Scheduler, SchedulerCounters};
+use doorbell_health::{Audience, EndpointState};
+use doorbell_probes::{ProbeRoutes, Registry};
+pub use error::HealthError;
+pub use pushed::Pushed;
+use tokio::runtime::{self, Handle};
+
+pub(crate) use beats::Heartbeat;
+use sink::WatchedRegistry;
+
+/// The health of the program: checks, endpoints, and the replies that probes get.
+///
+/// Cheap to clone; clones share one state. Several servers may share it, also in several runtimes:
+/// then the program is alive while none of these runtimes is stuck, and while the connections that
+/// each server hands over are accepted.
+///
+/// | endpoint | path | up while |
+/// |---|---|---|
+/// | `livez` | `/livez`, `/healthz` | `alive`: no runtime is stuck, connections are accepted, and [`Self::set_live`] |
+/// | `readyz` | `/readyz` | required checks are up, `ready` ([`Self::set_ready`]), `runtime`, `accept` |
+/// | `startupz` | `/startupz` | the same was up once, with `started` ([`Self::set_started`]) for `ready` |
+///
+/// GET, HEAD and OPTIONS get 200 or 503, with the state, the checks and their reasons. A request
+/// chooses the format by `Accept` or by its query: `?verbose`, `?format=json` (health+json),
+/// `?format=spring`, `?format=text`; `?exclude=NAME` leaves a check out, and `/readyz/NAME` is about
+/// one check. Ring threads, `routes()`, the layer and the hyper service give the same replies.
+///
+/// The checks run on a thread of their own, which also looks at the runtimes. It ends with the last
+/// clone.
+#[derive(Clone)]
+pub struct Health {
+    inside: Arc<Inside>,
+}
+
+struct Inside {
+    parts: Parts,
+    /// The heartbeat of the runtime that built it, until a server starts in the same runtime.
+    own: Mutex<Option<(runtime::Id, Arc<Heartbeat>)>>,
+    /// Ends when dropped.
+    _scheduler: Scheduler,
+}
+
+/// Parts of a `Health`, except threads.
+pub(crate) struct Parts {
+    pub(crate) watched: Arc<WatchedRegistry>,
+    pub(crate) routes: ProbeRoutes,
+    /// Names of the program's checks, by position; positions start after the internal checks.
+    pub(crate) names: Vec<String>,
+    pub(crate) push: Push,
+    pub(crate) counters: Arc<SchedulerCounters>,
+    pub(crate) wake: doorbell_checks::Heartbeat,
+}
+
+/// The checks that the library sets, by position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Internal {
+    Alive,
+    Runtime,
+    Accept,
+    Ready,
+    Started,
+}
+
+impl Internal {
+    pub(crate) const ALL: [Self; 5] = [Self::Alive, Self::Runtime, Self::Accept, Self::Ready, Self::Started];
+
+    /// Those that follow from a look, in its order.
+    pub(crate) const WATCHED: [Self; 3] = [Self::Alive, Self::Runtime, Self::Accept];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Alive => "alive",
+            Self::Runtime => "runtime",
+            Self::Accept => "accept",
+            Self::Ready => "ready",
+            Self::Started => "started",
+        }
+    }
+}
+
+/// Positions of the endpoints that are always there.
+const LIVEZ: usize = 0;
+const READYZ: usize = 1;
+const STARTUPZ: usize = 2;
+
+impl Health {
+    /// Begins a `Health`. Without checks it is ready at once.
+    pub fn builder() -> HealthBuilder {
+        HealthBuilder::default()
+    }
+
+    fn start(parts: Parts, ready: ReadyScheduler, runtime: Option<Handle>, starts_ready: bool) -> Self {
+        if !starts_ready {
+            parts.watched.set(Internal::Ready, Some("not ready"));
+            parts.watched.set(Internal::Started, Some("starting"));
+        }
+        let interval = parts.watched.watch().limits.interval();
+        let ticks = parts.watched.watch().limits.stalled_after.is_some();
+        let own = runtime.filter(|_| ticks).map(|runtime| {
+            let heartbeat = Arc::new(parts.watched.watch().beats.begin(Some(runtime.metrics())));
+            heartbeat.tick_on(&runtime, interval);
+            parts.watched.look_by_time();
+            (runtime.id(), heartbeat)
+        });
+        let scheduler = ready.go();
+        Self { inside: Arc::new(Inside { parts, own: Mutex::new(own), _scheduler: scheduler }) }
+    }
+
+    /// Sets whether the program is alive; if not, it should be restarted, and is not ready. Default
+    /// true.
+    pub fn set_live(&self, live: bool) {
+        self.watched().watch().dead.store(!live, Ordering::Relaxed);
+        self.look();
+    }
+
+    /// Sets whether the program takes traffic, in addition to its checks. The first `true` also
+    /// ends the startup phase. Default: true; false with
+    /// [`HealthBuilder::starts_unready`].
+    pub fn set_ready(&self, ready: bool) {
+        if ready {
+            self.set_started();
+        }
+        self.watched().set(Internal::Ready, if ready { None } else { Some("not ready") });
+    }
+
+    /// Ends the startup phase.
+    pub fn set_started(&self) {
+        self.watched().set(Internal::Started, None);
+    }
+
+    /// Fails readiness permanently. [`crate::Control::drain`] calls it.
+    pub fn set_draining(&self) {
+        if !self.watched().watch().draining.swap(true, Ordering::Relaxed) {
+            self.watched().registry().drain(true);
+            self.look();
+        }
+    }
+
+    /// True while `/livez` gets 200.
+    pub fn is_live(&self) -> bool {
+        self.serves(LIVEZ)
+    }
+
+    /// True while `/readyz` gets 200.
+    pub fn is_ready(&self) -> bool {
+        self.serves(READYZ)
+    }
+
+    /// True once `/startupz` gets 200.
+    pub fn is_started(&self) -> bool {
+        self.serves(STARTUPZ)
+    }
+
+    /// True from the start of a drain.
+    pub fn is_draining(&self) -> bool {
+        self.watched().watch().draining.load(Ordering::Relaxed)
+    }
+
+    /// The state of an endpoint by its name, as probers other than load balancers and kubelets see
+    /// it.
+    pub fn state(&self, endpoint: &str) -> Option<EndpointState> {
+        self.registry()
+            .with_board(|board| Some(board.endpoint(board.endpoint_named(endpoint)?)?.verdict().state))
+    }
+
+    /// A handle to report results of a check that was added by [`HealthBuilder::push`]. `None` if
+    /// there is no such check.
+    pub fn pushed(&self, check: &str) -> Option<Pushed> {
+        let at = self.inside.parts.names.iter().position(|name| name == check)?;
+        let position = Internal::ALL.len() + at;
+        let is_pushed = self.registry().with_board(|board| {
+            let check = board.check_named(check).and_then(|index| board.check(index));
+            check.is_some_and(|check| check.config().passive)
+        });
+        is_pushed.then(|| Pushed::new(self.inside.parts.push.clone(), position))
+    }
+
+    /// The registry behind it: states, statistics of probers, and transitions.
+    pub fn registry(&self) -> &Arc<Registry> {
+        self.watched().registry().registry()
+    }
+
+    /// Counters of the scheduler and of each check.
+    pub fn counters(&self) -> &SchedulerCounters {
+        &self.inside.parts.counters
+    }
+
+    /// The paths that it serves.
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.inside.parts.routes.paths()
+    }
+
+    pub(crate) fn probe_routes(&self) -> &ProbeRoutes {
+        &self.inside.parts.routes
+    }
+
+    /// Records that ring threads serve the probes: without a server, the `Health` then fails.
+    pub(crate) fn serve_on_ring(&self) {
+        self.watched().watch().is_on_ring.store(true, Ordering::Relaxed);
+        self.look();
+    }
+
+    /// Begins the heartbeat of a server. Its runtime must tick until [`Heartbeat::end`].
+    ///
+    /// # Panics
+    /// If the `Health` has a heartbeat and this is called outside of a runtime.
+    pub(crate) fn begin(&self) -> Arc<Heartbeat> {
+        let watched = self.watched();
+        let watch = watched.watch();
+        let runtime = watch.limits.stalled_after.map(|_| Handle::current());
+        let heartbeat = Arc::new(watch.beats.begin(runtime.as_ref().map(Handle::metrics)));
+        if let Some(runtime) = runtime {
+            heartbeat.tick_on(&runtime, watch.limits.interval());
+            let mut own = self.inside.own.lock().unwrap_or_else(PoisonError::into_inner);
+            // One heartbeat per runtime is enough.
+            if own.as_ref().is_some_and(|(id, _)| *id == runtime.id()) {
+                own.take().iter().for_each(|(_, own)| own.end());
+            }
+        }
+        watch.is_served.store(true, Ordering::Relaxed);
+        watched.look_by_time();
+        self.look();
+        self.inside.parts.wake.wake();
+        heartbeat
+    }
+
+    /// Reports an accepted connection: after a failure to accept, runs the internal checks at once.
+    #[inline]
+    pub(crate) fn accepted(&self) {
+        if self.watched().watch().accept_failed.load(Ordering::Relaxed) {
+            self.look();
+        }
+    }
+
+    /// Looks at runtimes and servers now.
+    pub(crate) fn look(&self) {
+        self.watched().look();
+    }
+
+    fn watched(&self) -> &WatchedRegistry {
+        &self.inside.parts.watched
+    }
+
+    fn serves(&self, endpoint: usize) -> bool {
+        self.registry().published().load().states(endpoint)[Audience::Other as usize].1
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        let own = self.own.get_mut().unwrap_or_else(PoisonError::into_inner);
+        own.take().iter().for_each(|(_, heartbeat)| heartbeat.end());
+    }
+}
+
+impl fmt::Debug for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Health").field("checks", &self.inside.parts.names).finish_non_exhaustive()
+    }
+}

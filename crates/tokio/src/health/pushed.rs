@@ -1,0 +1,44 @@
+//! Results of a check that the program reports itself.
+//!
+//! Does not know about: how long a result is valid.
+
+use std::fmt;
+use std::time::Duration;
+
+use doorbell_checks::{Finding, Push};
+use doorbell_health::Outcome;
+
+/// Reports results of one check; see [`Health::pushed`](crate::Health::pushed). Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Pushed {
+    push: Push,
+    check: usize,
+}
+
+impl Pushed {
+    pub(crate) const fn new(push: Push, check: usize) -> Self {
+        Self { push, check }
+    }
+
+    /// Reports a result; an error is the reason of a failure. False if too many results are
+    /// pending, which is counted.
+    pub fn report<E: fmt::Display>(&self, result: Result<(), E>) -> bool {
+        let (outcome, reason) = match result {
+            Ok(()) => (Outcome::Success, String::new()),
+            Err(error) => (Outcome::Failure, error.to_string()),
+        };
+        self.push.leave(self.check, Finding { outcome, latency: Duration::ZERO, reason })
+    }
+
+    /// Reports a success.
+    pub fn ok(&self) -> bool {
+        self.report(Ok::<(), &str>(()))
+    }
+
+    /// Reports a success with a warning: degraded.
+    pub fn degraded(&self, reason: impl fmt::Display) -> bool {
+        let finding =
+            Finding { outcome: Outcome::Degraded, latency: Duration::ZERO, reason: reason.to_string() };
+        self.push.leave(self.check, finding)
+    }
+}

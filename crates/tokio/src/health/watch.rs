@@ -1,0 +1,326 @@
+//! State of the internal checks: the reasons of a failure, derived from heartbeats of runtimes and
+//! servers and from the switches of the program.
+//!
+//! Does not know about: checks of the program, replies.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::health::beats::{Beat, Beats, nanos_now};
+use crate::waits::Waits;
+use crate::workers::SILENCE_MIN;
+
+/// Looks and ticks per limit.
+const LOOKS_A_LIMIT: u32 = 8;
+
+/// Shortest and longest time between two looks.
+const LOOK_EVERY_MIN: Duration = Duration::from_millis(10);
+const LOOK_EVERY_MAX: Duration = Duration::from_millis(250);
+
+/// Default limits of readiness: a failure shows within 2 s.
+const READY_LIMIT: Duration = Duration::from_millis(1_500);
+
+/// Default limits of liveness: a restart is for what does not recover.
+const LIVE_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long a condition may last before an endpoint fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Limit {
+    pub(crate) ready: Duration,
+    pub(crate) live: Duration,
+}
+
+/// The limits of a `Health`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WatchLimits {
+    /// Time without a tick; `None` if runtimes do not tick.
+    pub(crate) stalled_after: Option<Limit>,
+    /// Time that a connection waits to be accepted.
+    pub(crate) accept_within: Limit,
+}
+
+/// Observes runtimes, servers and the switches of the program.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    pub(crate) beats: Beats,
+    pub(crate) limits: WatchLimits,
+    /// Set by the program: it is not alive.
+    pub(crate) dead: AtomicBool,
+    pub(crate) draining: AtomicBool,
+    /// Ring threads serve probes of this health.
+    pub(crate) is_on_ring: AtomicBool,
+    /// A server uses this health, or need not.
+    pub(crate) is_served: AtomicBool,
+    /// Whether the last run of the internal checks found that connections are not accepted. The
+    /// next accepted connection then starts another run.
+    pub(crate) accept_failed: AtomicBool,
+    /// The reasons that were reported last.
+    reported: Mutex<Reasons>,
+}
+
+/// The state of each internal check: `None` while it is up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reasons {
+    /// Of liveness.
+    pub(crate) alive: Option<Reason>,
+    /// Of readiness.
+    pub(crate) runtime: Option<Reason>,
+    /// Of readiness.
+    pub(crate) accept: Option<Reason>,
+}
+
+/// Why an internal check is down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// A connection waits too long, although others are accepted.
+    Backlog,
+    /// A worker does not return from a poll.
+    Blocked { worker: usize },
+    /// The receiver of handed-over connections was dropped.
+    Dropped,
+    /// Set by the program.
+    NotLive,
+    /// Connections wait, and none is accepted.
+    NotAccepting,
+    /// A runtime does not tick.
+    Stuck,
+    /// Ring threads serve probes, and no server uses this health.
+    Unwatched,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Backlog => f.write_str("backlog: a connection waits too long to be accepted"),
+            Self::Blocked { worker } => write!(f, "stalled: worker {worker} of the runtime is blocked"),
+            Self::Dropped => f.write_str("not accepting: the receiver of connections was dropped"),
+            Self::NotLive => f.write_str("the program has set itself to not live"),
+            Self::NotAccepting => f.write_str("not accepting: connections wait, and none is accepted"),
+            Self::Stuck => f.write_str("stalled: the runtime is stuck"),
+            Self::Unwatched => f.write_str("not watched: Embed::health is missing"),
+        }
+    }
+}
+
+impl Limit {
+    pub(crate) const fn both(time: Duration) -> Self {
+        Self { ready: time, live: time }
+    }
+
+    fn of(self, is_live: bool) -> Duration {
+        if is_live { self.live } else { self.ready }
+    }
+}
+
+impl Default for WatchLimits {
+    fn default() -> Self {
+        let usual = Limit { ready: READY_LIMIT, live: LIVE_LIMIT };
+        Self { stalled_after: Some(usual), accept_within: usual }
+    }
+}
+
+impl WatchLimits {
+    /// Time between two looks, and between two ticks of a runtime.
+    pub(crate) fn interval(&self) -> Duration {
+        let limits = [Some(self.accept_within.ready), self.stalled_after.map(|limit| limit.ready)];
+        let shortest = limits.into_iter().flatten().min().unwrap_or(READY_LIMIT);
+        (shortest / LOOKS_A_LIMIT).clamp(LOOK_EVERY_MIN, LOOK_EVERY_MAX)
+    }
+}
+
+impl Watch {
+    pub(crate) fn new(limits: WatchLimits) -> Self {
+        Self {
+            beats: Beats::default(),
+            is_served: AtomicBool::new(limits.stalled_after.is_none()),
+            limits,
+            dead: AtomicBool::new(false),
+            draining: AtomicBool::new(false),
+            is_on_ring: AtomicBool::new(false),
+            accept_failed: AtomicBool::new(false),
+            reported: Mutex::default(),
+        }
+    }
+
+    /// Calls `report` with each internal check that changed, in their order. One call at a time.
+    pub(crate) fn look(&self, report: impl Fn(usize, Option<Reason>)) {
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        let reasons = self.reasons(nanos_now());
+        let (now, before) = (reasons.by_check(), reported.by_check());
+        *reported = reasons;
+        self.accept_failed.store(reasons.accept.is_some(), Ordering::Relaxed);
+        let changed = now.into_iter().zip(before).enumerate().filter(|(_, (now, before))| now != before);
+        changed.for_each(|(check, (reason, _))| report(check, reason));
+    }
+
+    /// `now` is a time of the ring threads' clock.
+    fn reasons(&self, now: u64) -> Reasons {
+        let is_dead = self.dead.load(Ordering::Relaxed);
+        let alive = self.runtime(now, true).or_else(|| self.accept(now, true));
+        Reasons {
+            alive: alive.or_else(|| is_dead.then_some(Reason::NotLive)),
+            runtime: self.runtime(now, false),
+            accept: self.accept(now, false),
+        }
+    }
+
+    fn runtime(&self, now: u64, is_live: bool) -> Option<Reason> {
+        let limit = self.limits.stalled_after?.of(is_live);
+        if self.beats.iter().any(|beat| beat.tickless(now).is_some_and(|time| time > limit)) {
+            return Some(Reason::Stuck);
+        }
+        let silences = self.beats.iter().filter_map(|beat| beat.silence(now));
+        let longest = silences.max_by_key(|silence| silence.time)?;
+        (longest.time > limit.max(SILENCE_MIN)).then_some(Reason::Blocked { worker: longest.worker })
+    }
+
+    fn accept(&self, now: u64, is_live: bool) -> Option<Reason> {
+        if self.is_on_ring.load(Ordering::Relaxed) && !self.is_served.load(Ordering::Relaxed) {
+            return Some(Reason::Unwatched);
+        }
+        // A draining program is not required to accept.
+        if self.draining.load(Ordering::Relaxed) {
+            return None;
+        }
+        let limit = self.limits.accept_within.of(is_live);
+        let is_over = |since: fn(&Waits) -> u64| {
+            let over = |nanos: u64| nanos != 0 && Duration::from_nanos(now.saturating_sub(nanos)) > limit;
+            self.beats.iter().map(Beat::waits).any(|waits| over(since(waits)))
+        };
+        if self.beats.iter().any(|beat| beat.waits().is_gone()) {
+            return Some(Reason::Dropped);
+        }
+        if is_over(Waits::idle) {
+            return Some(Reason::NotAccepting);
+        }
+        (!is_live && is_over(Waits::oldest)).then_some(Reason::Backlog)
+    }
+}
+
+impl Reasons {
+    const fn by_check(self) -> [Option<Reason>; 3] {
+        [self.alive, self.runtime, self.accept]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::health::beats::Heartbeat;
+
+    const LIMIT: Duration = Duration::from_secs(5);
+
+    fn watch() -> Watch {
+        let (stalled_after, accept_within) = (Some(Limit::both(LIMIT)), Limit::both(LIMIT));
+        Watch::new(WatchLimits { stalled_after, accept_within })
+    }
+
+    /// A heartbeat with a runtime of one worker.
+    fn begin(watch: &Watch) -> Heartbeat {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        watch.beats.begin(Some(runtime.metrics()))
+    }
+
+    fn after(time: Duration) -> u64 {
+        nanos_now() + u64::try_from(time.as_nanos()).unwrap()
+    }
+
+    const LATE: Duration = Duration::from_millis(5_100);
+
+    #[test]
+    fn without_a_tick_for_the_limit_it_is_stuck_and_a_tick_heals_it() {
+        let watch = watch();
+        let heartbeat = begin(&watch);
+        assert_eq!(watch.reasons(after(LIMIT - Duration::from_millis(100))), Reasons::default());
+        let late = watch.reasons(after(LATE));
+        assert_eq!((late.alive, late.runtime), (Some(Reason::Stuck), Some(Reason::Stuck)));
+        assert!(heartbeat.beat(nanos_now()));
+        assert_eq!(watch.reasons(nanos_now()), Reasons::default());
+        heartbeat.end();
+        assert!(!heartbeat.beat(nanos_now()));
+        assert_eq!(watch.reasons(after(LIMIT * 9)), Reasons::default(), "its server is gone");
+    }
+
+    /// Readiness fails first, with the default limits within 2 s.
+    #[test]
+    fn default_limits() {
+        let limits = WatchLimits::default();
+        let watch = Watch::new(limits);
+        let heartbeat = begin(&watch);
+        let soon = after(Duration::from_secs(2) - limits.interval());
+        assert_eq!((watch.reasons(soon).alive, watch.reasons(soon).runtime), (None, Some(Reason::Stuck)));
+        assert_eq!(watch.reasons(after(LIVE_LIMIT * 2)).alive, Some(Reason::Stuck));
+        heartbeat.waits().unwrap().begin(nanos_now());
+        assert_eq!(watch.reasons(soon).accept, Some(Reason::NotAccepting));
+    }
+
+    /// Simulates a runtime that stopped this long ago.
+    fn stop(heartbeat: &Heartbeat, ago: Duration) {
+        let ago = u64::try_from(ago.as_nanos()).unwrap();
+        assert!(heartbeat.beat(nanos_now().saturating_sub(ago).max(1)));
+    }
+
+    #[test]
+    fn one_stuck_runtime_of_several_is_detected() {
+        let watch = watch();
+        let beats = [(); 3].map(|()| begin(&watch));
+        let is_stuck = || watch.reasons(nanos_now()).runtime == Some(Reason::Stuck);
+        for (at, stuck) in beats.iter().enumerate() {
+            stop(stuck, LATE);
+            for (_, other) in beats.iter().enumerate().filter(|(other, _)| *other != at) {
+                assert!(other.beat(nanos_now()) && is_stuck());
+            }
+            assert!(stuck.beat(nanos_now()) && !is_stuck());
+        }
+        // A place is reused, and its previous owner no longer affects it.
+        beats[1].end();
+        let next = begin(&watch);
+        stop(&next, LATE);
+        beats[1].end();
+        assert!(!beats[1].beat(nanos_now()) && is_stuck());
+        assert_eq!(watch.beats.iter().count(), 3);
+    }
+
+    #[test]
+    fn unaccepted_connections_fail_readiness_first() {
+        let watch = watch();
+        let heartbeat = begin(&watch);
+        let waits = heartbeat.waits().unwrap();
+        let at = |time| {
+            assert!(heartbeat.beat(after(time)));
+            let reasons = watch.reasons(after(time));
+            (reasons.alive, reasons.accept)
+        };
+        waits.begin(nanos_now());
+        assert_eq!(at(LIMIT / 2), (None, None));
+        assert_eq!(at(LATE), (Some(Reason::NotAccepting), Some(Reason::NotAccepting)));
+        // Others are accepted, but this one is not accepted in time.
+        waits.accepted(Some(nanos_now().saturating_sub(u64::try_from(LATE.as_nanos()).unwrap()).max(1)));
+        assert_eq!(at(LIMIT / 2), (None, Some(Reason::Backlog)));
+        waits.accepted(None);
+        assert_eq!(at(LATE), (None, None));
+        waits.leave();
+        assert_eq!(at(LIMIT / 2), (Some(Reason::Dropped), Some(Reason::Dropped)));
+        watch.draining.store(true, Ordering::Relaxed);
+        assert_eq!(at(LIMIT / 2), (None, None));
+    }
+
+    #[test]
+    fn a_missing_server_and_a_dead_program_are_reported_once() {
+        let watch = watch();
+        let told = Mutex::new(Vec::new());
+        let look = || {
+            watch.look(|check, reason| told.lock().unwrap().push((check, reason)));
+            std::mem::take(&mut *told.lock().unwrap())
+        };
+        assert_eq!(look(), []);
+        watch.is_on_ring.store(true, Ordering::Relaxed);
+        let unwatched = Some(Reason::Unwatched);
+        assert_eq!((look(), look()), (vec![(0, unwatched), (2, unwatched)], vec![]));
+        watch.is_served.store(true, Ordering::Relaxed);
+        watch.dead.store(true, Ordering::Relaxed);
+        assert_eq!(look(), [(0, Some(Reason::NotLive)), (2, None)]);
+    }
+}

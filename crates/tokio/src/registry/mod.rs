@@ -1,0 +1,169 @@
+//! A registry with the clock of the process, as the receiver of what checks find.
+//!
+//! Does not know about: which checks and endpoints there are, configuration files.
+
+mod sinks;
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+#[cfg(feature = "checks")]
+use doorbell_checks::options::{Check, CheckKind};
+use doorbell_checks::{Finding, LastRun, ResultSink, RunRequest};
+#[cfg(feature = "checks")]
+use doorbell_health::CheckConfig;
+use doorbell_health::{CheckResult, Time};
+use doorbell_probes::{CLOCK_STEP_MIN, Registry, RunTrigger, SameChecks, Subject};
+pub use sinks::{LogSink, TransitionCounters};
+use tokio::time::Instant;
+
+/// A [`Registry`] and its clock. Methods of the registry that take a time are here without it.
+pub struct ClockedRegistry {
+    registry: Arc<Registry>,
+    /// The origin of all times of the registry.
+    origin: Instant,
+    time_of_day: fn() -> Duration,
+}
+
+impl ClockedRegistry {
+    /// The clock of a registry that was built at `origin`. `time_of_day` is the time since 1970.
+    pub const fn new(registry: Arc<Registry>, origin: Instant, time_of_day: fn() -> Duration) -> Self {
+        Self { registry, origin, time_of_day }
+    }
+
+    /// The origin of all times, for a successor.
+    pub const fn origin(&self) -> Instant {
+        self.origin
+    }
+
+    /// The registry, to be shared.
+    pub const fn registry(&self) -> &Arc<Registry> {
+        &self.registry
+    }
+
+    /// The time now.
+    pub fn now(&self) -> Time {
+        Time::ZERO.after(self.origin.elapsed())
+    }
+
+    /// Adds checks that run on demand, by position. To be called before the first
+    /// [`Registry::cache`].
+    pub fn run_on_demand(&self, requests: impl Iterator<Item = (usize, RunRequest)>) {
+        let trigger = |request: RunRequest| RunTrigger::new(move || request.ask());
+        self.registry.run_on_demand(requests.map(|(check, request)| (check, trigger(request))));
+    }
+
+    /// Forces all readiness endpoints down.
+    pub fn fail(&self, reason: &str) {
+        self.registry.fail(reason, self.now());
+    }
+
+    /// Begins or ends a drain of all endpoints.
+    pub fn drain(&self, draining: bool) {
+        self.registry.drain(draining, self.now());
+    }
+
+    /// Begins a drain of one endpoint, for this reason, or ends it.
+    pub fn drain_one(&self, endpoint: &str, reason: Option<&str>) {
+        self.registry.drain_one(endpoint, reason, self.now());
+    }
+
+    /// Begins maintenance of subjects, with its reason and duration, or ends it.
+    pub fn maintain<'a>(
+        &self,
+        wanted: impl IntoIterator<Item = (Subject, Option<(&'a str, Option<Duration>)>)>,
+    ) {
+        self.registry.maintain(wanted, self.now());
+    }
+
+    /// Takes over the state of `before`, see [`Registry::inherit`].
+    pub fn inherit(&self, before: &Self, same: &SameChecks) {
+        self.registry.inherit(&before.registry, same, self.now());
+    }
+
+    /// Adjusts displayed times if the system's clock was set.
+    pub fn look_at_clock(&self, time_of_day: impl FnOnce() -> Duration) {
+        let read = || {
+            let (before, time_of_day, now) = (self.now(), time_of_day(), self.now());
+            // If the thread was stopped between reading the clocks, the pair of times is not
+            // usable.
+            (now.since(before) <= CLOCK_STEP_MIN / 2).then_some((time_of_day, now))
+        };
+        if self.registry.follow_clock(read) {
+            tracing::info!("the system's clock was set: displayed times follow it");
+        }
+    }
+}
+
+impl ResultSink for ClockedRegistry {
+    fn now(&self) -> Time {
+        self.now()
+    }
+
+    fn instant(&self, time: Time) -> Instant {
+        // No wait is longer than a day.
+        let since =
+            Duration::from_nanos(time.as_nanos()).min(self.origin.elapsed() + Duration::from_secs(86_400));
+        self.origin + since
+    }
+
+    fn found(&self, check: usize, finding: &Finding) -> Duration {
+        self.look_at_clock(self.time_of_day);
+        let result = CheckResult::new(finding.outcome, finding.latency, finding.reason.as_bytes());
+        self.registry.found(check, &result, self.now())
+    }
+
+    fn last_run(&self, check: usize) -> Option<LastRun> {
+        let (started, next_due) = self.registry.last_run(check)?;
+        Some(LastRun { started, next_due })
+    }
+
+    fn deadline(&self) -> Time {
+        self.registry.deadline()
+    }
+
+    fn tick(&self) {
+        self.look_at_clock(self.time_of_day);
+        self.registry.tick(self.now());
+    }
+}
+
+impl Deref for ClockedRegistry {
+    type Target = Registry;
+
+    fn deref(&self) -> &Registry {
+        &self.registry
+    }
+}
+
+impl fmt::Debug for ClockedRegistry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClockedRegistry").field("registry", &self.registry).finish_non_exhaustive()
+    }
+}
+
+/// The time since 1970.
+#[expect(clippy::disallowed_methods, reason = "the time of day is only displayed")]
+pub fn time_of_day() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// How results of a configured check become states.
+#[cfg(feature = "checks")]
+pub fn check_config(check: &Check) -> CheckConfig {
+    let pace = &check.pace;
+    CheckConfig {
+        interval: pace.interval,
+        fast_interval: pace.fast_interval,
+        down_interval: pace.down_interval,
+        passive: matches!(check.kind, CheckKind::Ttl(_)),
+        rise: pace.rise,
+        fall: pace.fall,
+        initial: pace.initial,
+        max_age: Some(pace.max_age),
+        flap: pace.flap,
+        history_len: pace.history as usize,
+    }
+}
