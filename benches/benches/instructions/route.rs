@@ -88,7 +88,7 @@ fn find_theirs<'p>(
 #[bench::fixed(args = (ours(), STATIC, ""), config = at_most(133))]
 #[bench::dynamic(args = (ours(), DYNAMIC, ""), config = at_most(707))]
 #[bench::dynamic_param(args = (ours(), DYNAMIC, "check"), config = at_most(973))]
-#[bench::rest(args = (ours(), REST, "rest"), config = at_most(522))]
+#[bench::rest(args = (ours(), REST, "rest"), config = at_most(530))]
 #[bench::back(args = (ours(), BACK, "job"), config = at_most(637))]
 #[bench::missing(args = (ours(), MISSING, ""), config = at_most(380))]
 fn own(router: Ours, path: &str, name: &str) -> (bool, Ours) {
