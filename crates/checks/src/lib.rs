@@ -45,11 +45,8 @@
 //! threads, and cached addresses stay in use while a resolver hangs. Programs run in process groups
 //! that are killed as a whole; [`CHILDREN`] lists the processes that a reaper must not wait for.
 //!
-//! The feature `kinds` (default) has [`options`] and the built-in kinds. Without it the scheduler
-//! runs functions of the program, with a small part of the dependencies.
-//!
-//! The feature `kinds` (default) has [`options`] and the built-in kinds. Without it the scheduler
-//! runs functions of the program, with a small part of the dependencies.
+//! The feature `kinds` (default) adds [`options`] and the built-in kinds. Without it, the scheduler
+//! runs only functions of the program, and the crate has few dependencies.
 //!
 //! Does not know about: configuration files, states and endpoints, metrics formats.
 #![forbid(unsafe_code)]

@@ -1,5 +1,5 @@
-//! Time for a round of 64 connections with one request each: accepted by axum, and handed over to
-//! it by a ring thread.
+//! Time of a round of 64 connections with one request each: accepted by axum directly, and handed
+//! over to axum by a ring thread.
 //!
 //! Does not know about: instructions, which the rig counts (`doorbell-rig compare --only
 //! axum/close/64,axum-handed/close/64`).
@@ -19,7 +19,7 @@ use tokio::runtime::{Builder, Runtime};
 
 const IN_FLIGHT: u32 = 64;
 
-/// Path that the load requests.
+/// Route of the requests that [`Load`] sends.
 const PATH: &str = "/unique/{id}/{len}";
 
 fn routes() -> Router {
@@ -34,14 +34,14 @@ fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
-fn by_itself(runtime: &Runtime) -> SocketAddr {
+fn without_doorbell(runtime: &Runtime) -> SocketAddr {
     let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
     let addr = listener.local_addr().unwrap();
     runtime.spawn(async move { axum::serve(listener, routes()).await });
     addr
 }
 
-fn behind(runtime: &Runtime) -> (SocketAddr, Control) {
+fn with_doorbell(runtime: &Runtime) -> (SocketAddr, Control) {
     let _context = runtime.enter();
     let listen = Listen::tcp(SocketAddr::from(([127, 0, 0, 1], 0)));
     let one = Workers::Count(NonZeroU16::MIN);
@@ -68,10 +68,10 @@ fn round(server: SocketAddr, first_id: u64) {
 
 fn rounds(criterion: &mut Criterion) {
     let runtime = runtime();
-    let (handed, _control) = behind(&runtime);
+    let (handed, _control) = with_doorbell(&runtime);
     let mut group = criterion.benchmark_group("64 connections");
     group.throughput(Throughput::Elements(u64::from(IN_FLIGHT)));
-    for (name, addr) in [("axum", by_itself(&runtime)), ("axum, handed over", handed)] {
+    for (name, addr) in [("axum", without_doorbell(&runtime)), ("axum, handed over", handed)] {
         let mut first_id = 0;
         group.bench_function(name, |bencher| {
             bencher.iter(|| {

@@ -1,9 +1,9 @@
-//! An axum program whose probes are served by ring threads: they get replies even while the runtime
-//! is stuck, and fail if it stays stuck.
+//! An axum program whose probes are served by ring threads. Probes get replies even while the
+//! runtime is stuck. If it stays stuck, they fail.
 //!
 //! `cargo run -p doorbell-tokio --features axum --example axum_probes -- 127.0.0.1:8080`, then
-//! `curl 127.0.0.1:8080/block` blocks the runtime for 5 s: `/livez` always replies immediately, and
-//! with 503 from the third second on.
+//! `curl 127.0.0.1:8080/block` blocks the runtime for 5 s. `/livez` still replies immediately,
+//! after 3 s with 503.
 #![expect(clippy::print_stderr, reason = "an example prints messages")]
 #![expect(clippy::disallowed_methods, reason = "the example shows what not to do")]
 

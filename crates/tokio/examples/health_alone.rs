@@ -1,5 +1,5 @@
-//! Health without the engine: checks and probe routes in a plain axum application, no ring threads.
-//! `cargo run -p doorbell-tokio --features axum --example health_alone`, then request `/readyz`.
+//! Health without ring threads: checks and probe routes in an ordinary axum program. `cargo run -p
+//! doorbell-tokio --features axum --example health_alone`, then request `/readyz`.
 #![expect(clippy::print_stderr, reason = "an example prints messages")]
 
 use std::time::Duration;

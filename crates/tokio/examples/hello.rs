@@ -1,5 +1,5 @@
-//! An axum program whose probes do not wait for it. Run `cargo run -p doorbell-tokio --features
-//! axum --example hello`, then request `/readyz` and `/`. SIGTERM drains it.
+//! An axum program with probes on ring threads. Run `cargo run -p doorbell-tokio --features axum
+//! --example hello`, then request `/readyz` and `/`. SIGTERM begins a drain.
 //!
 //! Does not know about: stuck runtimes (see `axum_probes`).
 

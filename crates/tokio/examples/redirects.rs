@@ -1,5 +1,5 @@
-//! Redirects in front of an axum program: the ring threads serve redirects and probes, and the
-//! program sees neither.
+//! Redirects in front of an axum program. The ring threads serve redirects and probes; the program
+//! gets all other requests.
 #![expect(clippy::print_stderr, reason = "an example prints messages")]
 
 use axum::{Router, extract::ConnectInfo, routing::get};

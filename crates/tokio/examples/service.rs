@@ -1,6 +1,6 @@
-//! A service with three checks: a required one, one that only degrades, and one whose results the
-//! program pushes. `cargo run -p doorbell-tokio --features axum --example service`, then request
-//! `/readyz?verbose`. SIGTERM drains it.
+//! A service with three checks: one is required, one only degrades, and one gets its results from
+//! the program. `cargo run -p doorbell-tokio --features axum --example service`, then request
+//! `/readyz?verbose`. SIGTERM begins a drain.
 #![expect(clippy::print_stderr, reason = "an example prints messages")]
 
 use std::time::Duration;
@@ -31,7 +31,7 @@ async fn hello() -> &'static str {
     "hello\n"
 }
 
-/// Stands for a database.
+/// Stands in for a real database client.
 #[derive(Clone)]
 struct Database;
 

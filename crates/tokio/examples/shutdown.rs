@@ -11,7 +11,7 @@ use doorbell_tokio::{Doorbell, Health};
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let addr = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8080".to_owned());
     let health = Health::builder().build()?;
-    // At SIGTERM: not ready at once, and no connection is accepted a moment later.
+    // At SIGTERM, readiness fails at once; 100 ms later the listener closes.
     let (delay, timeout) = (Duration::from_millis(100), Duration::from_secs(10));
     let doorbell = Doorbell::bind(addr).health(&health).drain_after(delay, timeout);
     let (control, incoming) = doorbell.start().await?;

@@ -19,7 +19,7 @@ use crate::preread::Preread;
 /// Use `ConnectInfo<Peer>` in a handler, with `into_make_service_with_connect_info::<Peer>()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// The peer's address, looked up only if `ConnectInfo` is used. `None` for a Unix socket, and
+    /// The peer's address. Looked up only if `ConnectInfo` is used. `None` for a Unix socket and
     /// for a connection that was reset.
     pub addr: Option<SocketAddr>,
     /// The client's address, if the server looked it up: see [`doorbell::HandedConn::client`].
@@ -32,7 +32,8 @@ impl Listener for Handed {
     type Io = Preread<TcpStream>;
     type Addr = Peer;
 
-    /// Waits forever after the server has ended: shut down with [`crate::Control::shutdown`].
+    /// Never completes after the server has ended. To stop the accept loop, pass
+    /// [`crate::Control::shutdown`] to `with_graceful_shutdown`.
     async fn accept(&mut self) -> (Self::Io, Peer) {
         match poll_fn(|cx| self.poll_accept(cx)).await {
             Some(Connection { stream, listener, client, .. }) => {
@@ -42,7 +43,7 @@ impl Listener for Handed {
         }
     }
 
-    /// Address of the first listener, once the server is ready.
+    /// Address of the first listener; an error until the server is ready.
     fn local_addr(&self) -> io::Result<Peer> {
         let addr = self.tcp_addr(0).ok_or(io::ErrorKind::NotConnected)?;
         Ok(Peer { addr: Some(addr), client: None, listener: ListenerIndex(0) })

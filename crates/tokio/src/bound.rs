@@ -1,6 +1,6 @@
-//! The usual server of a program: one address, probes on ring threads, a drain at SIGTERM.
+//! A server with the usual settings: one address, probes on ring threads, a drain at SIGTERM.
 //!
-//! Does not know about: other services of ring threads ([`Embed`](crate::Embed)).
+//! Does not know about: other services on ring threads; see [`Embed`](crate::Embed).
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -19,8 +19,8 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A server in front of a program, with the usual settings.
 ///
-/// Ring threads serve the probes of its [`Health`] and hand everything else over. SIGTERM begins a
-/// drain. [`Embed`] has all settings.
+/// Ring threads serve the probes of its [`Health`] and hand all other requests over. SIGTERM begins
+/// a drain. For other settings, use [`Embed`].
 ///
 /// ```no_run
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -64,7 +64,7 @@ pub enum BindError {
 }
 
 impl Doorbell {
-    /// A server on this address, `IP:PORT`. It is not bound before [`Self::start`].
+    /// A server on this address, `IP:PORT`. [`Self::start`] binds it.
     pub fn bind(addr: impl Into<String>) -> Self {
         Self {
             addr: addr.into(),
@@ -75,20 +75,22 @@ impl Doorbell {
         }
     }
 
-    /// Serves the probes of this health on ring threads, and watches this server for it.
+    /// Serves the probes of `health` on ring threads. `health` also monitors this server; see
+    /// [`Embed::health`].
     pub fn health(mut self, health: &Health) -> Self {
         self.health = Some(health.clone());
         self
     }
 
-    /// How a drain at SIGTERM goes: [`Control::drain_after`]. Default at once, within 20 s.
+    /// Delay and timeout of the drain at SIGTERM; see [`Control::drain_after`]. Default: no delay,
+    /// 20 s.
     pub const fn drain_after(mut self, delay: Duration, timeout: Duration) -> Self {
         self.drain_delay = delay;
         self.drain_timeout = timeout;
         self
     }
 
-    /// Leaves SIGTERM to the program.
+    /// Does not handle SIGTERM.
     pub const fn without_signals(mut self) -> Self {
         self.drains_at_sigterm = false;
         self

@@ -1,4 +1,4 @@
-//! The handle of an embedded server: its state as futures, its counters, its shutdown.
+//! The handle of an embedded server: futures for its lifecycle, its counters, its shutdown.
 //!
 //! Does not know about: connections.
 
@@ -87,7 +87,7 @@ pub(crate) struct Started {
     pub(crate) notes: Vec<String>,
 }
 
-/// The lifecycle phase, to observe and to wait for.
+/// Observes the lifecycle phase and waits for changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
     phase: watch::Receiver<Phase>,
@@ -151,7 +151,7 @@ impl Control {
     /// Waits until all workers accept.
     ///
     /// # Errors
-    /// The reason why the server failed or ended before.
+    /// The server failed or ended before it was ready.
     pub async fn ready(&self) -> Result<(), Ended> {
         self.inside.running.ready().await.map(drop)
     }
@@ -185,7 +185,8 @@ impl Control {
 
     /// Fails readiness and drains the ring threads: requests in progress are finished or handed
     /// over, within `timeout`. Returns when the server has ended. The program finishes the
-    /// connections that were handed over; [`Self::shutdown`] completes when no more will follow.
+    /// connections that were handed over; [`Self::shutdown`] completes when it has received the
+    /// last one.
     ///
     /// # Errors
     /// The server failed, or never started.
@@ -217,8 +218,8 @@ impl Control {
         self.inside.running.ended().await
     }
 
-    /// Fails readiness at once, keeps accepting for `delay`, so that load balancers notice, then
-    /// drains like [`Self::drain`].
+    /// Fails readiness at once, continues to accept for `delay`, so that load balancers stop
+    /// sending traffic, then drains like [`Self::drain`].
     ///
     /// # Errors
     /// The server failed, or never started.
@@ -228,16 +229,16 @@ impl Control {
         self.drain(timeout).await
     }
 
-    /// Completes when the server has ended and all connections it handed over were taken from
-    /// [`crate::Handed`]: from then on the program may stop accepting. It does not wait for the
-    /// connections that the program has taken. Intended for `with_graceful_shutdown`.
+    /// Completes when the server has ended and the program has taken all connections from
+    /// [`crate::Handed`]. The program may then stop accepting. It does not wait until the program
+    /// has finished these connections. Intended for `with_graceful_shutdown`.
     pub fn shutdown(&self) -> impl Future<Output = ()> + Send + 'static {
         let queue = self.inside.queue.clone();
         poll_fn(move |cx| queue.poll_delivered(cx))
     }
 
-    /// Calls [`Self::drain_after`] at the first event. The server still stops when all controls are
-    /// dropped.
+    /// Calls [`Self::drain_after`] when `event` completes. It holds a weak reference, so the server
+    /// still stops when all controls are dropped.
     pub(crate) async fn drain_at(
         control: WeakControl,
         event: impl Future<Output = ()>,
@@ -250,7 +251,7 @@ impl Control {
             _ended = ended => return,
         }
         if let Some(inside) = control.inside.upgrade() {
-            // The result is not needed: every waiter of the server is notified of its end.
+            // The result is not needed: [`Self::ended`] reports it to all waiters.
             let _ended = Self { inside }.drain_after(delay, timeout).await;
         }
     }

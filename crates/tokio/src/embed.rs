@@ -23,7 +23,7 @@ pub struct Embed {
     health: Option<Health>,
 }
 
-/// A `Health` that a server uses, with the heartbeat of the server.
+/// The `Health` that monitors a server, and the server's heartbeat.
 #[derive(Clone)]
 struct Watched {
     health: Health,
@@ -31,30 +31,31 @@ struct Watched {
 }
 
 impl Embed {
-    /// Embeds `server`, with its listeners and other settings. The receiver of hand-overs is set
-    /// here.
+    /// Embeds `server`, with its listeners and other settings. `start` replaces its receiver of
+    /// hand-overs.
     pub const fn new(server: ServerBuilder) -> Self {
         Self { server, conns_max: None, when_full: WhenFull::Refuse, health: None }
     }
 
-    /// Maximum number of connections that are handed over and not dropped by the program. Default
-    /// as [`HandOver::conns_max`].
+    /// Maximum number of handed-over connections that the program has not dropped yet. Default: see
+    /// [`HandOver::conns_max`].
     pub const fn handed_max(mut self, conns: u32) -> Self {
         self.conns_max = Some(conns);
         self
     }
 
-    /// Treatment of a client at the limit of [`Self::handed_max`]. Default [`WhenFull::Refuse`].
+    /// What happens to a request at the limit of [`Self::handed_max`]. Default:
+    /// [`WhenFull::Refuse`].
     pub const fn when_full(mut self, when_full: WhenFull) -> Self {
         self.when_full = when_full;
         self
     }
 
-    /// Starts a heartbeat of `health` in the runtime that calls [`Self::start`], and reports
-    /// waiting connections to `health`. A drain of the server also drains `health`. The heartbeat
-    /// ends with the server. Several servers may share a `Health`, each with its own heartbeat; a
-    /// drain of one then fails the readiness of all. Without this call,
-    /// [`Probes`](crate::Probes) of `health` fail.
+    /// Lets `health` monitor this server. [`Self::start`] then starts a heartbeat in the runtime
+    /// that calls it, and reports waiting connections to `health`. A drain of the server also
+    /// drains `health`. The heartbeat ends with the server. Several servers may share a `Health`,
+    /// each with its own heartbeat; a drain of one then fails the readiness of all. Without this
+    /// call, [`Probes`](crate::Probes) of `health` fail.
     pub fn health(mut self, health: &Health) -> Self {
         self.health = Some(health.clone());
         self
@@ -64,7 +65,7 @@ impl Embed {
     /// start.
     ///
     /// # Panics
-    /// If the `Health` has a heartbeat and this is called outside of a runtime.
+    /// Panics outside of a runtime if the `Health` has a heartbeat.
     pub fn start(self) -> (Control, Handed) {
         let queue = HandedQueue::default();
         let mut to = HandOver::new(queue.clone()).when_full(self.when_full).answer_before_body();
@@ -74,12 +75,12 @@ impl Embed {
         let places = to.places();
         queue.set_places(places.clone());
         let watched = self.health.as_ref().map(|health| Watched::begin(health, &queue));
-        let (tell, phase) = watch::channel(Phase::Starting);
+        let (phase_sender, phase) = watch::channel(Phase::Starting);
         let running = Running::new(phase);
         let failed = Arc::new(AtomicU64::new(0));
         let server = self.server.hand_over(to);
         let ending = queue.clone();
-        let tell_thread = tell.clone();
+        let thread_sender = phase_sender.clone();
         let ends = watched.clone();
         let abandoned = Arc::new(AtomicBool::new(false));
         let stop_on_drop =
@@ -87,17 +88,16 @@ impl Embed {
         // Opening sockets, testing the kernel and waiting for the workers would block a thread of
         // the runtime.
         let spawned = std::thread::Builder::new().name("doorbell-wait".to_owned()).spawn(move || {
-            let result = run(server, &tell_thread, &abandoned);
+            let result = run(server, &thread_sender, &abandoned);
             watched.iter().for_each(|watched| watched.end(&ending));
-            // The queue ends first, so that all connections have been delivered when the end
-            // becomes visible.
+            // The queue ends first, so that no connection arrives after the end becomes visible.
             ending.end();
-            tell_thread.send_replace(Phase::Ended(result));
+            thread_sender.send_replace(Phase::Ended(result));
         });
         if let Err(error) = spawned {
             ends.iter().for_each(|watched| watched.end(&queue));
             let error = Arc::new(doorbell::StartError::Thread(error));
-            tell.send_replace(Phase::Ended(Err(Ended::NotStarted(error))));
+            phase_sender.send_replace(Phase::Ended(Err(Ended::NotStarted(error))));
             queue.end();
         }
         let control = Control::new(
@@ -122,12 +122,16 @@ impl Watched {
     fn end(&self, queue: &HandedQueue) {
         queue.unwatch();
         self.heartbeat.end();
-        self.health.look();
+        self.health.run_internal_checks();
     }
 }
 
 /// Runs the server until its end.
-fn run(server: ServerBuilder, tell: &watch::Sender<Phase>, abandoned: &AtomicBool) -> Result<(), Ended> {
+fn run(
+    server: ServerBuilder,
+    phase_sender: &watch::Sender<Phase>,
+    abandoned: &AtomicBool,
+) -> Result<(), Ended> {
     let server = server.start().map_err(|error| Ended::NotStarted(Arc::new(error)))?;
     let started = Started {
         handle: server.handle(),
@@ -135,9 +139,9 @@ fn run(server: ServerBuilder, tell: &watch::Sender<Phase>, abandoned: &AtomicBoo
         report: server.driver_report().clone(),
         notes: server.notes().to_vec(),
     };
-    tell.send_replace(Phase::Running(Arc::new(started)));
+    phase_sender.send_replace(Phase::Running(Arc::new(started)));
     if abandoned.load(Ordering::SeqCst) {
-        // No control and no receiver are left that could end the server.
+        // All controls and the receiver were dropped during the start.
         server.handle().stop();
     }
     Ok(server.wait()?)

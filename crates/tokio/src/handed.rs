@@ -24,8 +24,8 @@ use crate::queue::HandedQueue;
 /// A connection that was handed over.
 #[derive(Debug)]
 pub struct Connection {
-    /// The connection; reads first return the bytes that were already read. For a client of a Unix
-    /// socket it is also a `TcpStream`, which reads and writes but has no addresses.
+    /// The connection. Reads first return the bytes that the ring thread has already read. A client
+    /// of a Unix socket is also a `TcpStream`: it can read and write but has no addresses.
     pub stream: Preread<TcpStream>,
     /// The listener that accepted it, in the order of the server's listeners.
     pub listener: ListenerIndex,
@@ -38,38 +38,39 @@ pub struct Connection {
 
 /// Receives the connections that the ring threads hand over.
 ///
-/// There is one per server. After it is dropped, further connections are refused, and the server's
-/// [`Health`](crate::Health) fails unless it drains.
+/// There is one per server. After it is dropped, the server refuses further hand-overs, and its
+/// [`Health`](crate::Health) fails unless it is draining.
 ///
-/// Use it inside the runtime that drives the connections.
+/// Poll it inside the runtime that drives the connections.
 ///
 /// # Requests on connections that were handed over
 ///
-/// A connection that was handed over stays with the program. So the program serves probes that
-/// follow one of its requests on a kept connection, for example from a load balancer that shares
-/// connections between probes and traffic, and all requests over HTTP/2. `Health::routes` (feature
-/// `axum`), `Health::layer` (`tower`) and `Health::service` (`hyper`) give the same replies there.
-/// Their limits:
+/// A connection that was handed over stays with the program. So the program receives the later
+/// requests on that connection, also probes. This happens if a load balancer uses the same
+/// connections for probes and traffic. It also receives all requests over HTTP/2. `Health::routes`
+/// (feature `axum`), `Health::layer` (`tower`) and `Health::service` (`hyper`) serve these probes
+/// with the same replies. Their limits:
 ///
 /// - While the runtime is stuck, such a probe gets no reply and fails by its own timeout.
 /// - On an HTTP/1.1 connection such a probe waits for a slow request before it.
-/// - An upgraded connection, or one whose service lacks the layer, has no probes.
+/// - After an upgrade, and in a service without these routes or layer, probes are not served.
 ///
 /// # Services in front of the hand-over
 ///
-/// Services inside closures, guards and layers can hand over requests with bodies, too, because a
-/// service is called before the body is read. So if a service replies to a request without reading
-/// its body, the connection is closed. [`Probes`](crate::Probes), [`Rest`](crate::Rest) and
+/// A service is called before the body of the request is read. So closures, guards and layers can
+/// also hand over requests with bodies. If a service replies without reading the body, the
+/// connection is closed. [`Probes`](crate::Probes), [`Rest`](crate::Rest) and
 /// [`Front`](crate::Front) also hand over other protocols and methods that the parser does not
-/// know; closures and guards refuse them, because there is no request that they could evaluate. A
-/// request whose body the service reads, or that waits for a job, cannot be handed over any more.
+/// know. Closures and guards refuse these, because they need a parsed request. A request cannot be
+/// handed over after the service has begun to read its body, or while it waits for a job.
 ///
 /// # TLS
 ///
-/// A TLS session cannot be moved. So a connection is selected by its ClientHello, before any reply:
-/// `doorbell::protocol::Tls::hand_over_if` (feature `tls` of doorbell) gets the client's host name
-/// and protocols, and `Handed` delivers the connections that it selects, with the ClientHello
-/// unread. The program performs the handshake, with its own certificate:
+/// A TLS session cannot be moved. So a connection is selected by its ClientHello, before any reply.
+/// The function passed to `doorbell::protocol::Tls::hand_over_if` (feature `tls` of doorbell) gets
+/// the client's host name and protocols. `Handed` delivers the connections that it selects,
+/// including the bytes of the ClientHello. The program performs the handshake, with its own
+/// certificate:
 ///
 /// ```no_run
 /// # #[cfg(feature = "axum")]
@@ -89,7 +90,7 @@ pub struct Connection {
 /// while let Some(connection) = handed.accept().await {
 ///     let (acceptor, app) = (acceptor.clone(), app.clone());
 ///     tokio::spawn(async move {
-///         // A separate task, so that the next connection is accepted meanwhile.
+///         // A slow handshake must not delay the next connection.
 ///         let accepted = tokio::time::timeout(connection.time_left, acceptor.accept(connection.stream));
 ///         let Ok(Ok(stream)) = accepted.await else { return };
 ///         let service = TowerToHyperService::new(app);
@@ -100,10 +101,10 @@ pub struct Connection {
 /// # }
 /// ```
 ///
-/// Inside a session of the ring lane no request can be handed over. A request that is not a probe
-/// gets a 503 with `Retry-After` there, and its connection closes, counted as
+/// A request inside a TLS session of the ring threads cannot be handed over. If it is not a probe,
+/// it gets a 503 with `Retry-After`, and the connection is closed and counted as
 /// [`CloseReason::NotTaken`](doorbell::CloseReason::NotTaken). If such requests are expected, serve
-/// them in front of the hand-over ([`Front`](crate::Front)).
+/// them on the ring threads ([`Front`](crate::Front)).
 #[derive(Debug)]
 pub struct Handed {
     queue: HandedQueue,
@@ -147,8 +148,8 @@ impl Handed {
             self.health.iter().for_each(Health::accepted);
             match register(handed) {
                 Ok(connection) => return Poll::Ready(Some(connection)),
-                // The runtime could not register the connection, usually for lack of memory: the
-                // client sees a close.
+                // The runtime could not register the connection, usually for lack of memory. The
+                // connection is closed.
                 Err(_) => self.failed.fetch_add(1, Ordering::Relaxed),
             };
         }
@@ -180,6 +181,6 @@ impl Stream for Handed {
 impl Drop for Handed {
     fn drop(&mut self) {
         self.queue.leave();
-        self.health.iter().for_each(Health::look);
+        self.health.iter().for_each(Health::run_internal_checks);
     }
 }

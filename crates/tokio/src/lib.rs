@@ -1,13 +1,13 @@
-//! Health in a Tokio program: checks, probes, and a server in front that replies to them on its own
-//! threads.
+//! Health for Tokio programs: checks, probes, and a server in front that serves the probes on its
+//! own threads.
 //!
-//! # Which lane?
+//! # Where to start
 //!
 //! | the program needs | start at |
 //! |---|---|
-//! | checks and probe routes, on the listener that it has | [`Health`], `Health::routes` (feature `axum`), `Health::layer` (`tower`), `Health::service` (`hyper`) |
-//! | probes that do not wait for the program, and a drain at SIGTERM | [`Doorbell`] |
-//! | also redirects and other replies from memory, or several listeners | [`Embed`] with [`Probes`], [`Front`], [`Rest`] |
+//! | checks and probe routes, on its existing listener | [`Health`], `Health::routes` (feature `axum`), `Health::layer` (`tower`), `Health::service` (`hyper`) |
+//! | probes that are served even while the program is busy, and a drain at SIGTERM | [`Doorbell`] |
+//! | in addition: redirects and other replies from memory, or several listeners | [`Embed`] with [`Probes`], [`Front`], [`Rest`] |
 //!
 //! ```text
 //! cargo add doorbell-tokio --features axum
@@ -18,11 +18,12 @@
 #![cfg_attr(feature = "axum", doc = concat!("```no_run\n", include_str!("../examples/hello.rs"), "```"))]
 //!
 //! Ring threads serve the probes of `health`; all other connections come out of `incoming`, which
-//! replaces a listener. `examples/service.rs` has checks, `examples/health_alone.rs` no ring threads.
+//! replaces a listener. `examples/service.rs` has checks; `examples/health_alone.rs` has no ring
+//! threads.
 //!
 //! | task | items |
 //! |---|---|
-//! | check what the program depends on | [`HealthBuilder::check`], [`Check`]; `HealthBuilder::target` (feature `checks`) for built-in kinds |
+//! | check dependencies of the program | [`HealthBuilder::check`], [`Check`]; `HealthBuilder::target` (feature `checks`) for built-in kinds |
 //! | report results | [`HealthBuilder::push`], [`Pushed`]; [`Health::set_ready`], [`Health::set_live`] |
 //! | receive connections | [`Handed`], [`Connection`], [`Preread`]; `Handed` implements axum's `Listener` |
 //! | drain and stop | [`Control`] |
@@ -32,15 +33,16 @@
 //!
 //! Ring threads accept, read and reply without the runtime: a probe costs the runtime nothing and
 //! gets its reply even if all threads of the runtime are busy. A connection with any other request
-//! leaves its ring thread with the bytes that were read, in batches, with one wake-up per batch. At
-//! most [`HandOver::conns_max`](::doorbell::HandOver) connections are handed over at a time; beyond
-//! that a client waits or gets a 503. Functions of checks run on the runtime; their schedule and
-//! timeouts have a thread of their own, which also looks at heartbeats of the runtime and at waiting
-//! connections. So `/readyz` and `/livez` fail with the reason if the runtime or one of its workers
-//! is stuck ([`HealthBuilder::stalled_after`]), or connections are not accepted
+//! is handed over to the runtime, together with the bytes that were already read. Hand-overs are
+//! batched, with one wake-up per batch. The program holds at most
+//! [`HandOver::conns_max`](::doorbell::HandOver) of these connections; beyond that limit, a client
+//! waits or gets a 503. Functions of checks run on the runtime. A separate thread schedules them,
+//! enforces their timeouts, and monitors heartbeats of the runtime and waiting connections. So
+//! `/readyz` and `/livez` fail with the reason if the runtime or one of its workers is stuck
+//! ([`HealthBuilder::stalled_after`]), or if connections are not accepted
 //! ([`HealthBuilder::accept_within`]).
 //!
-//! Does not know about: HTTP except which requests ring threads serve, what the program does with
+//! Does not know about: HTTP, except which requests ring threads serve; what the program does with
 //! connections.
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
 //! A stream with bytes that were already read from it.
 //!
-//! Does not know about: the code that read them.
+//! Does not know about: how they were read.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -11,8 +11,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A stream with bytes that were already read from it.
 ///
-/// Reads first return the bytes that were already read, then those of the stream; writes go to the
-/// stream. It counts towards the hand-over limit until it is dropped.
+/// Reads first return these bytes, then those of the stream. Writes go to the stream. It counts
+/// towards the hand-over limit until it is dropped.
 #[derive(Debug)]
 pub struct Preread<S> {
     stream: S,
@@ -27,9 +27,10 @@ pub struct Preread<S> {
 pub struct Parts<S> {
     /// The stream.
     pub stream: S,
-    /// Bytes that precede everything read from the stream.
+    /// Bytes that were already read and not returned yet. They precede the data of the stream.
     pub bytes: Vec<u8>,
-    /// The permit that counts towards the hand-over limit. Keep it as long as the stream.
+    /// The connection counts towards the hand-over limit until the permit is dropped. Keep the
+    /// permit as long as the stream.
     pub permit: Permit,
 }
 

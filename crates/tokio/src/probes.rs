@@ -1,5 +1,5 @@
-//! Services in front of a program: probes and other requests that ring threads serve; everything
-//! else is handed over.
+//! Services that run on ring threads in front of a program: probes and selected requests. All other
+//! requests are handed over.
 //!
 //! Does not know about: connections, the runtime.
 
@@ -12,9 +12,9 @@ use crate::health::Health;
 /// Serves probes of a [`Health`] from pre-rendered replies and passes all other requests to the
 /// inner service.
 ///
-/// Only requests on connections that were not handed over are seen. The program itself serves
-/// probes that follow one of its requests on a kept connection, and those over HTTP/2: put
-/// `Health::routes`, `Health::layer` or `Health::service` in front of it.
+/// It serves only connections that were not handed over. Probes that follow a request for the
+/// program on a kept connection, and probes over HTTP/2, reach the program: there,
+/// `Health::routes`, `Health::layer` or `Health::service` serves them.
 #[derive(Debug)]
 pub struct Probes<S = Rest> {
     health: Health,
@@ -27,7 +27,7 @@ pub struct Rest;
 
 /// Serves selected requests with one service and hands over all others.
 ///
-/// Requests with bodies and other protocols are handed over too.
+/// These include requests with bodies and other protocols.
 #[derive(Clone, Debug)]
 pub struct Front<F, S> {
     is_ours: F,
@@ -36,8 +36,8 @@ pub struct Front<F, S> {
 
 impl Probes {
     /// Serves the probes of `health` and hands over everything else. Until a server uses the health
-    /// ([`Embed::health`](crate::Embed::health)) probes get a 503: a stuck runtime would not be
-    /// detected.
+    /// ([`Embed::health`](crate::Embed::health)), probes get a 503, because a stuck runtime could
+    /// not be detected.
     pub fn new(health: &Health) -> Self {
         health.serve_on_ring();
         Self { health: health.clone(), inner: Rest }
@@ -91,8 +91,8 @@ impl Handler for Rest {
 }
 
 impl<F: Fn(&Request<'_>) -> bool, S: Handler> Front<F, S> {
-    /// Serves requests for which `is_ours` returns true with `service`. Only the head of a request
-    /// is available to `is_ours`.
+    /// Serves requests for which `is_ours` returns true with `service`. `is_ours` sees only the
+    /// head of a request.
     pub const fn new(is_ours: F, service: S) -> Self {
         Self { is_ours, service }
     }

@@ -1,7 +1,7 @@
 //! The queue between ring threads and the runtime: connections arrive in batches, with one wake-up
 //! per batch.
 //!
-//! Does not know about: streams. The limit of the hand-over bounds the length of the queue.
+//! Does not know about: streams, limits. The hand-over limit bounds the length of the queue.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) struct HandedQueue(Arc<Mutex<Inside>>);
 
 #[derive(Debug, Default)]
 struct Inside {
-    /// Waiting connections, each with its time of arrival, which is 0 without `waits`.
+    /// Waiting connections, each with its time of arrival (0 without `waits`).
     conns: VecDeque<(u64, HandedConn)>,
     /// The task that waits for the next connection.
     taker: Option<Waker>,
@@ -29,7 +29,7 @@ struct Inside {
     /// The receiver was dropped.
     gone: bool,
     places: Option<Places>,
-    /// The record of waiting connections that health reads.
+    /// The record of waiting times that health reads.
     waits: Option<Arc<Waits>>,
 }
 
@@ -96,7 +96,7 @@ impl HandedQueue {
         self.lock().conns.len()
     }
 
-    /// Called when the receiver is dropped: closes waiting connections and refuses further ones.
+    /// Closes waiting connections and refuses further ones. Called when the receiver is dropped.
     pub(crate) fn leave(&self) {
         let mut inside = self.lock();
         inside.gone = true;

@@ -1,5 +1,5 @@
-//! Types for state shared by ring threads and the runtime. Sources that import them from here are
-//! also compiled by `doorbell-models`, which replaces these types with those of a model checker.
+//! Types for state shared by ring threads and the runtime. `doorbell-models` also compiles the
+//! files that import them from here, and replaces these types with those of a model checker.
 //!
 //! Does not know about: the data structures that use these types.
 

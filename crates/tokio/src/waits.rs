@@ -1,18 +1,17 @@
-//! How long handed-over connections wait to be accepted: written by the queue under its lock, read
-//! by health with plain loads.
+//! Waiting times of handed-over connections. The queue writes them under its lock; health reads
+//! them with plain loads.
 //!
-//! Does not know about: connections, the limit of a wait ([`crate::health`]).
+//! Does not know about: connections, the maximum waiting time ([`crate::health`]).
 
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Waiting connections of one server. All times are in nanoseconds of one clock; 0 if no connection
-/// waits.
+/// Waiting times of one server, in nanoseconds of one clock; 0 if no connection waits.
 #[derive(Debug)]
 pub(crate) struct Waits {
     now: fn() -> u64,
-    /// Time of arrival of the connection that waits longest.
+    /// Arrival of the connection that has waited longest.
     oldest: AtomicU64,
-    /// Start of the time during which connections wait and none is accepted.
+    /// Time of the last accept, or the arrival of the first waiting connection if that is later.
     idle: AtomicU64,
     /// The receiver was dropped.
     gone: AtomicBool,
@@ -40,7 +39,7 @@ impl Waits {
         self.idle.store(next.map_or(0, |_| self.now()), Ordering::Relaxed);
     }
 
-    /// The receiver was dropped, and the waiting connections with it.
+    /// The receiver and all waiting connections were dropped.
     pub(crate) fn leave(&self) {
         self.accepted(None);
         self.gone.store(true, Ordering::Relaxed);

@@ -1,43 +1,44 @@
-//! When each worker of a runtime last showed activity, by Tokio's statistics.
+//! The last activity of each worker of a runtime, from Tokio's statistics.
 //!
-//! Does not know about: the program's limits, replies.
+//! Does not know about: limits that the program sets, replies.
 //!
 //! A worker is blocked if it is not parked and its statistics do not change. A polling worker
-//! updates them every 61 polls (Tokio's `event_interval`), so a worker without an update for 61
-//! times [`POLL_MAX`] blocks in one poll, or each of its polls takes longer than that.
+//! updates them every 61 polls (Tokio's `event_interval`). So without an update for 61 times
+//! [`POLL_MAX`], the worker is blocked in one poll, or its polls take longer than [`POLL_MAX`] on
+//! average.
 
 use std::time::Duration;
 
 use tokio::runtime::RuntimeMetrics;
 
-/// A worker whose polls take at most this long is never taken for a blocked one.
+/// A worker whose polls take at most this long is never reported as blocked.
 const POLL_MAX: Duration = Duration::from_millis(100);
 
-/// Polls between two updates of the statistics.
-const POLLS_A_RENEWAL: u32 = 61;
+/// Number of polls between two updates of the statistics.
+const POLLS_PER_UPDATE: u32 = 61;
 
 /// Shortest time without activity after which a worker counts as blocked.
-pub(crate) const SILENCE_MIN: Duration = POLL_MAX.saturating_mul(POLLS_A_RENEWAL);
+pub(crate) const SILENCE_MIN: Duration = POLL_MAX.saturating_mul(POLLS_PER_UPDATE);
 
 /// The workers of one runtime.
 #[derive(Debug)]
 pub(crate) struct Workers {
     metrics: RuntimeMetrics,
-    signs: Vec<Sign>,
+    activities: Vec<Activity>,
 }
 
-/// A worker without activity.
+/// The inactivity of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Silence {
-    /// Its number.
+    /// Index of the worker.
     pub(crate) worker: usize,
-    /// Since when.
+    /// Duration of the inactivity.
     pub(crate) time: Duration,
 }
 
-/// The last change of a worker's statistics.
+/// Last known statistics of a worker, and the time of their last change.
 #[derive(Clone, Copy, Debug)]
-struct Sign {
+struct Activity {
     figures: Figures,
     at: u64,
 }
@@ -51,11 +52,11 @@ struct Figures {
 
 impl Workers {
     pub(crate) fn new(metrics: RuntimeMetrics) -> Self {
-        Self { metrics, signs: Vec::new() }
+        Self { metrics, activities: Vec::new() }
     }
 
-    /// The worker that has been inactive longest. `None` for a runtime with one worker, whose ticks
-    /// show the same.
+    /// The worker that has been inactive longest. `None` for a runtime with one worker, because its
+    /// missing ticks show the same.
     pub(crate) fn longest_silence(&mut self, now: u64) -> Option<Silence> {
         let workers = self.metrics.num_workers();
         if workers == 1 {
@@ -65,19 +66,21 @@ impl Workers {
             parks: self.metrics.worker_park_unpark_count(worker),
             busy: self.metrics.worker_total_busy_duration(worker),
         };
-        let new = (self.signs.len()..workers).map(|worker| Sign { figures: figures(worker), at: now });
+        let new =
+            (self.activities.len()..workers).map(|worker| Activity { figures: figures(worker), at: now });
         let new: Vec<_> = new.collect();
-        self.signs.extend(new);
-        for (worker, sign) in self.signs.iter_mut().enumerate() {
-            sign.renew(figures(worker), now);
+        self.activities.extend(new);
+        for (worker, activity) in self.activities.iter_mut().enumerate() {
+            activity.update(figures(worker), now);
         }
-        let (worker, sign) = self.signs.iter().enumerate().min_by_key(|(_, sign)| sign.at)?;
-        Some(Silence { worker, time: Duration::from_nanos(now.saturating_sub(sign.at)) })
+        let (worker, activity) =
+            self.activities.iter().enumerate().min_by_key(|(_, activity)| activity.at)?;
+        Some(Silence { worker, time: Duration::from_nanos(now.saturating_sub(activity.at)) })
     }
 }
 
-impl Sign {
-    fn renew(&mut self, figures: Figures, now: u64) {
+impl Activity {
+    fn update(&mut self, figures: Figures, now: u64) {
         let is_parked = figures.parks % 2 == 1;
         if is_parked || figures != self.figures {
             *self = Self { figures, at: now };
@@ -92,16 +95,16 @@ mod tests {
     #[test]
     fn only_a_worker_that_neither_parks_nor_polls_is_silent() {
         let at = |parks, busy| Figures { parks, busy: Duration::from_nanos(busy) };
-        let mut sign = Sign { figures: at(2, 5), at: 1 };
-        sign.renew(at(2, 5), 2);
-        assert_eq!(sign.at, 1, "a running worker without an update shows no activity");
-        sign.renew(at(2, 6), 3);
-        assert_eq!(sign.at, 3, "it polls");
-        sign.renew(at(3, 6), 4);
-        sign.renew(at(3, 6), 5);
-        assert_eq!(sign.at, 5, "it is parked");
-        sign.renew(at(4, 6), 6);
-        sign.renew(at(4, 6), 7);
-        assert_eq!(sign.at, 6, "it woke up");
+        let mut activity = Activity { figures: at(2, 5), at: 1 };
+        activity.update(at(2, 5), 2);
+        assert_eq!(activity.at, 1, "a running worker without an update shows no activity");
+        activity.update(at(2, 6), 3);
+        assert_eq!(activity.at, 3, "it polls");
+        activity.update(at(3, 6), 4);
+        activity.update(at(3, 6), 5);
+        assert_eq!(activity.at, 5, "it is parked");
+        activity.update(at(4, 6), 6);
+        activity.update(at(4, 6), 7);
+        assert_eq!(activity.at, 6, "it woke up");
     }
 }

@@ -1,4 +1,4 @@
-//! An axum program behind ring threads gets the same requests as without them: every shape, client
+//! An axum program behind ring threads receives requests unchanged: requests of every shape, client
 //! addresses, shutdown.
 //!
 //! Does not know about: load.
@@ -25,14 +25,14 @@ fn app() -> Router {
         tokio::time::sleep(Duration::from_millis(300)).await;
         "slow"
     };
-    let who = |ConnectInfo(peer): ConnectInfo<Peer>| async move {
+    let client = |ConnectInfo(peer): ConnectInfo<Peer>| async move {
         format!("{} {}", peer.addr.unwrap().ip(), peer.listener.0)
     };
     Router::new()
         .route("/echo", post(|body: Bytes| async move { body }))
         .route("/host", any(|headers: HeaderMap| async move { headers["host"].to_str().unwrap().to_owned() }))
         .route("/slow", get(slow))
-        .route("/client", get(who))
+        .route("/client", get(client))
 }
 
 async fn serve(way: usize) -> (Control, SocketAddr, tokio::task::JoinHandle<std::io::Result<()>>) {
@@ -89,7 +89,7 @@ async fn requests_of_every_shape_arrive_whole() {
             let head = request.lines().next().unwrap().to_owned();
             assert_eq!(ask(addr, request).await, (expected, body.to_owned()), "{head} by way {way}");
         }
-        // A probe on a separate connection, and one before a request for the program on the same
+        // First a probe on a separate connection, then a probe and a request for the program on one
         // connection.
         assert_eq!(ask(addr, "GET /readyz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.0, 200);
         let both = "GET /livez HTTP/1.1\r\nHost: a\r\n\r\nGET /client HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";

@@ -29,7 +29,7 @@ use tokio::sync::Notify;
 
 use common::{ENGINES, anywhere, patient, ready, until};
 
-/// Clients of each kind at a time; the pool has fewer threads.
+/// Concurrent clients of each kind; more than the pool has threads.
 const CLIENTS: usize = 6;
 
 /// `/job` blocks a thread of the pool until it is released, `/panic` panics there, `/here` replies
@@ -118,12 +118,13 @@ async fn serve(mut handed: Handed, answer: Arc<Notify>) -> usize {
     count
 }
 
-/// Status, body, whether the reply announces a close, and how the connection ended.
+/// Status, body, whether the reply has `Connection: close`, and how the connection ended.
 type TestReply = (u16, Vec<u8>, bool, End);
 
 fn ask(addr: SocketAddr, path: &'static str) -> JoinHandle<TestReply> {
     std::thread::spawn(move || {
-        // The client would keep its connection, so only the server closes it.
+        // Except for `/app`, the client keeps the connection open, so a close comes from the
+        // server.
         let last = if path == "/app" { "Connection: close\r\n" } else { "" };
         let got = exchange(addr, format!("GET {path} HTTP/1.1\r\nHost: a\r\n{last}\r\n").as_bytes()).unwrap();
         let reply = Got::parse(&got.bytes, false).unwrap();

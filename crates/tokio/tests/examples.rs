@@ -91,7 +91,7 @@ fn health_alone() {
     assert_eq!((status(addr, "/readyz/other"), status(addr, "/other")), (Ok(404), Ok(404)));
 }
 
-/// The code of the user, without its database and its head.
+/// Limits the length of the example without its imports and its stand-in for a database.
 #[test]
 fn service() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/service.rs");

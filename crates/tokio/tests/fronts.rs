@@ -1,5 +1,5 @@
-//! Promise: the ring threads, the routes of axum, the layer of tower and the service of hyper give
-//! the same reply to a probe in every state: status, content type, body and cache headers.
+//! Promise: in every state, the ring threads, the axum routes, the tower layer and the hyper
+//! service give the same reply to a probe: status, header fields and body.
 //!
 //! Does not know about: how states are derived.
 
@@ -24,8 +24,9 @@ use tokio::net::{TcpListener, TcpStream};
 
 use common::{ENGINES, builder, ready, until};
 
-/// A reply without the fields that depend on the connection or the time.
-type Told = (u16, BTreeMap<String, String>, Bytes);
+/// Status, header fields and body of a reply, without the fields that depend on the connection or
+/// the time.
+type ProbeReply = (u16, BTreeMap<String, String>, Bytes);
 
 const PATHS: [&str; 13] = [
     "/livez",
@@ -59,8 +60,8 @@ fn health() -> Health {
         .unwrap()
 }
 
-/// Sends a request on a connection of its own, by HTTP/1.1 or HTTP/2.
-async fn told(addr: SocketAddr, is_http2: bool, method: &Method, path: &str, accept: &str) -> Told {
+/// Sends a request on a new connection, over HTTP/1.1 or HTTP/2.
+async fn probe(addr: SocketAddr, is_http2: bool, method: &Method, path: &str, accept: &str) -> ProbeReply {
     let stream = TokioIo::new(TcpStream::connect(addr).await.unwrap());
     let request = Request::builder().method(method).uri(format!("http://{addr}{path}"));
     let request =
@@ -107,7 +108,7 @@ async fn fronts(health: &Health) -> Vec<(&'static str, SocketAddr, bool)> {
     vec![("routes", routes, false), ("layer", layer, false), ("hyper", hyper, false)]
 }
 
-/// Serves HTTP/2 that ring threads hand over.
+/// Serves HTTP/2 connections that ring threads hand over.
 async fn serve_http2(mut handed: Handed, app: Router) {
     while let Some(connection) = handed.accept().await {
         let service = TowerToHyperService::new(app.clone());
@@ -121,10 +122,10 @@ async fn compare(ring: SocketAddr, fronts: &[(&'static str, SocketAddr, bool)], 
         for method in &METHODS {
             let accepts = if *method == Method::GET { &["*/*", "application/json"][..] } else { &["*/*"] };
             for accept in accepts {
-                let expected = told(ring, false, method, path, accept).await;
+                let expected = probe(ring, false, method, path, accept).await;
                 assert!(expected.0 != 200 || expected.1["cache-control"] == "no-store", "{expected:?}");
                 for (name, addr, is_http2) in fronts {
-                    let got = told(*addr, *is_http2, method, path, accept).await;
+                    let got = probe(*addr, *is_http2, method, path, accept).await;
                     assert_eq!(got, expected, "{state}: {name}: {method} {path} with {accept}");
                 }
             }

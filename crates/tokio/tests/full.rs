@@ -1,5 +1,5 @@
-//! Promise: the number of handed-over connections is bounded; at the limit a client waits or gets a
-//! 503, as configured, and none is lost.
+//! Promise: the number of handed-over connections is bounded. At the limit a client waits or gets a
+//! 503, as configured, and no connection is lost.
 //!
 //! Does not know about: load. Each case has only a few clients.
 

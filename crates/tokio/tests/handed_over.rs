@@ -1,4 +1,5 @@
-//! Promise: a hand-over loses nothing: no connection, no first byte, no descriptor.
+//! Promise: a hand-over loses no connection and no byte that was already read, and leaks no
+//! descriptor.
 //!
 //! Does not know about: time. 1,000,000 connections with `DOORBELL_FULL=1`, about 10,000 by
 //! default.
@@ -19,7 +20,7 @@ use common::{
     ENGINES, alone, builder, descriptors, ready, serve_unique, sized, status, until, without_heartbeat,
 };
 
-/// Connections of all runs together, including kept ones.
+/// Total number of connections of all runs, including kept ones.
 const NOW: u64 = 10_000;
 const FULL: u64 = 1_000_000;
 
@@ -32,8 +33,8 @@ async fn load(server: SocketAddr, mode: Mode, in_flight: u32, requests: u64, fir
     assert!(is_clean, "{mode:?}, {in_flight} in flight: {report:?}");
 }
 
-/// Waits until at most `before` descriptors are open. The number may decrease, because an earlier
-/// server may have released its descriptors only now.
+/// Waits until at most `before` descriptors are open. The number may become lower, because an
+/// earlier server may release its descriptors late.
 async fn no_more_than(before: usize) {
     let mut now = 0;
     let mut is_so = || {
@@ -67,7 +68,7 @@ async fn nothing_is_lost(way: (Engine, Descriptors), conns: u64) {
         assert_eq!(status(addr, "/livez"), Ok(200), "probes are served");
     }
     until("every connection ends", || control.stats().handed_out == 0).await;
-    // Counters of a turn are updated at its end, after its replies.
+    // A worker updates its counters at the end of a turn, after it has sent replies.
     until("all but the probes are handed over", || {
         let ring = control.stats().ring;
         ring.closed_because(CloseReason::HandedOver) + 4 == ring.conns_accepted
@@ -95,13 +96,13 @@ fn no_connection_no_first_byte_and_no_descriptor_is_lost() {
     }
 }
 
-/// The cap of an address applies before a hand-over: a client over the cap is refused. Connections
-/// that were already handed over do not count.
+/// The limit of connections per address applies before a hand-over: a client over the limit is
+/// refused. Connections that were already handed over do not count.
 #[test]
 fn the_cap_of_an_address_holds_before_a_hand_over() {
     use std::io::{Read as _, Write as _};
     let _turn = alone();
-    // A direct descriptor has no peer address, so no cap applies.
+    // With direct descriptors the peer address is unknown, so the limit does not apply.
     for way in ENGINES.into_iter().filter(|(_, descriptors)| *descriptors != Descriptors::Direct) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let health = without_heartbeat();
@@ -139,8 +140,8 @@ fn the_cap_of_an_address_holds_before_a_hand_over() {
     }
 }
 
-/// Other protocols on the same port, cut at every byte; nothing is sent before they are handed
-/// over.
+/// Other protocols on the same port, split at every byte. The server sends nothing before the
+/// hand-over.
 #[test]
 fn other_protocols_arrive_whole_wherever_they_were_cut() {
     use std::io::{Read as _, Write as _};
@@ -177,7 +178,7 @@ fn other_protocols_arrive_whole_wherever_they_were_cut() {
     }
 }
 
-/// One request, cut at every byte into two segments that arrive separately.
+/// One request, split at every byte into two segments that arrive separately.
 #[test]
 fn first_bytes_are_whole_wherever_they_were_cut() {
     use std::io::{Read as _, Write as _};

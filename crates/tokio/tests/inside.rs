@@ -1,4 +1,4 @@
-//! Promise: for requests that the ring threads do not see, the program gives the same replies, and
+//! Promise: the program gives the same replies to probes that the ring threads do not see, and
 //! services in front of the hand-over do not change a request.
 //!
 //! Does not know about: load.
@@ -34,7 +34,7 @@ fn app(health: &Health) -> Router {
         .layer(health.layer())
 }
 
-/// One reply on a kept connection.
+/// Sends a request on a kept connection and reads the reply.
 fn ask(stream: &mut TcpStream, method: &str, path: &str) -> Reply {
     write!(stream, "{method} {path} HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     let mut bytes = Vec::new();

@@ -62,7 +62,7 @@ fn one_thread() -> Blocked {
 fn two_workers() -> Blocked {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     (runtime, |runtime, time| {
-        // Each on a separate thread: neither ends before both have begun.
+        // The barrier keeps the tasks on different workers: neither ends before both have begun.
         let both = Arc::new(Barrier::new(2));
         let until = Instant::now() + time;
         let blocks = [(); 2].map(|()| {
@@ -80,8 +80,8 @@ fn two_workers() -> Blocked {
     })
 }
 
-/// Verdicts of probes while a runtime is blocked; checks that it recovers.
-fn probe_beside(
+/// Results of probes while a runtime is blocked. Also checks that the runtime recovers.
+fn probe_while_blocked(
     (runtime, block): &Blocked,
     way: (Engine, Descriptors),
     blocked: Duration,
@@ -93,8 +93,8 @@ fn probe_beside(
     let prober = std::thread::spawn(move || probe_for(addr, blocked));
     block(runtime, blocked + Duration::from_millis(100));
     let results = prober.join().unwrap();
-    // When the runtime stops, its last tick may be as old as the tick interval. The thread that
-    // looks at ticks needs a processor, too.
+    // When the runtime stops, its last tick may be as old as the tick interval. The monitoring
+    // thread may also wait for a processor.
     for ProbeResult { at, status, took } in &results {
         if *at + *took < LIMIT / 2 {
             assert_eq!(*status, 200, "{way:?}: at {at:?} it is too early to detect");
@@ -106,7 +106,7 @@ fn probe_beside(
         results.iter().any(|result| result.at > LIMIT * 2),
         "{way:?}: it was blocked long enough to be detected"
     );
-    // It runs again, so it must be alive again.
+    // The runtime runs again, so liveness must recover.
     runtime.block_on(common::until("it is alive again", || status(addr, "/livez") == Ok(200)));
     runtime.block_on(control.stop()).unwrap();
     results
@@ -124,7 +124,7 @@ fn probes_during_a_blocked_runtime_are_served_in_time_and_fail_after_the_limit()
     let blocked = sized(Duration::from_millis(1_200), Duration::from_secs(5));
     for way in ENGINES {
         for runtime in [one_thread, two_workers] {
-            let p99 = p99(&probe_beside(&runtime(), way, blocked));
+            let p99 = p99(&probe_while_blocked(&runtime(), way, blocked));
             at_most(format_args!("{way:?}: p99 of probes while the runtime is blocked"), p99, P99_MAX);
         }
     }
@@ -179,8 +179,8 @@ fn a_runtime_that_is_gone_is_not_alive() {
     }
 }
 
-/// A runtime that serves handed-over connections sleeps while probes are served. Without a
-/// heartbeat, which wakes it by design.
+/// A runtime that serves handed-over connections sleeps while probes are served. The heartbeat is
+/// disabled, because it wakes the runtime.
 #[test]
 fn an_idle_runtime_sleeps_through_served_probes() {
     let _turn = alone();
@@ -208,7 +208,7 @@ fn sleeps_through_probes(runtime: &Runtime, way: (Engine, Descriptors), wake_ups
     let addr = runtime.block_on(ready(&control, way));
     let (end, ended) = tokio::sync::oneshot::channel::<()>();
     std::thread::scope(|scope| {
-        // The runtime is driven all the time, and waits for connections.
+        // This thread drives the runtime, which waits for connections.
         let driven = scope.spawn(|| {
             runtime.block_on(async {
                 tokio::spawn(serve_unique(handed));

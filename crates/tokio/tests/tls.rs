@@ -25,7 +25,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, Stream
 
 use common::{ENGINES, anywhere, patient, ready};
 
-/// Names on the certificates of the ring lane and of the program.
+/// Host names of the ring threads and of the program.
 const OURS: &str = "probes.example";
 const THEIRS: &str = "app.example";
 
@@ -38,7 +38,7 @@ fn is_the_programs(hello: &HelloInfo<'_>) -> bool {
 }
 
 /// Name and protocols that a client offers, and the expected protocol.
-type Wish = (&'static str, &'static [&'static [u8]], Option<&'static [u8]>);
+type Offer = (&'static str, &'static [&'static [u8]], Option<&'static [u8]>);
 
 struct Port {
     control: Control,
@@ -48,7 +48,7 @@ struct Port {
     serving: tokio::task::JoinHandle<()>,
 }
 
-/// Each side has its own key, and the program's certificate has both names.
+/// The ring threads and the program have different keys. The program's certificate has both names.
 async fn port(way: (Engine, Descriptors)) -> Port {
     let ours = generate_simple_self_signed([OURS.to_owned()]).unwrap();
     let theirs = generate_simple_self_signed([THEIRS.to_owned(), OURS.to_owned()]).unwrap();
@@ -163,7 +163,7 @@ impl Port {
 async fn the_name_and_the_protocol_select_the_side_of_the_handshake() {
     for way in ENGINES {
         let port = port(way).await;
-        let table: [Wish; 3] = [
+        let table: [Offer; 3] = [
             (THEIRS, &[], None),
             (THEIRS, &[b"http/1.1"], Some(b"http/1.1")),
             (OURS, &[b"http/1.1", APP], Some(APP)),
@@ -182,7 +182,7 @@ async fn the_name_and_the_protocol_select_the_side_of_the_handshake() {
         }
         common::until("all were handed over", || port.handed_over() == 15).await;
 
-        // Other requests are served by the ring lane, including readiness of the program.
+        // The ring threads serve the other requests, including the readiness of the program.
         for (ready, status) in [(false, "503"), (true, "200")] {
             port.health.set_ready(ready);
             let tls_reply = port.ask(OURS, &[], "/readyz", 100).await;
@@ -197,7 +197,8 @@ async fn the_name_and_the_protocol_select_the_side_of_the_handshake() {
     }
 }
 
-/// A session cannot be moved, so a request that would be handed over without TLS is refused.
+/// A TLS session cannot be moved, so a request that would be handed over on a plain connection is
+/// refused.
 #[tokio::test]
 async fn inside_a_session_of_the_ring_lane_a_request_of_the_program_is_a_503_and_a_close() {
     for way in ENGINES {

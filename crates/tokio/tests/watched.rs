@@ -1,5 +1,5 @@
-//! Promise: a program that does not serve handed-over connections is not alive, whatever the
-//! reason, and a `Health` without a server reports that.
+//! Promise: liveness fails if a program does not serve handed-over connections, for whatever
+//! reason. A `Health` that no server uses reports that reason.
 //!
 //! Does not know about: a runtime that is stuck as a whole (see `stuck.rs`).
 
@@ -98,12 +98,13 @@ fn connections_that_are_never_accepted_fail_liveness_and_readiness_until_they_ar
     }
 }
 
-/// Workers that poll without a pause are not reported; one that blocks is, while it blocks.
+/// Workers that poll continuously are not reported as blocked. A worker that blocks is reported
+/// until it returns.
 #[test]
 fn one_blocked_worker_of_two_is_not_alive_and_a_busy_one_is() {
     const BUSY: Duration = Duration::from_secs(8);
     let runtime = runtime(2);
-    // Longer than a loaded machine may delay a heartbeat.
+    // A loaded machine delays a heartbeat by less than this.
     let health = limited(|health| health.stalled_after(Duration::from_secs(6)));
     let (control, _handed, addr) = start(&runtime, ENGINES[0], &health);
     let until_then = Instant::now() + BUSY;

@@ -1,4 +1,4 @@
-//! The probes in front of a service of hyper.
+//! A wrapper for hyper services that serves the probes.
 //!
 //! Does not know about: connections.
 
@@ -13,7 +13,8 @@ use super::WithProbes;
 use crate::health::Health;
 
 impl Health {
-    /// The probes in front of a service of hyper or tower, for HTTP/1.1 and HTTP/2.
+    /// Wraps a hyper or tower service: serves the probes and passes other requests to `inner`. For
+    /// HTTP/1.1 and HTTP/2.
     pub fn service<S>(&self, inner: S) -> WithProbes<S> {
         WithProbes { health: self.clone(), inner }
     }

@@ -13,14 +13,13 @@ use tower_service::Service;
 
 use crate::health::Health;
 
-/// A layer that serves the probes of a [`Health`] in front of a service of the program. Created by
-/// [`Health::layer`].
+/// A tower layer that serves the probes of a [`Health`]. Created by [`Health::layer`].
 #[derive(Clone, Debug)]
 pub struct ProbeLayer {
     health: Health,
 }
 
-/// A service with the probes of a [`Health`] in front of it.
+/// A service that serves the probes of a [`Health`] and passes other requests to the inner service.
 #[derive(Clone, Debug)]
 pub struct WithProbes<S> {
     pub(super) health: Health,
@@ -30,8 +29,9 @@ pub struct WithProbes<S> {
 impl Health {
     /// The probes as a layer, for instance for `Router::layer`.
     ///
-    /// It gives the replies of the ring threads to requests that they do not see: those that follow
-    /// a request for the program on a kept connection, and those over HTTP/2.
+    /// It serves probes that the ring threads do not see: those that follow a request for the
+    /// program on a kept connection, and those over HTTP/2. The replies are the same as those of
+    /// the ring threads.
     pub fn layer(&self) -> ProbeLayer {
         ProbeLayer { health: self.clone() }
     }

@@ -1,5 +1,5 @@
-//! The probes of a `Health` in the program itself, for connections and protocols that the ring
-//! threads do not read. The replies are the same as those of the ring threads.
+//! Serves the probes of a `Health` in the program itself, for connections and protocols that the
+//! ring threads do not read. The replies are the same as those of the ring threads.
 //!
 //! Does not know about: how a reply is chosen.
 
@@ -18,8 +18,8 @@ pub use layer::{ProbeLayer, WithProbes};
 use crate::health::Health;
 
 impl Health {
-    /// The reply to a probe. `None` if the path is not that of a probe. For frameworks without a
-    /// front here.
+    /// The reply to a probe; `None` if the path is not a probe path. For frameworks without an
+    /// integration in this crate.
     pub fn reply<B>(&self, request: &Request<B>) -> Option<Response<Bytes>> {
         let routes = self.probe_routes();
         routes.find(request.uri().path())?;
@@ -31,7 +31,7 @@ impl Health {
     }
 }
 
-/// `None` for a reply that HTTP cannot carry, which health routes do not have.
+/// `None` if the status or a field is invalid, which does not occur for health routes.
 fn into_response(reply: PortableReply) -> Option<Response<Bytes>> {
     let mut response = Response::new(reply.body);
     *response.status_mut() = StatusCode::from_u16(reply.status).ok()?;

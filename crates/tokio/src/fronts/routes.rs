@@ -14,9 +14,10 @@ use axum::routing::{MethodRouter, any};
 use crate::health::Health;
 
 impl Health {
-    /// The probes as routes, for `Router::merge`: each endpoint, and below it each of its checks.
+    /// The probes as routes, for `Router::merge`: each endpoint at `/NAME`, and each of its checks
+    /// at `/NAME/CHECK`.
     ///
-    /// They give the replies of the ring threads, to every method.
+    /// The replies are the same as those of the ring threads, for every method.
     pub fn routes<S: Clone + Send + Sync + 'static>(&self) -> Router<S> {
         let mut router = Router::new();
         for path in self.paths() {
@@ -34,7 +35,7 @@ impl Health {
 fn serve(health: &Health, request: &Request) -> Response {
     match health.reply(request) {
         Some(reply) => reply.map(Body::from),
-        // Only below a nested router, which changes paths.
+        // Only in a nested router, which strips the prefix of the path.
         None => StatusCode::NOT_FOUND.into_response(),
     }
 }

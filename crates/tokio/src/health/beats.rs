@@ -1,5 +1,5 @@
-//! Heartbeats of runtimes and the waiting connections of servers: written by tasks and ring threads
-//! with plain stores, read by the thread of the checks.
+//! Heartbeats of runtimes, and waiting connections of servers. Tasks and ring threads write them
+//! with plain stores; the thread of the checks reads them.
 //!
 //! Does not know about: limits, replies.
 
@@ -14,7 +14,7 @@ use crate::pulse::{Place, Pulse};
 use crate::waits::Waits;
 use crate::workers::{Silence, Workers};
 
-/// The heartbeat of one runtime or server, followed by those of others that share a `Health`.
+/// A heartbeat of one runtime or server, as a node of the list of all heartbeats of a `Health`.
 #[derive(Debug)]
 pub(crate) struct Beat {
     /// Time of the last tick of its runtime, on the clock of the ring threads.
@@ -24,7 +24,8 @@ pub(crate) struct Beat {
     /// Connections handed over and not yet accepted.
     waits: Arc<Waits>,
     workers: Mutex<Option<Workers>>,
-    /// Entries are never removed: there are as many as there were servers at the same time.
+    /// Nodes are reused and never removed, so their number is the maximum number of concurrent
+    /// servers.
     next: OnceLock<Box<Self>>,
 }
 
@@ -36,9 +37,9 @@ pub(crate) struct Beats(Arc<Beat>);
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     beats: Beats,
-    /// Index of its place in the list.
+    /// Index of its node in the list.
     index: usize,
-    /// Ownership of the place: after this heartbeat ends, another server may use the place.
+    /// Ownership of the node: after this heartbeat ends, another server may use the node.
     pulse: Pulse,
     ended: AtomicBool,
 }
@@ -61,8 +62,8 @@ impl Beat {
         &self.waits
     }
 
-    /// Time without a tick. `None` if the place is free or its runtime does not tick.
-    pub(crate) fn tickless(&self, now: u64) -> Option<Duration> {
+    /// Time since the last tick. `None` if the node is free or its runtime does not tick.
+    pub(crate) fn since_tick(&self, now: u64) -> Option<Duration> {
         let nanos = self.place.nanos();
         let ticks = nanos != 0 && self.ticks.load(Ordering::Relaxed);
         ticks.then(|| Duration::from_nanos(now.saturating_sub(nanos)))
@@ -114,18 +115,19 @@ impl Heartbeat {
         self.place().is_some_and(|beat| self.pulse.beat(&beat.place, nanos))
     }
 
-    /// Where its server reports waiting connections.
+    /// The record to which its server reports waiting connections.
     pub(crate) fn waits(&self) -> Option<Arc<Waits>> {
         self.place().map(|beat| Arc::clone(&beat.waits))
     }
 
-    /// Ends the heartbeat: the runtime need not tick any more.
+    /// Ends the heartbeat. The runtime is no longer monitored.
     pub(crate) fn end(&self) {
         if self.ended.swap(true, Ordering::SeqCst) {
             return;
         }
         if let Some(beat) = self.place() {
-            // Must precede the release of the place: the next owner may then set its own value.
+            // This must precede the release of the node, because the next owner then sets its own
+            // value.
             *beat.lock() = None;
             self.pulse.end(&beat.place);
         }

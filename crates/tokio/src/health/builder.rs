@@ -24,29 +24,29 @@ use crate::registry::{ClockedRegistry, LogSink, TransitionCounters, time_of_day}
 /// Default maximum number of concurrent runs.
 const CONCURRENT_RUNS: usize = 64;
 
-/// Makes the runner of a check once the runtime is known; `None` if its results are pushed.
-type MakeRunner = Box<dyn FnOnce(&mut Making) -> Result<Option<Runner>, HealthError> + Send>;
+/// Creates the runner of a check once the runtime is known; `None` if its results are pushed.
+type CreateRunner = Box<dyn FnOnce(&mut RunnerContext) -> Result<Option<Runner>, HealthError> + Send>;
 
-/// What runners are made with.
-struct Making {
+/// What runners need.
+struct RunnerContext {
     runtime: Option<Handle>,
     #[cfg(feature = "checks")]
     shared: Option<doorbell_checks::Shared>,
 }
 
-/// A check that is being configured.
-struct Added {
+/// A check that was added to the builder.
+struct PendingCheck {
     name: String,
     config: CheckConfig,
     severity: Severity,
     jitter: u32,
-    runner: MakeRunner,
+    runner: CreateRunner,
 }
 
-/// A health in the making; see [`Health::builder`].
+/// Configures and starts a [`Health`]; see [`Health::builder`].
 #[must_use = "nothing runs before `build`"]
 pub struct HealthBuilder {
-    checks: Vec<Added>,
+    checks: Vec<PendingCheck>,
     endpoints: Vec<(String, Vec<String>)>,
     limits: WatchLimits,
     details: Details,
@@ -71,8 +71,8 @@ impl Default for HealthBuilder {
 
 impl HealthBuilder {
     /// Adds a check that calls `function` for each run, on the runtime in which [`Self::build`] is
-    /// called. An error becomes the reason of a failure; so do a panic and a run beyond its timeout.
-    /// A check never runs twice at once.
+    /// called. An error, a panic and a timeout are failures; the text of the error is the reason.
+    /// Runs of a check never overlap.
     pub fn check<F, C, E>(mut self, name: &str, check: Check, function: F) -> Self
     where
         F: Fn() -> C + Send + Sync + 'static,
@@ -81,62 +81,62 @@ impl HealthBuilder {
     {
         let Check { config, severity, timeout, jitter } = check;
         let owned = name.to_owned();
-        let runner: MakeRunner = Box::new(move |making| match &making.runtime {
+        let runner: CreateRunner = Box::new(move |context| match &context.runtime {
             Some(runtime) => Ok(Some(Runner::call(Call::new(runtime.clone(), timeout, function)))),
             None => Err(HealthError::NoRuntime { name: owned }),
         });
-        self.checks.push(Added { name: name.to_owned(), config, severity, jitter, runner });
+        self.checks.push(PendingCheck { name: name.to_owned(), config, severity, jitter, runner });
         self
     }
 
     /// Adds a check whose results the program reports: see [`Health::pushed`].
     pub fn push(mut self, name: &str, ttl: Ttl) -> Self {
         let Ttl { config, severity } = ttl;
-        let runner: MakeRunner = Box::new(|_| Ok(None));
-        self.checks.push(Added { name: name.to_owned(), config, severity, jitter: 0, runner });
+        let runner: CreateRunner = Box::new(|_| Ok(None));
+        self.checks.push(PendingCheck { name: name.to_owned(), config, severity, jitter: 0, runner });
         self
     }
 
-    /// Adds a check of a built-in kind. It runs on a thread of its own, without the runtime.
+    /// Adds a check of a built-in kind. It runs on the thread of the checks, not on the runtime.
     #[cfg(feature = "checks")]
     pub fn target(mut self, check: doorbell_checks::options::Check, severity: Severity) -> Self {
         let (name, config) = (check.name.clone(), crate::registry::check_config(&check));
         let jitter = check.pace.jitter;
-        let runner: MakeRunner = Box::new(move |making| making.target(&check));
-        self.checks.push(Added { name, config, severity, jitter, runner });
+        let runner: CreateRunner = Box::new(move |context| context.target(&check));
+        self.checks.push(PendingCheck { name, config, severity, jitter, runner });
         self
     }
 
-    /// Adds an endpoint, at the path of its name, with some of the checks. `livez`, `readyz` and
-    /// `startupz` are always there.
+    /// Adds an endpoint with some of the checks, at the path `/NAME`. `livez`, `readyz` and
+    /// `startupz` always exist.
     pub fn endpoint<'n>(mut self, name: &str, checks: impl IntoIterator<Item = &'n str>) -> Self {
         let checks = checks.into_iter().map(str::to_owned).collect();
         self.endpoints.push((name.to_owned(), checks));
         self
     }
 
-    /// Which clients see the checks and their reasons. Default all; there is no authentication, so
-    /// all or none.
+    /// Which clients see the checks and their reasons. Default: all. There is no authentication
+    /// here, so the choice is all clients or none.
     pub const fn details(mut self, details: Details) -> Self {
         self.details = details;
         self
     }
 
-    /// Starts as not ready and in the startup phase, until [`Health::set_ready`]. By default the
-    /// checks decide alone.
+    /// Starts not ready and in the startup phase, until [`Health::set_ready`] is called. By
+    /// default, readiness depends only on the checks.
     pub const fn starts_unready(mut self) -> Self {
         self.starts_ready = false;
         self
     }
 
-    /// Time without a tick after which a runtime counts as stuck: not ready and not alive. Default
-    /// 1.5 s for readiness and 10 s for liveness; at least 100 ms, because the clock of the ring
-    /// threads is coarse.
+    /// Time without a tick after which a runtime counts as stuck; readiness and liveness then fail.
+    /// Default: 1.5 s for readiness and 10 s for liveness. At least 100 ms, because the clock of
+    /// the ring threads is coarse.
     ///
-    /// A single blocked worker of the runtime counts too, because connections and tasks wait for
-    /// it. It is detected after the same time, but not before 6.1 s: Tokio updates its statistics
-    /// of a worker every 61 polls (`event_interval`), so a worker that is busy with polls of up to
-    /// 100 ms each is never taken for a blocked one.
+    /// A single blocked worker of the runtime also fails them, because connections and tasks wait
+    /// for it. It is detected after the same time, but at the earliest after 6.1 s: Tokio updates
+    /// the statistics of a worker every 61 polls (`event_interval`), and a worker whose polls take
+    /// up to 100 ms each must not be reported as blocked.
     pub fn stalled_after(mut self, time: Duration) -> Self {
         self.limits.stalled_after = Some(Limit::both(time.max(Duration::from_millis(100))));
         self
@@ -144,14 +144,14 @@ impl HealthBuilder {
 
     /// Maximum time that a connection waits to be accepted from [`Handed`](crate::Handed).
     ///
-    /// If one waits longer, the program is not ready; if none was accepted in that time, it is not
-    /// alive either. Default 1.5 s for readiness and 10 s for liveness.
+    /// If a connection waits longer, readiness fails. If connections wait and none was accepted for
+    /// that time, liveness fails too. Default: 1.5 s for readiness and 10 s for liveness.
     pub const fn accept_within(mut self, time: Duration) -> Self {
         self.limits.accept_within = Limit::both(time);
         self
     }
 
-    /// Disables the detection of a stuck runtime, for a program that a heartbeat must not wake, or
+    /// Disables the detection of a stuck runtime. For a program that must not wake periodically, or
     /// whose health is served without a runtime.
     ///
     /// [`Embed::health`](crate::Embed::health) is then optional. Without it, a dropped
@@ -167,8 +167,8 @@ impl HealthBuilder {
         self
     }
 
-    /// The runtime of the checks, and the one that is watched until a server starts. Default: the
-    /// one that calls [`Self::build`].
+    /// The runtime on which checks run, and which is monitored until a server starts. Default: the
+    /// runtime that calls [`Self::build`].
     pub fn runtime(mut self, runtime: Handle) -> Self {
         self.runtime = Some(runtime);
         self
@@ -177,7 +177,7 @@ impl HealthBuilder {
     /// Starts the checks.
     ///
     /// # Errors
-    /// A check or an endpoint is invalid, named in the error.
+    /// A check or an endpoint is invalid; the error has its name.
     pub fn build(mut self) -> Result<Health, HealthError> {
         let runtime = self.runtime.take().or_else(|| Handle::try_current().ok());
         let origin = Instant::now();
@@ -255,7 +255,7 @@ impl HealthBuilder {
             let uses = self.uses_by_name(name, checks, &uses)?;
             add(EndpointConfig { uses, ..EndpointConfig::new(name.as_str()) }, EndpointOptions::default())?;
         }
-        // The old name of Kubernetes, which asks for liveness.
+        // The former path of Kubernetes for liveness.
         paths.push(("/healthz".to_owned(), 0));
         Ok((builder, paths))
     }
@@ -279,11 +279,11 @@ impl HealthBuilder {
         let names = Internal::ALL.map(Internal::name).into_iter();
         let names = names.chain(self.checks.iter().map(|check| check.name.as_str()));
         let stats = counters.by_check.of(names);
-        let mut making = Making::new(runtime);
+        let mut context = RunnerContext::new(runtime);
         let (mut runs, instance) = (Vec::new(), instance());
-        for (at, Added { name, jitter, runner, .. }) in self.checks.into_iter().enumerate() {
+        for (at, PendingCheck { name, jitter, runner, .. }) in self.checks.into_iter().enumerate() {
             let position = Internal::ALL.len() + at;
-            if let (Some(runner), Some(stats)) = (runner(&mut making)?, stats.get(position)) {
+            if let (Some(runner), Some(stats)) = (runner(&mut context)?, stats.get(position)) {
                 let stats = Arc::clone(stats);
                 runs.push(Run::every(position, &name, &instance, jitter, Arc::new(runner), stats));
             }
@@ -292,7 +292,7 @@ impl HealthBuilder {
     }
 }
 
-impl Making {
+impl RunnerContext {
     const fn new(runtime: Option<Handle>) -> Self {
         Self {
             runtime,
@@ -325,14 +325,15 @@ fn add_check(
     builder.check(name, config).map_err(|source| HealthError::Check { name: name.to_owned(), source })
 }
 
-/// A check that the library sets: it keeps its state, and one result decides. A startup endpoint
-/// would keep a state that the check has only at first.
+/// A check whose state the library sets: it never expires, and one result changes the state. Its
+/// initial state must be correct, because a startup endpoint would latch an initial `up`.
 fn internal_check(is_down: bool) -> CheckConfig {
     let initial = if is_down { Initial::FullyDown } else { Initial::FullyUp };
     CheckConfig { initial, history_len: 20, ..CheckConfig::ttl(Duration::MAX) }
 }
 
-/// Distinguishes replicas, so that their checks do not run at once. Empty where it is unknown.
+/// Distinguishes replicas, so that their checks do not run at the same time. Empty if the host name
+/// is unknown.
 fn instance() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default()
 }

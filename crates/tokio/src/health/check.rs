@@ -1,4 +1,4 @@
-//! How a check of the program runs, and how its results count.
+//! Options of the program's checks: schedule, thresholds, severity.
 //!
 //! Does not know about: what a check does.
 
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use doorbell_health::{CheckConfig, Severity};
 
-/// Longest default timeout of a run.
+/// Upper bound of the default timeout of a run.
 const TIMEOUT_USUAL_MAX: Duration = Duration::from_secs(1);
 
-/// How a check runs, and how its results count. Required by default.
+/// Options of a check that calls a function: schedule, thresholds, severity. Required by default.
 #[derive(Clone, Debug)]
 #[must_use = "it is passed to `HealthBuilder::check`"]
 pub struct Check {
@@ -19,7 +19,7 @@ pub struct Check {
     pub(crate) jitter: u32,
 }
 
-/// How long a pushed result is valid, and how it counts. Required by default.
+/// Options of a check with pushed results: validity and severity. Required by default.
 #[derive(Clone, Debug)]
 #[must_use = "it is passed to `HealthBuilder::push`"]
 pub struct Ttl {
@@ -28,9 +28,8 @@ pub struct Ttl {
 }
 
 impl Check {
-    /// Runs at this interval, from the start of one run to the start of the next. While the state
-    /// is changing or unknown, the interval is at most 1 s. While the check is down, the interval
-    /// is doubled.
+    /// Runs at this interval, measured between the starts of two runs. While the state is changing
+    /// or unknown, the interval is at most 1 s. While the check is down, the interval is doubled.
     pub fn every(interval: Duration) -> Self {
         Self {
             config: CheckConfig::every(interval),
@@ -40,20 +39,20 @@ impl Check {
         }
     }
 
-    /// Consecutive successes from down to up. Default 2.
+    /// Number of consecutive successes after which a check that is down is up. Default 2.
     pub const fn rise(mut self, successes: u32) -> Self {
         self.config.rise = successes;
         self
     }
 
-    /// Consecutive failures from up to down. Default 3.
+    /// Number of consecutive failures after which a check that is up is down. Default 3.
     pub const fn fall(mut self, failures: u32) -> Self {
         self.config.fall = failures;
         self
     }
 
-    /// Maximum time of a run; it then fails, and its future is dropped. Default 1 s, at most the
-    /// interval.
+    /// Maximum time of a run. A longer run fails, and its future is dropped. Default: the interval,
+    /// at most 1 s.
     pub const fn timeout(mut self, time: Duration) -> Self {
         self.timeout = time;
         self
@@ -71,20 +70,20 @@ impl Check {
         self
     }
 
-    /// While it is down, the program is degraded and stays ready. For dependencies that other
+    /// While it is down, the program is degraded and stays ready. For dependencies that all
     /// replicas share.
     pub const fn degrading(mut self) -> Self {
         self.severity = Severity::Degrading;
         self
     }
 
-    /// It is only shown.
+    /// It is shown but does not change the state of the program.
     pub const fn info(mut self) -> Self {
         self.severity = Severity::Info;
         self
     }
 
-    /// All settings of the check. Changes them with a function, for those without a method here.
+    /// Changes settings that have no method here.
     pub fn with(mut self, change: impl FnOnce(&mut CheckConfig)) -> Self {
         change(&mut self.config);
         self
@@ -92,7 +91,7 @@ impl Check {
 }
 
 impl Ttl {
-    /// A result is valid for this time; without a newer one the check is then down.
+    /// Validity of a result. If no newer result arrives in time, the check is down.
     pub fn of(time: Duration) -> Self {
         Self { config: CheckConfig::ttl(time), severity: Severity::Required }
     }

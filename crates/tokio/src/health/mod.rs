@@ -1,4 +1,5 @@
-//! The health of a program: its checks, its runtimes, and what it says itself.
+//! The health of a program: its checks, the state of its runtimes, and the state that the program
+//! sets.
 //!
 //! Does not know about: requests; sockets.
 
@@ -28,23 +29,24 @@ use sink::WatchedRegistry;
 
 /// The health of the program: checks, endpoints, and the replies that probes get.
 ///
-/// Cheap to clone; clones share one state. Several servers may share it, also in several runtimes:
-/// then the program is alive while none of these runtimes is stuck, and while the connections that
-/// each server hands over are accepted.
+/// Cheap to clone; clones share one state. Several servers, in one or several runtimes, may share
+/// it. The program is then alive while none of these runtimes is stuck and the handed-over
+/// connections of each server are accepted.
 ///
 /// | endpoint | path | up while |
 /// |---|---|---|
-/// | `livez` | `/livez`, `/healthz` | `alive`: no runtime is stuck, connections are accepted, and [`Self::set_live`] |
-/// | `readyz` | `/readyz` | required checks are up, `ready` ([`Self::set_ready`]), `runtime`, `accept` |
-/// | `startupz` | `/startupz` | the same was up once, with `started` ([`Self::set_started`]) for `ready` |
+/// | `livez` | `/livez`, `/healthz` | `alive`: no runtime is stuck, connections are accepted, and [`Self::set_live`] is true |
+/// | `readyz` | `/readyz` | `alive`, `runtime`, `accept`, `ready` ([`Self::set_ready`]) and all required checks are up |
+/// | `startupz` | `/startupz` | once the checks of `readyz` were up, with `started` ([`Self::set_started`]) instead of `ready` |
 ///
 /// GET, HEAD and OPTIONS get 200 or 503, with the state, the checks and their reasons. A request
 /// chooses the format by `Accept` or by its query: `?verbose`, `?format=json` (health+json),
-/// `?format=spring`, `?format=text`; `?exclude=NAME` leaves a check out, and `/readyz/NAME` is about
-/// one check. Ring threads, `routes()`, the layer and the hyper service give the same replies.
+/// `?format=spring`, `?format=text`; `?exclude=NAME` leaves a check out, and `/readyz/NAME` is the
+/// state of one check. The ring threads, [the routes, the layer and the hyper
+/// service](crate::Handed#requests-on-connections-that-were-handed-over) give the same replies.
 ///
-/// The checks run on a thread of their own, which also looks at the runtimes. It ends with the last
-/// clone.
+/// The checks run on a separate thread, which also monitors the runtimes. It ends when the last
+/// clone is dropped.
 #[derive(Clone)]
 pub struct Health {
     inside: Arc<Inside>,
@@ -82,7 +84,7 @@ pub(crate) enum Internal {
 impl Internal {
     pub(crate) const ALL: [Self; 5] = [Self::Alive, Self::Runtime, Self::Accept, Self::Ready, Self::Started];
 
-    /// Those that follow from a look, in its order.
+    /// Those that are derived from heartbeats, in the order of [`watch::Reasons`].
     pub(crate) const WATCHED: [Self; 3] = [Self::Alive, Self::Runtime, Self::Accept];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -96,13 +98,13 @@ impl Internal {
     }
 }
 
-/// Positions of the endpoints that are always there.
+/// Positions of the endpoints that always exist.
 const LIVEZ: usize = 0;
 const READYZ: usize = 1;
 const STARTUPZ: usize = 2;
 
 impl Health {
-    /// Begins a `Health`. Without checks it is ready at once.
+    /// A builder with the default settings. A `Health` without checks is ready at once.
     pub fn builder() -> HealthBuilder {
         HealthBuilder::default()
     }
@@ -117,23 +119,22 @@ impl Health {
         let own = runtime.filter(|_| ticks).map(|runtime| {
             let heartbeat = Arc::new(parts.watched.watch().beats.begin(Some(runtime.metrics())));
             heartbeat.tick_on(&runtime, interval);
-            parts.watched.look_by_time();
+            parts.watched.run_periodically();
             (runtime.id(), heartbeat)
         });
         let scheduler = ready.go();
         Self { inside: Arc::new(Inside { parts, own: Mutex::new(own), _scheduler: scheduler }) }
     }
 
-    /// Sets whether the program is alive; if not, it should be restarted, and is not ready. Default
-    /// true.
+    /// Sets whether the program is alive. False fails liveness, so that the program is restarted,
+    /// and readiness. Default: true.
     pub fn set_live(&self, live: bool) {
         self.watched().watch().dead.store(!live, Ordering::Relaxed);
-        self.look();
+        self.run_internal_checks();
     }
 
-    /// Sets whether the program takes traffic, in addition to its checks. The first `true` also
-    /// ends the startup phase. Default: true; false with
-    /// [`HealthBuilder::starts_unready`].
+    /// Sets whether the program accepts traffic, in addition to its checks. The first `true` also
+    /// ends the startup phase. Default: true, or false with [`HealthBuilder::starts_unready`].
     pub fn set_ready(&self, ready: bool) {
         if ready {
             self.set_started();
@@ -150,7 +151,7 @@ impl Health {
     pub fn set_draining(&self) {
         if !self.watched().watch().draining.swap(true, Ordering::Relaxed) {
             self.watched().registry().drain(true);
-            self.look();
+            self.run_internal_checks();
         }
     }
 
@@ -174,8 +175,8 @@ impl Health {
         self.watched().watch().draining.load(Ordering::Relaxed)
     }
 
-    /// The state of an endpoint by its name, as probers other than load balancers and kubelets see
-    /// it.
+    /// The state of the endpoint with this name, for probers that are neither load balancers nor
+    /// kubelets.
     pub fn state(&self, endpoint: &str) -> Option<EndpointState> {
         self.registry()
             .with_board(|board| Some(board.endpoint(board.endpoint_named(endpoint)?)?.verdict().state))
@@ -193,7 +194,7 @@ impl Health {
         is_pushed.then(|| Pushed::new(self.inside.parts.push.clone(), position))
     }
 
-    /// The registry behind it: states, statistics of probers, and transitions.
+    /// The registry of this health: states, statistics of probers, and transitions.
     pub fn registry(&self) -> &Arc<Registry> {
         self.watched().registry().registry()
     }
@@ -203,7 +204,7 @@ impl Health {
         &self.inside.parts.counters
     }
 
-    /// The paths that it serves.
+    /// The probe paths.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.inside.parts.routes.paths()
     }
@@ -212,16 +213,17 @@ impl Health {
         &self.inside.parts.routes
     }
 
-    /// Records that ring threads serve the probes: without a server, the `Health` then fails.
+    /// Records that ring threads serve the probes. The `Health` then fails until [`Self::begin`] is
+    /// called for a server.
     pub(crate) fn serve_on_ring(&self) {
         self.watched().watch().is_on_ring.store(true, Ordering::Relaxed);
-        self.look();
+        self.run_internal_checks();
     }
 
     /// Begins the heartbeat of a server. Its runtime must tick until [`Heartbeat::end`].
     ///
     /// # Panics
-    /// If the `Health` has a heartbeat and this is called outside of a runtime.
+    /// Panics outside of a runtime if the `Health` has a heartbeat.
     pub(crate) fn begin(&self) -> Arc<Heartbeat> {
         let watched = self.watched();
         let watch = watched.watch();
@@ -236,23 +238,23 @@ impl Health {
             }
         }
         watch.is_served.store(true, Ordering::Relaxed);
-        watched.look_by_time();
-        self.look();
+        watched.run_periodically();
+        self.run_internal_checks();
         self.inside.parts.wake.wake();
         heartbeat
     }
 
-    /// Reports an accepted connection: after a failure to accept, runs the internal checks at once.
+    /// Reports an accepted connection. If `accept` is down, the internal checks run at once.
     #[inline]
     pub(crate) fn accepted(&self) {
         if self.watched().watch().accept_failed.load(Ordering::Relaxed) {
-            self.look();
+            self.run_internal_checks();
         }
     }
 
-    /// Looks at runtimes and servers now.
-    pub(crate) fn look(&self) {
-        self.watched().look();
+    /// Runs the internal checks now.
+    pub(crate) fn run_internal_checks(&self) {
+        self.watched().run_internal_checks();
     }
 
     fn watched(&self) -> &WatchedRegistry {

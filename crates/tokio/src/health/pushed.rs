@@ -20,8 +20,8 @@ impl Pushed {
         Self { push, check }
     }
 
-    /// Reports a result; an error is the reason of a failure. False if too many results are
-    /// pending, which is counted.
+    /// Reports a result; the text of an error is the reason of the failure. Returns false and
+    /// counts the loss if too many results are pending.
     pub fn report<E: fmt::Display>(&self, result: Result<(), E>) -> bool {
         let (outcome, reason) = match result {
             Ok(()) => (Outcome::Success, String::new()),
@@ -35,7 +35,7 @@ impl Pushed {
         self.report(Ok::<(), &str>(()))
     }
 
-    /// Reports a success with a warning: degraded.
+    /// Reports a degraded result: a success with a warning.
     pub fn degraded(&self, reason: impl fmt::Display) -> bool {
         let finding =
             Finding { outcome: Outcome::Degraded, latency: Duration::ZERO, reason: reason.to_string() };

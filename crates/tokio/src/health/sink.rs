@@ -1,4 +1,4 @@
-//! The receiver of check results, which also monitors runtimes and servers.
+//! Receives check results and runs the internal checks.
 //!
 //! Does not know about: the thread on which checks run.
 
@@ -13,19 +13,19 @@ use crate::health::Internal;
 use crate::health::watch::Watch;
 use crate::registry::ClockedRegistry;
 
-/// A registry, with the monitoring of runtimes and servers.
+/// A registry with the internal checks, which monitor runtimes and servers.
 #[derive(Debug)]
 pub(crate) struct WatchedRegistry {
     registry: ClockedRegistry,
     watch: Watch,
     /// Whether the internal checks run periodically.
-    looks: AtomicBool,
-    next_look: AtomicU64,
+    is_periodic: AtomicBool,
+    next_run: AtomicU64,
 }
 
 impl WatchedRegistry {
     pub(crate) const fn new(registry: ClockedRegistry, watch: Watch) -> Self {
-        Self { registry, watch, looks: AtomicBool::new(false), next_look: AtomicU64::new(0) }
+        Self { registry, watch, is_periodic: AtomicBool::new(false), next_run: AtomicU64::new(0) }
     }
 
     pub(crate) const fn registry(&self) -> &ClockedRegistry {
@@ -37,15 +37,15 @@ impl WatchedRegistry {
     }
 
     /// Runs the internal checks periodically from now on.
-    pub(crate) fn look_by_time(&self) {
-        self.looks.store(true, Ordering::Relaxed);
+    pub(crate) fn run_periodically(&self) {
+        self.is_periodic.store(true, Ordering::Relaxed);
     }
 
     /// Runs the internal checks now and publishes changed results.
-    pub(crate) fn look(&self) {
+    pub(crate) fn run_internal_checks(&self) {
         let next = self.registry.now().after(self.watch.limits.interval());
-        self.next_look.store(next.as_nanos(), Ordering::Relaxed);
-        self.watch.look(|check, reason| {
+        self.next_run.store(next.as_nanos(), Ordering::Relaxed);
+        self.watch.run_internal_checks(|check, reason| {
             let reason = reason.map(|reason| reason.to_string());
             self.set(Internal::WATCHED[check], reason.as_deref());
         });
@@ -82,15 +82,15 @@ impl ResultSink for WatchedRegistry {
 
     fn deadline(&self) -> Time {
         let deadline = ResultSink::deadline(&self.registry);
-        if self.looks.load(Ordering::Relaxed) {
-            return deadline.min(Time::from_nanos(self.next_look.load(Ordering::Relaxed)));
+        if self.is_periodic.load(Ordering::Relaxed) {
+            return deadline.min(Time::from_nanos(self.next_run.load(Ordering::Relaxed)));
         }
         deadline
     }
 
     fn tick(&self) {
-        if self.looks.load(Ordering::Relaxed) {
-            self.look();
+        if self.is_periodic.load(Ordering::Relaxed) {
+            self.run_internal_checks();
         }
         ResultSink::tick(&self.registry);
     }

@@ -12,17 +12,17 @@ use crate::health::beats::{Beat, Beats, nanos_now};
 use crate::waits::Waits;
 use crate::workers::SILENCE_MIN;
 
-/// Looks and ticks per limit.
-const LOOKS_A_LIMIT: u32 = 8;
+/// Runs of the internal checks, and ticks of a runtime, per limit.
+const RUNS_PER_LIMIT: u32 = 8;
 
-/// Shortest and longest time between two looks.
-const LOOK_EVERY_MIN: Duration = Duration::from_millis(10);
-const LOOK_EVERY_MAX: Duration = Duration::from_millis(250);
+/// Shortest and longest interval of the internal checks.
+const INTERVAL_MIN: Duration = Duration::from_millis(10);
+const INTERVAL_MAX: Duration = Duration::from_millis(250);
 
-/// Default limits of readiness: a failure shows within 2 s.
+/// Default limit of readiness. Together with the interval, a failure is visible within 2 s.
 const READY_LIMIT: Duration = Duration::from_millis(1_500);
 
-/// Default limits of liveness: a restart is for what does not recover.
+/// Default limit of liveness: long enough that a program that recovers is not restarted.
 const LIVE_LIMIT: Duration = Duration::from_secs(10);
 
 /// How long a condition may last before an endpoint fails.
@@ -46,17 +46,17 @@ pub(crate) struct WatchLimits {
 pub(crate) struct Watch {
     pub(crate) beats: Beats,
     pub(crate) limits: WatchLimits,
-    /// Set by the program: it is not alive.
+    /// The program called `set_live(false)`.
     pub(crate) dead: AtomicBool,
     pub(crate) draining: AtomicBool,
     /// Ring threads serve probes of this health.
     pub(crate) is_on_ring: AtomicBool,
-    /// A server uses this health, or need not.
+    /// A server uses this health, or the health works without one.
     pub(crate) is_served: AtomicBool,
-    /// Whether the last run of the internal checks found that connections are not accepted. The
-    /// next accepted connection then starts another run.
+    /// Whether the last run of the internal checks failed `accept`. The next accepted connection
+    /// then starts another run.
     pub(crate) accept_failed: AtomicBool,
-    /// The reasons that were reported last.
+    /// The reasons of the last run.
     reported: Mutex<Reasons>,
 }
 
@@ -122,11 +122,11 @@ impl Default for WatchLimits {
 }
 
 impl WatchLimits {
-    /// Time between two looks, and between two ticks of a runtime.
+    /// Interval of the internal checks, and of the ticks of a runtime.
     pub(crate) fn interval(&self) -> Duration {
         let limits = [Some(self.accept_within.ready), self.stalled_after.map(|limit| limit.ready)];
         let shortest = limits.into_iter().flatten().min().unwrap_or(READY_LIMIT);
-        (shortest / LOOKS_A_LIMIT).clamp(LOOK_EVERY_MIN, LOOK_EVERY_MAX)
+        (shortest / RUNS_PER_LIMIT).clamp(INTERVAL_MIN, INTERVAL_MAX)
     }
 }
 
@@ -144,8 +144,9 @@ impl Watch {
         }
     }
 
-    /// Calls `report` with each internal check that changed, in their order. One call at a time.
-    pub(crate) fn look(&self, report: impl Fn(usize, Option<Reason>)) {
+    /// Runs the internal checks and calls `report` for each whose state changed, in the order of
+    /// [`Reasons`]. Concurrent calls wait for each other.
+    pub(crate) fn run_internal_checks(&self, report: impl Fn(usize, Option<Reason>)) {
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         let reasons = self.reasons(nanos_now());
         let (now, before) = (reasons.by_check(), reported.by_check());
@@ -168,7 +169,7 @@ impl Watch {
 
     fn runtime(&self, now: u64, is_live: bool) -> Option<Reason> {
         let limit = self.limits.stalled_after?.of(is_live);
-        if self.beats.iter().any(|beat| beat.tickless(now).is_some_and(|time| time > limit)) {
+        if self.beats.iter().any(|beat| beat.since_tick(now).is_some_and(|time| time > limit)) {
             return Some(Reason::Stuck);
         }
         let silences = self.beats.iter().filter_map(|beat| beat.silence(now));
@@ -180,7 +181,7 @@ impl Watch {
         if self.is_on_ring.load(Ordering::Relaxed) && !self.is_served.load(Ordering::Relaxed) {
             return Some(Reason::Unwatched);
         }
-        // A draining program is not required to accept.
+        // A program may stop accepting while it drains.
         if self.draining.load(Ordering::Relaxed) {
             return None;
         }
@@ -310,17 +311,17 @@ mod tests {
     #[test]
     fn a_missing_server_and_a_dead_program_are_reported_once() {
         let watch = watch();
-        let told = Mutex::new(Vec::new());
-        let look = || {
-            watch.look(|check, reason| told.lock().unwrap().push((check, reason)));
-            std::mem::take(&mut *told.lock().unwrap())
+        let reported = Mutex::new(Vec::new());
+        let run = || {
+            watch.run_internal_checks(|check, reason| reported.lock().unwrap().push((check, reason)));
+            std::mem::take(&mut *reported.lock().unwrap())
         };
-        assert_eq!(look(), []);
+        assert_eq!(run(), []);
         watch.is_on_ring.store(true, Ordering::Relaxed);
         let unwatched = Some(Reason::Unwatched);
-        assert_eq!((look(), look()), (vec![(0, unwatched), (2, unwatched)], vec![]));
+        assert_eq!((run(), run()), (vec![(0, unwatched), (2, unwatched)], vec![]));
         watch.is_served.store(true, Ordering::Relaxed);
         watch.dead.store(true, Ordering::Relaxed);
-        assert_eq!(look(), [(0, Some(Reason::NotLive)), (2, None)]);
+        assert_eq!(run(), [(0, Some(Reason::NotLive)), (2, None)]);
     }
 }

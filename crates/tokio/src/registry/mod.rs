@@ -1,6 +1,6 @@
-//! A registry with the clock of the process, as the receiver of what checks find.
+//! A registry with the clock of the process, which receives the results of checks.
 //!
-//! Does not know about: which checks and endpoints there are, configuration files.
+//! Does not know about: the set of checks and endpoints, configuration files.
 
 mod sinks;
 
@@ -19,7 +19,7 @@ use doorbell_probes::{CLOCK_STEP_MIN, Registry, RunTrigger, SameChecks, Subject}
 pub use sinks::{LogSink, TransitionCounters};
 use tokio::time::Instant;
 
-/// A [`Registry`] and its clock. Methods of the registry that take a time are here without it.
+/// A [`Registry`] and its clock. Its methods pass the current time to those of the registry.
 pub struct ClockedRegistry {
     registry: Arc<Registry>,
     /// The origin of all times of the registry.
@@ -28,17 +28,17 @@ pub struct ClockedRegistry {
 }
 
 impl ClockedRegistry {
-    /// The clock of a registry that was built at `origin`. `time_of_day` is the time since 1970.
+    /// A registry that was built at `origin`. `time_of_day` returns the time since 1970.
     pub const fn new(registry: Arc<Registry>, origin: Instant, time_of_day: fn() -> Duration) -> Self {
         Self { registry, origin, time_of_day }
     }
 
-    /// The origin of all times, for a successor.
+    /// The origin of all times. A successor uses the same.
     pub const fn origin(&self) -> Instant {
         self.origin
     }
 
-    /// The registry, to be shared.
+    /// The registry, for sharing.
     pub const fn registry(&self) -> &Arc<Registry> {
         &self.registry
     }
@@ -48,8 +48,7 @@ impl ClockedRegistry {
         Time::ZERO.after(self.origin.elapsed())
     }
 
-    /// Adds checks that run on demand, by position. To be called before the first
-    /// [`Registry::cache`].
+    /// Adds checks that run on demand, by position. Call it before the first [`Registry::cache`].
     pub fn run_on_demand(&self, requests: impl Iterator<Item = (usize, RunRequest)>) {
         let trigger = |request: RunRequest| RunTrigger::new(move || request.ask());
         self.registry.run_on_demand(requests.map(|(check, request)| (check, trigger(request))));
@@ -65,12 +64,12 @@ impl ClockedRegistry {
         self.registry.drain(draining, self.now());
     }
 
-    /// Begins a drain of one endpoint, for this reason, or ends it.
+    /// Begins a drain of one endpoint with a reason; `None` ends it.
     pub fn drain_one(&self, endpoint: &str, reason: Option<&str>) {
         self.registry.drain_one(endpoint, reason, self.now());
     }
 
-    /// Begins maintenance of subjects, with its reason and duration, or ends it.
+    /// Begins maintenance of subjects, with a reason and a duration; `None` ends it.
     pub fn maintain<'a>(
         &self,
         wanted: impl IntoIterator<Item = (Subject, Option<(&'a str, Option<Duration>)>)>,
@@ -87,8 +86,7 @@ impl ClockedRegistry {
     pub fn look_at_clock(&self, time_of_day: impl FnOnce() -> Duration) {
         let read = || {
             let (before, time_of_day, now) = (self.now(), time_of_day(), self.now());
-            // If the thread was stopped between reading the clocks, the pair of times is not
-            // usable.
+            // If the thread was preempted between reading the clocks, the two times do not match.
             (now.since(before) <= CLOCK_STEP_MIN / 2).then_some((time_of_day, now))
         };
         if self.registry.follow_clock(read) {
@@ -103,7 +101,7 @@ impl ResultSink for ClockedRegistry {
     }
 
     fn instant(&self, time: Time) -> Instant {
-        // No wait is longer than a day.
+        // A time far in the future would overflow `Instant`. The scheduler waits for at most a day.
         let since =
             Duration::from_nanos(time.as_nanos()).min(self.origin.elapsed() + Duration::from_secs(86_400));
         self.origin + since
@@ -150,7 +148,7 @@ pub fn time_of_day() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// How results of a configured check become states.
+/// The state settings of a configured check: intervals, thresholds, maximum age.
 #[cfg(feature = "checks")]
 pub fn check_config(check: &Check) -> CheckConfig {
     let pace = &check.pace;

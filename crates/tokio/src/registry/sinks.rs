@@ -8,7 +8,7 @@ use doorbell_checks::CheckStats;
 use doorbell_health::{CheckState, EndpointState};
 use doorbell_probes::{Transition, TransitionSink};
 
-/// Writes transitions into the log.
+/// Writes transitions to the log.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogSink;
 

@@ -1,7 +1,7 @@
 //! Shared parts of the embedding tests: a server with a given driver, a program that serves unique
 //! ids, and counts of descriptors.
 //!
-//! Does not know about: single promises. `DOORBELL_FULL=1` runs the tests at the size that the
+//! Does not know about: what the tests check. `DOORBELL_FULL=1` runs the tests at the size that the
 //! promises state.
 
 #![allow(dead_code, reason = "each test program uses its part")]
@@ -24,7 +24,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 
-/// The reduced size, or the size that the promise states.
+/// `full` with `DOORBELL_FULL=1`, otherwise `now`.
 pub(crate) fn sized<T>(now: T, full: T) -> T {
     if is_full() { full } else { now }
 }
@@ -33,7 +33,7 @@ pub(crate) fn is_full() -> bool {
     std::env::var("DOORBELL_FULL").is_ok_and(|value| value == "1")
 }
 
-/// Lock for tests that measure the whole process or the processor.
+/// Lock for tests that measure the whole process or processor time.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -49,7 +49,7 @@ pub(crate) fn patient() -> Health {
     limited(|health| health)
 }
 
-/// The same, with some limits changed.
+/// Like [`patient`], with changed limits.
 pub(crate) fn limited(change: impl FnOnce(HealthBuilder) -> HealthBuilder) -> Health {
     let limit = Duration::from_secs(60);
     let health = Health::builder().starts_unready().stalled_after(limit).accept_within(limit);
@@ -130,8 +130,8 @@ pub(crate) fn eventually(what: &str, mut done: impl FnMut() -> bool) {
     assert!(is_done, "{what}: not within 20 s");
 }
 
-/// The server's address, once it runs with the requested driver. If io_uring is denied, the test is
-/// skipped with a message unless io_uring is required; it never passes on another driver.
+/// Waits until the server runs and returns its address. Asserts that it uses the requested driver,
+/// unless io_uring is unavailable here and not required.
 pub(crate) async fn ready(control: &Control, (engine, descriptors): (Engine, Descriptors)) -> SocketAddr {
     control.ready().await.expect("it starts");
     let report = control.driver_report().expect("known once it is ready");
