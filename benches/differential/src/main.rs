@@ -1,6 +1,6 @@
 //! Frames a number of streams, prints the results, and fails if a difference has no reason.
 //!
-//! Does not know about: anything except its arguments, `STREAMS [SEED]`.
+//! Arguments: `STREAMS [SEED]`. Does not know about: how streams are generated and compared.
 #![forbid(unsafe_code)]
 
 use doorbell_differential::go::Go;

@@ -26,8 +26,8 @@ on_auto! {
     without_the_key_nothing_starts
 }
 
-/// Configuration of a TLS listener on this port with the pair `NAME.crt` and `NAME.key` from the
-/// folder.
+/// Configuration of a TLS listener on `port`. Its certificate is `NAME.crt` and its key `NAME.key`,
+/// both in `folder`.
 fn tls(folder: &Path, name: &str, port: u16) -> String {
     let path = |end: &str| folder.join(format!("{name}.{end}"));
     format!(

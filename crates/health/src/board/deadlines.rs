@@ -26,8 +26,8 @@ impl Deadlines {
         Self { heap: Vec::with_capacity(items), places: vec![ABSENT; items].into() }
     }
 
-    /// The earliest entry, which may be earlier than the item's deadline; [`Time::MAX`] if the heap
-    /// is empty.
+    /// Time of the first entry; [`Time::MAX`] if the heap is empty. If the entry is outdated, the
+    /// deadline of its item is later.
     pub(super) fn first(&self) -> Time {
         self.heap.first().map_or(Time::MAX, |&(at, _)| at)
     }

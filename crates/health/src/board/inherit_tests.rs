@@ -168,8 +168,8 @@ fn a_check_that_asks_something_new_keeps_the_verdict_until_its_first_result() {
         let was = says(&new, endpoint);
         assert_eq!(was == EndpointState::Up, before.outcome == Outcome::Success);
         let changes = new.apply(check, first, at(11));
-        let told = changes.events.iter().any(|event| matches!(event, Event::Endpoint { .. }));
-        assert_eq!((says(&new, endpoint), told), (expected, was != expected));
+        let reported = changes.events.iter().any(|event| matches!(event, Event::Endpoint { .. }));
+        assert_eq!((says(&new, endpoint), reported), (expected, was != expected));
     }
     // If there is no result until the time limit, the check becomes unknown, and the endpoint's
     // change is reported.

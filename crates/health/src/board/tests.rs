@@ -225,16 +225,16 @@ fn the_reason_of_a_drain_is_that_of_the_endpoint_before_that_of_all() {
         };
         (changed, note(first), note(second))
     };
-    let told = |first: &str, second: &str| (true, first.to_owned(), second.to_owned());
-    assert_eq!(drain(Target::One(second), Some("disks")), told("", "disks"));
-    assert_eq!(drain(Target::All, Some("kernel")), told("kernel", "disks"));
+    let drained = |first: &str, second: &str| (true, first.to_owned(), second.to_owned());
+    assert_eq!(drain(Target::One(second), Some("disks")), drained("", "disks"));
+    assert_eq!(drain(Target::All, Some("kernel")), drained("kernel", "disks"));
     assert_eq!(
         drain(Target::One(second), Some("fans")),
-        told("kernel", "fans"),
+        drained("kernel", "fans"),
         "the reason changes even if bodies do not show it"
     );
-    assert_eq!(drain(Target::One(second), None), told("kernel", "kernel"));
-    assert_eq!(drain(Target::All, None), told("", ""));
+    assert_eq!(drain(Target::One(second), None), drained("kernel", "kernel"));
+    assert_eq!(drain(Target::All, None), drained("", ""));
 }
 
 #[test]

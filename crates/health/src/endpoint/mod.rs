@@ -186,12 +186,12 @@ impl Endpoint {
         self.was_up |=
             self.stand_ins.is_empty() && matches!(earned, EndpointState::Degraded | EndpointState::Up);
         self.beneath = self.beneath_drain(judged);
-        let told = self.told(self.beneath);
-        let before = std::mem::replace(&mut self.verdict, told);
-        if before.state != told.state {
+        let reported = self.reported(self.beneath);
+        let before = std::mem::replace(&mut self.verdict, reported);
+        if before.state != reported.state {
             self.since = now;
         }
-        (before != told).then_some((before, told))
+        (before != reported).then_some((before, reported))
     }
 
     fn beneath_drain(&self, judged: Verdict) -> Verdict {
@@ -214,7 +214,7 @@ impl Endpoint {
     }
 
     /// The reported verdict: "drain" during a drain, otherwise `beneath`.
-    const fn told(&self, beneath: Verdict) -> Verdict {
+    const fn reported(&self, beneath: Verdict) -> Verdict {
         match self.is_draining() && self.maintenance.is_none() {
             true => Verdict::new(EndpointState::Drain, Cause::Drain),
             false => beneath,
@@ -322,7 +322,7 @@ impl Endpoint {
         let given = Circumstances { in_grace: self.in_grace, may_fail_open: self.may_fail_open };
         let beneath = self.beneath_drain(verdict::judge(&self.config, &tally, given));
         let on_drain = self.config.on_drain[audience as usize];
-        let (verdict, code) = verdict::answer(&self.config, self.told(beneath), beneath, on_drain);
+        let (verdict, code) = verdict::answer(&self.config, self.reported(beneath), beneath, on_drain);
         if verdict.state != EndpointState::Down {
             return (verdict, code);
         }

@@ -159,7 +159,7 @@ pub(super) fn decides(verdict: Verdict, one: &Use, class: Class, in_grace: bool)
 /// The verdict and the status code for one audience.
 pub(super) fn answer(
     config: &EndpointConfig,
-    told: Verdict,
+    reported: Verdict,
     beneath: Verdict,
     on_drain: OnDrain,
 ) -> (Verdict, u16) {
@@ -171,8 +171,8 @@ pub(super) fn answer(
         EndpointState::Up => config.codes.up,
     };
     match on_drain {
-        OnDrain::Code(drain) if told.state == EndpointState::Drain => (told, drain),
-        OnDrain::Ignore if told.state == EndpointState::Drain => (beneath, code(beneath)),
-        OnDrain::Code(_) | OnDrain::Ignore | OnDrain::Report => (told, code(told)),
+        OnDrain::Code(drain) if reported.state == EndpointState::Drain => (reported, drain),
+        OnDrain::Ignore if reported.state == EndpointState::Drain => (beneath, code(beneath)),
+        OnDrain::Code(_) | OnDrain::Ignore | OnDrain::Report => (reported, code(reported)),
     }
 }

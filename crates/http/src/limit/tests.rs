@@ -112,7 +112,7 @@ proptest! {
     }
 
     /// Decisions are exact after pauses of any length, even if the 32 bits of the time wrap around.
-    /// With prices that are powers of two, ticks are exact.
+    /// Prices are powers of two in nanoseconds, so times convert to ticks without rounding.
     #[test]
     fn wraps_unnoticed(
         burst in 1..20u32,

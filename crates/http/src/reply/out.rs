@@ -193,7 +193,7 @@ impl Out {
 
     /// Stores a request from [`Self::take_later`] of another output.
     pub fn put_later(&mut self, later: Box<Later>) {
-        debug_assert!(self.later.is_none(), "only one request waits at a time");
+        debug_assert!(self.later.is_none(), "the output already has a deferred request");
         self.later = Some(later);
         self.has_lines = true;
     }
