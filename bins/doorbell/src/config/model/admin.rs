@@ -17,9 +17,9 @@ pub struct Admin {
     /// IP address and port.
     #[key(default = "127.0.0.1:9130", read = Bind::address, shown)]
     pub bind: SocketAddr,
-    /// Host names of this address; one or a list. Requests with another host are refused: always if
-    /// the client is on the same machine (DNS rebinding), otherwise only if this key is set. IP
-    /// addresses, localhost and the name of the machine need no entry.
+    /// Accepted host names; one or a list. IP addresses, localhost and the name of the machine are
+    /// always accepted. A request for another host is refused if the client is on the same machine
+    /// (to prevent DNS rebinding) or if this key is set.
     #[key(read = hosts)]
     pub hosts: Vec<String>,
     /// Bearer token for changes. Default: changes are limited to clients on the same machine, and

@@ -8,7 +8,7 @@ use doorbell_config::{At, Entry, Map, Problem, Secret, Section, Table, Words};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The shortest HMAC secret (RFC 7518 3.2).
+/// Minimum length of an HMAC secret (RFC 7518 3.2).
 const HMAC_SECRET_LEN_MIN: usize = 32;
 
 /// Placeholder token for validating a realm.

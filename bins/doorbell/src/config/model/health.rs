@@ -38,7 +38,7 @@ pub struct Health {
     /// Checks that are shown and do not affect the state.
     #[key(shown)]
     pub info: Option<Vec<At<Link>>>,
-    /// Checks of which a minimum must be up. Members that no list contains are degrading.
+    /// Checks of which a minimum must be up. A member that is in no other list is degrading.
     pub quorum: Option<QuorumOf>,
     /// Weight of each check: its share of the capacity, for `endpoint_weight` and agents.
     #[key(range = 0..=1_000_000)]
@@ -132,7 +132,7 @@ pub struct Statuses {
     /// Status code of maintenance.
     #[key(default = 503, range = 200..=599)]
     pub maintenance: u16,
-    /// Status codes by check, used while that check is the reason: a kubelet only shows the code.
+    /// Status codes by check, used while that check is the reason. A kubelet reports only the code.
     #[key(range = 200..=599)]
     pub by_check: Map<u16>,
 }
@@ -226,7 +226,7 @@ impl Health {
     pub fn on_drain(&self) -> [OnDrain; 3] {
         let usual = if Self::is_readiness(&self.name) { OnDrain::Report } else { OnDrain::Ignore };
         let DrainReplies { default, kubelet, load_balancer } = self.on_drain;
-        [kubelet, load_balancer, None].map(|told| told.or(default).unwrap_or(usual))
+        [kubelet, load_balancer, None].map(|reply| reply.or(default).unwrap_or(usual))
     }
 
     /// Header fields of a state; times are rounded up to whole seconds.
@@ -308,8 +308,8 @@ mod on_drain {
     }
 
     #[expect(clippy::ref_option, reason = "signature required by the `Table` derive")]
-    pub(super) fn dump(told: &Option<OnDrain>) -> Option<Json> {
-        Some(match (*told)? {
+    pub(super) fn dump(reply: &Option<OnDrain>) -> Option<Json> {
+        Some(match (*reply)? {
             OnDrain::Code(code) => json!(code),
             word => word_of(&ON_DRAIN, word).into(),
         })

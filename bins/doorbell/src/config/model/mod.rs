@@ -153,7 +153,7 @@ impl Config {
         })
     }
 
-    /// Whether a listener speaks HTTP/2, by its position.
+    /// Whether a listener accepts HTTP/2, by its position.
     #[must_use]
     pub fn has_http2(&self, listener: usize) -> bool {
         let listener = self.listeners.get(listener);

@@ -24,9 +24,9 @@ pub struct Runtime {
     /// limited.
     #[key(default = "auto", none = "auto", range = 16..=4_000_000)]
     pub max_connections: Option<u32>,
-    /// Bits of an IPv6 address that count as one address in `connections.per_ip_max`,
-    /// `handshakes_per_ip` and `[limit.NAME]`, 1 to
-    /// 128. A provider gives each customer at least a /64.
+    /// Length of the IPv6 prefix that identifies a client in `connections.per_ip_max`,
+    /// `handshakes_per_ip` and `[limit.NAME]`, 1 to 128. A provider gives each customer at least a
+    /// /64.
     #[key(default = CLIENT_V6_LEN, range = 1..=128)]
     pub client_ipv6_prefix: u8,
     /// Maximum number of checks that run at once; further ones are queued.

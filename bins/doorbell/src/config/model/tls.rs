@@ -42,8 +42,8 @@ pub struct Tls {
     /// Maximum time from the accept to the end of the handshake.
     #[key(default = "5s", range = "10ms..=1d")]
     pub handshake_timeout: Duration,
-    /// Maximum rate of handshakes of one address, such as "600/m", or off; a load balancer is one
-    /// address.
+    /// Maximum rate of handshakes per client address, such as "600/m", or off. Behind a load
+    /// balancer, all clients have its address.
     #[key(default = "50/s", none = "off")]
     pub handshakes_per_ip: Option<Rate>,
     /// `Strict-Transport-Security` of every reply, including refusals and errors; `headers` of a

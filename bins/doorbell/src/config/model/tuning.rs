@@ -17,9 +17,9 @@ const RECEIVES: [(&str, Receiving); 2] = [("poll", Receiving::Poll), ("single-sh
 #[table(check = Self::check)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches")]
 pub struct Tuning {
-    /// multishot is one operation for all connections, single-shot one per connection; poll polls
-    /// the listener and empties its backlog. A listening socket that workers or processes share is
-    /// always polled.
+    /// How connections are accepted. multishot: one operation for all connections; single-shot: one
+    /// operation per connection; poll: a poll of the listener, then accepts until its backlog is
+    /// empty. A listening socket that workers or processes share is always polled.
     #[key(default = "multishot", words = ACCEPTS)]
     pub accept: Accepting,
     /// Completions do not interrupt the thread (IORING_SETUP_COOP_TASKRUN).
@@ -44,7 +44,8 @@ pub struct Tuning {
     /// (IORING_RECVSEND_POLL_FIRST).
     #[key(default = true)]
     pub poll_first: bool,
-    /// poll is one poll per connection for all its requests, single-shot one operation per wait.
+    /// How requests are received. poll: one poll per connection for all its requests; single-shot:
+    /// one receive operation per wait.
     #[key(default = "poll", words = RECEIVES)]
     pub receive: Receiving,
     /// Registers the descriptor of the ring with its thread (IORING_REGISTER_RING_FDS).

@@ -68,21 +68,21 @@ pub struct Route {
     /// precedence.
     #[key(default = "text")]
     pub format: HealthFormat,
-    /// Clients that see single checks and reasons, and may leave checks out with ?exclude=NAME;
-    /// others get the state alone, and 404 for {check} of `path`. Default: never; with
+    /// Clients that see single checks and reasons, and may exclude checks with ?exclude=NAME. Other
+    /// clients get only the state, and 404 for a path with {check}. Default: never; with
     /// `details_auth`: authenticated.
     #[key(default_with = Self::usual_details)]
     pub details: Details,
-    /// Names of `[auth.NAME]`, one or a list, whose clients count as authenticated; others get the
-    /// state alone.
+    /// Names of `[auth.NAME]`, one or a list, whose clients count as authenticated; others get only
+    /// the state.
     pub details_auth: Vec<At<Link>>,
     /// Accepts results of checks of type ttl by POST or PUT, with {check} and {result} in `path`.
     pub push: Option<bool>,
-    /// Replies with a redirect, or with 404 if the location is the address of the request, for
+    /// Replies with a redirect. The reply is 404 if the location equals the requested URL, for
     /// instance behind a proxy that terminates TLS and forwards the scheme (see `forwarded`).
     #[key(shown)]
     pub redirect: Option<Redirect>,
-    /// Fixed reply, in which {path}, {host}, {method}, {client} and parameters of `path` stand for
+    /// Fixed reply. {path}, {host}, {method}, {client} and the parameters of `path` are replaced by
     /// parts of the request.
     #[key(shown)]
     pub reply: Option<Reply>,
@@ -143,7 +143,7 @@ pub struct Files {
 }
 
 /// A reply. In its body and in the fields of its route, `{path}`, `{host}`, `{method}`, `{client}`
-/// and the parameters of the path stand for parts of the request, and `{{` for a brace.
+/// and the parameters of the path are replaced by parts of the request; `{{` is a literal brace.
 #[derive(Clone, Debug, PartialEq, Eq, Table)]
 pub struct Reply {
     /// Status code.
