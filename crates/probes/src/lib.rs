@@ -39,8 +39,8 @@
 //!
 //! | item | what it owns |
 //! |---|---|
-//! | [`ProbeRoutes`] | from a path to the handler of its endpoint, or of one check |
-//! | [`PortableReply`] | the same replies for requests that another HTTP implementation has read |
+//! | [`ProbeRoutes`] | maps a path to the handler of its endpoint, or of one check |
+//! | [`PortableReply`] | the same replies for requests that another HTTP implementation has parsed |
 //! | [`Registry`], [`RegistryBuilder`] | the board behind a lock, operator commands, hand-over at a reload |
 //! | [`ReplyCache`], [`Published`] | rendered replies, and the set from which all probes read |
 //! | [`HealthHandler`] | the reply to a request: audience, format, details, excluded checks |

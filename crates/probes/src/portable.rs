@@ -1,6 +1,6 @@
-//! Replies of a service for requests that another HTTP implementation has read: the request is
-//! written as HTTP/1.1 and parsed by the machine that serves connections, so that replies never
-//! differ between protocols and frameworks.
+//! Replies of a service to requests that another HTTP implementation has parsed. The request is
+//! written as HTTP/1.1 and passed to the state machine that serves connections, so that replies do
+//! not differ between protocols and frameworks.
 //!
 //! Does not know about: types of other HTTP libraries, bodies of requests.
 
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use doorbell_http::{Client, Conn, Date, Io, Limits, Out, Service, Time};
 use std::cell::RefCell;
 
-/// A request that another implementation has read.
+/// A request that another implementation has parsed.
 #[derive(Clone, Copy, Debug)]
 pub struct PortableRequest<'a> {
     /// The method, as sent.
@@ -17,7 +17,7 @@ pub struct PortableRequest<'a> {
     pub target: &'a str,
 }
 
-/// A reply as parts.
+/// A reply, split into status, header fields and body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortableReply {
     /// The status code.
@@ -65,7 +65,7 @@ impl PortableReply {
         BUFFERS.with_borrow_mut(|buffers| {
             let Buffers { head, carry, out } = buffers;
             write_head(head, request, fields);
-            // They may contain the output of a service that panicked.
+            // After a panic of a service, the buffers may contain its partial output.
             carry.clear();
             out.clear();
             out.drop_unfinished();

@@ -1,5 +1,5 @@
-//! The health routes of a program: from a path to the endpoint that replies, the same for every
-//! protocol and framework.
+//! The health routes of a program: maps a path to the endpoint that replies. All protocols and
+//! frameworks use the same routes.
 //!
 //! Does not know about: listeners, requests that are not probes.
 
@@ -37,8 +37,8 @@ impl Default for ProbeRoutes {
 }
 
 impl ProbeRoutes {
-    /// Adds a route. `options` selects the endpoint; methods and single checks are those of all
-    /// routes. A path is only served by its first route.
+    /// Adds a route for the endpoint that `options` selects. Its methods are GET, HEAD and OPTIONS,
+    /// and it serves single checks. If a path is added twice, the first route is used.
     ///
     /// Returns false if there is no such endpoint, or a header field cannot be sent.
     pub fn add(&mut self, registry: &Registry, path: &str, options: ReplyOptions) -> bool {

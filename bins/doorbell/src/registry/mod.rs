@@ -47,7 +47,7 @@ impl HealthRegistry {
     }
 
     /// Same as [`Self::build`], for a server that replaces another one at a reload: with the same
-    /// clock origin, and without reports of transitions before [`Registry::speak_after`].
+    /// clock origin, and without reports of transitions before [`Registry::report_instead_of`].
     pub(crate) fn build_after(config: &Config, before: &Self) -> Result<Arc<Self>, String> {
         Self::finish(config, before.successor(before.now()), before.origin())
     }

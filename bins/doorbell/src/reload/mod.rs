@@ -330,7 +330,7 @@ impl Generation {
             before.redirect(now, &same.places);
         }
         before.services.give_way_to(&self.services);
-        self.registry.speak_after(&before.registry);
+        self.registry.report_instead_of(&before.registry);
     }
 }
 

@@ -19,8 +19,9 @@ const NOTES: usize = 8;
 
 /// Number of low bits of a word that contain the state; the other bits contain the time. So one
 /// comparison shows whether both are unchanged. The clock of requests may advance in steps of 1 to
-/// 4 ms (`CLOCK_MONOTONIC_COARSE`). At a high rate most probes are therefore not noted, and the
-/// interval is computed from the number of replies between two notes.
+/// 4 ms (`CLOCK_MONOTONIC_COARSE`). At a high rate, most probes have the same word as the probe
+/// before and are not noted. So the interval is computed from the number of replies between two
+/// notes.
 const STATE_BITS: u32 = 3;
 
 /// Value of [`ProberCounters::last`] before the first probe. No state has this number.

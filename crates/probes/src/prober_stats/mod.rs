@@ -36,7 +36,7 @@ pub use view::{LbState, LbView};
 const GENERATIONS: usize = 4;
 
 /// Number of shards for other threads that serve probes: those of HTTP/2 and of TCP gates.
-const SHARDS_BESIDE: usize = 10;
+const EXTRA_SHARDS: usize = 10;
 
 /// The field in which HAProxy reports the state of a server (`option httpchk` with `http-check
 /// send-state`).
@@ -105,7 +105,7 @@ impl ProberRow {
 impl ProberStats {
     /// Empty statistics of endpoints with these names, for `workers` threads.
     pub(crate) fn new<'a>(names: impl Iterator<Item = &'a str>, workers: usize) -> Self {
-        let shards = workers.saturating_mul(GENERATIONS).saturating_add(SHARDS_BESIDE).min(SHARDS_MAX);
+        let shards = workers.saturating_mul(GENERATIONS).saturating_add(EXTRA_SHARDS).min(SHARDS_MAX);
         Self(names.map(|name| Arc::new(ProbeCounters::new(name, shards))).collect())
     }
 

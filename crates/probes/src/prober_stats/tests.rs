@@ -2,7 +2,7 @@
 //!
 //! Does not know about: replies.
 
-use super::view::{HEARD_FOR, NAME_LEN_MAX, VIEWS_MAX, Views};
+use super::view::{NAME_LEN_MAX, REPORT_AGE_MAX, VIEWS_MAX, Views};
 use super::*;
 use doorbell_http::parse::Head;
 use doorbell_http::prober::prober_of;
@@ -128,12 +128,12 @@ fn intervals_follow() {
 #[test]
 fn floods_and_bursts_have_intervals_too() {
     use EndpointState::{Down, Up};
-    let interval = |gaps_us: &[u64], told: &dyn Fn(usize) -> EndpointState| {
+    let interval = |gaps_us: &[u64], state: &dyn Fn(usize) -> EndpointState| {
         let prober_stats = prober_stats();
         let mut now = secs(1);
         for (at, &gap) in gaps_us.iter().enumerate() {
             now = now.after(Duration::from_micros(gap));
-            prober_stats.probe_counters(0).unwrap().own().count(Some(Prober::Haproxy), told(at), now);
+            prober_stats.probe_counters(0).unwrap().own().count(Some(Prober::Haproxy), state(at), now);
         }
         prober_stats.rows()[0].interval.unwrap_or_default().as_micros()
     };
@@ -200,14 +200,14 @@ fn a_shard_that_probes_left_does_not_count() {
 fn threads_count_for_themselves() {
     const PROBES: u64 = 2_000;
     let prober_stats = ProberStats::new(["readyz"].into_iter(), 1);
-    let threads = SHARDS_BESIDE;
+    let threads = EXTRA_SHARDS;
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 let own = prober_stats.0[0].own();
                 for at in 1..=PROBES {
-                    let told = if at % 2 == 0 { EndpointState::Up } else { EndpointState::Down };
-                    own.count(Some(Prober::Envoy), told, Time::from_nanos(at * 1_000_000));
+                    let state = if at % 2 == 0 { EndpointState::Up } else { EndpointState::Down };
+                    own.count(Some(Prober::Envoy), state, Time::from_nanos(at * 1_000_000));
                 }
             });
         }
@@ -225,7 +225,7 @@ fn shards_are_given_back() {
     assert!((0..1_000).map(|_| shard()).all(|[first, again]| first < 500 && first == again));
 }
 
-type Said<'a> = Option<(LbState, Option<(u16, u16)>, &'a str)>;
+type ReportedState<'a> = Option<(LbState, Option<(u16, u16)>, &'a str)>;
 
 #[test]
 fn states_of_haproxy() {
@@ -233,7 +233,7 @@ fn states_of_haproxy() {
     let long = "s".repeat(NAME_LEN_MAX);
     let at_most = format!("UP; name={long}; node=n");
     let too_long = format!("UP; name={long}s; node=n");
-    let rows: [(&str, Said<'_>); 19] = [
+    let rows: [(&str, ReportedState<'_>); 19] = [
         (
             "UP 1/3; address=127.0.0.1; port=80; name=b/s1; node=vm; weight=1/1; scur=0/0; qcur=0",
             Some((Up, Some((1, 3)), "b/s1@vm")),
@@ -336,7 +336,7 @@ fn load_balancers_that_are_gone_make_room() {
         say(&format!("s{at}"), 1);
     }
     say("s3", 3_000);
-    let over = 1 + HEARD_FOR.as_secs();
+    let over = 1 + REPORT_AGE_MAX.as_secs();
     assert_eq!(known(over - 1).len(), VIEWS_MAX);
     assert_eq!(known(over), ["b/s3"], "the others were silent for an hour");
     say("new", over);

@@ -3,9 +3,10 @@
 //!
 //! Does not know about: probes, endpoints.
 //!
-//! Names come from clients, so their number and length are limited. When all places are taken, a
-//! new name replaces an expired entry, else the oldest entry with a single report, else the oldest
-//! entry. So invented names do not displace a load balancer, which reports every few seconds.
+//! Names come from clients, so their number and length are limited. When all entries are in use, a
+//! new name replaces an expired entry; if there is none, the oldest entry with a single report; if
+//! there is none, the oldest entry. So invented names do not displace a load balancer, which
+//! reports every few seconds.
 
 use arc_swap::ArcSwapOption;
 use doorbell_http::Time;
@@ -22,7 +23,7 @@ pub(super) const NAME_LEN_MAX: usize = 64;
 
 /// How long a reported state is valid. A load balancer reports every few seconds: after an hour
 /// without a report, its node was removed or renamed.
-pub(super) const HEARD_FOR: Duration = Duration::from_secs(3_600);
+pub(super) const REPORT_AGE_MAX: Duration = Duration::from_secs(3_600);
 
 /// States reported to one endpoint.
 #[derive(Debug, Default)]
@@ -45,7 +46,7 @@ struct Place {
 /// Priority of an entry when one must be replaced, most significant field first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Worth {
-    is_heard: bool,
+    is_valid: bool,
     is_steady: bool,
     at: Time,
 }
@@ -114,7 +115,7 @@ impl Views {
     #[inline(never)]
     pub(super) fn note(&self, field: &[u8], now: Time) {
         match parse(field) {
-            Some(said) => self.keep(&said, now),
+            Some(reported) => self.keep(&reported, now),
             None => self.refuse(),
         }
     }
@@ -125,14 +126,14 @@ impl Views {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn keep(&self, said: &Said<'_>, now: Time) {
+    fn keep(&self, reported: &ReportedState<'_>, now: Time) {
         loop {
             // The place with the lowest priority.
             let mut least = None;
             for place in &self.places {
                 let known = place.load_full();
                 let worth = match &known {
-                    Some(one) if said.is_named(&one.name) => return one.hear(said, now),
+                    Some(one) if reported.is_named(&one.name) => return one.update(reported, now),
                     Some(one) => Some(one.worth(now)),
                     None => None,
                 };
@@ -146,11 +147,11 @@ impl Views {
                 }
             }
             let Some((worth, place, known)) = least else { return };
-            let new = Arc::new(Place::new(said, now));
+            let new = Arc::new(Place::new(reported, now));
             let before = place.compare_and_swap(&known, Some(new));
             // On failure another thread changed the place, perhaps for the same name: try again.
             if before.as_ref().map(Arc::as_ptr) == known.as_ref().map(Arc::as_ptr) {
-                if worth.is_some_and(|worth| worth.is_heard) {
+                if worth.is_some_and(|worth| worth.is_valid) {
                     self.refuse();
                 }
                 return;
@@ -163,7 +164,7 @@ impl Views {
         let mut all: Vec<LbView> = Vec::new();
         for place in self.places.iter().map_while(ArcSwapOption::load_full) {
             // Two threads may have stored the same name in different places.
-            if place.is_heard(now) && !all.iter().any(|view| view.lb == place.name) {
+            if place.is_valid(now) && !all.iter().any(|view| view.lb == place.name) {
                 all.push(place.view());
             }
         }
@@ -176,27 +177,27 @@ impl Views {
 }
 
 impl Place {
-    fn new(said: &Said<'_>, now: Time) -> Self {
-        let (packed, at) = (AtomicU64::new(said.packed()), AtomicU64::new(now.as_nanos()));
-        Self { name: said.name().into(), packed, at, is_steady: AtomicBool::new(false) }
+    fn new(reported: &ReportedState<'_>, now: Time) -> Self {
+        let (packed, at) = (AtomicU64::new(reported.packed()), AtomicU64::new(now.as_nanos()));
+        Self { name: reported.name().into(), packed, at, is_steady: AtomicBool::new(false) }
     }
 
-    fn hear(&self, said: &Said<'_>, now: Time) {
-        self.packed.store(said.packed(), Ordering::Relaxed);
+    fn update(&self, reported: &ReportedState<'_>, now: Time) {
+        self.packed.store(reported.packed(), Ordering::Relaxed);
         self.at.store(now.as_nanos(), Ordering::Relaxed);
         self.is_steady.store(true, Ordering::Relaxed);
     }
 
     fn worth(&self, now: Time) -> Worth {
         Worth {
-            is_heard: self.is_heard(now),
+            is_valid: self.is_valid(now),
             is_steady: self.is_steady.load(Ordering::Relaxed),
             at: self.at(),
         }
     }
 
-    fn is_heard(&self, now: Time) -> bool {
-        now.since(self.at()) < HEARD_FOR
+    fn is_valid(&self, now: Time) -> bool {
+        now.since(self.at()) < REPORT_AGE_MAX
     }
 
     fn at(&self) -> Time {
@@ -218,14 +219,14 @@ impl Place {
 
 /// Parsed value of `X-Haproxy-Server-State`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Said<'a> {
+pub(super) struct ReportedState<'a> {
     state: LbState,
     steps: (u16, u16),
     server: &'a str,
     node: &'a str,
 }
 
-impl Said<'_> {
+impl ReportedState<'_> {
     fn name(&self) -> String {
         format!("{}@{}", self.server, self.node)
     }
@@ -244,7 +245,7 @@ impl Said<'_> {
 
 /// Parses `UP 1/3; address=..; port=..; name=b/s1; node=vm; ..`. The parameters after the state may
 /// be in any order. `None` without the name of a server.
-pub(super) fn parse(field: &[u8]) -> Option<Said<'_>> {
+pub(super) fn parse(field: &[u8]) -> Option<ReportedState<'_>> {
     // Parses bytes, because parsing a `str` takes 1,700 more instructions.
     let mut parts = field.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
     let (word, steps) = state_of(parts.next()?);
@@ -264,7 +265,7 @@ pub(super) fn parse(field: &[u8]) -> Option<Said<'_>> {
         b"UP" => LbState::Up,
         _ => LbState::Other,
     };
-    Some(Said { state, steps: steps.unwrap_or_default(), server: server?, node })
+    Some(ReportedState { state, steps: steps.unwrap_or_default(), server: server?, node })
 }
 
 /// The word of the state, and the steps after it, as in `UP 1/3`.

@@ -135,8 +135,8 @@ impl RegistryBuilder {
                 sinks: Vec::new(),
             }),
             found: Condvar::new(),
-            speaks: AtomicBool::new(before.is_none()),
-            elders: OnceLock::new(),
+            reports: AtomicBool::new(before.is_none()),
+            predecessors: OnceLock::new(),
         })
     }
 }

@@ -25,7 +25,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use succession::Elder;
+use succession::Predecessor;
 pub use succession::SameChecks;
 
 /// Threshold for a step of the system clock: a larger change counts as a step, gradual adjustment
@@ -55,9 +55,9 @@ pub struct Registry {
     found: Condvar,
     /// Whether this registry reports transitions. Of the registries before and after a reload, only
     /// one does.
-    speaks: AtomicBool,
+    reports: AtomicBool,
     /// The registries that this one replaced, newest first.
-    elders: OnceLock<Vec<Elder>>,
+    predecessors: OnceLock<Vec<Predecessor>>,
 }
 
 /// The index of an endpoint on the board, and its options.
@@ -108,7 +108,7 @@ impl Registry {
 
     /// A builder for the registry that replaces this one at a reload. It uses the same origin of
     /// times, continues the prober statistics, and does not report transitions before
-    /// [`Self::speak_after`].
+    /// [`Self::report_instead_of`].
     #[must_use]
     pub fn successor(&self, now: Time) -> RegistryBuilder {
         RegistryBuilder::new(now, self.lock().unix).after(self.prober_stats.clone())
@@ -238,15 +238,16 @@ impl Registry {
     #[must_use]
     pub fn deadline(&self) -> Time {
         let own = self.lock().board.deadline();
-        let elders = self.elders().map(|(elder, _)| elder.lock().board.deadline());
-        elders.fold(own, Time::min)
+        let predecessors = self.predecessors().map(|(predecessor, _)| predecessor.lock().board.deadline());
+        predecessors.fold(own, Time::min)
     }
 
     /// Applies the changes that time alone causes: results become stale, maintenance and grace
     /// periods end.
     pub fn tick(&self, now: Time) {
         self.change(|board| Changed::of(&board.tick(now)));
-        self.elders().for_each(|(elder, _)| elder.change(|board| Changed::of(&board.tick(now))));
+        self.predecessors()
+            .for_each(|(predecessor, _)| predecessor.change(|board| Changed::of(&board.tick(now))));
     }
 
     /// Corrects the times of day in replies if the system clock was set by more than
@@ -293,8 +294,8 @@ impl Registry {
         let mut inside = self.lock();
         let changed = change(&mut inside.board);
         self.show(&inside, &changed);
-        let speaks = self.speaks.load(Ordering::Acquire);
-        let report = if speaks { Report::record(&inside, &changed.events) } else { Report::default() };
+        let reports = self.reports.load(Ordering::Acquire);
+        let report = if reports { Report::record(&inside, &changed.events) } else { Report::default() };
         drop(inside);
         // After the lock is released, so that a slow sink does not block other threads.
         report.write();

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// A registry that this one replaced.
 #[derive(Clone, Debug)]
-pub(super) struct Elder {
+pub(super) struct Predecessor {
     registry: Weak<Registry>,
     /// By position of a check in this registry: its position in the replaced one.
     places: Vec<Option<usize>>,
@@ -45,7 +45,7 @@ impl Registry {
     /// From this call on, results are also forwarded to `before` while it exists. A second call
     /// takes over results only.
     pub fn inherit(&self, before: &Arc<Self>, same: &SameChecks, now: Time) {
-        let is_first = self.elders.set(before.with_elders(&same.places)).is_ok();
+        let is_first = self.predecessors.set(before.with_predecessors(&same.places)).is_ok();
         let known = before.lock();
         self.change(|board| {
             let mut changed = Changed::of(&board.inherit_checks(&known.board, |name| same.carry(name), now));
@@ -58,26 +58,30 @@ impl Registry {
 
     /// Reports transitions from now on, in place of `before`. States that differ between the two
     /// registries are reported as transitions.
-    pub fn speak_after(&self, before: &Self) {
+    pub fn report_instead_of(&self, before: &Self) {
         let known = before.lock();
-        before.speaks.store(false, Ordering::Release);
+        before.reports.store(false, Ordering::Release);
         let inside = self.lock();
-        self.speaks.store(true, Ordering::Release);
+        self.reports.store(true, Ordering::Release);
         let report = Report::record(&inside, &inside.board.changed_since(&known.board));
         drop(inside);
         drop(known);
         report.write();
     }
 
-    /// Returns this registry and the earlier ones that still exist, for the `elders` of a
+    /// Returns this registry and the earlier ones that still exist, for the `predecessors` of a
     /// successor. `places` maps the checks of the successor to positions in this registry.
-    fn with_elders(self: &Arc<Self>, places: &[Option<usize>]) -> Vec<Elder> {
-        let own = Elder { registry: Arc::downgrade(self), places: places.to_vec() };
-        let living =
-            self.elders.get().into_iter().flatten().filter(|elder| elder.registry.strong_count() > 0);
-        let seen = |elder: &Elder| {
-            let there = |place: &Option<usize>| elder.places.get((*place)?).copied().flatten();
-            Elder { registry: elder.registry.clone(), places: places.iter().map(there).collect() }
+    fn with_predecessors(self: &Arc<Self>, places: &[Option<usize>]) -> Vec<Predecessor> {
+        let own = Predecessor { registry: Arc::downgrade(self), places: places.to_vec() };
+        let living = self
+            .predecessors
+            .get()
+            .into_iter()
+            .flatten()
+            .filter(|predecessor| predecessor.registry.strong_count() > 0);
+        let seen = |predecessor: &Predecessor| {
+            let there = |place: &Option<usize>| predecessor.places.get((*place)?).copied().flatten();
+            Predecessor { registry: predecessor.registry.clone(), places: places.iter().map(there).collect() }
         };
         std::iter::once(own).chain(living.map(seen)).collect()
     }
@@ -86,7 +90,7 @@ impl Registry {
     /// the same check. So a reload alone does not cause a run.
     #[must_use]
     pub fn last_run(&self, check: usize) -> Option<(Time, Time)> {
-        self.elders.get()?.first()?.places.get(check).copied().flatten()?;
+        self.predecessors.get()?.first()?.places.get(check).copied().flatten()?;
         let index = *self.checks.get(check)?;
         let inside = self.lock();
         let (ended, result) = inside.board.check(index)?.last()?;
@@ -95,15 +99,16 @@ impl Registry {
 
     /// Applies a result to the registries that this one replaced.
     pub(super) fn pass_on(&self, check: usize, result: &CheckResult<'_>, now: Time) {
-        for (registry, places) in self.elders() {
+        for (registry, places) in self.predecessors() {
             if let Some(there) = places.get(check).copied().flatten() {
                 registry.take_in(there, result, now);
             }
         }
     }
 
-    pub(super) fn elders(&self) -> impl Iterator<Item = (Arc<Self>, &[Option<usize>])> {
-        let elders = self.elders.get().into_iter().flatten();
-        elders.filter_map(|elder| Some((elder.registry.upgrade()?, elder.places.as_slice())))
+    pub(super) fn predecessors(&self) -> impl Iterator<Item = (Arc<Self>, &[Option<usize>])> {
+        let predecessors = self.predecessors.get().into_iter().flatten();
+        predecessors
+            .filter_map(|predecessor| Some((predecessor.registry.upgrade()?, predecessor.places.as_slice())))
     }
 }

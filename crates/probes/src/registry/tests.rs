@@ -476,7 +476,7 @@ fn one_registry_of_a_succession_reports() {
     found(&after, Outcome::Failure, "refused");
     assert_eq!([&old, &new].map(|cache| answer(cache, Audience::Other).0), [503, 503]);
     assert_eq!(kept.take(), both("down"), "reported by one registry");
-    after.speak_after(&before);
+    after.report_instead_of(&before);
     found(&after, Outcome::Success, "");
     assert_eq!(kept.take(), both("up"), "once");
     before.drain(true, NOW);

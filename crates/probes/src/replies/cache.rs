@@ -3,9 +3,9 @@
 //!
 //! Does not know about: requests.
 //!
-//! Every thread caches the replies that it read last, with the number of their set. A probe
-//! compares this number with the number of the newest set, which costs less than an update of a
-//! reference count. If the numbers differ, the thread reads the newest set.
+//! Every thread caches the replies that it read last, together with the number of their set. For
+//! each probe, the thread compares this number with the number of the newest set, and reads the
+//! newest set if they differ. The comparison costs less than an update of a reference count.
 
 use super::fields::{StateFields, fields_of};
 use super::published::{CacheReplies, Published, Singles};

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Number of single-check replies in one chunk. A change copies one chunk and the list of chunks.
-const SINGLES_A_PIECE: usize = 128;
+const SINGLES_PER_CHUNK: usize = 128;
 
 /// Number of the next set. Numbers are unique across all registries, so that a thread cannot
 /// confuse replies of two registries. No set has the number 0.
@@ -143,12 +143,12 @@ impl ReplySet {
 
 impl Singles {
     pub(crate) fn get(&self, place: usize) -> Option<&Single> {
-        self.0.get(place / SINGLES_A_PIECE)?.get(place % SINGLES_A_PIECE).map(|single| &**single)
+        self.0.get(place / SINGLES_PER_CHUNK)?.get(place % SINGLES_PER_CHUNK).map(|single| &**single)
     }
 
     pub(crate) fn set(&mut self, place: usize, single: Single) {
-        let piece = self.0.get_mut(place / SINGLES_A_PIECE).map(Arc::make_mut);
-        if let Some(one) = piece.and_then(|piece| piece.get_mut(place % SINGLES_A_PIECE)) {
+        let chunk = self.0.get_mut(place / SINGLES_PER_CHUNK).map(Arc::make_mut);
+        if let Some(one) = chunk.and_then(|chunk| chunk.get_mut(place % SINGLES_PER_CHUNK)) {
             *one = Arc::new(single);
         }
     }
@@ -157,7 +157,7 @@ impl Singles {
 impl FromIterator<Single> for Singles {
     fn from_iter<T: IntoIterator<Item = Single>>(singles: T) -> Self {
         let all: Vec<Arc<Single>> = singles.into_iter().map(Arc::new).collect();
-        Self(all.chunks(SINGLES_A_PIECE).map(|piece| Arc::new(piece.to_vec())).collect())
+        Self(all.chunks(SINGLES_PER_CHUNK).map(|chunk| Arc::new(chunk.to_vec())).collect())
     }
 }
 

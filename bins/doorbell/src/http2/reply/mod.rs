@@ -93,7 +93,7 @@ pub(super) struct With<'a> {
 }
 
 /// The result of a service.
-enum Said {
+enum Served {
     /// `None`: no reply, the stream must be reset.
     Answered(Option<Response<ReplyBody>>),
     /// A deferred reply.
@@ -131,8 +131,8 @@ pub(super) enum Asked {
 pub(super) async fn ask(with: &With<'_>, parts: &Parts) -> Asked {
     let mut conn = with.http.open(OsClock.now());
     match SCRATCH.with_borrow_mut(|scratch| scratch.ask(with, &mut conn, parts)) {
-        Said::Answered(reply) => Asked::Answered(reply),
-        Said::Later(later) => wait(with, conn, later).await,
+        Served::Answered(reply) => Asked::Answered(reply),
+        Served::Later(later) => wait(with, conn, later).await,
     }
 }
 
@@ -144,8 +144,8 @@ async fn wait(with: &With<'_>, mut conn: Conn, mut later: Box<Later>) -> Asked {
             Ok(call) => return Asked::Call(call),
             Err(other) => other,
         };
-        let (tell, told) = oneshot::channel();
-        let answer = match Awaited::begin(later, |outcome| drop(tell.send(outcome))) {
+        let (sender, receiver) = oneshot::channel();
+        let answer = match Awaited::begin(later, |outcome| drop(sender.send(outcome))) {
             Err(answer) => {
                 if answer.is_busy() {
                     count(&with.counters.jobs_refused);
@@ -155,18 +155,18 @@ async fn wait(with: &With<'_>, mut conn: Conn, mut later: Box<Later>) -> Asked {
             Ok(awaited) => {
                 count(&with.counters.jobs);
                 let left = awaited.deadline().since(OsClock.now());
-                match tokio::time::timeout(left, told).await {
-                    Ok(Ok(told)) => awaited.answer(told),
+                match tokio::time::timeout(left, receiver).await {
+                    Ok(Ok(outcome)) => awaited.answer(outcome),
                     _ => return Asked::Answered(time_out(with, &mut conn, awaited)),
                 }
             }
         };
-        let said = SCRATCH.with_borrow_mut(|scratch| {
-            scratch.tell(with, OsClock.now(), |io| with.http.handle_answer(&mut conn, answer, io))
+        let served = SCRATCH.with_borrow_mut(|scratch| {
+            scratch.step(with, OsClock.now(), |io| with.http.handle_answer(&mut conn, answer, io))
         });
-        match said {
-            Said::Answered(reply) => return Asked::Answered(reply),
-            Said::Later(another) => later = another,
+        match served {
+            Served::Answered(reply) => return Asked::Answered(reply),
+            Served::Later(another) => later = another,
         }
     }
 }
@@ -175,12 +175,12 @@ fn time_out(with: &With<'_>, conn: &mut Conn, awaited: Awaited) -> Option<Respon
     count(&with.counters.jobs_timed_out);
     // The timer may fire slightly before the clock reaches the deadline.
     let now = OsClock.now().max(awaited.deadline());
-    let said =
-        SCRATCH.with_borrow_mut(|scratch| scratch.tell(with, now, |io| with.http.handle_timeout(conn, io)));
+    let served =
+        SCRATCH.with_borrow_mut(|scratch| scratch.step(with, now, |io| with.http.handle_timeout(conn, io)));
     awaited.timed_out();
-    match said {
-        Said::Answered(reply) => reply,
-        Said::Later(_) => None,
+    match served {
+        Served::Answered(reply) => reply,
+        Served::Later(_) => None,
     }
 }
 
@@ -251,19 +251,19 @@ fn refuse(status: Status) -> Option<Response<ReplyBody>> {
 }
 
 impl Scratch {
-    fn ask(&mut self, with: &With<'_>, conn: &mut Conn, parts: &Parts) -> Said {
+    fn ask(&mut self, with: &With<'_>, conn: &mut Conn, parts: &Parts) -> Served {
         let mut head = std::mem::take(&mut self.head);
         head.clear();
         write_head(parts, &mut head);
-        let said = self.tell(with, OsClock.now(), |io| with.http.handle_input(conn, &head, io));
+        let served = self.step(with, OsClock.now(), |io| with.http.handle_input(conn, &head, io));
         self.head = head;
-        said
+        served
     }
 
     /// Runs one step of the state machine of a request, and takes its output.
-    fn tell(&mut self, with: &With<'_>, now: Time, tell: impl FnOnce(Io<'_>) -> Next) -> Said {
+    fn step(&mut self, with: &With<'_>, now: Time, run: impl FnOnce(Io<'_>) -> Next) -> Served {
         self.input.clear();
-        // May contain the output of a panicked service.
+        // After a panic of a service, the buffers may contain its partial output.
         self.out.clear();
         self.out.drop_unfinished();
         let io = Io {
@@ -275,13 +275,13 @@ impl Scratch {
             seen: &mut self.seen,
             client: with.client,
         };
-        let _whatever_becomes_of_the_connection = tell(io);
+        let _next = run(io);
         with.counters.count_misuses(self.out.take_misuses());
         if let Some(later) = self.out.take_later() {
-            return Said::Later(later);
+            return Served::Later(later);
         }
         let body = core::mem::take(&mut self.out.body);
-        Said::Answered(reply_of(&self.out.head, body))
+        Served::Answered(reply_of(&self.out.head, body))
     }
 }
 
