@@ -1,20 +1,61 @@
-//! Sets the compiler version for the build information metric, and the linker options.
+//! Sets the compiler version and the commit for `doorbell version` and the build information metric,
+//! and the linker options.
 //!
-//! Does not know about: how the metric is written.
+//! Does not know about: how they are written.
 
 use std::env;
+use std::fs;
+use std::path::Path;
 use std::process::Command;
+
+/// Digits of a commit's hash, as many as `deploy/container/build` writes into the label of the image.
+const HASH_LEN: usize = 12;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    // `rustc 1.95.0 (..)`
-    let output = Command::new(rustc).arg("--version").output().ok();
-    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    println!("cargo::rustc-env=DOORBELL_RUSTC={}", text.split(' ').nth(1).unwrap_or("unknown"));
+    println!("cargo::rustc-env=DOORBELL_RUSTC={}", rustc().as_deref().unwrap_or("unknown"));
+    println!("cargo::rustc-env=DOORBELL_REVISION={}", revision().as_deref().unwrap_or("unknown"));
     // A static program relocates itself. Packed relocations (DT_RELR, musl 1.2.4 or later) reduce
     // 0.3 MiB of relocations to 20 KiB.
     if env::var("CARGO_CFG_TARGET_ENV").is_ok_and(|libc| libc == "musl") {
         println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }
+}
+
+/// The version in `rustc 1.95.0 (..)`.
+fn rustc() -> Option<String> {
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(rustc).arg("--version").output().ok()?;
+    Some(String::from_utf8_lossy(&output.stdout).split(' ').nth(1)?.to_owned())
+}
+
+/// The commit, from the first of: the environment, the archive of crates.io, the Git checkout.
+fn revision() -> Option<String> {
+    println!("cargo::rerun-if-env-changed=DOORBELL_REVISION");
+    let given = env::var("DOORBELL_REVISION").ok().filter(|given| !given.is_empty());
+    given.or_else(of_archive).or_else(of_checkout)
+}
+
+/// Cargo adds this file to every archive: `{"git":{"sha1":"<hash>"},"path_in_vcs":"bins/doorbell"}`.
+fn of_archive() -> Option<String> {
+    let text = fs::read_to_string(".cargo_vcs_info.json").ok()?;
+    let (_, rest) = text.split_once("\"sha1\"")?;
+    rest.split('"').nth(1)?.get(..HASH_LEN).map(str::to_owned)
+}
+
+/// The commit of the checkout that holds this package. A checkout around it, such as that of a
+/// project with vendored sources, is not ours.
+fn of_checkout() -> Option<String> {
+    let top = git(&["rev-parse", "--show-toplevel"])?;
+    if Path::new(&top).join("bins/doorbell").canonicalize().ok()? != env::current_dir().ok()?.canonicalize().ok()? {
+        return None;
+    }
+    // Git appends a line for every commit and checkout.
+    println!("cargo::rerun-if-changed={}", git(&["rev-parse", "--git-path", "logs/HEAD"])?);
+    git(&["rev-parse", "HEAD"])?.get(..HASH_LEN).map(str::to_owned)
+}
+
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
 }

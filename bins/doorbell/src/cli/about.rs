@@ -110,9 +110,8 @@ pub(super) fn version(args: &VersionArgs) -> String {
         let libc = if cfg!(target_env = "musl") { "musl" } else { "glibc" };
         let linked = if cfg!(target_feature = "crt-static") { "static" } else { "dynamic" };
         let build = if cfg!(debug_assertions) { "debug" } else { "release" };
-        let revision = option_env!("DOORBELL_REVISION").unwrap_or("not recorded");
         for (what, value) in [
-            ("revision", revision.to_owned()),
+            ("revision", env!("DOORBELL_REVISION").to_owned()),
             ("target", format!("{} {} {libc}, {linked}", std::env::consts::OS, std::env::consts::ARCH)),
             ("build", format!("{build}, Rust {} or later", env!("CARGO_PKG_RUST_VERSION"))),
             ("tls", "rustls with aws-lc-rs, post-quantum key exchange preferred".to_owned()),

@@ -204,9 +204,13 @@ fn pages_completions_versions() {
     let (code, out, _) = run(&["version"]);
     assert_eq!((code, out.as_str()), (0, concat!("doorbell ", env!("CARGO_PKG_VERSION"), "\n")));
     let (_, out, _) = run(&["version", "--verbose"]);
-    for word in ["revision", "target", "tls", "drivers"] {
+    for word in ["target", "tls", "drivers"] {
         assert!(out.contains(word), "{out}");
     }
+    let revision = env!("DOORBELL_REVISION");
+    assert!(out.contains(&format!("revision  {revision}\n")), "{out}");
+    let checkout = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.git");
+    assert!(revision != "unknown" || !checkout.exists(), "{out}");
 }
 
 #[test]

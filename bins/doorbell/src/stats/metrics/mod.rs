@@ -167,10 +167,7 @@ pub(crate) fn stub_status(operator: &Operator) -> String {
 
 impl Build {
     const OURS: Self = Self {
-        revision: match option_env!("DOORBELL_REVISION") {
-            Some(revision) => revision,
-            None => "unknown",
-        },
+        revision: env!("DOORBELL_REVISION"),
         rustc: env!("DOORBELL_RUSTC"),
     };
 }
